@@ -1,0 +1,116 @@
+//! Whether a log is what it should be.
+
+use crate::entry::{Effect, Entry, Tally};
+use crate::measure::{Measure, measure};
+use crate::message::Role;
+use crate::name::SessionId;
+use crate::store::{Finding, FindingState};
+
+/// Walks a log from its beginning and notes what is wrong with it.
+pub struct Audit {
+    session: SessionId,
+    tally: Tally,
+    /// Calls of the last reply that nobody answered yet.
+    open: Vec<String>,
+    opened_at: u64,
+    /// Some entry could not be read, so the stored tallies have to be believed.
+    blind: bool,
+    findings: Vec<Finding>,
+    /// Entries whose stored tally is wrong, with the right one.
+    pub wrong_tallies: Vec<(u64, Tally)>,
+    /// Entries whose stored count of tokens is wrong, with the right one.
+    pub wrong_tokens: Vec<(u64, u32)>,
+}
+
+impl Audit {
+    /// Begins with an empty log.
+    pub fn new(session: SessionId) -> Audit {
+        Audit {
+            session,
+            tally: Tally::default(),
+            open: Vec::new(),
+            opened_at: 0,
+            blind: false,
+            findings: Vec::new(),
+            wrong_tallies: Vec::new(),
+            wrong_tokens: Vec::new(),
+        }
+    }
+
+    /// Looks at the next entry.
+    pub fn entry(&mut self, entry: &Entry) {
+        if entry.seq != self.tally.entries {
+            let expected = self.tally.entries;
+            self.note(Some(expected), "it is missing".into(), FindingState::Damaged);
+            // What is lost cannot be counted; the stored counts are the best that is left.
+            self.blind = true;
+            self.tally.entries = entry.seq;
+        }
+        let tokens = measure(&entry.body, |_| None).tokens;
+        if tokens != entry.measure.tokens {
+            self.wrong_tokens.push((entry.seq, tokens));
+        }
+        let right = Measure { tokens, ..Measure::default() };
+        self.tally = self.tally.with(Effect::of(&entry.body, &right));
+        if self.blind {
+            self.tally = entry.tally;
+        } else if self.tally != entry.tally {
+            self.wrong_tallies.push((entry.seq, self.tally));
+        }
+        self.pairs(entry);
+    }
+
+    /// Passes over an entry that is there and cannot be read. Counts behind it cannot be checked.
+    pub fn skip(&mut self) {
+        self.blind = true;
+        self.tally.entries += 1;
+    }
+
+    /// What the whole log adds up to.
+    pub fn tally(&self) -> Tally {
+        self.tally
+    }
+
+    /// Notes something that is wrong.
+    pub fn note(&mut self, seq: Option<u64>, what: String, state: FindingState) {
+        self.findings.push(Finding { session: Some(self.session), seq, what, state });
+    }
+
+    /// All that was noted.
+    pub fn findings(mut self) -> Vec<Finding> {
+        self.close();
+        self.findings
+    }
+
+    fn pairs(&mut self, entry: &Entry) {
+        let Some(message) = entry.body.message() else { return };
+        if message.role == Role::Assistant {
+            self.close();
+            self.open = message.calls().map(|call| call.id.clone()).collect();
+            self.opened_at = entry.seq;
+            return;
+        }
+        for result in message.results() {
+            match self.open.iter().position(|id| *id == result.tool_use_id) {
+                Some(index) => drop(self.open.remove(index)),
+                None => {
+                    let id = &result.tool_use_id;
+                    let what = format!(
+                        "a tool result for `{id}`, which no call waits for; contexts leave it out"
+                    );
+                    self.note(Some(entry.seq), what, FindingState::Noted);
+                }
+            }
+        }
+        if message.opens_turn() {
+            self.close();
+        }
+    }
+
+    fn close(&mut self) {
+        for id in std::mem::take(&mut self.open) {
+            let what = format!("the call `{id}` has no result; contexts answer it as interrupted");
+            self.note(Some(self.opened_at), what, FindingState::Noted);
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! The contract of a store, as a test suite.
+//!
+//! Each case is a rule; its name says which. [`CASES`] lists them all, and
+//! [`conformance!`](crate::conformance!) makes one test of each for a store. The suite races real
+//! threads, because a store that passes one caller at a time can still lose entries to eight.
+//!
+//! A case gets a [`Place`]: a fresh, empty store, which it may open a second time to see what
+//! another process would see. The rules of one matter stand in one file.
+
+mod appends;
+mod keys;
+mod leases;
+mod lists;
+mod reads;
+mod search;
+mod sessions;
+
+use std::sync::Arc;
+
+use crate::entry::{Body, Entry, EntryId, NewEntry, Tally};
+use crate::measure::measure;
+use crate::message::Message;
+use crate::name::{Key, Owner, SessionId};
+use crate::session::{Header, Session};
+use crate::store::Backend;
+use crate::world::{Fixed, World};
+
+/// Where a case runs.
+pub trait Place: Send + Sync {
+    /// A store on this place. Called twice, it gives two that see the same sessions.
+    fn store(&self) -> Arc<dyn Backend>;
+    /// The clock of the stores, which only the case moves.
+    fn world(&self) -> Arc<Fixed>;
+}
+
+/// A rule and its case.
+pub type Case = (&'static str, fn(&dyn Place));
+
+macro_rules! cases {
+    ($($module:ident { $($name:ident),* $(,)? })*) => {
+        /// Every rule of the contract.
+        pub const CASES: &[Case] = &[$($((stringify!($name), $module::$name),)*)*];
+
+        /// Makes one test of each rule for the store on a place.
+        #[macro_export]
+        macro_rules! conformance {
+            ($store:ident, $place:expr) => {
+                mod $store {
+                    use super::*;
+                    $($(#[test] fn $name() {
+                        $crate::conformance::run(stringify!($name), &$place);
+                    })*)*
+                }
+            };
+        }
+    };
+}
+
+cases! {
+    appends {
+        a_stale_writer_gets_a_conflict,
+        a_batch_is_stored_whole_or_not_at_all,
+        a_repeated_append_returns_the_first_result,
+        an_id_stands_for_one_body,
+        rivals_for_one_place_have_one_winner,
+        nothing_is_lost_or_doubled_when_threads_race,
+        a_retry_that_overtakes_its_first_try_is_stored_once,
+        an_append_begun_is_told_its_outcome,
+    }
+    reads {
+        what_was_appended_is_read_back_the_same,
+        unknown_blocks_and_entries_are_kept_byte_for_byte,
+        reading_gives_what_exists,
+        counts_are_those_of_the_entries,
+        two_stores_on_one_place_see_the_same_log,
+        a_healthy_store_has_nothing_to_repair,
+    }
+    sessions {
+        a_header_is_kept_whole,
+        a_session_is_created_whole_or_not_at_all,
+        creating_the_same_session_again_changes_nothing,
+        a_name_is_taken_once_per_owner,
+        rivals_for_one_name_have_one_winner,
+        an_update_changes_what_it_names,
+        updates_of_different_fields_all_stand,
+        a_deleted_session_is_gone_with_its_keys,
+        nobody_sees_another_owner,
+    }
+    keys {
+        a_key_moves_only_from_where_it_was_seen,
+        rivals_for_one_key_have_one_winner,
+        rivals_for_one_key_move_it_once,
+        a_key_points_at_sessions_that_exist,
+    }
+    lists {
+        a_list_is_newest_first_and_pages_without_gaps,
+        a_list_shows_what_the_filter_says,
+        a_chain_is_listed_by_its_newest_member,
+        an_id_prefix_finds_its_sessions,
+    }
+    leases {
+        a_lease_keeps_others_from_writing,
+        a_lease_ends_with_its_time_or_when_given_back,
+        an_old_fence_is_refused,
+        rivals_for_one_lease_have_one_winner,
+    }
+    search {
+        search_finds_all_that_was_acknowledged,
+        search_keeps_to_one_owner_and_needs_a_word,
+    }
+}
+
+/// Runs the case of this name.
+///
+/// # Panics
+///
+/// When the store breaks the rule.
+pub fn run(name: &str, place: &dyn Place) {
+    let (_, case) = CASES.iter().find(|(case, _)| *case == name).expect("a case of this name");
+    case(place);
+}
+
+const RIVALS: usize = 8;
+
+fn owner() -> Owner {
+    Owner::local()
+}
+
+fn header(place: &dyn Place) -> Header {
+    Header::new(SessionId(place.world().uuid()), owner(), place.world().now())
+}
+
+fn created(place: &dyn Place) -> (Arc<dyn Backend>, Session) {
+    let store = place.store();
+    let session = store.create(&header(place), &[], &[]).expect("an empty session");
+    (store, session)
+}
+
+fn entry(place: &dyn Place, id: &str, body: Body) -> NewEntry {
+    let measure = measure(&body, |_| Some("search".into()));
+    let id = EntryId::new(id).expect("a valid id");
+    NewEntry { id, at: place.world().now(), body, measure }
+}
+
+fn said(place: &dyn Place, id: &str, text: &str) -> NewEntry {
+    entry(place, id, Body::Message(Message::user(text)))
+}
+
+fn placed(entries: &[NewEntry]) -> Vec<Entry> {
+    let mut tally = Tally::default();
+    let place = |new: &NewEntry| {
+        let entry = new.placed(&tally);
+        tally = entry.tally;
+        entry
+    };
+    entries.iter().map(place).collect()
+}
+
+fn key(text: &str) -> Key {
+    Key::new(text).expect("a valid key")
+}
+
+/// Runs rivals at the same moment and gives what each got.
+fn race<T: Send>(rivals: usize, run: impl Fn(usize) -> T + Sync) -> Vec<T> {
+    let barrier = std::sync::Barrier::new(rivals);
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..rivals)
+            .map(|rival| {
+                let (barrier, run) = (&barrier, &run);
+                scope.spawn(move || {
+                    barrier.wait();
+                    run(rival)
+                })
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().expect("a rival panicked")).collect()
+    })
+}

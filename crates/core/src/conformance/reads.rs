@@ -1,0 +1,142 @@
+//! Rules of reading: what was stored comes back as it was, is counted right and found whole.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::{Place, created, entry, header, key, owner, placed, said};
+use crate::entry::{
+    Body, Boundary, Carried, Finished, NewEntry, Origin, Restored, Started, Summarized,
+};
+use crate::limits::READ_ENTRIES;
+use crate::message::{Message, Usage};
+use crate::name::Owner;
+use crate::session::Header;
+use crate::store::At;
+use crate::world::World;
+
+pub(super) fn what_was_appended_is_read_back_the_same(place: &dyn Place) {
+    let (store, session) = created(place);
+    place.world().advance(Duration::from_millis(789));
+    let message = |json: &str| Body::Message(serde_json::from_str(json).expect("a message"));
+    let boundary = Boundary { seq: 6, messages: 4, tokens: 9 };
+    let usage = Usage { input: 1, output: 2, cache_read: 3, cache_write: 4 };
+    let from = Some(session.id());
+    let started = Started { origin: Origin::Resume, from, keys: vec![key("file:a")] };
+    let bodies = [
+        Body::Message(Message::system("You are helpful.")),
+        Body::Message(Message::user("naïve 🦀 \u{0} text\r\n")),
+        message(
+            r#"{"role":"assistant","content":[{"type":"text","text":"Looking."},{"type":"tool_use","id":"c1","name":"search","input":{"q":1.50,"deep":{"a":[1,2]}}}]}"#,
+        ),
+        message(
+            r#"{"role":"tool","content":{"type":"tool_result","tool_use_id":"c1","content":"found"}}"#,
+        ),
+        Body::Message(Message::assistant("x".repeat(100_000))),
+        Body::RoundLimit,
+        Body::Cleared { before: None },
+        Body::Cleared { before: Some(boundary) },
+        Body::Undone { before: Some(boundary) },
+        Body::Undone { before: None },
+        Body::Finished(Finished { rounds: 2, ms: 1_500, usage }),
+        Body::Summary(Summarized { text: "chose a bucket".into(), by: "extractive".into(), usage }),
+        Body::Started(started.clone()),
+        Body::Restored(Box::new(Restored {
+            started,
+            summary: "chose a bucket".into(),
+            tail: vec![Carried { reference: "ab:1".into(), message: Message::user("which?") }],
+            prompt: "Continue.".into(),
+            acknowledgment: "Understood.".into(),
+            usage,
+            ms: 900,
+        })),
+    ];
+    let entries: Vec<NewEntry> = bodies
+        .into_iter()
+        .enumerate()
+        .map(|(index, body)| entry(place, &format!("e{index}"), body))
+        .collect();
+    let seqs = store.append(&owner(), session.id(), At::head(0), &entries).expect("appended");
+    assert_eq!(seqs, (0..entries.len() as u64).collect::<Vec<u64>>());
+    let read = store.read(&owner(), session.id(), 0..100).expect("read");
+    assert_eq!(read, placed(&entries));
+    assert_eq!(place.store().read(&owner(), session.id(), 0..100).expect("read"), read);
+}
+
+pub(super) fn unknown_blocks_and_entries_are_kept_byte_for_byte(place: &dyn Place) {
+    let (store, session) = created(place);
+    let json = r#"{"role":"user","content":[{"type":"text","text":"a","cache_control":{"type":"ephemeral"}},{ "type":"hologram",  "n": 1.0e2 }],"zebra":1}"#;
+    let message = Body::Message(serde_json::from_str(json).expect("a message"));
+    let later = Body::parse("from_the_future", r#"{ "b": 1,  "a": 1.0e2 }"#).expect("a body");
+    let entries = [entry(place, "a", message), entry(place, "b", later)];
+    store.append(&owner(), session.id(), At::END, &entries).expect("appended");
+    let read = store.read(&owner(), session.id(), 0..2).expect("read");
+    assert_eq!(read[0].body.json(), json);
+    assert_eq!(read[1].body.kind(), "from_the_future");
+    assert_eq!(read[1].body.json(), r#"{ "b": 1,  "a": 1.0e2 }"#);
+}
+
+pub(super) fn reading_gives_what_exists(place: &dyn Place) {
+    let (store, session) = created(place);
+    let entries: Vec<NewEntry> =
+        (0..READ_ENTRIES + 10).map(|i| said(place, &i.to_string(), "hello")).collect();
+    store.append(&owner(), session.id(), At::END, &entries).expect("appended");
+    let read = |range| store.read(&owner(), session.id(), range).expect("read");
+    let all = placed(&entries);
+    assert_eq!(read(0..u64::MAX), all);
+    assert_eq!(read(5..7), all[5..7]);
+    assert_eq!(read(READ_ENTRIES + 8..READ_ENTRIES + 99), all[READ_ENTRIES as usize + 8..]);
+    assert_eq!(read(9_999..10_000), []);
+    assert_eq!(read(7..7), []);
+    #[expect(clippy::reversed_empty_ranges, reason = "a caller may get it wrong")]
+    let backwards = read(7..5);
+    assert_eq!(backwards, []);
+}
+
+pub(super) fn counts_are_those_of_the_entries(place: &dyn Place) {
+    let (store, session) = created(place);
+    place.world().advance(Duration::from_secs(60));
+    let tool =
+        r#"{"role":"tool","content":{"type":"tool_result","tool_use_id":"c1","content":"found"}}"#;
+    let entries = [
+        entry(place, "a", Body::Message(Message::system("Be brief."))),
+        said(place, "b", &"é".repeat(300)),
+        entry(place, "c", Body::Message(Message::assistant("Looking."))),
+        entry(place, "d", Body::Message(serde_json::from_str(tool).expect("a message"))),
+        said(place, "e", "and again"),
+        entry(place, "f", Body::Cleared { before: None }),
+    ];
+    store.append(&owner(), session.id(), At::END, &entries).expect("appended");
+    let session = store.get(&owner(), session.id()).expect("there");
+    assert_eq!(session.tally, placed(&entries).last().expect("six").tally);
+    assert_eq!((session.tally.messages, session.tally.queries), (4, 2));
+    assert_eq!(session.last_activity_at, place.world().now());
+    assert_eq!(session.first_message, "é".repeat(200));
+}
+
+pub(super) fn two_stores_on_one_place_see_the_same_log(place: &dyn Place) {
+    let (one, session) = created(place);
+    let two = place.store();
+    for index in 0..10 {
+        let (writer, reader) = if index % 2 == 0 { (&one, &two) } else { (&two, &one) };
+        let entries = [said(place, &format!("{index}"), "hello")];
+        assert_eq!(reader.get(&owner(), session.id()).expect("there").tally.entries, index);
+        writer.append(&owner(), session.id(), At::head(index), &entries).expect("appended");
+        let seen = reader.get(&owner(), session.id()).expect("there");
+        assert_eq!(seen.tally.entries, index + 1);
+    }
+}
+
+pub(super) fn a_healthy_store_has_nothing_to_repair(place: &dyn Place) {
+    let (store, session) = created(place);
+    let entries: Vec<NewEntry> =
+        (0..100).map(|i| said(place, &i.to_string(), "hello zebra")).collect();
+    store.append(&owner(), session.id(), At::END, &entries).expect("appended");
+    store.search(&owner(), "zebra", 0, 1).expect("searched");
+    let stranger = Owner::new("stranger").expect("an owner");
+    let theirs = Header { owner: stranger.clone(), archived: true, ..header(place) };
+    store.create(&theirs, &[], &[]).expect("created");
+    let everything: BTreeSet<_> = store.everything().expect("listed").into_iter().collect();
+    assert_eq!(everything, BTreeSet::from([(owner(), session.id()), (stranger, theirs.id)]));
+    assert_eq!(store.check(true).expect("checked"), []);
+    assert_eq!(store.check_session(&owner(), session.id(), true).expect("checked"), []);
+}

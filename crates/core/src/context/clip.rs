@@ -1,0 +1,93 @@
+//! The current turn whole; of the past only the last texts, and only their beginnings.
+
+use std::borrow::Cow;
+
+use super::draft::{Draft, Round, Said, Turn};
+use super::{Changed, Clip, Cut, Step};
+use crate::message::Block;
+use crate::tokens::count;
+
+/// Keeps the last `texts` of finished turns, `chars` characters each.
+pub(super) fn apply(mut draft: Draft<'_>, clip: Clip) -> Draft<'_> {
+    let mut left = clip.texts;
+    let mut kept: Vec<Turn<'_>> = Vec::new();
+    let mut dropped = false;
+    let mut cuts = Vec::new();
+    for mut turn in draft.turns.drain(..).rev() {
+        if turn.pinned || !turn.finished {
+            kept.push(turn);
+            continue;
+        }
+        let mut answer = turn.rounds.pop().filter(|round| has_text(&round.reply));
+        let mut question = turn.user.take().filter(has_text);
+        if left == 0 || answer.is_none() && question.is_none() {
+            dropped = true;
+            continue;
+        }
+        if let Some(round) = &mut answer {
+            left -= 1;
+            round.answers.clear();
+            shorten(&mut round.reply, clip.chars);
+        }
+        if left == 0 {
+            question = None;
+        }
+        if let Some(said) = &mut question {
+            left -= 1;
+            shorten(said, clip.chars);
+        }
+        dropped |= question.is_none();
+        if let (Some(first), Some(last)) = (turn.rounds.first(), turn.rounds.last()) {
+            let (seq, through) = (first.reply.seq, last.through());
+            let messages = turn.rounds.iter().map(Round::messages).sum();
+            let tokens = turn.rounds.iter().map(Round::tokens).sum();
+            let change = Changed::Dropped { messages, tokens };
+            cuts.push(Cut { by: Step::Clip, seq, through, reference: seq.to_string(), change });
+        }
+        turn.user = question;
+        turn.rounds = answer.into_iter().collect();
+        kept.push(turn);
+    }
+    kept.reverse();
+    draft.turns = kept;
+    cuts.reverse();
+    draft.cuts.append(&mut cuts);
+    if dropped {
+        let oldest = draft.turns.iter().find(|turn| !turn.pinned && !turn.carried);
+        let end = match oldest {
+            Some(Turn { user: None, rounds, .. }) if !rounds.is_empty() => rounds[0].before,
+            Some(turn) => turn.before,
+            None => draft.log.tally(),
+        };
+        draft.report_dropped(Step::Clip, end);
+    }
+    draft
+}
+
+fn has_text(said: &Said<'_>) -> bool {
+    said.blocks.iter().filter_map(Block::as_text).any(|text| !text.trim().is_empty())
+}
+
+/// Leaves the first characters of what was said in text, and nothing else.
+fn shorten(said: &mut Said<'_>, max: usize) {
+    let texts: Vec<&str> = said.blocks.iter().filter_map(Block::as_text).collect();
+    let text = texts.join("\n\n");
+    let short: String = text.chars().take(max).collect();
+    if short.len() < text.len() {
+        said.cut = Some(Cut {
+            by: Step::Clip,
+            seq: said.seq,
+            through: said.seq,
+            reference: said.reference.to_string(),
+            change: Changed::Shortened {
+                from_chars: text.chars().count() as u64,
+                to_chars: short.chars().count() as u64,
+            },
+        });
+    }
+    if said.blocks.len() > 1 || short.len() < text.len() {
+        said.tokens = count(&short).into();
+        said.thinking = 0;
+        said.blocks = Cow::Owned(vec![Block::text(short)]);
+    }
+}

@@ -1,0 +1,392 @@
+//! A context in the making: turns and rounds, as the steps see them.
+//!
+//! A turn is one user message and every round up to the final reply; a round is one reply with
+//! the results of its calls. A result belongs to the reply right before it: a call that was still
+//! open when the user spoke again has been shown to the model as interrupted, and stays so.
+
+use std::borrow::Cow;
+
+use super::{Changed, Cut, Step};
+use crate::entry::{Body, Entry, Restored, Tally};
+use crate::log::Log;
+use crate::measure::{ResultMeasure, message_tokens};
+use crate::message::{Block, BlockKind, Call, Message, Role, ToolResult};
+
+/// A context in the making.
+pub(super) struct Draft<'a> {
+    pub(super) log: &'a Log,
+    pub(super) system: Option<Said<'a>>,
+    pub(super) turns: Vec<Turn<'a>>,
+    /// What was dropped. What was shortened is told by the parts that are left.
+    pub(super) cuts: Vec<Cut>,
+}
+
+/// One user message and every round until the final reply.
+pub(super) struct Turn<'a> {
+    /// What the entries before it add up to.
+    pub(super) before: Tally,
+    /// Its first entry.
+    pub(super) seq: u64,
+    pub(super) user: Option<Said<'a>>,
+    pub(super) rounds: Vec<Round<'a>>,
+    /// The final reply is there, or the user has spoken again.
+    pub(super) finished: bool,
+    /// A restored summary, which no step but the budget may touch.
+    pub(super) pinned: bool,
+    /// Carried over from another session: its messages are not counted in this one.
+    pub(super) carried: bool,
+    /// Not all of it was read.
+    pub(super) partial: bool,
+}
+
+/// One reply with the results of its calls.
+pub(super) struct Round<'a> {
+    /// What the entries before it add up to.
+    pub(super) before: Tally,
+    pub(super) reply: Said<'a>,
+    pub(super) answers: Vec<Answer<'a>>,
+}
+
+/// A message, as it will be said.
+pub(super) struct Said<'a> {
+    pub(super) seq: u64,
+    pub(super) reference: Cow<'a, str>,
+    pub(super) blocks: Cow<'a, [Block]>,
+    pub(super) model: Option<&'a str>,
+    pub(super) tokens: u64,
+    pub(super) thinking: u64,
+    pub(super) cut: Option<Cut>,
+}
+
+/// A tool result, as it will be said.
+pub(super) struct Answer<'a> {
+    pub(super) seq: u64,
+    pub(super) reference: Cow<'a, str>,
+    pub(super) result: &'a ToolResult,
+    pub(super) measure: Option<&'a ResultMeasure>,
+    /// What is sent in place of the result's own content.
+    pub(super) content: Option<Vec<Block>>,
+    pub(super) tokens: u64,
+    pub(super) cut: Option<Cut>,
+}
+
+impl Turn<'_> {
+    pub(super) fn tokens(&self) -> u64 {
+        self.user.as_ref().map_or(0, |said| said.tokens)
+            + self.rounds.iter().map(Round::tokens).sum::<u64>()
+    }
+}
+
+impl Round<'_> {
+    pub(super) fn tokens(&self) -> u64 {
+        self.reply.tokens + self.answers.iter().map(|answer| answer.tokens).sum::<u64>()
+    }
+
+    pub(super) fn messages(&self) -> u64 {
+        1 + self.answers.len() as u64
+    }
+
+    /// Its last entry.
+    pub(super) fn through(&self) -> u64 {
+        self.answers.iter().map(|answer| answer.seq).max().unwrap_or(self.reply.seq)
+    }
+
+    pub(super) fn calls(&self) -> impl Iterator<Item = &Call> {
+        self.reply.blocks.iter().filter_map(|block| match &block.kind {
+            BlockKind::ToolUse(call) => Some(call),
+            _ => None,
+        })
+    }
+}
+
+impl<'a> Answer<'a> {
+    pub(super) fn blocks(&self) -> &[Block] {
+        self.content.as_deref().unwrap_or(&self.result.content)
+    }
+
+    /// Sends this text in place of the content, and reports it.
+    pub(super) fn shorten(&mut self, by: Step, text: String, tokens: u64) {
+        let from_chars = chars(&self.result.content);
+        let to_chars = text.chars().count() as u64;
+        self.cut = Some(Cut {
+            by,
+            seq: self.seq,
+            through: self.seq,
+            reference: self.reference.to_string(),
+            change: Changed::Shortened { from_chars, to_chars },
+        });
+        let pictures = self.result.content.iter().filter(|block| block.as_text().is_none());
+        let pictures = pictures.filter(|_| by == Step::TruncateResults).cloned();
+        self.content = Some(std::iter::once(Block::text(text)).chain(pictures).collect());
+        self.tokens = tokens;
+    }
+}
+
+impl<'a> Said<'a> {
+    fn new(entry: &'a Entry, message: &'a Message) -> Said<'a> {
+        let results: u64 = entry.measure.results.iter().map(|r| u64::from(r.tokens)).sum();
+        Said {
+            seq: entry.seq,
+            reference: Cow::Owned(entry.seq.to_string()),
+            blocks: Cow::Borrowed(&message.content),
+            model: message.model.as_deref(),
+            tokens: u64::from(entry.measure.tokens).saturating_sub(results),
+            thinking: u64::from(entry.measure.thinking),
+            cut: None,
+        }
+    }
+
+    fn carried(seq: u64, reference: &'a str, blocks: Cow<'a, [Block]>, tokens: u32) -> Said<'a> {
+        let tokens = u64::from(tokens);
+        let reference = Cow::Borrowed(reference);
+        Said { seq, reference, blocks, model: None, tokens, thinking: 0, cut: None }
+    }
+}
+
+fn chars(blocks: &[Block]) -> u64 {
+    blocks.iter().filter_map(Block::as_text).map(|text| text.chars().count() as u64).sum()
+}
+
+impl<'a> Draft<'a> {
+    /// Reads turns from the last clear on.
+    pub(super) fn new(log: &'a Log) -> Draft<'a> {
+        let tally = log.tally();
+        let begins = tally.begins();
+        let mut draft = Draft { log, system: None, turns: Vec::new(), cuts: Vec::new() };
+        if let Some(clear) = tally.boundary {
+            let change = Changed::Dropped { messages: clear.messages, tokens: clear.tokens };
+            draft.cut_range(Step::Clear, 0, clear.seq, change);
+        }
+        let system = tally.system.and_then(|seq| log.get(seq));
+        draft.system = system.and_then(|e| e.body.message().map(|message| Said::new(e, message)));
+        draft.read_before_the_run(begins);
+        for (index, entry) in log.entries().iter().enumerate() {
+            if entry.seq >= begins {
+                draft.read(entry, log.tally_before(index));
+            }
+        }
+        draft.settle();
+        draft
+    }
+
+    /// The turn that is not finished, if there is one.
+    pub(super) fn current(&self) -> Option<&Turn<'a>> {
+        self.turns.last().filter(|turn| !turn.finished)
+    }
+
+    /// Tokens of everything that is left.
+    pub(super) fn tokens(&self) -> u64 {
+        self.system.as_ref().map_or(0, |said| said.tokens)
+            + self.turns.iter().map(Turn::tokens).sum::<u64>()
+    }
+
+    pub(super) fn cut_range(&mut self, by: Step, seq: u64, through: u64, change: Changed) {
+        self.cuts.push(Cut { by, seq, through, reference: seq.to_string(), change });
+    }
+
+    /// Leaves out finished turns that are not `kept`, and reports them as one cut.
+    ///
+    /// What was dropped is told in running totals, up to where the first kept turn begins, so the
+    /// report is the same when the log was read only from somewhere in between.
+    pub(super) fn drop_turns(&mut self, by: Step, kept: impl Fn(&Turn<'a>) -> bool) {
+        let keep = |turn: &Turn<'a>| turn.pinned || !turn.finished || kept(turn);
+        let dropped = self.turns.iter().any(|turn| !keep(turn));
+        if !dropped {
+            return;
+        }
+        self.turns.retain(keep);
+        let end = self
+            .turns
+            .iter()
+            .find(|turn| !turn.pinned && !turn.carried)
+            .map_or_else(|| self.log.tally(), |turn| turn.before);
+        self.report_dropped(by, end);
+    }
+
+    /// Reports that everything between the clear and `end` is left out.
+    pub(super) fn report_dropped(&mut self, by: Step, end: Tally) {
+        let tally = self.log.tally();
+        let (messages, tokens) = tally.boundary.map_or((0, 0), |b| (b.messages, b.tokens));
+        let change = Changed::Dropped {
+            messages: end.messages.saturating_sub(messages),
+            tokens: end.tokens.saturating_sub(tokens),
+        };
+        self.cut_range(by, tally.begins(), end.entries.saturating_sub(1), change);
+    }
+
+    /// What was read from the middle of a log begins inside a turn; its user message, and the
+    /// summary the session was restored from, are held beside the run.
+    fn read_before_the_run(&mut self, begins: u64) {
+        let (log, first) = (self.log, self.log.first());
+        if first <= begins || log.entries().is_empty() {
+            return;
+        }
+        let before = log.tally_before(0);
+        if let Some(entry) = before.started.filter(|seq| *seq >= begins).and_then(|s| log.get(s))
+            && let Body::Restored(restored) = &entry.body
+        {
+            let tally = Tally { entries: entry.seq, ..Tally::default() };
+            self.read_restored(entry.seq, restored, tally);
+        }
+        if let Some(entry) = before.turn.filter(|seq| *seq >= begins).and_then(|s| log.get(s))
+            && let Some(message) = entry.body.message()
+        {
+            let mut tally = entry.tally;
+            tally.entries -= 1;
+            tally.messages -= 1;
+            tally.queries -= 1;
+            tally.tokens -= u64::from(entry.measure.tokens);
+            self.open_turn(entry.seq, tally, Some(Said::new(entry, message)));
+            self.turns.last_mut().expect("just opened").partial = true;
+        }
+    }
+
+    /// Makes sure there is a turn for a reply or a result. Where a log begins with one, the turn
+    /// is one without a question, from the last clear on.
+    fn ensure_turn(&mut self) {
+        if self.turns.last().is_some_and(|turn| !turn.pinned && !turn.carried) {
+            return;
+        }
+        let tally = self.log.tally();
+        let begins = tally.begins();
+        let (messages, tokens) = tally.boundary.map_or((0, 0), |b| (b.messages, b.tokens));
+        let before = Tally { entries: begins, messages, tokens, ..Tally::default() };
+        self.open_turn(begins, before, None);
+        let turn = self.turns.last_mut().expect("just opened");
+        turn.partial = self.log.first() > begins;
+    }
+
+    fn read(&mut self, entry: &'a Entry, before: Tally) {
+        match &entry.body {
+            Body::Message(message) => self.read_message(entry, message, before),
+            Body::Restored(restored) => self.read_restored(entry.seq, restored, before),
+            Body::Finished(_) | Body::RoundLimit => {
+                if let Some(turn) = self.turns.last_mut() {
+                    turn.finished = true;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn read_message(&mut self, entry: &'a Entry, message: &'a Message, before: Tally) {
+        match message.role {
+            // The system message that holds was found by its place.
+            Role::System => {}
+            Role::Assistant => {
+                self.ensure_turn();
+                let reply = Said::new(entry, message);
+                let turn = self.turns.last_mut().expect("a turn was opened");
+                turn.finished = false;
+                turn.rounds.push(Round { before, reply, answers: Vec::new() });
+            }
+            Role::User | Role::Tool => {
+                if !message.opens_turn() {
+                    self.ensure_turn();
+                }
+                let results = message.results().enumerate();
+                for (index, result) in results {
+                    let answer = Answer {
+                        seq: entry.seq,
+                        reference: Cow::Owned(entry.seq.to_string()),
+                        result,
+                        measure: entry.measure.results.get(index),
+                        content: None,
+                        tokens: entry.measure.results.get(index).map_or(0, |r| r.tokens.into()),
+                        cut: None,
+                    };
+                    self.answer(answer);
+                }
+                if message.opens_turn() {
+                    self.open_turn(entry.seq, before, Some(Said::new(entry, message)));
+                } else if message.role == Role::Tool && message.results().next().is_none() {
+                    self.left_out(entry.seq, "a tool message without a tool_result");
+                }
+            }
+        }
+    }
+
+    /// Gives a result to the call it answers.
+    fn answer(&mut self, answer: Answer<'a>) {
+        let id = &answer.result.tool_use_id;
+        let turn = self.turns.last_mut().filter(|turn| !turn.pinned);
+        match turn.and_then(|turn| turn.rounds.last_mut()) {
+            Some(round) if round.calls().any(|call| call.id == *id) => {
+                if round.answers.iter().any(|other| other.result.tool_use_id == *id) {
+                    self.left_out(answer.seq, &format!("a second result for `{id}`"));
+                } else {
+                    round.answers.push(answer);
+                }
+            }
+            _ => {
+                self.left_out(answer.seq, &format!("a result for `{id}`, which no call waits for"))
+            }
+        }
+    }
+
+    fn left_out(&mut self, seq: u64, what: &str) {
+        let change = Changed::LeftOut { what: what.into() };
+        self.cut_range(Step::Validity, seq, seq, change);
+    }
+
+    fn open_turn(&mut self, seq: u64, before: Tally, user: Option<Said<'a>>) {
+        self.turns.push(Turn {
+            before,
+            seq,
+            user,
+            rounds: Vec::new(),
+            finished: false,
+            pinned: false,
+            carried: false,
+            partial: false,
+        });
+    }
+
+    /// A restored session reads as the carried turns, the prompt and the acknowledgment.
+    fn read_restored(&mut self, seq: u64, restored: &'a Restored, before: Tally) {
+        for carried in &restored.tail {
+            let (message, reference) = (&carried.message, carried.reference.as_str());
+            let tokens = message_tokens(message);
+            let said = || Said::carried(seq, reference, Cow::Borrowed(&message.content), tokens);
+            if message.role == Role::Assistant && !self.turns.is_empty() {
+                let turn = self.turns.last_mut().expect("checked above");
+                turn.rounds.push(Round { before, reply: said(), answers: Vec::new() });
+                continue;
+            }
+            for result in message.results() {
+                let tokens = result.content.iter().map(crate::measure::block_tokens).sum::<u32>();
+                self.answer(Answer {
+                    seq,
+                    reference: Cow::Borrowed(reference),
+                    result,
+                    measure: None,
+                    content: None,
+                    tokens: tokens.into(),
+                    cut: None,
+                });
+            }
+            if message.opens_turn() {
+                self.open_turn(seq, before, Some(said()));
+                self.turns.last_mut().expect("just opened").carried = true;
+            }
+        }
+        let text = |text: &str| Cow::Owned(vec![Block::text(text)]);
+        let tokens = crate::tokens::count;
+        let prompt = Said::carried(seq, "", text(&restored.prompt), tokens(&restored.prompt));
+        self.open_turn(seq, before, Some(prompt));
+        let said = &restored.acknowledgment;
+        let reply = Said::carried(seq, "", text(said), tokens(said));
+        let turn = self.turns.last_mut().expect("just opened");
+        turn.rounds.push(Round { before, reply, answers: Vec::new() });
+        turn.pinned = true;
+    }
+
+    /// Decides which turns are finished.
+    fn settle(&mut self) {
+        let last = self.turns.len().saturating_sub(1);
+        for (index, turn) in self.turns.iter_mut().enumerate() {
+            let replied = turn.rounds.last().is_some_and(|round| round.calls().next().is_none());
+            turn.finished |= index < last || replied;
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! From a log to the context a model will see.
+//!
+//! Everything here is a pure function: same log, same policy, same model, same bytes. Nothing is
+//! stored and nothing is changed; shortening an old tool result shortens the *view*, never the
+//! log. Summarising is not here, because it has to ask a model.
+//!
+//! The steps run in one fixed order: from the last clear, `truncate_results`,
+//! `stub_tools`, `keep_recent`, `clip`, `fit_budget`, and last `validity`, after which a provider
+//! accepts the result whatever the log holds. Each step takes whole rounds, so none can part a
+//! call from its result, and reports what it cut.
+//!
+//! Two rules keep the provider's cache warm. Inside a turn the bytes already sent stay as they
+//! are; between turns, what must go goes in batches. Where a batch ends is decided by absolute
+//! positions in the log (running totals), never by what an earlier call did, so a context is the
+//! same after a restart, and on a log of which only the end was read.
+
+mod clip;
+mod draft;
+mod explain;
+mod fit_budget;
+mod keep_recent;
+mod plan;
+mod policy;
+mod stub_tools;
+mod truncate_results;
+mod validity;
+
+pub use explain::explain;
+pub use plan::{Need, next};
+pub use policy::{Clip, Policy};
+
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+
+use crate::limits::{REPLY_TOKENS, WINDOW_TOKENS};
+use crate::log::Log;
+use crate::message::Message;
+use draft::Draft;
+
+/// The model a context is built for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Model {
+    /// Who runs it.
+    pub provider: String,
+    /// Its name there.
+    pub name: String,
+    /// Tokens it can see at once, its reply included.
+    pub window: u64,
+    /// Tokens kept free for its reply.
+    pub reply: u64,
+}
+
+impl Model {
+    /// A model of which nothing but its name is known.
+    pub fn new(provider: impl Into<String>, name: impl Into<String>) -> Model {
+        let (provider, name) = (provider.into(), name.into());
+        Model { provider, name, window: WINDOW_TOKENS, reply: REPLY_TOKENS }
+    }
+
+    /// `provider/name`.
+    pub fn id(&self) -> String {
+        format!("{}/{}", self.provider, self.name)
+    }
+
+    /// Tokens a context may have.
+    pub fn budget(&self) -> u64 {
+        self.window.saturating_sub(self.reply).max(self.window / 2)
+    }
+}
+
+/// What a model is about to see.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Context {
+    /// The messages, the system message first.
+    pub messages: Vec<Message>,
+    /// Their tokens, by our count.
+    pub tokens: u64,
+    /// What was removed or shortened.
+    pub cuts: Vec<Cut>,
+    /// The SHA-256 of the messages as JSON, in hexadecimal. Equal hashes mean equal bytes sent.
+    pub hash: String,
+    /// How many leading messages stay as they are while the turn goes on: where a provider may
+    /// be told to cache.
+    pub stable: usize,
+}
+
+/// The step that made a cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Step {
+    /// The context was cleared.
+    Clear,
+    /// A long tool result was cut.
+    TruncateResults,
+    /// A tool result of a finished turn became its stub.
+    StubTools,
+    /// Old messages were left out.
+    KeepRecent,
+    /// Everything but the last texts was left out.
+    Clip,
+    /// The model's window is not larger.
+    FitBudget,
+    /// No provider would accept it.
+    Validity,
+}
+
+impl Step {
+    /// The name of the option.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Step::Clear => "clear",
+            Step::TruncateResults => "truncate_results",
+            Step::StubTools => "stub_tools",
+            Step::KeepRecent => "keep_recent",
+            Step::Clip => "clip",
+            Step::FitBudget => "fit_budget",
+            Step::Validity => "validity",
+        }
+    }
+}
+
+/// One thing that was removed or shortened.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Cut {
+    /// The step that did it.
+    pub by: Step,
+    /// The first entry it concerns.
+    pub seq: u64,
+    /// The last entry it concerns.
+    pub through: u64,
+    /// What pages the original back.
+    #[serde(rename = "ref")]
+    pub reference: String,
+    /// What happened.
+    #[serde(flatten)]
+    pub change: Changed,
+}
+
+/// What happened to what was cut.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "change", rename_all = "snake_case")]
+pub enum Changed {
+    /// It is not in the context.
+    Dropped {
+        /// Messages.
+        messages: u64,
+        /// Tokens.
+        tokens: u64,
+    },
+    /// It is in the context, shorter.
+    Shortened {
+        /// Characters it has.
+        from_chars: u64,
+        /// Characters the model sees.
+        to_chars: u64,
+    },
+    /// A part of it could not be sent.
+    LeftOut {
+        /// What, and why.
+        what: String,
+    },
+}
+
+/// Builds what a model sees from the end of a log.
+pub fn build(log: &Log, policy: &Policy, model: &Model) -> Context {
+    let mut draft = Draft::new(log);
+    if let Some(chars) = policy.truncate_results {
+        draft = truncate_results::apply(draft, chars);
+    }
+    if policy.stub_tools {
+        draft = stub_tools::apply(draft);
+    }
+    if let Some(messages) = policy.keep_recent {
+        draft = keep_recent::apply(draft, messages);
+    }
+    if let Some(clip) = policy.clip {
+        draft = clip::apply(draft, clip);
+    }
+    draft = fit_budget::apply(draft, model.budget());
+    validity::finish(draft, model)
+}
+
+impl Context {
+    fn new(messages: Vec<Message>, tokens: u64, cuts: Vec<Cut>, stable: usize) -> Context {
+        let json = serde_json::to_vec(&messages).expect("messages are always valid JSON");
+        let hash = Sha256::digest(json).iter().map(|byte| format!("{byte:02x}")).collect();
+        Context { messages, tokens, cuts, hash, stable }
+    }
+}

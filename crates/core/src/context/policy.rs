@@ -1,0 +1,91 @@
+//! The options that shape a context, and the presets people name.
+
+use crate::limits::{CLIP_CHARS, CLIP_TEXTS, HISTORY_MESSAGES_MAX, RESULT_CHARS_MAX};
+use crate::session::Header;
+
+/// The options that shape a context. `fit_budget` and `validity` always apply.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// What it is called.
+    pub name: String,
+    /// Characters a tool result keeps.
+    pub truncate_results: Option<usize>,
+    /// Whether the tool results of finished turns become stubs.
+    pub stub_tools: bool,
+    /// Messages kept, the system message and the current turn not counted.
+    pub keep_recent: Option<u32>,
+    /// Keep only the last texts.
+    pub clip: Option<Clip>,
+}
+
+/// How much of the past a clipped context keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Clip {
+    /// Texts.
+    pub texts: usize,
+    /// Characters of each.
+    pub chars: usize,
+}
+
+impl Policy {
+    /// The presets, by name.
+    pub const PRESETS: [&str; 5] = ["chat", "editor", "emacs", "cli", "bot"];
+
+    /// Everything, as far as the model can see.
+    pub fn cli() -> Policy {
+        Policy {
+            name: "cli".into(),
+            truncate_results: None,
+            stub_tools: false,
+            keep_recent: None,
+            clip: None,
+        }
+    }
+
+    /// Results cut at 4,000 characters; those of finished turns stubbed.
+    pub fn editor() -> Policy {
+        Policy {
+            name: "editor".into(),
+            truncate_results: Some(RESULT_CHARS_MAX),
+            stub_tools: true,
+            ..Policy::cli()
+        }
+    }
+
+    /// The last hundred messages.
+    pub fn emacs() -> Policy {
+        Policy { name: "emacs".into(), keep_recent: Some(HISTORY_MESSAGES_MAX), ..Policy::cli() }
+    }
+
+    /// The current turn, and 500 characters of each of the two texts before it.
+    pub fn bot() -> Policy {
+        let clip = Clip { texts: CLIP_TEXTS, chars: CLIP_CHARS };
+        Policy { name: "bot".into(), clip: Some(clip), ..Policy::cli() }
+    }
+
+    /// The terminal's default: the `editor` rules, which cost least on real sessions.
+    pub fn chat() -> Policy {
+        Policy { name: "chat".into(), ..Policy::editor() }
+    }
+
+    /// The preset of this name.
+    pub fn preset(name: &str) -> Option<Policy> {
+        match name {
+            "chat" => Some(Policy::chat()),
+            "editor" => Some(Policy::editor()),
+            "emacs" => Some(Policy::emacs()),
+            "cli" => Some(Policy::cli()),
+            "bot" => Some(Policy::bot()),
+            _ => None,
+        }
+    }
+
+    /// The policy with the session's own history length, where it counts messages.
+    #[must_use]
+    pub fn for_session(mut self, header: &Header) -> Policy {
+        if let (Some(_), Some(own)) = (self.keep_recent, header.max_history) {
+            self.keep_recent = Some(own);
+        }
+        self
+    }
+}

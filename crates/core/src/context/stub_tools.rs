@@ -1,0 +1,30 @@
+//! Tool results of finished turns become stubs.
+
+use super::Step;
+use super::draft::{Answer, Draft};
+use crate::stub::with_reference;
+
+/// Tokens of the reference that the view adds to a stored stub.
+const REFERENCE_TOKENS: u64 = 6;
+
+/// Stubs the results of every finished turn, where the stub is shorter.
+pub(super) fn apply(mut draft: Draft<'_>) -> Draft<'_> {
+    for turn in draft.turns.iter_mut().filter(|turn| turn.finished && !turn.pinned) {
+        turn.rounds.iter_mut().flat_map(|round| &mut round.answers).for_each(stub);
+    }
+    draft
+}
+
+/// Stubs one result, if that makes it shorter.
+pub(super) fn stub(answer: &mut Answer<'_>) {
+    let Some(measure) = answer.measure else { return };
+    let stub = with_reference(&measure.stub, &answer.reference);
+    let shown: usize = answer
+        .blocks()
+        .iter()
+        .map(|block| block.as_text().map_or(usize::MAX / 1_024, str::len))
+        .sum();
+    if stub.len() < shown {
+        answer.shorten(Step::StubTools, stub, u64::from(measure.stubbed) + REFERENCE_TOKENS);
+    }
+}

@@ -1,0 +1,285 @@
+//! The last word: whatever the log holds, a provider accepts the result.
+//!
+//! After this step the roles alternate from a user message on, every call has exactly one answer
+//! right behind it, ids and names are of the form all providers take, nothing is empty, and
+//! thinking stands only where its own model wrote it in the turn that is still going on.
+
+use std::collections::HashSet;
+
+use super::draft::{Answer, Draft, Round, Said};
+use super::{Changed, Context, Cut, Model, Step};
+use crate::log::INTERRUPTED;
+use crate::message::{Block, BlockKind, Call, Message, Role, ToolResult};
+use crate::raw::Raw;
+
+/// Stands in for a message of the user that says nothing.
+const EMPTY: &str = "[empty message]";
+/// Stands in for the user's message before a reply that has none.
+const CONTINUES: &str = "[the conversation continues here]";
+/// Stands in for a tool result that says nothing.
+const NO_OUTPUT: &str = "[no output]";
+
+/// The longest id of a call that every provider takes.
+const CALL_ID_CHARS_MAX: usize = 40;
+/// The longest name of a tool that every provider takes.
+const TOOL_NAME_CHARS_MAX: usize = 64;
+
+/// Writes the messages a provider is sent.
+pub(super) fn finish(draft: Draft<'_>, model: &Model) -> Context {
+    let mut out = Out {
+        messages: Vec::new(),
+        tokens: 0,
+        cuts: draft.cuts,
+        ids: HashSet::new(),
+        model: model.id(),
+        signed_thinking: model.provider == "anthropic",
+        unstable: 0,
+    };
+    if let Some(system) = draft.system {
+        out.system(system);
+    }
+    for turn in draft.turns {
+        let (current, open) = (!turn.finished, turn.rounds.len());
+        match turn.user {
+            Some(user) => out.user(user),
+            None if open > 0 && !out.speaks(Role::User) => out.say(Role::User, CONTINUES),
+            None => {}
+        }
+        for (index, round) in turn.rounds.into_iter().enumerate() {
+            out.round(round, current, current && index + 1 == open);
+        }
+    }
+    if out.speaks(Role::Assistant) {
+        // Another reply without a user's word between would join this one.
+        out.unstable = 1;
+    }
+    out.cuts.sort_by_key(|cut| (cut.seq, cut.by));
+    let stable = out.messages.len() - out.unstable;
+    Context::new(out.messages, out.tokens, out.cuts, stable)
+}
+
+struct Out {
+    messages: Vec<Message>,
+    tokens: u64,
+    cuts: Vec<Cut>,
+    ids: HashSet<String>,
+    model: String,
+    signed_thinking: bool,
+    /// Messages at the end that the next entry of the turn may change.
+    unstable: usize,
+}
+
+impl Out {
+    fn system(&mut self, mut said: Said<'_>) {
+        let blocks: Vec<Block> = said
+            .blocks
+            .iter()
+            .filter(|block| block.as_text().is_some_and(|text| !text.trim().is_empty()))
+            .map(|block| Block::text(block.as_text().unwrap_or_default()))
+            .collect();
+        if !blocks.is_empty() {
+            self.tokens += said.tokens;
+            self.cuts.extend(said.cut.take());
+            self.messages.push(Message::new(Role::System, blocks));
+        }
+    }
+
+    fn speaks(&self, role: Role) -> bool {
+        self.messages.last().is_some_and(|message| message.role == role)
+    }
+
+    fn say(&mut self, role: Role, text: &str) {
+        self.add(role, vec![Block::text(text)]);
+        self.tokens += text.len().div_ceil(4) as u64;
+    }
+
+    /// Adds a message; two of one role in a row become one.
+    fn add(&mut self, role: Role, mut blocks: Vec<Block>) {
+        match self.messages.last_mut() {
+            Some(last) if last.role == role && role != Role::Tool => {
+                last.content.append(&mut blocks)
+            }
+            _ => self.messages.push(Message::new(role, blocks)),
+        }
+    }
+
+    fn left_out(&mut self, said: &Said<'_>, what: String) {
+        self.cuts.push(Cut {
+            by: Step::Validity,
+            seq: said.seq,
+            through: said.seq,
+            reference: said.reference.to_string(),
+            change: Changed::LeftOut { what },
+        });
+    }
+
+    fn user(&mut self, mut said: Said<'_>) {
+        let mut blocks = Vec::new();
+        for block in said.blocks.iter() {
+            match &block.kind {
+                BlockKind::Text(text) | BlockKind::Prefix(text) if text.trim().is_empty() => {}
+                BlockKind::Text(text) | BlockKind::Prefix(text) => blocks.push(Block::text(text)),
+                BlockKind::Image { source } => match picture(source) {
+                    Some(block) => blocks.push(block),
+                    None => self.left_out(&said, "an image without a usable source".into()),
+                },
+                // Results were given to their calls before.
+                BlockKind::ToolResult(_) => {}
+                BlockKind::Thinking(_) | BlockKind::ToolUse(_) | BlockKind::Unknown => {
+                    let what = format!("a `{}` block in a user message", block.type_name());
+                    self.left_out(&said, what);
+                }
+            }
+        }
+        self.tokens += said.tokens - said.thinking;
+        self.cuts.extend(said.cut.take());
+        match blocks.is_empty() {
+            true => self.say(Role::User, EMPTY),
+            false => self.add(Role::User, blocks),
+        }
+    }
+
+    fn round(&mut self, mut round: Round<'_>, current: bool, last: bool) {
+        let joins = self.speaks(Role::Assistant);
+        let keeps_thinking = current
+            && !joins
+            && self.signed_thinking
+            && round.reply.model == Some(self.model.as_str());
+        let mut blocks = Vec::new();
+        let mut thinking = Vec::new();
+        let mut calls: Vec<(String, String)> = Vec::new();
+        for block in round.reply.blocks.iter() {
+            match &block.kind {
+                BlockKind::Text(text) | BlockKind::Prefix(text) if text.trim().is_empty() => {}
+                BlockKind::Text(text) | BlockKind::Prefix(text) => blocks.push(Block::text(text)),
+                BlockKind::Thinking(thought) if keeps_thinking && thought.signed => {
+                    thinking.push(block.clone());
+                }
+                BlockKind::Thinking(_) => {
+                    let what = "thinking, which only its own model takes back in the same turn";
+                    self.left_out(&round.reply, what.into());
+                }
+                BlockKind::ToolUse(call) if calls.iter().any(|(id, _)| *id == call.id) => {
+                    let what = format!("a second call with the id `{}`", call.id);
+                    self.left_out(&round.reply, what);
+                }
+                BlockKind::ToolUse(call) => {
+                    let id = self.call_id(&call.id, round.reply.seq, calls.len());
+                    blocks.push(call_block(call, &id));
+                    calls.push((call.id.clone(), id));
+                }
+                BlockKind::ToolResult(_) | BlockKind::Image { .. } | BlockKind::Unknown => {
+                    let what = format!("a `{}` block in a reply", block.type_name());
+                    self.left_out(&round.reply, what);
+                }
+            }
+        }
+        self.cuts.extend(round.reply.cut.take());
+        if blocks.is_empty() {
+            return;
+        }
+        if thinking.is_empty() {
+            self.tokens += round.reply.tokens - round.reply.thinking;
+        } else {
+            self.tokens += round.reply.tokens;
+        }
+        thinking.append(&mut blocks);
+        self.add(Role::Assistant, thinking);
+        for (original, id) in calls {
+            let found = round.answers.iter().position(|a| a.result.tool_use_id == original);
+            match found {
+                Some(index) => self.answer(round.answers.swap_remove(index), id),
+                None => self.interrupted(id),
+            }
+            if last && (found.is_none() || self.unstable > 0) {
+                self.unstable += 1;
+            }
+        }
+    }
+
+    fn answer(&mut self, answer: Answer<'_>, tool_use_id: String) {
+        let mut content = Vec::new();
+        for block in answer.blocks() {
+            match &block.kind {
+                BlockKind::Text(text) if text.trim().is_empty() => {}
+                BlockKind::Text(text) => content.push(Block::text(text)),
+                BlockKind::Image { source } if picture(source).is_some() => {
+                    content.extend(picture(source));
+                }
+                _ => self.cuts.push(Cut {
+                    by: Step::Validity,
+                    seq: answer.seq,
+                    through: answer.seq,
+                    reference: answer.reference.to_string(),
+                    change: Changed::LeftOut {
+                        what: format!("a `{}` block in a tool result", block.type_name()),
+                    },
+                }),
+            }
+        }
+        if content.is_empty() {
+            content.push(Block::text(NO_OUTPUT));
+        }
+        self.tokens += answer.tokens;
+        self.cuts.extend(answer.cut);
+        let result = ToolResult { tool_use_id, content, is_error: answer.result.is_error };
+        self.add(Role::Tool, vec![Block::of(BlockKind::ToolResult(result))]);
+    }
+
+    fn interrupted(&mut self, tool_use_id: String) {
+        let content = vec![Block::text(INTERRUPTED)];
+        self.tokens += INTERRUPTED.len().div_ceil(4) as u64;
+        let result = ToolResult { tool_use_id, content, is_error: true };
+        self.add(Role::Tool, vec![Block::of(BlockKind::ToolResult(result))]);
+    }
+
+    /// An id every provider takes, used once in the whole context. Some models number their
+    /// calls anew in every reply; those are told apart by where they stand in the log.
+    fn call_id(&mut self, id: &str, seq: u64, index: usize) -> String {
+        let allowed = (1..=CALL_ID_CHARS_MAX).contains(&id.len())
+            && id.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'));
+        let mut unique = if allowed { id.to_owned() } else { format!("call_{seq}_{index}") };
+        let mut tries = 0;
+        while !self.ids.insert(unique.clone()) {
+            tries += 1;
+            unique = format!("call_{seq}_{index}_{tries}");
+        }
+        unique
+    }
+}
+
+fn call_block(call: &Call, id: &str) -> Block {
+    let input = match call.input.get().trim_start().as_bytes().first() {
+        Some(b'{') => call.input.clone(),
+        Some(b'n') | None => Raw::of(&serde_json::Map::new()),
+        _ => Raw::of(&serde_json::json!({ "input": call.input })),
+    };
+    let valid = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    let name: String = call
+        .name
+        .chars()
+        .map(|c| if valid(c) { c } else { '_' })
+        .take(TOOL_NAME_CHARS_MAX)
+        .collect();
+    let name = if name.is_empty() { "unknown".into() } else { name };
+    Block::of(BlockKind::ToolUse(Call { id: id.into(), name, input }))
+}
+
+/// A picture in the one form that can be sent on.
+fn picture(source: &Raw) -> Option<Block> {
+    let value: serde_json::Value = serde_json::from_str(source.get()).ok()?;
+    let text = |key: &str| value.get(key).and_then(|v| v.as_str()).filter(|v| !v.is_empty());
+    const KINDS: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
+    let clean = match text("type")? {
+        "base64" => {
+            let kind = text("media_type").filter(|kind| KINDS.contains(kind))?;
+            serde_json::json!({"type": "base64", "media_type": kind, "data": text("data")?})
+        }
+        "url" => {
+            let url = text("url").filter(|url| url.starts_with("https://"))?;
+            serde_json::json!({"type": "url", "url": url})
+        }
+        _ => return None,
+    };
+    Some(Block::of(BlockKind::Image { source: Raw::of(&clean) }))
+}

@@ -1,0 +1,66 @@
+//! The session layer for AI agents: *the log is the truth; the context is a view*.
+//!
+//! A [`Session`] is an append-only log of [`Entry`]s. Nothing that was said is rewritten, and
+//! nothing is lost. What a model gets to see is a [`context`]: a pure function of the log and a
+//! [`Policy`](context::Policy), which truncates, stubs, trims and clips the *view*.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use rethread_core::context::{Model, Policy};
+//! use rethread_core::{Fixed, Key, MemoryStore, Message, New, Owner, Sessions};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let world = Arc::new(Fixed::default());
+//! let store = Arc::new(MemoryStore::new(world.clone()));
+//! let sessions = Sessions::new(store, Owner::local(), world);
+//!
+//! // A key is what your program calls a conversation; it is created when first opened.
+//! let mut thread = sessions.open(&Key::new("file:notes.md")?, &New::default())?;
+//! thread.append(Message::user("What did we decide about the rate limiter?"))?;
+//! thread.append(Message::assistant("A token bucket, 100 requests a minute."))?;
+//!
+//! // What a model would see next, and what was left out of it.
+//! let context = thread.context(&Policy::chat(), &Model::new("openai", "gpt-5"))?;
+//! assert_eq!(context.messages.len(), 2);
+//! assert!(context.cuts.is_empty());
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! For a store on disk take `rethread_store::connect("sqlite:path")` in place of the memory store
+//! and `rethread_store::System` in place of the fixed world; nothing else changes.
+//!
+//! Where things are: the model in [`session`], [`entry`] and [`message`]; the end of a log in
+//! [`log`]; the pipeline in [`context`]; the contract of a store in [`store`], as a test suite in
+//! `conformance` (feature of that name); the verbs in [`sessions`].
+
+pub mod audit;
+#[cfg(feature = "conformance")]
+pub mod conformance;
+pub mod context;
+pub mod entry;
+pub mod limits;
+pub mod log;
+pub mod measure;
+pub mod memory;
+pub mod message;
+pub mod name;
+pub mod raw;
+pub mod session;
+pub mod sessions;
+pub mod store;
+pub mod stub;
+pub mod text;
+pub mod tokens;
+pub mod world;
+
+pub use entry::{Body, Entry, EntryId, NewEntry, Tally};
+pub use log::Log;
+pub use memory::MemoryStore;
+pub use message::{Block, BlockKind, Message, Role};
+pub use name::{Key, Name, Owner, SessionId};
+pub use raw::Raw;
+pub use session::{Header, Session};
+pub use sessions::{Incoming, New, Sessions, Thread};
+pub use store::{Backend, Store, StoreError};
+pub use world::{Fixed, World};

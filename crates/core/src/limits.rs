@@ -1,0 +1,89 @@
+//! Every limit of the engine: a number, its unit, and why it is that number.
+//!
+//! Limits that belong to one door (body sizes of HTTP, message lengths of a chat bot) stand with
+//! that door.
+
+use std::time::Duration;
+
+/// Characters of a tool result a model sees while its turn runs. Four thousand is about a
+/// thousand tokens: enough to act on, and replayed on real sessions it costs two thirds of
+/// sending everything.
+pub const RESULT_CHARS_MAX: usize = 4_000;
+
+/// What follows a tool result that was cut at [`RESULT_CHARS_MAX`].
+pub const TRUNCATED_MARK: &str = "\n\n[truncated]";
+
+/// Messages the `emacs` preset keeps, unless the session says otherwise.
+pub const HISTORY_MESSAGES_MAX: u32 = 100;
+
+/// Texts of finished turns the `bot` preset keeps: the last question and the last answer.
+pub const CLIP_TEXTS: usize = 2;
+
+/// Characters of each text the `bot` preset keeps.
+pub const CLIP_CHARS: usize = 500;
+
+/// Characters of a preview in a list. Two lines of a terminal.
+pub const PREVIEW_CHARS: usize = 200;
+
+/// Characters of plain text a stub keeps as its summary.
+pub const STUB_SUMMARY_CHARS: usize = 200;
+
+/// File names a stub lists. More would make the stub as long as what it stands for.
+pub const STUB_FILES_MAX: usize = 20;
+
+/// Bytes of tool output a stub is made from as JSON; above it the first characters stand in.
+/// Parsing more than this on the append path would be felt.
+pub const STUB_PARSE_BYTES_MAX: usize = 4 << 20;
+
+/// Bytes of one message as JSON. Larger things belong in files a message points to.
+pub const MESSAGE_BYTES_MAX: usize = 16 << 20;
+
+/// Entries in one append. A batch is one transaction, held in memory.
+pub const BATCH_ENTRIES_MAX: usize = 10_000;
+
+/// Bytes of an entry id. A UUID needs 36; a door's own scheme (`tg:123456789`) less.
+pub const ENTRY_ID_BYTES_MAX: usize = 128;
+
+/// Characters of a session name. It becomes a file name with `.json` behind it.
+pub const NAME_CHARS_MAX: usize = 64;
+
+/// Characters of a name before it is made valid: nobody types more, and reading on is work.
+pub const NAME_INPUT_CHARS_MAX: usize = 1_000;
+
+/// Tries at a free name (`-2`, `-3`, …) before giving up. Whoever has this many sessions of one
+/// name is better served by an error.
+pub const NAME_TRIES_MAX: u32 = 1_000;
+
+/// Bytes of a key. Long enough for any path a file system allows, short enough to index.
+pub const KEY_BYTES_MAX: usize = 4_200;
+
+/// Bytes of an owner.
+pub const OWNER_BYTES_MAX: usize = 128;
+
+/// Bytes of a description, a workspace path, an agent path, a provider or a model name.
+pub const FIELD_BYTES_MAX: usize = 8_192;
+
+/// Bytes of a search query.
+pub const QUERY_BYTES_MAX: usize = 1_024;
+
+/// Rows a list or a search gives at once.
+pub const PAGE_ROWS_MAX: usize = 1_000;
+
+/// Entries read at once when a context is planned or a log is walked.
+pub const READ_ENTRIES: u64 = 256;
+
+/// Bytes of text counted at once. Counting is slightly worse than linear on one endless word, so
+/// longer texts are counted in slices; the sum is off by a token per slice at the most.
+pub const COUNT_SLICE_BYTES: usize = 64 << 10;
+
+/// Tries of an append that lost a race for the end of a log it did not pin.
+pub const APPEND_TRIES_MAX: u32 = 64;
+
+/// The longest a lease may be asked for. A holder that dies blocks the session no longer.
+pub const LEASE_MAX: Duration = Duration::from_secs(600);
+
+/// Tokens kept free for the reply when a model does not say how many it needs.
+pub const REPLY_TOKENS: u64 = 8_192;
+
+/// Tokens of context assumed for a model nobody described.
+pub const WINDOW_TOKENS: u64 = 128_000;

@@ -1,0 +1,177 @@
+//! The end of a session's log: a run of entries without gaps.
+//!
+//! A log is read from its end, as far back as is needed. What matters from further back (the
+//! system message, the summary a session was restored from) is held beside the run.
+
+use crate::entry::{Body, Entry, Tally};
+use crate::message::{Block, BlockKind, Message, Role, ToolResult};
+
+/// Entries that do not follow one another.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("entry {found} stands where {expected} should")]
+pub struct Gap {
+    /// The seq that should stand there.
+    pub expected: u64,
+    /// The seq that does.
+    pub found: u64,
+}
+
+/// A checked run of entries up to the end of a session's log.
+#[derive(Clone, Debug, Default)]
+pub struct Log {
+    entries: Vec<Entry>,
+    pinned: Vec<Entry>,
+}
+
+impl Log {
+    /// Checks that the entries follow one another.
+    ///
+    /// # Errors
+    ///
+    /// [`Gap`] where they do not.
+    pub fn new(entries: Vec<Entry>) -> Result<Log, Gap> {
+        let first = entries.first().map_or(0, |entry| entry.seq);
+        for (expected, entry) in (first..).zip(&entries) {
+            if entry.seq != expected {
+                return Err(Gap { expected, found: entry.seq });
+            }
+        }
+        Ok(Log { entries, pinned: Vec::new() })
+    }
+
+    /// Adds an entry at the end.
+    ///
+    /// # Errors
+    ///
+    /// [`Gap`] if it does not follow the last.
+    pub fn push(&mut self, entry: Entry) -> Result<(), Gap> {
+        match self.entries.last() {
+            Some(last) if entry.seq != last.seq + 1 => {
+                Err(Gap { expected: last.seq + 1, found: entry.seq })
+            }
+            _ => {
+                self.entries.push(entry);
+                Ok(())
+            }
+        }
+    }
+
+    /// Puts earlier entries before the run.
+    ///
+    /// # Errors
+    ///
+    /// [`Gap`] if they do not end where the run begins.
+    pub fn extend_back(&mut self, mut earlier: Vec<Entry>) -> Result<(), Gap> {
+        earlier.append(&mut self.entries);
+        let pinned = std::mem::take(&mut self.pinned);
+        *self = Log { pinned, ..Log::new(earlier)? };
+        Ok(())
+    }
+
+    /// Holds an entry from before the run.
+    pub fn pin(&mut self, entry: Entry) {
+        self.pinned.push(entry);
+    }
+
+    /// The entries of the run, oldest first.
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// The first seq of the run.
+    pub fn first(&self) -> u64 {
+        self.entries.first().map_or(0, |entry| entry.seq)
+    }
+
+    /// What the whole log adds up to.
+    pub fn tally(&self) -> Tally {
+        self.entries.last().map_or_else(Tally::default, |entry| entry.tally)
+    }
+
+    /// What the entries before this one of the run add up to.
+    pub(crate) fn tally_before(&self, index: usize) -> Tally {
+        if index > 0 {
+            return self.entries[index - 1].tally;
+        }
+        let Some(first) = self.entries.first() else { return Tally::default() };
+        let mut before = first.tally;
+        let opens = first.body.message().is_some_and(Message::opens_turn);
+        let counts = first.body.message().is_some_and(|message| message.role != Role::System);
+        before.entries -= 1;
+        before.tokens -= u64::from(first.measure.tokens);
+        before.messages -= u64::from(counts);
+        before.queries -= u64::from(opens);
+        // What stood before the run is not told by an entry that says it anew.
+        let older = |seq: &u64| *seq < first.seq;
+        before.turn = before.turn.filter(older);
+        before.started = before.started.filter(older);
+        before
+    }
+
+    /// An entry of the run or one held beside it.
+    pub fn get(&self, seq: u64) -> Option<&Entry> {
+        let index = seq.checked_sub(self.first()).and_then(|index| usize::try_from(index).ok());
+        index
+            .and_then(|index| self.entries.get(index))
+            .filter(|entry| entry.seq == seq)
+            .or_else(|| self.pinned.iter().find(|entry| entry.seq == seq))
+    }
+
+    /// The calls nobody answered: those of the last reply, if a crash or a stop came between.
+    pub fn unanswered(&self) -> Vec<(String, String)> {
+        let mut answered = Vec::new();
+        for message in self.entries.iter().rev().filter_map(|entry| entry.body.message()) {
+            match message.role {
+                Role::Assistant => {
+                    return message
+                        .calls()
+                        .filter(|call| !answered.contains(&call.id))
+                        .map(|call| (call.id.clone(), call.name.clone()))
+                        .collect();
+                }
+                _ if message.opens_turn() => return Vec::new(),
+                _ => answered.extend(message.results().map(|r| r.tool_use_id.clone())),
+            }
+        }
+        Vec::new()
+    }
+
+    /// The tool that was called under this id by the last reply.
+    pub fn tool_of(&self, tool_use_id: &str) -> Option<String> {
+        open_calls(self.entries.iter().map(|entry| &entry.body), tool_use_id)
+    }
+
+    /// What has to be appended so that every call has an answer.
+    pub fn repair(&self) -> Vec<Message> {
+        self.unanswered().into_iter().map(|(id, _)| interrupted_result(id)).collect()
+    }
+}
+
+/// The tool that the last reply in these bodies called under this id. A reply is over when the
+/// user speaks again.
+pub fn open_calls<'a>(
+    bodies: impl DoubleEndedIterator<Item = &'a Body>,
+    tool_use_id: &str,
+) -> Option<String> {
+    for message in bodies.rev().filter_map(Body::message) {
+        match message.role {
+            Role::Assistant => {
+                let mut calls = message.calls();
+                return calls.find(|call| call.id == tool_use_id).map(|call| call.name.clone());
+            }
+            _ if message.opens_turn() => return None,
+            _ => {}
+        }
+    }
+    None
+}
+
+/// What stands in for the result of a call that was interrupted.
+pub const INTERRUPTED: &str = "[interrupted: this call has no recorded result]";
+
+/// The answer to a call that was interrupted.
+pub fn interrupted_result(tool_use_id: String) -> Message {
+    let result =
+        ToolResult { tool_use_id, content: vec![Block::text(INTERRUPTED)], is_error: true };
+    Message::new(Role::Tool, vec![Block::of(BlockKind::ToolResult(result))])
+}

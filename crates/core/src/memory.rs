@@ -1,0 +1,370 @@
+//! The reference store: everything in memory, nothing clever.
+//!
+//! It shows what the contract means in the fewest lines, and is what tests of other things use.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use crate::audit::Audit;
+use crate::entry::{Entry, NewEntry, Tally};
+use crate::name::{Key, Name, Owner, SessionId};
+use crate::session::{Header, Session, preview};
+use crate::store::{
+    At, Bind, Change, Cursor, Filter, Finding, Hit, Lease, Page, Result, Search, Store, StoreError,
+    Then, Upkeep, query_words,
+};
+use crate::text::{searchable, snippet, words};
+use crate::world::World;
+
+/// A store that forgets when it is dropped.
+pub struct MemoryStore {
+    world: Arc<dyn World>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    sessions: BTreeMap<(Owner, SessionId), Stored>,
+    keys: BTreeMap<(Owner, Key), SessionId>,
+}
+
+struct Stored {
+    header: Header,
+    entries: Vec<Entry>,
+    lease: Option<(String, Lease)>,
+    fence: u64,
+}
+
+impl MemoryStore {
+    /// An empty store.
+    pub fn new(world: Arc<dyn World>) -> MemoryStore {
+        MemoryStore { world, state: Mutex::default() }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no thread panics while it holds the state")
+    }
+}
+
+impl Stored {
+    fn tally(&self) -> Tally {
+        self.entries.last().map_or_else(Tally::default, |entry| entry.tally)
+    }
+
+    fn held(&self, now: Timestamp) -> Option<(&str, Lease)> {
+        self.lease.as_ref().filter(|(_, lease)| lease.until > now).map(|(h, l)| (h.as_str(), *l))
+    }
+
+    /// The places of these entries, if the log has them all already.
+    fn repeated(&self, entries: &[NewEntry]) -> Result<Option<Vec<u64>>> {
+        let id = self.header.id;
+        let mut places = Vec::new();
+        for (index, new) in entries.iter().enumerate() {
+            let reused = || StoreError::IdReused { id, entry: new.id.clone() };
+            if entries[..index].iter().any(|other| other.id == new.id) {
+                return Err(reused());
+            }
+            match self.entries.iter().find(|old| old.id == new.id) {
+                Some(old) if old.body == new.body => places.push(old.seq),
+                Some(_) => return Err(reused()),
+                None => {}
+            }
+        }
+        match places.len() {
+            0 => Ok(None),
+            n if n == entries.len() => Ok(Some(places)),
+            _ => {
+                let seen =
+                    entries.iter().find(|new| self.entries.iter().any(|old| old.id == new.id));
+                let entry = seen.expect("some were seen").id.clone();
+                Err(StoreError::IdReused { id, entry })
+            }
+        }
+    }
+
+    fn push(&mut self, entries: &[NewEntry]) -> Vec<u64> {
+        let mut places = Vec::new();
+        for new in entries {
+            let entry = new.placed(&self.tally());
+            places.push(entry.seq);
+            self.entries.push(entry);
+        }
+        places
+    }
+}
+
+impl State {
+    fn stored(&self, owner: &Owner, id: SessionId) -> Result<&Stored> {
+        self.sessions.get(&(owner.clone(), id)).ok_or(StoreError::NotFound { id })
+    }
+
+    fn stored_mut(&mut self, owner: &Owner, id: SessionId) -> Result<&mut Stored> {
+        self.sessions.get_mut(&(owner.clone(), id)).ok_or(StoreError::NotFound { id })
+    }
+
+    fn session(&self, stored: &Stored) -> Session {
+        let (owner, id) = (&stored.header.owner, stored.header.id);
+        let first = stored.tally().first.and_then(|seq| stored.entries.get(seq as usize));
+        Session {
+            header: stored.header.clone(),
+            keys: self
+                .keys
+                .iter()
+                .filter(|((o, _), to)| o == owner && **to == id)
+                .map(|((_, key), _)| key.clone())
+                .collect(),
+            tally: stored.tally(),
+            last_activity_at: stored.entries.last().map_or(stored.header.created_at, |e| e.at),
+            first_message: first.and_then(|e| e.body.message()).map(preview).unwrap_or_default(),
+        }
+    }
+
+    fn name_is_free(&self, owner: &Owner, name: &Name, id: SessionId) -> Result<()> {
+        let taken = self.sessions.values().any(|stored| {
+            stored.header.owner == *owner && stored.header.name == *name && stored.header.id != id
+        });
+        match taken {
+            true => Err(StoreError::NameTaken { name: name.clone() }),
+            false => Ok(()),
+        }
+    }
+
+    fn key_is_where_seen(&self, owner: &Owner, bind: &Bind) -> Result<()> {
+        let actual = self.keys.get(&(owner.clone(), bind.key.clone())).copied();
+        match actual == bind.seen {
+            true => Ok(()),
+            false => Err(StoreError::KeyMoved { key: bind.key.clone(), actual }),
+        }
+    }
+}
+
+impl Store for MemoryStore {
+    fn create(&self, header: &Header, entries: &[NewEntry], binds: &[Bind]) -> Result<Session> {
+        let mut state = self.state();
+        let (owner, id) = (&header.owner, header.id);
+        if let Some(stored) = state.sessions.values().find(|stored| stored.header.id == id) {
+            let same = stored.header.owner == *owner
+                && stored.header.created_at == header.created_at
+                && entries
+                    .iter()
+                    .zip(&stored.entries)
+                    .all(|(n, o)| n.id == o.id && n.body == o.body)
+                && entries.len() <= stored.entries.len();
+            return match same {
+                true => Ok(state.session(stored)),
+                false => Err(StoreError::Exists { id }),
+            };
+        }
+        state.name_is_free(owner, &header.name, id)?;
+        for bind in binds {
+            state.key_is_where_seen(owner, bind)?;
+        }
+        let mut stored =
+            Stored { header: header.clone(), entries: Vec::new(), lease: None, fence: 0 };
+        stored.repeated(entries)?;
+        stored.push(entries);
+        state.sessions.insert((owner.clone(), id), stored);
+        for bind in binds {
+            state.keys.insert((owner.clone(), bind.key.clone()), id);
+        }
+        Ok(state.session(state.stored(owner, id)?))
+    }
+
+    fn get(&self, owner: &Owner, id: SessionId) -> Result<Session> {
+        let state = self.state();
+        Ok(state.session(state.stored(owner, id)?))
+    }
+
+    fn named(&self, owner: &Owner, name: &Name) -> Result<Option<SessionId>> {
+        let state = self.state();
+        let mut all = state.sessions.values().map(|stored| &stored.header);
+        Ok(all.find(|header| header.owner == *owner && header.name == *name).map(|h| h.id))
+    }
+
+    fn with_prefix(&self, owner: &Owner, digits: &str, limit: usize) -> Result<Vec<SessionId>> {
+        let state = self.state();
+        let all = state.sessions.values().map(|stored| &stored.header);
+        let fits =
+            |h: &&Header| h.owner == *owner && h.id.0.simple().to_string().starts_with(digits);
+        Ok(all.filter(fits).map(|header| header.id).take(limit).collect())
+    }
+
+    fn list(
+        &self,
+        owner: &Owner,
+        filter: &Filter,
+        after: Option<Cursor>,
+        limit: usize,
+    ) -> Result<Page> {
+        let state = self.state();
+        let all: Vec<&Stored> =
+            state.sessions.values().filter(|stored| stored.header.owner == *owner).collect();
+        let continued = |id: SessionId| {
+            all.iter().any(|other| {
+                let parent = other.header.parent;
+                parent.is_some_and(|p| p.id == id && p.origin.continues()) && !other.header.archived
+            })
+        };
+        let mut sessions: Vec<Session> = all
+            .iter()
+            .filter(|s| filter.workspace.is_none() || s.header.workspace == filter.workspace)
+            .filter(|s| filter.archived.is_none_or(|archived| s.header.archived == archived))
+            .filter(|s| !filter.newest_of_chain || !continued(s.header.id))
+            .map(|stored| state.session(stored))
+            .collect();
+        let place = |session: &Session| (session.last_activity_at, session.id());
+        sessions.sort_by_key(|session| std::cmp::Reverse(place(session)));
+        if let Some(Cursor { at, id }) = after {
+            sessions.retain(|session| place(session) < (at, id));
+        }
+        let more = sessions.len() > limit;
+        sessions.truncate(limit);
+        let next = sessions.last().filter(|_| more);
+        let next = next.map(|last| Cursor { at: last.last_activity_at, id: last.id() });
+        Ok(Page { sessions, next, damaged: Vec::new() })
+    }
+
+    fn append(
+        &self,
+        owner: &Owner,
+        id: SessionId,
+        at: At,
+        entries: &[NewEntry],
+    ) -> Result<Vec<u64>> {
+        let now = self.world.now();
+        let mut state = self.state();
+        let stored = state.stored_mut(owner, id)?;
+        if let Some(places) = stored.repeated(entries)? {
+            return Ok(places);
+        }
+        match (at.fence, stored.held(now)) {
+            (Some(fence), _) if fence != stored.fence => {
+                return Err(StoreError::StaleFence { id, fence, latest: stored.fence });
+            }
+            (None, Some((holder, lease))) => {
+                return Err(StoreError::Held { id, holder: holder.into(), until: lease.until });
+            }
+            _ => {}
+        }
+        let actual = stored.tally().entries;
+        if let Some(expected) = at.head.filter(|head| *head != actual) {
+            return Err(StoreError::Conflict { id, expected, actual });
+        }
+        Ok(stored.push(entries))
+    }
+
+    fn append_then(
+        &self,
+        owner: &Owner,
+        id: SessionId,
+        at: At,
+        entries: Vec<NewEntry>,
+        then: Then,
+    ) {
+        then(self.append(owner, id, at, &entries));
+    }
+
+    fn read(&self, owner: &Owner, id: SessionId, range: Range<u64>) -> Result<Vec<Entry>> {
+        let state = self.state();
+        let stored = state.stored(owner, id)?;
+        Ok(stored.entries.iter().filter(|entry| range.contains(&entry.seq)).cloned().collect())
+    }
+
+    fn resolve(&self, owner: &Owner, key: &Key) -> Result<Option<SessionId>> {
+        Ok(self.state().keys.get(&(owner.clone(), key.clone())).copied())
+    }
+
+    fn bind(&self, owner: &Owner, bind: &Bind, to: Option<SessionId>) -> Result<()> {
+        let mut state = self.state();
+        state.key_is_where_seen(owner, bind)?;
+        let place = (owner.clone(), bind.key.clone());
+        match to {
+            Some(id) => {
+                state.stored(owner, id)?;
+                state.keys.insert(place, id);
+            }
+            None => drop(state.keys.remove(&place)),
+        }
+        Ok(())
+    }
+
+    fn update(&self, owner: &Owner, id: SessionId, change: &Change) -> Result<Session> {
+        let mut state = self.state();
+        state.stored(owner, id)?;
+        if let Some(name) = &change.name {
+            state.name_is_free(owner, name, id)?;
+        }
+        change.apply(&mut state.stored_mut(owner, id)?.header);
+        Ok(state.session(state.stored(owner, id)?))
+    }
+
+    fn lease(&self, owner: &Owner, id: SessionId, holder: &str, ttl: Duration) -> Result<Lease> {
+        let now = self.world.now();
+        let mut state = self.state();
+        let stored = state.stored_mut(owner, id)?;
+        let mine = match stored.held(now) {
+            Some((other, lease)) if other != holder => {
+                return Err(StoreError::Held { id, holder: other.into(), until: lease.until });
+            }
+            held => held.is_some(),
+        };
+        if !mine && !ttl.is_zero() {
+            stored.fence += 1;
+        }
+        let lease = Lease { fence: stored.fence, until: now + ttl };
+        stored.lease = (!ttl.is_zero()).then(|| (holder.into(), lease));
+        Ok(lease)
+    }
+
+    fn delete(&self, owner: &Owner, id: SessionId) -> Result<()> {
+        let now = self.world.now();
+        let mut state = self.state();
+        if let Some((holder, lease)) = state.stored(owner, id)?.held(now) {
+            return Err(StoreError::Held { id, holder: holder.into(), until: lease.until });
+        }
+        state.sessions.remove(&(owner.clone(), id));
+        state.keys.retain(|(of, _), to| of != owner || *to != id);
+        Ok(())
+    }
+}
+
+impl Search for MemoryStore {
+    fn search(&self, owner: &Owner, query: &str, offset: usize, limit: usize) -> Result<Vec<Hit>> {
+        let wanted = query_words(query)?;
+        let state = self.state();
+        let mut hits = Vec::new();
+        let of_owner = state.sessions.values().filter(|stored| stored.header.owner == *owner);
+        for stored in of_owner {
+            for entry in &stored.entries {
+                let Some(text) = searchable(&entry.body) else { continue };
+                let there: Vec<String> = words(&text).collect();
+                if wanted.iter().all(|word| there.contains(word)) {
+                    let snippet = snippet(&text, &wanted);
+                    hits.push(Hit { session: stored.header.id, seq: entry.seq, snippet });
+                }
+            }
+        }
+        Ok(hits.into_iter().skip(offset).take(limit).collect())
+    }
+}
+
+impl Upkeep for MemoryStore {
+    fn everything(&self) -> Result<Vec<(Owner, SessionId)>> {
+        Ok(self.state().sessions.keys().cloned().collect())
+    }
+
+    fn check(&self, _repair: bool) -> Result<Vec<Finding>> {
+        Ok(Vec::new())
+    }
+
+    fn check_session(&self, owner: &Owner, id: SessionId, _repair: bool) -> Result<Vec<Finding>> {
+        let state = self.state();
+        let mut audit = Audit::new(id);
+        state.stored(owner, id)?.entries.iter().for_each(|entry| audit.entry(entry));
+        Ok(audit.findings())
+    }
+}

@@ -1,0 +1,332 @@
+//! What sessions, owners and keys may be called.
+//!
+//! These strings come from people, programs and files. They are checked once, here, and are plain
+//! data afterwards: nothing in this project turns one into a path or a query.
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::limits::{KEY_BYTES_MAX, NAME_CHARS_MAX, NAME_INPUT_CHARS_MAX, OWNER_BYTES_MAX};
+
+/// Why a name, a key or an owner was refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NameError {
+    /// Nothing is left of it.
+    #[error("the {what} is empty{}", if *.given { " once its invalid characters are removed" } else { "" })]
+    Empty {
+        /// Which kind of name.
+        what: &'static str,
+        /// Whether anything was given.
+        given: bool,
+    },
+    /// It is longer than anybody types.
+    #[error("the {what} is {length} long; at most {max} are allowed")]
+    TooLong {
+        /// Which kind of name.
+        what: &'static str,
+        /// Its length, in the unit of the limit.
+        length: usize,
+        /// The limit.
+        max: usize,
+    },
+    /// It holds something that is never allowed.
+    #[error("the {what} may not contain {found}")]
+    Forbidden {
+        /// Which kind of name.
+        what: &'static str,
+        /// What was found, spelt out.
+        found: String,
+    },
+    /// It means something else to this or another system.
+    #[error("`{name}` is a reserved name")]
+    Reserved {
+        /// The name.
+        name: String,
+    },
+}
+
+/// The identity of a session: a UUID of version 7, so that ids sort by time.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct SessionId(pub Uuid);
+
+impl SessionId {
+    /// The first eight digits, as people see it.
+    pub fn short(self) -> String {
+        self.0.simple().to_string()[..8].to_owned()
+    }
+}
+
+impl std::fmt::Display for SessionId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.hyphenated().fmt(f)
+    }
+}
+
+impl std::fmt::Debug for SessionId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
+}
+
+/// Whose a session is. It comes from a credential, never from a request.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(transparent)]
+pub struct Owner(String);
+
+impl Owner {
+    /// Checks an owner.
+    ///
+    /// # Errors
+    ///
+    /// [`NameError`] when it is empty, too long or holds invisible characters.
+    pub fn new(text: impl Into<String>) -> Result<Owner, NameError> {
+        let text = text.into();
+        checked("owner", &text, OWNER_BYTES_MAX)?;
+        Ok(Owner(text))
+    }
+
+    /// The person at this machine.
+    pub fn local() -> Owner {
+        Owner("local".into())
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// What a door calls a session: `file:Notes/foo.md`, `telegram:123456`, `project:/abs/path`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(transparent)]
+pub struct Key(String);
+
+impl Key {
+    /// Checks a key.
+    ///
+    /// # Errors
+    ///
+    /// [`NameError`] when it is empty, too long or holds invisible characters.
+    pub fn new(text: impl Into<String>) -> Result<Key, NameError> {
+        let text = text.into();
+        checked("key", &text, KEY_BYTES_MAX)?;
+        Ok(Key(text))
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl std::fmt::Display for Key {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// What people call a session: lowercase letters, digits, `.`, `_` and `-`, at most 64.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(transparent)]
+pub struct Name(String);
+
+/// Names that mean something else: to the files store, or to Windows, where a session of this
+/// name could never be copied to.
+const RESERVED: [&str; 15] = [
+    "index",
+    "metadata",
+    "last_session",
+    "con",
+    "prn",
+    "aux",
+    "nul",
+    "com1",
+    "com2",
+    "com3",
+    "com4",
+    "lpt1",
+    "lpt2",
+    "lpt3",
+    "lpt4",
+];
+
+impl Name {
+    /// Makes a name valid: lowercase, every invalid character a `-`, no repeated or outer dashes,
+    /// at most 64 characters.
+    ///
+    /// # Errors
+    ///
+    /// [`NameError`] when it could be a path (`..`, `/`, `\`), holds NUL, is reserved, or nothing
+    /// valid is left of it.
+    pub fn new(text: &str) -> Result<Name, NameError> {
+        const WHAT: &str = "name";
+        let length = text.chars().take(NAME_INPUT_CHARS_MAX + 1).count();
+        if length > NAME_INPUT_CHARS_MAX {
+            let length = text.chars().count();
+            return Err(NameError::TooLong { what: WHAT, length, max: NAME_INPUT_CHARS_MAX });
+        }
+        for forbidden in ["..", "/", "\\", "\0"] {
+            if text.contains(forbidden) {
+                let found = if forbidden == "\0" { "NUL".into() } else { format!("`{forbidden}`") };
+                return Err(NameError::Forbidden { what: WHAT, found });
+            }
+        }
+        let mut name = String::new();
+        for c in text.trim().chars().flat_map(char::to_lowercase) {
+            let c = if c.is_ascii_alphanumeric() || matches!(c, '.' | '_') { c } else { '-' };
+            if c != '-' || !name.is_empty() && !name.ends_with('-') {
+                name.push(c);
+            }
+        }
+        name.truncate(NAME_CHARS_MAX);
+        let name = name.trim_end_matches('-');
+        if name.is_empty() || name == "." {
+            return Err(NameError::Empty { what: WHAT, given: !text.is_empty() });
+        }
+        let stem = name.split('.').next().unwrap_or(name);
+        if RESERVED.contains(&name) || RESERVED[3..].contains(&stem) {
+            return Err(NameError::Reserved { name: name.into() });
+        }
+        Ok(Name(name.into()))
+    }
+
+    /// The name a session gets when nobody gave one: `2025-01-04-14-32-15-001-abcd`.
+    pub fn of_time(at: jiff::Timestamp, id: SessionId) -> Name {
+        let time = at.strftime("%Y-%m-%d-%H-%M-%S-%3f");
+        let tail = id.0.as_u128() & 0xffff_ffff;
+        let letters = b"abcdefghijklmnopqrstuvwxyz234567";
+        let rand: String =
+            (0..4).map(|i| char::from(letters[(tail >> (5 * i) & 31) as usize])).collect();
+        Name(format!("{time}-{rand}"))
+    }
+
+    /// This name with a number behind it, still within the limit.
+    pub fn numbered(&self, number: u32) -> Name {
+        let suffix = format!("-{number}");
+        let base: String = self.0.chars().take(NAME_CHARS_MAX - suffix.len()).collect();
+        Name(format!("{}{suffix}", base.trim_end_matches('-')))
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl std::fmt::Display for Name {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+macro_rules! checked_on_read {
+    ($($kind:ident),*) => {$(
+        impl<'de> Deserialize<'de> for $kind {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<$kind, D::Error> {
+                let text = String::deserialize(deserializer)?;
+                $kind::new(text.as_str()).map_err(serde::de::Error::custom)
+            }
+        }
+    )*};
+}
+checked_on_read!(Owner, Key, Name);
+
+/// Control characters would drive a terminal or a log; direction marks make one name look like
+/// another.
+pub fn is_invisible(c: char) -> bool {
+    c.is_control()
+        || matches!(c,
+            '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}'
+            | '\u{2028}' | '\u{2029}' | '\u{061c}')
+}
+
+fn checked(what: &'static str, text: &str, max: usize) -> Result<(), NameError> {
+    if text.is_empty() {
+        return Err(NameError::Empty { what, given: false });
+    }
+    if text.len() > max {
+        return Err(NameError::TooLong { what, length: text.len(), max });
+    }
+    match text.chars().find(|c| is_invisible(*c)) {
+        Some(c) => {
+            let found = format!("the invisible character U+{:04X}", u32::from(c));
+            Err(NameError::Forbidden { what, found })
+        }
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(text: &str) -> String {
+        Name::new(text).map_or_else(|error| format!("error: {error}"), |name| name.0)
+    }
+
+    #[test]
+    fn a_name_becomes_lowercase_with_single_inner_dashes() {
+        assert_eq!(name("Auth Refactoring!"), "auth-refactoring");
+        assert_eq!(name("--a  --  b--"), "a-b");
+        assert_eq!(name("naïve_v1.2"), "na-ve_v1.2");
+        assert_eq!(name("\u{202e}gpj"), "gpj");
+    }
+
+    #[test]
+    fn a_name_that_could_be_a_path_is_refused() {
+        for bad in ["../x", "a/b", "a\\b", "a..b", "x\0y"] {
+            assert!(name(bad).starts_with("error: the name may not contain"), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_reserved_name_is_refused_in_any_case() {
+        for bad in ["index", "CON", "Lpt4", "last_session", "metadata", "con.txt"] {
+            assert!(name(bad).ends_with("is a reserved name"), "{bad:?}");
+        }
+        assert_eq!(name("console"), "console");
+        assert_eq!(name("index.html"), "index.html");
+    }
+
+    #[test]
+    fn a_name_is_at_most_64_characters() {
+        for (given, kept) in [(63, 63), (64, 64), (65, 64), (1_000, 64)] {
+            assert_eq!(name(&"x".repeat(given)).len(), kept);
+        }
+        let multi_byte = format!("{}é", "x".repeat(64));
+        assert_eq!(name(&multi_byte).len(), 64);
+        assert!(name(&"x".repeat(10_000)).contains("10000 long; at most 1000"));
+    }
+
+    #[test]
+    fn nothing_left_is_an_error_that_says_so() {
+        assert_eq!(name(""), "error: the name is empty");
+        assert_eq!(name("…"), "error: the name is empty once its invalid characters are removed");
+    }
+
+    #[test]
+    fn a_numbered_name_stays_within_the_limit() {
+        let long = Name::new(&"x".repeat(64)).expect("valid");
+        assert_eq!(long.numbered(2).0, format!("{}-2", "x".repeat(62)));
+        assert_eq!(Name::new("a").expect("valid").numbered(17).0, "a-17");
+    }
+
+    #[test]
+    fn a_key_is_any_visible_text() {
+        assert!(Key::new("file:../x").is_ok(), "a key is data, never a path");
+        assert!(Key::new("").is_err());
+        assert!(Key::new("file:\0").is_err());
+        assert!(Key::new("file:\u{202e}x").is_err());
+        assert!(Key::new("é".repeat(KEY_BYTES_MAX / 2)).is_ok());
+        assert!(Key::new("é".repeat(KEY_BYTES_MAX / 2 + 1)).is_err());
+    }
+
+    #[test]
+    fn the_default_name_is_the_time_and_four_letters() {
+        let at: jiff::Timestamp = "2025-01-04T14:32:15.001Z".parse().expect("a time");
+        let name = Name::of_time(at, SessionId(Uuid::from_u128(0)));
+        assert_eq!(name.0, "2025-01-04-14-32-15-001-aaaa");
+        assert_eq!(Name::new(&name.0), Ok(name));
+    }
+}

@@ -1,0 +1,138 @@
+//! The header of one conversation.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::entry::{Origin, Tally};
+use crate::limits::PREVIEW_CHARS;
+use crate::message::Message;
+use crate::name::{Key, Name, Owner, SessionId};
+
+/// What a session says about itself. These fields are its own truth; everything that can be
+/// worked out from the log stands in [`Session`] beside it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Header {
+    /// Its identity.
+    pub id: SessionId,
+    /// Whose it is.
+    pub owner: Owner,
+    /// What people call it; unique among the owner's sessions.
+    pub name: Name,
+    /// What it is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// The agent that answers in it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+    /// The file the agent came from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_path: Option<String>,
+    /// The provider that was last asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provider: Option<String>,
+    /// The model that was last asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// The folder it is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workspace: Option<String>,
+    /// The session it came from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<Parent>,
+    /// Messages the context keeps, where the policy counts them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_history: Option<u32>,
+    /// When it was started.
+    pub created_at: Timestamp,
+    /// Put away: not listed, still searchable, opened again when asked for.
+    #[serde(default)]
+    pub archived: bool,
+}
+
+impl Header {
+    /// A header with a name made from the time, and nothing else said.
+    pub fn new(id: SessionId, owner: Owner, created_at: Timestamp) -> Header {
+        Header {
+            id,
+            owner,
+            name: Name::of_time(created_at, id),
+            description: None,
+            agent: None,
+            agent_path: None,
+            provider: None,
+            model: None,
+            workspace: None,
+            parent: None,
+            max_history: None,
+            created_at,
+            archived: false,
+        }
+    }
+}
+
+/// The session another one came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Parent {
+    /// Which.
+    pub id: SessionId,
+    /// How.
+    pub origin: Origin,
+}
+
+/// A session as it is listed: its header, its keys, and what its log adds up to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Session {
+    /// What it says about itself.
+    pub header: Header,
+    /// What doors call it, sorted.
+    pub keys: Vec<Key>,
+    /// What its log adds up to.
+    pub tally: Tally,
+    /// When something last happened in it.
+    pub last_activity_at: Timestamp,
+    /// The first 200 characters the user wrote.
+    pub first_message: String,
+}
+
+impl Session {
+    /// A session in which nothing has happened.
+    pub fn new(header: Header) -> Session {
+        let last_activity_at = header.created_at;
+        Session {
+            header,
+            keys: Vec::new(),
+            tally: Tally::default(),
+            last_activity_at,
+            first_message: String::new(),
+        }
+    }
+
+    /// Its identity.
+    pub fn id(&self) -> SessionId {
+        self.header.id
+    }
+}
+
+/// The first 200 characters of what a message says.
+pub fn preview(message: &Message) -> String {
+    message.plain_text().chars().take(PREVIEW_CHARS).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_preview_is_at_most_200_characters() {
+        for (length, kept) in [(199, 199), (200, 200), (201, 200)] {
+            assert_eq!(preview(&Message::user("é".repeat(length))).chars().count(), kept);
+        }
+    }
+
+    #[test]
+    fn a_preview_leaves_out_the_prefix_of_a_door() {
+        use crate::message::{Block, Role};
+        let blocks = vec![Block::prefix("[Active file: a.md]\n\n"), Block::text("what is this?")];
+        assert_eq!(preview(&Message::new(Role::User, blocks)), "what is this?");
+    }
+}

@@ -1,0 +1,192 @@
+//! Starting over, branching off, and taking that back. Nothing here removes anything.
+
+use super::{Error, Result, Sessions};
+use crate::entry::{Body, Entry, NewEntry, Origin, Started};
+use crate::limits::{APPEND_TRIES_MAX, READ_ENTRIES};
+use crate::message::Role;
+use crate::name::{Name, SessionId};
+use crate::session::{Header, Parent, Session};
+use crate::store::{At, Bind, StoreError};
+
+/// How a fork is to be made.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Fork {
+    /// The last entry to copy; all of them when none is given.
+    pub at: Option<u64>,
+    /// The name of the copy; the original's with `-fork` behind it when none is given.
+    pub name: Option<Name>,
+    /// Whether the keys move to the copy.
+    pub take_keys: bool,
+}
+
+/// What was taken back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Undone {
+    /// A clear: the session's context is whole again.
+    Clear {
+        /// The session.
+        session: SessionId,
+    },
+    /// The start of a session: its keys point at the one before again.
+    Start {
+        /// The session that was left.
+        session: SessionId,
+        /// How it had been started.
+        origin: Origin,
+        /// The session its keys point at now.
+        back_to: Option<SessionId>,
+        /// Nothing had been said in it, so it was archived.
+        archived: bool,
+    },
+}
+
+impl Sessions {
+    /// Empties the context; the log, the keys and the counts stay.
+    ///
+    /// # Errors
+    ///
+    /// Those of an append.
+    pub fn clear(&self, id: SessionId) -> Result<u64> {
+        self.append_seen(id, |session| Body::Cleared { before: session.tally.boundary })
+    }
+
+    /// Appends an entry that depends on what the log adds up to, however often someone else
+    /// comes first.
+    fn append_seen(&self, id: SessionId, body: impl Fn(&Session) -> Body) -> Result<u64> {
+        let mut tries = 0;
+        loop {
+            let session = self.get(id)?;
+            let entry = self.entry(body(&session));
+            let at = At::head(session.tally.entries);
+            match self.store.append(&self.owner, id, at, &[entry]) {
+                Err(StoreError::Conflict { .. }) if tries < APPEND_TRIES_MAX => tries += 1,
+                other => return Ok(other?.first().copied().unwrap_or_default()),
+            }
+        }
+    }
+
+    /// Copies a session up to an entry, in whole rounds, into a new one.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoEntry`] if `at` is beyond the end, and those of the store.
+    pub fn fork(&self, id: SessionId, fork: &Fork) -> Result<Session> {
+        let parent = self.get(id)?;
+        let entries = parent.tally.entries;
+        if let Some(seq) = fork.at.filter(|at| *at >= entries) {
+            return Err(Error::NoEntry { id, seq, entries });
+        }
+        let end = fork.at.map_or(entries, |at| at + 1);
+        let mut copied = Vec::new();
+        for start in (0..end).step_by(READ_ENTRIES as usize) {
+            copied.extend(self.read(id, start..end.min(start + READ_ENTRIES))?);
+        }
+        copied.truncate(whole_rounds(&copied));
+        let mut entries: Vec<NewEntry> = copied
+            .into_iter()
+            .map(|Entry { id, at, body, measure, .. }| NewEntry { id, at, body, measure })
+            .collect();
+        let keys = if fork.take_keys { parent.keys.clone() } else { Vec::new() };
+        let binds: Vec<Bind> =
+            keys.iter().map(|key| Bind { key: key.clone(), seen: Some(id) }).collect();
+        entries.push(self.entry(Body::Started(Started {
+            origin: Origin::Fork,
+            from: Some(id),
+            keys,
+        })));
+        let name = match &fork.name {
+            Some(name) => name.clone(),
+            None => {
+                let base: String = parent.header.name.as_str().chars().take(59).collect();
+                Name::new(&format!("{base}-fork"))?
+            }
+        };
+        let header = Header {
+            id: SessionId(self.world.uuid()),
+            name,
+            created_at: self.world.now(),
+            archived: false,
+            parent: Some(Parent { id, origin: Origin::Fork }),
+            ..parent.header
+        };
+        self.create_named(header, &entries, &binds)
+    }
+
+    /// Takes back the latest clear of a session, or, where there is none since, the fork,
+    /// compact, resume or new that started it: its keys point at the session before again, and
+    /// if nothing was said in it, it is archived.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NothingToUndo`], and those of the store.
+    pub fn undo(&self, id: SessionId) -> Result<Undone> {
+        let session = self.get(id)?;
+        let tally = session.tally;
+        let nothing = || Error::NothingToUndo { id };
+        if let Some(clear) =
+            tally.boundary.filter(|clear| tally.started.is_none_or(|s| s < clear.seq))
+        {
+            let entry = self.read(id, clear.seq..clear.seq + 1)?.pop();
+            let Some(Body::Cleared { before }) = entry.map(|entry| entry.body) else {
+                return Err(nothing());
+            };
+            let at = At::head(tally.entries);
+            let undone = self.entry(Body::Undone { before });
+            self.store.append(&self.owner, id, at, &[undone])?;
+            return Ok(Undone::Clear { session: id });
+        }
+        let seq = tally.started.ok_or_else(nothing)?;
+        let entry = self.read(id, seq..seq + 1)?.pop();
+        let Some(started) = entry.as_ref().and_then(|entry| entry.body.started()) else {
+            return Err(nothing());
+        };
+        // A session whose original was deleted has nothing to go back to.
+        let back_to = match started.from {
+            Some(from) if self.get(from).is_ok() => from,
+            _ => return Err(nothing()),
+        };
+        let keys: Vec<_> = started.keys.iter().filter(|key| session.keys.contains(key)).collect();
+        let since = self.read(id, seq..tally.entries.min(seq + READ_ENTRIES))?;
+        let unused = !since
+            .iter()
+            .any(|entry| entry.body.message().is_some_and(|message| message.role != Role::System));
+        let archived = unused && tally.entries <= seq + READ_ENTRIES && !session.header.archived;
+        if keys.is_empty() && !archived {
+            return Err(nothing());
+        }
+        for key in keys {
+            let bind = Bind { key: key.clone(), seen: Some(id) };
+            self.store.bind(&self.owner, &bind, Some(back_to))?;
+        }
+        if archived {
+            self.archive(id)?;
+        }
+        if self.get(back_to)?.header.archived {
+            self.unarchive(back_to)?;
+        }
+        let origin = started.origin;
+        Ok(Undone::Start { session: id, origin, back_to: Some(back_to), archived })
+    }
+}
+
+/// How many of these entries are whole rounds: a reply whose calls are not all answered by the
+/// end is left out, with what came after it.
+fn whole_rounds(entries: &[Entry]) -> usize {
+    let mut open: Vec<&str> = Vec::new();
+    let mut opened_at = entries.len();
+    for (index, entry) in entries.iter().enumerate() {
+        let Some(message) = entry.body.message() else { continue };
+        if message.role == Role::Assistant {
+            open = message.calls().map(|call| call.id.as_str()).collect();
+            opened_at = index;
+        } else if message.opens_turn() {
+            open.clear();
+        } else {
+            open.retain(|id| !message.results().any(|result| result.tool_use_id == *id));
+        }
+    }
+    match open.is_empty() {
+        true => entries.len(),
+        false => opened_at,
+    }
+}

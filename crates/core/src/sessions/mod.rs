@@ -1,0 +1,538 @@
+//! The verbs: what people and programs do with sessions, written once over any store.
+//!
+//! Each door (terminal, HTTP, chat bot, editor) calls these and adds nothing of its own. Verbs
+//! that need a model are not here.
+
+mod lineage;
+mod select;
+mod stats;
+mod thread;
+
+pub use lineage::{Fork, Undone};
+pub use select::SelectError;
+pub use stats::{Stats, ToolStats};
+pub use thread::Thread;
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::context::{Context, Model, Policy};
+use crate::entry::{Body, Entry, EntryId, NewEntry, Origin, Started};
+use crate::limits::{
+    BATCH_ENTRIES_MAX, FIELD_BYTES_MAX, MESSAGE_BYTES_MAX, NAME_TRIES_MAX, PAGE_ROWS_MAX,
+    READ_ENTRIES,
+};
+use crate::log::open_calls;
+use crate::measure::measure;
+use crate::message::Message;
+use crate::name::{Key, Name, NameError, Owner, SessionId};
+use crate::session::{Header, Session};
+use crate::store::{
+    At, Backend, Bind, Change, Cursor, Filter, Finding, Hit, Page, StoreError, Then,
+};
+use crate::world::World;
+
+/// Why a verb could not be done.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The store refused.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A name, a key or an id is not valid.
+    #[error(transparent)]
+    Name(#[from] NameError),
+    /// A selector does not name one session.
+    #[error(transparent)]
+    Select(#[from] SelectError),
+    /// A message, a field or a batch is too large. Nothing was written.
+    #[error("{what} is {size} bytes long; at most {max} are allowed")]
+    TooLarge {
+        /// What.
+        what: &'static str,
+        /// Its size.
+        size: usize,
+        /// The limit.
+        max: usize,
+    },
+    /// Too many messages for one append. Nothing was written.
+    #[error("{count} messages in one batch; at most {max} are allowed")]
+    TooMany {
+        /// How many.
+        count: usize,
+        /// The limit.
+        max: usize,
+    },
+    /// There is nothing to take back.
+    #[error("session {id} has no clear, fork, compact, resume or new to take back")]
+    NothingToUndo {
+        /// The session.
+        id: SessionId,
+    },
+    /// Every name that was tried is taken.
+    #[error("`{name}` and its numbered forms are taken")]
+    NoFreeName {
+        /// The name.
+        name: Name,
+    },
+    /// There is no such entry.
+    #[error("session {id} has no entry {seq}; it has {entries}")]
+    NoEntry {
+        /// The session.
+        id: SessionId,
+        /// The entry that was asked for.
+        seq: u64,
+        /// How many there are.
+        entries: u64,
+    },
+}
+
+/// The result of a verb.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// A message on its way into a log.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Incoming {
+    /// An id chosen by the writer, so that it may safely send the message twice.
+    pub id: Option<EntryId>,
+    /// What is said.
+    pub message: Message,
+}
+
+impl From<Message> for Incoming {
+    fn from(message: Message) -> Incoming {
+        Incoming { id: None, message }
+    }
+}
+
+/// What a new session is to be.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct New {
+    /// Its name; made from the time when none is given. A number is added if it is taken.
+    pub name: Option<Name>,
+    /// What it is about.
+    pub description: Option<String>,
+    /// The agent.
+    pub agent: Option<String>,
+    /// The file the agent came from.
+    pub agent_path: Option<String>,
+    /// The provider.
+    pub provider: Option<String>,
+    /// The model.
+    pub model: Option<String>,
+    /// The folder it is about.
+    pub workspace: Option<String>,
+    /// Messages its context keeps.
+    pub max_history: Option<u32>,
+    /// The system message it begins with.
+    pub system: Option<String>,
+}
+
+/// How a purge ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Purged {
+    /// Sessions archived or deleted.
+    pub done: u64,
+    /// Sessions left alone because someone is in a turn.
+    pub in_use: u64,
+}
+
+/// The sessions of one owner.
+#[derive(Clone)]
+pub struct Sessions {
+    store: Arc<dyn Backend>,
+    owner: Owner,
+    world: Arc<dyn World>,
+}
+
+impl Sessions {
+    /// The sessions of `owner` in a store.
+    pub fn new(store: Arc<dyn Backend>, owner: Owner, world: Arc<dyn World>) -> Sessions {
+        Sessions { store, owner, world }
+    }
+
+    /// Whose sessions these are.
+    pub fn owner(&self) -> &Owner {
+        &self.owner
+    }
+
+    /// Opens the session a key points at, or starts one for it.
+    ///
+    /// # Errors
+    ///
+    /// Those of the store. Two programs that open a new key at once get the same session.
+    pub fn open(&self, key: &Key, new: &New) -> Result<Thread> {
+        match self.store.resolve(&self.owner, key)? {
+            Some(id) => self.thread(id),
+            None => match self.create(new, Some(key)) {
+                Ok(session) => self.thread(session.id()),
+                Err(Error::Store(StoreError::KeyMoved { actual: Some(id), .. })) => self.thread(id),
+                Err(error) => Err(error),
+            },
+        }
+    }
+
+    /// Opens a session to read it and write to it. An archived session comes back.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NotFound`] and those of the disk.
+    pub fn thread(&self, id: SessionId) -> Result<Thread> {
+        let mut session = self.get(id)?;
+        if session.header.archived {
+            session = self.unarchive(id)?;
+        }
+        Thread::new(self.clone(), session)
+    }
+
+    /// Starts a session; with a key, the key points at it from now on.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::TooLarge`], [`Error::NoFreeName`], and those of the store.
+    pub fn create(&self, new: &New, key: Option<&Key>) -> Result<Session> {
+        let fields = [
+            &new.description,
+            &new.agent,
+            &new.agent_path,
+            &new.provider,
+            &new.model,
+            &new.workspace,
+        ];
+        fields
+            .into_iter()
+            .flatten()
+            .try_for_each(|field| fits("a field of the header", field, FIELD_BYTES_MAX))?;
+        let mut header =
+            Header::new(SessionId(self.world.uuid()), self.owner.clone(), self.world.now());
+        header.description = new.description.clone();
+        header.agent = new.agent.clone();
+        header.agent_path = new.agent_path.clone();
+        header.provider = new.provider.clone();
+        header.model = new.model.clone();
+        header.workspace = new.workspace.clone();
+        header.max_history = new.max_history;
+        if let Some(name) = &new.name {
+            header.name = name.clone();
+        }
+        let mut bodies = Vec::new();
+        let mut binds = Vec::new();
+        if let Some(key) = key {
+            let seen = self.store.resolve(&self.owner, key)?;
+            if seen.is_some() {
+                let keys = vec![key.clone()];
+                bodies.push(Body::Started(Started { origin: Origin::New, from: seen, keys }));
+            }
+            binds.push(Bind { key: key.clone(), seen });
+        }
+        bodies.extend(new.system.as_ref().map(|text| Body::Message(Message::system(text))));
+        let entries: Vec<NewEntry> = bodies.into_iter().map(|body| self.entry(body)).collect();
+        self.create_named(header, &entries, &binds)
+    }
+
+    /// Creates under the header's name, or that name with a number where it is taken.
+    fn create_named(
+        &self,
+        mut header: Header,
+        entries: &[NewEntry],
+        binds: &[Bind],
+    ) -> Result<Session> {
+        let name = header.name.clone();
+        for number in 2..2 + NAME_TRIES_MAX {
+            match self.store.create(&header, entries, binds) {
+                Err(StoreError::NameTaken { .. }) => header.name = name.numbered(number),
+                other => return Ok(other?),
+            }
+        }
+        Err(Error::NoFreeName { name })
+    }
+
+    /// An entry of now, with a fresh id.
+    fn entry(&self, body: Body) -> NewEntry {
+        let measure = measure(&body, |_| None);
+        NewEntry { id: self.world.uuid().into(), at: self.world.now(), body, measure }
+    }
+
+    /// Appends messages as one: all of them, or none. Returns their places once they are on disk.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::TooLarge`], [`Error::TooMany`], and those of [`Store::append`].
+    ///
+    /// [`Store::append`]: crate::store::Store::append
+    pub fn append(&self, id: SessionId, messages: Vec<Incoming>) -> Result<Vec<u64>> {
+        let tail = self.open_round(id, &messages)?;
+        let entries = self.prepare(messages, &tail)?;
+        Ok(self.store.append(&self.owner, id, At::END, &entries)?)
+    }
+
+    /// Begins an append and returns; `then` is told the outcome. See [`Store::append_then`].
+    ///
+    /// # Errors
+    ///
+    /// [`Error::TooLarge`] and [`Error::TooMany`]; `then` is dropped untold in that case.
+    ///
+    /// [`Store::append_then`]: crate::store::Store::append_then
+    pub fn append_then(&self, id: SessionId, messages: Vec<Incoming>, then: Then) -> Result<()> {
+        let tail = self.open_round(id, &messages)?;
+        let entries = self.prepare(messages, &tail)?;
+        self.store.append_then(&self.owner, id, At::END, entries, then);
+        Ok(())
+    }
+
+    /// Makes entries of messages: ids, times, token counts and stubs. `before` is the end of the
+    /// log, where the tools that are answered were called.
+    fn prepare(&self, messages: Vec<Incoming>, before: &[Entry]) -> Result<Vec<NewEntry>> {
+        if messages.len() > BATCH_ENTRIES_MAX {
+            return Err(Error::TooMany { count: messages.len(), max: BATCH_ENTRIES_MAX });
+        }
+        let mut entries: Vec<NewEntry> = Vec::with_capacity(messages.len());
+        for Incoming { id, message } in messages {
+            fits("a message", &message, MESSAGE_BYTES_MAX)?;
+            let id = id.unwrap_or_else(|| self.world.uuid().into());
+            let body = Body::Message(message);
+            let measure = measure(&body, |call| {
+                let said = before.iter().map(|entry| &entry.body);
+                open_calls(said.chain(entries.iter().map(|entry| &entry.body)), call)
+            });
+            entries.push(NewEntry { id, at: self.world.now(), body, measure });
+        }
+        Ok(entries)
+    }
+
+    /// The end of a log, back to the reply whose calls these messages may answer.
+    fn open_round(&self, id: SessionId, messages: &[Incoming]) -> Result<Vec<Entry>> {
+        if !messages.iter().any(|incoming| incoming.message.results().next().is_some()) {
+            return Ok(Vec::new());
+        }
+        let head = self.get(id)?.tally.entries;
+        self.read(id, head.saturating_sub(READ_ENTRIES)..head)
+    }
+
+    /// The header, keys and counts of a session.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NotFound`] and those of the disk.
+    pub fn get(&self, id: SessionId) -> Result<Session> {
+        Ok(self.store.get(&self.owner, id)?)
+    }
+
+    /// The entries in a range of seqs, those that exist.
+    ///
+    /// # Errors
+    ///
+    /// Those of the store.
+    pub fn read(&self, id: SessionId, range: Range<u64>) -> Result<Vec<Entry>> {
+        Ok(self.store.read(&self.owner, id, range)?)
+    }
+
+    /// The session a key points at.
+    ///
+    /// # Errors
+    ///
+    /// Those of the store.
+    pub fn resolve(&self, key: &Key) -> Result<Option<SessionId>> {
+        Ok(self.store.resolve(&self.owner, key)?)
+    }
+
+    /// Points a key at a session.
+    ///
+    /// # Errors
+    ///
+    /// Those of the store; [`StoreError::KeyMoved`] if someone else moved it in this moment.
+    pub fn bind(&self, key: &Key, to: SessionId) -> Result<()> {
+        let seen = self.store.resolve(&self.owner, key)?;
+        if seen != Some(to) {
+            self.store.bind(&self.owner, &Bind { key: key.clone(), seen }, Some(to))?;
+        }
+        Ok(())
+    }
+
+    /// Sessions by last activity, newest first.
+    ///
+    /// # Errors
+    ///
+    /// Those of the store.
+    pub fn list(&self, filter: &Filter, after: Option<Cursor>, limit: usize) -> Result<Page> {
+        Ok(self.store.list(&self.owner, filter, after, limit.clamp(1, PAGE_ROWS_MAX))?)
+    }
+
+    /// The places where all these words stand, best first.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::BadQuery`] and those of the disk.
+    pub fn search(&self, query: &str, offset: usize, limit: usize) -> Result<Vec<Hit>> {
+        Ok(self.store.search(&self.owner, query, offset, limit.clamp(1, PAGE_ROWS_MAX))?)
+    }
+
+    /// What a model would see of a session, with the session's own history length. Reads no more
+    /// of the log than that.
+    ///
+    /// # Errors
+    ///
+    /// Those of the store.
+    pub fn context(&self, id: SessionId, policy: &Policy, model: &Model) -> Result<Context> {
+        let session = self.get(id)?;
+        self.build(id, &policy.clone().for_session(&session.header), model)
+    }
+
+    /// What a model would see of a session under exactly this policy.
+    ///
+    /// # Errors
+    ///
+    /// Those of the store.
+    pub fn build(&self, id: SessionId, policy: &Policy, model: &Model) -> Result<Context> {
+        Thread::new(self.clone(), self.get(id)?)?.context(policy, model)
+    }
+
+    /// Gives a session another name; a number is added if it is taken.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoFreeName`] and those of the store.
+    pub fn rename(&self, id: SessionId, name: &Name) -> Result<Session> {
+        for number in 1..1 + NAME_TRIES_MAX {
+            let tried = if number == 1 { name.clone() } else { name.numbered(number) };
+            match self.update(id, &Change { name: Some(tried), ..Change::default() }) {
+                Err(Error::Store(StoreError::NameTaken { .. })) => {}
+                other => return other,
+            }
+        }
+        Err(Error::NoFreeName { name: name.clone() })
+    }
+
+    /// Changes what a header says.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::TooLarge`] and those of the store.
+    pub fn update(&self, id: SessionId, change: &Change) -> Result<Session> {
+        let fields = [
+            &change.description,
+            &change.agent,
+            &change.agent_path,
+            &change.provider,
+            &change.model,
+            &change.workspace,
+        ];
+        for field in fields.into_iter().flatten().flatten() {
+            fits("a field of the header", field, FIELD_BYTES_MAX)?;
+        }
+        Ok(self.store.update(&self.owner, id, change)?)
+    }
+
+    /// Puts a session away. It keeps its keys, and search still finds it.
+    ///
+    /// # Errors
+    ///
+    /// Those of the store.
+    pub fn archive(&self, id: SessionId) -> Result<Session> {
+        self.update(id, &Change { archived: Some(true), ..Change::default() })
+    }
+
+    /// Brings an archived session back.
+    ///
+    /// # Errors
+    ///
+    /// Those of the store.
+    pub fn unarchive(&self, id: SessionId) -> Result<Session> {
+        self.update(id, &Change { archived: Some(false), ..Change::default() })
+    }
+
+    /// Removes a session for good.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Held`] while someone is in a turn, and those of the disk.
+    pub fn delete(&self, id: SessionId) -> Result<()> {
+        Ok(self.store.delete(&self.owner, id)?)
+    }
+
+    /// Archives all sessions but the `keep` newest, or deletes them.
+    ///
+    /// # Errors
+    ///
+    /// Those of the store. What was done until then stays done.
+    pub fn purge(&self, keep: usize, delete: bool) -> Result<Purged> {
+        let filter = match delete {
+            true => Filter::default(),
+            false => Filter { archived: Some(false), ..Filter::default() },
+        };
+        let mut old = Vec::new();
+        let mut after = None;
+        let mut kept = 0;
+        loop {
+            let page = self.list(&filter, after, PAGE_ROWS_MAX)?;
+            for session in &page.sessions {
+                if kept < keep {
+                    kept += 1;
+                } else {
+                    old.push(session.id());
+                }
+            }
+            after = page.next;
+            if after.is_none() {
+                break;
+            }
+        }
+        let mut purged = Purged::default();
+        for id in old {
+            let gone = match delete {
+                true => self.delete(id),
+                false => self.archive(id).map(drop),
+            };
+            match gone {
+                Ok(()) => purged.done += 1,
+                Err(Error::Store(StoreError::Held { .. })) => purged.in_use += 1,
+                Err(Error::Store(StoreError::NotFound { .. })) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(purged)
+    }
+
+    /// Checks every session in the store, of every owner, and the store itself. With `repair`,
+    /// what can be worked out from the entries is put right; an entry is never changed.
+    ///
+    /// # Errors
+    ///
+    /// Those of the disk.
+    pub fn doctor(
+        &self,
+        repair: bool,
+        mut progress: impl FnMut(usize, usize),
+    ) -> Result<(usize, Vec<Finding>)> {
+        let mut findings = self.store.check(repair)?;
+        let all = self.store.everything()?;
+        for (index, (owner, id)) in all.iter().enumerate() {
+            progress(index, all.len());
+            findings.extend(self.store.check_session(owner, *id, repair)?);
+        }
+        progress(all.len(), all.len());
+        Ok((all.len(), findings))
+    }
+}
+
+fn fits(what: &'static str, value: &impl serde::Serialize, max: usize) -> Result<()> {
+    let mut size = Size(0);
+    serde_json::to_writer(&mut size, value).expect("counting bytes cannot fail");
+    match size.0 > max {
+        true => Err(Error::TooLarge { what, size: size.0, max }),
+        false => Ok(()),
+    }
+}
+
+/// Counts what is written to it.
+struct Size(usize);
+
+impl std::io::Write for Size {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0 += bytes.len();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}

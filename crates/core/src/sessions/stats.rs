@@ -1,0 +1,87 @@
+//! What a session is made of, in numbers.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::{Result, Sessions};
+use crate::limits::READ_ENTRIES;
+use crate::log::open_calls;
+use crate::message::Role;
+use crate::name::SessionId;
+
+/// What a session is made of.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Stats {
+    /// Messages of the user.
+    pub user: u64,
+    /// Messages of the assistant.
+    pub assistant: u64,
+    /// Messages of tools.
+    pub tool: u64,
+    /// System messages.
+    pub system: u64,
+    /// Turns.
+    pub queries: u64,
+    /// Tokens of everything said.
+    pub tokens: u64,
+    /// What each tool did, by its name.
+    pub tools: BTreeMap<String, ToolStats>,
+}
+
+/// What a tool did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ToolStats {
+    /// How often it was called.
+    pub calls: u64,
+    /// How often it failed.
+    pub errors: u64,
+    /// Tokens of its results.
+    pub tokens: u64,
+}
+
+impl Sessions {
+    /// Counts a session's messages by role and by tool. Reads the whole log, a page at a time.
+    ///
+    /// # Errors
+    ///
+    /// Those of the store.
+    pub fn stats(&self, id: SessionId) -> Result<Stats> {
+        let session = self.get(id)?;
+        let mut stats = Stats {
+            queries: session.tally.queries,
+            tokens: session.tally.tokens,
+            ..Stats::default()
+        };
+        let head = session.tally.entries;
+        let mut last_reply = None;
+        for start in (0..head).step_by(READ_ENTRIES as usize) {
+            for entry in self.read(id, start..head.min(start + READ_ENTRIES))? {
+                let Some(message) = entry.body.message() else { continue };
+                match message.role {
+                    Role::User => stats.user += 1,
+                    Role::Assistant => stats.assistant += 1,
+                    Role::Tool => stats.tool += 1,
+                    Role::System => stats.system += 1,
+                }
+                for call in message.calls() {
+                    stats.tools.entry(call.name.clone()).or_default().calls += 1;
+                }
+                for (result, measure) in message.results().zip(&entry.measure.results) {
+                    let tool = measure
+                        .tool
+                        .clone()
+                        .or_else(|| open_calls(last_reply.iter(), &result.tool_use_id));
+                    let tool = tool.unwrap_or_else(|| "unknown".into());
+                    let tool = stats.tools.entry(tool).or_default();
+                    tool.tokens += u64::from(measure.tokens);
+                    tool.errors += u64::from(measure.stub.contains(r#","status":"error""#));
+                }
+                if message.role == Role::Assistant {
+                    last_reply = Some(entry.body);
+                }
+            }
+        }
+        Ok(stats)
+    }
+}

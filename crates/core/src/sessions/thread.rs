@@ -1,0 +1,186 @@
+//! An open session: its header, the end of its log, and the right to write to it.
+
+use std::time::Duration;
+
+use super::{Incoming, Result, Sessions};
+use crate::context::{Context, Model, Need, Policy, build, next};
+use crate::entry::{Body, NewEntry};
+use crate::limits::{LEASE_MAX, READ_ENTRIES};
+use crate::log::{Gap, Log};
+use crate::measure::measure;
+use crate::message::Message;
+use crate::session::Session;
+use crate::store::{At, StoreError};
+
+/// An open session.
+///
+/// What it appends goes behind what it has seen: if someone else wrote in between, it is told so
+/// and can [`refresh`](Thread::refresh).
+pub struct Thread {
+    sessions: Sessions,
+    session: Session,
+    log: Log,
+    fence: Option<u64>,
+}
+
+impl Thread {
+    pub(super) fn new(sessions: Sessions, session: Session) -> Result<Thread> {
+        let head = session.tally.entries;
+        let entries = sessions.read(session.id(), head.saturating_sub(READ_ENTRIES)..head)?;
+        let log = Log::new(entries).map_err(|gap| damaged(&session, gap))?;
+        Ok(Thread { sessions, session, log, fence: None })
+    }
+
+    /// The header, keys and counts.
+    pub fn session(&self) -> &Session {
+        &self.session
+    }
+
+    /// The end of the log, as far back as it was needed.
+    pub fn log(&self) -> &Log {
+        &self.log
+    }
+
+    /// How many entries this thread has seen.
+    pub fn head(&self) -> u64 {
+        self.session.tally.entries
+    }
+
+    /// Says something. It is on disk when this returns.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Conflict`] if someone else wrote to the session, and the others of an append.
+    pub fn append(&mut self, message: impl Into<Incoming>) -> Result<u64> {
+        let seqs = self.append_all(vec![message.into()])?;
+        Ok(seqs.first().copied().unwrap_or_default())
+    }
+
+    /// Says several things as one.
+    ///
+    /// # Errors
+    ///
+    /// As [`append`](Thread::append).
+    pub fn append_all(&mut self, messages: Vec<Incoming>) -> Result<Vec<u64>> {
+        let entries = self.sessions.prepare(messages, self.log.entries())?;
+        self.write(entries)
+    }
+
+    /// Notes something that happened and was not said.
+    ///
+    /// # Errors
+    ///
+    /// As [`append`](Thread::append).
+    pub fn note(&mut self, body: Body) -> Result<u64> {
+        let measure = measure(&body, |_| None);
+        let entry = NewEntry { measure, ..self.sessions.entry(body) };
+        let seqs = self.write(vec![entry])?;
+        Ok(seqs.first().copied().unwrap_or_default())
+    }
+
+    /// Answers calls that a crash left open. Returns how many there were.
+    ///
+    /// # Errors
+    ///
+    /// As [`append`](Thread::append).
+    pub fn repair(&mut self) -> Result<usize> {
+        let answers: Vec<Message> = self.log.repair();
+        if answers.is_empty() {
+            return Ok(0);
+        }
+        self.append_all(answers.into_iter().map(Incoming::from).collect()).map(|seqs| seqs.len())
+    }
+
+    fn write(&mut self, entries: Vec<NewEntry>) -> Result<Vec<u64>> {
+        let at = At { head: Some(self.head()), fence: self.fence };
+        let (store, owner, id) = (&self.sessions.store, &self.sessions.owner, self.session.id());
+        let seqs = store.append(owner, id, at, &entries)?;
+        for (seq, new) in seqs.iter().zip(entries) {
+            // A repeated entry is in the log already.
+            if *seq == self.session.tally.entries {
+                let entry = new.placed(&self.session.tally);
+                self.session.tally = entry.tally;
+                self.session.last_activity_at = entry.at;
+                self.log.push(entry).map_err(|gap| damaged(&self.session, gap))?;
+            }
+        }
+        Ok(seqs)
+    }
+
+    /// Reads what others wrote since.
+    ///
+    /// # Errors
+    ///
+    /// Those of the store.
+    pub fn refresh(&mut self) -> Result<()> {
+        let session = self.sessions.get(self.session.id())?;
+        let new = self.sessions.read(session.id(), self.head()..session.tally.entries)?;
+        for entry in new {
+            self.log.push(entry).map_err(|gap| damaged(&session, gap))?;
+        }
+        self.session = session;
+        Ok(())
+    }
+
+    /// Takes the lease, so that nobody else writes while this turn goes on; or renews it.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Held`] while someone else has it.
+    pub fn hold(&mut self, holder: &str, ttl: Duration) -> Result<()> {
+        let (store, owner) = (&self.sessions.store, &self.sessions.owner);
+        let lease = store.lease(owner, self.session.id(), holder, ttl.min(LEASE_MAX))?;
+        self.fence = Some(lease.fence);
+        Ok(())
+    }
+
+    /// Gives the lease back.
+    ///
+    /// # Errors
+    ///
+    /// Those of the store.
+    pub fn release(&mut self, holder: &str) -> Result<()> {
+        let (store, owner) = (&self.sessions.store, &self.sessions.owner);
+        store.lease(owner, self.session.id(), holder, Duration::ZERO)?;
+        self.fence = None;
+        Ok(())
+    }
+
+    /// What a model would see now. Reads further back only if the context needs it.
+    ///
+    /// # Errors
+    ///
+    /// Those of the store.
+    pub fn context(&mut self, policy: &Policy, model: &Model) -> Result<Context> {
+        let id = self.session.id();
+        let mut step = READ_ENTRIES;
+        while let Some(need) = next(&self.log, policy, model) {
+            match need {
+                Need::Entry(seq) => match self.sessions.read(id, seq..seq + 1)?.pop() {
+                    Some(entry) => self.log.pin(entry),
+                    None => {
+                        let what = "it is missing".into();
+                        return Err(StoreError::Damaged { id, seq, what }.into());
+                    }
+                },
+                Need::Earlier => {
+                    let first = self.log.first();
+                    let earlier = self.sessions.read(id, first.saturating_sub(step)..first)?;
+                    if earlier.is_empty() {
+                        let what = "it is missing".into();
+                        return Err(StoreError::Damaged { id, seq: first - 1, what }.into());
+                    }
+                    self.log.extend_back(earlier).map_err(|gap| damaged(&self.session, gap))?;
+                    // Reading twice as much each time keeps the cost in proportion to the result.
+                    step = step.saturating_mul(2);
+                }
+            }
+        }
+        Ok(build(&self.log, policy, model))
+    }
+}
+
+fn damaged(session: &Session, gap: Gap) -> StoreError {
+    let what = format!("entry {} is missing", gap.expected);
+    StoreError::Damaged { id: session.id(), seq: gap.expected, what }
+}

@@ -1,0 +1,520 @@
+//! The contract of a store: where sessions live.
+//!
+//! A store keeps logs, headers, keys and leases, and promises four things. What it acknowledged is
+//! on disk. A log only ever grows, and by one writer at a time. A repeated append is harmless.
+//! Reading the end of a log costs the same however long the log is.
+//!
+//! The calls block: they wait for the disk or the network, and return when it is done. Callers
+//! that run many things on few threads call them where blocking is allowed.
+//!
+//! The contract is written down as a test suite in `conformance`; a new store is right when it
+//! passes. The verbs people use are in [`Sessions`](crate::Sessions), written once over this.
+
+use std::ops::Range;
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use crate::entry::{Entry, EntryId, NewEntry};
+use crate::name::{Key, Name, Owner, SessionId};
+use crate::session::{Header, Session};
+
+/// Anything that went wrong below a store, kept to be printed as the cause.
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// The result of a store's call.
+pub type Result<T> = std::result::Result<T, StoreError>;
+
+/// Why a store refused. Each is a decision for the caller: reload, wait, choose another name,
+/// repair, give up.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// This owner has no such session. Another owner's session is not found either.
+    #[error("no session {id}")]
+    NotFound {
+        /// The id that was asked for.
+        id: SessionId,
+    },
+    /// Another session has this id.
+    #[error("session {id} exists already, with another content")]
+    Exists {
+        /// The id.
+        id: SessionId,
+    },
+    /// The writer had not seen the latest entry. Nothing was written; reload and decide again.
+    #[error("session {id} has {actual} entries, not {expected}: someone else wrote to it")]
+    Conflict {
+        /// The session.
+        id: SessionId,
+        /// The entries the writer knew of.
+        expected: u64,
+        /// The entries there are.
+        actual: u64,
+    },
+    /// The id of an entry stands for another body already. Nothing was written.
+    #[error("session {id} has another entry with the id `{}`", entry.as_str())]
+    IdReused {
+        /// The session.
+        id: SessionId,
+        /// The id.
+        entry: EntryId,
+    },
+    /// The owner has another session of this name.
+    #[error("the name `{name}` is taken")]
+    NameTaken {
+        /// The name.
+        name: Name,
+    },
+    /// A key points elsewhere than the caller saw. Resolve it again.
+    #[error("`{key}` points at {}", match .actual { Some(id) => id.to_string(), None => "nothing".into() })]
+    KeyMoved {
+        /// The key.
+        key: Key,
+        /// Where it points.
+        actual: Option<SessionId>,
+    },
+    /// Someone else is in the middle of a turn.
+    #[error("session {id} is in use by {holder} until {until}")]
+    Held {
+        /// The session.
+        id: SessionId,
+        /// Who holds it.
+        holder: String,
+        /// Until when, unless renewed.
+        until: Timestamp,
+    },
+    /// The writer's fence is not the latest: its lease ran out and someone else took over.
+    /// Nothing was written.
+    #[error("session {id} was taken over while this writer was away (fence {fence}, now {latest})")]
+    StaleFence {
+        /// The session.
+        id: SessionId,
+        /// The writer's fence.
+        fence: u64,
+        /// The latest fence handed out.
+        latest: u64,
+    },
+    /// What is stored cannot be read. Other sessions are not affected.
+    #[error("session {id} is damaged at entry {seq}: {what}")]
+    Damaged {
+        /// The session.
+        id: SessionId,
+        /// Where.
+        seq: u64,
+        /// What is wrong.
+        what: String,
+    },
+    /// The store was written by a newer version of this program.
+    #[error("{place} has format {found}; this version reads up to {known}")]
+    Newer {
+        /// The file or database.
+        place: String,
+        /// Its format.
+        found: i64,
+        /// The newest format this version knows.
+        known: i64,
+    },
+    /// The place holds something that is not a store.
+    #[error("{place} is not a Rethread store")]
+    NotAStore {
+        /// The file or database.
+        place: String,
+    },
+    /// There is no room left. Nothing was written.
+    #[error("no space left for {place}")]
+    Full {
+        /// The file or database.
+        place: String,
+    },
+    /// The place may not be written to.
+    #[error("{place} cannot be written to")]
+    ReadOnly {
+        /// The file or database.
+        place: String,
+    },
+    /// Other writers kept the store locked for too long.
+    #[error("{place} is locked by another program")]
+    Busy {
+        /// The file or database.
+        place: String,
+    },
+    /// A place in a list that no list gave.
+    #[error("`{cursor}` is not a cursor")]
+    BadCursor {
+        /// What was given.
+        cursor: String,
+    },
+    /// A query that means nothing to the store.
+    #[error("{what}")]
+    BadQuery {
+        /// What is wrong with it.
+        what: String,
+    },
+    /// Anything else that went wrong below.
+    #[error("{store} could not {action}")]
+    Backend {
+        /// The kind of store.
+        store: &'static str,
+        /// What it was about to do.
+        action: &'static str,
+        /// The cause.
+        source: BoxError,
+    },
+}
+
+/// Who is told how an append ended.
+pub type Then = Box<dyn FnOnce(Result<Vec<u64>>) + Send>;
+
+/// A key and where it is to point.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bind {
+    /// The key.
+    pub key: Key,
+    /// Where the caller saw it point. If it points elsewhere by now, nothing happens.
+    pub seen: Option<SessionId>,
+}
+
+/// Where an append goes, and by what right.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct At {
+    /// The entries the writer has seen; `None` appends wherever the end is.
+    pub head: Option<u64>,
+    /// The fence of the writer's lease; `None` if it holds none. The latest fence stays good
+    /// after its lease ran out or was given back, until someone else takes the lease.
+    pub fence: Option<u64>,
+}
+
+impl At {
+    /// Wherever the log ends, without a lease.
+    pub const END: At = At { head: None, fence: None };
+
+    /// Behind exactly this many entries, without a lease.
+    pub fn head(head: u64) -> At {
+        At { head: Some(head), fence: None }
+    }
+}
+
+/// The right to write to a session, for a while.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lease {
+    /// Higher for each new holder; goes with every append.
+    pub fence: u64,
+    /// When it ends unless renewed, on the store's clock.
+    pub until: Timestamp,
+}
+
+/// What a list should show.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Filter {
+    /// Only sessions of this workspace.
+    pub workspace: Option<String>,
+    /// Archived sessions: left out, or nothing else.
+    pub archived: Option<bool>,
+    /// Leave out sessions that another one continues.
+    pub newest_of_chain: bool,
+}
+
+/// Where a list goes on: behind this session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cursor {
+    /// Its last activity.
+    pub at: Timestamp,
+    /// Its identity.
+    pub id: SessionId,
+}
+
+impl std::fmt::Display for Cursor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}.{}", self.at.as_millisecond(), self.id)
+    }
+}
+
+impl std::str::FromStr for Cursor {
+    type Err = StoreError;
+
+    fn from_str(text: &str) -> Result<Cursor> {
+        let parsed = text.split_once('.').and_then(|(at, id)| {
+            let at = Timestamp::from_millisecond(at.parse().ok()?).ok()?;
+            Some(Cursor { at, id: SessionId(id.parse().ok()?) })
+        });
+        parsed.ok_or_else(|| StoreError::BadCursor { cursor: text.chars().take(80).collect() })
+    }
+}
+
+/// One page of a list, newest activity first.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Page {
+    /// The sessions.
+    pub sessions: Vec<Session>,
+    /// Where the next page begins, if there is one.
+    pub next: Option<Cursor>,
+    /// Sessions whose header cannot be read. `doctor` says more.
+    pub damaged: Vec<SessionId>,
+}
+
+/// Changes to a header. `None` leaves a field as it is; `Some(None)` empties it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Change {
+    /// Another name.
+    pub name: Option<Name>,
+    /// Another description.
+    pub description: Option<Option<String>>,
+    /// Another agent.
+    pub agent: Option<Option<String>>,
+    /// Another agent file.
+    pub agent_path: Option<Option<String>>,
+    /// Another provider.
+    pub provider: Option<Option<String>>,
+    /// Another model.
+    pub model: Option<Option<String>>,
+    /// Another workspace.
+    pub workspace: Option<Option<String>>,
+    /// Another history length.
+    pub max_history: Option<Option<u32>>,
+    /// Put away, or back.
+    pub archived: Option<bool>,
+}
+
+impl Change {
+    /// The header with these changes made.
+    pub fn apply(&self, header: &mut Header) {
+        fn set<T: Clone>(field: &mut T, change: &Option<T>) {
+            if let Some(value) = change {
+                field.clone_from(value);
+            }
+        }
+        set(&mut header.name, &self.name);
+        set(&mut header.description, &self.description);
+        set(&mut header.agent, &self.agent);
+        set(&mut header.agent_path, &self.agent_path);
+        set(&mut header.provider, &self.provider);
+        set(&mut header.model, &self.model);
+        set(&mut header.workspace, &self.workspace);
+        set(&mut header.max_history, &self.max_history);
+        set(&mut header.archived, &self.archived);
+    }
+}
+
+/// Where sessions live.
+///
+/// Every call names the owner, and sees nothing of any other.
+pub trait Store: Send + Sync {
+    /// Creates a session with its first entries and points keys at it: all of it, or nothing.
+    ///
+    /// Creating the same session again changes nothing and returns it as it is now.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Exists`] if the id belongs to another session, [`StoreError::NameTaken`],
+    /// [`StoreError::KeyMoved`] if a key is not where its [`Bind`] saw it,
+    /// [`StoreError::IdReused`] if two entries have one id. If several apply, which one is
+    /// reported is up to the store.
+    fn create(&self, header: &Header, entries: &[NewEntry], binds: &[Bind]) -> Result<Session>;
+
+    /// The header, keys and counts of a session.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NotFound`].
+    fn get(&self, owner: &Owner, id: SessionId) -> Result<Session>;
+
+    /// The session of this name.
+    ///
+    /// # Errors
+    ///
+    /// Only those of the disk.
+    fn named(&self, owner: &Owner, name: &Name) -> Result<Option<SessionId>>;
+
+    /// The sessions whose id begins with these hexadecimal digits; `limit` of them at the most.
+    ///
+    /// # Errors
+    ///
+    /// Only those of the disk.
+    fn with_prefix(&self, owner: &Owner, digits: &str, limit: usize) -> Result<Vec<SessionId>>;
+
+    /// Sessions by last activity, newest first. Never reads a log.
+    ///
+    /// # Errors
+    ///
+    /// Only those of the disk.
+    fn list(
+        &self,
+        owner: &Owner,
+        filter: &Filter,
+        after: Option<Cursor>,
+        limit: usize,
+    ) -> Result<Page>;
+
+    /// Appends entries, all or none; they are on disk when this returns.
+    ///
+    /// The ids are looked at first. If the log holds all of them with these bodies, nothing is
+    /// written and the places they have are returned, whatever `at` says. The lease comes next,
+    /// then the head; the first that fails is the one reported. An append of nothing is checked in
+    /// the same way.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::IdReused`] if the log holds some of the ids, or one with another body, or if
+    /// two of the entries share an id; [`StoreError::StaleFence`] if `at.fence` is not the latest
+    /// fence handed out, a higher one included; [`StoreError::Held`] if someone has a lease and
+    /// `at.fence` is missing; [`StoreError::Conflict`] if `at.head` is not where the log ends. In
+    /// each case nothing was written.
+    fn append(
+        &self,
+        owner: &Owner,
+        id: SessionId,
+        at: At,
+        entries: &[NewEntry],
+    ) -> Result<Vec<u64>>;
+
+    /// Begins an append and returns. `then` is told the outcome once it is on disk, or refused;
+    /// it runs on a thread of the store and must not wait. This is how a server with few threads
+    /// keeps many appends on their way. While very many are, this waits until there is room.
+    fn append_then(&self, owner: &Owner, id: SessionId, at: At, entries: Vec<NewEntry>, then: Then);
+
+    /// The entries in a range of seqs, those that exist, in order.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NotFound`]; [`StoreError::Damaged`] if an entry cannot be read.
+    fn read(&self, owner: &Owner, id: SessionId, range: Range<u64>) -> Result<Vec<Entry>>;
+
+    /// The session a key points at.
+    ///
+    /// # Errors
+    ///
+    /// Only those of the disk.
+    fn resolve(&self, owner: &Owner, key: &Key) -> Result<Option<SessionId>>;
+
+    /// Points a key at a session (`None`: at nothing), if it still points where it was seen.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::KeyMoved`], or else [`StoreError::NotFound`] if `to` does not exist.
+    fn bind(&self, owner: &Owner, bind: &Bind, to: Option<SessionId>) -> Result<()>;
+
+    /// Changes what a header says.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NotFound`], [`StoreError::NameTaken`].
+    fn update(&self, owner: &Owner, id: SessionId, change: &Change) -> Result<Session>;
+
+    /// Takes the lease of a session, or renews it for the same holder. A `ttl` of zero gives it
+    /// back.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Held`] while someone else has it; [`StoreError::NotFound`].
+    fn lease(&self, owner: &Owner, id: SessionId, holder: &str, ttl: Duration) -> Result<Lease>;
+
+    /// Removes a session for good: entries, keys, lease and search index.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NotFound`]; [`StoreError::Held`] while someone is in a turn.
+    fn delete(&self, owner: &Owner, id: SessionId) -> Result<()>;
+}
+
+/// One place where a search found something.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Hit {
+    /// The session.
+    pub session: SessionId,
+    /// The entry.
+    pub seq: u64,
+    /// The text around it.
+    pub snippet: String,
+}
+
+/// Finding what was said.
+pub trait Search: Send + Sync {
+    /// The places where all these words stand, best first. Everything acknowledged before the
+    /// call is found; archived sessions too. A word matches a whole word, whatever its case;
+    /// whether `e` also finds `é`, and what counts as best, is up to the store. `offset` skips
+    /// the hits of earlier pages.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::BadQuery`] if there is no word in the query.
+    fn search(&self, owner: &Owner, query: &str, offset: usize, limit: usize) -> Result<Vec<Hit>>;
+}
+
+/// Something that is not as it should be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// The session, where it is one session's matter.
+    pub session: Option<SessionId>,
+    /// The entry, where it is one entry's matter.
+    pub seq: Option<u64>,
+    /// What is wrong.
+    pub what: String,
+    /// What became of it.
+    pub state: FindingState,
+}
+
+/// What became of something that is not as it should be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FindingState {
+    /// Nothing is wrong with the store; contexts take care of it.
+    Noted,
+    /// It was worked out anew from the entries, or would be with `repair`.
+    Repaired,
+    /// It can be worked out anew, and was not, because nobody asked for it.
+    Repairable,
+    /// It cannot be worked out from what is left.
+    Damaged,
+}
+
+/// Looking after a store.
+pub trait Upkeep: Send + Sync {
+    /// All sessions with their owners, those that cannot be listed included.
+    ///
+    /// # Errors
+    ///
+    /// Only those of the disk.
+    fn everything(&self) -> Result<Vec<(Owner, SessionId)>>;
+
+    /// Checks the store as a whole: the file, and what belongs to no session.
+    ///
+    /// # Errors
+    ///
+    /// Only those of the disk.
+    fn check(&self, repair: bool) -> Result<Vec<Finding>>;
+
+    /// Checks one session: order, fingerprints, pairs, counts, and what lists show of it. With
+    /// `repair`, what can be worked out from the entries is written anew; what an entry says is
+    /// never changed or removed.
+    ///
+    /// # Errors
+    ///
+    /// Only those of the disk.
+    fn check_session(&self, owner: &Owner, id: SessionId, repair: bool) -> Result<Vec<Finding>>;
+}
+
+/// Everything a place for sessions can do.
+pub trait Backend: Store + Search + Upkeep {}
+
+impl<T: Store + Search + Upkeep> Backend for T {}
+
+/// The words of a query, as every store understands it: split at white space, without quotes.
+///
+/// # Errors
+///
+/// [`StoreError::BadQuery`] if it is empty, too long, or without a letter or digit.
+pub fn query_words(query: &str) -> Result<Vec<String>> {
+    use crate::limits::QUERY_BYTES_MAX;
+    if query.len() > QUERY_BYTES_MAX {
+        let what = format!("a query has at most {QUERY_BYTES_MAX} bytes, this one {}", query.len());
+        return Err(StoreError::BadQuery { what });
+    }
+    let words: Vec<String> = query
+        .split(|c: char| !c.is_alphanumeric())
+        .filter(|word| !word.is_empty())
+        .map(str::to_lowercase)
+        .collect();
+    match words.is_empty() {
+        true => Err(StoreError::BadQuery { what: "a query needs at least one word".into() }),
+        false => Ok(words),
+    }
+}

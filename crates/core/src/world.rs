@@ -1,0 +1,66 @@
+//! Where time and randomness come from.
+//!
+//! Nothing in this crate looks at a clock or rolls a die; whoever makes a
+//! [`Sessions`](crate::Sessions) says where to get both. The real one is `rethread_store::System`;
+//! tests use [`Fixed`], which replays a day in a millisecond.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use jiff::Timestamp;
+use uuid::Uuid;
+
+/// Time and randomness.
+pub trait World: Send + Sync {
+    /// The time now, in whole milliseconds.
+    fn now(&self) -> Timestamp;
+    /// A fresh UUID of version 7.
+    fn uuid(&self) -> Uuid;
+}
+
+/// A world in which time passes only when told to, and ids count upwards.
+#[derive(Debug)]
+pub struct Fixed {
+    millis: AtomicU64,
+    ids: AtomicU64,
+}
+
+impl Fixed {
+    /// A world that stands at this time.
+    pub fn at(time: Timestamp) -> Fixed {
+        let millis = u64::try_from(time.as_millisecond()).unwrap_or(0);
+        Fixed { millis: AtomicU64::new(millis), ids: AtomicU64::new(0) }
+    }
+
+    /// Lets time pass.
+    pub fn advance(&self, by: std::time::Duration) {
+        let millis = u64::try_from(by.as_millis()).unwrap_or(u64::MAX);
+        self.millis.fetch_add(millis, Ordering::SeqCst);
+    }
+}
+
+impl Default for Fixed {
+    /// The first moment of 2025.
+    fn default() -> Fixed {
+        Fixed::at(Timestamp::from_second(1_735_689_600).expect("2025 is within range"))
+    }
+}
+
+impl World for Fixed {
+    fn now(&self) -> Timestamp {
+        let millis = i64::try_from(self.millis.load(Ordering::SeqCst)).unwrap_or(i64::MAX);
+        Timestamp::from_millisecond(millis).unwrap_or(Timestamp::MAX)
+    }
+
+    fn uuid(&self) -> Uuid {
+        let count = self.ids.fetch_add(1, Ordering::SeqCst);
+        let mut tail = [0; 10];
+        tail[2..].copy_from_slice(&count.to_be_bytes());
+        uuid::Builder::from_unix_timestamp_millis(self.millis.load(Ordering::SeqCst), &tail)
+            .into_uuid()
+    }
+}
+
+/// A time as it is written everywhere: RFC 3339, UTC, milliseconds.
+pub fn rfc3339(at: Timestamp) -> String {
+    at.strftime("%Y-%m-%dT%H:%M:%S.%3fZ").to_string()
+}

@@ -1,0 +1,177 @@
+//! Appending carelessly.
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+use rethread_core::store::{At, Result};
+use rethread_core::{
+    BlockKind, Body, Entry, EntryId, NewEntry, Owner, SessionId, Store, StoreError, World,
+};
+
+use crate::faults::Fault;
+use crate::place::{Opened, dawdle};
+
+impl Opened {
+    pub(super) fn append_carelessly(
+        &self,
+        owner: &Owner,
+        id: SessionId,
+        at: At,
+        entries: &[NewEntry],
+    ) -> Result<Vec<u64>> {
+        let inner = self.inner();
+        match self.fault {
+            Fault::TrustsIds => self.append_new(owner, id, at, entries),
+            Fault::AppendsOneByOne => {
+                let mut seqs = Vec::new();
+                for (index, entry) in (0..).zip(entries) {
+                    let at = At { head: at.head.map(|head| head + index), ..at };
+                    seqs.extend(inner.append(owner, id, at, std::slice::from_ref(entry))?);
+                }
+                Ok(seqs)
+            }
+            Fault::ForgetsTheHead => inner.append(owner, id, At { head: None, ..at }, entries),
+            Fault::ChecksTheHeadFirst => {
+                let actual = inner.get(owner, id)?.tally.entries;
+                match at.head {
+                    Some(expected) if expected != actual => {
+                        Err(StoreError::Conflict { id, expected, actual })
+                    }
+                    _ => inner.append(owner, id, at, entries),
+                }
+            }
+            Fault::ChecksThenWrites => {
+                let end = inner.get(owner, id)?.tally.entries;
+                let at = At { head: at.head.filter(|head| *head != end), ..at };
+                dawdle();
+                let seqs = inner.append(owner, id, at, entries)?;
+                // It answers with the places it counted on, not with those it got.
+                let late = seqs.first().map_or(0, |first| first.saturating_sub(end));
+                Ok(seqs.iter().map(|seq| seq - late).collect())
+            }
+            Fault::ChecksIdsThenWrites => {
+                let known = self.knows_one(owner, id, entries)?;
+                dawdle();
+                match !known && self.knows_one(owner, id, entries)? {
+                    true => inner.append(owner, id, at, &self.written(entries)),
+                    false => inner.append(owner, id, at, entries),
+                }
+            }
+            Fault::InterleavesBatches => {
+                let ids: BTreeSet<&EntryId> = entries.iter().map(|entry| &entry.id).collect();
+                if ids.len() < 2
+                    || ids.len() < entries.len()
+                    || self.knows_one(owner, id, entries)?
+                {
+                    return inner.append(owner, id, at, entries);
+                }
+                let mut seqs = inner.append(owner, id, at, &entries[..1])?;
+                for entry in &entries[1..] {
+                    dawdle();
+                    let at = At { head: None, ..at };
+                    seqs.extend(inner.append(owner, id, at, std::slice::from_ref(entry))?);
+                }
+                Ok(seqs)
+            }
+            Fault::IgnoresTheLease if at.fence.is_none() => {
+                self.append_unfenced(owner, id, at, entries)
+            }
+            Fault::ForgetsTheFence | Fault::RestartsTheFence if at.fence.is_some() => {
+                self.append_unfenced(owner, id, at, entries)
+            }
+            Fault::TrustsHigherFences => match inner.append(owner, id, at, entries) {
+                Err(StoreError::StaleFence { fence, latest, .. }) if fence > latest => {
+                    inner.append(owner, id, At { fence: Some(latest), ..at }, entries)
+                }
+                done => done,
+            },
+            _ => inner.append(owner, id, at, &self.written(entries)),
+        }
+    }
+
+    /// The entries as they come to the disk.
+    pub(super) fn written(&self, entries: &[NewEntry]) -> Vec<NewEntry> {
+        const TEXT_BYTES_MAX: usize = 65_535;
+        let mut entries = entries.to_vec();
+        for entry in &mut entries {
+            match self.fault {
+                Fault::CutsLongTexts => {
+                    let Body::Message(message) = &mut entry.body else { continue };
+                    for block in &mut message.content {
+                        if let BlockKind::Text(text) = &mut block.kind {
+                            text.truncate(text.floor_char_boundary(TEXT_BYTES_MAX));
+                        }
+                    }
+                }
+                Fault::NormalizesJson => {
+                    let value: serde_json::Value =
+                        serde_json::from_str(&entry.body.json()).expect("a body is JSON");
+                    entry.body = Body::parse(entry.body.kind(), &value.to_string())
+                        .expect("the same value is the same kind of body");
+                }
+                Fault::RoundsTimes => {
+                    entry.at = Timestamp::from_second(entry.at.as_second()).expect("in range");
+                }
+                Fault::ForgetsAnOption => {
+                    if let Body::Cleared { before } = &mut entry.body {
+                        *before = None;
+                    }
+                }
+                Fault::StoresRepeats | Fault::ChecksIdsThenWrites => {
+                    let id = format!("{}#{}", entry.id.as_str(), self.world.uuid());
+                    entry.id = EntryId::new(id).expect("the ids of the suite are short");
+                }
+                _ => {}
+            }
+        }
+        entries
+    }
+
+    /// Appends what is new among these by its id, and takes the rest for the same.
+    pub(super) fn append_new(
+        &self,
+        o: &Owner,
+        id: SessionId,
+        at: At,
+        all: &[NewEntry],
+    ) -> Result<Vec<u64>> {
+        let place = |log: &[Entry], new: &NewEntry| {
+            log.iter().find(|old| old.id == new.id).map(|old| old.seq)
+        };
+        let log = self.inner().read(o, id, 0..u64::MAX)?;
+        let mut fresh: Vec<NewEntry> = Vec::new();
+        for new in all.iter().filter(|new| place(&log, new).is_none()) {
+            if fresh.iter().all(|other| other.id != new.id) {
+                fresh.push(new.clone());
+            }
+        }
+        if !fresh.is_empty() {
+            self.inner().append(o, id, at, &fresh)?;
+        }
+        let log = self.inner().read(o, id, 0..u64::MAX)?;
+        Ok(all.iter().filter_map(|new| place(&log, new)).collect())
+    }
+
+    /// Whether the log holds one of these entries, by its id.
+    fn knows_one(&self, owner: &Owner, id: SessionId, entries: &[NewEntry]) -> Result<bool> {
+        let log = self.inner().read(owner, id, 0..u64::MAX)?;
+        Ok(entries.iter().any(|new| log.iter().any(|old| old.id == new.id)))
+    }
+
+    /// Appends with whatever fence it takes.
+    fn append_unfenced(
+        &self,
+        owner: &Owner,
+        id: SessionId,
+        mut at: At,
+        entries: &[NewEntry],
+    ) -> Result<Vec<u64>> {
+        loop {
+            match self.inner().append(owner, id, at, entries) {
+                Err(StoreError::Held { .. }) => at.fence = Some(u64::MAX),
+                Err(StoreError::StaleFence { latest, .. }) => at.fence = Some(latest),
+                done => return done,
+            }
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! The ways to be careless, and the rules that notice.
+
+/// One way to be careless.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// A text column with room for 64 KiB, in a database that cuts and says nothing.
+    CutsLongTexts,
+    /// A JSON column that keeps the value and not the bytes.
+    NormalizesJson,
+    /// A header, its entries and its keys in three transactions.
+    CreatesInSteps,
+    /// `INSERT … ON CONFLICT DO NOTHING`, without a look at what is there.
+    TrustsIds,
+    /// No unique index on the ids of entries.
+    StoresRepeats,
+    /// A batch as a loop of inserts that each commit.
+    AppendsOneByOne,
+    /// The head that the writer saw is not even looked at: the last one wins.
+    ForgetsTheHead,
+    /// The head is looked at before the ids, so that a retry of what worked is refused.
+    ChecksTheHeadFirst,
+    /// What was checked is written in another transaction, when it may no longer be true.
+    ChecksThenWrites,
+    /// A callback that is only reached when all went well.
+    TellsOnlyOfSuccess,
+    /// An answer when the write is queued, for speed: it may yet be refused, or lost.
+    AnswersBeforeItWrites,
+    /// A unique index on the name that leaves out the owner.
+    SharesNamesAmongOwners,
+    /// A taken name gets a number, where the caller should be asked.
+    NumbersNames,
+    /// Each process keeps the headers it has used, and counts on being alone.
+    CachesHeaders,
+    /// Counts taken from the rows, whatever their role.
+    CountsSystemMessages,
+    /// A read gives one page and no more, as clients of databases like to do.
+    ReadsOnePage,
+    /// A key is moved wherever it points by now.
+    BindsBlindly,
+    /// An update that hits no row is a success to a database.
+    SwallowsNotFound,
+    /// Queries by id or key alone; nobody tried it with a second owner.
+    ForgetsTheOwner,
+    /// Ordered by the primary key, which looks right until an old session is used again.
+    ListsByCreation,
+    /// A cursor that is only a time skips what shares the moment.
+    PagesByTimeAlone,
+    /// A filter that never reached the query.
+    IgnoresTheFilter,
+    /// `COALESCE(new, old)`, which cannot tell "leave it" from "empty it".
+    CannotEmpty,
+    /// A lease that only those who ask for one respect.
+    IgnoresTheLease,
+    /// Seconds taken for milliseconds: a lease ends a thousand times too late.
+    MistakesTheUnit,
+    /// The fence goes along with an append, and nothing compares it.
+    ForgetsTheFence,
+    /// The fence is stored in the lease and starts again with each one.
+    RestartsTheFence,
+    /// No cascade: the row goes, its keys and its place in the search index stay.
+    DeletesTheRowAlone,
+    /// An index that is brought up to date when somebody has searched.
+    SearchLags,
+    /// Words are joined with `OR`, to find more.
+    SearchesForAnyWord,
+    /// The query goes to the full text engine as it is, operators and all.
+    PassesQueriesOn,
+    /// An id is compared as it is printed, with hyphens.
+    PrefixesWithHyphens,
+    /// A check with a wrong idea of what belongs in the search index repairs what is whole.
+    FindsFaultWithTheHealthy,
+    /// Times in whole seconds, as old databases keep them.
+    RoundsTimes,
+    /// A column that was added to the table and not to the insert.
+    ForgetsAField,
+    /// The clear that held before is not stored with the clear.
+    ForgetsAnOption,
+    /// Ids are compared before the transaction and have no unique index, so that a retry that
+    /// overtakes its first try is stored again.
+    ChecksIdsThenWrites,
+    /// A batch is checked as a whole, and then written entry by entry.
+    InterleavesBatches,
+    /// The query of the list is another one than that of a single session, and left something out.
+    ListsWithoutKeys,
+    /// The first page is filtered, not the list, and a page that is not full is taken for the last.
+    FiltersThePage,
+    /// A trigger that sets the time of the last change, whatever the change.
+    TouchesOnUpdate,
+    /// A header is one value, read and written again as a whole.
+    RewritesHeaders,
+    /// An index of names that hears of new names only.
+    KeepsOldNames,
+    /// A failed creation is undone by deleting it; the keys it took are not given back.
+    UndoesByDeleting,
+    /// A unique index on the key that leaves out the owner.
+    SharesKeysAmongOwners,
+    /// A column, or a file system, that cannot tell `A` from `a`.
+    FoldsCase,
+    /// Keys come in the order in which they were bound, or in none.
+    LeavesKeysUnsorted,
+    /// A `WHERE` that is missing from one of the deletes.
+    DeletesEveryKey,
+    /// Entries stay when their session goes, and are there again when its id is used again.
+    LeavesEntriesBehind,
+    /// What is put away is left out of the search as it is of the list.
+    SearchSkipsTheArchived,
+    /// An index of letters, not of words.
+    SearchFindsParts,
+    /// Each process keeps what it read until it writes.
+    CachesUntilItWrites,
+    /// Maintenance that was written when there was one owner.
+    OverlooksOwners,
+    /// A name is looked up, and taken in another transaction, without a unique index.
+    ChecksNamesThenWrites,
+    /// Only a lower fence is refused, so that a made-up one is always good enough.
+    TrustsHigherFences,
+}
+
+/// Each fault with the rules that must fail because of it. Others may fail with them.
+pub(crate) const FAULTS: &[(Fault, &[&str])] = &[
+    (Fault::CutsLongTexts, &["what_was_appended_is_read_back_the_same"]),
+    (
+        Fault::NormalizesJson,
+        &[
+            "what_was_appended_is_read_back_the_same",
+            "unknown_blocks_and_entries_are_kept_byte_for_byte",
+        ],
+    ),
+    (
+        Fault::CreatesInSteps,
+        &["a_session_is_created_whole_or_not_at_all", "rivals_for_one_key_have_one_winner"],
+    ),
+    (
+        Fault::TrustsIds,
+        &["creating_the_same_session_again_changes_nothing", "an_id_stands_for_one_body"],
+    ),
+    (
+        Fault::StoresRepeats,
+        &[
+            "a_repeated_append_returns_the_first_result",
+            "an_id_stands_for_one_body",
+            "nothing_is_lost_or_doubled_when_threads_race",
+        ],
+    ),
+    (Fault::AppendsOneByOne, &["a_batch_is_stored_whole_or_not_at_all"]),
+    (
+        Fault::ForgetsTheHead,
+        &["a_stale_writer_gets_a_conflict", "rivals_for_one_place_have_one_winner"],
+    ),
+    (
+        Fault::ChecksTheHeadFirst,
+        &["a_repeated_append_returns_the_first_result", "a_lease_keeps_others_from_writing"],
+    ),
+    (
+        Fault::ChecksThenWrites,
+        &[
+            "rivals_for_one_place_have_one_winner",
+            "nothing_is_lost_or_doubled_when_threads_race",
+            "rivals_for_one_key_have_one_winner",
+            "rivals_for_one_key_move_it_once",
+            "rivals_for_one_lease_have_one_winner",
+        ],
+    ),
+    (Fault::TellsOnlyOfSuccess, &["an_append_begun_is_told_its_outcome"]),
+    (Fault::AnswersBeforeItWrites, &["an_append_begun_is_told_its_outcome"]),
+    (Fault::SharesNamesAmongOwners, &["a_name_is_taken_once_per_owner"]),
+    (Fault::NumbersNames, &["a_name_is_taken_once_per_owner", "an_update_changes_what_it_names"]),
+    (Fault::CachesHeaders, &["two_stores_on_one_place_see_the_same_log"]),
+    (Fault::CountsSystemMessages, &["counts_are_those_of_the_entries"]),
+    (Fault::ReadsOnePage, &["reading_gives_what_exists"]),
+    (
+        Fault::BindsBlindly,
+        &[
+            "a_session_is_created_whole_or_not_at_all",
+            "a_key_moves_only_from_where_it_was_seen",
+            "rivals_for_one_key_have_one_winner",
+        ],
+    ),
+    (
+        Fault::SwallowsNotFound,
+        &[
+            "a_key_points_at_sessions_that_exist",
+            "nobody_sees_another_owner",
+            "a_deleted_session_is_gone_with_its_keys",
+        ],
+    ),
+    (
+        Fault::ForgetsTheOwner,
+        &["nobody_sees_another_owner", "search_keeps_to_one_owner_and_needs_a_word"],
+    ),
+    (Fault::ListsByCreation, &["a_list_is_newest_first_and_pages_without_gaps"]),
+    (Fault::PagesByTimeAlone, &["a_list_is_newest_first_and_pages_without_gaps"]),
+    (
+        Fault::IgnoresTheFilter,
+        &["a_list_shows_what_the_filter_says", "a_chain_is_listed_by_its_newest_member"],
+    ),
+    (Fault::CannotEmpty, &["an_update_changes_what_it_names"]),
+    (Fault::IgnoresTheLease, &["a_lease_keeps_others_from_writing"]),
+    (Fault::MistakesTheUnit, &["a_lease_ends_with_its_time_or_when_given_back"]),
+    (Fault::ForgetsTheFence, &["an_old_fence_is_refused"]),
+    (
+        Fault::RestartsTheFence,
+        &[
+            "a_lease_ends_with_its_time_or_when_given_back",
+            "an_old_fence_is_refused",
+            "rivals_for_one_lease_have_one_winner",
+        ],
+    ),
+    (Fault::DeletesTheRowAlone, &["a_deleted_session_is_gone_with_its_keys"]),
+    (Fault::SearchLags, &["search_finds_all_that_was_acknowledged"]),
+    (Fault::SearchesForAnyWord, &["search_finds_all_that_was_acknowledged"]),
+    (
+        Fault::PassesQueriesOn,
+        &["search_finds_all_that_was_acknowledged", "search_keeps_to_one_owner_and_needs_a_word"],
+    ),
+    (Fault::PrefixesWithHyphens, &["an_id_prefix_finds_its_sessions"]),
+    (Fault::FindsFaultWithTheHealthy, &["a_healthy_store_has_nothing_to_repair"]),
+    (Fault::RoundsTimes, &["what_was_appended_is_read_back_the_same"]),
+    (Fault::ForgetsAField, &["a_header_is_kept_whole"]),
+    (Fault::ForgetsAnOption, &["what_was_appended_is_read_back_the_same"]),
+    (Fault::ChecksIdsThenWrites, &["a_retry_that_overtakes_its_first_try_is_stored_once"]),
+    (Fault::InterleavesBatches, &["nothing_is_lost_or_doubled_when_threads_race"]),
+    (Fault::ListsWithoutKeys, &["a_list_is_newest_first_and_pages_without_gaps"]),
+    (Fault::FiltersThePage, &["a_list_shows_what_the_filter_says"]),
+    (Fault::TouchesOnUpdate, &["an_update_changes_what_it_names"]),
+    (Fault::RewritesHeaders, &["updates_of_different_fields_all_stand"]),
+    (
+        Fault::KeepsOldNames,
+        &["an_update_changes_what_it_names", "a_deleted_session_is_gone_with_its_keys"],
+    ),
+    (Fault::UndoesByDeleting, &["a_session_is_created_whole_or_not_at_all"]),
+    (Fault::SharesKeysAmongOwners, &["nobody_sees_another_owner"]),
+    (Fault::FoldsCase, &["a_key_moves_only_from_where_it_was_seen"]),
+    (Fault::LeavesKeysUnsorted, &["a_key_moves_only_from_where_it_was_seen"]),
+    (Fault::DeletesEveryKey, &["a_deleted_session_is_gone_with_its_keys"]),
+    (Fault::LeavesEntriesBehind, &["a_deleted_session_is_gone_with_its_keys"]),
+    (Fault::SearchSkipsTheArchived, &["search_finds_all_that_was_acknowledged"]),
+    (Fault::SearchFindsParts, &["search_finds_all_that_was_acknowledged"]),
+    (Fault::CachesUntilItWrites, &["two_stores_on_one_place_see_the_same_log"]),
+    (Fault::OverlooksOwners, &["a_healthy_store_has_nothing_to_repair"]),
+    (Fault::ChecksNamesThenWrites, &["rivals_for_one_name_have_one_winner"]),
+    (Fault::TrustsHigherFences, &["an_old_fence_is_refused"]),
+];

@@ -1,0 +1,291 @@
+//! The careless store as a store.
+
+use std::ops::Range;
+use std::time::Duration;
+
+use rethread_core::limits::READ_ENTRIES;
+use rethread_core::store::{At, Bind, Change, Cursor, Filter, Lease, Page, Result, Then};
+use rethread_core::{
+    Entry, EntryId, Header, Key, Name, NewEntry, Owner, Session, SessionId, Store, StoreError,
+    World,
+};
+
+use crate::faults::Fault;
+use crate::place::{Opened, dawdle, locked};
+
+impl Store for Opened {
+    fn create(&self, header: &Header, entries: &[NewEntry], binds: &[Bind]) -> Result<Session> {
+        let session = self.create_carelessly(header, entries, binds)?;
+        self.remember(&header.owner, header.id)?;
+        Ok(session)
+    }
+
+    fn get(&self, owner: &Owner, id: SessionId) -> Result<Session> {
+        if self.is_deleted(id) {
+            return Err(StoreError::NotFound { id });
+        }
+        if let Some(session) = locked(&self.cache).get(&(owner.clone(), id)) {
+            return Ok(session.clone());
+        }
+        let mut session = self.inner().get(&self.whose(owner), id)?;
+        if self.has(Fault::CountsSystemMessages) {
+            session.tally.messages += u64::from(session.tally.system.is_some());
+        }
+        if let Some(touched) = locked(&self.shared.touched).get(&id) {
+            session.last_activity_at = session.last_activity_at.max(*touched);
+        }
+        if let Some(name) = locked(&self.shared.twins).get(&id) {
+            session.header.name.clone_from(name);
+        }
+        if self.has(Fault::LeavesKeysUnsorted) {
+            session.keys.reverse();
+        }
+        if self.has(Fault::CachesUntilItWrites) {
+            locked(&self.cache).insert((owner.clone(), id), session.clone());
+        }
+        Ok(session)
+    }
+
+    fn named(&self, owner: &Owner, name: &Name) -> Result<Option<SessionId>> {
+        let found = self.inner().named(&self.whose(owner), name)?;
+        Ok(found
+            .or_else(|| locked(&self.shared.names).get(&(owner.clone(), name.clone())).copied()))
+    }
+
+    fn with_prefix(&self, owner: &Owner, digits: &str, limit: usize) -> Result<Vec<SessionId>> {
+        if self.has(Fault::PrefixesWithHyphens) {
+            let mut ids = self.inner().with_prefix(owner, "", usize::MAX)?;
+            ids.retain(|id| id.0.hyphenated().to_string().starts_with(digits));
+            ids.truncate(limit);
+            return Ok(ids);
+        }
+        self.inner().with_prefix(&self.whose(owner), digits, limit)
+    }
+
+    fn list(
+        &self,
+        owner: &Owner,
+        filter: &Filter,
+        after: Option<Cursor>,
+        limit: usize,
+    ) -> Result<Page> {
+        if self.has(Fault::FiltersThePage) && !filter.newest_of_chain {
+            let mut page = self.inner().list(owner, &Filter::default(), after, limit)?;
+            page.sessions.retain(|session| {
+                let Header { workspace, archived, .. } = &session.header;
+                (filter.workspace.is_none() || filter.workspace == *workspace)
+                    && filter.archived.is_none_or(|wanted| wanted == *archived)
+            });
+            page.next = page.next.filter(|_| page.sessions.len() == limit);
+            return Ok(page);
+        }
+        let none = Filter::default();
+        let filter = if self.has(Fault::IgnoresTheFilter) { &none } else { filter };
+        let after = after.map(|cursor| match self.fault {
+            Fault::PagesByTimeAlone => Cursor { id: SessionId(uuid::Uuid::nil()), ..cursor },
+            _ => cursor,
+        });
+        let mut page = self.inner().list(&self.whose(owner), filter, after, limit)?;
+        page.sessions.retain(|session| !self.is_deleted(session.id()));
+        if self.has(Fault::ListsWithoutKeys) {
+            page.sessions.iter_mut().for_each(|session| session.keys.clear());
+        }
+        if self.has(Fault::ListsByCreation) {
+            page.sessions.sort_by_key(|s| std::cmp::Reverse((s.header.created_at, s.id())));
+        }
+        Ok(page)
+    }
+
+    fn append(
+        &self,
+        owner: &Owner,
+        id: SessionId,
+        at: At,
+        entries: &[NewEntry],
+    ) -> Result<Vec<u64>> {
+        let seqs = self.append_carelessly(owner, id, at, entries)?;
+        self.remember(owner, id)?;
+        Ok(seqs)
+    }
+
+    fn append_then(
+        &self,
+        owner: &Owner,
+        id: SessionId,
+        at: At,
+        entries: Vec<NewEntry>,
+        then: Then,
+    ) {
+        match self.fault {
+            Fault::AnswersBeforeItWrites => {
+                let queued = self.inner().get(owner, id).map(|session| {
+                    let head = at.head.unwrap_or(session.tally.entries);
+                    (head..).take(entries.len()).collect()
+                });
+                then(queued);
+                drop(self.append(owner, id, at, &entries));
+            }
+            Fault::TellsOnlyOfSuccess => {
+                if let Ok(seqs) = self.append(owner, id, at, &entries) {
+                    then(Ok(seqs));
+                }
+            }
+            _ => then(self.append(owner, id, at, &entries)),
+        }
+    }
+
+    fn read(&self, owner: &Owner, id: SessionId, mut range: Range<u64>) -> Result<Vec<Entry>> {
+        if self.has(Fault::ReadsOnePage) {
+            range.end = range.end.min(range.start.saturating_add(READ_ENTRIES));
+        }
+        let mut entries = self.inner().read(&self.whose(owner), id, range)?;
+        for entry in &mut entries {
+            if let Some((given, _)) = entry.id.as_str().split_once('#') {
+                entry.id = EntryId::new(given).expect("it was an id before");
+            }
+        }
+        Ok(entries)
+    }
+
+    fn resolve(&self, owner: &Owner, key: &Key) -> Result<Option<SessionId>> {
+        self.inner().resolve(&self.whose(owner), &self.spelled(owner, key)?)
+    }
+
+    fn bind(&self, owner: &Owner, bind: &Bind, to: Option<SessionId>) -> Result<()> {
+        locked(&self.cache).clear();
+        if self.has(Fault::BindsBlindly) {
+            return self.seize_key(owner, &bind.key, to);
+        }
+        if self.has(Fault::ChecksThenWrites) && self.inner().resolve(owner, &bind.key)? == bind.seen
+        {
+            dawdle();
+            return self.seize_key(owner, &bind.key, to);
+        }
+        if self.has(Fault::SharesKeysAmongOwners)
+            && let Some(actual) = self.elsewhere(owner, &bind.key)?
+        {
+            let key = bind.key.clone();
+            return Err(StoreError::KeyMoved { key, actual: Some(actual) });
+        }
+        let bind = &Bind { key: self.spelled(owner, &bind.key)?, seen: bind.seen };
+        match self.inner().bind(owner, bind, to) {
+            Err(StoreError::NotFound { .. }) if self.has(Fault::SwallowsNotFound) => Ok(()),
+            done => done,
+        }
+    }
+
+    fn update(&self, owner: &Owner, id: SessionId, change: &Change) -> Result<Session> {
+        let mut change = change.clone();
+        if self.has(Fault::CannotEmpty) {
+            change.description = change.description.filter(Option::is_some);
+        }
+        match self.fault {
+            Fault::TouchesOnUpdate => {
+                locked(&self.shared.touched).insert(id, self.world.now());
+            }
+            Fault::ChecksNamesThenWrites => {
+                if let Some(name) = &change.name
+                    && self.inner().named(owner, name)?.is_none()
+                {
+                    dawdle();
+                    if let Err(StoreError::NameTaken { name }) =
+                        self.inner().update(owner, id, &change)
+                    {
+                        locked(&self.shared.twins).insert(id, name);
+                        change.name = None;
+                    }
+                }
+            }
+            Fault::RewritesHeaders => {
+                let mut header = self.inner().get(owner, id)?.header;
+                change.apply(&mut header);
+                dawdle();
+                change = Change {
+                    name: Some(header.name),
+                    description: Some(header.description),
+                    agent: Some(header.agent),
+                    agent_path: Some(header.agent_path),
+                    provider: Some(header.provider),
+                    model: Some(header.model),
+                    workspace: Some(header.workspace),
+                    max_history: Some(header.max_history),
+                    archived: Some(header.archived),
+                };
+            }
+            _ => {}
+        }
+        match self.inner().update(owner, id, &change) {
+            Err(StoreError::NameTaken { name }) if self.has(Fault::NumbersNames) => {
+                let name = Some(name.numbered(2));
+                self.inner().update(owner, id, &Change { name, ..change })
+            }
+            done => done,
+        }?;
+        self.remember(owner, id)?;
+        self.get(owner, id)
+    }
+
+    fn lease(&self, owner: &Owner, id: SessionId, holder: &str, ttl: Duration) -> Result<Lease> {
+        let inner = self.inner();
+        match self.fault {
+            Fault::ChecksThenWrites => {
+                // An append of nothing tells who holds the lease, and takes nothing.
+                match inner.append(owner, id, At::END, &[]) {
+                    Err(StoreError::Held { holder: other, .. }) if other != holder => {
+                        return inner.lease(owner, id, holder, ttl);
+                    }
+                    _ => dawdle(),
+                }
+                self.seize_lease(owner, id, holder, ttl)
+            }
+            Fault::MistakesTheUnit => inner.lease(owner, id, holder, ttl * 1_000),
+            Fault::RestartsTheFence => {
+                let lease = inner.lease(owner, id, holder, ttl)?;
+                Ok(Lease { fence: 1, ..lease })
+            }
+            _ => inner.lease(owner, id, holder, ttl),
+        }
+    }
+
+    fn delete(&self, owner: &Owner, id: SessionId) -> Result<()> {
+        locked(&self.cache).clear();
+        if self.has(Fault::DeletesTheRowAlone) {
+            // An append of nothing tells whether the session is there and nobody holds it.
+            self.inner().append(owner, id, At::END, &[])?;
+            return match locked(&self.shared.deleted).insert(id) {
+                true => Ok(()),
+                false => Err(StoreError::NotFound { id }),
+            };
+        }
+        if self.has(Fault::LeavesEntriesBehind) {
+            let entries = self.inner().read(owner, id, 0..u64::MAX)?;
+            let as_new = |Entry { id, at, body, measure, .. }| NewEntry { id, at, body, measure };
+            locked(&self.shared.left).insert(id, entries.into_iter().map(as_new).collect());
+        }
+        if self.has(Fault::DeletesEveryKey) {
+            let all = self.inner().list(owner, &Filter::default(), None, usize::MAX)?.sessions;
+            for key in all.iter().flat_map(|session| &session.keys) {
+                self.seize_key(owner, key, None)?;
+            }
+        }
+        match self.inner().delete(owner, id) {
+            Err(StoreError::NotFound { .. }) if self.has(Fault::SwallowsNotFound) => Ok(()),
+            done => done,
+        }
+    }
+}
+
+impl Opened {
+    /// Takes the lease, whoever has it now.
+    fn seize_lease(&self, o: &Owner, id: SessionId, holder: &str, ttl: Duration) -> Result<Lease> {
+        loop {
+            match self.inner().lease(o, id, holder, ttl) {
+                // A rival may have been quicker to take it away; the next try tells.
+                Err(StoreError::Held { holder: other, .. }) => {
+                    drop(self.inner().lease(o, id, &other, Duration::ZERO));
+                }
+                done => return done,
+            }
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! What a context always is, whatever the log holds.
+//!
+//! Random logs (with every kind of damage a crash, a foreign program or a model can do) × random
+//! policies × random models. Each case is made from its number alone, and a failure prints it:
+//! `RETHREAD_SEED=<number> RETHREAD_CASES=1 cargo test --release -p rethread-core --test context`.
+
+use rethread_core::context::{Context, Model, Need, Policy, build, explain, next};
+use rethread_core::{Entry, Log, Message, Role};
+
+mod dice;
+mod rules;
+mod wire;
+
+use dice::Dice;
+
+/// Cases a run tries, unless told otherwise.
+const CASES: u64 = 100_000;
+
+/// Runs `check` on every case, on all cores, and names the case that failed.
+fn for_every_case(check: impl Fn(&mut Dice) + Sync) {
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    let (start, cases) =
+        (number("RETHREAD_SEED").unwrap_or(0), number("RETHREAD_CASES").unwrap_or(CASES));
+    let threads = std::thread::available_parallelism().map_or(1, |n| n.get() as u64);
+    std::thread::scope(|scope| {
+        for thread in 0..threads {
+            let check = &check;
+            scope.spawn(move || {
+                for seed in (start + thread..start + cases).step_by(threads as usize) {
+                    let run = std::panic::AssertUnwindSafe(|| check(&mut Dice::new(seed)));
+                    if std::panic::catch_unwind(run).is_err() {
+                        panic!("case RETHREAD_SEED={seed} RETHREAD_CASES=1 failed");
+                    }
+                }
+            });
+        }
+    });
+}
+
+/// The log as it is when the model is asked: with a question at its end.
+fn asked(entries: &[Entry]) -> Vec<Entry> {
+    let mut entries = entries.to_vec();
+    dice::push(&mut entries, Message::user("and now?"));
+    entries
+}
+
+fn log(entries: &[Entry]) -> Log {
+    Log::new(entries.to_vec()).expect("no gaps")
+}
+
+fn acceptable(context: &Context, provider: &str) {
+    let request = match provider {
+        "anthropic" => wire::anthropic(context),
+        _ => wire::openai(context),
+    };
+    let broken = match provider {
+        "anthropic" => rules::anthropic::check(&request),
+        _ => rules::openai::check(&request),
+    };
+    assert!(broken.is_empty(), "{broken:#?}\n{request:#}");
+}
+
+#[test]
+fn a_context_is_acceptable_to_every_provider_whatever_the_log_holds() {
+    for_every_case(|dice| {
+        let entries = asked(&dice.log());
+        let policy = dice.policy();
+        for provider in ["anthropic", "openai"] {
+            let model = dice.model(provider);
+            acceptable(&build(&log(&entries), &policy, &model), provider);
+        }
+        // A crash may come between any two entries, inside a round too: a turn that is taken up
+        // again begins with a question, or goes on behind an open round.
+        let cut = dice.up_to(entries.len());
+        let model = dice.model("anthropic");
+        let context = build(&log(&entries[..cut]), &policy, &model);
+        if matches!(context.messages.last().map(|m| m.role), Some(Role::User | Role::Tool)) {
+            acceptable(&context, "anthropic");
+            acceptable(&context, "openai");
+        }
+        acceptable(&build(&log(&asked(&entries[..cut])), &policy, &model), "anthropic");
+    });
+}
+
+#[test]
+fn building_changes_nothing_and_gives_the_same_twice() {
+    for_every_case(|dice| {
+        let entries = dice.log();
+        let (policy, model) = (dice.policy(), dice.model("anthropic"));
+        let log = log(&entries);
+        let (one, two) = (build(&log, &policy, &model), build(&log, &policy, &model));
+        assert_eq!(one, two);
+        assert_eq!(log.entries(), entries);
+    });
+}
+
+#[test]
+fn a_context_fits_the_window() {
+    for_every_case(|dice| {
+        let entries = asked(&dice.log());
+        let (policy, model) = (dice.policy(), dice.model("anthropic"));
+        let context = build(&log(&entries), &policy, &model);
+        // Placeholders of a few words are counted, too, but nothing is cut to make room for them.
+        let slack = 60 * context.messages.len() as u64;
+        assert!(
+            context.tokens <= model.budget() + slack,
+            "{} > {}",
+            context.tokens,
+            model.budget()
+        );
+    });
+}
+
+#[test]
+fn inside_a_turn_what_was_sent_stays_the_same() {
+    for_every_case(|dice| {
+        let mut entries = asked(&dice.log());
+        let policy = dice.policy();
+        // A window that fills in the middle of a turn is the one reported exception.
+        let model = Model { window: 1_000_000, reply: 0, ..dice.model("anthropic") };
+        let mut before = build(&log(&entries), &policy, &model);
+        for _ in 0..dice.up_to(6) {
+            dice.round_message(&mut entries);
+            let after = build(&log(&entries), &policy, &model);
+            let finished = entries
+                .last()
+                .and_then(|e| e.body.message())
+                .is_some_and(|m| m.role == Role::Assistant && m.calls().next().is_none());
+            if finished {
+                break;
+            }
+            let sent = &before.messages[..before.stable];
+            assert_eq!(sent, &after.messages[..before.stable.min(after.messages.len())]);
+            before = after;
+        }
+    });
+}
+
+#[test]
+fn the_end_of_a_log_gives_the_same_context_as_all_of_it() {
+    for_every_case(|dice| {
+        let entries = dice.log();
+        let (policy, model) = (dice.policy(), dice.model("anthropic"));
+        let all = build(&log(&entries), &policy, &model);
+        let mut start = entries.len() - entries.len().min(1 + dice.up_to(3));
+        let mut tail = log(&entries[start..]);
+        while let Some(need) = next(&tail, &policy, &model) {
+            match need {
+                Need::Entry(seq) => tail.pin(entries[seq as usize].clone()),
+                Need::Earlier => {
+                    let earlier = start.saturating_sub(1 + dice.up_to(5));
+                    tail.extend_back(entries[earlier..start].to_vec()).expect("no gaps");
+                    start = earlier;
+                }
+            }
+        }
+        let context = build(&tail, &policy, &model);
+        let (part, whole) = (explain(&context), explain(&all));
+        assert_eq!(context.messages, all.messages, "from {start}:\n{part}\n\nfrom 0:\n{whole}");
+        assert_eq!(context.hash, all.hash);
+        assert_eq!(context.tokens, all.tokens);
+    });
+}
+
+#[test]
+fn every_result_that_is_shown_belongs_to_its_call() {
+    for_every_case(|dice| {
+        let entries = dice.log();
+        let policy = Policy::cli();
+        let model = Model { window: 10_000_000, reply: 0, ..Model::new("openai", "m") };
+        let context = build(&log(&entries), &policy, &model);
+        for pair in context.messages.windows(2) {
+            let [call, answer] = pair else { continue };
+            for result in answer.results() {
+                if call.role == Role::Assistant {
+                    assert!(call.calls().any(|call| call.id == result.tool_use_id));
+                }
+            }
+        }
+        // The generator writes into every result the call it answers, and into every call its
+        // own input; so each shown pair can be told right from wrong without our own matching.
+        let mut inputs = std::collections::HashMap::new();
+        for message in &context.messages {
+            for call in message.calls() {
+                inputs.insert(call.id.clone(), call.input.get().to_owned());
+            }
+            for result in message.results() {
+                let text = result.text();
+                if let Some(mark) = text.strip_prefix("answers ") {
+                    let mark = mark.split_whitespace().next().unwrap_or_default();
+                    let input = &inputs[&result.tool_use_id];
+                    assert!(input.contains(&format!("\"{mark}\"")), "{input} got {text}");
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn no_more_messages_than_asked_for_are_kept() {
+    for_every_case(|dice| {
+        let entries = asked(&dice.log_without_restored());
+        let max = 1 + dice.up_to(20) as u32;
+        let policy = Policy { keep_recent: Some(max), ..Policy::cli() };
+        let model = Model { window: 10_000_000, reply: 0, ..Model::new("openai", "m") };
+        let context = build(&log(&entries), &policy, &model);
+        // Two user messages in a row are one in the context, a call without a result is answered
+        // by nobody's message, and one stands in where a log begins with a reply.
+        let said = context.messages.iter().filter(|m| m.role != Role::System).count();
+        let nobodys = context
+            .messages
+            .iter()
+            .flat_map(Message::results)
+            .filter(|result| result.text().starts_with("[interrupted"));
+        let started =
+            context.messages.iter().filter(|m| m.plain_text().starts_with("[the conversation"));
+        let counted = said.saturating_sub(nobodys.count() + started.count());
+        // A user message with results and text in it is one message to the log, two to a model.
+        let mixed = entries
+            .iter()
+            .filter_map(|entry| entry.body.message())
+            .filter(|message| message.opens_turn() && message.results().next().is_some());
+        assert!(counted <= max as usize + mixed.count(), "{counted} > {max}");
+    });
+}

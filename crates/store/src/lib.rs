@@ -1,0 +1,34 @@
+//! Where sessions live.
+//!
+//! [`connect`] opens a place by its URL; what comes back is a
+//! [`Backend`](rethread_core::Backend) for [`Sessions`](rethread_core::Sessions):
+//!
+//! ```
+//! use std::sync::Arc;
+//! use rethread_core::{Key, Message, New, Owner, Sessions};
+//! use rethread_store::{System, connect};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let folder = tempfile::tempdir()?;
+//! # let url = format!("sqlite:{}", folder.path().join("rethread.db").display());
+//! let world = Arc::new(System);
+//! let store = connect(&url, world.clone())?;
+//! let sessions = Sessions::new(store, Owner::local(), world);
+//!
+//! let mut thread = sessions.open(&Key::new("file:notes.md")?, &New::default())?;
+//! let seq = thread.append(Message::user("hello"))?; // on disk when this returns
+//! assert_eq!(seq, 0);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Today there is one kind of place, [`SqliteStore`]. It never touches more than the file it was
+//! given and the two that SQLite keeps beside it.
+
+mod sqlite;
+mod url;
+mod world;
+
+pub use sqlite::SqliteStore;
+pub use url::{ConnectError, connect};
+pub use world::System;

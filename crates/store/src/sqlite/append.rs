@@ -1,0 +1,272 @@
+//! The append itself.
+
+use std::sync::atomic::Ordering;
+
+use rethread_core::store::{At, BoxError, Result};
+use rethread_core::{NewEntry, Owner, SessionId, StoreError, Tally};
+use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, params};
+
+use super::Db;
+use super::error::Told;
+use super::row::{self, Ready, sql_id};
+
+const ACTION: &str = "append";
+
+/// Entries behind the mark before the times of their sessions are brought up to date. Reading a
+/// list looks at these as well, so it bounds what that costs.
+const FOLD_ENTRIES: u64 = 64;
+
+const FOLD: &str = "bring lists up to date";
+
+/// An append made ready, before any lock is taken.
+pub(super) struct Request {
+    owner: Owner,
+    id: SessionId,
+    at: At,
+    entries: Vec<Ready>,
+}
+
+impl Request {
+    pub(super) fn new(owner: &Owner, id: SessionId, at: At, entries: &[NewEntry]) -> Request {
+        Request { owner: owner.clone(), id, at, entries: entries.iter().map(row::ready).collect() }
+    }
+}
+
+/// A session as the append sees it.
+pub(super) struct Place {
+    pub(super) n: i64,
+    pub(super) fence: u64,
+    pub(super) lease: Option<(String, i64)>,
+}
+
+impl Db {
+    /// Runs appends in one transaction. Each has its own outcome; if the transaction itself
+    /// fails, so have they all.
+    pub(super) fn append_group(&self, requests: &[Request]) -> Vec<Result<Vec<u64>>> {
+        let mut outcomes = Vec::with_capacity(requests.len());
+        let committed = self.write(ACTION, |tx| {
+            for request in requests {
+                let outcome = self.append(tx, request);
+                // What the disk refuses, it refuses for the whole transaction.
+                match outcome {
+                    Err(error) if is_of_the_disk(&error) => return Err(error),
+                    outcome => outcomes.push(outcome),
+                }
+            }
+            let new = outcomes.iter().flatten().map(Vec::len).sum::<usize>() as u64;
+            self.fold(tx, new)
+        });
+        match committed {
+            Ok(()) => outcomes,
+            Err(first) => {
+                let place = self.place().display().to_string();
+                let again = |error: &StoreError| match error {
+                    StoreError::Full { .. } => StoreError::Full { place: place.clone() },
+                    StoreError::ReadOnly { .. } => StoreError::ReadOnly { place: place.clone() },
+                    StoreError::Busy { .. } => StoreError::Busy { place: place.clone() },
+                    other => StoreError::Backend {
+                        store: "sqlite",
+                        action: ACTION,
+                        source: other.to_string().into(),
+                    },
+                };
+                let mut outcomes: Vec<_> =
+                    requests.iter().skip(1).map(|_| Err(again(&first))).collect();
+                outcomes.insert(0, Err(first));
+                outcomes
+            }
+        }
+    }
+
+    /// Ids come first: a repeated append gives its first result, whatever else would refuse it.
+    /// They are only looked up when something does refuse it, the index of ids included.
+    fn append(&self, tx: &Connection, request: &Request) -> Result<Vec<u64>> {
+        let Request { owner, id, at, entries } = request;
+        let (place, tally) = self.end_of(tx, owner, *id)?;
+        let allowed = self.allowed(*id, at, &place, &tally);
+        if (allowed.is_err() || entries.len() > 1)
+            && let Some(seqs) = self.repeated(tx, place.n, *id, entries)?
+        {
+            return Ok(seqs);
+        }
+        allowed?;
+        match self.insert(tx, place.n, tally, entries) {
+            Err(StoreError::Backend { source, .. }) if entries.len() == 1 && is_taken(&source) => {
+                let seqs = self.repeated(tx, place.n, *id, entries)?;
+                seqs.ok_or_else(|| StoreError::Backend { store: "sqlite", action: ACTION, source })
+            }
+            other => other,
+        }
+    }
+
+    /// Whether a writer with this lease, who has seen this much, may write.
+    fn allowed(&self, id: SessionId, at: &At, place: &Place, tally: &Tally) -> Result<()> {
+        match (at.fence, &place.lease) {
+            (Some(fence), _) if fence != place.fence => {
+                return Err(StoreError::StaleFence { id, fence, latest: place.fence });
+            }
+            (None, Some((holder, until))) if *until > self.world.now().as_millisecond() => {
+                let (holder, until) = (holder.clone(), row::time(*until));
+                return Err(StoreError::Held { id, holder, until });
+            }
+            _ => {}
+        }
+        let actual = tally.entries;
+        match at.head.filter(|head| *head != actual) {
+            Some(expected) => Err(StoreError::Conflict { id, expected, actual }),
+            None => Ok(()),
+        }
+    }
+
+    /// A session, and what its log adds up to, in one look.
+    fn end_of(&self, tx: &Connection, owner: &Owner, id: SessionId) -> Result<(Place, Tally)> {
+        let mut statement = tx.prepare_cached(row::END).told(self.place(), "find a session")?;
+        let found = statement.query_row(params![id.0.as_bytes(), owner.as_str()], |row| {
+            let place = place(row, 12)?;
+            let tally = match row.get::<_, Option<i64>>(0)? {
+                Some(_) => row::tally(row)?.0,
+                None => Tally::default(),
+            };
+            Ok((place, tally))
+        });
+        found.optional().told(self.place(), "find a session")?.ok_or(StoreError::NotFound { id })
+    }
+
+    /// Writes entries behind what `tally` counts.
+    pub(super) fn insert(
+        &self,
+        tx: &Connection,
+        n: i64,
+        mut tally: Tally,
+        entries: &[Ready],
+    ) -> Result<Vec<u64>> {
+        let mut statement = tx.prepare_cached(row::INSERT).told(self.place(), ACTION)?;
+        let mut seqs = Vec::with_capacity(entries.len());
+        for ready in entries {
+            let seq = tally.entries;
+            tally = tally.with(ready.effect);
+            row::insert(&mut statement, n, ready, &tally).told(self.place(), ACTION)?;
+            if tally.first == Some(seq) {
+                let sql = "UPDATE sessions SET first_message = ?2 WHERE n = ?1";
+                let mut statement = tx.prepare_cached(sql).told(self.place(), ACTION)?;
+                statement.execute(params![n, ready.preview]).told(self.place(), ACTION)?;
+            }
+            seqs.push(seq);
+        }
+        Ok(seqs)
+    }
+
+    /// The places of these entries, if the log has them all already.
+    pub(super) fn repeated(
+        &self,
+        tx: &Connection,
+        n: i64,
+        id: SessionId,
+        entries: &[Ready],
+    ) -> Result<Option<Vec<u64>>> {
+        let sql = "SELECT seq, hash FROM entries WHERE session = ?1 AND id = ?2";
+        let mut statement = tx.prepare_cached(sql).told(self.place(), ACTION)?;
+        let mut ids = std::collections::HashSet::new();
+        let mut seqs = Vec::new();
+        let mut seen = None;
+        for ready in entries {
+            let reused = || StoreError::IdReused { id, entry: ready.id.clone() };
+            if entries.len() > 1 && !ids.insert(&ready.id) {
+                return Err(reused());
+            }
+            let found: Option<(i64, [u8; 16])> = statement
+                .query_row(params![n, sql_id(&ready.id)], |row| Ok((row.get(0)?, row.get(1)?)))
+                .optional()
+                .told(self.place(), ACTION)?;
+            match found {
+                Some((_, hash)) if hash != ready.hash => return Err(reused()),
+                Some((seq, _)) => {
+                    seqs.push(u64::try_from(seq).unwrap_or_default());
+                    seen = seen.or(Some(ready.id.clone()));
+                }
+                None => {}
+            }
+        }
+        match seen {
+            None => Ok(None),
+            Some(_) if seqs.len() == entries.len() => Ok(Some(seqs)),
+            Some(entry) => Err(StoreError::IdReused { id, entry }),
+        }
+    }
+
+    /// Finds a session.
+    pub(super) fn place_of(&self, tx: &Connection, owner: &Owner, id: SessionId) -> Result<Place> {
+        let sql = "SELECT n, fence, holder, until FROM sessions WHERE id = ?1 AND owner = ?2";
+        let mut statement = tx.prepare_cached(sql).told(self.place(), "find a session")?;
+        let found =
+            statement.query_row(params![id.0.as_bytes(), owner.as_str()], |row| place(row, 0));
+        found.optional().told(self.place(), "find a session")?.ok_or(StoreError::NotFound { id })
+    }
+
+    /// What a session's log adds up to, and when its last entry was written.
+    pub(super) fn tally(&self, tx: &Connection, n: i64) -> Result<Option<(Tally, i64)>> {
+        let mut statement =
+            tx.prepare_cached(row::LAST_TALLY).told(self.place(), "read a tally")?;
+        statement.query_row([n], row::tally).optional().told(self.place(), "read a tally")
+    }
+
+    /// Entries behind the mark up to which lists are up to date.
+    pub(super) fn lag(&self, snapshot: &Connection) -> Result<u64> {
+        let sql = "SELECT (SELECT coalesce(max(rid), 0) FROM entries) - rid \
+                   FROM progress WHERE what = 'folded'";
+        let lag: i64 = snapshot.query_row(sql, [], |row| row.get(0)).told(self.place(), FOLD)?;
+        Ok(u64::try_from(lag).unwrap_or_default())
+    }
+
+    /// Brings the times of sessions up to date, once enough entries stand behind the mark.
+    pub(super) fn fold(&self, tx: &Connection, new: u64) -> Result<()> {
+        if self.unfolded.fetch_add(new, Ordering::Relaxed) + new < FOLD_ENTRIES {
+            return Ok(());
+        }
+        self.unfolded.store(0, Ordering::Relaxed);
+        let sql = "SELECT rid, (SELECT coalesce(max(rid), 0) FROM entries) \
+                   FROM progress WHERE what = 'folded'";
+        let mut statement = tx.prepare_cached(sql).told(self.place(), FOLD)?;
+        let (mark, last): (i64, i64) = statement
+            .query_row([], |row| Ok((row.get(0)?, row.get(1)?)))
+            .told(self.place(), FOLD)?;
+        let sql = "UPDATE sessions SET last_at = (SELECT at FROM entries WHERE session = n \
+                   ORDER BY seq DESC LIMIT 1) \
+                   WHERE n IN (SELECT session FROM entries NOT INDEXED WHERE rid > ?1)";
+        let mut statement = tx.prepare_cached(sql).told(self.place(), FOLD)?;
+        statement.execute([mark]).told(self.place(), FOLD)?;
+        let sql = "UPDATE progress SET rid = ?1 WHERE what = 'folded'";
+        let mut statement = tx.prepare_cached(sql).told(self.place(), FOLD)?;
+        statement.execute([last]).told(self.place(), FOLD)?;
+        Ok(())
+    }
+}
+
+fn place(row: &Row<'_>, first: usize) -> rusqlite::Result<Place> {
+    let fence: i64 = row.get(first + 1)?;
+    let lease: (Option<String>, Option<i64>) = (row.get(first + 2)?, row.get(first + 3)?);
+    Ok(Place {
+        n: row.get(first)?,
+        fence: u64::try_from(fence).unwrap_or_default(),
+        lease: lease.0.zip(lease.1),
+    })
+}
+
+/// Whether SQLite refused a row because another has its id.
+fn is_taken(source: &BoxError) -> bool {
+    let code =
+        source.downcast_ref::<rusqlite::Error>().and_then(rusqlite::Error::sqlite_error_code);
+    code == Some(ErrorCode::ConstraintViolation)
+}
+
+/// Whether an error says something about the disk, and so about everybody's append.
+fn is_of_the_disk(error: &StoreError) -> bool {
+    matches!(
+        error,
+        StoreError::Full { .. }
+            | StoreError::ReadOnly { .. }
+            | StoreError::Busy { .. }
+            | StoreError::NotAStore { .. }
+            | StoreError::Backend { .. }
+    )
+}

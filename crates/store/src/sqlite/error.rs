@@ -1,0 +1,30 @@
+//! SQLite's errors as decisions for the caller.
+
+use std::path::Path;
+
+use rethread_core::StoreError;
+use rusqlite::ErrorCode;
+
+/// What SQLite said while the store was about to do `action`.
+pub(super) fn told(place: &Path, action: &'static str, error: rusqlite::Error) -> StoreError {
+    let place = place.display().to_string();
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DiskFull) => StoreError::Full { place },
+        Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => StoreError::ReadOnly { place },
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::Busy { place },
+        Some(ErrorCode::NotADatabase) => StoreError::NotAStore { place },
+        _ => StoreError::Backend { store: "sqlite", action, source: Box::new(error) },
+    }
+}
+
+/// Adds the place and the action to an error of SQLite.
+pub(super) trait Told<T> {
+    /// The value, or what SQLite said while the store was about to do `action`.
+    fn told(self, place: &Path, action: &'static str) -> Result<T, StoreError>;
+}
+
+impl<T> Told<T> for rusqlite::Result<T> {
+    fn told(self, place: &Path, action: &'static str) -> Result<T, StoreError> {
+        self.map_err(|error| told(place, action, error))
+    }
+}

@@ -1,0 +1,245 @@
+//! The default store: one SQLite file, shared by as many processes as like.
+//!
+//! Durable means `synchronous=FULL` in WAL mode: an append costs one sync. All writes of a process
+//! go through one connection; appends that come while one is being synced share the next
+//! transaction ([`queue`]). Reads have connections of their own and wait for nobody.
+//!
+//! An append touches as few pages as it can: the row and two index leaves. What is derived from
+//! entries (when a session was last active, the search index) follows later, up to a mark kept in
+//! `progress`; whoever reads it looks at the few entries behind the mark as well.
+
+mod append;
+mod error;
+mod queue;
+mod read;
+mod row;
+mod schema;
+mod search;
+mod sessions;
+mod upkeep;
+
+use std::ops::Range;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use rethread_core::store::{
+    At, Bind, Change, Cursor, Filter, Finding, Hit, Lease, Page, Result, Search, Then, Upkeep,
+};
+use rethread_core::{
+    Entry, Header, Key, Name, NewEntry, Owner, Session, SessionId, Store, StoreError, World,
+};
+use rusqlite::Connection;
+
+use error::Told;
+use queue::Queue;
+use schema::File;
+
+/// Connections kept for reading.
+const READERS_MAX: usize = 8;
+
+/// Sessions in one SQLite file.
+pub struct SqliteStore {
+    db: Arc<Db>,
+    queue: Queue,
+}
+
+/// The connections.
+pub(crate) struct Db {
+    file: File,
+    world: Arc<dyn World>,
+    writer: Mutex<Connection>,
+    readers: Mutex<Vec<Connection>>,
+    /// Entries behind the mark up to which lists are up to date, as far as this process knows.
+    unfolded: AtomicU64,
+}
+
+impl SqliteStore {
+    /// Opens the file, making it if it is not there: mode 0600, in a folder of mode 0700.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NotAStore`] if the file is something else, [`StoreError::Newer`] if a newer
+    /// version wrote it, and those of the disk.
+    pub fn open(path: &Path, world: Arc<dyn World>) -> Result<SqliteStore> {
+        let (file, connection) = schema::open(path)?;
+        let db = Arc::new(Db {
+            file,
+            world,
+            writer: Mutex::new(connection),
+            readers: Mutex::default(),
+            unfolded: AtomicU64::new(0),
+        });
+        // Short-lived processes leave a few entries behind the mark each; someone must count.
+        db.unfolded.store(db.read(|snapshot| db.lag(snapshot))?, Ordering::Relaxed);
+        Ok(SqliteStore { queue: Queue::new(db.clone())?, db })
+    }
+}
+
+impl Db {
+    /// Runs `work` in one transaction on the writing connection: all of it is on disk when this
+    /// returns, or nothing is.
+    fn write<T>(
+        &self,
+        action: &'static str,
+        work: impl FnOnce(&Connection) -> Result<T>,
+    ) -> Result<T> {
+        if self.file.read_only {
+            return Err(StoreError::ReadOnly { place: self.file.path.display().to_string() });
+        }
+        let connection = self.writer();
+        let run =
+            |sql| connection.prepare_cached(sql).and_then(|mut statement| statement.execute([]));
+        run("BEGIN IMMEDIATE").told(&self.file.path, action)?;
+        // Whatever ends this early, a panic too, takes the transaction back.
+        let open = Open(&connection);
+        let done = work(&connection)?;
+        run("COMMIT").told(&self.file.path, action)?;
+        std::mem::forget(open);
+        Ok(done)
+    }
+
+    fn writer(&self) -> MutexGuard<'_, Connection> {
+        // A panic in a transaction rolled it back when it was dropped, so the connection is fine.
+        self.writer.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// Runs `work` on one snapshot of the file.
+    fn read<T>(&self, work: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
+        let mut readers = self.readers.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let reader = readers.pop();
+        drop(readers);
+        let connection = match reader {
+            Some(connection) => connection,
+            None => schema::connect(&self.file)?,
+        };
+        let snapshot = connection.unchecked_transaction().told(&self.file.path, "read")?;
+        let done = work(&snapshot);
+        drop(snapshot);
+        let mut readers = self.readers.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if readers.len() < READERS_MAX {
+            readers.push(connection);
+        }
+        done
+    }
+
+    fn place(&self) -> &Path {
+        &self.file.path
+    }
+}
+
+/// A transaction that is not committed.
+struct Open<'a>(&'a Connection);
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        // A commit that failed may have ended it already.
+        if !self.0.is_autocommit()
+            && let Err(error) = self.0.execute_batch("ROLLBACK")
+        {
+            debug_assert!(false, "a transaction could not be taken back: {error}");
+        }
+    }
+}
+
+impl Store for SqliteStore {
+    fn create(&self, header: &Header, entries: &[NewEntry], binds: &[Bind]) -> Result<Session> {
+        let ready: Vec<row::Ready> = entries.iter().map(row::ready).collect();
+        self.db.write("create a session", |tx| self.db.create(tx, header, &ready, binds))
+    }
+
+    fn get(&self, owner: &Owner, id: SessionId) -> Result<Session> {
+        self.db.read(|snapshot| self.db.session(snapshot, owner, id))
+    }
+
+    fn named(&self, owner: &Owner, name: &Name) -> Result<Option<SessionId>> {
+        self.db.read(|snapshot| self.db.named(snapshot, owner, name))
+    }
+
+    fn with_prefix(&self, owner: &Owner, digits: &str, limit: usize) -> Result<Vec<SessionId>> {
+        self.db.read(|snapshot| self.db.with_prefix(snapshot, owner, digits, limit))
+    }
+
+    fn list(
+        &self,
+        owner: &Owner,
+        filter: &Filter,
+        after: Option<Cursor>,
+        limit: usize,
+    ) -> Result<Page> {
+        self.db.read(|snapshot| self.db.list(snapshot, owner, filter, after, limit))
+    }
+
+    fn append(
+        &self,
+        owner: &Owner,
+        id: SessionId,
+        at: At,
+        entries: &[NewEntry],
+    ) -> Result<Vec<u64>> {
+        self.queue.append(append::Request::new(owner, id, at, entries))
+    }
+
+    fn append_then(
+        &self,
+        owner: &Owner,
+        id: SessionId,
+        at: At,
+        entries: Vec<NewEntry>,
+        then: Then,
+    ) {
+        self.queue.append_then(append::Request::new(owner, id, at, &entries), then);
+    }
+
+    fn read(&self, owner: &Owner, id: SessionId, range: Range<u64>) -> Result<Vec<Entry>> {
+        self.db.read(|snapshot| self.db.entries(snapshot, owner, id, range))
+    }
+
+    fn resolve(&self, owner: &Owner, key: &Key) -> Result<Option<SessionId>> {
+        self.db.read(|snapshot| self.db.resolve(snapshot, owner, key))
+    }
+
+    fn bind(&self, owner: &Owner, bind: &Bind, to: Option<SessionId>) -> Result<()> {
+        self.db.write("bind a key", |tx| self.db.bind(tx, owner, bind, to))
+    }
+
+    fn update(&self, owner: &Owner, id: SessionId, change: &Change) -> Result<Session> {
+        self.db.write("change a session", |tx| self.db.update(tx, owner, id, change))
+    }
+
+    fn lease(&self, owner: &Owner, id: SessionId, holder: &str, ttl: Duration) -> Result<Lease> {
+        self.db.write("take a lease", |tx| self.db.lease(tx, owner, id, holder, ttl))
+    }
+
+    fn delete(&self, owner: &Owner, id: SessionId) -> Result<()> {
+        self.db.write("delete a session", |tx| self.db.delete(tx, owner, id))?;
+        // What was deleted still stands in the write-ahead log. If someone is reading, that is
+        // emptied by a later checkpoint instead.
+        let connection = self.db.writer();
+        let done = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+        done.told(self.db.place(), "clean up after a deletion")
+    }
+}
+
+impl Search for SqliteStore {
+    fn search(&self, owner: &Owner, query: &str, offset: usize, limit: usize) -> Result<Vec<Hit>> {
+        let words = rethread_core::store::query_words(query)?;
+        self.db.fill_search()?;
+        self.db.read(|snapshot| self.db.search(snapshot, owner, &words, offset, limit))
+    }
+}
+
+impl Upkeep for SqliteStore {
+    fn everything(&self) -> Result<Vec<(Owner, SessionId)>> {
+        self.db.read(|snapshot| self.db.everything(snapshot))
+    }
+
+    fn check(&self, repair: bool) -> Result<Vec<Finding>> {
+        self.db.check(repair)
+    }
+
+    fn check_session(&self, owner: &Owner, id: SessionId, repair: bool) -> Result<Vec<Finding>> {
+        self.db.check_session(owner, id, repair)
+    }
+}

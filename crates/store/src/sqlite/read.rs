@@ -1,0 +1,271 @@
+//! Reading: one session, a list of them, a part of a log.
+
+use std::ops::Range;
+
+use rethread_core::store::{Cursor, Filter, Page, Result};
+use rethread_core::{Entry, Header, Key, Name, Owner, Session, SessionId, StoreError, Tally};
+use rusqlite::types::Value;
+use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
+
+use super::Db;
+use super::error::Told;
+use super::row::{self, time};
+
+/// A row of `sessions`, read but not yet understood.
+pub(super) struct SessionRow {
+    pub(super) n: i64,
+    pub(super) id: SessionId,
+    header: String,
+    last_at: i64,
+    first_message: String,
+}
+
+const SESSION: &str = "n, id, header, last_at, first_message";
+
+fn session_row(row: &Row<'_>) -> rusqlite::Result<SessionRow> {
+    Ok(SessionRow {
+        n: row.get(0)?,
+        id: session_id(row, 1)?,
+        header: row.get(2)?,
+        last_at: row.get(3)?,
+        first_message: row.get(4)?,
+    })
+}
+
+/// A session's id from a column of 16 bytes.
+pub(super) fn session_id(row: &Row<'_>, column: usize) -> rusqlite::Result<SessionId> {
+    row.get::<_, [u8; 16]>(column).map(|bytes| SessionId(uuid::Uuid::from_bytes(bytes)))
+}
+
+impl SessionRow {
+    pub(super) fn header(&self) -> Result<Header> {
+        serde_json::from_str(&self.header).map_err(|error| StoreError::Damaged {
+            id: self.id,
+            seq: 0,
+            what: format!("its header cannot be read: {error}"),
+        })
+    }
+}
+
+impl Db {
+    pub(super) fn session(
+        &self,
+        snapshot: &Connection,
+        owner: &Owner,
+        id: SessionId,
+    ) -> Result<Session> {
+        let row = self.session_row(snapshot, owner, id)?;
+        self.understand(snapshot, row)
+    }
+
+    pub(super) fn session_row(
+        &self,
+        snapshot: &Connection,
+        owner: &Owner,
+        id: SessionId,
+    ) -> Result<SessionRow> {
+        let sql = format!("SELECT {SESSION} FROM sessions WHERE id = ?1 AND owner = ?2");
+        let mut statement = snapshot.prepare_cached(&sql).told(self.place(), "read a session")?;
+        statement
+            .query_row(params![id.0.as_bytes(), owner.as_str()], session_row)
+            .optional()
+            .told(self.place(), "read a session")?
+            .ok_or(StoreError::NotFound { id })
+    }
+
+    fn understand(&self, snapshot: &Connection, row: SessionRow) -> Result<Session> {
+        let header = row.header()?;
+        let (tally, last_at) =
+            self.tally(snapshot, row.n)?.unwrap_or((Tally::default(), row.last_at));
+        let sql = "SELECT key FROM keys WHERE session = ?1 ORDER BY key";
+        let mut statement = snapshot.prepare_cached(sql).told(self.place(), "read keys")?;
+        let keys = statement.query_map([row.n], |row| row.get::<_, String>(0));
+        let keys = keys.and_then(Iterator::collect::<rusqlite::Result<Vec<_>>>);
+        let keys = keys.told(self.place(), "read keys")?;
+        Ok(Session {
+            header,
+            keys: keys.into_iter().filter_map(|key| Key::new(key).ok()).collect(),
+            tally,
+            last_activity_at: time(last_at),
+            first_message: row.first_message,
+        })
+    }
+
+    pub(super) fn named(
+        &self,
+        snapshot: &Connection,
+        owner: &Owner,
+        name: &Name,
+    ) -> Result<Option<SessionId>> {
+        let sql = "SELECT id FROM sessions WHERE owner = ?1 AND name = ?2";
+        let mut statement = snapshot.prepare_cached(sql).told(self.place(), "find a name")?;
+        let found = statement.query_row([owner.as_str(), name.as_str()], |row| session_id(row, 0));
+        found.optional().told(self.place(), "find a name")
+    }
+
+    pub(super) fn with_prefix(
+        &self,
+        snapshot: &Connection,
+        owner: &Owner,
+        digits: &str,
+        limit: usize,
+    ) -> Result<Vec<SessionId>> {
+        let bytes = |fill: char| -> Option<[u8; 16]> {
+            let digits: String = digits.chars().chain(std::iter::repeat(fill)).take(32).collect();
+            uuid::Uuid::try_parse(&digits).ok().map(uuid::Uuid::into_bytes)
+        };
+        let (Some(low), Some(high)) = (bytes('0'), bytes('f')) else { return Ok(Vec::new()) };
+        let sql = "SELECT id FROM sessions WHERE id BETWEEN ?1 AND ?2 AND +owner = ?3 \
+                   ORDER BY id LIMIT ?4";
+        let mut statement = snapshot.prepare_cached(sql).told(self.place(), "find an id")?;
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let found = statement
+            .query_map(params![low, high, owner.as_str(), limit], |row| session_id(row, 0));
+        found.and_then(Iterator::collect).told(self.place(), "find an id")
+    }
+
+    pub(super) fn resolve(
+        &self,
+        snapshot: &Connection,
+        owner: &Owner,
+        key: &Key,
+    ) -> Result<Option<SessionId>> {
+        let sql = "SELECT s.id FROM keys k JOIN sessions s ON s.n = k.session \
+                   WHERE k.owner = ?1 AND k.key = ?2";
+        let mut statement = snapshot.prepare_cached(sql).told(self.place(), "resolve a key")?;
+        let found = statement.query_row([owner.as_str(), key.as_str()], |row| session_id(row, 0));
+        found.optional().told(self.place(), "resolve a key")
+    }
+
+    pub(super) fn entries(
+        &self,
+        snapshot: &Connection,
+        owner: &Owner,
+        id: SessionId,
+        range: Range<u64>,
+    ) -> Result<Vec<Entry>> {
+        let n = self.place_of(snapshot, owner, id)?.n;
+        let sql = format!(
+            "SELECT {} FROM entries WHERE session = ?1 AND seq >= ?2 AND seq < ?3 ORDER BY seq",
+            row::COLUMNS
+        );
+        let mut statement = snapshot.prepare_cached(&sql).told(self.place(), "read entries")?;
+        let bound = |seq: u64| i64::try_from(seq).unwrap_or(i64::MAX);
+        let rows = statement
+            .query_map(params![n, bound(range.start), bound(range.end)], row::stored)
+            .told(self.place(), "read entries")?;
+        rows.map(|row| row.told(self.place(), "read entries")?.entry(id)).collect()
+    }
+
+    /// Lists by the times that were brought up to date, and puts in the right place the few
+    /// sessions written to since.
+    pub(super) fn list(
+        &self,
+        snapshot: &Connection,
+        owner: &Owner,
+        filter: &Filter,
+        after: Option<Cursor>,
+        limit: usize,
+    ) -> Result<Page> {
+        let fresh = self.written_since_the_mark(snapshot)?;
+        let mut rows: Vec<(i64, SessionRow)> = Vec::new();
+        let kinds: &[bool] = match filter.archived {
+            Some(false) => &[false],
+            Some(true) => &[true],
+            None => &[false, true],
+        };
+        for archived in kinds {
+            let wanted = limit + 1 + fresh.len();
+            let found = self.page(snapshot, owner, filter, *archived, after, wanted)?;
+            let settled = found.into_iter().filter(|row| !fresh.contains(&row.n));
+            rows.extend(settled.map(|row| (row.last_at, row)));
+        }
+        for n in &fresh {
+            if let Some(row) = self.fresh_row(snapshot, owner, filter, *n)? {
+                let last_at = self.tally(snapshot, *n)?.map_or(row.last_at, |(_, at)| at);
+                let place = (last_at, row.id);
+                if after.is_none_or(|cursor| place < (cursor.at.as_millisecond(), cursor.id)) {
+                    rows.push((last_at, row));
+                }
+            }
+        }
+        rows.sort_by_key(|(last_at, row)| std::cmp::Reverse((*last_at, row.id)));
+        let more = rows.len() > limit;
+        rows.truncate(limit);
+        let next = rows.last().filter(|_| more);
+        let next = next.map(|(last_at, row)| Cursor { at: time(*last_at), id: row.id });
+        let mut page = Page { sessions: Vec::new(), next, damaged: Vec::new() };
+        for (_, row) in rows {
+            match self.understand(snapshot, row) {
+                Ok(session) => page.sessions.push(session),
+                Err(StoreError::Damaged { id, .. }) => page.damaged.push(id),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(page)
+    }
+
+    /// Sessions whose times are behind.
+    fn written_since_the_mark(&self, snapshot: &Connection) -> Result<Vec<i64>> {
+        let sql = "SELECT DISTINCT session FROM entries NOT INDEXED \
+                   WHERE rid > (SELECT rid FROM progress WHERE what = 'folded')";
+        let mut statement = snapshot.prepare_cached(sql).told(self.place(), "list")?;
+        let found = statement.query_map([], |row| row.get(0));
+        found.and_then(Iterator::collect).told(self.place(), "list")
+    }
+
+    fn page(
+        &self,
+        snapshot: &Connection,
+        owner: &Owner,
+        filter: &Filter,
+        archived: bool,
+        after: Option<Cursor>,
+        limit: usize,
+    ) -> Result<Vec<SessionRow>> {
+        let mut sql = format!("SELECT {SESSION} FROM sessions s WHERE owner = ? AND archived = ?");
+        let mut values = vec![Value::from(owner.as_str().to_owned()), Value::from(archived)];
+        narrow(&mut sql, &mut values, filter);
+        if let Some(Cursor { at, id }) = after {
+            sql += " AND (last_at, id) < (?, ?)";
+            values.push(at.as_millisecond().into());
+            values.push(id.0.as_bytes().to_vec().into());
+        }
+        sql += " ORDER BY last_at DESC, id DESC LIMIT ?";
+        values.push(i64::try_from(limit).unwrap_or(i64::MAX).into());
+        let mut statement = snapshot.prepare_cached(&sql).told(self.place(), "list")?;
+        let found = statement.query_map(params_from_iter(values), session_row);
+        found.and_then(Iterator::collect).told(self.place(), "list")
+    }
+
+    /// The row of one session, if the filter shows it.
+    fn fresh_row(
+        &self,
+        snapshot: &Connection,
+        owner: &Owner,
+        filter: &Filter,
+        n: i64,
+    ) -> Result<Option<SessionRow>> {
+        let mut sql = format!("SELECT {SESSION} FROM sessions s WHERE n = ? AND owner = ?");
+        let mut values = vec![Value::from(n), Value::from(owner.as_str().to_owned())];
+        if let Some(archived) = filter.archived {
+            sql += " AND archived = ?";
+            values.push(archived.into());
+        }
+        narrow(&mut sql, &mut values, filter);
+        let mut statement = snapshot.prepare_cached(&sql).told(self.place(), "list")?;
+        let found = statement.query_row(params_from_iter(values), session_row);
+        found.optional().told(self.place(), "list")
+    }
+}
+
+fn narrow(sql: &mut String, values: &mut Vec<Value>, filter: &Filter) {
+    if let Some(workspace) = &filter.workspace {
+        *sql += " AND workspace = ?";
+        values.push(workspace.clone().into());
+    }
+    if filter.newest_of_chain {
+        *sql += " AND NOT EXISTS (SELECT 1 FROM sessions c WHERE c.parent = s.id \
+                 AND c.continues = 1 AND c.archived = 0 AND c.owner = s.owner)";
+    }
+}

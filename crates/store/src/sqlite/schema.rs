@@ -1,0 +1,207 @@
+//! Opening the file: making it, checking that it is ours, and setting it up.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rethread_core::StoreError;
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, OpenFlags, TransactionBehavior};
+
+use super::error::Told;
+
+/// The format this version writes, and the newest it reads.
+pub(super) const FORMAT: i64 = 1;
+
+/// What marks a SQLite file as ours: "Rthd".
+const APPLICATION: i64 = 0x5274_6864;
+
+const SCHEMA: &str = include_str!("schema.sql");
+
+/// How long to wait for another process's transaction. Transactions are short; whoever holds the
+/// file longer than this is stuck.
+const BUSY: Duration = Duration::from_secs(10);
+
+/// Statements kept ready on each connection.
+const STATEMENTS: usize = 64;
+
+/// Where the file is, and whether it may be written.
+#[derive(Clone, Debug)]
+pub(super) struct File {
+    pub(super) path: PathBuf,
+    pub(super) read_only: bool,
+}
+
+/// Opens the file for writing, making it if it is not there. A file on a disk that cannot be
+/// written to is opened for reading.
+pub(super) fn open(path: &Path) -> Result<(File, Connection), StoreError> {
+    let file = File { path: path.into(), read_only: false };
+    match make(path).and_then(|()| connect(&file)) {
+        Ok(connection) => {
+            set_up(&file, &connection)?;
+            Ok((file, connection))
+        }
+        Err(StoreError::ReadOnly { .. }) if path.exists() => {
+            let file = File { read_only: true, ..file };
+            let connection = connect(&file)?;
+            check(&file, &connection)?;
+            Ok((file, connection))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Makes the file and its folder, so that only their owner can read them.
+#[cfg(unix)]
+fn make(path: &Path) -> Result<(), StoreError> {
+    use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+    let failed = |error: std::io::Error| match error.kind() {
+        std::io::ErrorKind::StorageFull => StoreError::Full { place: path.display().to_string() },
+        std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::ReadOnlyFilesystem => {
+            StoreError::ReadOnly { place: path.display().to_string() }
+        }
+        _ => StoreError::Backend { store: "sqlite", action: "make the file", source: error.into() },
+    };
+    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
+    }
+    // A file that is there is not opened here: closing it would end the locks that SQLite holds
+    // on it in this process, and another process could take away the log we write to.
+    match std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
+        Ok(_) => return Ok(()),
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+        Err(error) => return Err(failed(error)),
+    }
+    let metadata = std::fs::metadata(path).map_err(failed)?;
+    if metadata.is_dir() {
+        return Err(StoreError::NotAStore { place: path.display().to_string() });
+    }
+    if metadata.permissions().mode() & 0o077 != 0 {
+        // Someone else's file stays as it is; SQLite will say whether it can be used.
+        match std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)) {
+            Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {}
+            other => other.map_err(failed)?,
+        }
+    }
+    Ok(())
+}
+
+#[cfg(not(unix))]
+fn make(path: &Path) -> Result<(), StoreError> {
+    let failed = |error: std::io::Error| StoreError::Backend {
+        store: "sqlite",
+        action: "make the folder",
+        source: error.into(),
+    };
+    match path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        Some(folder) => std::fs::create_dir_all(folder).map_err(failed),
+        None => Ok(()),
+    }
+}
+
+/// One more connection to the file.
+pub(super) fn connect(file: &File) -> Result<Connection, StoreError> {
+    let path = &file.path;
+    let connection = match file.read_only {
+        false => {
+            let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+                | OpenFlags::SQLITE_OPEN_CREATE
+                | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+            Connection::open_with_flags(path, flags)
+        }
+        true => {
+            // Nobody writes to a read-only disk, so SQLite need not look for other writers.
+            let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
+                | OpenFlags::SQLITE_OPEN_URI
+                | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+            let name = path.display().to_string();
+            let name = name.replace('%', "%25").replace('?', "%3f").replace('#', "%23");
+            Connection::open_with_flags(format!("file:{name}?immutable=1"), flags)
+        }
+    };
+    let connection = connection.told(path, "open the file")?;
+    // SQLite opens for reading what it may not write, and says so only when asked.
+    if !file.read_only && connection.is_readonly("main").told(path, "open the file")? {
+        return Err(StoreError::ReadOnly { place: path.display().to_string() });
+    }
+    connection.busy_timeout(BUSY).told(path, "open the file")?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    // Otherwise SQLite may plan a statement anew each time it is given other values.
+    connection
+        .set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)
+        .told(path, "open the file")?;
+    // A file made by someone else must not be able to run code through its schema.
+    let settings = "PRAGMA trusted_schema = OFF; PRAGMA synchronous = FULL; \
+                    PRAGMA temp_store = MEMORY; PRAGMA secure_delete = ON; PRAGMA cache_size = -16384; \
+                    PRAGMA journal_size_limit = 67108864;";
+    connection.execute_batch(settings).told(path, "open the file")?;
+    Ok(connection)
+}
+
+/// Checks that the file is ours, and makes its tables if it is empty.
+fn set_up(file: &File, connection: &Connection) -> Result<(), StoreError> {
+    if check(file, connection)? {
+        return Ok(());
+    }
+    let path = &file.path;
+    let mode = switch_to_wal(connection).told(path, "set up the file")?;
+    if mode != "wal" {
+        let source = format!("the file system does not allow WAL (it is in `{mode}` mode)").into();
+        return Err(StoreError::Backend { store: "sqlite", action: "set up the file", source });
+    }
+    let behaviour = TransactionBehavior::Immediate;
+    let transaction = rusqlite::Transaction::new_unchecked(connection, behaviour)
+        .told(path, "set up the file")?;
+    // Another process may have been faster.
+    if !check(file, &transaction)? {
+        transaction.execute_batch(SCHEMA).told(path, "set up the file")?;
+        transaction
+            .execute_batch(&format!(
+                "PRAGMA application_id = {APPLICATION}; PRAGMA user_version = {FORMAT};"
+            ))
+            .told(path, "set up the file")?;
+    }
+    transaction.commit().told(path, "set up the file")
+}
+
+/// Switches a new file to WAL mode. SQLite does not wait for others who are doing the same, so this
+/// does, for as long as it waits for anything else.
+fn switch_to_wal(connection: &Connection) -> rusqlite::Result<String> {
+    let begun = std::time::Instant::now();
+    loop {
+        let mode = connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0));
+        match &mode {
+            Err(error)
+                if error.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseBusy)
+                    && begun.elapsed() < BUSY =>
+            {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            _ => return mode,
+        }
+    }
+}
+
+/// Whether the file holds our tables; false if it is empty.
+fn check(file: &File, connection: &Connection) -> Result<bool, StoreError> {
+    // In one statement, so that a process that is just making the tables is not seen half way.
+    let sql = "SELECT (SELECT application_id FROM pragma_application_id), \
+               (SELECT user_version FROM pragma_user_version), \
+               (SELECT count(*) FROM sqlite_schema)";
+    let (application, format, tables): (i64, i64, i64) = connection
+        .query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
+        .told(&file.path, "read the file")?;
+    let place = file.path.display().to_string();
+    if application == APPLICATION {
+        return match format {
+            FORMAT => Ok(true),
+            newer if newer > FORMAT => {
+                Err(StoreError::Newer { place, found: newer, known: FORMAT })
+            }
+            _ => Err(StoreError::NotAStore { place }),
+        };
+    }
+    match tables {
+        0 if application == 0 && format == 0 => Ok(false),
+        _ => Err(StoreError::NotAStore { place }),
+    }
+}

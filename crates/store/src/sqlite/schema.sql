@@ -1,0 +1,73 @@
+-- Format 1. `docs/format.md` says what the columns mean.
+
+CREATE TABLE sessions (
+    n             INTEGER PRIMARY KEY,
+    id            BLOB NOT NULL UNIQUE,
+    owner         TEXT NOT NULL,
+    name          TEXT NOT NULL,
+    header        TEXT NOT NULL,
+    archived      INTEGER NOT NULL,
+    workspace     TEXT,
+    parent        BLOB,
+    continues     INTEGER NOT NULL,
+    last_at       INTEGER NOT NULL,
+    first_message TEXT NOT NULL,
+    fence         INTEGER NOT NULL DEFAULT 0,
+    holder        TEXT,
+    until         INTEGER
+) STRICT;
+
+CREATE UNIQUE INDEX sessions_name ON sessions (owner, name);
+CREATE INDEX sessions_recent ON sessions (owner, archived, last_at, id);
+CREATE INDEX sessions_workspace ON sessions (owner, workspace, archived, last_at, id);
+CREATE INDEX sessions_parent ON sessions (parent) WHERE parent IS NOT NULL;
+
+CREATE TABLE entries (
+    rid       INTEGER PRIMARY KEY,
+    session   INTEGER NOT NULL,
+    seq       INTEGER NOT NULL,
+    at        INTEGER NOT NULL,
+    id        ANY NOT NULL,
+    kind      TEXT,
+    hash      BLOB NOT NULL,
+    tokens    INTEGER NOT NULL,
+    thinking  INTEGER,
+    t_messages  INTEGER NOT NULL,
+    t_queries   INTEGER NOT NULL,
+    t_tokens    INTEGER NOT NULL,
+    t_first     INTEGER,
+    t_turn      INTEGER,
+    t_system    INTEGER,
+    t_started   INTEGER,
+    t_summary   INTEGER,
+    t_clear     INTEGER,
+    t_clear_messages INTEGER,
+    t_clear_tokens   INTEGER,
+    size      INTEGER,
+    body      BLOB NOT NULL
+) STRICT;
+
+CREATE UNIQUE INDEX entries_seq ON entries (session, seq);
+CREATE UNIQUE INDEX entries_id ON entries (session, id);
+
+CREATE TABLE keys (
+    owner   TEXT NOT NULL,
+    key     TEXT NOT NULL,
+    session INTEGER NOT NULL,
+    UNIQUE (owner, key)
+) STRICT;
+
+CREATE INDEX keys_session ON keys (session);
+
+-- How far what is derived has followed the entries: up to which rid.
+CREATE TABLE progress (
+    what TEXT PRIMARY KEY,
+    rid  INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+INSERT INTO progress VALUES ('folded', 0), ('indexed', 0);
+
+CREATE VIRTUAL TABLE search USING fts5 (
+    owner, text, content = '', tokenize = "unicode61 remove_diacritics 2"
+);
+INSERT INTO search (search, rank) VALUES ('secure-delete', 1);

@@ -1,0 +1,221 @@
+//! Writing headers, keys and leases.
+
+use std::time::Duration;
+
+use rethread_core::store::{Bind, Change, Lease, Result};
+use rethread_core::{Header, Key, Owner, Session, SessionId, StoreError, Tally};
+use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
+
+use super::Db;
+use super::error::Told;
+use super::row::{self, Ready};
+
+impl Db {
+    pub(super) fn create(
+        &self,
+        tx: &Connection,
+        header: &Header,
+        entries: &[Ready],
+        binds: &[Bind],
+    ) -> Result<Session> {
+        let (owner, id) = (&header.owner, header.id);
+        if let Some(session) = self.created_before(tx, header, entries)? {
+            return Ok(session);
+        }
+        for bind in binds {
+            self.is_where_seen(tx, owner, bind)?;
+        }
+        let last_at = entries.last().map_or(header.created_at.as_millisecond(), |entry| entry.at);
+        let json = json_of(header);
+        let sql = "INSERT INTO sessions (id, owner, name, header, archived, workspace, parent, \
+                   continues, last_at, first_message) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, '')";
+        let mut statement = tx.prepare_cached(sql).told(self.place(), "create a session")?;
+        let inserted = statement.insert(params![
+            id.0.as_bytes(),
+            owner.as_str(),
+            header.name.as_str(),
+            json,
+            header.archived,
+            header.workspace,
+            header.parent.map(|parent| parent.id.0.into_bytes()),
+            header.parent.is_some_and(|parent| parent.origin.continues()),
+            last_at,
+        ]);
+        let n = inserted.map_err(|error| self.name_taken(error, header))?;
+        self.repeated(tx, n, id, entries)?;
+        self.insert(tx, n, Tally::default(), entries)?;
+        self.fold(tx, entries.len() as u64)?;
+        for bind in binds {
+            self.point(tx, owner, &bind.key, Some(n))?;
+        }
+        self.session(tx, owner, id)
+    }
+
+    /// The session, if it was created before; an error if the id stands for another.
+    fn created_before(
+        &self,
+        tx: &Connection,
+        header: &Header,
+        entries: &[Ready],
+    ) -> Result<Option<Session>> {
+        let id = header.id;
+        let sql = "SELECT owner FROM sessions WHERE id = ?1";
+        let mut statement = tx.prepare_cached(sql).told(self.place(), "create a session")?;
+        let found = statement.query_row([id.0.as_bytes()], |row| row.get::<_, String>(0));
+        let Some(owner) = found.optional().told(self.place(), "create a session")? else {
+            return Ok(None);
+        };
+        let exists = || StoreError::Exists { id };
+        if owner != header.owner.as_str() {
+            return Err(exists());
+        }
+        let session = self.session(tx, &header.owner, id)?;
+        let place = self.place_of(tx, &header.owner, id)?;
+        let same = match self.repeated(tx, place.n, id, entries) {
+            Ok(Some(seqs)) => seqs.into_iter().eq(0..entries.len() as u64),
+            Ok(None) => entries.is_empty(),
+            Err(StoreError::IdReused { .. }) => false,
+            Err(error) => return Err(error),
+        };
+        match same && session.header.created_at == header.created_at {
+            true => Ok(Some(session)),
+            false => Err(exists()),
+        }
+    }
+
+    fn name_taken(&self, error: rusqlite::Error, header: &Header) -> StoreError {
+        match error.sqlite_error_code() {
+            Some(ErrorCode::ConstraintViolation) => {
+                StoreError::NameTaken { name: header.name.clone() }
+            }
+            _ => super::error::told(self.place(), "name a session", error),
+        }
+    }
+
+    fn is_where_seen(&self, tx: &Connection, owner: &Owner, bind: &Bind) -> Result<()> {
+        let actual = self.resolve(tx, owner, &bind.key)?;
+        match actual == bind.seen {
+            true => Ok(()),
+            false => Err(StoreError::KeyMoved { key: bind.key.clone(), actual }),
+        }
+    }
+
+    fn point(&self, tx: &Connection, owner: &Owner, key: &Key, to: Option<i64>) -> Result<()> {
+        let done = match to {
+            Some(n) => tx.execute(
+                "INSERT INTO keys (owner, key, session) VALUES (?1, ?2, ?3) \
+                 ON CONFLICT (owner, key) DO UPDATE SET session = excluded.session",
+                params![owner.as_str(), key.as_str(), n],
+            ),
+            None => tx.execute(
+                "DELETE FROM keys WHERE owner = ?1 AND key = ?2",
+                [owner.as_str(), key.as_str()],
+            ),
+        };
+        done.told(self.place(), "bind a key")?;
+        Ok(())
+    }
+
+    pub(super) fn bind(
+        &self,
+        tx: &Connection,
+        owner: &Owner,
+        bind: &Bind,
+        to: Option<SessionId>,
+    ) -> Result<()> {
+        self.is_where_seen(tx, owner, bind)?;
+        let n = match to {
+            Some(id) => Some(self.place_of(tx, owner, id)?.n),
+            None => None,
+        };
+        self.point(tx, owner, &bind.key, n)
+    }
+
+    pub(super) fn update(
+        &self,
+        tx: &Connection,
+        owner: &Owner,
+        id: SessionId,
+        change: &Change,
+    ) -> Result<Session> {
+        let row = self.session_row(tx, owner, id)?;
+        let mut header = row.header()?;
+        change.apply(&mut header);
+        self.write_header(tx, row.n, &header)?;
+        self.session(tx, owner, id)
+    }
+
+    /// Writes a header, and the columns that repeat what it says.
+    pub(super) fn write_header(&self, tx: &Connection, n: i64, header: &Header) -> Result<()> {
+        let sql = "UPDATE sessions SET name = ?2, header = ?3, archived = ?4, workspace = ?5, \
+                   parent = ?6, continues = ?7 WHERE n = ?1";
+        let mut statement = tx.prepare_cached(sql).told(self.place(), "change a session")?;
+        let done = statement.execute(params![
+            n,
+            header.name.as_str(),
+            json_of(header),
+            header.archived,
+            header.workspace,
+            header.parent.map(|parent| parent.id.0.into_bytes()),
+            header.parent.is_some_and(|parent| parent.origin.continues()),
+        ]);
+        done.map_err(|error| self.name_taken(error, header))?;
+        Ok(())
+    }
+
+    pub(super) fn lease(
+        &self,
+        tx: &Connection,
+        owner: &Owner,
+        id: SessionId,
+        holder: &str,
+        ttl: Duration,
+    ) -> Result<Lease> {
+        let place = self.place_of(tx, owner, id)?;
+        let now = self.world.now().as_millisecond();
+        let held = place.lease.filter(|(_, until)| *until > now);
+        if let Some((other, until)) = held.as_ref().filter(|(other, _)| other != holder) {
+            return Err(StoreError::Held { id, holder: other.clone(), until: row::time(*until) });
+        }
+        let fresh = held.is_none() && !ttl.is_zero();
+        let fence = place.fence + u64::from(fresh);
+        let until = now.saturating_add(i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX));
+        let sql = "UPDATE sessions SET fence = ?2, holder = ?3, until = ?4 WHERE n = ?1";
+        let mut statement = tx.prepare_cached(sql).told(self.place(), "take a lease")?;
+        let (holder, ends) = match ttl.is_zero() {
+            true => (None, None),
+            false => (Some(holder), Some(until)),
+        };
+        let number = i64::try_from(fence).unwrap_or(i64::MAX);
+        statement
+            .execute(params![place.n, number, holder, ends])
+            .told(self.place(), "take a lease")?;
+        Ok(Lease { fence, until: row::time(until) })
+    }
+
+    pub(super) fn delete(&self, tx: &Connection, owner: &Owner, id: SessionId) -> Result<()> {
+        const WHAT: &str = "delete a session";
+        let place = self.place_of(tx, owner, id)?;
+        let now = self.world.now().as_millisecond();
+        if let Some((holder, until)) = place.lease.filter(|(_, until)| *until > now) {
+            return Err(StoreError::Held { id, holder, until: row::time(until) });
+        }
+        self.unindex(tx, owner, id, place.n)?;
+        for sql in [
+            "DELETE FROM entries WHERE session = ?1",
+            "DELETE FROM keys WHERE session = ?1",
+            "DELETE FROM sessions WHERE n = ?1",
+        ] {
+            tx.execute(sql, [place.n]).told(self.place(), WHAT)?;
+        }
+        // The numbers of the last rows may be given out again; what follows the entries must
+        // not take them for seen.
+        let sql = "UPDATE progress SET rid = min(rid, (SELECT coalesce(max(rid), 0) FROM entries))";
+        tx.execute(sql, []).told(self.place(), WHAT)?;
+        Ok(())
+    }
+}
+
+fn json_of(header: &Header) -> String {
+    serde_json::to_string(header).expect("a header is always valid JSON")
+}

@@ -1,0 +1,312 @@
+//! What can be typed.
+
+use std::path::PathBuf;
+
+use clap::{ArgGroup, Args as ClapArgs, Parser, Subcommand, ValueHint};
+use clap_complete::Shell;
+use rethread_core::context::Policy;
+
+const ABOUT: &str = "Pick up the thread: sessions of AI agents, kept whole";
+
+const LONG_ABOUT: &str = "Pick up the thread: sessions of AI agents, kept whole.
+
+Everything said in a session goes into a log that is only ever added to. What a model sees of it \
+is a view: long tool results cut, old ones stubbed, the oldest turns left out. Nothing is lost by \
+that, and `context --explain` says what was cut and why.
+
+A session is named by SEL: its position in `list` (1 is the newest), its name, the beginning of \
+its id, or `last`.";
+
+const EXAMPLES: &str = "Examples:
+  echo '{\"role\":\"user\",\"content\":\"hello\"}' | rethread append --new --name greeting
+  rethread list
+  rethread show greeting
+  rethread context greeting --explain
+  rethread search hello";
+
+/// The whole command line.
+#[derive(Debug, Parser)]
+#[command(name = "rethread", version, about = ABOUT, long_about = LONG_ABOUT, after_help = EXAMPLES)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+}
+
+/// What goes with every command.
+#[derive(Clone, Debug, ClapArgs)]
+#[command(next_help_heading = "Everywhere")]
+pub(crate) struct Global {
+    /// Where sessions live: `sqlite:PATH` or a path [env: RETHREAD_STORE]
+    #[arg(long, global = true, value_name = "URL")]
+    pub(crate) store: Option<String>,
+    /// Whose sessions [env: RETHREAD_OWNER]
+    #[arg(long, global = true, value_name = "OWNER")]
+    pub(crate) owner: Option<String>,
+    /// The folder a session is about [default: this folder]
+    #[arg(long, global = true, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) workspace: Option<PathBuf>,
+    /// The configuration file [env: RETHREAD_CONFIG]
+    #[arg(long, global = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) config: Option<PathBuf>,
+    /// Print data as JSON, and errors as {"error", "hint"}
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+}
+
+/// The verbs.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// List sessions, newest first
+    #[command(alias = "ls")]
+    List(List),
+    /// Show what was said in a session
+    Show(Show),
+    /// Find words in everything that was said
+    Search(Search),
+    /// Show what a model would be sent, and what was cut
+    Context(Context),
+    /// Count a session's messages, tools and tokens
+    Stats(One),
+    /// Add messages, read as JSON lines from standard input
+    #[command(after_help = APPEND)]
+    Append(Append),
+    /// Take a session up again: it becomes this folder's session
+    Open(Open),
+    /// Start the context anew; the log stays
+    Clear(One),
+    /// Copy a session into a new one, up to an entry
+    Fork(Fork),
+    /// Take back the latest clear, or the fork or new that started the session
+    Undo(Undo),
+    /// Give a session another name
+    Rename(Rename),
+    /// Put sessions away; search still finds them
+    Archive(Several),
+    /// Bring archived sessions back
+    Unarchive(Several),
+    /// Remove sessions for good
+    Delete(Delete),
+    /// Archive all but the newest sessions
+    Purge(Purge),
+    /// Check every session, and repair what can be worked out from its log
+    Doctor(Doctor),
+    /// Show the configuration, and where each value comes from
+    Config,
+    /// Print completions for a shell
+    #[command(
+        after_help = "Example: rethread completions bash > ~/.local/share/bash-completion/completions/rethread"
+    )]
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+    /// Print the manual page, or write one for every command into a folder
+    Man {
+        /// The folder
+        #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+        out: Option<PathBuf>,
+    },
+}
+
+const APPEND: &str = "Each line is one message: {\"role\": …, \"content\": …}, where content is a string, \
+a block or a list of blocks (text, tool_use, tool_result, …). An optional \"id\" makes it safe to send \
+the line twice. For each line, {\"session\":…,\"seq\":…} is printed once it is on disk.
+
+Examples:
+  echo '{\"role\":\"user\",\"content\":\"hello\"}' | rethread append --new --name greeting
+  echo '{\"role\":\"assistant\",\"content\":\"hi\",\"id\":\"reply-1\"}' | rethread append greeting
+  rethread append --key file:Notes/foo.md --batch < turn.jsonl";
+
+/// One session.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct One {
+    /// Which session
+    pub(crate) sel: String,
+}
+
+/// Some sessions.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Several {
+    /// Which sessions
+    #[arg(required = true, value_name = "SEL")]
+    pub(crate) sels: Vec<String>,
+}
+
+/// Flags of `list`.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct List {
+    /// Archived sessions too, and every member of a chain
+    #[arg(long, short)]
+    pub(crate) all: bool,
+    /// Only archived sessions
+    #[arg(long, conflicts_with = "all")]
+    pub(crate) archived: bool,
+    /// How many to show
+    #[arg(long, short = 'n', value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) limit: u32,
+    /// Go on behind this cursor, as printed by the page before
+    #[arg(long, value_name = "CURSOR")]
+    pub(crate) after: Option<String>,
+}
+
+/// Flags of `show`.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Show {
+    /// Which session
+    pub(crate) sel: String,
+    /// Everything, also what was said before the last clear
+    #[arg(long, short)]
+    pub(crate) all: bool,
+    /// Only the last N entries
+    #[arg(long, value_name = "N")]
+    pub(crate) last: Option<u64>,
+    /// From this entry on
+    #[arg(long, value_name = "SEQ", conflicts_with = "last")]
+    pub(crate) from: Option<u64>,
+    /// Up to this entry
+    #[arg(long, value_name = "SEQ", conflicts_with = "last")]
+    pub(crate) to: Option<u64>,
+}
+
+/// Flags of `search`.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Search {
+    /// Words that must all stand in the same message
+    #[arg(required = true)]
+    pub(crate) words: Vec<String>,
+    /// How many hits to show
+    #[arg(long, short = 'n', value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) limit: u32,
+    /// How many hits to skip
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) skip: u32,
+}
+
+/// Flags of `context`.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Context {
+    /// Which session
+    pub(crate) sel: String,
+    /// How the context is shaped [default: the configured policy]
+    #[arg(long, value_name = "POLICY", value_parser = clap::builder::PossibleValuesParser::new(Policy::PRESETS))]
+    pub(crate) policy: Option<String>,
+    /// Keep at most N messages
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) max_history: Option<u32>,
+    /// The model it is for
+    #[arg(long, value_name = "PROVIDER/MODEL")]
+    pub(crate) model: Option<String>,
+    /// Tokens the model can see, its reply included
+    #[arg(long, value_name = "TOKENS", value_parser = clap::value_parser!(u64).range(256..))]
+    pub(crate) window: Option<u64>,
+    /// One line a message, and why something is missing
+    #[arg(long)]
+    pub(crate) explain: bool,
+}
+
+/// Flags of `append`.
+#[derive(Debug, ClapArgs)]
+#[command(group = ArgGroup::new("where").required(true).args(["sel", "key", "new"]))]
+pub(crate) struct Append {
+    /// Which session
+    pub(crate) sel: Option<String>,
+    /// The session this key points at; started if there is none
+    #[arg(long)]
+    pub(crate) key: Option<String>,
+    /// A new session
+    #[arg(long)]
+    pub(crate) new: bool,
+    /// The name of a new session
+    #[arg(long, conflicts_with = "sel")]
+    pub(crate) name: Option<String>,
+    /// The agent of a new session
+    #[arg(long, conflicts_with = "sel")]
+    pub(crate) agent: Option<String>,
+    /// What a new session is about
+    #[arg(long, conflicts_with = "sel")]
+    pub(crate) description: Option<String>,
+    /// Messages the context of a new session keeps
+    #[arg(long, value_name = "N", conflicts_with = "sel", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) max_history: Option<u32>,
+    /// All lines as one: all are stored, or none
+    #[arg(long)]
+    pub(crate) batch: bool,
+}
+
+/// Flags of `open`.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Open {
+    /// Which session
+    pub(crate) sel: String,
+    /// The key that is to point at it [default: this folder's]
+    #[arg(long)]
+    pub(crate) key: Option<String>,
+}
+
+/// Flags of `fork`.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Fork {
+    /// Which session
+    pub(crate) sel: String,
+    /// The last entry to copy [default: all]
+    #[arg(long, value_name = "SEQ")]
+    pub(crate) at: Option<u64>,
+    /// The name of the copy
+    #[arg(long)]
+    pub(crate) name: Option<String>,
+}
+
+/// Flags of `undo`.
+#[derive(Debug, ClapArgs)]
+#[command(group = ArgGroup::new("where").required(true).args(["sel", "key"]))]
+pub(crate) struct Undo {
+    /// Which session
+    pub(crate) sel: Option<String>,
+    /// The session this key points at
+    #[arg(long)]
+    pub(crate) key: Option<String>,
+}
+
+/// Flags of `rename`.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Rename {
+    /// Which session
+    pub(crate) sel: String,
+    /// Its new name
+    pub(crate) name: String,
+}
+
+/// Flags of `delete`.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Delete {
+    /// Which sessions
+    #[arg(required = true, value_name = "SEL")]
+    pub(crate) sels: Vec<String>,
+    /// Do not ask
+    #[arg(long, short)]
+    pub(crate) yes: bool,
+}
+
+/// Flags of `purge`.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Purge {
+    /// How many sessions to keep
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    pub(crate) keep: u32,
+    /// Delete them for good, archived ones too, instead of archiving
+    #[arg(long)]
+    pub(crate) delete: bool,
+    /// Do not ask
+    #[arg(long, short)]
+    pub(crate) yes: bool,
+}
+
+/// Flags of `doctor`.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Doctor {
+    /// Only look; repair nothing
+    #[arg(long)]
+    pub(crate) check: bool,
+}

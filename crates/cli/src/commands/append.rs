@@ -1,0 +1,158 @@
+//! `append`: messages from standard input, acknowledged one by one.
+
+use std::io::{BufRead, Read};
+use std::process::ExitCode;
+
+use rethread_core::limits::{BATCH_ENTRIES_MAX, MESSAGE_BYTES_MAX};
+use rethread_core::sessions::{self, Incoming};
+use rethread_core::{EntryId, Key, Message, Name, New, SessionId};
+use serde_json::json;
+
+use super::{Desk, Done};
+use crate::args::Append;
+use crate::errors::Error;
+use crate::out::{clean, note};
+
+/// Bytes of a line. A message may be 16 MiB; the rest is for its id and white space.
+const LINE_BYTES_MAX: usize = MESSAGE_BYTES_MAX + (64 << 10);
+
+pub(super) fn run(desk: &Desk, args: &Append) -> Done {
+    let mut input = Input { lines: std::io::stdin().lock(), number: 0 };
+    let mut session = Target::new(desk, args)?;
+    let mut batch = Vec::new();
+    let mut any = false;
+    while let Some(incoming) = input.next()? {
+        any = true;
+        if args.batch {
+            batch.push(incoming);
+            if batch.len() > BATCH_ENTRIES_MAX {
+                let error = sessions::Error::TooMany { count: batch.len(), max: BATCH_ENTRIES_MAX };
+                return Err(Error::AtLine { number: input.number, source: error });
+            }
+            continue;
+        }
+        let id = session.id()?;
+        let asked = incoming.message.results().next().is_some();
+        let seqs = desk.sessions.append(id, vec![incoming]);
+        let seqs = seqs.map_err(|source| Error::AtLine { number: input.number, source })?;
+        acknowledge(desk, id, &seqs, asked)?;
+    }
+    if !any {
+        return Err(Error::NoInput);
+    }
+    if args.batch {
+        let id = session.id()?;
+        let asked = batch.iter().any(|incoming| incoming.message.results().next().is_some());
+        let seqs = desk.sessions.append(id, batch)?;
+        acknowledge(desk, id, &seqs, asked)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The session to append to. A new one is started when the first message is there, so that bad
+/// input leaves no empty session behind.
+struct Target<'a> {
+    desk: &'a Desk,
+    args: &'a Append,
+    new: New,
+    key: Option<Key>,
+    id: Option<SessionId>,
+}
+
+impl<'a> Target<'a> {
+    fn new(desk: &'a Desk, args: &'a Append) -> Result<Target<'a>, Error> {
+        let new = New {
+            name: args.name.as_deref().map(Name::new).transpose()?,
+            description: args.description.clone(),
+            agent: args.agent.clone(),
+            max_history: args.max_history,
+            workspace: Some(desk.workspace()?),
+            ..New::default()
+        };
+        let key = args.key.as_deref().map(Key::new).transpose()?;
+        let id = args.sel.as_deref().map(|sel| desk.select(sel)).transpose()?;
+        Ok(Target { desk, args, new, key, id })
+    }
+
+    fn id(&mut self) -> Result<SessionId, Error> {
+        if let Some(id) = self.id {
+            return Ok(id);
+        }
+        let id = match &self.key {
+            Some(key) if !self.args.new => self.desk.sessions.open(key, &self.new)?.session().id(),
+            _ => self.desk.sessions.create(&self.new, None)?.id(),
+        };
+        self.id = Some(id);
+        Ok(id)
+    }
+}
+
+/// Says where messages stand, now that they are on disk, and which results nobody asked for.
+fn acknowledge(desk: &Desk, id: SessionId, seqs: &[u64], asked: bool) -> Result<(), Error> {
+    for seq in seqs {
+        crate::out::json(&json!({ "session": id, "seq": seq }))?;
+        if !asked {
+            continue;
+        }
+        for entry in desk.sessions.read(id, *seq..seq + 1)? {
+            let Some(message) = entry.body.message() else { continue };
+            for (result, measure) in message.results().zip(&entry.measure.results) {
+                if measure.tool.is_none() {
+                    note(format_args!(
+                        "warning: entry {seq}: the result for `{}` answers no open call; it is kept, and contexts leave it out",
+                        clean(&result.tool_use_id)
+                    ));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Lines of standard input as messages.
+struct Input<R> {
+    lines: R,
+    number: u64,
+}
+
+impl<R: BufRead> Input<R> {
+    fn next(&mut self) -> Result<Option<Incoming>, Error> {
+        loop {
+            let mut line = Vec::new();
+            let read =
+                self.lines.by_ref().take(LINE_BYTES_MAX as u64 + 1).read_until(b'\n', &mut line)?;
+            if read == 0 {
+                return Ok(None);
+            }
+            self.number += 1;
+            let number = self.number;
+            let bad = |what: String| Error::Line { number, what };
+            if line.len() > LINE_BYTES_MAX {
+                let source = sessions::Error::TooLarge {
+                    what: "a message",
+                    size: line.len(),
+                    max: MESSAGE_BYTES_MAX,
+                };
+                return Err(Error::AtLine { number, source });
+            }
+            let text = std::str::from_utf8(&line).map_err(|error| bad(error.to_string()))?;
+            if text.trim().is_empty() {
+                continue;
+            }
+            let mut message: Message =
+                serde_json::from_str(text).map_err(|error| bad(error.to_string()))?;
+            // The id belongs to the entry, not to what is said.
+            let given = message.extra.iter().position(|(key, _)| key == "id");
+            let given = given.map(|index| message.extra.remove(index).1);
+            let id =
+                match given.as_ref().map(|raw| serde_json::from_str::<Option<String>>(raw.get())) {
+                    None | Some(Ok(None)) => None,
+                    Some(Ok(Some(id))) => {
+                        Some(EntryId::new(id).map_err(|error| bad(error.to_string()))?)
+                    }
+                    Some(Err(_)) => return Err(bad("`id` must be a string".into())),
+                };
+            return Ok(Some(Incoming { id, message }));
+        }
+    }
+}

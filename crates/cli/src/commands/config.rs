@@ -1,0 +1,35 @@
+//! `config`: the settings, and where each comes from.
+
+use std::process::ExitCode;
+
+use serde_json::json;
+
+use super::Done;
+use crate::args::Global;
+use crate::config::Config;
+use crate::out::{clean, line, note};
+
+pub(super) fn run(global: &Global) -> Done {
+    let config = Config::load(global)?;
+    let (file, there) = &config.file;
+    if global.json {
+        let settings: serde_json::Map<String, serde_json::Value> = config
+            .settings()
+            .into_iter()
+            .map(|(name, s)| (name.to_owned(), json!({ "value": s.value, "origin": s.origin })))
+            .collect();
+        crate::out::json(&json!({ "file": file, "exists": there, "settings": settings }))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    for (name, setting) in config.settings() {
+        line(format_args!(
+            "{name:<8} {}  \x1b[2m({})\x1b[0m",
+            clean(&setting.value),
+            clean(&setting.origin)
+        ))?;
+    }
+    if !there {
+        note(format_args!("There is no configuration file; it would be {}", file.display()));
+    }
+    Ok(ExitCode::SUCCESS)
+}

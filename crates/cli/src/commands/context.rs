@@ -1,0 +1,77 @@
+//! `context`: what a model would be sent, and what was cut.
+
+use std::process::ExitCode;
+
+use rethread_core::context::{Model, Policy, explain};
+use serde_json::json;
+
+use super::{Desk, Done};
+use crate::args::Context;
+use crate::errors::Error;
+use crate::out::{clean, count, line, note, plural};
+
+pub(super) fn run(desk: &Desk, args: &Context) -> Done {
+    let id = desk.select(&args.sel)?;
+    let name = args.policy.as_deref().unwrap_or(&desk.config.policy.value);
+    let session = desk.sessions.get(id)?;
+    let mut policy = Policy::preset(name).expect("checked when it was read");
+    policy = policy.for_session(&session.header);
+    if let Some(messages) = args.max_history {
+        policy.keep_recent = Some(messages);
+    }
+    let model = model(args)?;
+    let context = desk.sessions.build(id, &policy, &model)?;
+    if desk.global.json {
+        crate::out::json(&json!({
+            "policy": policy.name,
+            "model": model.id(),
+            "tokens": context.tokens,
+            "hash": context.hash,
+            "messages": context.messages,
+            "cuts": context.cuts,
+        }))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if args.explain {
+        line(clean(&explain(&context)))?;
+    } else {
+        for message in &context.messages {
+            let content = serde_json::to_value(message).map_err(std::io::Error::other)?;
+            let content = match &content["content"] {
+                serde_json::Value::String(text) => clean(text),
+                blocks => {
+                    clean(&serde_json::to_string_pretty(blocks).map_err(std::io::Error::other)?)
+                }
+            };
+            line(format_args!("\x1b[1m{}\x1b[0m\n{content}\n", message.role.as_str()))?;
+        }
+    }
+    note(format_args!(
+        "{}, about {} of {} tokens, policy {}, {}{}\nhash {}",
+        plural(context.messages.len() as u64, "message"),
+        count(context.tokens),
+        count(model.budget()),
+        policy.name,
+        plural(context.cuts.len() as u64, "cut"),
+        if context.cuts.is_empty() || args.explain { "" } else { " (--explain shows them)" },
+        context.hash
+    ));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn model(args: &Context) -> Result<Model, Error> {
+    let mut model = match &args.model {
+        None => Model::new("offline", "offline"),
+        Some(text) => match text.split_once('/') {
+            Some((provider, name)) if !provider.is_empty() && !name.is_empty() => {
+                Model::new(provider, name)
+            }
+            _ => return Err(Error::BadModel { model: text.clone() }),
+        },
+    };
+    if let Some(window) = args.window {
+        model.window = window;
+        model.reply = model.reply.min(window / 4);
+    }
+    Ok(model)
+}

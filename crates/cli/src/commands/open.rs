@@ -1,0 +1,55 @@
+//! `open`: a session becomes this folder's session again.
+
+use std::process::ExitCode;
+
+use rethread_core::world::rfc3339;
+use rethread_core::{Key, Session};
+use serde_json::json;
+
+use super::{Desk, Done};
+use crate::args::Open;
+use crate::out::{clean, fit, line};
+
+pub(super) fn run(desk: &Desk, args: &Open) -> Done {
+    let id = desk.select(&args.sel)?;
+    let key = match &args.key {
+        Some(key) => Key::new(key.as_str())?,
+        None => Key::new(format!("project:{}", desk.workspace()?))?,
+    };
+    let thread = desk.sessions.thread(id)?;
+    desk.sessions.bind(&key, id)?;
+    if desk.global.json {
+        let session = crate::json::session(&desk.sessions.get(id)?);
+        crate::out::json(&json!({ "session": session, "key": key }))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let stats = desk.sessions.stats(id)?;
+    line(summary(thread.session(), stats.user, stats.assistant))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What a person is told when a conversation goes on. A model is not sent this.
+fn summary(session: &Session, user: u64, assistant: u64) -> String {
+    let header = &session.header;
+    let mut lines = vec![
+        "You are resuming a previous conversation session.".to_owned(),
+        format!("Session: {}", header.name),
+        format!("Created: {}", rfc3339(header.created_at)),
+        format!("Last activity: {}", rfc3339(session.last_activity_at)),
+        format!(
+            "Total messages: {} ({user} from user, {assistant} from assistant)",
+            session.tally.messages
+        ),
+    ];
+    if let Some(description) = &header.description {
+        lines.push(format!("Description: {}", clean(description)));
+    }
+    if !session.first_message.is_empty() {
+        lines.push(format!("First topic: {}", fit(&session.first_message, 100)));
+    }
+    lines.push(String::new());
+    lines.push(
+        "The conversation history follows. Continue naturally from where you left off.".to_owned(),
+    );
+    lines.join("\n")
+}

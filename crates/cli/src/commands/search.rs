@@ -1,0 +1,46 @@
+//! `search`: words in everything that was said.
+
+use std::collections::HashMap;
+use std::process::ExitCode;
+
+use serde_json::json;
+
+use super::{Desk, Done};
+use crate::args::Search;
+use crate::out::{columns, fit, line, note};
+
+pub(super) fn run(desk: &Desk, args: &Search) -> Done {
+    let query = args.words.join(" ");
+    let (limit, skip) = (args.limit as usize, args.skip as usize);
+    let mut hits = desk.sessions.search(&query, skip, limit + 1)?;
+    let more = hits.len() > limit;
+    hits.truncate(limit);
+    let mut names = HashMap::new();
+    for hit in &hits {
+        if let std::collections::hash_map::Entry::Vacant(place) = names.entry(hit.session) {
+            place.insert(desk.sessions.get(hit.session)?.header.name.to_string());
+        }
+    }
+    if desk.global.json {
+        let hits: Vec<_> = hits
+            .iter()
+            .map(|hit| {
+                json!({"session": hit.session, "name": names[&hit.session], "seq": hit.seq, "snippet": hit.snippet})
+            })
+            .collect();
+        let next = more.then_some(skip + limit);
+        crate::out::json(&json!({"hits": hits, "next": next}))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    for hit in &hits {
+        let place = format!("{}:{}", names[&hit.session], hit.seq);
+        let left = columns().saturating_sub(place.len() + 2).max(20);
+        line(format_args!("\x1b[1m{place}\x1b[0m  {}", fit(&hit.snippet, left)))?;
+    }
+    if hits.is_empty() {
+        note("Nothing was found. All words must stand in the same message.");
+    } else if more {
+        note(format_args!("There are more: --skip {}", skip + limit));
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,137 @@
+//! `show`: what was said in a session.
+
+use std::io::Write;
+use std::ops::Range;
+use std::process::ExitCode;
+
+use rethread_core::limits::READ_ENTRIES;
+use rethread_core::{BlockKind, Body, Entry, Message, Role, Session};
+
+use super::{Desk, Done};
+use crate::args::Show;
+use crate::errors::Error;
+use crate::out::{clean, line, note, one_line, plural};
+
+pub(super) fn run(desk: &Desk, args: &Show) -> Done {
+    let id = desk.select(&args.sel)?;
+    let session = desk.sessions.get(id)?;
+    let range = range(&session, args);
+    match desk.global.json {
+        true => show_json(desk, &session, range)?,
+        false => show_text(desk, &session, range)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// From the last clear on, unless more or less was asked for.
+fn range(session: &Session, args: &Show) -> Range<u64> {
+    let end = session.tally.entries;
+    let begins = if args.all { 0 } else { session.tally.begins() };
+    match args.last {
+        Some(last) => end.saturating_sub(last).max(begins)..end,
+        None => {
+            let to = args.to.map_or(end, |to| to.saturating_add(1).min(end));
+            args.from.unwrap_or(begins)..to
+        }
+    }
+}
+
+/// Calls `each` with every entry of the range, a page at a time.
+fn entries(
+    desk: &Desk,
+    session: &Session,
+    range: Range<u64>,
+    mut each: impl FnMut(&Entry) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let mut start = range.start;
+    while start < range.end {
+        let end = range.end.min(start + READ_ENTRIES);
+        for entry in desk.sessions.read(session.id(), start..end)? {
+            each(&entry)?;
+        }
+        start = end;
+    }
+    Ok(())
+}
+
+fn show_json(desk: &Desk, session: &Session, range: Range<u64>) -> Result<(), Error> {
+    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+    write!(out, "{{\"session\":{},\"entries\":[", json_of(&crate::json::session(session)))?;
+    let mut first = true;
+    entries(desk, session, range, |entry| {
+        let comma = if std::mem::take(&mut first) { "" } else { "," };
+        write!(out, "{comma}{}", json_of(entry))?;
+        Ok(())
+    })?;
+    writeln!(out, "]}}")?;
+    out.flush()?;
+    Ok(())
+}
+
+fn show_text(desk: &Desk, session: &Session, range: Range<u64>) -> Result<(), Error> {
+    line("Session Summary:\n")?;
+    let from = range.start;
+    entries(desk, session, range, show_entry)?;
+    if from > 0 && from == session.tally.begins() {
+        note(format_args!(
+            "\n{} before the last clear not shown: `rethread show {} --all`",
+            plural(from, "entry"),
+            session.header.name
+        ));
+    }
+    Ok(())
+}
+
+fn show_entry(entry: &Entry) -> Result<(), Error> {
+    match &entry.body {
+        Body::Message(message) => show_message(entry, message),
+        Body::Cleared { .. } => line("[CLEARED]"),
+        Body::Undone { .. } => line("[CLEAR UNDONE]"),
+        Body::RoundLimit => line("[TOOL CALL LIMIT REACHED]"),
+        Body::Summary(summary) => line(format_args!("[SUMMARY] {}", clean(&summary.text))),
+        Body::Restored(restored) => {
+            line(format_args!("[RESTORED] {}", clean(&restored.acknowledgment)))
+        }
+        Body::Started(started) => {
+            let from = started.from.map(|id| format!(" from {id}")).unwrap_or_default();
+            let origin = format!("{:?}", started.origin).to_uppercase();
+            line(format_args!("[{origin}]{from}"))
+        }
+        Body::Finished(_) => Ok(()),
+        Body::Unknown { kind, .. } => line(format_args!("[{}]", one_line(kind))),
+    }
+}
+
+fn show_message(entry: &Entry, message: &Message) -> Result<(), Error> {
+    let role = match message.role {
+        Role::System => "SYSTEM",
+        Role::User => "USER",
+        Role::Assistant => "ASSISTANT",
+        Role::Tool => "TOOL",
+    };
+    let mut results = entry.measure.results.iter();
+    let stopped = if message.interrupted { " [interrupted]" } else { "" };
+    if message.content.is_empty() {
+        line(format_args!("[{role}]{stopped}"))?;
+    }
+    for block in &message.content {
+        match &block.kind {
+            BlockKind::Text(text) => line(format_args!("[{role}] {}{stopped}", clean(text)))?,
+            BlockKind::Prefix(text) => line(format_args!("[{role}] {}", clean(text.trim_end())))?,
+            BlockKind::ToolUse(call) => {
+                line(format_args!("[TOOL] tool_use: {}", one_line(&call.name)))?;
+            }
+            BlockKind::ToolResult(result) => {
+                let orphan = results.next().is_some_and(|measure| measure.tool.is_none());
+                let orphan = if orphan { " (answers no call)" } else { "" };
+                line(format_args!("[TOOL] tool_result{orphan}: {}", one_line(&result.text())))?;
+            }
+            _ => line(format_args!("[{role}] ({})", one_line(&block.type_name())))?,
+        }
+    }
+    Ok(())
+}
+
+fn json_of(value: &impl serde::Serialize) -> String {
+    serde_json::to_string(value).expect("plain data is always valid JSON")
+}

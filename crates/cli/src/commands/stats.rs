@@ -1,0 +1,58 @@
+//! `stats`: a session in numbers.
+
+use std::process::ExitCode;
+
+use rethread_core::context::{Model, Policy};
+use serde_json::json;
+
+use super::{Desk, Done};
+use crate::args::One;
+use crate::out::{count, line, one_line, plural};
+
+pub(super) fn run(desk: &Desk, args: &One) -> Done {
+    let id = desk.select(&args.sel)?;
+    let stats = desk.sessions.stats(id)?;
+    let policy = Policy::preset(&desk.config.policy.value).expect("checked when it was read");
+    let model = Model::new("offline", "offline");
+    let context = desk.sessions.context(id, &policy, &model)?;
+    if desk.global.json {
+        crate::out::json(&json!({
+            "session": id,
+            "messages": {
+                "user": stats.user,
+                "assistant": stats.assistant,
+                "tool": stats.tool,
+                "system": stats.system,
+            },
+            "queries": stats.queries,
+            "tokens": stats.tokens,
+            "tools": stats.tools,
+            "context": { "policy": policy.name, "messages": context.messages.len(), "tokens": context.tokens },
+        }))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    line(format_args!(
+        "Messages:  {} user, {} assistant, {} tool, {} system",
+        stats.user, stats.assistant, stats.tool, stats.system
+    ))?;
+    line(format_args!("Queries:   {}", count(stats.queries)))?;
+    line(format_args!(
+        "Tokens:    {} said, about {} in the next context (policy {})",
+        count(stats.tokens),
+        count(context.tokens),
+        policy.name
+    ))?;
+    if !stats.tools.is_empty() {
+        line("Tools:")?;
+        for (name, tool) in &stats.tools {
+            line(format_args!(
+                "  {:<24} {}, {}, {}",
+                one_line(name),
+                plural(tool.calls, "call"),
+                plural(tool.errors, "error"),
+                plural(tool.tokens, "token")
+            ))?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}

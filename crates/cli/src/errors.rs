@@ -1,0 +1,237 @@
+//! Every error a person can see, and every hint: what, which one, and what to do next.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use rethread_core::StoreError;
+use rethread_core::name::NameError;
+use rethread_core::sessions::{self, SelectError};
+use rethread_store::ConnectError;
+
+use crate::out::clean;
+
+/// What can go wrong at the command line.
+#[derive(Debug)]
+pub(crate) enum Error {
+    /// A verb failed.
+    Verb(sessions::Error),
+    /// The store could not be opened.
+    Connect(ConnectError),
+    /// A line of standard input is not a message.
+    Line { number: u64, what: String },
+    /// A line failed for a reason of its own; the lines before it are stored.
+    AtLine { number: u64, source: sessions::Error },
+    /// No key of this name points anywhere.
+    NoKey { key: String },
+    /// Standard input had no message.
+    NoInput,
+    /// Nobody said yes.
+    NotConfirmed,
+    /// A folder that is not there.
+    NoFolder { path: PathBuf },
+    /// There is no home folder to keep things in.
+    NoHome,
+    /// The configuration file is wrong.
+    BadConfig { path: PathBuf, what: String },
+    /// A setting has a value that means nothing.
+    BadSetting { name: &'static str, value: String, origin: String },
+    /// A model that is not `provider/model`.
+    BadModel { model: String },
+    /// Standard input or output failed.
+    Io(std::io::Error),
+}
+
+impl From<sessions::Error> for Error {
+    fn from(error: sessions::Error) -> Error {
+        Error::Verb(error)
+    }
+}
+
+impl From<StoreError> for Error {
+    fn from(error: StoreError) -> Error {
+        Error::Verb(error.into())
+    }
+}
+
+impl From<NameError> for Error {
+    fn from(error: NameError) -> Error {
+        Error::Verb(error.into())
+    }
+}
+
+impl From<std::io::Error> for Error {
+    fn from(error: std::io::Error) -> Error {
+        Error::Io(error)
+    }
+}
+
+impl std::fmt::Display for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Error::Verb(error) => error.fmt(f),
+            Error::Connect(error) => error.fmt(f),
+            Error::Line { number, what } => write!(f, "line {number} is not a message: {what}"),
+            Error::AtLine { number, source } => write!(f, "line {number}: {source}"),
+            Error::NoKey { key } => write!(f, "no session is bound to `{key}`"),
+            Error::NoInput => f.write_str("there was no message on standard input"),
+            Error::NotConfirmed => f.write_str("nothing was done"),
+            Error::NoFolder { path } => write!(f, "there is no folder {}", path.display()),
+            Error::NoHome => f.write_str("there is no home folder to keep sessions in"),
+            Error::BadConfig { path, what } => write!(f, "{}: {what}", path.display()),
+            Error::BadSetting { name, value, origin } => {
+                write!(f, "`{value}` is not a {name} (from {origin})")
+            }
+            Error::BadModel { model } => write!(f, "`{model}` is not PROVIDER/MODEL"),
+            Error::Io(error) => error.fmt(f),
+        }
+    }
+}
+
+impl Error {
+    /// What to do next.
+    fn hint(&self) -> Option<String> {
+        let hint = match self {
+            Error::Verb(error) | Error::AtLine { source: error, .. } => return verb_hint(error),
+            Error::Connect(ConnectError::Store(error)) => return store_hint(error),
+            Error::Connect(ConnectError::Unknown { .. }) => {
+                "a store is `sqlite:PATH`, or just a path"
+            }
+            Error::Line { .. } => {
+                "a message is {\"role\": \"user\", \"content\": \"…\"}; the lines before this one are stored \
+                 (with --batch, none is). `rethread append --help` shows more"
+            }
+            Error::NoKey { .. } => {
+                "`rethread append --key KEY` starts a session for a key; `rethread list --json` shows the keys"
+            }
+            Error::NoInput => "pipe JSON lines into it: `rethread append --help` shows how",
+            Error::NotConfirmed => "--yes does it without asking",
+            Error::NoFolder { .. } => "--workspace takes a folder that exists",
+            Error::NoHome => "set HOME, or name a store with --store and a file with --config",
+            Error::BadConfig { .. } => {
+                "correct the file, or use another with --config; `rethread config` shows the settings"
+            }
+            Error::BadSetting { .. } => "the policies are chat, editor, emacs, cli and bot",
+            Error::BadModel { .. } => "for example `--model anthropic/claude-sonnet-4-5`",
+            Error::Io(_) => return None,
+        };
+        Some(hint.into())
+    }
+
+    /// 2 for what was typed wrongly, 1 for what went wrong.
+    fn code(&self) -> u8 {
+        match self {
+            Error::Verb(
+                sessions::Error::Name(_) | sessions::Error::Store(StoreError::BadCursor { .. }),
+            )
+            | Error::Connect(ConnectError::Unknown { .. })
+            | Error::NoFolder { .. }
+            | Error::BadConfig { .. }
+            | Error::BadSetting { .. }
+            | Error::BadModel { .. } => 2,
+            _ => 1,
+        }
+    }
+
+    /// The causes below, each once.
+    fn causes(&self) -> Vec<String> {
+        use std::error::Error as _;
+        let mut source = match self {
+            Error::Verb(error) | Error::AtLine { source: error, .. } => error.source(),
+            Error::Connect(error) => error.source(),
+            _ => None,
+        };
+        let mut causes = Vec::new();
+        while let Some(error) = source {
+            causes.push(error.to_string());
+            source = error.source();
+        }
+        causes
+    }
+}
+
+fn verb_hint(error: &sessions::Error) -> Option<String> {
+    let hint = match error {
+        sessions::Error::Store(error) => return store_hint(error),
+        sessions::Error::Select(SelectError::None { .. }) => {
+            "`rethread list` shows the newest sessions, `rethread search WORDS` finds others"
+        }
+        sessions::Error::Select(SelectError::Several { .. }) => "give more of the id, or the name",
+        sessions::Error::Select(SelectError::Empty) => {
+            "start one with `rethread append --new`; `rethread append --help` shows how"
+        }
+        sessions::Error::Name(NameError::Reserved { .. }) => "choose another name",
+        sessions::Error::Name(_) => {
+            "names are made of letters, digits, `.`, `_` and `-`; keys of anything visible"
+        }
+        sessions::Error::TooLarge { .. } => {
+            "keep large things in files, and say where they are; nothing of it was stored"
+        }
+        sessions::Error::TooMany { .. } => "append in smaller batches; nothing of it was stored",
+        sessions::Error::NothingToUndo { .. } => "`rethread show SEL --all` shows what happened",
+        sessions::Error::NoFreeName { .. } => "choose another name",
+        sessions::Error::NoEntry { .. } => "`rethread show SEL --all --json` shows the entries",
+    };
+    Some(hint.into())
+}
+
+fn store_hint(error: &StoreError) -> Option<String> {
+    let hint = match error {
+        StoreError::NotFound { .. } => "`rethread list --all` shows all sessions",
+        StoreError::Conflict { .. } => "look at what was written, then try again",
+        StoreError::IdReused { .. } => {
+            "use a fresh id for a new message; a repeated one must be the same message"
+        }
+        StoreError::NameTaken { .. } => "choose another name",
+        StoreError::KeyMoved { .. } => "try again: someone moved the key in this moment",
+        StoreError::Held { .. } => "wait for the turn to end, then try again",
+        StoreError::StaleFence { .. } => "open the session again",
+        StoreError::Damaged { .. } => "`rethread doctor` says what can be repaired",
+        StoreError::Newer { .. } => "install a newer version of rethread; nothing was changed",
+        StoreError::NotAStore { .. } => {
+            "name another place with --store; this file was not changed"
+        }
+        StoreError::Full { .. } => "make room and try again; what was acknowledged is safe",
+        StoreError::ReadOnly { .. } => "check the permissions, or name another place with --store",
+        StoreError::Busy { .. } => "try again; `rethread doctor` tells if the file is sound",
+        StoreError::BadCursor { .. } => "take the cursor from the end of the page before",
+        StoreError::BadQuery { .. } => "for example `rethread search rate limiter`",
+        StoreError::Exists { .. } | StoreError::Backend { .. } => return None,
+    };
+    Some(hint.into())
+}
+
+/// Tells what was typed wrongly. Help and version are no errors.
+pub(crate) fn misuse(error: &clap::Error) -> ExitCode {
+    // Whoever closed the pipe does not want to hear about it.
+    if error.print().is_err() {
+        return ExitCode::FAILURE;
+    }
+    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
+}
+
+/// Tells an error on standard error.
+pub(crate) fn tell(error: &Error, as_json: bool) -> ExitCode {
+    // A reader that went away (`| head`) is no failure of ours to talk about.
+    if let Error::Io(error) = error
+        && error.kind() == std::io::ErrorKind::BrokenPipe
+    {
+        return ExitCode::SUCCESS;
+    }
+    let hint = error.hint();
+    let mut what = error.to_string();
+    for cause in error.causes() {
+        if !what.contains(&cause) {
+            what = format!("{what}: {cause}");
+        }
+    }
+    if as_json {
+        let object = serde_json::json!({ "error": what, "hint": hint });
+        anstream::eprintln!("{object}");
+    } else {
+        anstream::eprintln!("\x1b[1;31merror:\x1b[0m {}", clean(&what));
+        if let Some(hint) = hint {
+            anstream::eprintln!("\x1b[1mhint:\x1b[0m {hint}");
+        }
+    }
+    ExitCode::from(error.code())
+}

@@ -1,0 +1,169 @@
+//! What reaches the terminal.
+//!
+//! What models, tools and files say is data. Before it is shown to a person it is cleaned of
+//! everything that could drive the terminal; JSON keeps the original, because programs read it.
+
+use std::io::{IsTerminal, Write};
+
+use rethread_core::name::is_invisible;
+use unicode_width::UnicodeWidthChar;
+
+use crate::errors::Error;
+
+/// Prints a line of data on standard output.
+pub(crate) fn line(text: impl std::fmt::Display) -> Result<(), Error> {
+    writeln!(anstream::stdout().lock(), "{text}")?;
+    Ok(())
+}
+
+/// Prints JSON on standard output, in one line.
+pub(crate) fn json(value: &impl serde::Serialize) -> Result<(), Error> {
+    let text = serde_json::to_string(value).map_err(std::io::Error::other)?;
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{text}")?;
+    out.flush()?;
+    Ok(())
+}
+
+/// Says something to the person, beside the data.
+pub(crate) fn note(text: impl std::fmt::Display) {
+    anstream::eprintln!("{text}");
+}
+
+/// The text without what could drive a terminal: control characters and direction marks are
+/// shown as what they are. Newlines and tabs stay.
+pub(crate) fn clean(text: &str) -> String {
+    let mut clean = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\n' | '\t' => clean.push(c),
+            // The joiners inside emoji are harmless, and without them one becomes three.
+            '\u{200d}' => clean.push(c),
+            c if is_invisible(c) => clean.extend(c.escape_unicode()),
+            c => clean.push(c),
+        }
+    }
+    clean
+}
+
+/// The text on one line, newlines written as `\n`.
+pub(crate) fn one_line(text: &str) -> String {
+    clean(&text.replace('\n', "\\n").replace('\r', "\\r").replace('\t', "\\t"))
+}
+
+/// The text on one line, its spaces folded, cut to a width in columns.
+pub(crate) fn fit(text: &str, columns: usize) -> String {
+    let folded = clean(&text.split_whitespace().collect::<Vec<_>>().join(" "));
+    let wide = |c: char| c.width().unwrap_or(0);
+    if folded.chars().map(wide).sum::<usize>() <= columns {
+        return folded;
+    }
+    let mut left = columns.saturating_sub(1);
+    let fitted = folded.chars().take_while(|c| {
+        let fits = wide(*c) <= left;
+        left = left.saturating_sub(wide(*c));
+        fits
+    });
+    fitted.chain(std::iter::once('…')).collect()
+}
+
+/// The text with spaces behind it, up to a width in columns.
+pub(crate) fn pad(text: &str, columns: usize) -> String {
+    let width: usize = text.chars().map(|c| c.width().unwrap_or(0)).sum();
+    format!("{text}{}", " ".repeat(columns.saturating_sub(width)))
+}
+
+/// Columns of the terminal, or a comfortable width where there is none.
+pub(crate) fn columns() -> usize {
+    let terminal = terminal_size::terminal_size().map(|(width, _)| usize::from(width.0));
+    terminal.filter(|_| std::io::stdout().is_terminal()).unwrap_or(100).max(40)
+}
+
+/// Asks a yes-or-no question. Where nobody can answer, what was typed is what was meant.
+pub(crate) fn confirmed(question: &str) -> Result<bool, Error> {
+    if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
+        return Ok(true);
+    }
+    anstream::eprint!("{question} (y/n) ");
+    let mut answer = String::new();
+    std::io::stdin().read_line(&mut answer)?;
+    Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
+}
+
+/// A count with commas: 2,345.
+pub(crate) fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A count and what is counted: 1 entry, 2,345 entries.
+pub(crate) fn plural(number: u64, one: &str) -> String {
+    match (number, one.strip_suffix('y')) {
+        (1, _) => format!("1 {one}"),
+        (_, Some(stem)) => format!("{} {stem}ies", count(number)),
+        (_, None) => format!("{} {one}s", count(number)),
+    }
+}
+
+/// A count in few characters: 2.3K.
+pub(crate) fn short_count(number: u64) -> String {
+    match number {
+        0..1_000 => number.to_string(),
+        1_000..1_000_000 => format!("{:.1}K", number as f64 / 1_000.0),
+        _ => format!("{:.1}M", number as f64 / 1_000_000.0),
+    }
+}
+
+/// How long ago, in one word.
+pub(crate) fn ago(at: jiff::Timestamp, now: jiff::Timestamp) -> String {
+    let seconds = now.as_second().saturating_sub(at.as_second()).max(0);
+    match seconds {
+        0..60 => "now".into(),
+        60..3_600 => format!("{}m ago", seconds / 60),
+        3_600..86_400 => format!("{}h ago", seconds / 3_600),
+        86_400..2_592_000 => format!("{}d ago", seconds / 86_400),
+        _ => at.strftime("%Y-%m-%d").to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_that_drives_a_terminal_is_left() {
+        let hostile = "a\x1b[2Jb\x07c\u{9b}31md\u{202e}e\u{200b}f\rg";
+        let clean = clean(hostile);
+        assert!(!clean.chars().any(|c| c.is_control()), "{clean:?}");
+        assert_eq!(clean, "a\\u{1b}[2Jb\\u{7}c\\u{9b}31md\\u{202e}e\\u{200b}f\\u{d}g");
+    }
+
+    #[test]
+    fn a_text_fits_its_columns_wide_characters_counted() {
+        assert_eq!(fit("hello\n world", 20), "hello world");
+        assert_eq!(fit("hello world", 11), "hello world");
+        assert_eq!(fit("hello world", 10), "hello wor…");
+        assert_eq!(fit("日本語日本語", 12), "日本語日本語");
+        assert_eq!(fit("日本語日本語", 11), "日本語日本…");
+        assert_eq!(fit("日本語日本語", 10), "日本語日…");
+    }
+
+    #[test]
+    fn counts_have_commas_in_receipts_and_a_letter_in_prose() {
+        assert_eq!(
+            [count(0), count(999), count(2_345), count(1_234_567)],
+            ["0", "999", "2,345", "1,234,567"]
+        );
+        assert_eq!(
+            [short_count(999), short_count(2_345), short_count(1_500_000)],
+            ["999", "2.3K", "1.5M"]
+        );
+    }
+}

@@ -1,0 +1,189 @@
+//! `append`: every line acknowledged when it is on disk, and bad input leaves no mark.
+
+use std::io::{BufRead, BufReader, Write};
+
+use crate::desk::{Desk, Said, WITH_TOOL};
+use serde_json::{Value, json};
+
+const HELLO: &str = r#"{"role":"user","content":"hello"}"#;
+
+#[test]
+fn content_is_a_string_a_block_or_blocks() {
+    let desk = Desk::new();
+    let lines = [
+        HELLO,
+        r#"{"role":"user","content":{"type":"text","text":"one block"}}"#,
+        r#"{"role":"user","content":[{"type":"text","text":"two"},{"type":"hologram","x":1.0}]}"#,
+        "",
+        r#"{"content":"order does not matter","role":"user"}"#,
+    ];
+    assert_eq!(desk.session("forms", &lines).seqs(), [0, 1, 2, 3]);
+    let shown = desk.run(&["show", "forms", "--json"]).out;
+    assert!(shown.contains(r#"{"type":"hologram","x":1.0}"#), "kept byte for byte: {shown}");
+}
+
+#[test]
+fn a_malformed_line_is_named_and_the_lines_before_it_stay() {
+    let desk = Desk::new();
+    for bad in [
+        "{not json",
+        r#"{"role":"wizard","content":"x"}"#,
+        r#"{"role":"user"}"#,
+        r#"{"role":"user","content":7}"#,
+        r#"{"role":"user","content":"x","id":7}"#,
+    ] {
+        let input = [HELLO, HELLO, bad, HELLO].join("\n");
+        let said = desk.feed(&["append", "--new"], input);
+        assert_eq!(said.code, 1, "{bad}");
+        assert_eq!(said.seqs(), [0, 1], "{bad}");
+        assert!(said.err.starts_with("error: line 3 is not a message: "), "{}", said.err);
+        assert_eq!(desk.json(&["show", "last"])["entries"].as_array().map(Vec::len), Some(2));
+    }
+    let mut bytes = HELLO.as_bytes().to_vec();
+    bytes.extend_from_slice(b"\n{\"role\":\"user\",\"content\":\"\xff\"}\n");
+    let said = desk.feed(&["append", "--new"], bytes);
+    assert_eq!((said.code, said.seqs()), (1, vec![0]));
+    assert!(said.err.contains("line 2") && said.err.contains("utf-8"), "{}", said.err);
+}
+
+#[test]
+fn a_batch_is_all_or_nothing() {
+    let desk = Desk::new();
+    let said = desk.feed(&["append", "--new", "--batch"], [HELLO, "oops"].join("\n"));
+    assert_eq!((said.code, said.out.as_str()), (1, ""));
+    assert_eq!(desk.json(&["list"])["sessions"], json!([]), "not even an empty session");
+    let said = desk.feed(&["append", "--new", "--batch"], WITH_TOOL.join("\n"));
+    assert_eq!(said.seqs(), [0, 1, 2, 3]);
+}
+
+#[test]
+fn a_line_sent_twice_is_stored_once() {
+    let desk = Desk::new();
+    let line = r#"{"role":"user","content":"hello","id":"m-1"}"#;
+    desk.session("once", &[line]);
+    let again = desk.feed(&["append", "once"], line);
+    assert_eq!((again.code, again.seqs()), (0, vec![0]));
+    let other = desk.feed(&["append", "once"], line.replace("hello", "bye"));
+    assert_eq!(other.code, 1);
+    assert!(other.err.contains("has another entry with the id `m-1`"), "{}", other.err);
+    let shown = desk.json(&["show", "once"]);
+    assert_eq!(shown["entries"].as_array().map(Vec::len), Some(1));
+    assert_eq!(shown["entries"][0]["id"], "m-1");
+}
+
+#[test]
+fn a_result_nobody_asked_for_is_kept_and_flagged_and_left_out_of_contexts() {
+    let desk = Desk::new();
+    let orphan = r#"{"role":"tool","content":{"type":"tool_result","tool_use_id":"nobody","content":"lost"}}"#;
+    let said = desk.session("orphan", &[HELLO, orphan]);
+    assert_eq!(said.seqs(), [0, 1]);
+    assert!(said.err.contains("warning: entry 1: the result for `nobody`"), "{}", said.err);
+    assert!(desk.run(&["show", "orphan"]).out.contains("tool_result (answers no call): lost"));
+    let context = desk.json(&["context", "orphan"]);
+    assert_eq!(context["messages"], json!([{"role": "user", "content": "hello"}]));
+    assert_eq!(context["cuts"][0]["by"], "validity");
+    let noted = desk.json(&["doctor"]);
+    assert_eq!(noted["findings"][0]["state"], "noted");
+}
+
+#[test]
+fn a_call_without_a_result_is_answered_as_interrupted() {
+    let desk = Desk::new();
+    desk.session("crash", &[WITH_TOOL[0], WITH_TOOL[1]]);
+    let context = desk.json(&["context", "crash"]);
+    let answer = &context["messages"][2]["content"][0];
+    assert_eq!((&answer["tool_use_id"], &answer["is_error"]), (&json!("call_123"), &json!(true)));
+    assert!(answer["content"].as_str().expect("a text").starts_with("[interrupted"));
+}
+
+#[test]
+fn a_message_may_have_16_mib_and_no_more() {
+    let desk = Desk::new();
+    // {"role":"user","content":""} takes 28 bytes.
+    let message =
+        |bytes: usize| format!(r#"{{"role":"user","content":"{}"}}"#, "x".repeat(bytes - 28));
+    let max = 16 << 20;
+    for (bytes, code) in [(max - 1, 0), (max, 0), (max + 1, 1)] {
+        let said = desk.feed(&["append", "--new"], message(bytes));
+        assert_eq!(said.code, code, "{bytes}: {}", said.err);
+        if code == 1 {
+            assert!(
+                said.err.contains("a message is 16777217 bytes long; at most 16777216"),
+                "{}",
+                said.err
+            );
+        }
+    }
+    let endless = desk.feed(&["append", "--new"], vec![b'x'; 40 << 20]);
+    assert_eq!(endless.code, 1);
+    assert!(endless.err.contains("line 1"), "{}", endless.err);
+}
+
+#[test]
+fn what_was_acknowledged_survives_kill_9() {
+    let desk = Desk::new();
+    desk.session("crash", &[HELLO]);
+    for round in 0..5 {
+        let mut child = desk.spawn(&["append", "crash"]);
+        let mut input = child.stdin.take().expect("its input");
+        let mut output = BufReader::new(child.stdout.take().expect("its output"));
+        let writer = std::thread::spawn(move || {
+            let mut number = 0;
+            let line =
+                |n| format!("{}\n", json!({"role": "user", "content": format!("r{round} m{n}")}));
+            while input.write_all(line(number).as_bytes()).is_ok() {
+                number += 1;
+            }
+        });
+        // Kill it right after some acknowledgement, while more are on their way.
+        let mut last = Value::Null;
+        for _ in 0..20 + round * 7 {
+            let mut line = String::new();
+            output.read_line(&mut line).expect("an acknowledgement");
+            last = serde_json::from_str(&line).expect("JSON");
+        }
+        child.kill().expect("killed");
+        child.wait().expect("gone");
+        writer.join().expect("the writer noticed");
+        let acknowledged = last["seq"].as_u64().expect("a seq");
+        let entries = desk.json(&["show", "crash"])["entries"].as_array().expect("entries").clone();
+        assert!(
+            entries.len() as u64 > acknowledged,
+            "{} entries, {acknowledged} acknowledged",
+            entries.len()
+        );
+        assert_eq!(desk.json(&["doctor"])["findings"], json!([]));
+        let more = desk.feed(&["append", "crash"], HELLO);
+        assert_eq!(more.seqs(), [entries.len() as u64]);
+    }
+}
+
+#[test]
+fn eight_processes_on_one_session_lose_nothing() {
+    let desk = Desk::new();
+    desk.session("busy", &[HELLO]);
+    let children: Vec<_> = (0..8)
+        .map(|writer| {
+            let mut child = desk.spawn(&["append", "busy"]);
+            let mut input = child.stdin.take().expect("its input");
+            for n in 0..50 {
+                let line = json!({"role": "user", "content": format!("w{writer} m{n}"), "id": format!("{writer}-{n}")});
+                writeln!(input, "{line}").expect("written");
+            }
+            child
+        })
+        .collect();
+    let mut acknowledged = Vec::new();
+    for child in children {
+        let said = Said::from(child.wait_with_output().expect("it ends"));
+        assert_eq!(said.code, 0, "{}", said.err);
+        let seqs = said.seqs();
+        assert!(seqs.is_sorted() && seqs.len() == 50);
+        acknowledged.extend(seqs);
+    }
+    acknowledged.sort_unstable();
+    assert_eq!(acknowledged, (1..=400).collect::<Vec<u64>>());
+    assert_eq!(desk.json(&["show", "busy"])["entries"].as_array().map(Vec::len), Some(401));
+    assert_eq!(desk.json(&["list"])["sessions"][0]["messages"], 401);
+    assert_eq!(desk.json(&["doctor"])["findings"], json!([]));
+}

@@ -1,0 +1,321 @@
+//! Each command as a person meets it, with the real binary.
+
+use crate::desk::{Desk, WITH_TOOL};
+use serde_json::{Value, json};
+
+#[test]
+fn an_empty_store_says_what_to_do() {
+    let desk = Desk::new();
+    for args in [&["list"][..], &[]] {
+        let said = desk.run(args);
+        assert_eq!((said.code, said.out.as_str()), (0, ""));
+        assert!(said.err.contains("No sessions yet. Start one:"), "{}", said.err);
+    }
+    assert_eq!(desk.json(&["list"]), json!({"sessions": [], "next": null}));
+}
+
+#[test]
+fn show_prints_a_conversation_line_by_line() {
+    let desk = Desk::new();
+    desk.session("plan", &WITH_TOOL);
+    let expected = "Session Summary:\n\n\
+        [USER] Find all .el files\n\
+        [ASSISTANT] I'll search for .el files using glob.\n\
+        [TOOL] tool_use: glob\n\
+        [TOOL] tool_result: file1.el\\nfile2.el\\nfile3.el\n\
+        [ASSISTANT] I found 3 Emacs Lisp files.\n";
+    assert_eq!(desk.run(&["show", "plan"]).out, expected);
+    let shown = desk.json(&["show", "plan"]);
+    assert_eq!(shown["session"]["name"], "plan");
+    assert_eq!(shown["entries"].as_array().map(Vec::len), Some(4));
+    assert_eq!(shown["entries"][0]["role"], "user");
+    assert_eq!(shown["entries"][0]["content"], "Find all .el files");
+    assert_eq!(shown["entries"][2]["content"][0]["type"], "tool_result");
+    let last = desk.json(&["show", "plan", "--last", "1"]);
+    assert_eq!(last["entries"][0]["seq"], 3);
+}
+
+#[test]
+fn list_has_the_fields_programs_rely_on() {
+    let desk = Desk::new();
+    desk.session("plan", &WITH_TOOL);
+    let list = desk.json(&["list"]);
+    let session = list["sessions"][0].as_object().expect("a session");
+    let fields: Vec<&str> = session.keys().map(String::as_str).collect();
+    let expected = "id name keys agent workspace parent created_at last_activity_at messages queries \
+                    first_message tokens archived description provider model";
+    assert_eq!(fields, expected.split_whitespace().collect::<Vec<_>>());
+    assert_eq!((&session["messages"], &session["queries"]), (&json!(4), &json!(1)));
+    assert_eq!(session["first_message"], "Find all .el files");
+    let at = session["created_at"].as_str().expect("a time");
+    assert!(at.len() == 24 && at.ends_with('Z'), "RFC 3339 with milliseconds: {at}");
+}
+
+#[test]
+fn context_prints_what_a_model_would_be_sent() {
+    let desk = Desk::new();
+    let long = "x".repeat(5_000);
+    let result = json!({"role": "tool", "content": {"type": "tool_result", "tool_use_id": "call_123", "content": long}});
+    let lines = [WITH_TOOL[0], WITH_TOOL[1], &result.to_string()];
+    desk.session("plan", &lines);
+    // The turn goes on: the result is cut exactly at 4,000 characters.
+    let context = desk.json(&["context", "plan", "--policy", "editor"]);
+    let shown = context["messages"][2]["content"][0]["content"].as_str().expect("a text");
+    assert_eq!(shown, format!("{}\n\n[truncated]", "x".repeat(4_000)));
+    assert_eq!(context["cuts"][0]["by"], "truncate_results");
+    let keys: Vec<&String> = context.as_object().expect("an object").keys().collect();
+    assert_eq!(keys, ["policy", "model", "tokens", "hash", "messages", "cuts"]);
+    // The turn is finished: the result becomes its stub, with a reference to the whole.
+    desk.feed(&["append", "plan"], WITH_TOOL[3]);
+    let context = desk.json(&["context", "plan", "--policy", "editor"]);
+    let stub = context["messages"][2]["content"][0]["content"].as_str().expect("a stub");
+    let stub: Value = serde_json::from_str(stub).expect("one line of JSON");
+    assert_eq!(
+        (&stub["tool"], &stub["status"], &stub["ref"]),
+        (&json!("glob"), &json!("success"), &json!("2"))
+    );
+    // Nothing of that touches the log.
+    assert_eq!(desk.json(&["show", "plan"])["entries"][2]["content"][0]["content"], json!(long));
+    let explained = desk.run(&["context", "plan", "--explain"]);
+    assert!(explained.out.contains("cut: stub_tools at 2 (5000 → "), "{}", explained.out);
+    let whole = desk.json(&["context", "plan", "--policy", "cli"]);
+    assert_eq!(whole["cuts"], json!([]));
+    assert_eq!(whole["messages"][2]["content"][0]["content"], json!(long));
+}
+
+#[test]
+fn the_same_log_gives_the_same_hash_in_another_process() {
+    let desk = Desk::new();
+    desk.session("plan", &WITH_TOOL);
+    let hash = || desk.json(&["context", "plan"])["hash"].clone();
+    assert_eq!(hash(), hash());
+    let before = hash();
+    desk.feed(&["append", "plan"], r#"{"role":"user","content":"more"}"#);
+    assert_ne!(hash(), before);
+}
+
+#[test]
+fn a_session_keeps_as_many_messages_as_it_was_made_for() {
+    let desk = Desk::new();
+    let lines: Vec<String> = (0..30)
+        .map(|n| json!({"role": if n % 2 == 0 { "user" } else { "assistant" }, "content": format!("m{n}")}).to_string())
+        .collect();
+    let said =
+        desk.feed(&["append", "--new", "--name", "short", "--max-history", "10"], lines.join("\n"));
+    assert_eq!(said.seqs().len(), 30);
+    let messages = |args: &[&str]| desk.json(args)["messages"].as_array().map_or(0, Vec::len);
+    let kept = messages(&["context", "short", "--policy", "emacs"]);
+    assert!((7..=10).contains(&kept), "{kept}");
+    assert_eq!(messages(&["context", "short", "--policy", "cli"]), 30);
+    assert!(messages(&["context", "short", "--policy", "cli", "--max-history", "4"]) <= 4);
+}
+
+#[test]
+fn clear_empties_the_context_and_undo_brings_it_back() {
+    let desk = Desk::new();
+    desk.session("plan", &WITH_TOOL);
+    let before = desk.json(&["context", "plan"]);
+    assert_eq!(desk.run(&["clear", "plan"]).code, 0);
+    assert_eq!(desk.json(&["context", "plan"])["messages"], json!([]));
+    let shown = desk.run(&["show", "plan"]);
+    assert_eq!(shown.out, "Session Summary:\n\n");
+    assert!(shown.err.contains("--all"), "{}", shown.err);
+    assert!(desk.run(&["show", "plan", "--all"]).out.contains("[USER] Find all .el files"));
+    let listed = desk.json(&["list"]);
+    assert_eq!(listed["sessions"][0]["messages"], 4, "counts stay");
+    assert_eq!(desk.run(&["undo", "plan"]).code, 0);
+    assert_eq!(desk.json(&["context", "plan"])["hash"], before["hash"]);
+    let again = desk.run(&["undo", "plan"]);
+    assert_eq!(again.code, 1);
+    assert!(again.err.contains("to take back"), "{}", again.err);
+}
+
+#[test]
+fn clears_are_undone_one_by_one() {
+    let desk = Desk::new();
+    desk.session("plan", &[r#"{"role":"user","content":"one"}"#]);
+    desk.run(&["clear", "plan"]);
+    desk.feed(&["append", "plan"], r#"{"role":"user","content":"two"}"#);
+    desk.run(&["clear", "plan"]);
+    let texts = || desk.json(&["context", "plan"])["messages"].to_string();
+    assert_eq!(texts(), "[]");
+    desk.run(&["undo", "plan"]);
+    assert!(texts().contains("two") && !texts().contains("one"), "{}", texts());
+    desk.run(&["undo", "plan"]);
+    assert!(texts().contains("two") && texts().contains("one"), "{}", texts());
+}
+
+#[test]
+fn a_fork_copies_whole_rounds_and_leaves_the_original_alone() {
+    let desk = Desk::new();
+    desk.session("plan", &WITH_TOOL);
+    desk.run(&["fork", "plan", "--name", "all"]);
+    desk.run(&["fork", "plan", "--at", "1", "--name", "inside"]);
+    let entries = |sel: &str| {
+        let shown = desk.json(&["show", sel]);
+        let kinds = shown["entries"].as_array().expect("entries").iter();
+        kinds.filter(|entry| entry["kind"] == "message").count()
+    };
+    assert_eq!((entries("plan"), entries("all")), (4, 4));
+    assert_eq!(entries("inside"), 1, "a call without its result is not copied");
+    let parent = desk.json(&["show", "all"])["session"]["parent"].clone();
+    assert_eq!(parent, desk.json(&["show", "plan"])["session"]["id"]);
+    desk.feed(&["append", "all"], r#"{"role":"user","content":"on its own way"}"#);
+    assert_eq!(entries("plan"), 4);
+    let beyond = desk.run(&["fork", "plan", "--at", "99"]);
+    assert_eq!(beyond.code, 1);
+    assert!(beyond.err.contains("has no entry 99"), "{}", beyond.err);
+    let undone = desk.json(&["undo", "inside"]);
+    assert_eq!((&undone["undone"], &undone["archived"]), (&json!("fork"), &json!(true)));
+}
+
+#[test]
+fn a_selector_is_a_position_a_name_an_id_or_last() {
+    let desk = Desk::new();
+    for name in ["alpha", "beta", "gamma"] {
+        desk.session(name, &[r#"{"role":"user","content":"hello"}"#]);
+    }
+    let name = |sel: &str| desk.json(&["show", sel])["session"]["name"].clone();
+    assert_eq!([name("1"), name("3"), name("last")], ["gamma", "alpha", "gamma"]);
+    assert_eq!([name("beta"), name("BETA")], ["beta", "beta"]);
+    let id = desk.json(&["show", "alpha"])["session"]["id"].as_str().expect("an id").to_owned();
+    assert_eq!(
+        [name(&id), name(&id[..35]), name(&id.replace('-', ""))],
+        ["alpha", "alpha", "alpha"]
+    );
+    let several = desk.run(&["show", &id[..6]]);
+    assert_eq!(several.code, 1);
+    assert!(
+        ["alpha", "beta", "gamma"].iter().all(|name| several.err.contains(name)),
+        "{}",
+        several.err
+    );
+    let none = desk.run(&["show", "nope"]);
+    assert_eq!(none.code, 1);
+    assert_eq!(
+        none.err,
+        "error: no session matches `nope`\n\
+         hint: `rethread list` shows the newest sessions, `rethread search WORDS` finds others\n"
+    );
+    let as_json = desk.run(&["show", "nope", "--json"]);
+    let error: Value = serde_json::from_str(&as_json.err).expect("JSON");
+    assert_eq!(error["error"], "no session matches `nope`");
+}
+
+#[test]
+fn archived_sessions_are_out_of_the_list_and_not_out_of_reach() {
+    let desk = Desk::new();
+    desk.session("old", &[r#"{"role":"user","content":"the walrus"}"#]);
+    desk.session("new", &[r#"{"role":"user","content":"hello"}"#]);
+    desk.run(&["archive", "old"]);
+    let list = desk.run(&["list"]);
+    assert!(!list.out.contains("old"), "{}", list.out);
+    assert!(list.err.contains("list --archived"), "{}", list.err);
+    assert!(desk.run(&["list", "--archived"]).out.contains("old"));
+    assert!(desk.run(&["search", "walrus"]).out.contains("old:0"));
+    desk.run(&["open", "old"]);
+    assert!(desk.run(&["list"]).out.contains("old"), "opening brings it back");
+}
+
+#[test]
+fn purge_archives_all_but_the_newest_and_says_how_many() {
+    let desk = Desk::new();
+    for n in 0..5 {
+        desk.session(&format!("s{n}"), &[r#"{"role":"user","content":"hello"}"#]);
+    }
+    assert_eq!(desk.json(&["purge", "--keep", "2"]), json!({"archived": 3, "in_use": 0}));
+    assert_eq!(desk.json(&["list"])["sessions"].as_array().map(Vec::len), Some(2));
+    assert_eq!(desk.json(&["list", "--all"])["sessions"].as_array().map(Vec::len), Some(5));
+    assert_eq!(desk.json(&["purge", "--keep", "2"]), json!({"archived": 0, "in_use": 0}));
+    assert_eq!(
+        desk.json(&["purge", "--keep", "1", "--delete"]),
+        json!({"deleted": 4, "in_use": 0})
+    );
+    assert_eq!(desk.json(&["list", "--all"])["sessions"].as_array().map(Vec::len), Some(1));
+}
+
+#[test]
+fn what_is_deleted_is_not_in_the_file_any_more() {
+    let desk = Desk::new();
+    desk.session("secret", &[r#"{"role":"user","content":"the password is xyzzyplugh"}"#]);
+    desk.session("other", &[r#"{"role":"user","content":"hello"}"#]);
+    assert!(desk.run(&["search", "xyzzyplugh"]).out.contains("secret"));
+    let holds = |needle: &str| {
+        let bytes = std::fs::read(desk.store()).expect("the file");
+        bytes.windows(needle.len()).any(|window| window == needle.as_bytes())
+    };
+    assert!(holds("xyzzyplugh"), "the test looks in the right place");
+    assert_eq!(desk.run(&["delete", "secret"]).code, 0);
+    assert!(!holds("xyzzyplugh"));
+    assert_eq!(desk.run(&["show", "secret"]).code, 1);
+    assert!(desk.run(&["search", "hello"]).out.contains("other"));
+}
+
+#[test]
+fn a_key_finds_its_session_again() {
+    let desk = Desk::new();
+    let append = |key: &str, text: &str| {
+        let line = json!({"role": "user", "content": text}).to_string();
+        desk.feed(&["append", "--key", key], line)
+    };
+    let first = append("file:Notes/foo.md", "one");
+    let second = append("file:Notes/foo.md", "two");
+    let other = append("file:Notes/bar.md", "three");
+    assert_eq!((first.seqs(), second.seqs(), other.seqs()), (vec![0], vec![1], vec![0]));
+    assert_eq!(desk.json(&["list"])["sessions"][1]["keys"], json!(["file:Notes/foo.md"]));
+}
+
+#[test]
+fn stats_count_by_role_and_by_tool() {
+    let desk = Desk::new();
+    desk.session("plan", &WITH_TOOL);
+    let stats = desk.json(&["stats", "plan"]);
+    assert_eq!(stats["messages"], json!({"user": 1, "assistant": 2, "tool": 1, "system": 0}));
+    assert_eq!(stats["tools"]["glob"]["calls"], 1);
+    assert_eq!(stats["queries"], 1);
+    assert_eq!(stats["context"]["tokens"], stats["tokens"]);
+    let text = desk.run(&["stats", "plan"]).out;
+    assert!(text.contains("1 user, 2 assistant, 1 tool"), "{text}");
+}
+
+#[test]
+fn configuration_says_where_each_value_comes_from() {
+    let desk = Desk::new();
+    let file = desk.path().join("my.toml");
+    std::fs::write(&file, "owner = \"me\"\npolicy = \"bot\"\n").expect("written");
+    let config = desk.json(&["config", "--config", file.to_str().expect("a path")]);
+    assert_eq!(config["settings"]["policy"]["value"], "bot");
+    assert_eq!(config["settings"]["owner"]["origin"], json!(file));
+    assert_eq!(config["settings"]["store"]["origin"], "$RETHREAD_STORE");
+    std::fs::write(&file, "stroe = \"x\"\n").expect("written");
+    let wrong = desk.run(&["config", "--config", file.to_str().expect("a path")]);
+    assert_eq!(wrong.code, 2);
+    assert!(
+        wrong.err.contains("`stroe` is not a setting; there are store, owner, policy"),
+        "{}",
+        wrong.err
+    );
+}
+
+#[test]
+fn completions_and_manual_pages_are_made() {
+    let desk = Desk::new();
+    for shell in ["bash", "zsh", "fish"] {
+        assert!(desk.run(&["completions", shell]).out.contains("rethread"), "{shell}");
+    }
+    assert!(desk.run(&["man"]).out.contains(".TH rethread"));
+    assert_eq!(desk.run(&["man", "--out", "pages"]).code, 0);
+    assert!(desk.path().join("pages/rethread-append.1").exists());
+}
+
+#[test]
+fn misuse_ends_with_2_and_failure_with_1() {
+    let desk = Desk::new();
+    assert_eq!(desk.run(&["show"]).code, 2);
+    assert_eq!(desk.run(&["append"]).code, 2);
+    assert_eq!(desk.run(&["context", "x", "--policy", "nope"]).code, 2);
+    assert_eq!(desk.run(&["list", "--store", "ftp://x"]).code, 2);
+    assert_eq!(desk.run(&["show", "nope"]).code, 1);
+    assert_eq!(desk.run(&["append", "--new"]).code, 1, "no input");
+    assert_eq!(desk.json(&["list"])["sessions"], json!([]), "nothing was started by it");
+}

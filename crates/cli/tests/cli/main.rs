@@ -1,0 +1,6 @@
+//! The real binary, as people and scripts use it.
+
+mod append;
+mod commands;
+mod desk;
+mod trouble;

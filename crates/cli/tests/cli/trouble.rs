@@ -1,0 +1,305 @@
+//! Hostile input, damaged files and full disks: a clear error, and nothing lost.
+
+use std::process::Command;
+
+use crate::desk::{Desk, Said, WITH_TOOL};
+use serde_json::{Value, json};
+
+const HELLO: &str = r#"{"role":"user","content":"hello"}"#;
+
+#[test]
+fn hostile_names_selectors_and_keys_are_refused() {
+    let desk = Desk::new();
+    desk.session("plan", &[HELLO]);
+    let long = "x".repeat(10_000);
+    for name in ["../x", "a/b", "a\\b", "CON", "index", "", "\u{202e}", &long] {
+        let said = desk.run(&["rename", "plan", name]);
+        assert_eq!(said.code, 2, "{name:?}: {said:?}");
+        assert!(said.err.contains("hint: "), "{}", said.err);
+        let said = desk.feed(&["append", "--new", "--name", name], HELLO);
+        assert_eq!(said.code, 2, "{name:?}");
+    }
+    for sel in ["../x", "/etc/passwd", "\u{202e}plan", "%", "*", "' OR 1=1 --", "0", "-", &long] {
+        let said = desk.run(&["show", "--", sel]);
+        assert_eq!(said.code, 1, "{sel:?}: {said:?}");
+        assert!(said.err.contains("no session matches"), "{}", said.err);
+    }
+    for key in ["", "file:\u{202e}x", "file:\u{1b}[2J", &long] {
+        let said = desk.feed(&["append", "--key", key], HELLO);
+        assert_eq!(said.code, 2, "{key:?}: {said:?}");
+    }
+    let data = desk.feed(&["append", "--key", "file:../../etc/passwd"], HELLO);
+    assert_eq!(data.code, 0, "a key is data, not a path");
+    assert_eq!(desk.json(&["list"])["sessions"].as_array().map(Vec::len), Some(2));
+}
+
+#[test]
+fn what_was_said_cannot_drive_the_terminal_and_json_keeps_it() {
+    let desk = Desk::new();
+    let text = "\u{1b}]0;owned\u{7}\u{1b}[2Jred\u{9b}31m\u{202e}gpj.exe\r";
+    let lines = [
+        json!({"role": "user", "content": text}).to_string(),
+        json!({"role": "assistant", "content": [{"type": "tool_use", "id": "c", "name": text, "input": {}}]}).to_string(),
+        json!({"role": "tool", "content": {"type": "tool_result", "tool_use_id": "c", "content": text}}).to_string(),
+    ];
+    let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+    desk.session("hostile", &lines);
+    for args in [
+        &["list"][..],
+        &["show", "hostile"],
+        &["context", "hostile"],
+        &["context", "hostile", "--explain"],
+        &["stats", "hostile"],
+        &["search", "owned"],
+        &["open", "hostile"],
+    ] {
+        let Said { out, err, .. } = desk.run(args);
+        let bad = |c: char| (c.is_control() && c != '\n' && c != '\t') || c == '\u{202e}';
+        assert!(!out.chars().chain(err.chars()).any(bad), "{args:?}: {out:?} {err:?}");
+    }
+    assert_eq!(desk.json(&["show", "hostile"])["entries"][0]["content"], json!(text));
+}
+
+#[test]
+fn colours_are_for_terminals() {
+    let desk = Desk::new();
+    desk.session("plan", &[HELLO]);
+    assert!(!desk.run(&["list"]).out.contains('\u{1b}'));
+    let binary = env!("CARGO_BIN_EXE_rethread");
+    let mut script = Command::new("script");
+    script
+        .args(["-qec", &format!("{binary} list"), "/dev/null"])
+        .env("RETHREAD_STORE", desk.store());
+    script.env("TERM", "xterm-256color").env_remove("NO_COLOR");
+    let said = Said::from(script.output().expect("`script` (util-linux) gives a terminal"));
+    assert!(said.out.contains("\u{1b}[1mplan"), "{said:?}");
+    let said = Said::from(script.env("NO_COLOR", "1").output().expect("it runs"));
+    assert!(said.out.contains("plan") && !said.out.contains('\u{1b}'), "{said:?}");
+}
+
+#[test]
+fn a_question_is_asked_before_deleting_at_a_terminal() {
+    let desk = Desk::new();
+    desk.session("plan", &[HELLO]);
+    let binary = env!("CARGO_BIN_EXE_rethread");
+    let answer = |answer: &str| {
+        let mut script = Command::new("script");
+        script.args(["-qec", &format!("{binary} delete plan"), "/dev/null"]);
+        script.env("RETHREAD_STORE", desk.store()).env("NO_COLOR", "1");
+        script.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
+        let mut child = script.spawn().expect("`script` (util-linux) gives a terminal");
+        std::io::Write::write_all(child.stdin.as_mut().expect("its input"), answer.as_bytes())
+            .expect("typed");
+        Said::from(child.wait_with_output().expect("it ends"))
+    };
+    let no = answer("n\n");
+    assert!(
+        no.out.contains("Delete plan for good? (y/n)") && no.out.contains("nothing was done"),
+        "{no:?}"
+    );
+    assert_eq!(desk.run(&["show", "plan"]).code, 0);
+    let yes = answer("y\n");
+    assert!(yes.out.contains("Deleted plan."), "{yes:?}");
+    assert_eq!(desk.run(&["show", "plan"]).code, 1);
+}
+
+#[test]
+fn a_file_that_is_not_ours_is_left_as_it_is() {
+    let desk = Desk::new();
+    let text = desk.path().join("notes.txt");
+    std::fs::write(&text, "dear diary, this is no database at all, just words and more words")
+        .expect("written");
+    let other = desk.path().join("other.db");
+    let connection = rusqlite::Connection::open(&other).expect("a database");
+    connection.execute_batch("CREATE TABLE t (x); INSERT INTO t VALUES (1)").expect("a table");
+    drop(connection);
+    for path in [&text, &other] {
+        let before = std::fs::read(path).expect("readable");
+        let said =
+            desk.feed(&["append", "--new", "--store", path.to_str().expect("a path")], HELLO);
+        assert_eq!(said.code, 1);
+        assert!(said.err.contains("is not a Rethread store"), "{}", said.err);
+        assert_eq!(std::fs::read(path).expect("readable"), before);
+    }
+    let folder = desk.run(&["list", "--store", desk.path().to_str().expect("a path")]);
+    assert_eq!(folder.code, 1);
+    assert!(folder.err.contains("is not a Rethread store"), "{}", folder.err);
+}
+
+#[test]
+fn a_newer_format_is_refused_and_not_touched() {
+    let desk = Desk::new();
+    desk.session("plan", &[HELLO]);
+    let connection = rusqlite::Connection::open(desk.store()).expect("a database");
+    connection.execute_batch("PRAGMA user_version = 99").expect("set");
+    drop(connection);
+    let before = std::fs::read(desk.store()).expect("readable");
+    let said = desk.run(&["list"]);
+    assert_eq!(said.code, 1);
+    assert!(said.err.contains("has format 99; this version reads up to 1"), "{}", said.err);
+    assert!(said.err.contains("hint: install a newer version"), "{}", said.err);
+    assert_eq!(std::fs::read(desk.store()).expect("readable"), before);
+}
+
+#[cfg(unix)]
+#[test]
+fn only_the_owner_can_read_the_files() {
+    use std::os::unix::fs::PermissionsExt;
+    let desk = Desk::new();
+    desk.session("plan", &[HELLO]);
+    let mode = |path: &std::path::Path| {
+        std::fs::metadata(path).expect("there").permissions().mode() & 0o777
+    };
+    assert_eq!(mode(&desk.store()), 0o600);
+    assert_eq!(mode(desk.store().parent().expect("a folder")), 0o700);
+    let mut child = desk.spawn(&["append", "plan"]);
+    let mut out = std::io::BufReader::new(child.stdout.take().expect("its output"));
+    let input = child.stdin.as_mut().expect("its input");
+    std::io::Write::write_all(input, format!("{HELLO}\n").as_bytes()).expect("written");
+    std::io::BufRead::read_line(&mut out, &mut String::new()).expect("an acknowledgement");
+    for ending in ["-wal", "-shm"] {
+        let path = format!("{}{ending}", desk.store().display());
+        assert_eq!(mode(path.as_ref()), 0o600, "{path}");
+    }
+    drop(child.stdin.take());
+    child.wait().expect("it ends");
+}
+
+fn damage(desk: &Desk, sql: &str) {
+    let connection = rusqlite::Connection::open(desk.store()).expect("a database");
+    assert!(connection.execute(sql, []).expect(sql) > 0, "{sql}");
+}
+
+#[test]
+fn one_damaged_session_does_not_stop_the_others() {
+    let desk = Desk::new();
+    desk.session("good", &[HELLO]);
+    desk.session("bad", &WITH_TOOL);
+    let id = desk.json(&["show", "bad"])["session"]["id"].clone();
+    damage(&desk, "UPDATE entries SET body = x'0badf00d', size = 99 WHERE seq = 1");
+    let list = desk.run(&["list"]);
+    assert!(list.out.contains("good") && list.out.contains("bad"), "{}", list.out);
+    let said = desk.run(&["show", "bad"]);
+    assert_eq!(said.code, 1);
+    assert!(
+        said.err.contains("is damaged at entry 1") && said.err.contains("rethread doctor"),
+        "{}",
+        said.err
+    );
+    assert_eq!(desk.run(&["show", "good"]).code, 0);
+    let doctor = desk.run(&["doctor", "--json"]);
+    assert_eq!(doctor.code, 1);
+    let report: Value = serde_json::from_str(&doctor.out).expect("JSON");
+    assert_eq!(
+        (&report["findings"][0]["session"], &report["findings"][0]["state"]),
+        (&id, &json!("damaged"))
+    );
+    damage(&desk, "UPDATE sessions SET header = 'gone' WHERE name = 'bad'");
+    let list = desk.run(&["list"]);
+    assert!(list.out.contains("good") && !list.out.contains("bad"), "{}", list.out);
+    assert!(list.err.contains("is damaged and not shown"), "{}", list.err);
+}
+
+#[test]
+fn doctor_repairs_what_can_be_worked_out_and_says_so() {
+    let desk = Desk::new();
+    desk.session("plan", &WITH_TOOL);
+    let before = desk.json(&["list"]);
+    for sql in [
+        "UPDATE entries SET t_messages = 77, t_tokens = 9 WHERE seq >= 2",
+        "UPDATE sessions SET first_message = 'something else'",
+        "UPDATE sessions SET archived = 1",
+    ] {
+        damage(&desk, sql);
+        assert_ne!(desk.json(&["list"]), before, "{sql}");
+        assert_eq!(desk.run(&["doctor", "--check"]).code, 1, "{sql}");
+        assert_ne!(desk.json(&["list"]), before, "--check repairs nothing");
+        let said = desk.run(&["doctor"]);
+        assert_eq!(said.code, 0, "{sql}: {said:?}");
+        assert!(said.out.contains("repaired"), "{}", said.out);
+        assert_eq!(desk.json(&["list"]), before, "{sql}");
+        assert_eq!(desk.json(&["doctor"])["findings"], json!([]), "{sql}");
+    }
+}
+
+#[test]
+fn doctor_never_changes_an_entry() {
+    let desk = Desk::new();
+    desk.session("plan", &WITH_TOOL);
+    damage(&desk, "UPDATE entries SET hash = x'00000000000000000000000000000000' WHERE seq = 1");
+    let shown = desk.json(&["show", "plan"]);
+    let said = desk.run(&["doctor"]);
+    assert_eq!(said.code, 1);
+    assert!(said.out.contains("its text is not what was written"), "{}", said.out);
+    assert_eq!(desk.json(&["show", "plan"]), shown);
+}
+
+#[test]
+fn a_full_disk_is_told_and_what_was_acknowledged_stays() {
+    let desk = Desk::new();
+    let small = desk.path().join("small");
+    std::fs::create_dir(&small).expect("a folder");
+    let mount = format!("mount -t tmpfs -o size=2m tmpfs {}", small.display());
+    // A small disk of one's own needs the right to mount; a namespace keeps it from everybody else.
+    let can = Command::new("unshare").args(["-m", "sh", "-c", &mount]).output();
+    if !can.as_ref().is_ok_and(|output| output.status.success()) {
+        println!("not run: mounting a small disk is not allowed here ({can:?})");
+        return;
+    }
+    let store = small.join("rethread.db");
+    let binary = env!("CARGO_BIN_EXE_rethread");
+    // Random text cannot be compressed, so each message takes its 32 KB.
+    let random = "head -c 24000 /dev/urandom | base64 -w0";
+    let script = format!(
+        "{mount} && export HOME={small} RETHREAD_STORE={store} &&
+         echo '{HELLO}' | {binary} append --new --name full &&
+         i=0; while echo \"{{\\\"role\\\":\\\"user\\\",\\\"content\\\":\\\"$({random})\\\"}}\" | {binary} append full >>acks 2>err; do
+           i=$((i+1)); [ $i -lt 500 ] || exit 9; done
+         cat err >&2; echo \"acks $(wc -l <acks)\"
+         {binary} show full --json | tr ',' '\\n' | grep -c '\"seq\"'",
+        small = small.display(),
+        store = store.display(),
+    );
+    let said = Said::from(
+        Command::new("unshare")
+            .args(["-m", "sh", "-c", &script])
+            .current_dir(desk.path())
+            .output()
+            .expect("it runs"),
+    );
+    assert!(said.err.contains("no space left for"), "{said:?}");
+    assert!(said.err.contains("hint: make room and try again"), "{said:?}");
+    let number = |text: &str| text.trim().parse::<u64>().expect("a number");
+    let mut lines = said.out.lines().rev();
+    let entries = number(lines.next().expect("entries"));
+    let acks = number(lines.next().expect("acks").trim_start_matches("acks "));
+    assert!(acks > 5, "{said:?}");
+    assert_eq!(entries, acks + 1, "{said:?}");
+}
+
+#[test]
+fn a_disk_that_cannot_be_written_to_can_still_be_read() {
+    let desk = Desk::new();
+    desk.session("plan", &[HELLO]);
+    let data = desk.store().parent().expect("a folder").to_owned();
+    let bind = format!("mount --bind {0} {0} && mount -o remount,ro,bind {0}", data.display());
+    let can = Command::new("unshare").args(["-m", "sh", "-c", &bind]).output();
+    if !can.as_ref().is_ok_and(|output| output.status.success()) {
+        println!("not run: mounting a read-only disk is not allowed here ({can:?})");
+        return;
+    }
+    let binary = env!("CARGO_BIN_EXE_rethread");
+    let run = |command: &str| {
+        let script =
+            format!("{bind} && export RETHREAD_STORE={} && {command}", desk.store().display());
+        Said::from(
+            Command::new("unshare").args(["-m", "sh", "-c", &script]).output().expect("it runs"),
+        )
+    };
+    assert!(run(&format!("{binary} list")).out.contains("plan"));
+    assert!(run(&format!("{binary} show plan")).out.contains("[USER] hello"));
+    let said = run(&format!("echo '{HELLO}' | {binary} append plan"));
+    assert_eq!(said.code, 1, "{said:?}");
+    assert!(said.err.contains("cannot be written to"), "{said:?}");
+    assert_eq!(desk.json(&["show", "plan"])["entries"].as_array().map(Vec::len), Some(1));
+}

@@ -1,0 +1,70 @@
+//! How fast it is, as ratios in one run.
+//!
+//! Absolute times say more about the machine, and what else runs on it, than about the program.
+//! So each figure is taken in pairs: one of ours and one of what it is held against, in turn, in
+//! the same process; what is reported is the ratio of the medians, with the medians beside it.
+//! `cargo xtask bench` runs everything; a name runs one. The exit code says whether the targets
+//! were met.
+
+mod append;
+mod list;
+mod run;
+mod size;
+mod tail;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Parser;
+use run::Report;
+
+/// Speed, as ratios in one run.
+#[derive(Debug, Parser)]
+struct Args {
+    /// Only these: append, group, tail, context, list, size
+    names: Vec<String>,
+    /// The folder to write in; it decides which disk is measured [default: under target/]
+    #[arg(long)]
+    folder: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// Smaller inputs, to see that everything runs
+    #[arg(long)]
+    quick: bool,
+}
+
+type Bench = fn(&run::Setting) -> Vec<Report>;
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    let folder = args.folder.clone().unwrap_or_else(|| PathBuf::from("target/bench"));
+    std::fs::create_dir_all(&folder).expect("a folder to write in");
+    let benches: [(&str, Bench); 6] = [
+        ("append", append::one_writer),
+        ("group", append::many_writers),
+        ("tail", tail::last_entries),
+        ("context", tail::contexts),
+        ("list", list::newest),
+        ("size", size::on_disk),
+    ];
+    let mut met = true;
+    for (name, bench) in benches {
+        if !args.names.is_empty() && !args.names.iter().any(|wanted| wanted == name) {
+            continue;
+        }
+        let place = tempfile::tempdir_in(&folder).expect("a temporary folder");
+        let setting = run::Setting { folder: place.path().to_owned(), quick: args.quick };
+        for report in bench(&setting) {
+            met &= report.met();
+            match args.json {
+                true => println!("{}", report.json()),
+                false => println!("{report}"),
+            }
+        }
+    }
+    match met || args.quick {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    }
+}

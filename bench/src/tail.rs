@@ -1,0 +1,71 @@
+//! What the length of a log costs: nothing.
+
+use rethread_core::context::{Model, Policy};
+use rethread_core::{New, SessionId, Sessions};
+
+use crate::append::fill;
+use crate::run::{Report, Setting, Target, median, timed, us};
+
+fn two_sessions(setting: &Setting) -> (Sessions, SessionId, SessionId, usize) {
+    let sessions = setting.sessions("tail.db");
+    let new = || sessions.create(&New::default(), None).expect("a session").id();
+    let (short, long) = (new(), new());
+    let messages = setting.size(1_000_000, 20_000);
+    fill(&sessions, short, 1_000, 100);
+    fill(&sessions, long, messages, 100);
+    (sessions, short, long, messages)
+}
+
+/// Runs both in turn and reports the ratio of the medians.
+fn pair(
+    name: &'static str,
+    messages: usize,
+    target: f64,
+    mut short: impl FnMut(),
+    mut long: impl FnMut(),
+) -> Report {
+    let (mut shorts, mut longs) = (Vec::new(), Vec::new());
+    for round in 0..600 {
+        let (one, other) = (timed(&mut short).0, timed(&mut long).0);
+        if round >= 100 {
+            shorts.push(one);
+            longs.push(other);
+        }
+    }
+    let (one, other) = (median(&mut shorts), median(&mut longs));
+    Report {
+        name,
+        against: "the same with 1,000 entries".into(),
+        figure: other.as_secs_f64() / one.as_secs_f64(),
+        unit: "×",
+        target: Target::AtMost(target),
+        detail: format!("{} with {messages} entries against {}", us(other), us(one)),
+    }
+}
+
+/// The last 20 entries.
+pub(crate) fn last_entries(setting: &Setting) -> Vec<Report> {
+    let (sessions, short, long, messages) = two_sessions(setting);
+    let read = |id| {
+        let head = sessions.get(id).expect("a session").tally.entries;
+        let entries = sessions.read(id, head - 20..head).expect("entries");
+        assert_eq!(entries.len(), 20);
+    };
+    vec![pair("last 20 entries of a long session", messages, 1.2, || read(short), || read(long))]
+}
+
+/// A context of the whole window.
+pub(crate) fn contexts(setting: &Setting) -> Vec<Report> {
+    let (sessions, short, long, messages) = two_sessions(setting);
+    let model = Model { window: 16_000, reply: 0, ..Model::new("offline", "offline") };
+    let mut reports = Vec::new();
+    for (name, policy) in [
+        ("context `chat` of a long session", Policy::chat()),
+        ("context `emacs` of a long session", Policy::emacs()),
+        ("context `bot` of a long session", Policy::bot()),
+    ] {
+        let build = |id| drop(sessions.context(id, &policy, &model).expect("a context"));
+        reports.push(pair(name, messages, 1.3, || build(short), || build(long)));
+    }
+    reports
+}

@@ -71,13 +71,14 @@ pub(crate) fn many_writers(setting: &Setting) -> Vec<Report> {
     const WRITERS: usize = 64;
     let sessions = setting.sessions("group.db");
     let ids: Vec<SessionId> = (0..WRITERS).map(|_| new_session(&sessions)).collect();
+    let texts = Texts::new();
     let turn = Duration::from_millis(250);
     let rounds = setting.size(24, 3);
     let (mut one, mut many, mut threads) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..rounds {
-        one.push(rate_of_one(&sessions, ids[0], turn));
-        many.push(rate_of_many(&sessions, &ids, turn));
-        threads.push(rate_of_threads(&sessions, &ids, turn));
+        one.push(rate_of_one(&sessions, ids[0], &texts, turn));
+        many.push(rate_of_many(&sessions, &ids, &texts, turn));
+        threads.push(rate_of_threads(&sessions, &ids, &texts, turn));
     }
     let middle = |rates: &mut Vec<f64>| {
         rates.sort_by(f64::total_cmp);
@@ -101,11 +102,24 @@ fn new_session(sessions: &Sessions) -> SessionId {
     sessions.create(&New::default(), None).expect("a session").id()
 }
 
-fn rate_of_one(sessions: &Sessions, id: SessionId, turn: Duration) -> f64 {
+/// Texts made before the clock runs: writing prose is not what is measured.
+struct Texts(Vec<String>);
+
+impl Texts {
+    fn new() -> Texts {
+        Texts((0..4_096).map(|number| prose(number, CHARS)).collect())
+    }
+
+    fn message(&self, number: usize) -> Incoming {
+        Incoming::from(Message::user(self.0[number % self.0.len()].clone()))
+    }
+}
+
+fn rate_of_one(sessions: &Sessions, id: SessionId, texts: &Texts, turn: Duration) -> f64 {
     let start = Instant::now();
     let mut done = 0;
     while start.elapsed() < turn {
-        let entry = vec![Incoming::from(Message::user(prose(done, CHARS)))];
+        let entry = vec![texts.message(done)];
         sessions.append(id, entry).expect("appended");
         done += 1;
     }
@@ -113,23 +127,29 @@ fn rate_of_one(sessions: &Sessions, id: SessionId, turn: Duration) -> f64 {
 }
 
 /// All writers, kept going by a few threads: each waits for its own append before the next.
-fn rate_of_many(sessions: &Sessions, ids: &[SessionId], turn: Duration) -> f64 {
+fn rate_of_many(sessions: &Sessions, ids: &[SessionId], texts: &Texts, turn: Duration) -> f64 {
     let threads = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
     let start = Instant::now();
     let done: usize = std::thread::scope(|scope| {
         let chunks: Vec<_> = ids
             .chunks(ids.len().div_ceil(threads))
-            .map(|mine| scope.spawn(move || drive(sessions, mine, start, turn)))
+            .map(|mine| scope.spawn(move || drive(sessions, mine, texts, start, turn)))
             .collect();
         chunks.into_iter().map(|chunk| chunk.join().expect("a driver")).sum()
     });
     done as f64 / start.elapsed().as_secs_f64()
 }
 
-fn drive(sessions: &Sessions, ids: &[SessionId], start: Instant, turn: Duration) -> usize {
+fn drive(
+    sessions: &Sessions,
+    ids: &[SessionId],
+    texts: &Texts,
+    start: Instant,
+    turn: Duration,
+) -> usize {
     let (tell, told) = mpsc::channel();
     let begin = |writer: usize, number: usize| {
-        let message = Incoming::from(Message::user(prose(number, CHARS)));
+        let message = texts.message(number * 31 + writer);
         let tell = tell.clone();
         let then = Box::new(move |outcome: Result<Vec<u64>, rethread_core::StoreError>| {
             tell.send((writer, outcome.is_ok())).expect("the driver listens");
@@ -152,7 +172,7 @@ fn drive(sessions: &Sessions, ids: &[SessionId], start: Instant, turn: Duration)
 }
 
 /// All writers, each a thread that blocks.
-fn rate_of_threads(sessions: &Sessions, ids: &[SessionId], turn: Duration) -> f64 {
+fn rate_of_threads(sessions: &Sessions, ids: &[SessionId], texts: &Texts, turn: Duration) -> f64 {
     let start = Instant::now();
     let done: usize = std::thread::scope(|scope| {
         let threads: Vec<_> = ids
@@ -161,7 +181,7 @@ fn rate_of_threads(sessions: &Sessions, ids: &[SessionId], turn: Duration) -> f6
                 scope.spawn(move || {
                     let mut done = 0;
                     while start.elapsed() < turn {
-                        let entry = vec![Incoming::from(Message::user(prose(done, CHARS)))];
+                        let entry = vec![texts.message(done)];
                         sessions.append(*id, entry).expect("appended");
                         done += 1;
                     }

@@ -123,6 +123,16 @@ impl Message {
                 || self.content.iter().any(|b| !matches!(b.kind, BlockKind::ToolResult(_))))
     }
 
+    /// How many bytes it can have as JSON, at the most.
+    pub(crate) fn bytes_at_most(&self) -> usize {
+        // A character is escaped in at most six bytes, and a block has few fields of its own.
+        const FIELDS: usize = 256;
+        let extra: usize =
+            self.extra.iter().map(|(key, raw)| key.len() * 6 + raw.get().len() + FIELDS).sum();
+        let model = self.model.as_ref().map_or(0, |model| model.len() * 6);
+        FIELDS + extra + model + self.content.iter().map(Block::bytes_at_most).sum::<usize>()
+    }
+
     /// What a person said or read in it: its texts, one paragraph each, without the prefix a door
     /// put before them.
     pub fn plain_text(&self) -> String {
@@ -247,6 +257,24 @@ impl Block {
             BlockKind::Text(text) => Some(text),
             _ => None,
         }
+    }
+
+    fn bytes_at_most(&self) -> usize {
+        const FIELDS: usize = 128;
+        let own = match &self.kind {
+            BlockKind::Text(text) | BlockKind::Prefix(text) => text.len() * 6,
+            BlockKind::Thinking(thinking) => thinking.text.len() * 6,
+            BlockKind::ToolUse(call) => {
+                (call.id.len() + call.name.len()) * 6 + call.input.get().len()
+            }
+            BlockKind::ToolResult(result) => {
+                let content = result.content.iter().map(Block::bytes_at_most).sum::<usize>();
+                result.tool_use_id.len() * 6 + content
+            }
+            BlockKind::Image { source } => source.get().len(),
+            BlockKind::Unknown => 0,
+        };
+        FIELDS + own.max(self.raw.as_ref().map_or(0, |raw| raw.get().len()))
     }
 
     /// The block as it was written, where it held more than its meaning.

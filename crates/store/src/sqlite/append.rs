@@ -1,5 +1,6 @@
 //! The append itself.
 
+use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 
 use rethread_core::store::{At, BoxError, Result};
@@ -10,7 +11,11 @@ use super::Db;
 use super::error::Told;
 use super::row::{self, Ready, sql_id};
 
-const ACTION: &str = "append";
+/// What the store is about to do here; other writes make it forget where logs end.
+pub(super) const ACTION: &str = "append";
+
+/// Sessions whose end is remembered.
+const ENDS_MAX: usize = 4_096;
 
 /// Entries behind the mark before the times of their sessions are brought up to date. Reading a
 /// list looks at these as well, so it bounds what that costs.
@@ -32,7 +37,39 @@ impl Request {
     }
 }
 
+/// Where logs end that were appended to of late, so that the next append need not look.
+///
+/// It holds while nobody else writes to the file, which SQLite tells by a number.
+#[derive(Default)]
+pub(super) struct Ends {
+    version: i64,
+    known: HashMap<SessionId, End>,
+}
+
+/// Where a log ends.
+#[derive(Clone)]
+struct End {
+    owner: Owner,
+    place: Place,
+    tally: Tally,
+}
+
+impl Ends {
+    /// Forgets everything.
+    pub(super) fn forget(&mut self) {
+        self.known.clear();
+    }
+
+    fn see(&mut self, version: i64) {
+        if version != self.version || self.known.len() > ENDS_MAX {
+            self.forget();
+            self.version = version;
+        }
+    }
+}
+
 /// A session as the append sees it.
+#[derive(Clone)]
 pub(super) struct Place {
     pub(super) n: i64,
     pub(super) fence: u64,
@@ -45,8 +82,13 @@ impl Db {
     pub(super) fn append_group(&self, requests: &[Request]) -> Vec<Result<Vec<u64>>> {
         let mut outcomes = Vec::with_capacity(requests.len());
         let committed = self.write(ACTION, |tx| {
+            let mut statement =
+                tx.prepare_cached("PRAGMA data_version").told(self.place(), ACTION)?;
+            let version = statement.query_row([], |row| row.get(0)).told(self.place(), ACTION)?;
+            let mut ends = self.ends();
+            ends.see(version);
             for request in requests {
-                let outcome = self.append(tx, request);
+                let outcome = self.append(tx, request, &mut ends);
                 // What the disk refuses, it refuses for the whole transaction.
                 match outcome {
                     Err(error) if is_of_the_disk(&error) => return Err(error),
@@ -59,6 +101,7 @@ impl Db {
         match committed {
             Ok(()) => outcomes,
             Err(first) => {
+                self.ends().forget();
                 let place = self.place().display().to_string();
                 let again = |error: &StoreError| match error {
                     StoreError::Full { .. } => StoreError::Full { place: place.clone() },
@@ -80,9 +123,12 @@ impl Db {
 
     /// Ids come first: a repeated append gives its first result, whatever else would refuse it.
     /// They are only looked up when something does refuse it, the index of ids included.
-    fn append(&self, tx: &Connection, request: &Request) -> Result<Vec<u64>> {
+    fn append(&self, tx: &Connection, request: &Request, ends: &mut Ends) -> Result<Vec<u64>> {
         let Request { owner, id, at, entries } = request;
-        let (place, tally) = self.end_of(tx, owner, *id)?;
+        let End { place, tally, .. } = match ends.known.get(id).filter(|end| end.owner == *owner) {
+            Some(end) => end.clone(),
+            None => self.end_of(tx, owner, *id)?,
+        };
         let allowed = self.allowed(*id, at, &place, &tally);
         if (allowed.is_err() || entries.len() > 1)
             && let Some(seqs) = self.repeated(tx, place.n, *id, entries)?
@@ -91,11 +137,15 @@ impl Db {
         }
         allowed?;
         match self.insert(tx, place.n, tally, entries) {
+            Ok((seqs, tally)) => {
+                ends.known.insert(*id, End { owner: owner.clone(), place, tally });
+                Ok(seqs)
+            }
             Err(StoreError::Backend { source, .. }) if entries.len() == 1 && is_taken(&source) => {
                 let seqs = self.repeated(tx, place.n, *id, entries)?;
                 seqs.ok_or_else(|| StoreError::Backend { store: "sqlite", action: ACTION, source })
             }
-            other => other,
+            Err(error) => Err(error),
         }
     }
 
@@ -119,7 +169,7 @@ impl Db {
     }
 
     /// A session, and what its log adds up to, in one look.
-    fn end_of(&self, tx: &Connection, owner: &Owner, id: SessionId) -> Result<(Place, Tally)> {
+    fn end_of(&self, tx: &Connection, owner: &Owner, id: SessionId) -> Result<End> {
         let mut statement = tx.prepare_cached(row::END).told(self.place(), "find a session")?;
         let found = statement.query_row(params![id.0.as_bytes(), owner.as_str()], |row| {
             let place = place(row, 12)?;
@@ -127,7 +177,7 @@ impl Db {
                 Some(_) => row::tally(row)?.0,
                 None => Tally::default(),
             };
-            Ok((place, tally))
+            Ok(End { owner: owner.clone(), place, tally })
         });
         found.optional().told(self.place(), "find a session")?.ok_or(StoreError::NotFound { id })
     }
@@ -139,7 +189,7 @@ impl Db {
         n: i64,
         mut tally: Tally,
         entries: &[Ready],
-    ) -> Result<Vec<u64>> {
+    ) -> Result<(Vec<u64>, Tally)> {
         let mut statement = tx.prepare_cached(row::INSERT).told(self.place(), ACTION)?;
         let mut seqs = Vec::with_capacity(entries.len());
         for ready in entries {
@@ -153,7 +203,7 @@ impl Db {
             }
             seqs.push(seq);
         }
-        Ok(seqs)
+        Ok((seqs, tally))
     }
 
     /// The places of these entries, if the log has them all already.

@@ -32,6 +32,7 @@ use rethread_core::{
 };
 use rusqlite::Connection;
 
+use append::Ends;
 use error::Told;
 use queue::Queue;
 use schema::File;
@@ -53,6 +54,8 @@ pub(crate) struct Db {
     readers: Mutex<Vec<Connection>>,
     /// Entries behind the mark up to which lists are up to date, as far as this process knows.
     unfolded: AtomicU64,
+    /// Where logs end that were appended to of late.
+    ends: Mutex<Ends>,
 }
 
 impl SqliteStore {
@@ -70,6 +73,7 @@ impl SqliteStore {
             writer: Mutex::new(connection),
             readers: Mutex::default(),
             unfolded: AtomicU64::new(0),
+            ends: Mutex::default(),
         });
         // Short-lived processes leave a few entries behind the mark each; someone must count.
         db.unfolded.store(db.read(|snapshot| db.lag(snapshot))?, Ordering::Relaxed);
@@ -94,6 +98,9 @@ impl Db {
         run("BEGIN IMMEDIATE").told(&self.file.path, action)?;
         // Whatever ends this early, a panic too, takes the transaction back.
         let open = Open(&connection);
+        if action != append::ACTION {
+            self.ends().forget();
+        }
         let done = work(&connection)?;
         run("COMMIT").told(&self.file.path, action)?;
         std::mem::forget(open);
@@ -122,6 +129,11 @@ impl Db {
             readers.push(connection);
         }
         done
+    }
+
+    /// Only whoever writes looks at this, so nobody waits for it.
+    fn ends(&self) -> MutexGuard<'_, Ends> {
+        self.ends.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
     fn place(&self) -> &Path {

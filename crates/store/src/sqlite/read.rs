@@ -115,7 +115,8 @@ impl Db {
             uuid::Uuid::try_parse(&digits).ok().map(uuid::Uuid::into_bytes)
         };
         let (Some(low), Some(high)) = (bytes('0'), bytes('f')) else { return Ok(Vec::new()) };
-        let sql = "SELECT id FROM sessions WHERE id BETWEEN ?1 AND ?2 AND +owner = ?3 \
+        let sql = "SELECT id FROM sessions INDEXED BY sessions_id \
+                   WHERE id BETWEEN ?1 AND ?2 AND owner = ?3 \
                    ORDER BY id LIMIT ?4";
         let mut statement = snapshot.prepare_cached(sql).told(self.place(), "find an id")?;
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
@@ -223,16 +224,7 @@ impl Db {
         after: Option<Cursor>,
         limit: usize,
     ) -> Result<Vec<SessionRow>> {
-        let mut sql = format!("SELECT {SESSION} FROM sessions s WHERE owner = ? AND archived = ?");
-        let mut values = vec![Value::from(owner.as_str().to_owned()), Value::from(archived)];
-        narrow(&mut sql, &mut values, filter);
-        if let Some(Cursor { at, id }) = after {
-            sql += " AND (last_at, id) < (?, ?)";
-            values.push(at.as_millisecond().into());
-            values.push(id.0.as_bytes().to_vec().into());
-        }
-        sql += " ORDER BY last_at DESC, id DESC LIMIT ?";
-        values.push(i64::try_from(limit).unwrap_or(i64::MAX).into());
+        let (sql, values) = page_sql(owner, filter, archived, after, limit);
         let mut statement = snapshot.prepare_cached(&sql).told(self.place(), "list")?;
         let found = statement.query_map(params_from_iter(values), session_row);
         found.and_then(Iterator::collect).told(self.place(), "list")
@@ -259,13 +251,85 @@ impl Db {
     }
 }
 
+fn page_sql(
+    owner: &Owner,
+    filter: &Filter,
+    archived: bool,
+    after: Option<Cursor>,
+    limit: usize,
+) -> (String, Vec<Value>) {
+    // Without statistics SQLite guesses which index is best, and a wrong guess reads them all.
+    let index = match filter.workspace {
+        Some(_) => "sessions_workspace",
+        None => "sessions_recent",
+    };
+    let mut sql = format!(
+        "SELECT {SESSION} FROM sessions s INDEXED BY {index} WHERE owner = ? AND archived = ?"
+    );
+    let mut values = vec![Value::from(owner.as_str().to_owned()), Value::from(archived)];
+    narrow(&mut sql, &mut values, filter);
+    if let Some(Cursor { at, id }) = after {
+        sql += " AND (last_at, id) < (?, ?)";
+        values.push(at.as_millisecond().into());
+        values.push(id.0.as_bytes().to_vec().into());
+    }
+    sql += " ORDER BY last_at DESC, id DESC LIMIT ?";
+    values.push(i64::try_from(limit).unwrap_or(i64::MAX).into());
+    (sql, values)
+}
+
 fn narrow(sql: &mut String, values: &mut Vec<Value>, filter: &Filter) {
     if let Some(workspace) = &filter.workspace {
         *sql += " AND workspace = ?";
         values.push(workspace.clone().into());
     }
     if filter.newest_of_chain {
-        *sql += " AND NOT EXISTS (SELECT 1 FROM sessions c WHERE c.parent = s.id \
+        *sql += " AND NOT EXISTS (SELECT 1 FROM sessions c INDEXED BY sessions_parent WHERE c.parent = s.id \
                  AND c.continues = 1 AND c.archived = 0 AND c.owner = s.owner)";
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How SQLite would run a statement.
+    fn plan(sql: &str, values: &[Value]) -> String {
+        let connection = Connection::open_in_memory().expect("a database");
+        connection.execute_batch(super::super::schema::SCHEMA).expect("the tables");
+        let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).expect(sql);
+        let rows = statement.query_map(params_from_iter(values), |row| row.get::<_, String>(3));
+        let steps: Vec<String> = rows.and_then(Iterator::collect).expect(sql);
+        steps.join("; ")
+    }
+
+    #[test]
+    fn no_page_of_a_list_reads_or_sorts_more_than_it_shows() {
+        let cursor = Cursor { at: time(1), id: SessionId(uuid::Uuid::nil()) };
+        for workspace in [None, Some("/a".to_owned())] {
+            for newest_of_chain in [false, true] {
+                for after in [None, Some(cursor)] {
+                    let filter =
+                        Filter { workspace: workspace.clone(), archived: None, newest_of_chain };
+                    let (sql, values) = page_sql(&Owner::local(), &filter, false, after, 50);
+                    let plan = plan(&sql, &values);
+                    assert!(
+                        !plan.contains("SCAN") && !plan.contains("TEMP B-TREE"),
+                        "{sql}: {plan}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_end_of_a_log_is_found_by_its_index() {
+        let one = [Value::from(1)];
+        let two = [Value::from(1), Value::from("local".to_owned())];
+        for (sql, values) in [(row::LAST_TALLY, &one[..]), (row::END, &two[..])] {
+            let plan = plan(sql, values);
+            assert!(!plan.contains("SCAN") && !plan.contains("TEMP B-TREE"), "{sql}: {plan}");
+            assert!(plan.contains("entries_seq"), "{sql}: {plan}");
+        }
     }
 }

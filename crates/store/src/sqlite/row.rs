@@ -15,9 +15,13 @@ use rethread_core::session::preview;
 use rethread_core::{Body, Entry, EntryId, NewEntry, SessionId, StoreError, Tally};
 use rusqlite::types::Value;
 use rusqlite::{CachedStatement, Row, params};
+use zstd::zstd_safe::CParameter;
 
 /// Bodies shorter than this are stored as they are: compressing them saves less than it costs.
 const COMPRESS_BYTES_MIN: usize = 256;
+
+/// Texts up to this length are compressed with small tables.
+const SHORT_BYTES_MAX: usize = 4 << 10;
 
 /// The fastest level that still halves ordinary text.
 const LEVEL: i32 = 1;
@@ -90,19 +94,33 @@ fn pack(results: &[ResultMeasure], json: &str) -> (Option<i64>, Vec<u8>) {
     if plain.len() < COMPRESS_BYTES_MIN {
         return (None, plain);
     }
-    thread_local! {
-        static COMPRESSOR: RefCell<Option<zstd::bulk::Compressor<'static>>> = const { RefCell::new(None) };
-    }
-    let packed = COMPRESSOR.with_borrow_mut(|compressor| {
-        if compressor.is_none() {
-            *compressor = zstd::bulk::Compressor::new(LEVEL).ok();
-        }
-        compressor.as_mut().and_then(|compressor| compressor.compress(&plain).ok())
-    });
-    match packed {
+    match compress(&plain) {
         Some(packed) if packed.len() < plain.len() => (i64::try_from(plain.len()).ok(), packed),
         _ => (None, plain),
     }
+}
+
+fn compress(plain: &[u8]) -> Option<Vec<u8>> {
+    type Slot = RefCell<Option<zstd::bulk::Compressor<'static>>>;
+    thread_local! {
+        static SHORT: Slot = const { RefCell::new(None) };
+        static LONG: Slot = const { RefCell::new(None) };
+    }
+    let short = plain.len() <= SHORT_BYTES_MAX;
+    let slot = if short { &SHORT } else { &LONG };
+    slot.with_borrow_mut(|compressor| {
+        if compressor.is_none() {
+            let mut new = zstd::bulk::Compressor::new(LEVEL).ok()?;
+            if short {
+                // A table for a short text need not be larger than the text; clearing a large one
+                // takes longer than compressing.
+                new.set_parameter(CParameter::WindowLog(12)).ok()?;
+                new.set_parameter(CParameter::HashLog(10)).ok()?;
+            }
+            *compressor = Some(new);
+        }
+        compressor.as_mut()?.compress(plain).ok()
+    })
 }
 
 /// Inserts an entry with its place and tally.

@@ -15,7 +15,7 @@ pub(super) const FORMAT: i64 = 1;
 /// What marks a SQLite file as ours: "Rthd".
 const APPLICATION: i64 = 0x5274_6864;
 
-const SCHEMA: &str = include_str!("schema.sql");
+pub(super) const SCHEMA: &str = include_str!("schema.sql");
 
 /// How long to wait for another process's transaction. Transactions are short; whoever holds the
 /// file longer than this is stuck.

@@ -2,7 +2,7 @@
 
 CREATE TABLE sessions (
     n             INTEGER PRIMARY KEY,
-    id            BLOB NOT NULL UNIQUE,
+    id            BLOB NOT NULL,
     owner         TEXT NOT NULL,
     name          TEXT NOT NULL,
     header        TEXT NOT NULL,
@@ -17,6 +17,7 @@ CREATE TABLE sessions (
     until         INTEGER
 ) STRICT;
 
+CREATE UNIQUE INDEX sessions_id ON sessions (id);
 CREATE UNIQUE INDEX sessions_name ON sessions (owner, name);
 CREATE INDEX sessions_recent ON sessions (owner, archived, last_at, id);
 CREATE INDEX sessions_workspace ON sessions (owner, workspace, archived, last_at, id);
@@ -48,7 +49,8 @@ CREATE TABLE entries (
 ) STRICT;
 
 CREATE UNIQUE INDEX entries_seq ON entries (session, seq);
-CREATE UNIQUE INDEX entries_id ON entries (session, id);
+-- The id first: ids made from the time all fall on the same few pages, whoever writes.
+CREATE UNIQUE INDEX entries_id ON entries (id, session);
 
 CREATE TABLE keys (
     owner   TEXT NOT NULL,

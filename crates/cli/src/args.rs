@@ -90,7 +90,7 @@ pub(crate) enum Command {
     Delete(Delete),
     /// Archive all but the newest sessions
     Purge(Purge),
-    /// Check every session, and repair what can be worked out from its log
+    /// Check every session of every owner, and repair what can be worked out from its log
     Doctor(Doctor),
     /// Show the configuration, and where each value comes from
     Config,

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use rethread_core::StoreError;
-use rethread_core::name::NameError;
+use rethread_core::name::{NameError, is_invisible};
 use rethread_core::sessions::{self, SelectError};
 use rethread_store::ConnectError;
 
@@ -140,9 +140,13 @@ impl Error {
             Error::Connect(error) => error.source(),
             _ => None,
         };
-        let mut causes = Vec::new();
+        let mut causes: Vec<String> = Vec::new();
         while let Some(error) = source {
-            causes.push(error.to_string());
+            let cause = error.to_string();
+            if !causes.iter().any(|other| other.contains(&cause) || cause.contains(other.as_str()))
+            {
+                causes.push(cause);
+            }
             source = error.source();
         }
         causes
@@ -168,6 +172,7 @@ fn verb_hint(error: &sessions::Error) -> Option<String> {
         }
         sessions::Error::TooMany { .. } => "append in smaller batches; nothing of it was stored",
         sessions::Error::NothingToUndo { .. } => "`rethread show SEL --all` shows what happened",
+        sessions::Error::GoneOn { .. } => "it stays as it is; `rethread archive SEL` puts it away",
         sessions::Error::NoFreeName { .. } => "choose another name",
         sessions::Error::NoEntry { .. } => "`rethread show SEL --all --json` shows the entries",
     };
@@ -179,7 +184,7 @@ fn store_hint(error: &StoreError) -> Option<String> {
         StoreError::NotFound { .. } => "`rethread list --all` shows all sessions",
         StoreError::Conflict { .. } => "look at what was written, then try again",
         StoreError::IdReused { .. } => {
-            "use a fresh id for a new message; a repeated one must be the same message"
+            "repeat a message, or a batch, exactly as it was; give fresh ids to new ones"
         }
         StoreError::NameTaken { .. } => "choose another name",
         StoreError::KeyMoved { .. } => "try again: someone moved the key in this moment",
@@ -195,13 +200,33 @@ fn store_hint(error: &StoreError) -> Option<String> {
         StoreError::Busy { .. } => "try again; `rethread doctor` tells if the file is sound",
         StoreError::BadCursor { .. } => "take the cursor from the end of the page before",
         StoreError::BadQuery { .. } => "for example `rethread search rate limiter`",
-        StoreError::Exists { .. } | StoreError::Backend { .. } => return None,
+        StoreError::Corrupt { .. } => {
+            "restore it from a backup, or name another place with --store; it was not changed"
+        }
+        StoreError::Backend { .. } => "`rethread config` shows which store is used, and why",
+        StoreError::Exists { .. } => return None,
     };
     Some(hint.into())
 }
 
 /// Tells what was typed wrongly. Help and version are no errors.
 pub(crate) fn misuse(error: &clap::Error) -> ExitCode {
+    let rendered = error.render().to_string();
+    if error.use_stderr() {
+        let as_json = std::env::args_os().any(|arg| arg == "--json");
+        let hostile = rendered.chars().any(|c| c != '\n' && is_invisible(c));
+        if as_json {
+            let what = rendered.trim_start_matches("error: ").trim_end();
+            let what = what.split("\n\nUsage:").next().unwrap_or(what);
+            let hint = "`--help` shows what can be typed";
+            anstream::eprintln!("{}", serde_json::json!({ "error": what, "hint": hint }));
+            return ExitCode::from(2);
+        }
+        if hostile {
+            anstream::eprint!("{}", clean(&rendered));
+            return ExitCode::from(2);
+        }
+    }
     // Whoever closed the pipe does not want to hear about it.
     if error.print().is_err() {
         return ExitCode::FAILURE;

@@ -76,14 +76,16 @@ pub(crate) fn pad(text: &str, columns: usize) -> String {
 /// Columns of the terminal, or a comfortable width where there is none.
 pub(crate) fn columns() -> usize {
     let terminal = terminal_size::terminal_size().map(|(width, _)| usize::from(width.0));
-    terminal.filter(|_| std::io::stdout().is_terminal()).unwrap_or(100).max(40)
+    terminal.filter(|_| std::io::stdout().is_terminal()).unwrap_or(200).max(40)
 }
 
-/// Asks a yes-or-no question. Where nobody can answer, what was typed is what was meant.
+/// Whether someone is there to be asked.
+pub(crate) fn someone_is_there() -> bool {
+    std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
+}
+
+/// Asks a yes-or-no question.
 pub(crate) fn confirmed(question: &str) -> Result<bool, Error> {
-    if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
-        return Ok(true);
-    }
     anstream::eprint!("{question} (y/n) ");
     let mut answer = String::new();
     std::io::stdin().read_line(&mut answer)?;

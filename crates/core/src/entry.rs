@@ -450,14 +450,19 @@ impl Tally {
 }
 
 impl Serialize for Entry {
-    /// One flat object: `seq`, `at`, `id` and `kind`, then the fields of the body. A field of a
-    /// foreign message that has one of these four names is left out; the log still has it.
+    /// One flat object: `seq`, `at`, `id` and `kind`, then the fields of the body. Fields of a
+    /// foreign message that have one of these four names stand under `foreign`.
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let ours = |key: &str| matches!(key, "seq" | "at" | "id" | "kind");
         let body = match &self.body {
             Body::Message(message) if message.extra.iter().any(|(key, _)| ours(key)) => {
                 let mut message = message.clone();
-                message.extra.retain(|(key, _)| !ours(key));
+                let fields = message.extra.extract_if(.., |(key, _)| ours(key));
+                let fields: Vec<String> = fields
+                    .map(|(key, raw)| format!("{}:{}", Raw::of(&key).get(), raw.get()))
+                    .collect();
+                let foreign = Raw::parse(format!("{{{}}}", fields.join(",")));
+                message.extra.push(("foreign".into(), foreign.map_err(serde::ser::Error::custom)?));
                 Body::Message(message).json()
             }
             body => body.json(),

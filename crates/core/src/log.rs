@@ -97,10 +97,11 @@ impl Log {
         let mut before = first.tally;
         let opens = first.body.message().is_some_and(Message::opens_turn);
         let counts = first.body.message().is_some_and(|message| message.role != Role::System);
-        before.entries -= 1;
-        before.tokens -= u64::from(first.measure.tokens);
-        before.messages -= u64::from(counts);
-        before.queries -= u64::from(opens);
+        // A damaged count is wrong, but no reason to show nothing.
+        before.entries = before.entries.saturating_sub(1);
+        before.tokens = before.tokens.saturating_sub(first.measure.tokens.into());
+        before.messages = before.messages.saturating_sub(counts.into());
+        before.queries = before.queries.saturating_sub(opens.into());
         // What stood before the run is not told by an entry that says it anew.
         let older = |seq: &u64| *seq < first.seq;
         before.turn = before.turn.filter(older);
@@ -147,13 +148,17 @@ impl Log {
     }
 }
 
-/// The tool that the last reply in these bodies called under this id. A reply is over when the
-/// user speaks again.
+/// The tool that the last reply in these bodies called under this id, if nobody answered yet. A
+/// reply is over when the user speaks again.
 pub fn open_calls<'a>(
     bodies: impl DoubleEndedIterator<Item = &'a Body>,
     tool_use_id: &str,
 ) -> Option<String> {
     for message in bodies.rev().filter_map(Body::message) {
+        // A call is answered once.
+        if message.results().any(|result| result.tool_use_id == tool_use_id) {
+            return None;
+        }
         match message.role {
             Role::Assistant => {
                 let mut calls = message.calls();
@@ -167,7 +172,7 @@ pub fn open_calls<'a>(
 }
 
 /// What stands in for the result of a call that was interrupted.
-pub const INTERRUPTED: &str = "[interrupted: this call has no recorded result]";
+pub const INTERRUPTED: &str = "[interrupted: no result was there when the conversation went on]";
 
 /// The answer to a call that was interrupted.
 pub fn interrupted_result(tool_use_id: String) -> Message {

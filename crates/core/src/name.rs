@@ -131,10 +131,11 @@ impl std::fmt::Display for Key {
 #[serde(transparent)]
 pub struct Name(String);
 
-/// Names that mean something else: to the files store, or to Windows, where a session of this
+/// Names that mean something else: to a selector, to the files store, or to Windows, where a session of this
 /// name could never be copied to.
-const RESERVED: [&str; 15] = [
+const RESERVED: [&str; 16] = [
     "index",
+    "last",
     "metadata",
     "last_session",
     "con",
@@ -185,7 +186,7 @@ impl Name {
             return Err(NameError::Empty { what: WHAT, given: !text.is_empty() });
         }
         let stem = name.split('.').next().unwrap_or(name);
-        if RESERVED.contains(&name) || RESERVED[3..].contains(&stem) {
+        if RESERVED.contains(&name) || RESERVED[4..].contains(&stem) {
             return Err(NameError::Reserved { name: name.into() });
         }
         Ok(Name(name.into()))

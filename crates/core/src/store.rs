@@ -51,8 +51,9 @@ pub enum StoreError {
         /// The entries there are.
         actual: u64,
     },
-    /// The id of an entry stands for another body already. Nothing was written.
-    #[error("session {id} has another entry with the id `{}`", entry.as_str())]
+    /// The id of an entry stands for another body already, or only some of the entries are
+    /// stored. Nothing was written.
+    #[error("the id `{}` is taken in session {id}, by another entry or by a part of this batch", entry.as_str())]
     IdReused {
         /// The session.
         id: SessionId,
@@ -117,6 +118,12 @@ pub enum StoreError {
     /// The place holds something that is not a store.
     #[error("{place} is not a Rethread store")]
     NotAStore {
+        /// The file or database.
+        place: String,
+    },
+    /// The file as a whole cannot be read.
+    #[error("{place} is damaged")]
+    Corrupt {
         /// The file or database.
         place: String,
     },

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use rethread_core::limits::{BATCH_ENTRIES_MAX, MESSAGE_BYTES_MAX};
 use rethread_core::sessions::{self, Incoming};
-use rethread_core::{EntryId, Key, Message, Name, New, SessionId};
+use rethread_core::{EntryId, Key, Message, Name, New, Role, SessionId};
 use serde_json::json;
 
 use super::{Desk, Done};
@@ -32,7 +32,7 @@ pub(super) fn run(desk: &Desk, args: &Append) -> Done {
             continue;
         }
         let id = session.id()?;
-        let asked = incoming.message.results().next().is_some();
+        let asked = is_a_tools(&incoming);
         let seqs = desk.sessions.append(id, vec![incoming]);
         let seqs = seqs.map_err(|source| Error::AtLine { number: input.number, source })?;
         acknowledge(desk, id, &seqs, asked)?;
@@ -42,7 +42,7 @@ pub(super) fn run(desk: &Desk, args: &Append) -> Done {
     }
     if args.batch {
         let id = session.id()?;
-        let asked = batch.iter().any(|incoming| incoming.message.results().next().is_some());
+        let asked = batch.iter().any(is_a_tools);
         let seqs = desk.sessions.append(id, batch)?;
         acknowledge(desk, id, &seqs, asked)?;
     }
@@ -79,12 +79,28 @@ impl<'a> Target<'a> {
             return Ok(id);
         }
         let id = match &self.key {
-            Some(key) if !self.args.new => self.desk.sessions.open(key, &self.new)?.session().id(),
-            _ => self.desk.sessions.create(&self.new, None)?.id(),
+            Some(key) => {
+                let args = self.args;
+                let asks_for_more = args.name.is_some()
+                    || args.agent.is_some()
+                    || args.description.is_some()
+                    || args.max_history.is_some();
+                if asks_for_more && self.desk.sessions.resolve(key)?.is_some() {
+                    let what = "has a session already; what was said about a new one is ignored";
+                    warn(self.desk, &format!("`{key}` {what}"));
+                }
+                self.desk.sessions.open(key, &self.new)?.session().id()
+            }
+            None => self.desk.sessions.create(&self.new, None)?.id(),
         };
         self.id = Some(id);
         Ok(id)
     }
+}
+
+/// Whether a message may hold an answer of a tool.
+fn is_a_tools(incoming: &Incoming) -> bool {
+    incoming.message.role == Role::Tool || incoming.message.results().next().is_some()
 }
 
 /// Says where messages stand, now that they are on disk, and which results nobody asked for.
@@ -96,17 +112,32 @@ fn acknowledge(desk: &Desk, id: SessionId, seqs: &[u64], asked: bool) -> Result<
         }
         for entry in desk.sessions.read(id, *seq..seq + 1)? {
             let Some(message) = entry.body.message() else { continue };
+            if message.role == Role::Tool && message.results().next().is_none() {
+                let what = format!(
+                    "entry {seq}: a tool message without a tool_result; it is kept, and contexts leave it out"
+                );
+                warn(desk, &what);
+            }
             for (result, measure) in message.results().zip(&entry.measure.results) {
                 if measure.tool.is_none() {
-                    note(format_args!(
-                        "warning: entry {seq}: the result for `{}` answers no open call; it is kept, and contexts leave it out",
-                        clean(&result.tool_use_id)
-                    ));
+                    let what = format!(
+                        "entry {seq}: the result for `{}` answers no open call; it is kept, and contexts leave it out",
+                        result.tool_use_id
+                    );
+                    warn(desk, &what);
                 }
             }
         }
     }
     Ok(())
+}
+
+/// Warns on standard error.
+fn warn(desk: &Desk, what: &str) {
+    match desk.global.json {
+        true => note(json!({ "warning": what })),
+        false => note(format_args!("warning: {}", clean(what))),
+    }
 }
 
 /// Lines of standard input as messages.
@@ -136,6 +167,8 @@ impl<R: BufRead> Input<R> {
                 return Err(Error::AtLine { number, source });
             }
             let text = std::str::from_utf8(&line).map_err(|error| bad(error.to_string()))?;
+            // Some editors and shells begin a file with a mark of its encoding.
+            let text = if number == 1 { text.trim_start_matches('\u{feff}') } else { text };
             if text.trim().is_empty() {
                 continue;
             }

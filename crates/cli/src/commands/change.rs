@@ -10,7 +10,7 @@ use serde_json::json;
 use super::{Desk, Done};
 use crate::args::{Delete, Fork, One, Purge, Rename, Several, Undo};
 use crate::errors::Error;
-use crate::out::{confirmed, line, plural};
+use crate::out::{confirmed, line, plural, someone_is_there};
 
 pub(super) fn clear(desk: &Desk, args: &One) -> Done {
     let id = desk.select(&args.sel)?;
@@ -101,7 +101,8 @@ pub(super) fn unarchive(desk: &Desk, args: &Several) -> Done {
 pub(super) fn delete(desk: &Desk, args: &Delete) -> Done {
     let names = names(desk, &args.sels)?;
     let question = format!("Delete {} for good?", names.join(", "));
-    if !args.yes && !confirmed(&question)? {
+    // Where nobody can be asked, sessions named one by one are what was meant.
+    if !args.yes && someone_is_there() && !confirmed(&question)? {
         return Err(Error::NotConfirmed);
     }
     each(desk, &args.sels, "Deleted", |id| desk.sessions.delete(id))
@@ -110,7 +111,8 @@ pub(super) fn delete(desk: &Desk, args: &Delete) -> Done {
 pub(super) fn purge(desk: &Desk, args: &Purge) -> Done {
     if args.delete {
         let question = format!("Delete all but the {} newest sessions for good?", args.keep);
-        if !args.yes && !confirmed(&question)? {
+        let agreed = args.yes || someone_is_there() && confirmed(&question)?;
+        if !agreed {
             return Err(Error::NotConfirmed);
         }
     }

@@ -2,8 +2,8 @@
 
 use std::process::ExitCode;
 
-use rethread_core::context::{Model, Policy, explain};
-use serde_json::json;
+use rethread_core::Message;
+use rethread_core::context::{Cut, Model, Policy, explain};
 
 use super::{Desk, Done};
 use crate::args::Context;
@@ -22,27 +22,25 @@ pub(super) fn run(desk: &Desk, args: &Context) -> Done {
     let model = model(args)?;
     let context = desk.sessions.build(id, &policy, &model)?;
     if desk.global.json {
-        crate::out::json(&json!({
-            "policy": policy.name,
-            "model": model.id(),
-            "tokens": context.tokens,
-            "hash": context.hash,
-            "messages": context.messages,
-            "cuts": context.cuts,
-        }))?;
+        crate::out::json(&Out {
+            policy: &policy.name,
+            model: model.id(),
+            tokens: context.tokens,
+            hash: &context.hash,
+            messages: &context.messages,
+            cuts: &context.cuts,
+        })?;
         return Ok(ExitCode::SUCCESS);
     }
     if args.explain {
         line(clean(&explain(&context)))?;
     } else {
         for message in &context.messages {
-            let content = serde_json::to_value(message).map_err(std::io::Error::other)?;
-            let content = match &content["content"] {
-                serde_json::Value::String(text) => clean(text),
-                blocks => {
-                    clean(&serde_json::to_string_pretty(blocks).map_err(std::io::Error::other)?)
-                }
+            let content = match message.content.as_slice() {
+                [block] if block.as_text().is_some() => message.plain_text(),
+                blocks => serde_json::to_string(blocks).map_err(std::io::Error::other)?,
             };
+            let content = clean(&content);
             line(format_args!("\x1b[1m{}\x1b[0m\n{content}\n", message.role.as_str()))?;
         }
     }
@@ -57,6 +55,18 @@ pub(super) fn run(desk: &Desk, args: &Context) -> Done {
         context.hash
     ));
     Ok(ExitCode::SUCCESS)
+}
+
+/// What `--json` prints. It is written as it is, never through another form of JSON: what a
+/// model would be sent keeps every digit.
+#[derive(serde::Serialize)]
+struct Out<'a> {
+    policy: &'a str,
+    model: String,
+    tokens: u64,
+    hash: &'a str,
+    messages: &'a [Message],
+    cuts: &'a [Cut],
 }
 
 fn model(args: &Context) -> Result<Model, Error> {

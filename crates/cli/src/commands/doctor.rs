@@ -46,7 +46,7 @@ pub(super) fn run(desk: &Desk, args: &Doctor) -> Done {
     }
     let done = |state| findings.iter().filter(|finding| finding.state == state).count() as u64;
     line(format_args!(
-        "{} checked: {} damaged, {} repaired, {} to repair, {} noted.",
+        "{} checked. Found: {} damaged, {} repaired, {} to repair, {} noted.",
         plural(sessions as u64, "session"),
         count(done(FindingState::Damaged)),
         count(done(FindingState::Repaired)),

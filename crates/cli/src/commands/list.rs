@@ -41,8 +41,11 @@ fn table(desk: &Desk, page: &Page, args: &List) -> Result<(), crate::errors::Err
     if page.sessions.is_empty() {
         return Ok(());
     }
-    let names: Vec<String> =
-        page.sessions.iter().map(|s| fit(s.header.name.as_str(), 32)).collect();
+    let names: Vec<String> = page
+        .sessions
+        .iter()
+        .map(|session| fit(session.header.name.as_str(), (columns() / 3).max(28)))
+        .collect();
     let width = names.iter().map(String::len).max().unwrap_or(0).max(4);
     let numbered =
         args.after.is_none() && !args.all && !args.archived && desk.global.workspace.is_none();

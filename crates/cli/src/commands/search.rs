@@ -18,7 +18,10 @@ pub(super) fn run(desk: &Desk, args: &Search) -> Done {
     let mut names = HashMap::new();
     for hit in &hits {
         if let std::collections::hash_map::Entry::Vacant(place) = names.entry(hit.session) {
-            place.insert(desk.sessions.get(hit.session)?.header.name.to_string());
+            // A session whose header is damaged has no name to show, but its text was found.
+            let name =
+                desk.sessions.get(hit.session).map(|session| session.header.name.to_string());
+            place.insert(name.unwrap_or_else(|_| hit.session.to_string()));
         }
     }
     if desk.global.json {

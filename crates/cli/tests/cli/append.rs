@@ -23,6 +23,23 @@ fn content_is_a_string_a_block_or_blocks() {
 }
 
 #[test]
+fn a_mark_of_the_encoding_and_foreign_fields_are_no_obstacle() {
+    let desk = Desk::new();
+    let line = r#"{"role":"user","content":"hello \ud83d","at":"2001-01-01","n":1.0e2}"#;
+    desk.session("foreign", &[&format!("\u{feff}{line}")]);
+    let shown = desk.run(&["show", "foreign", "--json"]).out;
+    assert!(shown.contains(r#""content":"hello \ud83d""#), "{shown}");
+    assert!(shown.contains(r#""foreign":{"at":"2001-01-01"}"#), "{shown}");
+    assert!(shown.contains(r#""n":1.0e2"#), "{shown}");
+    let context = desk.json(&["context", "foreign"]);
+    assert_eq!(context["messages"][0]["content"], "hello \u{fffd}");
+    let again = desk.feed(&["append", "--key", "k", "--name", "one"], HELLO);
+    assert_eq!((again.code, again.err.as_str()), (0, ""));
+    let ignored = desk.feed(&["append", "--key", "k", "--name", "two"], HELLO);
+    assert!(ignored.err.contains("warning: `k` has a session already"), "{}", ignored.err);
+}
+
+#[test]
 fn a_malformed_line_is_named_and_the_lines_before_it_stay() {
     let desk = Desk::new();
     for bad in [
@@ -65,7 +82,7 @@ fn a_line_sent_twice_is_stored_once() {
     assert_eq!((again.code, again.seqs()), (0, vec![0]));
     let other = desk.feed(&["append", "once"], line.replace("hello", "bye"));
     assert_eq!(other.code, 1);
-    assert!(other.err.contains("has another entry with the id `m-1`"), "{}", other.err);
+    assert!(other.err.contains("the id `m-1` is taken"), "{}", other.err);
     let shown = desk.json(&["show", "once"]);
     assert_eq!(shown["entries"].as_array().map(Vec::len), Some(1));
     assert_eq!(shown["entries"][0]["id"], "m-1");
@@ -84,6 +101,11 @@ fn a_result_nobody_asked_for_is_kept_and_flagged_and_left_out_of_contexts() {
     assert_eq!(context["cuts"][0]["by"], "validity");
     let noted = desk.json(&["doctor"]);
     assert_eq!(noted["findings"][0]["state"], "noted");
+    let twice = desk.session("twice", &[WITH_TOOL[0], WITH_TOOL[1], WITH_TOOL[2], WITH_TOOL[2]]);
+    assert!(twice.err.contains("warning: entry 3: the result for `call_123`"), "{}", twice.err);
+    let bare = r#"{"role":"tool","tool_call_id":"c1","content":"text"}"#;
+    let bare = desk.session("bare", &[HELLO, bare]);
+    assert!(bare.err.contains("warning: entry 1: a tool message without"), "{}", bare.err);
 }
 
 #[test]

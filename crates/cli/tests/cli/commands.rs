@@ -167,6 +167,9 @@ fn a_fork_copies_whole_rounds_and_leaves_the_original_alone() {
     assert!(beyond.err.contains("has no entry 99"), "{}", beyond.err);
     let undone = desk.json(&["undo", "inside"]);
     assert_eq!((&undone["undone"], &undone["archived"]), (&json!("fork"), &json!(true)));
+    assert_eq!(desk.run(&["undo", "inside"]).code, 1, "it is undone once");
+    let used = desk.run(&["undo", "all"]);
+    assert!(used.err.contains("has gone on since it was started"), "{}", used.err);
 }
 
 #[test]
@@ -183,6 +186,11 @@ fn a_selector_is_a_position_a_name_an_id_or_last() {
         [name(&id), name(&id[..35]), name(&id.replace('-', ""))],
         ["alpha", "alpha", "alpha"]
     );
+    // What stands in the list at a position is meant, even if another session has that number
+    // for its name.
+    desk.session("2", &[r#"{"role":"user","content":"hello"}"#]);
+    assert_eq!([name("1"), name("2")], ["2", "gamma"]);
+    desk.run(&["delete", "1"]);
     let several = desk.run(&["show", &id[..6]]);
     assert_eq!(several.code, 1);
     assert!(
@@ -228,10 +236,13 @@ fn purge_archives_all_but_the_newest_and_says_how_many() {
     assert_eq!(desk.json(&["list", "--all"])["sessions"].as_array().map(Vec::len), Some(5));
     assert_eq!(desk.json(&["purge", "--keep", "2"]), json!({"archived": 0, "in_use": 0}));
     assert_eq!(
-        desk.json(&["purge", "--keep", "1", "--delete"]),
+        desk.json(&["purge", "--keep", "1", "--delete", "--yes"]),
         json!({"deleted": 4, "in_use": 0})
     );
     assert_eq!(desk.json(&["list", "--all"])["sessions"].as_array().map(Vec::len), Some(1));
+    let unasked = desk.run(&["purge", "--keep", "0", "--delete"]);
+    assert_eq!(unasked.code, 1, "nobody was there to be asked");
+    assert!(unasked.err.contains("--yes"), "{}", unasked.err);
 }
 
 #[test]

@@ -303,3 +303,88 @@ fn a_disk_that_cannot_be_written_to_can_still_be_read() {
     assert!(said.err.contains("cannot be written to"), "{said:?}");
     assert_eq!(desk.json(&["show", "plan"])["entries"].as_array().map(Vec::len), Some(1));
 }
+
+#[cfg(unix)]
+#[test]
+fn a_file_of_another_program_keeps_its_mode() {
+    use std::os::unix::fs::PermissionsExt;
+    let desk = Desk::new();
+    let path = desk.path().join("notes.txt");
+    std::fs::write(&path, "just words").expect("written");
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).expect("set");
+    assert_eq!(desk.run(&["list", "--store", path.to_str().expect("a path")]).code, 1);
+    let mode = std::fs::metadata(&path).expect("there").permissions().mode() & 0o777;
+    assert_eq!(mode, 0o644);
+    let device = desk.run(&["list", "--store", "/dev/null"]);
+    assert!(device.err.contains("is not a Rethread store"), "{}", device.err);
+}
+
+#[test]
+fn odd_arguments_of_a_call_reach_the_context_as_they_are() {
+    let desk = Desk::new();
+    let call = |input: &str| {
+        format!(
+            r#"{{"role":"assistant","content":{{"type":"tool_use","id":"c","name":"g","input":{input}}}}}"#
+        )
+    };
+    let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
+    let nested = format!("{}1{}", r#"{"a":"#.repeat(200), "}".repeat(200));
+    for (name, input) in [
+        ("deep", deep.as_str()),
+        ("nested", &nested),
+        ("huge", r#"{"a":1e400}"#),
+        ("half", r#"{"a":"\udc00"}"#),
+    ] {
+        desk.session(name, &[HELLO, &call(input)]);
+        for args in [&["context", name][..], &["context", name, "--explain"], &["stats", name]] {
+            assert_eq!(desk.run(args).code, 0, "{args:?}");
+        }
+        let said = desk.run(&["context", name, "--json"]);
+        assert!(said.code == 0 && said.out.contains(input), "{name}: {}", said.err);
+    }
+}
+
+#[test]
+fn with_json_every_error_is_json() {
+    let desk = Desk::new();
+    for args in [
+        &["show"][..],
+        &["bogus"],
+        &["list", "-n", "0"],
+        &["show", "nope"],
+        &["list", "--after", "x"],
+    ] {
+        let said = desk.run(&[args, &["--json"]].concat());
+        assert_ne!(said.code, 0);
+        let error: Value =
+            serde_json::from_str(&said.err).unwrap_or_else(|_| panic!("{}", said.err));
+        assert!(error["error"].is_string() && error["hint"].is_string(), "{error}");
+    }
+    let hostile = desk.run(&["\u{9b}31m\u{202e}"]);
+    assert!(!hostile.err.contains(['\u{9b}', '\u{202e}']), "{:?}", hostile.err);
+}
+
+#[test]
+fn damage_anywhere_in_one_session_leaves_the_others_reachable() {
+    for sql in [
+        "UPDATE sessions SET id = x'00' WHERE name = 'bad'",
+        "UPDATE sessions SET header = '{' WHERE name = 'bad'",
+        "UPDATE entries SET tokens = -5 WHERE session = 2",
+        "UPDATE entries SET t_messages = -1, t_first = 99, t_turn = 99, t_clear = 99 WHERE session = 2",
+        "UPDATE entries SET id = 7 WHERE session = 2 AND seq = 1",
+        "DELETE FROM entries WHERE session = 2 AND seq < 2",
+    ] {
+        let desk = Desk::new();
+        desk.session("good", &[HELLO]);
+        desk.session("bad", &WITH_TOOL);
+        damage(&desk, sql);
+        for args in [&["list"][..], &["search", "hello"], &["show", "good"], &["context", "good"]] {
+            let said = desk.run(args);
+            assert_eq!(said.code, 0, "{sql}: {args:?}: {}", said.err);
+        }
+        for args in [&["doctor"][..], &["context", "bad"], &["stats", "bad"], &["show", "bad"]] {
+            let said = desk.run(args);
+            assert!([0, 1].contains(&said.code), "{sql}: {args:?}: {said:?}");
+        }
+    }
+}

@@ -232,10 +232,10 @@ impl<'a> Draft<'a> {
             && let Some(message) = entry.body.message()
         {
             let mut tally = entry.tally;
-            tally.entries -= 1;
-            tally.messages -= 1;
-            tally.queries -= 1;
-            tally.tokens -= u64::from(entry.measure.tokens);
+            tally.entries = tally.entries.saturating_sub(1);
+            tally.messages = tally.messages.saturating_sub(1);
+            tally.queries = tally.queries.saturating_sub(1);
+            tally.tokens = tally.tokens.saturating_sub(entry.measure.tokens.into());
             self.open_turn(entry.seq, tally, Some(Said::new(entry, message)));
             self.turns.last_mut().expect("just opened").partial = true;
         }

@@ -252,7 +252,8 @@ fn call_block(call: &Call, id: &str) -> Block {
     let input = match call.input.get().trim_start().as_bytes().first() {
         Some(b'{') => call.input.clone(),
         Some(b'n') | None => Raw::of(&serde_json::Map::new()),
-        _ => Raw::of(&serde_json::json!({ "input": call.input })),
+        _ => Raw::parse(format!("{{\"input\":{}}}", call.input.get()))
+            .expect("valid JSON in an object is valid JSON"),
     };
     let valid = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
     let name: String = call

@@ -152,7 +152,7 @@ impl Sessions {
             .any(|entry| entry.body.message().is_some_and(|message| message.role != Role::System));
         let archived = unused && tally.entries <= seq + READ_ENTRIES && !session.header.archived;
         if keys.is_empty() && !archived {
-            return Err(nothing());
+            return Err(if unused { nothing() } else { Error::GoneOn { id } });
         }
         for key in keys {
             let bind = Bind { key: key.clone(), seen: Some(id) };

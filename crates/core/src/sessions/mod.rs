@@ -68,6 +68,12 @@ pub enum Error {
         /// The session.
         id: SessionId,
     },
+    /// What was started has gone on, and nothing points at it that could go back.
+    #[error("session {id} has gone on since it was started")]
+    GoneOn {
+        /// The session.
+        id: SessionId,
+    },
     /// Every name that was tried is taken.
     #[error("`{name}` and its numbered forms are taken")]
     NoFreeName {

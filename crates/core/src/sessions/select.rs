@@ -39,8 +39,8 @@ impl Sessions {
         Filter { archived: Some(false), newest_of_chain: true, ..Filter::default() }
     }
 
-    /// The session that `selector` names: a name, a position in the default list (1 is the
-    /// newest), the beginning of an id, or `last`.
+    /// The session that `selector` names: a position in the default list (1 is the newest), a
+    /// name, the beginning of an id, or `last`, in this order.
     ///
     /// # Errors
     ///
@@ -57,13 +57,6 @@ impl Sessions {
             let newest = self.list(&Sessions::default_filter(), None, 1)?.sessions.pop();
             return newest.map(|session| session.id()).ok_or(SelectError::Empty.into());
         }
-        // Names are lowercase, but people type them as they please.
-        if let Ok(name) = Name::new(selector)
-            && name.as_str() == selector.to_lowercase()
-            && let Some(id) = self.store.named(&self.owner, &name)?
-        {
-            return Ok(id);
-        }
         if let Some(position) =
             selector.parse::<usize>().ok().filter(|n| (1..=PAGE_ROWS_MAX).contains(n))
         {
@@ -73,6 +66,13 @@ impl Sessions {
             {
                 return Ok(session.id());
             }
+        }
+        // Names are lowercase, but people type them as they please.
+        if let Ok(name) = Name::new(selector)
+            && name.as_str() == selector.to_lowercase()
+            && let Some(id) = self.store.named(&self.owner, &name)?
+        {
+            return Ok(id);
         }
         let digits: String = selector.to_lowercase().chars().filter(|c| *c != '-').collect();
         if digits.len() < ID_DIGITS_MIN

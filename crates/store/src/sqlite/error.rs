@@ -10,7 +10,10 @@ pub(super) fn told(place: &Path, action: &'static str, error: rusqlite::Error) -
     let place = place.display().to_string();
     match error.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => StoreError::Full { place },
-        Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => StoreError::ReadOnly { place },
+        Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied | ErrorCode::CannotOpen) => {
+            StoreError::ReadOnly { place }
+        }
+        Some(ErrorCode::DatabaseCorrupt) => StoreError::Corrupt { place },
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::Busy { place },
         Some(ErrorCode::NotADatabase) => StoreError::NotAStore { place },
         _ => StoreError::Backend { store: "sqlite", action, source: Box::new(error) },

@@ -32,9 +32,12 @@ fn session_row(row: &Row<'_>) -> rusqlite::Result<SessionRow> {
     })
 }
 
-/// A session's id from a column of 16 bytes.
+/// A session's id from a column of 16 bytes. A damaged one is no reason to show nothing at all.
 pub(super) fn session_id(row: &Row<'_>, column: usize) -> rusqlite::Result<SessionId> {
-    row.get::<_, [u8; 16]>(column).map(|bytes| SessionId(uuid::Uuid::from_bytes(bytes)))
+    let stored: Vec<u8> = row.get(column)?;
+    let mut bytes = [0; 16];
+    bytes.iter_mut().zip(stored).for_each(|(byte, stored)| *byte = stored);
+    Ok(SessionId(uuid::Uuid::from_bytes(bytes)))
 }
 
 impl SessionRow {

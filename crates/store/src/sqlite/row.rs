@@ -189,8 +189,8 @@ pub(super) fn stored(row: &Row<'_>) -> rusqlite::Result<Stored> {
         at: row.get(1)?,
         id: row.get(2)?,
         kind: row.get(3)?,
-        tokens: row.get(4)?,
-        thinking: row.get(5)?,
+        tokens: small(row.get(4)?),
+        thinking: row.get::<_, Option<i64>>(5)?.map(small),
         size: row.get(6)?,
         body: row.get(7)?,
         tally: read_tally(row, seq, 8)?,
@@ -294,6 +294,11 @@ impl Stored {
 fn split(plain: &[u8]) -> Result<(&str, &str), String> {
     let text = std::str::from_utf8(plain).map_err(|error| error.to_string())?;
     text.split_once('\n').ok_or_else(|| "it has no body".to_owned())
+}
+
+/// A count that was written as one; a damaged one is none, and `doctor` counts anew.
+fn small(number: i64) -> u32 {
+    u32::try_from(number).unwrap_or_default()
 }
 
 /// A time from SQLite's milliseconds.

@@ -38,6 +38,7 @@ pub(super) fn open(path: &Path) -> Result<(File, Connection), StoreError> {
     match make(path).and_then(|()| connect(&file)) {
         Ok(connection) => {
             set_up(&file, &connection)?;
+            close_to_others(path)?;
             Ok((file, connection))
         }
         Err(StoreError::ReadOnly { .. }) if path.exists() => {
@@ -53,7 +54,7 @@ pub(super) fn open(path: &Path) -> Result<(File, Connection), StoreError> {
 /// Makes the file and its folder, so that only their owner can read them.
 #[cfg(unix)]
 fn make(path: &Path) -> Result<(), StoreError> {
-    use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+    use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
     let failed = |error: std::io::Error| match error.kind() {
         std::io::ErrorKind::StorageFull => StoreError::Full { place: path.display().to_string() },
         std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::ReadOnlyFilesystem => {
@@ -72,16 +73,35 @@ fn make(path: &Path) -> Result<(), StoreError> {
         Err(error) => return Err(failed(error)),
     }
     let metadata = std::fs::metadata(path).map_err(failed)?;
-    if metadata.is_dir() {
+    if !metadata.is_file() {
         return Err(StoreError::NotAStore { place: path.display().to_string() });
     }
+    Ok(())
+}
+
+/// Closes a file of ours to everybody else. It is done when the file is known to be ours: what
+/// another program made stays as it is.
+#[cfg(unix)]
+fn close_to_others(path: &Path) -> Result<(), StoreError> {
+    use std::os::unix::fs::PermissionsExt;
+    let failed = |error: std::io::Error| StoreError::Backend {
+        store: "sqlite",
+        action: "close the file to others",
+        source: error.into(),
+    };
+    let metadata = std::fs::metadata(path).map_err(failed)?;
     if metadata.permissions().mode() & 0o077 != 0 {
-        // Someone else's file stays as it is; SQLite will say whether it can be used.
+        // A file of another user stays as it is; SQLite has said that it can be used.
         match std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)) {
             Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {}
             other => other.map_err(failed)?,
         }
     }
+    Ok(())
+}
+
+#[cfg(not(unix))]
+fn close_to_others(_path: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 

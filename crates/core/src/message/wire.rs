@@ -1,8 +1,7 @@
-//! Something said: a role and the blocks it is made of.
+//! Messages as JSON, read and written so that nothing is lost.
 //!
-//! On the wire a message is `{"role": "user", "content": …}` where content is a string, one block
-//! or a list of blocks. Whatever a block carries beyond what is known here is kept byte for byte
-//! (see [`Block`]), because a log that drops what it does not understand is not the truth.
+//! A block is read strictly first: exactly the fields it has a meaning for. What fits only loosely
+//! keeps its text beside its meaning, and what fits not at all is kept as text alone.
 
 use serde::de::{self, Deserializer, MapAccess, Visitor};
 use serde::ser::{SerializeMap, Serializer};
@@ -10,297 +9,23 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
+use super::{Block, BlockKind, Call, Message, Role, Thinking, ToolResult, Usage};
 use crate::raw::Raw;
 
-/// Who said it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Role {
-    /// Instructions that hold for the whole conversation.
-    System,
-    /// The person.
-    User,
-    /// The model.
-    Assistant,
-    /// A tool, answering a call of the model.
-    Tool,
-}
-
-impl Role {
-    /// The word used on the wire.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Role::System => "system",
-            Role::User => "user",
-            Role::Assistant => "assistant",
-            Role::Tool => "tool",
-        }
-    }
-}
-
-/// Tokens a provider says it used.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Usage {
-    /// Tokens read, without those read from or written to the provider's cache.
-    pub input: u64,
-    /// Tokens written by the model.
-    pub output: u64,
-    /// Tokens read from the provider's cache.
-    pub cache_read: u64,
-    /// Tokens written to the provider's cache.
-    pub cache_write: u64,
-}
-
-/// Something said.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Message {
-    /// Who said it.
-    pub role: Role,
-    /// What it is made of, in order.
-    pub content: Vec<Block>,
-    /// The model that wrote it, as `provider/model`.
-    pub model: Option<String>,
-    /// What the provider charged for it.
-    pub usage: Option<Usage>,
-    /// The reply was stopped before its end; this is the part that arrived.
-    pub interrupted: bool,
-    /// Fields nobody here knows, kept as they came.
-    pub extra: Vec<(String, Raw)>,
-}
-
-impl Message {
-    /// A message made of these blocks.
-    pub fn new(role: Role, content: Vec<Block>) -> Message {
-        Message { role, content, model: None, usage: None, interrupted: false, extra: Vec::new() }
-    }
-
-    /// A message of plain text.
-    pub fn text(role: Role, text: impl Into<String>) -> Message {
-        Message::new(role, vec![Block::text(text)])
-    }
-
-    /// Something the person said.
-    pub fn user(text: impl Into<String>) -> Message {
-        Message::text(Role::User, text)
-    }
-
-    /// Something the model said.
-    pub fn assistant(text: impl Into<String>) -> Message {
-        Message::text(Role::Assistant, text)
-    }
-
-    /// Instructions for the model.
-    pub fn system(text: impl Into<String>) -> Message {
-        Message::text(Role::System, text)
-    }
-
-    /// A tool's answer to the call `tool_use_id`.
-    pub fn tool_result(tool_use_id: impl Into<String>, text: impl Into<String>) -> Message {
-        Message::new(Role::Tool, vec![Block::tool_result(tool_use_id, text)])
-    }
-
-    /// The calls this message makes.
-    pub fn calls(&self) -> impl Iterator<Item = &Call> {
-        self.content.iter().filter_map(|block| match &block.kind {
-            BlockKind::ToolUse(call) => Some(call),
-            _ => None,
-        })
-    }
-
-    /// The tool results this message carries.
-    pub fn results(&self) -> impl Iterator<Item = &ToolResult> {
-        self.content.iter().filter_map(|block| match &block.kind {
-            BlockKind::ToolResult(result) => Some(result),
-            _ => None,
-        })
-    }
-
-    /// Whether this opens a turn: a user message that is more than an envelope for tool results.
-    pub fn opens_turn(&self) -> bool {
-        self.role == Role::User
-            && (self.content.is_empty()
-                || self.content.iter().any(|b| !matches!(b.kind, BlockKind::ToolResult(_))))
-    }
-
-    /// How many bytes it can have as JSON, at the most.
-    pub(crate) fn bytes_at_most(&self) -> usize {
-        // A character is escaped in at most six bytes, and a block has few fields of its own.
-        const FIELDS: usize = 256;
-        let extra: usize =
-            self.extra.iter().map(|(key, raw)| key.len() * 6 + raw.get().len() + FIELDS).sum();
-        let model = self.model.as_ref().map_or(0, |model| model.len() * 6);
-        FIELDS + extra + model + self.content.iter().map(Block::bytes_at_most).sum::<usize>()
-    }
-
-    /// What a person said or read in it: its texts, one paragraph each, without the prefix a door
-    /// put before them.
-    pub fn plain_text(&self) -> String {
-        let texts: Vec<&str> = self
-            .content
-            .iter()
-            .filter_map(|block| match &block.kind {
-                BlockKind::Text(text) => Some(text.as_str()),
-                _ => None,
-            })
-            .collect();
-        texts.join("\n\n")
-    }
-}
-
-/// One part of a message.
-///
-/// `kind` is what it means. When a block was read that held more than its meaning (fields nobody
-/// here knows), its text is kept and written again exactly as it was.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Block {
-    /// What it means.
-    pub kind: BlockKind,
-    raw: Option<Raw>,
-}
-
-/// What a block means.
-#[derive(Clone, Debug, PartialEq)]
-pub enum BlockKind {
-    /// Text.
-    Text(String),
-    /// Text a door put before what the person wrote, such as `[Active file: …]`. A model sees it
-    /// as text; previews and search leave it out.
-    Prefix(String),
-    /// What the model thought before it spoke; only its own provider accepts it back.
-    Thinking(Thinking),
-    /// A call of a tool.
-    ToolUse(Call),
-    /// The answer to a call.
-    ToolResult(ToolResult),
-    /// A picture; `source` as the provider's API writes it.
-    Image {
-        /// Where the picture is: a URL or its bytes in base64.
-        source: Raw,
-    },
-    /// Any other kind.
-    Unknown,
-}
-
-/// What a model thought.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Thinking {
-    /// The text; empty when the provider hid it.
-    pub text: String,
-    /// Whether the provider signed it. Without a signature no provider takes it back.
-    pub signed: bool,
-}
-
-/// A call of a tool.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Call {
-    /// What the result will refer to.
-    pub id: String,
-    /// The tool.
-    pub name: String,
-    /// Its arguments, as the model wrote them.
-    pub input: Raw,
-}
-
-/// The answer to a call.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ToolResult {
-    /// The call it answers.
-    pub tool_use_id: String,
-    /// What the tool said.
-    pub content: Vec<Block>,
-    /// The tool failed.
-    pub is_error: bool,
-}
-
-impl ToolResult {
-    /// Its texts, joined by newlines.
-    pub fn text(&self) -> String {
-        let texts: Vec<&str> = self.content.iter().filter_map(Block::as_text).collect();
-        texts.join("\n")
-    }
-}
-
 impl Block {
-    /// A block that means `kind` and nothing else.
-    pub fn of(kind: BlockKind) -> Block {
-        Block { kind, raw: None }
-    }
-
-    /// A block of text.
-    pub fn text(text: impl Into<String>) -> Block {
-        Block::of(BlockKind::Text(text.into()))
-    }
-
-    /// A prefix put there by a door.
-    pub fn prefix(text: impl Into<String>) -> Block {
-        Block::of(BlockKind::Prefix(text.into()))
-    }
-
-    /// A call of a tool.
-    pub fn tool_use(id: impl Into<String>, name: impl Into<String>, input: Raw) -> Block {
-        Block::of(BlockKind::ToolUse(Call { id: id.into(), name: name.into(), input }))
-    }
-
-    /// A tool's answer in text.
-    pub fn tool_result(tool_use_id: impl Into<String>, text: impl Into<String>) -> Block {
-        Block::of(BlockKind::ToolResult(ToolResult {
-            tool_use_id: tool_use_id.into(),
-            content: vec![Block::text(text)],
-            is_error: false,
-        }))
-    }
-
-    /// The text, where it is a block of text.
-    pub fn as_text(&self) -> Option<&str> {
-        match &self.kind {
-            BlockKind::Text(text) => Some(text),
-            _ => None,
-        }
-    }
-
-    fn bytes_at_most(&self) -> usize {
-        const FIELDS: usize = 128;
-        let own = match &self.kind {
-            BlockKind::Text(text) | BlockKind::Prefix(text) => text.len() * 6,
-            BlockKind::Thinking(thinking) => thinking.text.len() * 6,
-            BlockKind::ToolUse(call) => {
-                (call.id.len() + call.name.len()) * 6 + call.input.get().len()
-            }
-            BlockKind::ToolResult(result) => {
-                let content = result.content.iter().map(Block::bytes_at_most).sum::<usize>();
-                result.tool_use_id.len() * 6 + content
-            }
-            BlockKind::Image { source } => source.get().len(),
-            BlockKind::Unknown => 0,
-        };
-        FIELDS + own.max(self.raw.as_ref().map_or(0, |raw| raw.get().len()))
-    }
-
-    /// The block as it was written, where it held more than its meaning.
-    pub fn raw(&self) -> Option<&Raw> {
-        self.raw.as_ref()
-    }
-
-    /// The `type` it has on the wire.
-    pub fn type_name(&self) -> String {
-        match &self.kind {
-            BlockKind::Text(_) => "text".into(),
-            BlockKind::Prefix(_) => "prefix".into(),
-            BlockKind::Thinking(_) => "thinking".into(),
-            BlockKind::ToolUse(_) => "tool_use".into(),
-            BlockKind::ToolResult(_) => "tool_result".into(),
-            BlockKind::Image { .. } => "image".into(),
-            BlockKind::Unknown => self
-                .raw
-                .as_ref()
-                .and_then(|raw| serde_json::from_str::<Tag>(raw.get()).ok())
-                .and_then(|tag| tag.kind)
-                .unwrap_or_else(|| "unknown".into()),
-        }
-    }
-
     fn read(raw: &RawValue) -> Block {
+        let block = Block::read_as_written(raw);
+        if block.kind != BlockKind::Unknown || !raw.get().contains("\\u") {
+            return block;
+        }
+        // Half of a pair of escapes, as programs leave it that cut a text through an emoji, is no
+        // character; the rest of the block means what it says.
+        let mended = RawValue::from_string(without_lone_surrogates(raw.get()));
+        let kind = mended.map_or(BlockKind::Unknown, |mended| Block::read_as_written(&mended).kind);
+        Block { kind, ..block }
+    }
+
+    fn read_as_written(raw: &RawValue) -> Block {
         let kind = serde_json::from_str::<Tag>(raw.get()).ok().and_then(|tag| tag.kind);
         let keep = || Some(Raw::from(raw));
         let (kind, raw) = match kind.as_deref() {
@@ -339,9 +64,9 @@ impl Block {
 
 /// The `type` of a block, whatever else it holds.
 #[derive(Deserialize)]
-struct Tag {
+pub(super) struct Tag {
     #[serde(rename = "type")]
-    kind: Option<String>,
+    pub(super) kind: Option<String>,
 }
 
 /// Reads `raw` as exactly the known shape; failing that, as the known shape with more in it.
@@ -525,13 +250,46 @@ fn is_block(text: &str) -> bool {
     text.starts_with('{') && serde_json::from_str::<Tag>(text).is_ok_and(|tag| tag.kind.is_some())
 }
 
+/// JSON with every escape of half a surrogate pair replaced by U+FFFD.
+fn without_lone_surrogates(json: &str) -> String {
+    // The four digits behind a `\u` at this place, if it is one.
+    let unit = |at: usize| {
+        let digits = json.get(at..at + 6)?.strip_prefix("\\u")?;
+        u16::from_str_radix(digits, 16).ok()
+    };
+    let mut mended = String::with_capacity(json.len());
+    let mut at = 0;
+    while let Some(offset) = json[at..].find('\\') {
+        mended.push_str(&json[at..at + offset]);
+        at += offset;
+        let length = match (unit(at), unit(at + 6)) {
+            (Some(0xd800..0xdc00), Some(0xdc00..0xe000)) => 12,
+            (Some(0xd800..0xe000), _) => {
+                mended.push_str("\\ufffd");
+                at += 6;
+                continue;
+            }
+            (Some(_), _) => 6,
+            // A backslash and what it escapes, so that an escaped backslash begins nothing.
+            (None, _) => 1 + json[at + 1..].chars().next().map_or(0, char::len_utf8),
+        };
+        mended.push_str(&json[at..at + length]);
+        at += length;
+    }
+    mended.push_str(&json[at..]);
+    mended
+}
+
 /// Content in any of its forms: a string, one block, a list of blocks (or strings), null.
 fn read_content(raw: &RawValue) -> Vec<Block> {
     match raw.get().as_bytes().first() {
         Some(b'"') => match serde_json::from_str::<String>(raw.get()) {
             Ok(text) if text.is_empty() => Vec::new(),
             Ok(text) => vec![Block::text(text)],
-            Err(_) => vec![Block::read(raw)],
+            Err(_) => match serde_json::from_str::<String>(&without_lone_surrogates(raw.get())) {
+                Ok(text) => vec![Block { kind: BlockKind::Text(text), raw: Some(Raw::from(raw)) }],
+                Err(_) => vec![Block::read(raw)],
+            },
         },
         Some(b'[') => match serde_json::from_str::<Vec<&RawValue>>(raw.get()) {
             Ok(items) => items
@@ -573,6 +331,10 @@ impl Serialize for Content<'_> {
             [] => serializer.serialize_str(""),
             [Block { kind: BlockKind::Text(text), raw: None }] if !text.is_empty() => {
                 serializer.serialize_str(text)
+            }
+            // A string that could not be read in full stands as it was written.
+            [Block { raw: Some(raw), .. }] if raw.get().starts_with('"') => {
+                raw.serialize(serializer)
             }
             blocks => serializer.collect_seq(blocks),
         }
@@ -710,4 +472,63 @@ fn known(key: &str, raw: &Raw) -> Option<Known> {
         _ => return None,
     };
     (written == *raw).then_some(known)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(json: &str) -> Message {
+        serde_json::from_str(json).expect(json)
+    }
+
+    #[test]
+    fn what_is_read_is_written_again_byte_for_byte() {
+        for json in [
+            r#"{"role":"user","content":"hello"}"#,
+            r#"{"role":"user","content":[{"type":"text","text":"a","cache_control":{"type":"ephemeral"}}]}"#,
+            r#"{"role":"user","content":[{ "type":"hologram",  "n": 1.0e2 },7,null]}"#,
+            r#"{"role":"assistant","content":[{"type":"tool_use","id":"c","name":"n","input":{"a":1e400,"b":"\udc00"}}]}"#,
+            r#"{"role":"assistant","content":[{"type":"thinking","thinking":"x","signature":"s"}],"model":"p/m"}"#,
+            r#"{"role":"user","content":"cut \ud83d","zebra":1.0e2,"usage":"another program's"}"#,
+            r#"{"role":"user","content":[{"type":"text","text":"cut \ud83d"}]}"#,
+        ] {
+            let written = serde_json::to_string(&message(json)).expect("JSON");
+            assert_eq!(written, json);
+            assert_eq!(message(&written), message(json));
+        }
+    }
+
+    #[test]
+    fn half_a_surrogate_pair_is_one_unreadable_character() {
+        for json in [
+            r#"{"role":"user","content":"a\ud83d"}"#,
+            r#"{"role":"user","content":[{"type":"text","text":"a\ud83d"}]}"#,
+        ] {
+            assert_eq!(message(json).plain_text(), "a\u{fffd}", "{json}");
+        }
+        let whole = r#"{"role":"user","content":"\ud83e\udd80 \\ud83d"}"#;
+        assert_eq!(
+            message(whole).plain_text(),
+            "🦀 \\ud83d",
+            "an escaped backslash is a backslash"
+        );
+        assert_eq!(
+            without_lone_surrogates(r#""\udd80\ud83e\udd80\ud83e""#),
+            r#""\ufffd\ud83e\udd80\ufffd""#
+        );
+    }
+
+    #[test]
+    fn a_message_is_never_longer_than_thought() {
+        for json in [
+            r#"{"role":"user","content":"\u0001\u0002"}"#,
+            r#"{"role":"tool","content":{"type":"tool_result","tool_use_id":"c","content":"\u0001"}}"#,
+            r#"{"role":"user","content":[],"x":{"y":[1,2,3]}}"#,
+        ] {
+            let message = message(json);
+            let bytes = serde_json::to_string(&message).expect("JSON").len();
+            assert!(message.bytes_at_most() >= bytes, "{json}");
+        }
+    }
 }

@@ -1,0 +1,301 @@
+//! Something said: a role and the blocks it is made of.
+//!
+//! On the wire a message is `{"role": "user", "content": …}` where content is a string, one block
+//! or a list of blocks. Whatever a block carries beyond what is known here is kept byte for byte
+//! (see [`Block`]), because a log that drops what it does not understand is not the truth.
+
+mod wire;
+
+use serde::{Deserialize, Serialize};
+
+use crate::raw::Raw;
+use wire::Tag;
+
+/// Who said it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// Instructions that hold for the whole conversation.
+    System,
+    /// The person.
+    User,
+    /// The model.
+    Assistant,
+    /// A tool, answering a call of the model.
+    Tool,
+}
+
+impl Role {
+    /// The word used on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Role::System => "system",
+            Role::User => "user",
+            Role::Assistant => "assistant",
+            Role::Tool => "tool",
+        }
+    }
+}
+
+/// Tokens a provider says it used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Usage {
+    /// Tokens read, without those read from or written to the provider's cache.
+    pub input: u64,
+    /// Tokens written by the model.
+    pub output: u64,
+    /// Tokens read from the provider's cache.
+    pub cache_read: u64,
+    /// Tokens written to the provider's cache.
+    pub cache_write: u64,
+}
+
+/// Something said.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Message {
+    /// Who said it.
+    pub role: Role,
+    /// What it is made of, in order.
+    pub content: Vec<Block>,
+    /// The model that wrote it, as `provider/model`.
+    pub model: Option<String>,
+    /// What the provider charged for it.
+    pub usage: Option<Usage>,
+    /// The reply was stopped before its end; this is the part that arrived.
+    pub interrupted: bool,
+    /// Fields nobody here knows, kept as they came.
+    pub extra: Vec<(String, Raw)>,
+}
+
+impl Message {
+    /// A message made of these blocks.
+    pub fn new(role: Role, content: Vec<Block>) -> Message {
+        Message { role, content, model: None, usage: None, interrupted: false, extra: Vec::new() }
+    }
+
+    /// A message of plain text.
+    pub fn text(role: Role, text: impl Into<String>) -> Message {
+        Message::new(role, vec![Block::text(text)])
+    }
+
+    /// Something the person said.
+    pub fn user(text: impl Into<String>) -> Message {
+        Message::text(Role::User, text)
+    }
+
+    /// Something the model said.
+    pub fn assistant(text: impl Into<String>) -> Message {
+        Message::text(Role::Assistant, text)
+    }
+
+    /// Instructions for the model.
+    pub fn system(text: impl Into<String>) -> Message {
+        Message::text(Role::System, text)
+    }
+
+    /// A tool's answer to the call `tool_use_id`.
+    pub fn tool_result(tool_use_id: impl Into<String>, text: impl Into<String>) -> Message {
+        Message::new(Role::Tool, vec![Block::tool_result(tool_use_id, text)])
+    }
+
+    /// The calls this message makes.
+    pub fn calls(&self) -> impl Iterator<Item = &Call> {
+        self.content.iter().filter_map(|block| match &block.kind {
+            BlockKind::ToolUse(call) => Some(call),
+            _ => None,
+        })
+    }
+
+    /// The tool results this message carries.
+    pub fn results(&self) -> impl Iterator<Item = &ToolResult> {
+        self.content.iter().filter_map(|block| match &block.kind {
+            BlockKind::ToolResult(result) => Some(result),
+            _ => None,
+        })
+    }
+
+    /// Whether this opens a turn: a user message that is more than an envelope for tool results.
+    pub fn opens_turn(&self) -> bool {
+        self.role == Role::User
+            && (self.content.is_empty()
+                || self.content.iter().any(|b| !matches!(b.kind, BlockKind::ToolResult(_))))
+    }
+
+    /// How many bytes it can have as JSON, at the most.
+    pub(crate) fn bytes_at_most(&self) -> usize {
+        // A character is escaped in at most six bytes, and a block has few fields of its own.
+        const FIELDS: usize = 256;
+        let extra: usize =
+            self.extra.iter().map(|(key, raw)| key.len() * 6 + raw.get().len() + FIELDS).sum();
+        let model = self.model.as_ref().map_or(0, |model| model.len() * 6);
+        FIELDS + extra + model + self.content.iter().map(Block::bytes_at_most).sum::<usize>()
+    }
+
+    /// What a person said or read in it: its texts, one paragraph each, without the prefix a door
+    /// put before them.
+    pub fn plain_text(&self) -> String {
+        let texts: Vec<&str> = self
+            .content
+            .iter()
+            .filter_map(|block| match &block.kind {
+                BlockKind::Text(text) => Some(text.as_str()),
+                _ => None,
+            })
+            .collect();
+        texts.join("\n\n")
+    }
+}
+
+/// One part of a message.
+///
+/// `kind` is what it means. When a block was read that held more than its meaning (fields nobody
+/// here knows), its text is kept and written again exactly as it was.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Block {
+    /// What it means.
+    pub kind: BlockKind,
+    raw: Option<Raw>,
+}
+
+/// What a block means.
+#[derive(Clone, Debug, PartialEq)]
+pub enum BlockKind {
+    /// Text.
+    Text(String),
+    /// Text a door put before what the person wrote, such as `[Active file: …]`. A model sees it
+    /// as text; previews and search leave it out.
+    Prefix(String),
+    /// What the model thought before it spoke; only its own provider accepts it back.
+    Thinking(Thinking),
+    /// A call of a tool.
+    ToolUse(Call),
+    /// The answer to a call.
+    ToolResult(ToolResult),
+    /// A picture; `source` as the provider's API writes it.
+    Image {
+        /// Where the picture is: a URL or its bytes in base64.
+        source: Raw,
+    },
+    /// Any other kind.
+    Unknown,
+}
+
+/// What a model thought.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Thinking {
+    /// The text; empty when the provider hid it.
+    pub text: String,
+    /// Whether the provider signed it. Without a signature no provider takes it back.
+    pub signed: bool,
+}
+
+/// A call of a tool.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Call {
+    /// What the result will refer to.
+    pub id: String,
+    /// The tool.
+    pub name: String,
+    /// Its arguments, as the model wrote them.
+    pub input: Raw,
+}
+
+/// The answer to a call.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ToolResult {
+    /// The call it answers.
+    pub tool_use_id: String,
+    /// What the tool said.
+    pub content: Vec<Block>,
+    /// The tool failed.
+    pub is_error: bool,
+}
+
+impl ToolResult {
+    /// Its texts, joined by newlines.
+    pub fn text(&self) -> String {
+        let texts: Vec<&str> = self.content.iter().filter_map(Block::as_text).collect();
+        texts.join("\n")
+    }
+}
+
+impl Block {
+    /// A block that means `kind` and nothing else.
+    pub fn of(kind: BlockKind) -> Block {
+        Block { kind, raw: None }
+    }
+
+    /// A block of text.
+    pub fn text(text: impl Into<String>) -> Block {
+        Block::of(BlockKind::Text(text.into()))
+    }
+
+    /// A prefix put there by a door.
+    pub fn prefix(text: impl Into<String>) -> Block {
+        Block::of(BlockKind::Prefix(text.into()))
+    }
+
+    /// A call of a tool.
+    pub fn tool_use(id: impl Into<String>, name: impl Into<String>, input: Raw) -> Block {
+        Block::of(BlockKind::ToolUse(Call { id: id.into(), name: name.into(), input }))
+    }
+
+    /// A tool's answer in text.
+    pub fn tool_result(tool_use_id: impl Into<String>, text: impl Into<String>) -> Block {
+        Block::of(BlockKind::ToolResult(ToolResult {
+            tool_use_id: tool_use_id.into(),
+            content: vec![Block::text(text)],
+            is_error: false,
+        }))
+    }
+
+    /// The text, where it is a block of text.
+    pub fn as_text(&self) -> Option<&str> {
+        match &self.kind {
+            BlockKind::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    fn bytes_at_most(&self) -> usize {
+        const FIELDS: usize = 128;
+        let own = match &self.kind {
+            BlockKind::Text(text) | BlockKind::Prefix(text) => text.len() * 6,
+            BlockKind::Thinking(thinking) => thinking.text.len() * 6,
+            BlockKind::ToolUse(call) => {
+                (call.id.len() + call.name.len()) * 6 + call.input.get().len()
+            }
+            BlockKind::ToolResult(result) => {
+                let content = result.content.iter().map(Block::bytes_at_most).sum::<usize>();
+                result.tool_use_id.len() * 6 + content
+            }
+            BlockKind::Image { source } => source.get().len(),
+            BlockKind::Unknown => 0,
+        };
+        FIELDS + own.max(self.raw.as_ref().map_or(0, |raw| raw.get().len()))
+    }
+
+    /// The block as it was written, where it held more than its meaning.
+    pub fn raw(&self) -> Option<&Raw> {
+        self.raw.as_ref()
+    }
+
+    /// The `type` it has on the wire.
+    pub fn type_name(&self) -> String {
+        match &self.kind {
+            BlockKind::Text(_) => "text".into(),
+            BlockKind::Prefix(_) => "prefix".into(),
+            BlockKind::Thinking(_) => "thinking".into(),
+            BlockKind::ToolUse(_) => "tool_use".into(),
+            BlockKind::ToolResult(_) => "tool_result".into(),
+            BlockKind::Image { .. } => "image".into(),
+            BlockKind::Unknown => self
+                .raw
+                .as_ref()
+                .and_then(|raw| serde_json::from_str::<Tag>(raw.get()).ok())
+                .and_then(|tag| tag.kind)
+                .unwrap_or_else(|| "unknown".into()),
+        }
+    }
+}

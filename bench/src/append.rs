@@ -70,12 +70,13 @@ pub(crate) fn one_writer(setting: &Setting) -> Vec<Report> {
 pub(crate) fn many_writers(setting: &Setting) -> Vec<Report> {
     const WRITERS: usize = 64;
     let sessions = setting.sessions("group.db");
-    let ids: Vec<SessionId> = (0..WRITERS).map(|_| new_session(&sessions)).collect();
     let texts = Texts::new();
     let turn = Duration::from_millis(250);
     let rounds = setting.size(24, 3);
     let (mut one, mut many, mut threads) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..rounds {
+        // Fresh ones each time: nobody says thousands of things in a few seconds.
+        let ids: Vec<SessionId> = (0..WRITERS).map(|_| new_session(&sessions)).collect();
         one.push(rate_of_one(&sessions, ids[0], &texts, turn));
         many.push(rate_of_many(&sessions, &ids, &texts, turn));
         threads.push(rate_of_threads(&sessions, &ids, &texts, turn));

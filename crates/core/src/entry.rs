@@ -228,6 +228,23 @@ pub struct Restored {
     /// Milliseconds it took.
     #[serde(default)]
     pub ms: u64,
+    /// What is told about the other session, also when it is gone.
+    #[serde(default)]
+    pub previous: Previous,
+}
+
+/// What a session tells about the one it continues.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Previous {
+    /// Its id.
+    pub id: String,
+    /// Its turns.
+    pub queries: u64,
+    /// Tokens it took.
+    pub tokens: u64,
+    /// The file it was saved to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
 }
 
 /// A message carried over from another session.

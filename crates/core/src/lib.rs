@@ -50,6 +50,7 @@ pub mod session;
 pub mod sessions;
 pub mod store;
 pub mod stub;
+pub mod summary;
 pub mod text;
 pub mod tokens;
 pub mod world;

@@ -87,3 +87,7 @@ pub const REPLY_TOKENS: u64 = 8_192;
 
 /// Tokens of context assumed for a model nobody described.
 pub const WINDOW_TOKENS: u64 = 128_000;
+
+/// Tokens of the last turns that a compacted or resumed session carries over word for word:
+/// enough to know what "that" was, little enough not to undo the saving.
+pub const TAIL_TOKENS_MAX: u32 = 4_000;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{Place, created, entry, header, key, owner, placed, said};
 use crate::entry::{
-    Body, Boundary, Carried, Finished, NewEntry, Origin, Restored, Started, Summarized,
+    Body, Boundary, Carried, Finished, NewEntry, Origin, Previous, Restored, Started, Summarized,
 };
 use crate::limits::READ_ENTRIES;
 use crate::message::{Message, Usage};
@@ -48,6 +48,7 @@ pub(super) fn what_was_appended_is_read_back_the_same(place: &dyn Place) {
             acknowledgment: "Understood.".into(),
             usage,
             ms: 900,
+            previous: Previous { id: "ab".into(), queries: 5, tokens: 2_345, file: None },
         })),
     ];
     let entries: Vec<NewEntry> = bodies

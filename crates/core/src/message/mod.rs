@@ -51,6 +51,28 @@ pub struct Usage {
     pub cache_write: u64,
 }
 
+impl Usage {
+    /// Everything the model read, from the cache or not.
+    pub fn read(&self) -> u64 {
+        self.input.saturating_add(self.cache_read).saturating_add(self.cache_write)
+    }
+
+    /// Everything the model read and wrote.
+    pub fn total(&self) -> u64 {
+        self.read().saturating_add(self.output)
+    }
+}
+
+impl std::ops::AddAssign for Usage {
+    /// Sums of charges; a provider that reports absurd figures must not stop a conversation.
+    fn add_assign(&mut self, other: Usage) {
+        self.input = self.input.saturating_add(other.input);
+        self.output = self.output.saturating_add(other.output);
+        self.cache_read = self.cache_read.saturating_add(other.cache_read);
+        self.cache_write = self.cache_write.saturating_add(other.cache_write);
+    }
+}
+
 /// Something said.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Message {

@@ -4,11 +4,13 @@
 //! that need a model are not here.
 
 mod lineage;
+mod restore;
 mod select;
 mod stats;
 mod thread;
 
 pub use lineage::{Fork, Undone};
+pub use restore::carried;
 pub use select::SelectError;
 pub use stats::{Stats, ToolStats};
 pub use thread::Thread;
@@ -196,30 +198,7 @@ impl Sessions {
     ///
     /// [`Error::TooLarge`], [`Error::NoFreeName`], and those of the store.
     pub fn create(&self, new: &New, key: Option<&Key>) -> Result<Session> {
-        let fields = [
-            &new.description,
-            &new.agent,
-            &new.agent_path,
-            &new.provider,
-            &new.model,
-            &new.workspace,
-        ];
-        fields
-            .into_iter()
-            .flatten()
-            .try_for_each(|field| fits("a field of the header", field, FIELD_BYTES_MAX))?;
-        let mut header =
-            Header::new(SessionId(self.world.uuid()), self.owner.clone(), self.world.now());
-        header.description = new.description.clone();
-        header.agent = new.agent.clone();
-        header.agent_path = new.agent_path.clone();
-        header.provider = new.provider.clone();
-        header.model = new.model.clone();
-        header.workspace = new.workspace.clone();
-        header.max_history = new.max_history;
-        if let Some(name) = &new.name {
-            header.name = name.clone();
-        }
+        let header = self.header(new)?;
         let mut bodies = Vec::new();
         let mut binds = Vec::new();
         if let Some(key) = key {
@@ -233,6 +212,34 @@ impl Sessions {
         bodies.extend(new.system.as_ref().map(|text| Body::Message(Message::system(text))));
         let entries: Vec<NewEntry> = bodies.into_iter().map(|body| self.entry(body)).collect();
         self.create_named(header, &entries, &binds)
+    }
+
+    /// The header of a new session.
+    fn header(&self, new: &New) -> Result<Header> {
+        let fields = [
+            &new.description,
+            &new.agent,
+            &new.agent_path,
+            &new.provider,
+            &new.model,
+            &new.workspace,
+        ];
+        for field in fields.into_iter().flatten() {
+            fits("a field of the header", field, FIELD_BYTES_MAX)?;
+        }
+        let id = SessionId(self.world.uuid());
+        let mut header = Header::new(id, self.owner.clone(), self.world.now());
+        header.description.clone_from(&new.description);
+        header.agent.clone_from(&new.agent);
+        header.agent_path.clone_from(&new.agent_path);
+        header.provider.clone_from(&new.provider);
+        header.model.clone_from(&new.model);
+        header.workspace.clone_from(&new.workspace);
+        header.max_history = new.max_history;
+        if let Some(name) = &new.name {
+            header.name = name.clone();
+        }
+        Ok(header)
     }
 
     /// Creates under the header's name, or that name with a number where it is taken.
@@ -355,6 +362,19 @@ impl Sessions {
             self.store.bind(&self.owner, &Bind { key: key.clone(), seen }, Some(to))?;
         }
         Ok(())
+    }
+
+    /// Ends the lease of a holder that is known to be gone.
+    ///
+    /// # Errors
+    ///
+    /// Those of the store.
+    pub fn release(&self, id: SessionId, holder: &str) -> Result<()> {
+        match self.store.lease(&self.owner, id, holder, std::time::Duration::ZERO) {
+            // Someone else has it by now, or it ran out: either way it is not theirs any more.
+            Ok(_) | Err(StoreError::Held { .. }) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Sessions by last activity, newest first.

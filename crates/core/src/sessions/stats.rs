@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::{Result, Sessions};
+use crate::entry::Body;
 use crate::limits::READ_ENTRIES;
 use crate::log::open_calls;
-use crate::message::Role;
+use crate::message::{Role, Usage};
 use crate::name::SessionId;
 
 /// What a session is made of.
@@ -25,6 +26,10 @@ pub struct Stats {
     pub queries: u64,
     /// Tokens of everything said.
     pub tokens: u64,
+    /// What providers charged for the replies.
+    pub usage: Usage,
+    /// What they charged for restoring the session, where it continues another.
+    pub restoration: Option<Usage>,
     /// What each tool did, by its name.
     pub tools: BTreeMap<String, ToolStats>,
 }
@@ -57,7 +62,11 @@ impl Sessions {
         let mut last_reply = None;
         for start in (0..head).step_by(READ_ENTRIES as usize) {
             for entry in self.read(id, start..head.min(start + READ_ENTRIES))? {
+                if let Body::Restored(restored) = &entry.body {
+                    stats.restoration = Some(restored.usage);
+                }
                 let Some(message) = entry.body.message() else { continue };
+                stats.usage += message.usage.unwrap_or_default();
                 match message.role {
                     Role::User => stats.user += 1,
                     Role::Assistant => stats.assistant += 1,

@@ -1,0 +1,224 @@
+//! Continuing a session in a new one, from its summary and its last turns.
+//!
+//! Who writes the summary and answers the restoration prompt is not decided here: that takes a
+//! model.
+
+use super::{New, Result, Sessions};
+use crate::entry::{Body, Carried, Entry, NewEntry, Origin, Restored, Started};
+use crate::log::Log;
+use crate::measure::message_tokens;
+use crate::message::{Block, BlockKind, Message, Role, ToolResult};
+use crate::name::{Key, SessionId};
+use crate::session::{Parent, Session};
+use crate::store::Bind;
+use crate::stub::with_reference;
+
+impl Sessions {
+    /// Starts a session that continues `parent`, with these keys: it appears with all it needs,
+    /// or not at all. What `restored.started` says is filled in here. Without a parent it
+    /// continues a session that is not in this store.
+    ///
+    /// # Errors
+    ///
+    /// As [`create`](Sessions::create).
+    pub fn restore(
+        &self,
+        parent: Option<SessionId>,
+        origin: Origin,
+        new: &New,
+        keys: &[Key],
+        mut restored: Restored,
+    ) -> Result<Session> {
+        let mut header = self.header(new)?;
+        header.parent = parent.map(|id| Parent { id, origin });
+        let mut binds = Vec::new();
+        for key in keys {
+            binds.push(Bind { key: key.clone(), seen: self.resolve(key)? });
+        }
+        let from = binds.iter().find_map(|bind| bind.seen).or(parent);
+        restored.started = Started { origin, from, keys: keys.to_vec() };
+        let mut entries: Vec<NewEntry> = vec![self.entry(Body::Restored(Box::new(restored)))];
+        let system = new.system.as_ref().map(|text| Body::Message(Message::system(text)));
+        entries.extend(system.map(|body| self.entry(body)));
+        self.create_named(header, &entries, &binds)
+    }
+}
+
+/// The last whole turns of a log, at most this many tokens, with their results stubbed: what a
+/// session that continues this one carries over.
+pub fn carried(log: &Log, id: SessionId, tokens_max: u32) -> Vec<Carried> {
+    let begins = log.tally().begins();
+    let entries = log.entries().iter().filter(|entry| entry.seq >= begins);
+    let said = entries.filter_map(|entry| entry.body.message().map(|message| (entry, message)));
+    let mut turns: Vec<Vec<(&Entry, &Message)>> = Vec::new();
+    for (entry, message) in said.filter(|(_, message)| message.role != Role::System) {
+        match turns.last_mut() {
+            _ if message.opens_turn() => turns.push(vec![(entry, message)]),
+            Some(turn) => turn.push((entry, message)),
+            // The turn began before what was read of the log.
+            None => {}
+        }
+    }
+    let mut left = tokens_max;
+    let mut tail: Vec<Vec<Carried>> = Vec::new();
+    for turn in turns.iter().rev().filter(|turn| is_whole(turn)) {
+        let turn: Vec<Carried> = turn.iter().map(|(entry, said)| carry(entry, said, id)).collect();
+        let tokens: u32 = turn.iter().map(|carried| message_tokens(&carried.message)).sum();
+        if tokens > left {
+            break;
+        }
+        left -= tokens;
+        tail.push(turn);
+    }
+    tail.into_iter().rev().flatten().collect()
+}
+
+/// Whether the model had its say, and every call was answered.
+fn is_whole(turn: &[(&Entry, &Message)]) -> bool {
+    let answers = |id: &str| {
+        turn.iter().any(|(_, message)| message.results().any(|result| result.tool_use_id == id))
+    };
+    let replied = turn.last().is_some_and(|(_, message)| message.role == Role::Assistant);
+    replied && turn.iter().all(|(_, message)| message.calls().all(|call| answers(&call.id)))
+}
+
+/// A message as it is carried over: what was said and called; results as their stubs.
+fn carry(entry: &Entry, message: &Message, id: SessionId) -> Carried {
+    let reference = format!("{}:{}", id.short(), entry.seq);
+    let mut measures = entry.measure.results.iter();
+    let content = message
+        .content
+        .iter()
+        .filter_map(|block| match &block.kind {
+            BlockKind::ToolResult(result) => {
+                let stub = measures.next().map(|measure| with_reference(&measure.stub, &reference));
+                let shorter = stub.filter(|stub| stub.len() < result.text().len());
+                let content = match shorter {
+                    Some(stub) => vec![Block::text(stub)],
+                    None => result.content.clone(),
+                };
+                let result = ToolResult { content, ..result.clone() };
+                Some(Block::of(BlockKind::ToolResult(result)))
+            }
+            BlockKind::Thinking(_) | BlockKind::Unknown => None,
+            _ => Some(block.clone()),
+        })
+        .collect();
+    Carried { reference, message: Message::new(message.role, content) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::entry::Previous;
+    use crate::limits::TAIL_TOKENS_MAX;
+    use crate::message::Usage;
+    use crate::{Fixed, MemoryStore, Owner, Raw};
+
+    fn sessions() -> Sessions {
+        let world = Arc::new(Fixed::default());
+        let owner = Owner::new("local").expect("valid");
+        Sessions::new(Arc::new(MemoryStore::new(world.clone())), owner, world)
+    }
+
+    fn restored() -> Restored {
+        Restored {
+            started: Started { origin: Origin::Compact, from: None, keys: Vec::new() },
+            summary: "chose a bucket".into(),
+            tail: Vec::new(),
+            prompt: "CONTEXT RESTORATION".into(),
+            acknowledgment: "Ready.".into(),
+            usage: Usage::default(),
+            ms: 1,
+            previous: Previous::default(),
+        }
+    }
+
+    fn tail_of(said: Vec<Message>, tokens_max: u32) -> Vec<Carried> {
+        let sessions = sessions();
+        let mut thread =
+            sessions.open(&Key::new("k").expect("valid"), &New::default()).expect("opened");
+        for message in said {
+            thread.append(message).expect("appended");
+        }
+        let id = thread.session().id();
+        carried(thread.log(), id, tokens_max)
+    }
+
+    #[test]
+    fn the_keys_move_to_the_child_and_undo_moves_them_back() {
+        let sessions = sessions();
+        let key = Key::new("project:/x").expect("valid");
+        let parent = sessions.create(&New::default(), Some(&key)).expect("created").id();
+        let new = New { system: Some("be brief".into()), ..New::default() };
+        let child = sessions
+            .restore(Some(parent), Origin::Compact, &new, std::slice::from_ref(&key), restored())
+            .expect("restored");
+        assert_eq!(sessions.resolve(&key).expect("resolved"), Some(child.id()));
+        assert_eq!(child.header.parent, Some(Parent { id: parent, origin: Origin::Compact }));
+        assert_eq!(child.tally.queries, 0, "a restoration is no query");
+        sessions.undo(child.id()).expect("undone");
+        assert_eq!(sessions.resolve(&key).expect("resolved"), Some(parent));
+    }
+
+    #[test]
+    fn a_resume_is_undone_to_where_the_key_pointed_before() {
+        let sessions = sessions();
+        let key = Key::new("project:/x").expect("valid");
+        let old = sessions.create(&New::default(), None).expect("created").id();
+        let current = sessions.create(&New::default(), Some(&key)).expect("created").id();
+        let child = sessions
+            .restore(
+                Some(old),
+                Origin::Resume,
+                &New::default(),
+                std::slice::from_ref(&key),
+                restored(),
+            )
+            .expect("restored");
+        sessions.undo(child.id()).expect("undone");
+        assert_eq!(sessions.resolve(&key).expect("resolved"), Some(current));
+    }
+
+    #[test]
+    fn only_whole_turns_are_carried_the_newest_first_to_fit() {
+        let said = || {
+            vec![
+                Message::user("one"),
+                Message::assistant("first answer"),
+                Message::user("two"),
+                Message::assistant("second answer"),
+                Message::user("three, unanswered"),
+            ]
+        };
+        let texts = |tail: Vec<Carried>| -> Vec<String> {
+            tail.iter().map(|carried| carried.message.plain_text()).collect()
+        };
+        assert_eq!(
+            texts(tail_of(said(), TAIL_TOKENS_MAX)),
+            ["one", "first answer", "two", "second answer"]
+        );
+        assert_eq!(texts(tail_of(said(), 4)), ["two", "second answer"]);
+        assert!(tail_of(said(), 1).is_empty());
+    }
+
+    #[test]
+    fn a_carried_result_is_its_stub_with_where_the_original_is() {
+        let call = Block::tool_use("c1", "grep", Raw::of(&serde_json::json!({"pattern": "x"})));
+        let tail = tail_of(
+            vec![
+                Message::user("find x"),
+                Message::new(Role::Assistant, vec![call]),
+                Message::tool_result("c1", "a long line of text ".repeat(50)),
+                Message::assistant("done"),
+            ],
+            TAIL_TOKENS_MAX,
+        );
+        let result = tail[2].message.results().next().expect("a result").text();
+        assert!(result.starts_with(r#"{"tool":"grep","status":"success""#), "{result}");
+        assert!(result.ends_with(&format!(r#""ref":"{}"}}"#, tail[2].reference)), "{result}");
+        assert!(tail[2].reference.ends_with(":2"), "{}", tail[2].reference);
+    }
+}

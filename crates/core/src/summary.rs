@@ -1,0 +1,100 @@
+//! The summary block: how a conversation is told in a few lines.
+//!
+//! A model writes it between two markers, and a transcript keeps it between the same markers. A
+//! conversation may quote the markers, so the last pair counts.
+
+/// What stands before a summary.
+pub const START: &str = "<!-- SESSION_SUMMARY_START -->";
+
+/// What stands after a summary.
+pub const END: &str = "<!-- SESSION_SUMMARY_END -->";
+
+/// The background of a session that continues no other.
+pub const INITIAL: &str = "Initial session.";
+
+/// What a text says about its summary.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found<'a> {
+    /// It has one; this is what stands between the markers.
+    Summary(&'a str),
+    /// It has no markers.
+    Nothing,
+    /// It has markers, but no pair with something between them.
+    Broken,
+}
+
+/// Finds the summary in a text: between the last pair of markers.
+pub fn find(text: &str) -> Found<'_> {
+    let Some(end) = text.rfind(END) else {
+        return if text.contains(START) { Found::Broken } else { Found::Nothing };
+    };
+    let Some(start) = text[..end].rfind(START) else { return Found::Broken };
+    let inside = &text[start + START.len()..];
+    match inside[..inside.find(END).unwrap_or(inside.len())].trim() {
+        "" => Found::Broken,
+        summary => Found::Summary(summary),
+    }
+}
+
+/// A summary between its markers.
+pub fn block(summary: &str) -> String {
+    format!("{START}\n{summary}\n{END}")
+}
+
+/// The points below a heading of a summary, such as `Topics Discussed`.
+pub fn points<'a>(summary: &'a str, heading: &str) -> Vec<&'a str> {
+    let mut lines = summary.lines().map(str::trim);
+    let heading = format!("**{heading}:**");
+    if !lines.any(|line| line == heading) {
+        return Vec::new();
+    }
+    lines
+        .skip_while(|line| line.is_empty())
+        .map_while(|line| line.strip_prefix("- ").or_else(|| line.strip_prefix("* ")))
+        .map(str::trim)
+        .collect()
+}
+
+/// The background a summary gives, where it gives one.
+pub fn background(summary: &str) -> Option<&str> {
+    let line = summary.lines().find_map(|line| line.trim().strip_prefix("**Background Context:**"));
+    line.map(str::trim).filter(|text| !text.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_stands_between_the_last_pair_of_markers_is_the_summary() {
+        let quoted = block("quoted in an answer");
+        let text = format!("chat\n{quoted}\nmore chat\n{}\n", block("the real one"));
+        assert_eq!(find(&text), Found::Summary("the real one"));
+        assert_eq!(find(&format!("{text} and {END} once more")), Found::Summary("the real one"));
+    }
+
+    #[test]
+    fn a_text_without_markers_has_no_summary_and_half_a_pair_is_broken() {
+        assert_eq!(find("chat"), Found::Nothing);
+        for broken in [
+            START.to_owned(),
+            END.to_owned(),
+            format!("{END} text {START}"),
+            format!("{START}\n \n{END}"),
+        ] {
+            assert_eq!(find(&broken), Found::Broken, "{broken}");
+        }
+    }
+
+    #[test]
+    fn points_are_the_list_below_their_heading() {
+        let summary = "**Background Context:** Initial session.\n\n**Current Session Summary:**\n\
+                       **Topics Discussed:**\n- rate limits\n- Redis\n\n**Decisions Made:**\n\n- token bucket\n\n\
+                       **Pending:**\n- tests";
+        assert_eq!(points(summary, "Topics Discussed"), ["rate limits", "Redis"]);
+        assert_eq!(points(summary, "Decisions Made"), ["token bucket"]);
+        assert_eq!(points(summary, "Pending"), ["tests"]);
+        assert!(points(summary, "Nothing").is_empty());
+        assert_eq!(background(summary), Some(INITIAL));
+    }
+}

@@ -1,0 +1,14 @@
+//! Sessions written to files, and read from them.
+//!
+//! A transcript is what people keep, mail and read: one file per session, in a format that other
+//! programs read too. [`write::markdown`] makes one from a session's log, an entry at a time;
+//! [`read::markdown`] takes one apart again, whoever wrote it and in whichever version. Neither
+//! touches a disk or a clock: whoever calls them brings the entries and says where the text goes.
+//!
+//! A transcript is not the log. It leaves out what a person would not read (tool results,
+//! thinking, bookkeeping); what must survive byte for byte belongs in a store.
+
+mod marks;
+pub mod numbers;
+pub mod read;
+pub mod write;

@@ -1,0 +1,189 @@
+//! The lines that give a Markdown transcript its structure, and how text that looks like one of
+//! them is told apart.
+//!
+//! What is said is data. A line of it that would read as structure gets a backslash in front,
+//! which Markdown does not show; a line that already has one gets one more. A summary marker
+//! is broken up wherever it stands (`<\!-- …`), so that even a reader which only looks for the
+//! marker finds nothing but the real one. Reading takes exactly these backslashes away again.
+
+use std::borrow::Cow;
+
+/// The agent path of an agent that came from no file.
+pub(crate) const BUILT_IN: &str = "built-in";
+
+/// What stands between two parts.
+pub(crate) const RULE: &str = "---";
+
+/// What stands before the user's words.
+pub(crate) const YOU: &str = "**You:**";
+
+/// The end of a reply that was stopped.
+pub(crate) const INTERRUPTED: &str = "*[interrupted]*";
+
+/// What opens the line of a tool call.
+pub(crate) const TOOL: &str = "*Tool: ";
+
+/// What opens the line that says how long a turn took.
+pub(crate) const TIME: &str = "*Time: ";
+
+/// The same in files that only counted tokens.
+pub(crate) const TOKENS: &str = "*Tokens: ";
+
+/// What opens the line of a clear.
+pub(crate) const CLEARED: &str = "*Context cleared (";
+
+/// What opens the line of a clear that was taken back.
+pub(crate) const UNDONE: &str = "*Clear taken back (";
+
+/// Where a summary marker is broken up: behind the first character.
+const MARKER_HEAD: &str = "<";
+const MARKER_REST: &str = "!-- SESSION_SUMMARY_";
+
+/// A heading.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Heading<'a> {
+    /// A turn; what stands in the parentheses.
+    Query(&'a str),
+    /// The restoration of an earlier session; what stands in the parentheses.
+    Restored(&'a str),
+}
+
+/// The heading a line is, if it is one.
+pub(crate) fn heading(line: &str) -> Option<Heading<'_>> {
+    let rest = line.strip_prefix("## ")?.trim_end();
+    let ends = |rest: &str| rest.is_empty() || rest.starts_with(" (");
+    if let Some(rest) = rest.strip_prefix("Session Restored") {
+        return ends(rest).then(|| Heading::Restored(inside(rest)));
+    }
+    let rest = rest.strip_prefix("Query ")?;
+    let digits = rest.chars().take_while(char::is_ascii_digit).count();
+    let rest = &rest[digits..];
+    (digits > 0 && ends(rest)).then(|| Heading::Query(inside(rest)))
+}
+
+fn inside(text: &str) -> &str {
+    text.trim().trim_start_matches('(').trim_end_matches(')')
+}
+
+/// What stands before the words of this agent.
+pub(crate) fn label(agent: &str) -> String {
+    format!("**{agent}:**")
+}
+
+/// Whether a line is one that a reader acts on. `label` is that of the agent.
+fn is_structure(line: &str, label: &str) -> bool {
+    line.trim_end() == RULE
+        || line.trim_end() == INTERRUPTED
+        || heading(line).is_some()
+        || [YOU, label, TOOL, TIME, TOKENS, CLEARED, UNDONE].iter().any(|s| line.starts_with(s))
+}
+
+/// A line of text as it is written at the start of a line.
+pub(crate) fn escape_line<'a>(line: &'a str, label: &str) -> Cow<'a, str> {
+    let line = escape_markers(line);
+    match is_structure(line.trim_start_matches('\\'), label) {
+        true => Cow::Owned(format!("\\{line}")),
+        false => line,
+    }
+}
+
+/// The line of text that was written so.
+pub(crate) fn unescape_line<'a>(line: &'a str, label: &str) -> Cow<'a, str> {
+    let escaped = line.starts_with('\\') && is_structure(line.trim_start_matches('\\'), label);
+    unescape_markers(if escaped { &line[1..] } else { line })
+}
+
+/// Text with its summary markers broken up.
+pub(crate) fn escape_markers(text: &str) -> Cow<'_, str> {
+    change_markers(text, |slashes| slashes + 1)
+}
+
+/// Text with its summary markers whole again.
+pub(crate) fn unescape_markers(text: &str) -> Cow<'_, str> {
+    change_markers(text, |slashes| slashes.saturating_sub(1))
+}
+
+fn change_markers(text: &str, slashes: impl Fn(usize) -> usize) -> Cow<'_, str> {
+    if !text.contains(MARKER_REST) {
+        return Cow::Borrowed(text);
+    }
+    let mut changed = String::with_capacity(text.len() + 8);
+    let mut rest = text;
+    while let Some(at) = rest.find(MARKER_HEAD) {
+        let (before, after) = rest.split_at(at + MARKER_HEAD.len());
+        let tail = after.trim_start_matches('\\');
+        changed.push_str(before);
+        if tail.starts_with(MARKER_REST) {
+            let count = slashes(after.len() - tail.len());
+            changed.extend(std::iter::repeat_n('\\', count));
+            rest = tail;
+        } else {
+            rest = after;
+        }
+    }
+    changed.push_str(rest);
+    Cow::Owned(changed)
+}
+
+/// Text as it may stand in a file: without control characters other than newline and tab, and
+/// without white space around it.
+pub(crate) fn clean(text: &str) -> String {
+    let kept = |c: &char| !c.is_control() || matches!(c, '\n' | '\t');
+    text.chars().filter(kept).collect::<String>().trim().to_owned()
+}
+
+/// Text on one line, for fields that end where their line ends.
+pub(crate) fn one_line(text: &str) -> String {
+    let text = clean(text);
+    escape_markers(&text.split_whitespace().collect::<Vec<_>>().join(" ")).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LABEL: &str = "**Simple Sally:**";
+
+    #[test]
+    fn headings_are_told_from_words_that_look_like_them() {
+        assert_eq!(heading("## Query 12 (14:30:45)"), Some(Heading::Query("14:30:45")));
+        assert_eq!(heading("## Query 1"), Some(Heading::Query("")));
+        assert_eq!(heading("## Session Restored (1:2)"), Some(Heading::Restored("1:2")));
+        for line in
+            ["## Query plans", "## Query 3rd", "# Query 1", "## Queries", "## Session Restoredx"]
+        {
+            assert_eq!(heading(line), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn only_lines_that_look_like_structure_are_escaped() {
+        for line in
+            ["---", "--- ", "## Query 3 (x)", "**You:** hi", "**Simple Sally:**", "*Time: 1s*"]
+        {
+            assert_eq!(escape_line(line, LABEL), format!("\\{line}"));
+            assert_eq!(escape_line(&format!("\\\\{line}"), LABEL), format!("\\\\\\{line}"));
+        }
+        for line in ["----", "## Query plans", "**Note:** x", " ---", "\\alpha", "<!-- hello -->"] {
+            assert_eq!(escape_line(line, LABEL), line);
+        }
+    }
+
+    #[test]
+    fn every_escaped_line_is_read_back() {
+        let lines = [
+            "---",
+            "\\---",
+            "\\\\## Query 1",
+            "a <!-- SESSION_SUMMARY_START --> b <\\!-- SESSION_SUMMARY_END -->",
+            "<<!-- SESSION_SUMMARY_",
+            "\\x <\\\\",
+            "**You:** <!-- SESSION_SUMMARY_END -->",
+        ];
+        for line in lines {
+            let escaped = escape_line(line, LABEL);
+            assert!(!escaped.contains("<!-- SESSION_SUMMARY_"), "{escaped}");
+            assert_eq!(unescape_line(&escaped, LABEL), line);
+        }
+    }
+}

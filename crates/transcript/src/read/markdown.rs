@@ -1,0 +1,289 @@
+//! A Markdown transcript taken apart.
+//!
+//! It may be ours, or another program's in any of its versions: fields come with or
+//! without blank lines between them, ids, paths, token counts and the summary may be missing,
+//! times are naive and local, and a reply may hold lines that only look like structure. So the
+//! reader leans on as little as possible: the title, the headings of the turns, and the labels of
+//! who speaks. Whatever it is given, it answers with what is there or says what is missing.
+
+use jiff::civil::{DateTime, Time};
+use rethread_core::summary::{END, START};
+
+use super::section::{Section, footer_of, spoken};
+use crate::marks::{self, BUILT_IN, Heading, RULE, YOU};
+use crate::numbers;
+
+/// What a transcript tells.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// Its first line, without the `#`.
+    pub title: String,
+    /// What the session calls itself: a UUID, or another program's word.
+    pub id: Option<String>,
+    /// When it was started, by the clock of whoever wrote it.
+    pub date: Option<DateTime>,
+    /// The agent's name; taken from the title where no field gives it.
+    pub agent: String,
+    /// The file the agent came from; none when it is built in.
+    pub agent_path: Option<String>,
+    /// How many turns it says it has. `turns` is what is there.
+    pub queries: Option<u64>,
+    /// The session it continues.
+    pub resumed_from: Option<String>,
+    /// The transcript of the session it continues.
+    pub previous_session: Option<String>,
+    /// How it was continued.
+    pub restored: Option<Restored>,
+    /// The turns, in order.
+    pub turns: Vec<Turn>,
+    /// Its summary.
+    pub summary: Summary,
+    /// Tokens of all turns that count them; the restoration is not among them.
+    pub tokens: u64,
+}
+
+/// What a transcript says about its summary.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Summary {
+    /// It has one; this is what stands between the markers.
+    Text(String),
+    /// It has no markers.
+    Nothing,
+    /// It has markers, but no pair with something between them.
+    Broken,
+}
+
+impl Summary {
+    /// The summary, where there is one.
+    pub fn text(&self) -> Option<&str> {
+        match self {
+            Summary::Text(text) => Some(text),
+            Summary::Nothing | Summary::Broken => None,
+        }
+    }
+}
+
+/// How a session was continued from an earlier one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Restored {
+    /// At what time of the day.
+    pub at: Option<Time>,
+    /// The session it continues.
+    pub from: Option<String>,
+    /// Turns of that session.
+    pub queries: Option<u64>,
+    /// Tokens of that session; `2.3K` reads as 2,300.
+    pub tokens: Option<u64>,
+    /// The transcript of that session.
+    pub previous_session: Option<String>,
+    /// What the agent answered.
+    pub acknowledgment: String,
+    /// What it cost.
+    pub cost: Cost,
+}
+
+/// One turn.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Turn {
+    /// At what time of the day it began.
+    pub at: Option<Time>,
+    /// What the user said.
+    pub user: String,
+    /// What the agent said, all its rounds together.
+    pub assistant: String,
+    /// The tools it called, as they are shown: `grep {"pattern":"x"} → success`.
+    pub tools: Vec<String>,
+    /// Whether the reply was stopped before its end.
+    pub interrupted: bool,
+    /// What it cost.
+    pub cost: Cost,
+}
+
+/// What a turn cost, as far as the file says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cost {
+    /// Milliseconds.
+    pub ms: Option<u64>,
+    /// Tokens read and written.
+    pub tokens: Option<u64>,
+    /// Tokens read.
+    pub tokens_in: Option<u64>,
+    /// Tokens written.
+    pub tokens_out: Option<u64>,
+}
+
+/// Why a text is no transcript.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReadError {
+    /// There is nothing in it.
+    #[error("the file is empty")]
+    Empty,
+    /// It does not begin as a transcript does.
+    #[error("the file is no transcript: its first line is not `# … Conversation`")]
+    NoTitle,
+    /// Only the title is there.
+    #[error(
+        "the file is no transcript: below its title there is no `**Session ID:**`, `**Date:**` or `**Agent:**`, and no `## Query`"
+    )]
+    NoFields,
+}
+
+/// Takes a transcript apart.
+///
+/// # Errors
+///
+/// [`ReadError`] when the text is no transcript. A transcript that is cut off or damaged is no
+/// error: what is there is told.
+pub fn read(text: &str) -> Result<Told, ReadError> {
+    let text = text.trim_start_matches('\u{feff}').replace("\r\n", "\n");
+    let lines: Vec<&str> = text.lines().collect();
+    let first = lines.iter().position(|l| !l.trim().is_empty()).ok_or(ReadError::Empty)?;
+    let title = lines[first].strip_prefix("# ").map(str::trim).ok_or(ReadError::NoTitle)?;
+    let titled = title.strip_suffix("Conversation").ok_or(ReadError::NoTitle)?.trim();
+
+    let (summary, ends) = summary_of(&lines);
+    let lines = &lines[first + 1..ends.max(first + 1)];
+    let sections: Vec<usize> =
+        (0..lines.len()).filter(|i| marks::heading(lines[*i]).is_some()).collect();
+    let head = &lines[..sections.first().copied().unwrap_or(lines.len())];
+    let head = head.split(|line| line.trim_end() == RULE).next().unwrap_or_default();
+    let field = |name: &str| field_in(head, name);
+
+    let named = field("Agent");
+    let is_named = named.is_some();
+    let agent = named.unwrap_or_else(|| titled.to_owned());
+    let known = ["Session ID", "Date", "Agent"].iter().any(|name| field(name).is_some());
+    if !known && sections.is_empty() {
+        return Err(ReadError::NoFields);
+    }
+    let mut told = Told {
+        title: title.to_owned(),
+        id: field("Session ID"),
+        date: field("Date").and_then(|date| date.trim_end_matches('Z').parse().ok()),
+        agent: marks::unescape_markers(&agent).into_owned(),
+        agent_path: field("Agent Path").filter(|path| path != BUILT_IN),
+        queries: field("Total Queries").and_then(|count| leading_count(&count)),
+        resumed_from: field("Resumed From"),
+        previous_session: field("Previous Session"),
+        restored: None,
+        turns: Vec::new(),
+        summary,
+        tokens: 0,
+    };
+    if let Summary::Text(text) = &mut told.summary {
+        let label = marks::label(&agent);
+        let lines: Vec<_> = text.lines().map(|l| marks::unescape_line(l, &label)).collect();
+        *text = lines.join("\n");
+    }
+    for (index, &start) in sections.iter().enumerate() {
+        let end = sections.get(index + 1).copied().unwrap_or(lines.len());
+        let section = Section { lines: &lines[start + 1..end], agent: &agent, is_named };
+        match marks::heading(lines[start]) {
+            Some(Heading::Query(time)) => told.turns.push(turn_of(&section, time)),
+            Some(Heading::Restored(time)) => told.restored = Some(restored_of(&section, time)),
+            None => {}
+        }
+    }
+    if let Some(restored) = &told.restored {
+        told.resumed_from = told.resumed_from.or_else(|| restored.from.clone());
+        told.previous_session = told.previous_session.or_else(|| restored.previous_session.clone());
+    }
+    let counted = told.turns.iter().filter_map(|turn| turn.cost.tokens);
+    told.tokens = counted.fold(0, u64::saturating_add);
+    Ok(told)
+}
+
+/// The summary, and the line that the conversation ends before.
+///
+/// A conversation may quote the markers. So only what stands behind the heading of the last turn
+/// counts, a marker must open or close its line, and the last pair wins.
+fn summary_of(lines: &[&str]) -> (Summary, usize) {
+    let from = lines.iter().rposition(|line| marks::heading(line).is_some()).unwrap_or(0);
+    let opens = |line: &&str| line.trim_start().starts_with(START);
+    let closes = |line: &&str| line.trim_end().ends_with(END);
+    let close = lines[from..].iter().rposition(closes).map(|at| from + at);
+    let open = lines[from..=close.unwrap_or(lines.len().saturating_sub(1))]
+        .iter()
+        .rposition(opens)
+        .map(|at| from + at);
+    match (open, close) {
+        (Some(open), Some(close)) => {
+            let block = lines[open..=close].join("\n");
+            let inner = block.trim().strip_prefix(START).and_then(|rest| rest.strip_suffix(END));
+            match inner.map(str::trim) {
+                Some(text) if !text.is_empty() => (Summary::Text(text.to_owned()), open),
+                _ => (Summary::Broken, open),
+            }
+        }
+        // Half a summary behind a rule is one that was cut off; anywhere else it is a quotation
+        // and stays part of the reply.
+        (Some(open), None) => {
+            let before = lines[from..open].iter().rev().find(|line| !line.trim().is_empty());
+            let behind_rule = before.is_some_and(|line| line.trim_end() == RULE);
+            (Summary::Broken, if behind_rule { open } else { lines.len() })
+        }
+        (None, Some(_)) => (Summary::Broken, lines.len()),
+        (None, None) => (Summary::Nothing, lines.len()),
+    }
+}
+
+/// The value of a field such as `**Date:** …`; none when it is empty.
+fn field_in(lines: &[&str], name: &str) -> Option<String> {
+    let label = format!("**{name}:**");
+    let value = lines.iter().find_map(|line| line.trim_start().strip_prefix(label.as_str()))?;
+    Some(value.trim().to_owned()).filter(|value| !value.is_empty())
+}
+
+/// The count a text begins with: `3 (user queries only)`.
+fn leading_count(text: &str) -> Option<u64> {
+    numbers::parse(text.split_whitespace().next()?.trim_end_matches([',', ';']))
+}
+
+fn time_of(text: &str) -> Option<Time> {
+    text.trim().parse().ok()
+}
+
+fn turn_of(section: &Section<'_>, time: &str) -> Turn {
+    let (body, cost) = footer_of(section.lines);
+    let asked = body.iter().position(|line| line.starts_with(YOU));
+    let after = asked.map_or(0, |at| at + 1);
+    let replied = section.reply_in(&body[after..]).map(|at| after + at);
+    let user = asked.map(|at| spoken(&body[at..replied.unwrap_or(body.len())], YOU, section.agent));
+    let reply = replied.map(|at| section.spoken_from(&body[at..])).unwrap_or_default();
+    Turn {
+        at: time_of(time),
+        user: user.map(|spoken| spoken.text).unwrap_or_default(),
+        assistant: reply.text,
+        tools: reply.tools,
+        interrupted: reply.interrupted,
+        cost,
+    }
+}
+
+fn restored_of(section: &Section<'_>, time: &str) -> Restored {
+    let (body, cost) = footer_of(section.lines);
+    // An agent may be called `Context`, so the fields above the reply are stepped over first.
+    let is_field = |line: &&&str| {
+        ["**Context:**", "**Previous Session:**"].iter().any(|f| line.starts_with(f))
+    };
+    let above = body.iter().take_while(is_field).count();
+    let replied = section.reply_in(&body[above..]).map(|at| above + at);
+    let fields = &body[..replied.unwrap_or(body.len())];
+    let context = field_in(fields, "Context").unwrap_or_default();
+    let told = context.strip_prefix("Resumed from ").unwrap_or(&context);
+    // The id may hold anything but the size is last: `session_2 (5 queries, 2.3K tokens)`.
+    let (from, size) = match told.rsplit_once(" (") {
+        Some((from, size)) => (from, size.trim_end_matches(')')),
+        None => (told, ""),
+    };
+    let mut sizes = size.split(", ");
+    Restored {
+        at: time_of(time),
+        from: Some(from.trim().to_owned()).filter(|from| !from.is_empty()),
+        queries: sizes.next().and_then(leading_count),
+        tokens: sizes.next().and_then(leading_count),
+        previous_session: field_in(fields, "Previous Session"),
+        acknowledgment: replied.map(|at| section.spoken_from(&body[at..]).text).unwrap_or_default(),
+        cost,
+    }
+}

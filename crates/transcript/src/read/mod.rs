@@ -1,0 +1,4 @@
+//! A file as a session: one module per format.
+
+pub mod markdown;
+mod section;

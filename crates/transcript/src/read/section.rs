@@ -1,0 +1,140 @@
+//! One part of a Markdown transcript: who says what in it, and what it cost.
+
+use super::markdown::Cost;
+use crate::marks::{self, CLEARED, INTERRUPTED, RULE, TIME, TOKENS, TOOL, UNDONE};
+use crate::numbers;
+
+/// Characters a name may have before `:**`, where the file does not say what the agent is called.
+/// Longer bold text is a sentence, not a name.
+const NAME_CHARS_MAX: usize = 80;
+
+/// Fields that stand where a reply could, and are none.
+const FIELDS: [&str; 3] = ["**You:**", "**Context:**", "**Previous Session:**"];
+
+/// The lines below a heading.
+pub(super) struct Section<'a> {
+    /// The lines.
+    pub(super) lines: &'a [&'a str],
+    /// The agent, as the header writes it.
+    pub(super) agent: &'a str,
+    /// Whether a field of the header names the agent. Only then is its label certain.
+    pub(super) is_named: bool,
+}
+
+/// What someone said.
+#[derive(Default)]
+pub(super) struct Spoken {
+    /// The words.
+    pub(super) text: String,
+    /// The tools that were called in between.
+    pub(super) tools: Vec<String>,
+    /// Whether the end is missing.
+    pub(super) interrupted: bool,
+}
+
+impl Section<'_> {
+    /// The line in which the agent begins to speak: that with its label; where the name is only
+    /// guessed from the title, else the first that begins with any name.
+    pub(super) fn reply_in(&self, lines: &[&str]) -> Option<usize> {
+        let label = marks::label(self.agent);
+        let own = lines.iter().position(|line| line.starts_with(&label));
+        let other = || lines.iter().position(|line| other_label(line).is_some());
+        own.or_else(|| if self.is_named { None } else { other() })
+    }
+
+    /// What the agent says in these lines, the first of which has its label.
+    pub(super) fn spoken_from(&self, lines: &[&str]) -> Spoken {
+        let label = marks::label(self.agent);
+        let first = lines.first().copied().unwrap_or_default();
+        match first.starts_with(&label) {
+            true => spoken(lines, &label, self.agent),
+            false => spoken(lines, other_label(first).unwrap_or_default(), self.agent),
+        }
+    }
+}
+
+/// The label `**Name:**` a line begins with.
+fn other_label(line: &str) -> Option<&str> {
+    let name = line.strip_prefix("**")?;
+    let end = name.find(":**")?;
+    let label = &line[..end + "**".len() + ":**".len()];
+    let is_name = end > 0 && name[..end].chars().count() <= NAME_CHARS_MAX;
+    (is_name && !name[..end].contains("**") && !FIELDS.contains(&label)).then_some(label)
+}
+
+/// What is said in these lines, the first of which begins with `label`.
+pub(super) fn spoken(lines: &[&str], label: &str, agent: &str) -> Spoken {
+    let agent_label = marks::label(agent);
+    let mut spoken = Spoken::default();
+    let mut kept: Vec<String> = Vec::with_capacity(lines.len());
+    let mut lines = lines.iter().copied();
+    if let Some(first) = lines.next() {
+        let first = first.strip_prefix(label).unwrap_or(first).trim_start();
+        kept.push(marks::unescape_markers(first).into_owned());
+    }
+    let mut after_mark = false;
+    for line in lines {
+        let tool = line.strip_prefix(TOOL).and_then(|rest| rest.trim_end().strip_suffix('*'));
+        let blank = line.trim().is_empty();
+        if let Some(tool) = tool {
+            spoken.tools.push(marks::unescape_markers(tool).into_owned());
+            after_mark = true;
+        } else if line.trim_end() == INTERRUPTED {
+            spoken.interrupted = true;
+            after_mark = true;
+        } else if !(after_mark && blank) {
+            // The blank line below a tool call goes with it, so that one stays between texts.
+            kept.push(marks::unescape_line(line, &agent_label).into_owned());
+            after_mark = false;
+        }
+    }
+    spoken.text = kept.join("\n").trim().to_owned();
+    spoken
+}
+
+/// The lines above the last line that says what the part cost, and what it says. Where no line
+/// does, all but the rules and notes at the end.
+pub(super) fn footer_of<'a>(lines: &'a [&'a str]) -> (&'a [&'a str], Cost) {
+    let is_footer = |line: &&str| {
+        (line.starts_with(TIME) || line.starts_with(TOKENS)) && line.trim_end().ends_with('*')
+    };
+    if let Some(at) = lines.iter().rposition(is_footer) {
+        return (&lines[..at], cost_of(lines[at]));
+    }
+    let is_end = |line: &&str| {
+        let line = line.trim_end();
+        line.is_empty() || line == RULE || line.starts_with(CLEARED) || line.starts_with(UNDONE)
+    };
+    let end = lines.iter().rposition(|line| !is_end(line)).map_or(0, |at| at + 1);
+    (&lines[..end], Cost::default())
+}
+
+/// Reads `*Time: 3.2s | Tokens: 345 (in: 123, out: 222)*`, each part of it optional.
+fn cost_of(line: &str) -> Cost {
+    let mut cost = Cost::default();
+    for part in line.trim().trim_matches('*').split('|').map(str::trim) {
+        if let Some(time) = part.strip_prefix("Time:") {
+            cost.ms = milliseconds(time.trim());
+        } else if let Some(tokens) = part.strip_prefix("Tokens:") {
+            let (total, parts) = tokens.split_once('(').unwrap_or((tokens, ""));
+            for part in parts.trim_end_matches(')').split(", ") {
+                if let Some(count) = part.trim().strip_prefix("in:") {
+                    cost.tokens_in = numbers::parse(count.trim());
+                } else if let Some(count) = part.trim().strip_prefix("out:") {
+                    cost.tokens_out = numbers::parse(count.trim());
+                }
+            }
+            let both = cost.tokens_in.zip(cost.tokens_out).map(|(a, b)| a.saturating_add(b));
+            cost.tokens = numbers::parse(total.trim()).or(both);
+        }
+    }
+    cost
+}
+
+/// Reads `3.2s`.
+fn milliseconds(text: &str) -> Option<u64> {
+    let seconds = text.strip_suffix('s')?.trim();
+    let plain = seconds.chars().all(|c| c.is_ascii_digit() || c == '.');
+    let seconds: f64 = seconds.parse().ok().filter(|_| plain)?;
+    Some((seconds * 1_000.0).round() as u64)
+}

@@ -1,0 +1,313 @@
+//! A session as Markdown: a header, one part per turn, and the summary at the end.
+//!
+//! The layout is a contract (`docs/format.md`): other programs write and read the same. What it has
+//! no words for (tool calls, clears, a reply that was stopped) stands on lines in italics that it never
+//! uses. Text that looks like structure is escaped, see `marks`; control characters are left out.
+//!
+//! Entries are taken one at a time and at most one turn is held, so the length of a log does not
+//! matter. White space around a text is not kept.
+
+use std::io;
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use rethread_core::entry::{Body, Restored};
+use rethread_core::limits::READ_ENTRIES;
+use rethread_core::message::{Role, Usage};
+use rethread_core::sessions::Error;
+use rethread_core::{Entry, Session, SessionId, Sessions, summary, tokens};
+
+use crate::marks::{self, BUILT_IN, CLEARED, RULE, UNDONE, YOU};
+use crate::numbers;
+use crate::write::turn::Turn;
+
+/// The name of an agent that has none.
+const NAMELESS: &str = "Assistant";
+
+/// What is written about a session beside its entries.
+#[derive(Clone, Debug)]
+pub struct Page<'a> {
+    /// The session.
+    pub session: &'a Session,
+    /// The agent's name as people see it.
+    pub agent: &'a str,
+    /// The session this one continues, as far as it is known.
+    pub previous: Option<Previous>,
+    /// The zone whose clock the times are read from. The file does not name it.
+    pub zone: TimeZone,
+}
+
+/// The session another one continues.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Previous {
+    /// Which, as its own transcript calls it: a UUID, or what another program wrote there.
+    pub id: String,
+    /// Where its transcript is.
+    pub path: Option<String>,
+    /// Turns in it.
+    pub queries: u64,
+    /// Tokens of it.
+    pub tokens: u64,
+}
+
+/// Tokens read and written by a model.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tokens {
+    /// Read, the provider's cache included.
+    pub input: u64,
+    /// Written.
+    pub output: u64,
+}
+
+impl Tokens {
+    /// What a provider charged, or nothing where it said nothing.
+    pub(super) fn charged(usage: Usage) -> Option<Tokens> {
+        let input = usage.input.saturating_add(usage.cache_read).saturating_add(usage.cache_write);
+        (usage != Usage::default()).then_some(Tokens { input, output: usage.output })
+    }
+
+    pub(super) fn add(&mut self, more: Tokens) {
+        self.input = self.input.saturating_add(more.input);
+        self.output = self.output.saturating_add(more.output);
+    }
+
+    /// Both together.
+    pub fn total(self) -> u64 {
+        self.input.saturating_add(self.output)
+    }
+}
+
+/// What a transcript adds up to, for the receipt.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Turns that were written.
+    pub queries: u64,
+    /// Tokens of these turns.
+    pub session: Tokens,
+    /// Tokens of the restoration, which counts as no query.
+    pub restoration: Tokens,
+}
+
+/// Why a transcript was not finished. What was written until then is not one.
+#[derive(Debug, thiserror::Error)]
+pub enum WriteError<E: std::error::Error + 'static> {
+    /// The next entry could not be had.
+    #[error("the log could not be read to its end")]
+    Entries(#[source] E),
+    /// The text could not be written.
+    #[error("the transcript could not be written")]
+    Io(#[from] io::Error),
+}
+
+/// All entries of a session up to `head`, read a page at a time.
+pub fn entries(
+    sessions: &Sessions,
+    id: SessionId,
+    head: u64,
+) -> impl Iterator<Item = Result<Entry, Error>> {
+    (0..head).step_by(READ_ENTRIES as usize).flat_map(move |start| {
+        match sessions.read(id, start..head.min(start + READ_ENTRIES)) {
+            Ok(page) => page.into_iter().map(Ok).collect(),
+            Err(error) => vec![Err(error)],
+        }
+    })
+}
+
+/// Writes a session as Markdown. `entries` are those of its log, from the first on.
+///
+/// # Errors
+///
+/// [`WriteError::Entries`] with the first error among the entries, and [`WriteError::Io`]. Write
+/// to a new file and rename it, so that a failure leaves the old transcript alone.
+pub fn write<E: std::error::Error + 'static>(
+    page: &Page<'_>,
+    entries: impl IntoIterator<Item = Result<Entry, E>>,
+    out: &mut dyn io::Write,
+) -> Result<Totals, WriteError<E>> {
+    let mut writer = Writer::new(page, out);
+    writer.header()?;
+    for entry in entries {
+        writer.entry(entry.map_err(WriteError::Entries)?)?;
+    }
+    Ok(writer.finish()?)
+}
+
+/// The transcript as a string, from entries that are all there.
+pub fn text(page: &Page<'_>, entries: impl IntoIterator<Item = Entry>) -> (String, Totals) {
+    let mut out = Vec::new();
+    let entries = entries.into_iter().map(Ok::<_, std::convert::Infallible>);
+    let totals = write(page, entries, &mut out).expect("memory takes every write");
+    (String::from_utf8(out).expect("only strings were written"), totals)
+}
+
+struct Writer<'a> {
+    page: &'a Page<'a>,
+    out: &'a mut dyn io::Write,
+    agent: String,
+    label: String,
+    turn: Option<Turn>,
+    summary: Option<String>,
+    totals: Totals,
+}
+
+impl<'a> Writer<'a> {
+    fn new(page: &'a Page<'a>, out: &'a mut dyn io::Write) -> Writer<'a> {
+        let agent = match marks::one_line(page.agent) {
+            name if name.is_empty() => NAMELESS.into(),
+            name => name,
+        };
+        let label = marks::label(&agent);
+        Writer { page, out, agent, label, turn: None, summary: None, totals: Totals::default() }
+    }
+
+    fn header(&mut self) -> io::Result<()> {
+        let Session { header, tally, .. } = self.page.session;
+        let path = header.agent_path.as_deref().map(marks::one_line);
+        writeln!(self.out, "# {} Conversation\n", self.agent)?;
+        writeln!(self.out, "**Session ID:** {}", header.id)?;
+        let date = header.created_at.to_zoned(self.page.zone.clone());
+        writeln!(self.out, "**Date:** {}", date.strftime("%Y-%m-%dT%H:%M:%S.%6f"))?;
+        writeln!(self.out, "**Agent:** {}", self.agent)?;
+        writeln!(self.out, "**Agent Path:** {}", path.as_deref().unwrap_or(BUILT_IN))?;
+        writeln!(self.out, "**Total Queries:** {}", tally.queries)?;
+        // A session that continues another program's transcript has no parent in the store.
+        let parent = header.parent.filter(|parent| parent.origin.continues());
+        let previous = self.page.previous.as_ref().map(|previous| marks::one_line(&previous.id));
+        if let Some(id) = parent.map(|parent| parent.id.to_string()).or(previous) {
+            writeln!(self.out, "**Resumed From:** {id}")?;
+        }
+        self.rule()
+    }
+
+    /// The line between two parts, with what stands around it.
+    fn rule(&mut self) -> io::Result<()> {
+        writeln!(self.out, "\n{RULE}\n")
+    }
+
+    fn clock(&self, at: Timestamp) -> String {
+        at.to_zoned(self.page.zone.clone()).strftime("%H:%M:%S").to_string()
+    }
+
+    fn entry(&mut self, entry: Entry) -> io::Result<()> {
+        match entry.body {
+            Body::Message(ref message) if message.role == Role::System => {}
+            Body::Message(message) => {
+                if message.opens_turn() || self.turn.is_none() {
+                    self.end_turn()?;
+                    self.turn = Some(Turn::new(entry.at, message.opens_turn()));
+                }
+                if let Some(turn) = &mut self.turn {
+                    turn.message(entry.at, &message, &entry.measure);
+                }
+            }
+            Body::Finished(finished) => {
+                if let Some(turn) = &mut self.turn {
+                    turn.finish(finished);
+                }
+            }
+            Body::RoundLimit => {
+                if let Some(turn) = &mut self.turn {
+                    turn.limit();
+                }
+            }
+            Body::Summary(summary) => self.summary = Some(summary.text),
+            Body::Restored(restored) => self.restored(entry.at, &restored)?,
+            Body::Cleared { .. } => self.note(CLEARED, entry.at)?,
+            Body::Undone { .. } => self.note(UNDONE, entry.at)?,
+            Body::Started(_) | Body::Unknown { .. } => {}
+        }
+        Ok(())
+    }
+
+    /// A line about the context, between two turns.
+    fn note(&mut self, what: &str, at: Timestamp) -> io::Result<()> {
+        self.end_turn()?;
+        let clock = self.clock(at);
+        writeln!(self.out, "{what}{clock})*")?;
+        self.rule()
+    }
+
+    fn restored(&mut self, at: Timestamp, restored: &Restored) -> io::Result<()> {
+        self.end_turn()?;
+        let previous = self.page.previous.as_ref();
+        let id = match (previous, restored.started.from) {
+            (Some(previous), _) => marks::one_line(&previous.id),
+            (None, Some(id)) => id.to_string(),
+            (None, None) => "an earlier session".into(),
+        };
+        let size = previous.map(|previous| {
+            format!(" ({} queries, {} tokens)", previous.queries, numbers::short(previous.tokens))
+        });
+        let clock = self.clock(at);
+        writeln!(self.out, "## Session Restored ({clock})")?;
+        writeln!(self.out, "**Context:** Resumed from {id}{}", size.unwrap_or_default())?;
+        if let Some(path) = previous.and_then(|previous| previous.path.as_deref()) {
+            writeln!(self.out, "**Previous Session:** {}", marks::one_line(path))?;
+        }
+        let tokens = Tokens::charged(restored.usage).unwrap_or_else(|| Tokens {
+            input: tokens::count(&restored.prompt).into(),
+            output: tokens::count(&restored.acknowledgment).into(),
+        });
+        self.totals.restoration.add(tokens);
+        let acknowledgment = said(&restored.acknowledgment, &self.label);
+        writeln!(self.out, "\n{}{acknowledgment}\n", self.label)?;
+        self.footer(restored.ms, tokens)
+    }
+
+    fn end_turn(&mut self) -> io::Result<()> {
+        let Some(turn) = self.turn.take() else { return Ok(()) };
+        let reply = turn.reply(&self.label);
+        if !turn.asked {
+            // Nobody asked for what a log begins with, or what came in after a clear. The layout
+            // has no place for it, so it stands between two rules.
+            if !reply.is_empty() {
+                writeln!(self.out, "{}{reply}", self.label)?;
+                self.rule()?;
+            }
+            return Ok(());
+        }
+        self.totals.queries += 1;
+        let tokens = turn.tokens();
+        self.totals.session.add(tokens);
+        let clock = self.clock(turn.at);
+        writeln!(self.out, "## Query {} ({clock})", self.totals.queries)?;
+        writeln!(self.out, "{YOU}{}\n", said(&turn.question, &self.label))?;
+        if !reply.is_empty() {
+            writeln!(self.out, "{}{reply}\n", self.label)?;
+        }
+        self.footer(turn.ms(), tokens)
+    }
+
+    fn footer(&mut self, ms: u64, tokens: Tokens) -> io::Result<()> {
+        let (total, Tokens { input, output }) = (tokens.total(), tokens);
+        let seconds = ms as f64 / 1_000.0;
+        writeln!(self.out, "*Time: {seconds:.1}s | Tokens: {total} (in: {input}, out: {output})*")?;
+        self.rule()
+    }
+
+    fn finish(mut self) -> io::Result<Totals> {
+        self.end_turn()?;
+        if let Some(summary) = self.summary.take() {
+            let text = marks::clean(&summary);
+            let lines: Vec<_> = text.lines().map(|l| marks::escape_line(l, &self.label)).collect();
+            writeln!(self.out, "{}", summary::block(&lines.join("\n")))?;
+        }
+        self.out.flush()?;
+        Ok(self.totals)
+    }
+}
+
+/// A text as it stands behind a label, on the same line; nothing when there is no text.
+pub(super) fn said(text: &str, label: &str) -> String {
+    let text = marks::clean(text);
+    let mut said = String::with_capacity(text.len() + 1);
+    for (index, line) in text.split('\n').enumerate() {
+        match index {
+            // The first line stands behind the label, where nothing takes it for structure.
+            0 if line.is_empty() => {}
+            0 => said.extend([" ", &marks::escape_markers(line)]),
+            _ => said.extend(["\n", &marks::escape_line(line, label)]),
+        }
+    }
+    said
+}

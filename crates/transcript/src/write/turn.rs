@@ -1,0 +1,171 @@
+//! One turn, gathered from its entries until it can be written.
+
+use jiff::Timestamp;
+use rethread_core::entry::Finished;
+use rethread_core::measure::Measure;
+use rethread_core::message::{BlockKind, Call, Message, Role};
+
+use super::markdown::{Tokens, said};
+use crate::marks::{INTERRUPTED, TOOL, clean, escape_line, one_line};
+
+/// What a turn ends with when its rounds are used up.
+const LIMIT_NOTICE: &str = "[Tool call limit reached]";
+
+/// Characters of the line that shows a tool call. It says what was done, not with what.
+const TOOL_LINE_CHARS_MAX: usize = 200;
+
+/// A turn on its way into a transcript.
+pub(super) struct Turn {
+    /// When it began.
+    pub(super) at: Timestamp,
+    /// Whether a message of the user opened it.
+    pub(super) asked: bool,
+    /// What the user wrote.
+    pub(super) question: String,
+    pieces: Vec<Piece>,
+    /// When its latest entry was written.
+    until: Timestamp,
+    charged: Option<Tokens>,
+    counted: Tokens,
+    finished: Option<Finished>,
+}
+
+enum Piece {
+    Text(String),
+    Tool { id: String, what: String, status: &'static str },
+    Interrupted,
+}
+
+impl Turn {
+    pub(super) fn new(at: Timestamp, asked: bool) -> Turn {
+        Turn {
+            at,
+            asked,
+            question: String::new(),
+            pieces: Vec::new(),
+            until: at,
+            charged: None,
+            counted: Tokens::default(),
+            finished: None,
+        }
+    }
+
+    pub(super) fn message(&mut self, at: Timestamp, message: &Message, measure: &Measure) {
+        self.until = at;
+        let counted = u64::from(measure.tokens);
+        if message.role == Role::Assistant {
+            self.counted.add(Tokens { input: 0, output: counted });
+            if let Some(tokens) = message.usage.and_then(Tokens::charged) {
+                self.charged.get_or_insert_default().add(tokens);
+            }
+            self.reply_of(message);
+        } else {
+            self.counted.add(Tokens { input: counted, output: 0 });
+            self.answers_of(message, measure);
+        }
+        if message.opens_turn() {
+            self.question = message.plain_text();
+        }
+    }
+
+    fn reply_of(&mut self, message: &Message) {
+        for block in &message.content {
+            match &block.kind {
+                BlockKind::Text(text) if !text.trim().is_empty() => {
+                    self.pieces.push(Piece::Text(text.clone()));
+                }
+                BlockKind::ToolUse(call) => self.pieces.push(Piece::Tool {
+                    id: call.id.clone(),
+                    what: called(call),
+                    status: "no answer",
+                }),
+                _ => {}
+            }
+        }
+        if message.interrupted {
+            self.pieces.push(Piece::Interrupted);
+        }
+    }
+
+    /// Notes with the calls how they ended.
+    fn answers_of(&mut self, message: &Message, measure: &Measure) {
+        for (index, result) in message.results().enumerate() {
+            // The stub knows of failures that only the result's own JSON tells. Inside a JSON
+            // string the quotes would be escaped, so this cannot be something a tool said.
+            let stub = measure.results.get(index).map_or("", |result| result.stub.as_str());
+            let failed = result.is_error || stub.contains(r#""status":"error""#);
+            let open = self.pieces.iter_mut().rev().find_map(|piece| match piece {
+                Piece::Tool { id, status, .. } if *id == result.tool_use_id => Some(status),
+                _ => None,
+            });
+            if let Some(status) = open {
+                *status = if failed { "error" } else { "success" };
+            }
+        }
+    }
+
+    pub(super) fn finish(&mut self, finished: Finished) {
+        self.finished = Some(finished);
+    }
+
+    /// The rounds are used up. A reply that already says so is left as it is.
+    pub(super) fn limit(&mut self) {
+        let said = self.pieces.iter().rev().find_map(|piece| match piece {
+            Piece::Text(text) => Some(text.trim_end().ends_with(LIMIT_NOTICE)),
+            _ => None,
+        });
+        if said != Some(true) {
+            self.pieces.push(Piece::Text(LIMIT_NOTICE.into()));
+        }
+    }
+
+    /// Milliseconds it took.
+    pub(super) fn ms(&self) -> u64 {
+        let passed = self.until.as_millisecond().saturating_sub(self.at.as_millisecond());
+        let told = self.finished.map(|finished| finished.ms).filter(|ms| *ms > 0);
+        told.unwrap_or_else(|| u64::try_from(passed).unwrap_or(0))
+    }
+
+    /// What the provider charged; where it said nothing, our own count of what was said.
+    pub(super) fn tokens(&self) -> Tokens {
+        let finished = self.finished.and_then(|finished| Tokens::charged(finished.usage));
+        self.charged.or(finished).unwrap_or(self.counted)
+    }
+
+    /// The reply as it stands behind the agent's label: its texts, and the tool calls between
+    /// them, as paragraphs.
+    pub(super) fn reply(&self, label: &str) -> String {
+        let mut reply = String::new();
+        for (index, piece) in self.pieces.iter().enumerate() {
+            match piece {
+                Piece::Text(text) if index == 0 => reply.push_str(&said(text, label)),
+                Piece::Text(text) => {
+                    let text = clean(text);
+                    let lines: Vec<_> = text.split('\n').map(|l| escape_line(l, label)).collect();
+                    reply.extend(["\n\n", &lines.join("\n")]);
+                }
+                Piece::Tool { what, status, .. } => {
+                    reply.extend(["\n\n", &tool_line(what, status)])
+                }
+                Piece::Interrupted => reply.extend(["\n\n", INTERRUPTED]),
+            }
+        }
+        reply
+    }
+}
+
+/// A call on one line: the tool and its arguments.
+fn called(call: &Call) -> String {
+    // The arguments may be megabytes; what will be cut off anyway is not even looked at.
+    let start: String = call.input.get().chars().take(4 * TOOL_LINE_CHARS_MAX).collect();
+    one_line(&format!("{} {start}", call.name))
+}
+
+fn tool_line(what: &str, status: &str) -> String {
+    let end = format!(" → {status}*");
+    let room = TOOL_LINE_CHARS_MAX - TOOL.chars().count() - end.chars().count();
+    match what.chars().count() > room {
+        true => format!("{TOOL}{}…{end}", what.chars().take(room - 1).collect::<String>()),
+        false => format!("{TOOL}{what}{end}"),
+    }
+}

@@ -1,0 +1,5 @@
+//! Markdown transcripts: what is written, and what is read back.
+
+mod log;
+mod read;
+mod write;

@@ -1,0 +1,271 @@
+//! From files to agents.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use rethread_core::context::Policy;
+
+use super::front::{self, Wrong};
+use super::{Agent, Agents, CHANGE_TOOLS, Origin, READ_TOOLS};
+
+/// Bytes of an agent file. A prompt of this length fills half the window of most models.
+pub const FILE_BYTES_MAX: u64 = 256 << 10;
+
+/// Agent files in a folder. Nobody can choose among more.
+pub const FILES_MAX: usize = 200;
+
+/// Characters of an agent's name.
+pub const NAME_CHARS_MAX: usize = 64;
+
+/// Something about an agent file that is not right.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// The file, or the folder.
+    pub path: PathBuf,
+    /// The line, 1 for the first, where one can be named.
+    pub line: Option<usize>,
+    /// What is not right.
+    pub what: Fault,
+}
+
+impl std::fmt::Display for Problem {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", self.path.display())?;
+        if let Some(line) = self.line {
+            write!(f, ":{line}")?;
+        }
+        write!(f, ": {}", self.what)
+    }
+}
+
+/// What is not right about an agent file. All but [`Fault::Narrowed`] leave it out.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Fault {
+    /// It does not begin with a fence.
+    #[error("the file does not begin with `---`")]
+    NoFrontMatter,
+    /// The fence is never closed.
+    #[error("the front matter has no closing `---`")]
+    NoEnd,
+    /// A line of the front matter is none.
+    #[error("this is not a `key: value` line")]
+    NotAKey,
+    /// A key is there more than once.
+    #[error("`{key}` is there twice")]
+    Twice {
+        /// The key.
+        key: String,
+    },
+    /// A quote is not closed, or text follows it.
+    #[error("the quotes do not match")]
+    Quote,
+    /// A list was expected.
+    #[error("`{key}` is not a list such as `[a, b]`")]
+    NotAList {
+        /// The key.
+        key: String,
+    },
+    /// The name is not valid.
+    #[error(
+        "`{name}` is no name for an agent: letters, digits, `-` and `_`, at most {NAME_CHARS_MAX}"
+    )]
+    Name {
+        /// The name.
+        name: String,
+    },
+    /// Another file of the same folder has this name.
+    #[error("`{name}` is already the name of {}", .other)]
+    Taken {
+        /// The name.
+        name: String,
+        /// The path of the other file.
+        other: String,
+    },
+    /// There is no such policy.
+    #[error("there is no policy `{name}`; there are {}", Policy::PRESETS.join(", "))]
+    Policy {
+        /// The name.
+        name: String,
+    },
+    /// There is no such tool.
+    #[error("there is no tool `{name}`; there are {}, {}", READ_TOOLS.join(", "), CHANGE_TOOLS.join(", "))]
+    Tool {
+        /// The name.
+        name: String,
+    },
+    /// The file has no prompt.
+    #[error("there is no prompt below the front matter")]
+    EmptyBody,
+    /// The file is too large.
+    #[error("the file has more than {FILE_BYTES_MAX} bytes")]
+    TooLarge,
+    /// There are too many files.
+    #[error("the folder has {count} agent files; only the first {FILES_MAX} are read")]
+    TooMany {
+        /// How many there are.
+        count: usize,
+    },
+    /// The file is no text.
+    #[error("the file is not UTF-8")]
+    NotText,
+    /// A link of the project leads out of its folder.
+    #[error("the link leads out of the project's folder, and is not followed")]
+    LeadsOutside,
+    /// It is no ordinary file.
+    #[error("this is not an ordinary file")]
+    NotAFile,
+    /// The file or the folder could not be read.
+    #[error("it could not be read: {what}")]
+    Unreadable {
+        /// What the system said.
+        what: String,
+    },
+    /// A project's agent asked for tools that the agent it replaces does not have. It is loaded
+    /// without them.
+    #[error("`{name}` goes without {}, which the agent it replaces does not have", .tools.join(", "))]
+    Narrowed {
+        /// The agent.
+        name: String,
+        /// The tools.
+        tools: Vec<String>,
+    },
+}
+
+impl From<io::Error> for Fault {
+    fn from(error: io::Error) -> Fault {
+        Fault::Unreadable { what: error.to_string() }
+    }
+}
+
+/// Adds the agents in the `*.md` files of a folder, by file name. A folder that is not there has
+/// none.
+pub(super) fn folder(
+    agents: &mut Agents,
+    folder: &Path,
+    origin: Origin,
+    problems: &mut Vec<Problem>,
+) {
+    let files = match files_in(folder, origin) {
+        Ok(files) => files,
+        Err(what) => {
+            problems.push(Problem { path: folder.into(), line: None, what });
+            return;
+        }
+    };
+    if files.len() > FILES_MAX {
+        let what = Fault::TooMany { count: files.len() };
+        problems.push(Problem { path: folder.into(), line: None, what });
+    }
+    for path in files.into_iter().take(FILES_MAX) {
+        if let Err((line, what)) = add(agents, folder, &path, origin) {
+            problems.push(Problem { path, line, what });
+        }
+    }
+}
+
+fn files_in(folder: &Path, origin: Origin) -> Result<Vec<PathBuf>, Fault> {
+    match fs::symlink_metadata(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        // A folder that is a link could lead anywhere, and all that is in it would go to a model.
+        Ok(found) if found.is_symlink() && origin == Origin::Project => {
+            return Err(Fault::LeadsOutside);
+        }
+        _ => {}
+    }
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "md") {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+type Place = Option<usize>;
+
+fn add(
+    agents: &mut Agents,
+    folder: &Path,
+    path: &Path,
+    origin: Origin,
+) -> Result<(), (Place, Fault)> {
+    let text = text_of(folder, path, origin).map_err(|fault| (None, fault))?;
+    let stem = path.file_stem().map(|stem| stem.to_string_lossy()).unwrap_or_default();
+    let absolute = std::path::absolute(path).map_err(|error| (None, error.into()))?;
+    let absolute = absolute.to_string_lossy().into_owned();
+    let agent =
+        agent(&text, &stem, absolute, origin).map_err(|(line, fault)| (Some(line), fault))?;
+    let name = agent.name.clone();
+    if let Some(other) = agents.get(&name).filter(|other| other.origin == origin) {
+        return Err((None, Fault::Taken { name, other: other.path.clone() }));
+    }
+    let tools = agents.put(agent);
+    match tools.is_empty() {
+        true => Ok(()),
+        false => {
+            let field = front::parse(&text).ok().and_then(|f| f.line_of("tools"));
+            Err((field, Fault::Narrowed { name, tools }))
+        }
+    }
+}
+
+/// The text of a file, once it is certain which file that is.
+fn text_of(folder: &Path, path: &Path, origin: Origin) -> Result<String, Fault> {
+    let real = path.canonicalize()?;
+    if origin == Origin::Project && !real.starts_with(folder.canonicalize()?) {
+        return Err(Fault::LeadsOutside);
+    }
+    // Asked before it is opened, because opening a pipe waits for someone to write to it.
+    if !fs::metadata(&real)?.is_file() {
+        return Err(Fault::NotAFile);
+    }
+    let mut bytes = Vec::new();
+    File::open(&real)?.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > FILE_BYTES_MAX {
+        return Err(Fault::TooLarge);
+    }
+    String::from_utf8(bytes).map_err(|_| Fault::NotText)
+}
+
+/// The agent a file describes. `stem` is its name if it does not give one.
+pub(super) fn agent(text: &str, stem: &str, path: String, origin: Origin) -> Result<Agent, Wrong> {
+    let front = front::parse(text)?;
+    let (line, name) = front.text("name")?.unwrap_or_else(|| (1, stem.to_owned()));
+    if !is_name(&name) {
+        return Err((line, Fault::Name { name }));
+    }
+    let policy = match front.text("policy")? {
+        Some((line, name)) if Policy::preset(&name).is_none() => {
+            return Err((line, Fault::Policy { name }));
+        }
+        policy => policy.map(|(_, name)| name),
+    };
+    let tools = front.list("tools")?;
+    if let Some((line, tools)) = &tools {
+        let known = |tool: &str| READ_TOOLS.contains(&tool) || CHANGE_TOOLS.contains(&tool);
+        if let Some(name) = tools.iter().find(|tool| !known(tool)) {
+            return Err((*line, Fault::Tool { name: name.clone() }));
+        }
+    }
+    if front.body.is_empty() {
+        return Err((text.lines().count().max(1), Fault::EmptyBody));
+    }
+    Ok(Agent {
+        name,
+        description: front.text("description")?.map(|(_, text)| text).unwrap_or_default(),
+        prompt: front.body.to_owned(),
+        model: front.text("model")?.map(|(_, text)| text),
+        tools: tools.map(|(_, tools)| tools),
+        policy,
+        path,
+        origin,
+    })
+}
+
+fn is_name(name: &str) -> bool {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+    !name.is_empty() && name.len() <= NAME_CHARS_MAX && name.chars().all(allowed)
+}

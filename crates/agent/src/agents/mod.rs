@@ -1,0 +1,239 @@
+//! Agents: named personas, each a system prompt with a model, tools and a policy.
+//!
+//! Five are built in. More come from Markdown files with front matter, in the user's own folder
+//! and in the project's; a later one takes the place of an earlier one of the same name, in the
+//! order built in, user, project.
+//!
+//! An agent never gives a permission. A tool that changes something is offered only when the user
+//! allows it by name (`--allow`), whatever an agent says; the `tools` of an agent only leave tools
+//! out. A project's files come with the code, from people the user may not know, so one rule more
+//! holds for them: where such a file takes the place of another agent, it has at the most the tools
+//! of the agent it replaces. A project cannot turn `plan` into something that writes.
+
+mod front;
+mod load;
+
+pub use load::{FILE_BYTES_MAX, FILES_MAX, Fault, NAME_CHARS_MAX, Problem};
+
+use std::path::Path;
+
+/// The tools that only look.
+pub const READ_TOOLS: [&str; 6] =
+    ["read_file", "list_dir", "glob", "grep", "recall", "search_sessions"];
+
+/// The tools that change something. Each is offered only if the user allows it by name.
+pub const CHANGE_TOOLS: [&str; 3] = crate::tool::CHANGING;
+
+/// The built-in agents, by name and as they are written.
+const BUILTIN: [(&str, &str); 5] = [
+    ("build", include_str!("builtin/build.md")),
+    ("plan", include_str!("builtin/plan.md")),
+    ("explore", include_str!("builtin/explore.md")),
+    ("general", include_str!("builtin/general.md")),
+    ("compaction", include_str!("builtin/compaction.md")),
+];
+
+/// Where an agent came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Origin {
+    /// It is built in.
+    Builtin,
+    /// A file in the user's folder.
+    User,
+    /// A file in the project's folder.
+    Project,
+}
+
+/// A named persona.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Agent {
+    /// What it is called.
+    pub name: String,
+    /// What it is for, in a line.
+    pub description: String,
+    /// Its system prompt.
+    pub prompt: String,
+    /// The model it wants, as `provider/model`; the user's own choice when it says nothing.
+    pub model: Option<String>,
+    /// The tools it may be offered; all when it says nothing. Changing tools need the user's
+    /// permission besides.
+    pub tools: Option<Vec<String>>,
+    /// The preset that shapes its context.
+    pub policy: Option<String>,
+    /// Where it came from: `builtin:build`, or the absolute path of its file.
+    pub path: String,
+    /// Who wrote it.
+    pub origin: Origin,
+}
+
+impl Agent {
+    /// Whether it may be offered this tool. Whether the user allows it is another question.
+    pub fn may_use(&self, tool: &str) -> bool {
+        self.tools.as_ref().is_none_or(|tools| tools.iter().any(|name| name == tool))
+    }
+}
+
+/// The agents there are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Agents(Vec<Agent>);
+
+/// There is no agent of this name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no agent `{name}`{}; there are {}", suggestion(.nearest), .known.join(", "))]
+pub struct NotFound {
+    /// The name that was asked for.
+    pub name: String,
+    /// The names there are.
+    pub known: Vec<String>,
+    /// The one that was probably meant.
+    pub nearest: Option<String>,
+}
+
+fn suggestion(nearest: &Option<String>) -> String {
+    nearest.as_ref().map(|name| format!(" (did you mean `{name}`?)")).unwrap_or_default()
+}
+
+impl Agents {
+    /// The built-in agents.
+    pub fn builtin() -> Agents {
+        let agents = BUILTIN.iter().map(|(name, text)| {
+            load::agent(text, name, format!("builtin:{name}"), Origin::Builtin)
+                .expect("a test reads every built-in agent")
+        });
+        Agents(agents.collect())
+    }
+
+    /// The built-in agents and those in the files of these two folders, if they exist.
+    ///
+    /// A file that is not right is left out and becomes a [`Problem`]; the rest load.
+    pub fn load(user: Option<&Path>, project: Option<&Path>) -> (Agents, Vec<Problem>) {
+        let mut agents = Agents::builtin();
+        let mut problems = Vec::new();
+        for (folder, origin) in [(user, Origin::User), (project, Origin::Project)] {
+            if let Some(folder) = folder {
+                load::folder(&mut agents, folder, origin, &mut problems);
+            }
+        }
+        (agents, problems)
+    }
+
+    /// The agent of this name.
+    pub fn get(&self, name: &str) -> Option<&Agent> {
+        self.0.iter().find(|agent| agent.name == name)
+    }
+
+    /// The agent of this name, or an error that helps.
+    ///
+    /// # Errors
+    ///
+    /// [`NotFound`] with the names there are.
+    pub fn find(&self, name: &str) -> Result<&Agent, NotFound> {
+        self.get(name).ok_or_else(|| {
+            let known: Vec<String> = self.iter().map(|agent| agent.name.clone()).collect();
+            NotFound { name: name.into(), nearest: nearest(name, &known), known }
+        })
+    }
+
+    /// All of them: the built-in ones first, then the others in the order they were found.
+    pub fn iter(&self) -> impl Iterator<Item = &Agent> {
+        self.0.iter()
+    }
+
+    /// Takes an agent in, in the place of one of the same name. Gives back the tools it asked for
+    /// and does not get.
+    fn put(&mut self, mut agent: Agent) -> Vec<String> {
+        let Some(place) = self.0.iter_mut().find(|other| other.name == agent.name) else {
+            self.0.push(agent);
+            return Vec::new();
+        };
+        let mut refused = Vec::new();
+        if let (Origin::Project, Some(limit)) = (agent.origin, &place.tools) {
+            let mut asked = agent.tools.take().unwrap_or_else(|| limit.clone());
+            refused = asked.extract_if(.., |tool| !limit.contains(tool)).collect();
+            agent.tools = Some(asked);
+        }
+        *place = agent;
+        refused
+    }
+}
+
+/// The name that differs least, if the difference looks like a slip of the fingers.
+fn nearest(name: &str, known: &[String]) -> Option<String> {
+    // Whoever is further off than this meant something else.
+    const SLIPS_MAX: usize = 2;
+    if name.chars().count() > NAME_CHARS_MAX {
+        return None;
+    }
+    let name = name.to_lowercase();
+    let begun = known.iter().find(|other| !name.is_empty() && other.starts_with(&name));
+    let slips = known.iter().map(|other| (distance(&name, &other.to_lowercase()), other));
+    let close = slips.filter(|(slips, _)| *slips <= SLIPS_MAX).min_by_key(|(slips, _)| *slips);
+    close.map(|(_, other)| other).or(begun).cloned()
+}
+
+/// How many characters must be put in, left out or changed to get from one to the other.
+fn distance(from: &str, to: &str) -> usize {
+    let to: Vec<char> = to.chars().collect();
+    let mut row: Vec<usize> = (0..=to.len()).collect();
+    for (index, a) in from.chars().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], index + 1);
+        for (column, b) in to.iter().enumerate() {
+            let changed = diagonal + usize::from(a != *b);
+            diagonal = row[column + 1];
+            row[column + 1] = changed.min(diagonal + 1).min(row[column] + 1);
+        }
+    }
+    row[to.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_built_in_agent_can_be_read_and_has_the_tools_it_speaks_of() {
+        let agents = Agents::builtin();
+        let names: Vec<&str> = agents.iter().map(|agent| agent.name.as_str()).collect();
+        assert_eq!(names, ["build", "plan", "explore", "general", "compaction"]);
+        for agent in agents.iter() {
+            assert_eq!(agent.path, format!("builtin:{}", agent.name));
+            assert!(!agent.description.is_empty());
+            let lines = agent.prompt.lines().count();
+            assert!((10..=25).contains(&lines), "{} has {lines} lines", agent.name);
+            let named = |tool: &&&str| agent.prompt.contains(&format!("`{tool}`"));
+            for tool in READ_TOOLS.iter().chain(&CHANGE_TOOLS).filter(named) {
+                assert!(agent.may_use(tool), "{} speaks of {tool}", agent.name);
+            }
+            let reads = READ_TOOLS.iter().all(|tool| agent.may_use(tool));
+            let changes = CHANGE_TOOLS.iter().any(|tool| agent.may_use(tool));
+            let expected = (agent.name != "compaction", agent.name == "build");
+            assert_eq!((reads, changes), expected, "{}", agent.name);
+            assert_eq!(agent.prompt.contains("`ref`"), reads, "{}", agent.name);
+        }
+    }
+
+    #[test]
+    fn a_name_that_is_not_there_brings_the_nearest_and_all_others() {
+        let agents = Agents::builtin();
+        let error = agents.find("biuld").unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "there is no agent `biuld` (did you mean `build`?); \
+             there are build, plan, explore, general, compaction"
+        );
+        let nearest = |name: &str| agents.find(name).unwrap_err().nearest;
+        assert_eq!(nearest("PLAN").as_deref(), Some("plan"));
+        assert_eq!(nearest("comp").as_deref(), Some("compaction"));
+        for far in ["", "gardener", &"b".repeat(65)] {
+            assert_eq!(nearest(far), None, "{far}");
+        }
+        assert_eq!(agents.find("plan").map(|agent| agent.name.as_str()), Ok("plan"));
+    }
+
+    #[test]
+    fn a_distance_counts_changed_added_and_missing_characters() {
+        for (from, to, slips) in [("", "", 0), ("", "ab", 2), ("plan", "plna", 2), ("é", "e", 1)] {
+            assert_eq!((distance(from, to), distance(to, from)), (slips, slips), "{from} {to}");
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! Asking a model, again where that helps, until it answers or someone stops it.
+
+use std::time::Duration;
+
+use rethread_core::context::Context;
+use rethread_core::{Block, Message, Role};
+use tokio_util::sync::CancellationToken;
+
+use crate::events::{Event, Events};
+use crate::limits::{RETRIES_MAX, RETRY_WAIT, RETRY_WAIT_MAX};
+use crate::provider::{Delta, Failure, Request};
+use crate::runner::Runner;
+use crate::tool::Spec;
+
+/// What came of asking.
+pub(crate) enum Asked {
+    /// A whole reply.
+    Reply(Message),
+    /// Someone stopped it; the part that arrived, marked as such.
+    Stopped(Option<Message>),
+    /// There is none; the part that arrived, marked as such.
+    Failed(Failure, Option<Message>),
+}
+
+impl Runner {
+    /// Asks for one reply.
+    pub(crate) async fn ask(
+        &self,
+        context: &Context,
+        tools: &[Spec],
+        events: &Events,
+        stop: &CancellationToken,
+    ) -> Asked {
+        let mut retries = 0;
+        loop {
+            let mut heard = String::new();
+            let failure = {
+                let mut listen = |delta: Delta| match delta {
+                    Delta::Text(text) => {
+                        heard.push_str(&text);
+                        events.tell(Event::Text(text));
+                    }
+                    Delta::Thinking(text) => events.tell(Event::Thinking(text)),
+                };
+                let (model, messages, stable) = (&self.model, &context.messages, context.stable);
+                let request = Request { model, messages, stable, tools };
+                let reply = tokio::select! {
+                    biased;
+                    () = stop.cancelled() => None,
+                    reply = self.provider.ask(request, &mut listen) => Some(reply),
+                };
+                match reply {
+                    Some(Ok(reply)) if says_something(&reply) => return Asked::Reply(reply),
+                    Some(Ok(_)) => Some(Failure::Nonsense {
+                        provider: self.model.provider.clone(),
+                        what: "an empty reply".into(),
+                    }),
+                    Some(Err(failure)) => Some(failure),
+                    None => None,
+                }
+            };
+            let partial = self.partial(heard);
+            let Some(failure) = failure else { return Asked::Stopped(partial) };
+            let wait = match failure.retry() {
+                Some(asked) if retries < RETRIES_MAX => {
+                    asked.unwrap_or(RETRY_WAIT * 2_u32.pow(retries))
+                }
+                _ => return Asked::Failed(failure, partial),
+            };
+            if wait > RETRY_WAIT_MAX {
+                return Asked::Failed(failure, partial);
+            }
+            retries += 1;
+            events.tell(Event::Retry { why: failure.to_string(), wait });
+            if stopped_while_waiting(wait, stop).await {
+                return Asked::Stopped(partial);
+            }
+        }
+    }
+
+    /// What arrived of a reply that did not come to its end.
+    fn partial(&self, heard: String) -> Option<Message> {
+        if heard.trim().is_empty() {
+            return None;
+        }
+        let mut message = Message::assistant(heard);
+        message.model = Some(self.model.id());
+        message.interrupted = true;
+        Some(message)
+    }
+}
+
+async fn stopped_while_waiting(wait: Duration, stop: &CancellationToken) -> bool {
+    tokio::select! {
+        () = stop.cancelled() => true,
+        () = tokio::time::sleep(wait) => false,
+    }
+}
+
+fn says_something(reply: &Message) -> bool {
+    reply.role == Role::Assistant
+        && (reply.calls().next().is_some()
+            || reply.content.iter().filter_map(Block::as_text).any(|text| !text.trim().is_empty()))
+}

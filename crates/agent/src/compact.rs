@@ -1,0 +1,127 @@
+//! Compacting: a session is summarised and goes on in a new one, lighter.
+//!
+//! Nothing is destroyed by it: the old session keeps its whole log, everything that is no longer
+//! in the context is one `recall` away, and `undo` goes back.
+
+use rethread_core::entry::{Carried, Origin, Summarized};
+use rethread_core::limits::TAIL_TOKENS_MAX;
+use rethread_core::measure::message_tokens;
+use rethread_core::sessions::carried;
+use rethread_core::{SessionId, Thread, sessions};
+
+use crate::lease::blocking;
+use crate::restore::{GoesOn, Past};
+use crate::runner::{Runner, TurnError};
+use crate::summarize::{How, Summary};
+
+/// How far a compaction has come.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Stage {
+    /// The model is asked for a summary.
+    Summarizing,
+    /// The old session is safe, with its summary.
+    Saved(Box<Past>),
+    /// The new session is about to start.
+    Restoring,
+}
+
+/// What a compaction would save.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Preview {
+    /// Tokens of the context now.
+    pub before: u64,
+    /// Tokens it would have, about.
+    pub after: u64,
+    /// Turns that would be carried over word for word.
+    pub carried: usize,
+}
+
+/// What a compaction came to.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Compacted {
+    /// The conversation goes on in a new session.
+    Done(Box<Receipt>),
+    /// There is no summary, and everything is as it was.
+    NoSummary {
+        /// Why.
+        why: String,
+    },
+    /// Nothing was said yet.
+    Nothing,
+}
+
+/// What a compaction did.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Receipt {
+    /// The session that was compacted.
+    pub from: SessionId,
+    /// Tokens of its context.
+    pub before: u64,
+    /// The summary.
+    pub summary: Summarized,
+    /// The session that goes on.
+    pub on: GoesOn,
+}
+
+/// What part of a context the carried turns may be, one in so many.
+const TAIL_SHARE: u64 = 4;
+
+/// Tokens of a summary and its prompt, as far as they can be foreseen.
+const SUMMARY_TOKENS: u64 = 900;
+
+impl Runner {
+    /// What compacting a session would save.
+    ///
+    /// # Errors
+    ///
+    /// Those of the store.
+    pub fn preview(&self, id: SessionId) -> Result<Preview, sessions::Error> {
+        let mut thread = self.sessions.thread(id)?;
+        let before = thread.context(&self.policy, &self.model)?.tokens;
+        let tail = self.tail(&mut thread)?;
+        let tokens: u64 = tail.iter().map(|c| u64::from(message_tokens(&c.message))).sum();
+        let system = self.new_session().system.unwrap_or_default();
+        // A summary is shorter than what it stands for, and has no more than so many words.
+        let summary = before.min(SUMMARY_TOKENS);
+        let after = tokens + summary + u64::from(rethread_core::tokens::count(&system));
+        let carried = tail.iter().filter(|c| c.message.opens_turn()).count();
+        Ok(Preview { before, after, carried })
+    }
+
+    /// The last turns that go over word for word: few enough for a compaction to be worth it.
+    pub(crate) fn tail(&self, thread: &mut Thread) -> Result<Vec<Carried>, sessions::Error> {
+        let context = thread.context(&self.policy, &self.model)?.tokens;
+        let most = u32::try_from(context / TAIL_SHARE).unwrap_or(u32::MAX).min(TAIL_TOKENS_MAX);
+        Ok(carried(thread.log(), thread.session().id(), most))
+    }
+
+    /// Summarises a session and goes on from the summary in a new one, which takes over its keys.
+    ///
+    /// # Errors
+    ///
+    /// Those of the store; that a model failed is no error but [`Compacted::NoSummary`].
+    pub async fn compact(
+        &self,
+        id: SessionId,
+        how: How,
+        mut told: impl FnMut(Stage),
+    ) -> Result<Compacted, TurnError> {
+        let sessions = self.sessions.clone();
+        let session = blocking(move || sessions.get(id)).await?;
+        if session.tally.queries == 0 {
+            return Ok(Compacted::Nothing);
+        }
+        let runner = self.clone();
+        let before = blocking(move || runner.context_tokens(id)).await?;
+        told(Stage::Summarizing);
+        let summary = match self.summarize(id, how).await? {
+            Summary::Written(summary) => summary,
+            Summary::Failed { why } => return Ok(Compacted::NoSummary { why }),
+        };
+        let past = self.past(id).await?;
+        told(Stage::Saved(Box::new(past.clone())));
+        told(Stage::Restoring);
+        let on = self.restore(&past, &summary.text, Origin::Compact, session.keys).await?;
+        Ok(Compacted::Done(Box::new(Receipt { from: id, before, summary, on })))
+    }
+}

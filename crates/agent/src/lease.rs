@@ -1,0 +1,185 @@
+//! A session held for the length of a turn.
+//!
+//! The store blocks and the loop does not: everything done to the thread is done on a thread for
+//! blocking work, and the lease is renewed in the background while a model takes its time. Waiting
+//! for someone else's turn blocks no thread at all.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use rethread_core::{SessionId, Sessions, StoreError, Thread, sessions};
+use tokio::task::{JoinHandle, spawn_blocking};
+
+use crate::events::{Event, Events};
+use crate::limits::{LEASE, LEASE_POLL};
+
+/// A thread whose lease is kept alive until it is released or dropped.
+pub(crate) struct Held {
+    thread: Arc<Mutex<Thread>>,
+    holder: String,
+    renewal: JoinHandle<()>,
+}
+
+impl Held {
+    /// Opens a session and takes its lease, after whoever has it now, but waits no longer than
+    /// `wait`.
+    pub(crate) async fn take(
+        sessions: &Sessions,
+        id: SessionId,
+        wait: Duration,
+        events: &Events,
+    ) -> Result<Held, sessions::Error> {
+        let holder = holder();
+        let began = Instant::now();
+        let mut told = false;
+        loop {
+            let (store, name) = (sessions.clone(), holder.clone());
+            let opened = blocking(move || {
+                let mut thread = store.thread(id)?;
+                thread.hold(&name, LEASE)?;
+                // Someone may have written between the reading and the lease.
+                thread.refresh()?;
+                Ok(thread)
+            });
+            match opened.await {
+                Ok(thread) => return Ok(Held::new(thread, holder)),
+                Err(sessions::Error::Store(StoreError::Held { holder: other, id, until })) => {
+                    if is_dead(&other) {
+                        let store = sessions.clone();
+                        blocking(move || store.release(id, &other)).await?;
+                        continue;
+                    }
+                    if began.elapsed() >= wait {
+                        return Err(StoreError::Held { holder: other, id, until }.into());
+                    }
+                    if !std::mem::replace(&mut told, true) {
+                        events.tell(Event::Waiting { holder: other });
+                    }
+                    tokio::time::sleep(LEASE_POLL).await;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn new(thread: Thread, holder: String) -> Held {
+        let thread = Arc::new(Mutex::new(thread));
+        let renewal = tokio::spawn(renew(thread.clone(), holder.clone()));
+        Held { thread, holder, renewal }
+    }
+
+    /// Does something with the thread.
+    pub(crate) async fn with<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Thread) -> Result<T, sessions::Error> + Send + 'static,
+    ) -> Result<T, sessions::Error> {
+        let thread = self.thread.clone();
+        blocking(move || work(&mut lock(&thread))).await
+    }
+
+    /// Gives the session back.
+    pub(crate) async fn release(self) -> Result<(), sessions::Error> {
+        self.renewal.abort();
+        let holder = self.holder.clone();
+        self.with(move |thread| thread.release(&holder)).await
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.renewal.abort();
+    }
+}
+
+async fn renew(thread: Arc<Mutex<Thread>>, holder: String) {
+    loop {
+        tokio::time::sleep(LEASE / 3).await;
+        let (thread, holder) = (thread.clone(), holder.clone());
+        // Where it fails someone else took over, and the next append is refused and says so.
+        drop(blocking(move || lock(&thread).hold(&holder, LEASE)).await);
+    }
+}
+
+fn lock(thread: &Mutex<Thread>) -> std::sync::MutexGuard<'_, Thread> {
+    thread.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Runs blocking work where it blocks nobody.
+pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    match spawn_blocking(work).await {
+        Ok(done) => done,
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            // The runtime is being shut down: nobody waits for this any more.
+            Err(_) => std::future::pending().await,
+        },
+    }
+}
+
+/// Who holds a session: this process, told apart from any other that has or had its number, and
+/// this turn.
+fn holder() -> String {
+    static TURNS: AtomicU64 = AtomicU64::new(0);
+    static PROCESS: LazyLock<String> = LazyLock::new(|| {
+        let pid = std::process::id();
+        let started = started(pid).unwrap_or_default();
+        format!("{pid}.{started}@{}", machine())
+    });
+    format!("{}#{}", *PROCESS, TURNS.fetch_add(1, Ordering::Relaxed))
+}
+
+/// Whether this holder was a process of this machine, and is no more. Its lease is then nobody's.
+fn is_dead(holder: &str) -> bool {
+    let Some((process, rest)) = holder.split_once('@') else { return false };
+    let Some((machine_of, _)) = rest.split_once('#') else { return false };
+    let Some((pid, began)) = process.split_once('.') else { return false };
+    let Ok(pid) = pid.parse() else { return false };
+    !began.is_empty() && machine_of == machine() && started(pid).is_none_or(|now| now != began)
+}
+
+/// This machine since it was last started, as Linux tells it.
+fn machine() -> &'static str {
+    static MACHINE: LazyLock<String> = LazyLock::new(|| {
+        let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+        // Processes in another container have numbers of their own.
+        let space = std::fs::read_link("/proc/self/ns/pid").unwrap_or_default();
+        format!("{}-{}", boot.trim(), space.display())
+    });
+    &MACHINE
+}
+
+/// When a process was started, as Linux tells it.
+fn started(pid: u32) -> Option<String> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name stands in parentheses and may hold spaces; the start is the 20th field behind it.
+    let (_, rest) = stat.rsplit_once(')')?;
+    let mut fields = rest.split_whitespace();
+    // A process that was killed and not yet waited for writes nothing any more.
+    let state = fields.next()?;
+    (state != "Z" && state != "X").then(|| fields.nth(18).map(str::to_owned)).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_living_process_holds_and_a_dead_one_does_not() {
+        assert!(!is_dead(&holder()), "this process lives");
+        let mut child = std::process::Command::new("sleep").arg("600").spawn().expect("sleep");
+        let pid = child.id();
+        let held = format!("{pid}.{}@{}#0", started(pid).expect("it runs"), machine());
+        assert!(!is_dead(&held));
+        child.kill().expect("killed");
+        child.wait().expect("gone");
+        assert!(is_dead(&held));
+    }
+
+    #[test]
+    fn a_holder_of_another_machine_or_another_form_is_never_taken_for_dead() {
+        for other in ["4194304.1@elsewhere#0", "telegram:7", "", "x@y#z", "1@", "999999.@#"] {
+            assert!(!is_dead(other), "{other}");
+        }
+    }
+}

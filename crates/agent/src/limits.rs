@@ -1,0 +1,52 @@
+//! Every limit of the loop: a number, its unit, and why it is that number.
+
+use std::time::Duration;
+
+/// Rounds one turn may take. Ten is what people tolerate waiting for; a model that needs more is
+/// usually repeating itself.
+pub const ROUNDS_MAX: u32 = 10;
+
+/// What follows the answer of a turn that was stopped at [`ROUNDS_MAX`].
+pub const ROUND_LIMIT_MARK: &str = "[Tool call limit reached]";
+
+/// Times a request is sent again when that may help. With the waits below it gives a provider
+/// about ten seconds to recover; longer than that a person wants to be told.
+pub const RETRIES_MAX: u32 = 3;
+
+/// How long the first wait before asking again is; each further one is twice as long.
+pub const RETRY_WAIT: Duration = Duration::from_millis(500);
+
+/// The longest wait a provider may ask for. Above it the person is told instead.
+pub const RETRY_WAIT_MAX: Duration = Duration::from_secs(60);
+
+/// How long a tool may take. A command may ask for its own, longer time.
+pub const TOOL_TIME_MAX: Duration = Duration::from_secs(60);
+
+/// Bytes of a tool result that are stored; what a model sees of it is cut in the view.
+pub const RESULT_BYTES_MAX: usize = 1 << 20;
+
+/// Calls one reply may make. Models that ask for more at once have lost the thread.
+pub const CALLS_MAX: usize = 32;
+
+/// How long a lease lasts. A turn renews it three times in that time; a machine that dies blocks
+/// the session no longer than this.
+pub const LEASE: Duration = Duration::from_secs(15);
+
+/// How long a turn waits for another one in the same session before it gives up. The other one
+/// may be asking a slow model.
+pub const LEASE_WAIT: Duration = Duration::from_secs(120);
+
+/// How often a waiting turn looks whether the session is free.
+pub const LEASE_POLL: Duration = Duration::from_millis(50);
+
+/// How long a model may take to write a summary or to acknowledge one.
+pub const SUMMARY_TIME_MAX: Duration = Duration::from_secs(60);
+
+/// Tokens a summary may always have, however short the conversation was.
+pub const SUMMARY_TOKENS_MIN: u64 = 1_000;
+
+/// Characters of one text that a summary is made from. A pasted log would crowd out the rest.
+pub const SUMMARY_TEXT_CHARS: usize = 8_000;
+
+/// Tokens of conversation an extractive summary looks at.
+pub const EXTRACT_TOKENS: u64 = 100_000;

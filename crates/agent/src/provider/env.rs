@@ -1,0 +1,71 @@
+//! Where the providers are, and the keys to them.
+
+use std::time::Duration;
+
+use super::http::Secret;
+
+/// The variable with the key to Anthropic.
+pub(super) const ANTHROPIC_API_KEY: &str = "ANTHROPIC_API_KEY";
+/// The variable with the address of Anthropic.
+pub(super) const ANTHROPIC_BASE_URL: &str = "ANTHROPIC_BASE_URL";
+/// The variable with the key to OpenAI, or to whoever speaks its protocol.
+pub(super) const OPENAI_API_KEY: &str = "OPENAI_API_KEY";
+/// The variable with the address of OpenAI, or of whoever speaks its protocol.
+pub(super) const OPENAI_BASE_URL: &str = "OPENAI_BASE_URL";
+/// The variable with the address of Ollama.
+pub(super) const OLLAMA_HOST: &str = "OLLAMA_HOST";
+
+/// Where the providers are, and the keys to them. What is not set has its usual place.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Env {
+    /// The key to Anthropic.
+    pub anthropic_key: Option<Secret>,
+    /// Where Anthropic is, without `/v1`.
+    pub anthropic_base: Option<String>,
+    /// The key to OpenAI, or to whoever speaks its protocol.
+    pub openai_key: Option<Secret>,
+    /// Where OpenAI or whoever speaks its protocol is, with `/v1`.
+    pub openai_base: Option<String>,
+    /// Where Ollama is: an address, or `host:port`.
+    pub ollama_host: Option<String>,
+    /// How long a provider may say nothing before we stop waiting; each has its own default.
+    pub idle: Option<Duration>,
+}
+
+impl Env {
+    /// Reads `ANTHROPIC_API_KEY`, `ANTHROPIC_BASE_URL`, `OPENAI_API_KEY`, `OPENAI_BASE_URL` and
+    /// `OLLAMA_HOST` with a function such as `|name| std::env::var(name).ok()`. A variable that
+    /// is blank counts as not set.
+    pub fn from_vars(var: impl Fn(&str) -> Option<String>) -> Env {
+        let var = |name| {
+            let value = var(name)?.trim().to_owned();
+            (!value.is_empty()).then_some(value)
+        };
+        Env {
+            anthropic_key: var(ANTHROPIC_API_KEY).map(Secret::new),
+            anthropic_base: var(ANTHROPIC_BASE_URL),
+            openai_key: var(OPENAI_API_KEY).map(Secret::new),
+            openai_base: var(OPENAI_BASE_URL),
+            ollama_host: var(OLLAMA_HOST),
+            idle: None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_blank_variable_is_not_set_and_no_key_is_shown() {
+        let env = Env::from_vars(|name| match name {
+            ANTHROPIC_API_KEY => Some("sk-ant-1\n".into()),
+            OPENAI_API_KEY => Some("  ".into()),
+            OLLAMA_HOST => Some("".into()),
+            _ => None,
+        });
+        let only = Env { anthropic_key: Some(Secret::new("sk-ant-1")), ..Env::default() };
+        assert_eq!(env, only);
+        assert!(!format!("{env:?}").contains("sk-ant"), "{env:?}");
+    }
+}

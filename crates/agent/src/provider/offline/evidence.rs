@@ -1,0 +1,192 @@
+//! What the tools have found so far.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rethread_core::limits::TRUNCATED_MARK;
+
+use super::answer::{NOTE_BEGINS, Source};
+use super::view::{Answer, Turn};
+use super::words::{Keywords, Word};
+
+/// Lines around a quoted one that belong to the same passage.
+const PASSAGE_REACH: u64 = 12;
+
+/// A word whose matches were cut off is taken to be this much more frequent.
+const CUT_FACTOR: usize = 3;
+
+/// What the tools have found so far.
+pub(super) struct Evidence {
+    /// Lines of files, by path and number.
+    pub(super) files: BTreeMap<String, BTreeMap<u64, String>>,
+    /// The lines that were read in one go: path, first and last.
+    pub(super) windows: Vec<(String, u64, u64)>,
+    /// What was said in sessions.
+    pub(super) said: Vec<Said>,
+    /// How much each word counts: rare ones more.
+    pub(super) weights: Vec<f64>,
+}
+
+/// Something said in a session.
+pub(super) struct Said {
+    /// The session's name.
+    pub(super) session: String,
+    /// The entry.
+    pub(super) seq: u64,
+    /// What `recall` takes.
+    pub(super) reference: String,
+    /// A snippet, or all of it.
+    pub(super) text: String,
+    /// The user said it, so that a reply follows.
+    pub(super) by_user: bool,
+    /// What it follows, where that was found and this was not.
+    pub(super) follows: Option<String>,
+}
+
+impl Said {
+    /// Whether it asks something.
+    pub(super) fn asks(&self) -> bool {
+        self.text.trim_end().ends_with('?')
+    }
+
+    /// The reference of the entry behind it.
+    pub(super) fn next(&self) -> Option<String> {
+        let (session, _) = self.reference.rsplit_once(':')?;
+        Some(format!("{session}:{}", self.seq + 1))
+    }
+}
+
+impl Evidence {
+    /// Gathers what the tools of this turn answered.
+    pub(super) fn of(turn: &Turn<'_>, keywords: &Keywords) -> Evidence {
+        let mut evidence = Evidence {
+            files: BTreeMap::new(),
+            windows: Vec::new(),
+            said: Vec::new(),
+            weights: Vec::new(),
+        };
+        let mut cut = BTreeSet::new();
+        for answer in turn.of("grep") {
+            evidence.matches(answer);
+            if answer.partial() {
+                cut.insert(answer.asked("pattern"));
+            }
+        }
+        turn.of("search_sessions").for_each(|answer| evidence.hits(answer));
+        evidence.weigh(keywords, &cut);
+        for path in turn.of("glob").flat_map(Answer::paths) {
+            // A file that is called so is worth a look from its beginning.
+            evidence.files.entry(path).or_default().entry(1).or_default();
+        }
+        turn.of("read_file").for_each(|answer| evidence.window(answer));
+        turn.of("recall").for_each(|answer| evidence.recalled(answer));
+        evidence
+    }
+
+    fn matches(&mut self, answer: &Answer<'_>) {
+        for found in answer.objects() {
+            if let (Some(path), Some(line), Some(text)) =
+                (found["path"].as_str(), found["line"].as_u64(), found["text"].as_str())
+            {
+                self.files.entry(path.into()).or_default().insert(line, text.into());
+            }
+        }
+    }
+
+    fn hits(&mut self, answer: &Answer<'_>) {
+        for found in answer.objects() {
+            let text = |name: &str| found[name].as_str().map(str::to_owned);
+            if let (Some(session), Some(seq), Some(reference), Some(text)) =
+                (text("session"), found["seq"].as_u64(), text("ref"), text("text"))
+                && !self.said.iter().any(|said| said.reference == reference)
+                // What tools answered, and what this model said, stands elsewhere and is quoted
+                // from there.
+                && !matches!(found["role"].as_str(), Some("tool" | "call"))
+                && !text.contains(NOTE_BEGINS)
+            {
+                let by_user = found["role"] == "user";
+                self.said.push(Said { session, seq, reference, text, by_user, follows: None });
+            }
+        }
+    }
+
+    fn weigh(&mut self, keywords: &Keywords, cut: &BTreeSet<&str>) {
+        let weight = |word: &Word| {
+            let lines = self.files.values().flat_map(BTreeMap::values);
+            let said = self.said.iter().map(|said| &said.text);
+            let mut count = lines.chain(said).filter(|text| word.stands_in(text)).count();
+            if cut.contains(word.pattern().as_str()) {
+                count *= CUT_FACTOR;
+            }
+            let rare = 1.0 / (1.0 + (1.0 + count as f64).ln());
+            if word.exact { rare * 1.5 } else { rare }
+        };
+        self.weights = keywords.words.iter().map(weight).collect();
+    }
+
+    fn window(&mut self, answer: &Answer<'_>) {
+        let path = answer.asked("path").to_owned();
+        let first = answer.input["offset"].as_u64().unwrap_or(1);
+        let text = answer.text.strip_suffix(TRUNCATED_MARK).unwrap_or(&answer.text);
+        let mut lines: Vec<&str> = text.lines().collect();
+        if lines.last().is_some_and(|line| line.starts_with("[lines ") && line.ends_with(']')) {
+            lines.pop();
+        }
+        let file = self.files.entry(path.clone()).or_default();
+        file.extend((first..).zip(lines.iter().map(|line| (*line).to_owned())));
+        let last = first + (lines.len() as u64).saturating_sub(1);
+        self.windows.push((path, first, last));
+    }
+
+    fn recalled(&mut self, answer: &Answer<'_>) {
+        let reference = answer.asked("ref");
+        let text = answer.text.strip_suffix(TRUNCATED_MARK).unwrap_or(&answer.text);
+        if text.contains(NOTE_BEGINS) || is_call(text) {
+            self.said.retain(|said| said.reference != reference);
+            return;
+        }
+        if let Some(said) = self.said.iter_mut().find(|said| said.reference == reference) {
+            said.text = text.into();
+            return;
+        }
+        // What follows a hit was not searched for.
+        let before =
+            self.said.iter().find(|said| said.next().is_some_and(|next| next == reference));
+        if let Some(before) = before {
+            self.said.push(Said {
+                session: before.session.clone(),
+                seq: before.seq + 1,
+                reference: reference.into(),
+                text: text.into(),
+                by_user: false,
+                follows: Some(before.reference.clone()),
+            });
+        }
+    }
+
+    /// Forgets what was quoted before.
+    pub(super) fn leave_out(&mut self, shown: &[Source]) {
+        for source in shown {
+            match source {
+                Source::File { path, line } => {
+                    if let Some(lines) = self.files.get_mut(path) {
+                        lines.retain(|at, _| *at < *line || *at >= line + PASSAGE_REACH);
+                    }
+                    self.windows.retain(|(file, first, last)| {
+                        file != path || !(*first..=*last).contains(line)
+                    });
+                }
+                Source::Said { session, seq } => {
+                    self.said.retain(|said| said.session != *session || said.seq != *seq);
+                }
+            }
+        }
+        self.files.retain(|_, lines| !lines.is_empty());
+    }
+}
+
+/// Whether a text is what a tool was asked, or JSON it answered, rather than what someone said.
+fn is_call(text: &str) -> bool {
+    let name = text.find('{').map_or(text, |open| &text[..open]);
+    let name = name.strip_suffix(' ').unwrap_or(name);
+    name.len() < text.len() && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')
+}

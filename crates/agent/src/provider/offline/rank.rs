@@ -1,0 +1,304 @@
+//! Which places are most likely to hold the answer.
+//!
+//! A place counts for the words that stand near it: rare words more than common ones, near ones
+//! more than far ones, all together more than each alone. Words that stand together in the
+//! question and in the text count extra, and so do headings and definitions, a little.
+
+use std::collections::BTreeMap;
+
+use super::answer::Source;
+use super::evidence::{Evidence, Said};
+use super::words::{Keywords, Word};
+
+/// Lines of a passage that is quoted.
+pub(super) const PASSAGE_LINES: u64 = 12;
+
+/// Lines between two places that are looked at separately.
+const PLACES_APART: u64 = 20;
+
+/// How much a word counts at some distance in lines, up to each.
+const NEARNESS: [(u64, f64); 4] = [(0, 1.0), (2, 0.85), (6, 0.6), (12, 0.35)];
+
+/// How much a word counts that stands elsewhere in the file.
+const SAME_FILE: f64 = 0.15;
+
+/// How much a word in the path counts: where it is not in the text, and where it is, besides.
+const IN_PATH: (f64, f64) = (0.5, 0.25);
+
+/// What a quoted phrase is worth: more than all words of most questions.
+const PHRASE: f64 = 3.0;
+
+/// What was said counts a little less than what is written, except where it is asked for.
+const SAID: f64 = 0.8;
+const SAID_WANTED: f64 = 1.3;
+
+/// What a question counts, and the reply to it.
+const QUESTION_SHARE: f64 = 0.6;
+const REPLY_SHARE: f64 = 0.9;
+
+/// A place in a file.
+#[derive(Clone, Debug)]
+pub(super) struct Place {
+    pub(super) path: String,
+    pub(super) line: u64,
+    score: f64,
+}
+
+/// Something to quote.
+#[derive(Clone, Debug)]
+pub(super) struct Passage {
+    pub(super) source: Source,
+    pub(super) lines: Vec<String>,
+    pub(super) score: f64,
+    /// How many of the words stand in it.
+    pub(super) words: usize,
+}
+
+/// The best places in files, apart from each other, best first.
+pub(super) fn places(evidence: &Evidence, keywords: &Keywords) -> Vec<Place> {
+    let mut all = Vec::new();
+    for (path, lines) in &evidence.files {
+        all.extend(scored(path, lines, evidence, keywords));
+    }
+    apart(all, PLACES_APART)
+}
+
+/// What was said, best first.
+pub(super) fn said<'e>(evidence: &'e Evidence, keywords: &Keywords) -> Vec<&'e Said> {
+    let mut all: Vec<(f64, &Said)> = evidence
+        .said
+        .iter()
+        .map(|said| (score_said(said, evidence, keywords), said))
+        .filter(|(score, _)| *score > 0.0)
+        .collect();
+    all.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| b.1.reference.cmp(&a.1.reference)));
+    all.into_iter().map(|(_, said)| said).collect()
+}
+
+/// The passages to quote, best first.
+pub(super) fn passages(evidence: &Evidence, keywords: &Keywords) -> Vec<Passage> {
+    let mut passages = Vec::new();
+    for place in places(evidence, keywords) {
+        let lines = &evidence.files[&place.path];
+        let (first, last) = extent(lines, place.line, keywords);
+        let text: Vec<String> = lines.range(first..=last).map(|(_, line)| line.clone()).collect();
+        if text.iter().all(|line| line.trim().is_empty()) {
+            continue;
+        }
+        let words = covered(&text.join("\n"), keywords);
+        let source = Source::File { path: place.path, line: first };
+        passages.push(Passage { source, lines: text, score: place.score, words });
+    }
+    for said in said(evidence, keywords) {
+        let text: Vec<String> =
+            said.text.lines().take(PASSAGE_LINES as usize).map(str::to_owned).collect();
+        let words = covered(&said.text, keywords);
+        let source = Source::Said { session: said.session.clone(), seq: said.seq };
+        let score = score_said(said, evidence, keywords);
+        passages.push(Passage { source, lines: text, score, words });
+    }
+    passages.sort_by(|a, b| b.score.total_cmp(&a.score).then_with(|| a.source.cmp(&b.source)));
+    passages
+}
+
+fn covered(text: &str, keywords: &Keywords) -> usize {
+    keywords.words.iter().filter(|word| word.stands_in(text)).count()
+}
+
+/// The places of one file in which a word stands, with what they are worth.
+fn scored(
+    path: &str,
+    lines: &BTreeMap<u64, String>,
+    evidence: &Evidence,
+    keywords: &Keywords,
+) -> Vec<Place> {
+    let stands = |word: &Word| -> Vec<u64> {
+        lines.iter().filter(|(_, text)| word.stands_in(text)).map(|(line, _)| *line).collect()
+    };
+    let at: Vec<Vec<u64>> = keywords.words.iter().map(stands).collect();
+    let named: Vec<bool> = keywords.words.iter().map(|word| word.stands_in(path)).collect();
+    let kind = of_kind(path);
+    let mut places = Vec::new();
+    for (line, text) in lines {
+        let here = at.iter().any(|lines| lines.contains(line));
+        let phrase = keywords.phrases.iter().any(|phrase| phrase.stands_in(text));
+        let top = *line == 1 && named.contains(&true);
+        if !here && !phrase && !top {
+            continue;
+        }
+        let mut values = Vec::new();
+        for ((lines, named), weight) in at.iter().zip(&named).zip(&evidence.weights) {
+            let nearest = lines.iter().map(|at| at.abs_diff(*line)).min();
+            let near = nearest.map_or(0.0, |distance| {
+                NEARNESS.iter().find(|(reach, _)| distance <= *reach).map_or(SAME_FILE, |n| n.1)
+            });
+            values.push((near + in_path(*named, near > SAME_FILE)) * weight);
+        }
+        let mut score = together(&values) + adjacent(text, evidence, keywords);
+        if phrase {
+            score += PHRASE;
+        }
+        if is_heading(text) || is_definition(text) {
+            score *= 1.1;
+        }
+        score *= kind;
+        places.push(Place { path: path.into(), line: *line, score });
+    }
+    places
+}
+
+/// The sum, the more so the more words have a share in it.
+fn together(values: &[f64]) -> f64 {
+    let there = values.iter().filter(|value| **value > 0.0).count();
+    let share = there as f64 / values.len().max(1) as f64;
+    values.iter().sum::<f64>() * (0.4 + 0.6 * share)
+}
+
+/// What it is worth that words which follow each other in the question do so in a line.
+fn adjacent(text: &str, evidence: &Evidence, keywords: &Keywords) -> f64 {
+    let mut sum = 0.0;
+    for (index, pair) in keywords.words.windows(2).enumerate() {
+        let (first, second) = (pair[0].spans(text), pair[1].spans(text));
+        let follows = first.iter().any(|(start, _)| {
+            second.iter().any(|(other, _)| {
+                *other > *start
+                    && text
+                        .get(*start..*other)
+                        .is_some_and(|gap| gap.split_whitespace().count() <= 2)
+            })
+        });
+        if follows {
+            sum += 0.5 * (evidence.weights[index] + evidence.weights[index + 1]);
+        }
+    }
+    sum
+}
+
+/// What something said is worth. A question is not an answer: what follows it is.
+fn score_said(said: &Said, evidence: &Evidence, keywords: &Keywords) -> f64 {
+    let own = words_of(said, evidence, keywords);
+    let asked = said.follows.as_ref().and_then(|reference| {
+        evidence.said.iter().find(|other| other.reference == *reference && other.asks())
+    });
+    let asked = asked.map_or(0.0, |other| words_of(other, evidence, keywords) * REPLY_SHARE);
+    let score = own.max(asked) * if said.asks() { QUESTION_SHARE } else { 1.0 };
+    score * if keywords.past { SAID_WANTED } else { SAID }
+}
+
+fn words_of(said: &Said, evidence: &Evidence, keywords: &Keywords) -> f64 {
+    let mut values = Vec::new();
+    for (word, weight) in keywords.words.iter().zip(&evidence.weights) {
+        let text = if word.stands_in(&said.text) { 1.0 } else { 0.0 };
+        let name = in_path(word.stands_in(&said.session), text > 0.0);
+        values.push((text + name) * weight);
+    }
+    let phrase = keywords.phrases.iter().any(|phrase| phrase.stands_in(&said.text));
+    let phrase = if phrase { PHRASE } else { 0.0 };
+    together(&values) + adjacent(&said.text, evidence, keywords) + phrase
+}
+
+fn in_path(path: bool, text: bool) -> f64 {
+    match (path, text) {
+        (false, _) => 0.0,
+        (true, false) => IN_PATH.0,
+        (true, true) => IN_PATH.1,
+    }
+}
+
+/// What kind of file it is: prose explains, and a test only mentions.
+fn of_kind(path: &str) -> f64 {
+    let prose = [".md", ".txt", ".rst", ".adoc", ".org"].iter().any(|end| path.ends_with(end));
+    let test = path.split(['/', '.', '_', '-']).any(|part| matches!(part, "test" | "tests"));
+    match (prose, test) {
+        (_, true) => 0.8,
+        (true, false) => 1.1,
+        (false, false) => 1.0,
+    }
+}
+
+fn is_heading(text: &str) -> bool {
+    text.starts_with('#') && text.trim_start_matches('#').starts_with(' ')
+}
+
+fn is_definition(text: &str) -> bool {
+    const WORDS: [&str; 16] = [
+        "fn",
+        "pub",
+        "struct",
+        "enum",
+        "trait",
+        "impl",
+        "const",
+        "type",
+        "def",
+        "class",
+        "function",
+        "interface",
+        "func",
+        "let",
+        "export",
+        "static",
+    ];
+    let text = text.trim_start();
+    let first = text.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
+    WORDS.contains(&first) || (text.contains(" = ") && !text.ends_with('.'))
+}
+
+/// The best ones that are not too close to a better one.
+fn apart(mut all: Vec<Place>, distance: u64) -> Vec<Place> {
+    all.sort_by(|a, b| {
+        b.score.total_cmp(&a.score).then_with(|| (&a.path, a.line).cmp(&(&b.path, b.line)))
+    });
+    let mut kept: Vec<Place> = Vec::new();
+    for place in all {
+        let close =
+            |other: &Place| other.path == place.path && other.line.abs_diff(place.line) < distance;
+        if !kept.iter().any(close) {
+            kept.push(place);
+        }
+    }
+    kept
+}
+
+/// The lines around one that belong together: its paragraph with the heading above, or its
+/// section where it is a heading, and as far on as further words stand; twelve lines at the most.
+fn extent(lines: &BTreeMap<u64, String>, center: u64, keywords: &Keywords) -> (u64, u64) {
+    let text = |line: u64| lines.get(&line).map(|text| text.trim_end());
+    let blank = |line: u64| text(line).is_none_or(str::is_empty);
+    let heading = |line: u64| text(line).is_some_and(is_heading);
+    let mut first = center;
+    while first > 1 && !heading(first) && !blank(first - 1) && center - first < PASSAGE_LINES / 2 {
+        first -= 1;
+    }
+    if first > 2 && !heading(first) && blank(first - 1) && heading(first - 2) {
+        first -= 2;
+    }
+    let end = (center..first + PASSAGE_LINES).take_while(|line| text(*line).is_some()).last();
+    let end = end.unwrap_or(center);
+    let shown = |last: u64| -> Vec<&str> {
+        lines.range(first..=last).map(|(_, line)| line.as_str()).collect()
+    };
+    let further = |last: u64| {
+        let shown = shown(last).join("\n");
+        let new = |line: &u64| {
+            let there = |word: &&Word| text(*line).is_some_and(|text| word.stands_in(text));
+            keywords.words.iter().filter(there).any(|word| !word.stands_in(&shown))
+        };
+        (last + 1..=end).any(|line| new(&line))
+    };
+    let mut last = center;
+    while last < end {
+        // A paragraph ends at an empty line, unless so little of it was shown that what follows
+        // is needed to understand it.
+        let ends = blank(last + 1) && !heading(center) && last - first >= 3;
+        let told = (first..=last).any(|line| !blank(line) && !heading(line));
+        if (ends || (heading(last + 1) && told)) && !further(last) {
+            break;
+        }
+        last += 1;
+    }
+    while last > center && blank(last) {
+        last -= 1;
+    }
+    (first, last)
+}

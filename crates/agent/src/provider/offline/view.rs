@@ -1,0 +1,154 @@
+//! The current turn, as the context shows it: the question, and what tools answered so far.
+
+use rethread_core::Message;
+use serde_json::Value;
+
+/// The turn that is going on.
+pub(super) struct Turn<'a> {
+    /// What the user said last.
+    pub(super) question: &'a str,
+    /// The messages before that.
+    pub(super) earlier: &'a [Message],
+    /// Replies with calls since.
+    pub(super) rounds: usize,
+    /// What the tools answered, in order.
+    pub(super) answers: Vec<Answer<'a>>,
+}
+
+/// What a tool answered.
+pub(super) struct Answer<'a> {
+    /// The tool.
+    pub(super) tool: &'a str,
+    /// What it was asked.
+    pub(super) input: Value,
+    /// Its answer, which may have been truncated.
+    pub(super) text: String,
+    /// It failed.
+    pub(super) failed: bool,
+}
+
+impl<'a> Turn<'a> {
+    /// The last turn of a conversation.
+    pub(super) fn current(messages: &'a [Message]) -> Option<Turn<'a>> {
+        let opened = messages.iter().rposition(Message::opens_turn)?;
+        let (earlier, since) = (&messages[..opened], &messages[opened + 1..]);
+        // Where two messages of the user came to stand together, the last one is the question.
+        let mut texts = messages[opened].content.iter().filter_map(|block| block.as_text());
+        let calls: Vec<_> = since.iter().flat_map(Message::calls).collect();
+        let mut answers = Vec::new();
+        for result in since.iter().flat_map(Message::results) {
+            let Some(call) = calls.iter().find(|call| call.id == result.tool_use_id) else {
+                continue;
+            };
+            answers.push(Answer {
+                tool: &call.name,
+                input: serde_json::from_str(call.input.get()).unwrap_or_default(),
+                text: result.text(),
+                failed: result.is_error,
+            });
+        }
+        Some(Turn {
+            question: texts.next_back().unwrap_or_default().trim(),
+            earlier,
+            rounds: since.iter().filter(|message| message.calls().next().is_some()).count(),
+            answers,
+        })
+    }
+
+    /// What a tool answered, where it did not fail.
+    pub(super) fn of<'t>(&'t self, tool: &'t str) -> impl Iterator<Item = &'t Answer<'a>> {
+        self.answers.iter().filter(move |answer| answer.tool == tool && !answer.failed)
+    }
+}
+
+impl Answer<'_> {
+    /// The objects in a list of results: all that arrived whole.
+    pub(super) fn objects(&self) -> Vec<Value> {
+        whole(&self.text, '{', '}')
+            .iter()
+            .filter_map(|text| serde_json::from_str(text).ok())
+            .collect()
+    }
+
+    /// The paths in a list of files: all that arrived whole.
+    pub(super) fn paths(&self) -> Vec<String> {
+        let Some(start) = self.text.find('[') else { return Vec::new() };
+        let mut paths = Vec::new();
+        let mut rest = &self.text[start + 1..];
+        while let Some(open) = rest.find('"') {
+            let mut stream =
+                serde_json::Deserializer::from_str(&rest[open..]).into_iter::<String>();
+            let Some(Ok(path)) = stream.next() else { break };
+            rest = &rest[open + stream.byte_offset()..];
+            paths.push(path);
+            if rest.starts_with(']') {
+                break;
+            }
+        }
+        paths
+    }
+
+    /// Whether there was more than arrived.
+    pub(super) fn partial(&self) -> bool {
+        serde_json::from_str::<Value>(&self.text)
+            .map_or(true, |value| value["more"] == Value::Bool(true))
+    }
+
+    /// An argument it was given.
+    pub(super) fn asked(&self, name: &str) -> &str {
+        self.input[name].as_str().unwrap_or_default()
+    }
+}
+
+/// The bracketed pieces inside the first list of a JSON text that may end anywhere.
+fn whole(text: &str, open: char, close: char) -> Vec<&str> {
+    let Some(list) = text.find('[') else { return Vec::new() };
+    let mut pieces = Vec::new();
+    let (mut depth, mut start, mut quoted, mut escaped) = (0_usize, 0, false, false);
+    for (at, c) in text[list + 1..].char_indices().map(|(at, c)| (at + list + 1, c)) {
+        match c {
+            _ if escaped => escaped = false,
+            '\\' if quoted => escaped = true,
+            '"' => quoted = !quoted,
+            _ if quoted => {}
+            c if c == open => {
+                if depth == 0 {
+                    start = at;
+                }
+                depth += 1;
+            }
+            c if c == close && depth > 0 => {
+                depth -= 1;
+                if depth == 0 {
+                    pieces.push(&text[start..=at]);
+                }
+            }
+            ']' if depth == 0 => break,
+            _ => {}
+        }
+    }
+    pieces
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(text: &str) -> Answer<'static> {
+        Answer { tool: "grep", input: Value::Null, text: text.into(), failed: false }
+    }
+
+    #[test]
+    fn of_a_truncated_list_everything_that_arrived_whole_is_kept() {
+        let text = r#"{"matches":[{"path":"a","text":"} \" ]"},{"path":"b","before":["x"]},{"pa"#;
+        let objects = answer(&format!("{text}\n\n[truncated]")).objects();
+        let paths: Vec<_> = objects.iter().map(|object| &object["path"]).collect();
+        assert_eq!(paths, ["a", "b"]);
+        assert!(answer(text).partial());
+        let files = answer(r#"{"files":["a","b c"],"more":false}"#);
+        assert_eq!(files.paths(), ["a", "b c"]);
+        assert!(!files.partial());
+        assert_eq!(answer(r#"{"files":["a","b"#).paths(), ["a"]);
+        assert!(answer("no such thing").objects().is_empty());
+    }
+}

@@ -1,0 +1,308 @@
+//! The words of a question that are worth looking for.
+
+use regex::Regex;
+
+/// Words that say nothing about what is asked.
+const STOP: &str = "a about above after again all also am an and any are aren't as at be because \
+    been before being below between both but by can can't cannot could couldn't did didn't do does \
+    doesn't doing don't down during each every few for from further get gets give given go goes \
+    got had has hasn't have having he her here hers him his how how's however i i'd i'll i'm i've \
+    if in into is isn't it it's its itself just kind let let's like made make makes many may me \
+    might mine more most much must my myself need needs no nor not now of off on once one only or \
+    other our ours out over own per please put really same say says see shall she should show so \
+    some something such two three take takes tell than that that's the their theirs them then there there's \
+    these they thing things this those through to too under until up us use used uses using very \
+    want wants was wasn't way we we'd we'll we're we've well were weren't what what's when when's \
+    where where's whether which while who who's whom whose why why's will with within without \
+    won't would wouldn't yes you you'd you'll you're you've your yours find found know known \
+    explain describe happen happens happened work works come comes mean means long often reason";
+
+/// Words that ask for what was said before, and are not themselves looked for.
+const PAST: &str = "decide decided decision decisions agree agreed choose chose chosen settle \
+    settled discuss discussed discussion talked conclude concluded conclusion pick picked remember \
+    earlier previously yesterday ago last previous said";
+
+/// Letters a word needs to be shortened to its stem, and those that must be left.
+const STEM_MIN: usize = 4;
+
+/// Letters of a stem that is recognised inside of other words.
+const INSIDE_MIN: usize = 6;
+
+/// What words end in.
+const ENDINGS: [&str; 18] = [
+    "ications", "ication", "ations", "ation", "ings", "ing", "ers", "ies", "ied", "ions", "ion",
+    "er", "es", "ed", "s", "y", "e", "or",
+];
+
+/// Words looked for in one question. What is longer is a text, not a question.
+const WORDS_MAX: usize = 8;
+
+/// Characters of a question that are looked at. What is longer was pasted.
+const QUESTION_CHARS_MAX: usize = 4_000;
+
+/// Characters of a word. What is longer is data.
+const WORD_CHARS_MAX: usize = 60;
+
+/// A word, and how to recognise it.
+pub(super) struct Word {
+    /// As it was written, in lowercase.
+    pub(super) text: String,
+    stem: String,
+    pattern: String,
+    regex: Regex,
+    /// It looks like a name of something and is taken as it is.
+    pub(super) exact: bool,
+}
+
+/// What a question asks about.
+pub(super) struct Keywords {
+    /// Its words, in order.
+    pub(super) words: Vec<Word>,
+    /// What stood in quotes and has several words.
+    pub(super) phrases: Vec<Word>,
+    /// It asks for what was said before.
+    pub(super) past: bool,
+}
+
+impl Word {
+    fn exact(text: &str) -> Option<Word> {
+        let pattern = format!("(?i:{})", regex::escape(text));
+        Word::new(text, text.to_lowercase(), pattern, true)
+    }
+
+    /// Fits the word and what is made from it: at the beginning of a word, behind an underscore,
+    /// or where a capital begins a part of a name; with or without hyphens. A long one stands in
+    /// other words (`duplicate` in `deduplication`) for a reason.
+    fn stemmed(text: &str) -> Option<Word> {
+        let stem = stem(&text.to_lowercase());
+        let letters: Vec<String> = stem.chars().map(|c| regex::escape(&c.to_string())).collect();
+        let loose = letters.join("-?");
+        let mut capital = stem.clone();
+        if let Some(first) = capital.get_mut(..1) {
+            first.make_ascii_uppercase();
+        }
+        let capital = regex::escape(&capital);
+        let pattern = match letters.len() >= INSIDE_MIN {
+            true => format!("(?i:{loose})"),
+            false => format!(r"(?:(?:\b|_)(?i:{loose})|[a-z]{capital})"),
+        };
+        Word::new(text, stem, pattern, false)
+    }
+
+    fn new(text: &str, stem: String, pattern: String, exact: bool) -> Option<Word> {
+        let regex = Regex::new(&pattern).ok()?;
+        Some(Word { text: text.to_lowercase(), stem, pattern, regex, exact })
+    }
+
+    /// The regular expression that finds it.
+    pub(super) fn pattern(&self) -> String {
+        self.pattern.clone()
+    }
+
+    /// Where it stands in a text: from where to where, each time.
+    pub(super) fn spans(&self, text: &str) -> Vec<(usize, usize)> {
+        self.regex.find_iter(text).map(|found| (found.start(), found.end())).collect()
+    }
+
+    /// Whether it stands in a text.
+    pub(super) fn stands_in(&self, text: &str) -> bool {
+        self.regex.is_match(text)
+    }
+}
+
+/// What is left of a word without its ending.
+pub(super) fn stem(word: &str) -> String {
+    if !word.is_ascii() {
+        return word.into();
+    }
+    for ending in ENDINGS {
+        let Some(rest) = word.strip_suffix(ending).filter(|rest| rest.len() >= 3) else { continue };
+        let bytes = rest.as_bytes();
+        let doubled = bytes[bytes.len() - 1] == bytes[bytes.len() - 2]
+            && !matches!(bytes[bytes.len() - 1], b'a' | b'e' | b'i' | b'o' | b'u' | b'l' | b's');
+        if doubled && matches!(ending, "ing" | "ed" | "er" | "ers") {
+            return rest[..rest.len() - 1].into();
+        }
+        if rest.len() >= STEM_MIN || (ending == "s" && !rest.ends_with('s')) {
+            return rest.into();
+        }
+    }
+    word.into()
+}
+
+impl Keywords {
+    /// Picks the words of a question.
+    pub(super) fn of(question: &str) -> Keywords {
+        let mut keywords = Keywords { words: Vec::new(), phrases: Vec::new(), past: false };
+        let question: String = question.chars().take(QUESTION_CHARS_MAX).collect();
+        let mut plain = String::new();
+        for (index, part) in question.split(['"', '`', '“', '”']).enumerate() {
+            let quoted = index % 2 == 1;
+            match quoted && !part.trim().is_empty() {
+                true if part.trim().contains(char::is_whitespace) => {
+                    keywords.phrases.extend(Word::exact(part.trim()));
+                    plain.push_str(part);
+                }
+                true => keywords.add(Word::exact(part.trim())),
+                false => plain.push_str(part),
+            }
+            plain.push(' ');
+        }
+        for (index, token) in plain.split_whitespace().enumerate() {
+            keywords.token(token, index == 0);
+        }
+        keywords
+    }
+
+    fn token(&mut self, token: &str, first: bool) {
+        let edge = |c: char| !c.is_alphanumeric() && c != '_';
+        let token = token.trim_matches(edge);
+        let bare = token.trim_end_matches("'s").trim_end_matches("’s");
+        let lower = bare.to_lowercase().replace('’', "'");
+        let among = |list: &str| list.split_whitespace().any(|word| word == lower);
+        if among(PAST) {
+            self.past = true;
+            return;
+        }
+        // A small word with a capital in the middle of a sentence is a name, such as the month.
+        let name = !first && bare.starts_with(char::is_uppercase) && !lower.contains('\'');
+        if bare.chars().count() < 2 || (among(STOP) && !name) {
+            return;
+        }
+        if names_something(bare) {
+            return self.add(Word::exact(bare));
+        }
+        for part in bare.split(['/', ',', ':', '(', ')']).filter(|part| part.len() >= 2) {
+            self.add(Word::stemmed(&part.replace('-', "")));
+        }
+    }
+
+    fn add(&mut self, word: Option<Word>) {
+        if let Some(word) = word
+            && self.words.len() < WORDS_MAX
+            && word.text.chars().count() <= WORD_CHARS_MAX
+            && !self.words.iter().any(|other| other.stem == word.stem)
+        {
+            self.words.push(word);
+        }
+    }
+
+    /// Whether there is nothing to look for.
+    pub(super) fn is_empty(&self) -> bool {
+        self.words.is_empty() && self.phrases.is_empty()
+    }
+
+    /// The words, the longest first: they tend to be the rare ones.
+    pub(super) fn by_length(&self) -> impl Iterator<Item = &Word> {
+        let mut words: Vec<&Word> = self.words.iter().collect();
+        words.sort_by_key(|word| std::cmp::Reverse((word.exact, word.stem.len())));
+        words.into_iter()
+    }
+
+    /// Finds lines in which two of the words stand.
+    pub(super) fn pairs(&self) -> Option<String> {
+        let words: Vec<&Word> = self.by_length().take(5).collect();
+        let mut pairs = Vec::new();
+        for (index, a) in words.iter().enumerate() {
+            for b in &words[index + 1..] {
+                pairs.push(format!("{}.*{}", a.pattern, b.pattern));
+                pairs.push(format!("{}.*{}", b.pattern, a.pattern));
+            }
+        }
+        (!pairs.is_empty()).then(|| pairs.join("|"))
+    }
+
+    /// Fits files that have one of the words in their path.
+    pub(super) fn file_names(&self) -> String {
+        let mut stems = Vec::new();
+        for word in &self.words {
+            let plain: String =
+                word.stem.chars().filter(|c| c.is_alphanumeric() || "_-.".contains(*c)).collect();
+            let capital: String = plain
+                .char_indices()
+                .map(|(at, c)| if at == 0 { c.to_ascii_uppercase() } else { c })
+                .collect();
+            stems.extend([plain.to_uppercase(), capital, plain]);
+        }
+        stems.retain(|stem| !stem.is_empty());
+        format!("**/*{{{}}}*", stems.join(","))
+    }
+
+    /// What to search earlier sessions for, from all words to single ones. There a word has to
+    /// stand as it is written, so other forms of it come last.
+    pub(super) fn queries(&self) -> Vec<String> {
+        let texts: Vec<&str> = self.by_length().map(|word| word.text.as_str()).collect();
+        let mut queries: Vec<String> = Vec::new();
+        let mut add = |query: String| {
+            if !query.is_empty() && !queries.contains(&query) {
+                queries.push(query);
+            }
+        };
+        self.phrases.iter().for_each(|phrase| add(phrase.text.clone()));
+        add(texts[..texts.len().min(4)].join(" "));
+        add(texts[..texts.len().min(2)].join(" "));
+        texts.iter().take(3).for_each(|text| add((*text).to_owned()));
+        for word in self.by_length().filter(|word| !word.exact).take(3) {
+            let other = match word.text.strip_suffix('s') {
+                Some(one) => one.to_owned(),
+                None => format!("{}s", word.text),
+            };
+            add(other);
+            add(word.stem.clone());
+        }
+        queries
+    }
+
+    /// The words as they were written, for people.
+    pub(super) fn shown(&self) -> String {
+        let words = self.phrases.iter().chain(&self.words).map(|word| word.text.as_str());
+        words.collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// Whether a word looks like something from code: an identifier, a path, a version.
+fn names_something(word: &str) -> bool {
+    let inner_capital =
+        word.chars().skip(1).any(char::is_uppercase) && word.chars().any(char::is_lowercase);
+    let dotted = word.contains('.') && !word.contains(' ');
+    inner_capital || dotted || word.contains('_') || word.contains("::")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forms_of_one_word_meet() {
+        for (a, b) in [
+            ("limits", "limiter"),
+            ("caching", "cached"),
+            ("retries", "retry"),
+            ("running", "run"),
+            ("databases", "database"),
+            ("stopped", "stop"),
+        ] {
+            let word = Word::stemmed(a).expect("a word");
+            assert!(word.stands_in(b), "{a} ({}) finds {b}", word.stem);
+        }
+    }
+
+    #[test]
+    fn a_word_is_found_inside_names_but_not_inside_other_words() {
+        let port = Word::stemmed("port").expect("a word");
+        for there in ["the port", "http_port", "httpPort", "Ports"] {
+            assert!(port.stands_in(there), "{there}");
+        }
+        assert!(!port.stands_in("report and support"));
+        assert!(Word::stemmed("timeout").expect("a word").stands_in("a time-out"));
+    }
+
+    #[test]
+    fn names_and_quotes_are_kept_and_small_words_dropped() {
+        let keywords = Keywords::of("Where is `ATTEMPTS_MAX` used with \"web push\" in main.rs?");
+        let words: Vec<&str> = keywords.words.iter().map(|word| word.text.as_str()).collect();
+        assert_eq!(words, ["attempts_max", "web", "push", "main.rs"]);
+        assert_eq!(keywords.phrases[0].text, "web push");
+        assert!(Keywords::of("What did we decide about it?").past);
+    }
+}

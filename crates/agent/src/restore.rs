@@ -1,0 +1,172 @@
+//! Going on from a summary, in a new session.
+//!
+//! A session that goes on knows the one before it and no further: its summary, its last turns
+//! word for word, and where the rest can be read. The child appears whole, with the model's
+//! acknowledgment in it, or not at all.
+
+use std::time::Instant;
+
+use jiff::Timestamp;
+use rethread_core::context::build;
+use rethread_core::entry::{Body, Carried, NewEntry, Origin, Previous, Restored, Started};
+use rethread_core::measure::measure;
+use rethread_core::message::Usage;
+use rethread_core::{
+    EntryId, Key, Log, Message, Name, New, Role, Session, SessionId, Tally, sessions,
+};
+use rethread_transcript::numbers::short;
+
+use crate::lease::blocking;
+use crate::prompt::{self, Told};
+use crate::runner::{Runner, TurnError, reply};
+
+/// What stands in for an acknowledgment that did not come.
+pub const NO_ACKNOWLEDGMENT: &str =
+    "(No acknowledgment came. The summary of the previous session is restored; go on.)";
+
+/// A session that is to be continued.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Past {
+    /// Its id, as a person would name it.
+    pub id: String,
+    /// The session, where it is in the store.
+    pub session: Option<SessionId>,
+    /// Its name, where someone gave it one.
+    pub name: Option<Name>,
+    /// Its agent.
+    pub agent: Option<String>,
+    /// The file its agent came from.
+    pub agent_path: Option<String>,
+    /// When it was last active, in local time.
+    pub date: jiff::civil::DateTime,
+    /// Its turns.
+    pub queries: u64,
+    /// Tokens it took.
+    pub tokens: u64,
+    /// The session it continued itself.
+    pub resumed_from: Option<String>,
+    /// The file it was saved to.
+    pub file: Option<String>,
+    /// Its last turns.
+    pub tail: Vec<Carried>,
+}
+
+impl Past {
+    /// `5 queries, 2.3K tokens`.
+    pub fn size(&self) -> String {
+        let queries = if self.queries == 1 { "query" } else { "queries" };
+        format!("{} {queries}, {} tokens", self.queries, short(self.tokens))
+    }
+}
+
+/// A session that goes on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GoesOn {
+    /// The new session.
+    pub session: Session,
+    /// What the model said to the summary.
+    pub acknowledgment: String,
+    /// Whether the model said it.
+    pub acknowledged: bool,
+    /// What the provider charged for it.
+    pub usage: Usage,
+    /// Turns carried over word for word.
+    pub carried: usize,
+    /// Tokens of those.
+    pub carried_tokens: u64,
+    /// Tokens of the new session's context.
+    pub tokens: u64,
+}
+
+impl Runner {
+    /// Continues `past` from this summary in a new session that takes over `keys`.
+    ///
+    /// # Errors
+    ///
+    /// Those of the store. A model that does not answer is no error: a fixed line stands in.
+    pub async fn restore(
+        &self,
+        past: &Past,
+        summary: &str,
+        origin: Origin,
+        keys: Vec<Key>,
+    ) -> Result<GoesOn, TurnError> {
+        let mut restored = self.restored(past, summary, origin);
+        let began = Instant::now();
+        let new = New { name: past.name.clone(), ..self.new_session() };
+        let system = new.system.clone().unwrap_or_default();
+        let answer = {
+            let mut messages = self.view(&system, &restored);
+            // The placeholder of the answer that is asked for now.
+            messages.pop_if(|message| message.role == Role::Assistant);
+            reply(&self.model, self.provider.as_ref(), &messages).await
+        };
+        restored.ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let said = answer.ok().filter(|reply| !reply.plain_text().trim().is_empty());
+        let acknowledged = said.is_some();
+        if let Some(reply) = said {
+            restored.acknowledgment = reply.plain_text();
+            restored.usage = reply.usage.unwrap_or_default();
+        }
+        let (usage, acknowledgment) = (restored.usage, restored.acknowledgment.clone());
+        let turns = |c: &&Carried| c.message.opens_turn();
+        let carried = restored.tail.iter().filter(turns).count();
+        let carried_tokens = restored
+            .tail
+            .iter()
+            .map(|c| u64::from(rethread_core::measure::message_tokens(&c.message)))
+            .sum();
+        let (sessions, parent) = (self.sessions.clone(), past.session);
+        let (policy, model) = (self.policy.clone(), self.model.clone());
+        let (session, tokens) = blocking(move || {
+            let session = sessions.restore(parent, origin, &new, &keys, restored)?;
+            let tokens = sessions.context(session.id(), &policy, &model)?.tokens;
+            Ok::<_, sessions::Error>((session, tokens))
+        })
+        .await?;
+        Ok(GoesOn { session, acknowledgment, acknowledged, usage, carried, carried_tokens, tokens })
+    }
+
+    /// The entry a continued session opens with; its acknowledgment is still to come.
+    fn restored(&self, past: &Past, summary: &str, origin: Origin) -> Restored {
+        let prompt = prompt::restoration(&Told {
+            date: &past.date.strftime("%Y-%m-%d %H:%M").to_string(),
+            id: &past.id,
+            size: &past.size(),
+            resumed_from: past.resumed_from.as_deref(),
+            file: past.file.as_deref(),
+            summary,
+        });
+        Restored {
+            started: Started { origin, from: past.session, keys: Vec::new() },
+            summary: summary.to_owned(),
+            tail: past.tail.clone(),
+            prompt,
+            acknowledgment: NO_ACKNOWLEDGMENT.into(),
+            usage: Usage::default(),
+            ms: 0,
+            previous: Previous {
+                id: past.id.clone(),
+                queries: past.queries,
+                tokens: past.tokens,
+                file: past.file.clone(),
+            },
+        }
+    }
+
+    /// What the model sees of a session that opens like this: the same bytes it will see later.
+    fn view(&self, system: &str, restored: &Restored) -> Vec<Message> {
+        let bodies =
+            [Body::Restored(Box::new(restored.clone())), Body::Message(Message::system(system))];
+        let mut tally = Tally::default();
+        let mut log = Log::default();
+        for (index, body) in bodies.into_iter().enumerate() {
+            let id = EntryId::new(index.to_string()).expect("a number is a valid id");
+            let measure = measure(&body, |_| None);
+            let entry = NewEntry { id, at: Timestamp::UNIX_EPOCH, body, measure }.placed(&tally);
+            tally = entry.tally;
+            log.push(entry).expect("entries are placed one behind the other");
+        }
+        build(&log, &self.policy, &self.model).messages
+    }
+}

@@ -1,0 +1,85 @@
+//! A session as a file people can read: its transcript.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use jiff::tz::TimeZone;
+use rethread_core::entry::Body;
+use rethread_core::{Session, SessionId, sessions};
+use rethread_transcript::write::markdown::{Page, Previous, WriteError, entries, write};
+
+use crate::runner::Runner;
+
+impl Runner {
+    /// Writes a session's transcript into the folder of transcripts, as `<id>.md`. Returns where
+    /// it is, or nothing where there is no such folder.
+    ///
+    /// # Errors
+    ///
+    /// Those of the disk, and those of the store as such. A transcript that was there before is
+    /// replaced whole, or not at all.
+    pub fn save_transcript(&self, id: SessionId) -> io::Result<Option<PathBuf>> {
+        let Some(folder) = &self.transcripts else { return Ok(None) };
+        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+        let path = folder.join(format!("{id}.md"));
+        self.write_transcript(id, &path)?;
+        Ok(Some(path))
+    }
+
+    /// Writes a session's transcript to this file, readable by its owner alone.
+    ///
+    /// # Errors
+    ///
+    /// As [`save_transcript`](Runner::save_transcript).
+    pub fn write_transcript(&self, id: SessionId, path: &Path) -> io::Result<()> {
+        let session = self.sessions.get(id).map_err(io::Error::other)?;
+        let previous = self.previous(&session).map_err(io::Error::other)?;
+        let agent = session.header.agent.as_deref().unwrap_or(&self.agent.name);
+        let page = Page { session: &session, agent, previous, zone: TimeZone::system() };
+        replace(path, |out| {
+            let entries = entries(&self.sessions, id, session.tally.entries);
+            match write(&page, entries, out) {
+                Ok(_) => Ok(()),
+                Err(WriteError::Io(error)) => Err(error),
+                Err(WriteError::Entries(error)) => Err(io::Error::other(error)),
+            }
+        })
+    }
+
+    /// What a session tells about the one it continues.
+    fn previous(&self, session: &Session) -> Result<Option<Previous>, sessions::Error> {
+        let Some(seq) = session.tally.started else { return Ok(None) };
+        let entry = self.sessions.read(session.id(), seq..seq + 1)?.pop();
+        let Some(Body::Restored(restored)) = entry.map(|entry| entry.body) else {
+            return Ok(None);
+        };
+        let rethread_core::entry::Previous { id, queries, tokens, file } = restored.previous;
+        Ok(Some(Previous { id, path: file, queries, tokens }))
+    }
+}
+
+/// Writes a file beside the one that is there, then puts it in its place.
+fn replace(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
+    let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_string_lossy();
+    let folder = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    let beside = folder.join(format!(".{name}.tmp-{}", std::process::id()));
+    let written = (|| {
+        let file =
+            OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
+        let mut out = BufWriter::new(file);
+        fill(&mut out)?;
+        out.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
+        fs::rename(&beside, path)?;
+        File::open(folder)?.sync_all()
+    })();
+    if written.is_err() {
+        // What could not be written is no use to anybody; the first error is the one to tell.
+        drop(fs::remove_file(&beside));
+    }
+    written
+}

@@ -1,0 +1,178 @@
+//! Telling a conversation in a few lines: by the model, or by picking sentences.
+
+use rethread_core::entry::{Body, Summarized};
+use rethread_core::message::Usage;
+use rethread_core::summary::{Found, find};
+use rethread_core::{Message, Session, SessionId, Sessions, sessions, tokens};
+
+use crate::conversation::Conversation;
+use crate::extract::extractive;
+use crate::lease::{Held, blocking};
+use crate::limits::{EXTRACT_TOKENS, SUMMARY_TOKENS_MIN};
+use crate::runner::{Runner, TurnError};
+use crate::{Events, prompt};
+
+/// Who a summary is by when no model wrote it.
+pub const EXTRACTIVE: &str = "extractive";
+
+/// A summary, or why there is none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Summary {
+    /// It is in the log.
+    Written(Summarized),
+    /// The model failed, twice.
+    Failed {
+        /// How.
+        why: String,
+    },
+}
+
+/// How a summary may be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    /// By the model; when it fails there is none.
+    Model,
+    /// By the model, or extractively when it fails.
+    ModelOrExtract,
+    /// Extractively: at once, without asking anybody.
+    Extract,
+}
+
+impl Runner {
+    /// Summarises a session and writes the summary to its log. Where nothing was said since the
+    /// last summary, that one stands.
+    ///
+    /// # Errors
+    ///
+    /// Those of the store; that a model failed is no error but [`Summary::Failed`].
+    pub async fn summarize(&self, id: SessionId, how: How) -> Result<Summary, TurnError> {
+        let sessions = self.sessions.clone();
+        let current = blocking(move || current_summary(&sessions, id)).await?;
+        if let Some(summary) = current {
+            return Ok(Summary::Written(summary));
+        }
+        let offline = self.scribe.model.provider == crate::provider::OFFLINE;
+        let summary = match how {
+            How::Extract => self.extract(id).await?,
+            _ if offline => self.extract(id).await?,
+            How::Model | How::ModelOrExtract => match self.ask_for_summary(id).await? {
+                Ok(summary) => summary,
+                Err(_) if how == How::ModelOrExtract => self.extract(id).await?,
+                Err(why) => return Ok(Summary::Failed { why }),
+            },
+        };
+        let held = Held::take(&self.sessions, id, self.bounds.lease_wait, &Events::none()).await?;
+        let body = Body::Summary(summary.clone());
+        let noted = held.with(move |thread| thread.note(body)).await;
+        held.release().await?;
+        noted?;
+        Ok(Summary::Written(summary))
+    }
+
+    /// Picks sentences.
+    async fn extract(&self, id: SessionId) -> Result<Summarized, TurnError> {
+        let sessions = self.sessions.clone();
+        let (previous, conversation) =
+            blocking(move || material(&sessions, id, EXTRACT_TOKENS)).await?;
+        let turns: Vec<(String, String)> =
+            conversation.turns.into_iter().map(|turn| (turn.user, turn.assistant)).collect();
+        let text = extractive(&turns, previous.as_deref());
+        Ok(Summarized { text, by: EXTRACTIVE.into(), usage: Usage::default() })
+    }
+
+    /// Asks the model, twice if need be.
+    async fn ask_for_summary(
+        &self,
+        id: SessionId,
+    ) -> Result<Result<Summarized, String>, TurnError> {
+        // Room is left for the texts around the conversation, and for our count being off.
+        let room = self.scribe.model.budget() * 3 / 4;
+        let sessions = self.sessions.clone();
+        let (previous, conversation) = blocking(move || material(&sessions, id, room)).await?;
+        let asked = prompt::summary(previous.as_deref(), &conversation.markdown(&self.agent.name));
+        let messages = [Message::system(self.scribe.prompt.as_str()), Message::user(asked)];
+        let most = conversation.tokens.max(SUMMARY_TOKENS_MIN);
+        let mut why = String::new();
+        for _ in 0..2 {
+            match self.scribe.reply(&messages).await {
+                Ok(reply) => match checked(&reply.plain_text(), most) {
+                    Ok(text) => {
+                        let usage = reply.usage.unwrap_or_default();
+                        return Ok(Ok(Summarized { text, by: self.scribe.model.id(), usage }));
+                    }
+                    Err(wrong) => why = wrong.into(),
+                },
+                Err(failed) => why = failed,
+            }
+        }
+        Ok(Err(why))
+    }
+}
+
+/// The summary in a reply, if it is one and not longer than what it stands for.
+fn checked(reply: &str, most: u64) -> Result<String, &'static str> {
+    match find(reply) {
+        Found::Nothing => Err("the reply has no summary markers"),
+        Found::Broken => Err("the summary between the markers is empty or broken"),
+        Found::Summary("[your summary here]") => Err("the reply repeats the instructions"),
+        Found::Summary(text) if u64::from(tokens::count(text)) > most => {
+            Err("the summary is longer than what it stands for")
+        }
+        Found::Summary(text) => Ok(text.to_owned()),
+    }
+}
+
+/// The last summary of a session, if nothing was said since.
+pub(crate) fn current_summary(
+    sessions: &Sessions,
+    id: SessionId,
+) -> Result<Option<Summarized>, sessions::Error> {
+    let session = sessions.get(id)?;
+    let Some(seq) = session.tally.summary else { return Ok(None) };
+    if session.tally.turn.is_some_and(|turn| turn > seq) {
+        return Ok(None);
+    }
+    let entry = sessions.read(id, seq..seq + 1)?.pop();
+    Ok(entry.and_then(|entry| match entry.body {
+        Body::Summary(summary) => Some(summary),
+        _ => None,
+    }))
+}
+
+/// What a summary is made from: the summary of the session before, and what was said in this one.
+fn material(
+    sessions: &Sessions,
+    id: SessionId,
+    tokens_max: u64,
+) -> Result<(Option<String>, Conversation), sessions::Error> {
+    let session = sessions.get(id)?;
+    let conversation = Conversation::read(sessions, &session, tokens_max)?;
+    Ok((previous(sessions, &session)?, conversation))
+}
+
+/// The summary a session was restored from.
+fn previous(sessions: &Sessions, session: &Session) -> Result<Option<String>, sessions::Error> {
+    let Some(seq) = session.tally.started else { return Ok(None) };
+    let entry = sessions.read(session.id(), seq..seq + 1)?.pop();
+    Ok(entry.and_then(|entry| match entry.body {
+        Body::Restored(restored) => Some(restored.summary),
+        _ => None,
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use rethread_core::summary::block;
+
+    use super::*;
+
+    #[test]
+    fn a_summary_needs_its_markers_something_between_them_and_must_be_shorter() {
+        assert_eq!(checked(&block("a decision"), 1_000).expect("good"), "a decision");
+        assert!(checked("a decision", 1_000).is_err());
+        assert!(checked(&block(" "), 1_000).is_err());
+        assert!(checked(&block("[your summary here]"), 1_000).is_err());
+        assert!(checked(&block(&"word ".repeat(1_001)), 1_000).is_err());
+        assert!(checked(&block(&"word ".repeat(900)), 1_000).is_ok());
+    }
+}

@@ -1,0 +1,159 @@
+//! What a model can do: read the workspace, look things up, and, where it is allowed, write.
+//!
+//! A tool is a plain function on a thread of its own; the loop limits its time. Its answer is
+//! text for the model; JSON where there is something to count, so that its stub can say how much
+//! there was. Whatever it is given comes from a model: it never leaves the workspace.
+//!
+//! One file per tool. What they share: [`workspace`] opens files, `input` reads arguments, and
+//! [`limits`] says how much is too much.
+
+mod edit_file;
+mod glob;
+mod grep;
+mod input;
+pub mod limits;
+mod list_dir;
+mod read_file;
+mod recall;
+mod run;
+mod search_sessions;
+pub mod workspace;
+mod write_file;
+
+pub use edit_file::EditFile;
+pub use glob::Glob;
+pub use grep::Grep;
+pub use list_dir::ListDir;
+pub use read_file::ReadFile;
+pub use recall::Recall;
+pub use run::Run;
+pub use search_sessions::SearchSessions;
+pub use workspace::Workspace;
+pub use write_file::WriteFile;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rethread_core::{SessionId, Sessions};
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+/// What a model is told about a tool.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Spec {
+    /// Its name.
+    pub name: &'static str,
+    /// What it does and when to use it.
+    pub description: &'static str,
+    /// The JSON schema of its arguments.
+    pub input: Value,
+}
+
+/// Why a tool did not do it, in words a model can act on.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ToolFailure(pub String);
+
+/// Where a tool works.
+pub struct Site {
+    /// The sessions it may look at: those of the owner.
+    pub sessions: Sessions,
+    /// The session it is called from.
+    pub session: SessionId,
+    /// Set when nobody waits for the answer any more.
+    pub stop: CancellationToken,
+}
+
+/// Something a model can do.
+pub trait Tool: Send + Sync {
+    /// What a model is told about it.
+    fn spec(&self) -> Spec;
+
+    /// Whether it changes anything: then it is offered only if allowed by name, and each call is
+    /// asked for where someone is there to be asked.
+    fn changes(&self) -> bool {
+        false
+    }
+
+    /// How long this call may take, where that is not for the loop to say.
+    fn time(&self, input: &str) -> Option<Duration> {
+        let _: &str = input;
+        None
+    }
+
+    /// Does it. `input` is the JSON the model wrote.
+    ///
+    /// # Errors
+    ///
+    /// [`ToolFailure`], which the model is told.
+    fn run(&self, input: &str, site: &Site) -> Result<String, ToolFailure>;
+}
+
+/// The tools that change something, and are offered only when allowed by name.
+pub const CHANGING: [&str; 3] = ["write_file", "edit_file", "run"];
+
+/// The tools there are.
+#[derive(Clone)]
+pub struct Toolbox {
+    tools: Vec<Arc<dyn Tool>>,
+}
+
+impl Toolbox {
+    /// All tools, for one workspace.
+    pub fn new(workspace: Workspace) -> Toolbox {
+        let workspace = Arc::new(workspace);
+        let tools: Vec<Arc<dyn Tool>> = vec![
+            Arc::new(ReadFile::new(workspace.clone())),
+            Arc::new(ListDir::new(workspace.clone())),
+            Arc::new(Glob::new(workspace.clone())),
+            Arc::new(Grep::new(workspace.clone())),
+            Arc::new(Recall),
+            Arc::new(SearchSessions),
+            Arc::new(WriteFile::new(workspace.clone())),
+            Arc::new(EditFile::new(workspace.clone())),
+            Arc::new(Run::new(workspace)),
+        ];
+        Toolbox { tools }
+    }
+
+    /// Only the tools of these names; a name that no tool has is ignored.
+    #[must_use]
+    pub fn only<N: AsRef<str>>(mut self, names: &[N]) -> Toolbox {
+        self.tools.retain(|tool| names.iter().any(|name| name.as_ref() == tool.spec().name));
+        self
+    }
+
+    /// Adds a tool from elsewhere, behind the others. One of the same name is replaced.
+    #[must_use]
+    pub fn with(mut self, tool: Arc<dyn Tool>) -> Toolbox {
+        self.tools.retain(|other| other.spec().name != tool.spec().name);
+        self.tools.push(tool);
+        self
+    }
+
+    /// What a model is told: the tools that only look, and of those that change something the
+    /// ones `allowed` names.
+    pub fn specs<N: AsRef<str>>(&self, allowed: &[N]) -> Vec<Spec> {
+        let offered = |tool: &&Arc<dyn Tool>, name: &str| {
+            !tool.changes() || allowed.iter().any(|allowed| allowed.as_ref() == name)
+        };
+        let all = self.tools.iter().map(|tool| (tool, tool.spec()));
+        all.filter(|(tool, spec)| offered(tool, spec.name)).map(|(_, spec)| spec).collect()
+    }
+
+    /// The tool of this name.
+    pub fn find(&self, name: &str) -> Option<&Arc<dyn Tool>> {
+        self.tools.iter().find(|tool| tool.spec().name == name)
+    }
+}
+
+impl std::fmt::Debug for Toolbox {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.tools.iter().map(|tool| tool.spec().name)).finish()
+    }
+}
+
+/// An answer as JSON.
+fn written(answer: &impl serde::Serialize) -> String {
+    serde_json::to_string(answer).expect("plain data is always valid JSON")
+}

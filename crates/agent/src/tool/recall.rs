@@ -1,0 +1,217 @@
+//! `recall`: what the context had to leave out, word for word.
+
+use rethread_core::entry::{Body, Entry};
+use rethread_core::limits::READ_ENTRIES;
+use rethread_core::message::Message;
+use rethread_core::sessions::{Error, SelectError};
+use rethread_core::{SessionId, Sessions};
+use serde::Deserialize;
+use serde_json::json;
+
+use super::input::{arguments, schema};
+use super::limits::{RECALL_CHARS, RECALL_CHARS_MAX, RECALL_ENTRIES_MAX, RECALL_PARENTS_MAX};
+use super::{Site, Spec, Tool, ToolFailure};
+
+/// Pages the original of a stub, a truncated result or an old message back from the log.
+pub struct Recall;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Input {
+    #[serde(rename = "ref")]
+    reference: Reference,
+    #[serde(default)]
+    offset: u64,
+    limit: Option<u64>,
+}
+
+/// Models write `"42"`, and now and then `42`.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Reference {
+    Text(String),
+    Seq(u64),
+}
+
+impl Tool for Recall {
+    fn spec(&self) -> Spec {
+        Spec {
+            name: "recall",
+            description: "Gives back, word for word, what was shortened in this conversation or \
+                          said in an earlier session.",
+            input: schema(
+                json!({
+                    "ref": {"type": ["string", "integer"], "description": "The `ref` of a stub or of a search result (`42`, `0194a2b3:42`), or the id of a tool call."},
+                    "offset": {"type": "integer", "description": "Characters to skip."},
+                    "limit": {"type": "integer", "description": "Characters to give: 8,000 when left out, 32,000 at the most."},
+                }),
+                &["ref"],
+            ),
+        }
+    }
+
+    fn run(&self, input: &str, site: &Site) -> Result<String, ToolFailure> {
+        let input: Input = arguments(&self.spec().input, input)?;
+        let reference = match input.reference {
+            Reference::Text(text) => text,
+            Reference::Seq(seq) => seq.to_string(),
+        };
+        let text = original(reference.trim(), site)?;
+        let limit = input.limit.unwrap_or(RECALL_CHARS).clamp(1, RECALL_CHARS_MAX);
+        page(&text, input.offset, limit)
+    }
+}
+
+/// A part of a text, counted in characters, and where to go on.
+fn page(text: &str, offset: u64, limit: u64) -> Result<String, ToolFailure> {
+    let total = text.chars().count() as u64;
+    if offset > 0 && offset >= total {
+        return Err(ToolFailure(format!("`offset` is {offset}, but there are {total} characters")));
+    }
+    let part: String = text.chars().skip(offset as usize).take(limit as usize).collect();
+    let end = total.min(offset + limit);
+    Ok(match (offset, end == total) {
+        (0, true) => part,
+        (_, true) => format!("{part}\n[characters {}-{end} of {total}]", offset + 1),
+        (_, false) => {
+            let from = offset + 1;
+            format!("{part}\n[characters {from}-{end} of {total}; recall with offset={end}]")
+        }
+    })
+}
+
+/// The whole text a reference stands for.
+fn original(reference: &str, site: &Site) -> Result<String, ToolFailure> {
+    if let Ok(seq) = reference.parse() {
+        return entry(&site.sessions, site.session, seq);
+    }
+    if let Some((id, seq)) = reference.split_once(':')
+        && let Ok(seq) = seq.parse()
+        && id.len() >= 8
+        && id.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
+    {
+        return entry(&site.sessions, other(id, site)?, seq);
+    }
+    call(reference, site)
+}
+
+/// The session a reference names. Ids that begin alike were started within the same minute, as a
+/// child and its parent may be: then the parent is meant, because the view refers to nothing else.
+fn other(id: &str, site: &Site) -> Result<SessionId, ToolFailure> {
+    match site.sessions.select(id) {
+        Err(Error::Select(SelectError::Several { .. })) => {
+            let digits = id.replace('-', "").to_lowercase();
+            let fits = |id: &SessionId| id.0.simple().to_string().starts_with(&digits);
+            parents(site).into_iter().skip(1).find(fits).ok_or_else(|| {
+                ToolFailure(format!("several sessions begin with `{id}`; give more of the id"))
+            })
+        }
+        other => other.map_err(|error| ToolFailure(error.to_string())),
+    }
+}
+
+/// This session and those it came from, nearest first.
+fn parents(site: &Site) -> Vec<SessionId> {
+    let mut chain = vec![site.session];
+    while chain.len() <= RECALL_PARENTS_MAX
+        && let Some(last) = chain.last()
+        && let Ok(session) = site.sessions.get(*last)
+        && let Some(parent) = session.header.parent.filter(|parent| !chain.contains(&parent.id))
+    {
+        chain.push(parent.id);
+    }
+    chain
+}
+
+fn entry(sessions: &Sessions, id: SessionId, seq: u64) -> Result<String, ToolFailure> {
+    match read(sessions, id, seq..seq.saturating_add(1))?.pop() {
+        Some(entry) => said(&entry.body).ok_or_else(|| {
+            let kind = entry.body.kind();
+            ToolFailure(format!("nothing is said in entry {seq}, which is of the kind `{kind}`"))
+        }),
+        None => {
+            let entries = sessions.get(id).map_or(0, |session| session.tally.entries);
+            Err(ToolFailure(format!("there is no entry {seq}; the session has {entries}")))
+        }
+    }
+}
+
+fn read(
+    sessions: &Sessions,
+    id: SessionId,
+    range: std::ops::Range<u64>,
+) -> Result<Vec<Entry>, ToolFailure> {
+    sessions.read(id, range).map_err(|error| ToolFailure(error.to_string()))
+}
+
+/// What an entry says: results whole, or the texts, or the calls where there is nothing else.
+fn said(body: &Body) -> Option<String> {
+    let text = match body {
+        Body::Message(message) => of_message(message),
+        Body::Summary(summary) => summary.text.clone(),
+        Body::Restored(restored) => format!("{}\n\n{}", restored.prompt, restored.acknowledgment),
+        _ => return None,
+    };
+    (!text.is_empty()).then_some(text)
+}
+
+fn of_message(message: &Message) -> String {
+    let results: Vec<String> = message.results().map(|result| result.text()).collect();
+    if !results.is_empty() {
+        return results.join("\n\n");
+    }
+    let text = message.plain_text();
+    if !text.is_empty() {
+        return text;
+    }
+    let calls = message.calls().map(|call| format!("{} {}", call.name, call.input.get()));
+    calls.collect::<Vec<_>>().join("\n")
+}
+
+/// The result of a call, searched from the end of this log backwards, then in its parents'.
+fn call(id: &str, site: &Site) -> Result<String, ToolFailure> {
+    let mut called = false;
+    for session in parents(site) {
+        let Ok(head) = site.sessions.get(session) else { break };
+        let mut end = head.tally.entries;
+        let first = end.saturating_sub(RECALL_ENTRIES_MAX);
+        while end > first {
+            if site.stop.is_cancelled() {
+                return Err(ToolFailure("stopped".into()));
+            }
+            let start = end.saturating_sub(READ_ENTRIES).max(first);
+            let entries = read(&site.sessions, session, start..end)?;
+            for message in entries.iter().rev().filter_map(|entry| entry.body.message()) {
+                if let Some(result) = message.results().find(|result| result.tool_use_id == id) {
+                    return Ok(result.text());
+                }
+                called |= message.calls().any(|call| call.id == id);
+            }
+            end = start;
+        }
+    }
+    if let Some(text) = renamed(id, site)? {
+        return Ok(text);
+    }
+    Err(ToolFailure(match called {
+        true => format!("the call `{id}` has no result"),
+        false => format!(
+            "`{id}` is neither an entry (`42`), nor an entry of another session (`0194a2b3:42`), \
+             nor the id of a call in this session or those before it"
+        ),
+    }))
+}
+
+/// The result of a call that the view had to give another id, because its own was not acceptable
+/// or not unique: `call_<seq>_<index>`, by the place of the reply that made it.
+fn renamed(id: &str, site: &Site) -> Result<Option<String>, ToolFailure> {
+    let mut numbers = id.strip_prefix("call_").into_iter().flat_map(|rest| rest.split('_'));
+    let mut number = || numbers.next().and_then(|number| number.parse::<u64>().ok());
+    let (Some(seq), Some(index)) = (number(), number()) else { return Ok(None) };
+    let entries = read(&site.sessions, site.session, seq..seq.saturating_add(READ_ENTRIES))?;
+    let mut said = entries.iter().filter_map(|entry| entry.body.message());
+    let call = said.next().and_then(|reply| reply.calls().nth(usize::try_from(index).ok()?));
+    let Some(call) = call else { return Ok(None) };
+    let mut results = said.flat_map(Message::results);
+    Ok(results.find(|result| result.tool_use_id == call.id).map(|result| result.text()))
+}

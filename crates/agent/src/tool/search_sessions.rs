@@ -1,0 +1,136 @@
+//! `search_sessions`: what was said before.
+
+use std::collections::HashMap;
+
+use rethread_core::session::Session;
+use rethread_core::sessions::{Error, Result as Done};
+use rethread_core::store::Hit;
+use rethread_core::world::rfc3339;
+use rethread_core::{Role, SessionId, Sessions, StoreError};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::input::{arguments, schema};
+use super::limits::{HITS, HITS_MAX, HITS_SEEN};
+use super::{Site, Spec, Tool, ToolFailure, written};
+
+/// Searches the owner's sessions.
+pub struct SearchSessions;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Input {
+    query: String,
+    limit: Option<u64>,
+}
+
+#[derive(Serialize)]
+struct Found {
+    results: Vec<Place>,
+}
+
+#[derive(Serialize)]
+struct Place {
+    session: String,
+    id8: String,
+    seq: u64,
+    at: String,
+    /// Who said it: `user`, `assistant` or `tool`; `call` where a tool was called and nothing
+    /// said; otherwise the kind of entry, such as `summary`.
+    role: String,
+    text: String,
+    #[serde(rename = "ref")]
+    reference: String,
+}
+
+impl Tool for SearchSessions {
+    fn spec(&self) -> Spec {
+        Spec {
+            name: "search_sessions",
+            description: "Finds what was said in this and earlier sessions. All words must stand \
+                          in one message. `recall` gives the whole text of a result by its `ref`.",
+            input: schema(
+                json!({
+                    "query": {"type": "string", "description": "Words to look for; whole words, in any case."},
+                    "limit": {"type": "integer", "description": "Places to give: 8 when left out, 20 at the most."},
+                }),
+                &["query"],
+            ),
+        }
+    }
+
+    fn run(&self, input: &str, site: &Site) -> Result<String, ToolFailure> {
+        let input: Input = arguments(&self.spec().input, input)?;
+        let limit = input.limit.unwrap_or(HITS).clamp(1, HITS_MAX) as usize;
+        let failed = |error: Error| ToolFailure(error.to_string());
+        let turn = site.sessions.get(site.session).map_err(failed)?.tally.turn;
+        let own = |hit: &Hit| hit.session == site.session && turn.is_some_and(|at| hit.seq >= at);
+        let mut hits = site.sessions.search(&input.query, 0, HITS_SEEN).map_err(failed)?;
+        // A question would find itself, and the calls it led to.
+        hits.retain(|hit| !own(hit));
+        let mut known = Known { sessions: &site.sessions, headers: HashMap::new() };
+        let (mut said, mut rest) = (Vec::new(), Vec::new());
+        for hit in hits {
+            if site.stop.is_cancelled() {
+                return Err(ToolFailure("stopped".into()));
+            }
+            if said.len() == limit {
+                break;
+            }
+            // What people and models said comes before what tools were asked and answered.
+            match known.place(hit).map_err(failed)? {
+                Some((place, true)) => said.push(place),
+                Some((place, false)) if rest.len() < limit => rest.push(place),
+                _ => {}
+            }
+        }
+        said.extend(rest);
+        said.truncate(limit);
+        Ok(written(&Found { results: said }))
+    }
+}
+
+/// The sessions that were looked up already.
+struct Known<'a> {
+    sessions: &'a Sessions,
+    headers: HashMap<SessionId, (Session, String)>,
+}
+
+impl Known<'_> {
+    /// What is told about a hit, and whether someone said it; nothing if it is gone by now.
+    fn place(&mut self, hit: Hit) -> Done<Option<(Place, bool)>> {
+        let entry = match self.sessions.read(hit.session, hit.seq..hit.seq + 1) {
+            Err(Error::Store(StoreError::NotFound { .. })) => None,
+            other => other?.pop(),
+        };
+        let Some(entry) = entry else { return Ok(None) };
+        if !self.headers.contains_key(&hit.session) {
+            let session = self.sessions.get(hit.session)?;
+            let short = hit.session.short();
+            // Sessions started within the same minute share their first digits.
+            let name = match self.sessions.select(&short) {
+                Ok(id) if id == hit.session => short,
+                _ => hit.session.0.simple().to_string(),
+            };
+            self.headers.insert(hit.session, (session, name));
+        }
+        let (session, name) = &self.headers[&hit.session];
+        let message = entry.body.message();
+        let said = message.is_none_or(|message| !message.plain_text().is_empty());
+        let role = match message {
+            Some(message) if message.role == Role::Assistant && !said => "call",
+            Some(message) => message.role.as_str(),
+            None => entry.body.kind(),
+        };
+        let place = Place {
+            session: session.header.name.to_string(),
+            id8: hit.session.short(),
+            seq: hit.seq,
+            at: rfc3339(entry.at),
+            role: role.into(),
+            text: hit.snippet,
+            reference: format!("{name}:{}", hit.seq),
+        };
+        Ok(Some((place, said)))
+    }
+}

@@ -1,0 +1,126 @@
+//! `write_file`: a file with this content.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use cap_std::fs::{Dir, OpenOptions};
+use serde::Deserialize;
+use serde_json::json;
+
+use super::input::{arguments, schema};
+use super::limits::FILE_BYTES_MAX;
+use super::workspace::failed;
+use super::{Site, Spec, Tool, ToolFailure, Workspace};
+
+/// Writes a file.
+pub struct WriteFile {
+    workspace: Arc<Workspace>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Input {
+    path: String,
+    content: String,
+}
+
+impl WriteFile {
+    /// Writes files of this workspace.
+    pub fn new(workspace: Arc<Workspace>) -> WriteFile {
+        WriteFile { workspace }
+    }
+}
+
+impl Tool for WriteFile {
+    fn spec(&self) -> Spec {
+        Spec {
+            name: "write_file",
+            description: "Writes a file of the workspace, whole: a new one with the folders it \
+                          needs, or in place of an old one.",
+            input: schema(
+                json!({
+                    "path": {"type": "string", "description": "The file, relative to the workspace."},
+                    "content": {"type": "string", "description": "All of its content."},
+                }),
+                &["path", "content"],
+            ),
+        }
+    }
+
+    fn changes(&self) -> bool {
+        true
+    }
+
+    fn run(&self, input: &str, _site: &Site) -> Result<String, ToolFailure> {
+        let input: Input = arguments(&self.spec().input, input)?;
+        let path = self.workspace.locate(&input.path)?;
+        let created = replace(&self.workspace, &path, input.content.as_bytes())?;
+        let how = if created { "created" } else { "replaced" };
+        Ok(format!("{how} `{}`: {} bytes", path.display(), input.content.len()))
+    }
+}
+
+/// Puts `content` in the place of a file, so that nobody ever sees half of it. Returns whether
+/// the file is new; an old one keeps its mode.
+pub(super) fn replace(
+    workspace: &Workspace,
+    path: &Path,
+    content: &[u8],
+) -> Result<bool, ToolFailure> {
+    if content.len() as u64 > FILE_BYTES_MAX {
+        let max = FILE_BYTES_MAX >> 20;
+        return Err(ToolFailure(format!("a file may be {max} MiB at the most")));
+    }
+    let error = |error: io::Error| failed("write", path, &error);
+    let dir = workspace.dir();
+    let target = target(dir, path).map_err(error)?;
+    let (Some(name), folder) = (target.file_name(), target.parent()) else {
+        return Err(ToolFailure(format!("`{}` is not a file", path.display())));
+    };
+    let folder = match folder {
+        Some(folder) if !folder.as_os_str().is_empty() => {
+            dir.create_dir_all(folder).map_err(error)?;
+            dir.open_dir(folder).map_err(error)?
+        }
+        _ => dir.try_clone().map_err(error)?,
+    };
+    // From here on everything happens in one open folder: what is renamed around it is not our
+    // concern.
+    let mode = match folder.symlink_metadata(name) {
+        Ok(old) if old.is_file() => Some(old.permissions()),
+        Ok(_) => return Err(ToolFailure(format!("`{}` is not a file", path.display()))),
+        Err(missing) if missing.kind() == io::ErrorKind::NotFound => None,
+        Err(other) => return Err(error(other)),
+    };
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    let temporary = PathBuf::from(format!(".rethread-{}-{count}.tmp", std::process::id()));
+    let created = mode.is_none();
+    let written = (|| {
+        let mut file =
+            folder.open_with(&temporary, OpenOptions::new().write(true).create_new(true))?;
+        file.write_all(content)?;
+        if let Some(mode) = mode {
+            file.set_permissions(mode)?;
+        }
+        file.sync_all()?;
+        folder.rename(&temporary, &folder, name)
+    })();
+    written.map_err(|failure| {
+        // The first failure is the one to tell; a file that is left behind is hidden.
+        folder.remove_file(&temporary).ok();
+        error(failure)
+    })?;
+    Ok(created)
+}
+
+/// The file that is meant: behind a link, the one it points at.
+fn target(dir: &Dir, path: &Path) -> io::Result<PathBuf> {
+    match dir.symlink_metadata(path) {
+        Ok(found) if found.is_symlink() => dir.canonicalize(path),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(path.to_owned()),
+    }
+}

@@ -1,0 +1,160 @@
+//! One turn: from a question to its answer.
+//!
+//! The question is on disk before the model is asked, each reply before its tools run, each result
+//! before the next one runs. Whatever stops a turn, the log says how far it came; the next turn
+//! answers the calls that were left open, and goes on.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use rethread_core::context::{Context, Policy, Step as Cutter};
+use rethread_core::entry::{Body, Finished};
+use rethread_core::message::Usage;
+use rethread_core::{Incoming, Message, SessionId};
+use tokio_util::sync::CancellationToken;
+
+use crate::ask::Asked;
+use crate::events::Events;
+use crate::lease::Held;
+use crate::runner::{Answer, End, Runner, TurnError};
+use crate::step::{Step, cut_short, next_step};
+
+impl Runner {
+    /// Runs one turn in a session: one at a time in each, across threads, processes and machines.
+    /// `stop` ends it early and keeps what was said; dropping the future does not clean up.
+    ///
+    /// # Errors
+    ///
+    /// [`TurnError`]; the question and what was said until then stay in the log.
+    pub async fn run_turn(
+        &self,
+        id: SessionId,
+        input: impl Into<Incoming>,
+        events: &Events,
+        stop: &CancellationToken,
+    ) -> Result<Answer, TurnError> {
+        let held = Held::take(&self.sessions, id, self.bounds.lease_wait, events).await?;
+        let outcome = self.rounds(&held, input.into(), events, stop).await;
+        let released = held.release().await;
+        let answer = outcome?;
+        released?;
+        Ok(answer)
+    }
+
+    async fn rounds(
+        &self,
+        held: &Held,
+        input: Incoming,
+        events: &Events,
+        stop: &CancellationToken,
+    ) -> Result<Answer, TurnError> {
+        let mut turn = self.begin(held, input).await?;
+        for _ in 0..self.bounds.rounds {
+            let (policy, model) = (turn.policy.clone(), self.model.clone());
+            let context = held.with(move |thread| thread.context(&policy, &model)).await?;
+            turn.fullness = fullness(&context, self.model.budget());
+            let reply = match self.ask(&context, &turn.tools, events, stop).await {
+                Asked::Reply(reply) => reply,
+                Asked::Stopped(partial) => {
+                    turn.heard(held, partial).await?;
+                    return turn.end(held, End::Stopped).await;
+                }
+                Asked::Failed(failure, partial) => {
+                    turn.heard(held, partial).await?;
+                    return Err(failure.into());
+                }
+            };
+            turn.rounds += 1;
+            // What the provider counted is the truth where it exists.
+            let read = reply.usage.unwrap_or_default().read();
+            turn.fullness = turn.fullness.max(percent(read, self.model.budget()));
+            turn.heard(held, Some(reply.clone())).await?;
+            let Step::RunTools(calls) = next_step(&reply) else {
+                return turn.end(held, End::Answered).await;
+            };
+            for (index, call) in calls.into_iter().enumerate() {
+                let result = self.run_call(turn.id, index, call, &turn.tools, events, stop).await;
+                held.with(move |thread| thread.append(result)).await?;
+            }
+            if stop.is_cancelled() {
+                return turn.end(held, End::Stopped).await;
+            }
+        }
+        held.with(|thread| thread.note(Body::RoundLimit)).await?;
+        turn.text = cut_short(&turn.text);
+        turn.end(held, End::RoundLimit).await
+    }
+
+    /// Answers what a crash left open, then writes the question down.
+    async fn begin(&self, held: &Held, input: Incoming) -> Result<Turn, TurnError> {
+        let began = Instant::now();
+        let policy = self.policy.clone();
+        let (id, policy, seq) = held
+            .with(move |thread| {
+                thread.repair()?;
+                let seq = thread.append(input)?;
+                let session = thread.session();
+                Ok((session.id(), policy.for_session(&session.header), seq))
+            })
+            .await?;
+        Ok(Turn {
+            id,
+            began,
+            policy,
+            seq,
+            tools: self.specs().into(),
+            text: String::new(),
+            rounds: 0,
+            usage: Usage::default(),
+            fullness: 0,
+        })
+    }
+}
+
+/// A turn that is going on.
+struct Turn {
+    id: SessionId,
+    began: Instant,
+    policy: Policy,
+    seq: u64,
+    tools: Arc<[crate::tool::Spec]>,
+    text: String,
+    rounds: u32,
+    usage: Usage,
+    fullness: u64,
+}
+
+impl Turn {
+    /// Writes down what the model said.
+    async fn heard(&mut self, held: &Held, reply: Option<Message>) -> Result<(), TurnError> {
+        let Some(reply) = reply else { return Ok(()) };
+        self.usage += reply.usage.unwrap_or_default();
+        let text = reply.plain_text();
+        if !text.is_empty() {
+            self.text = text;
+        }
+        held.with(move |thread| thread.append(reply)).await?;
+        Ok(())
+    }
+
+    async fn end(self, held: &Held, end: End) -> Result<Answer, TurnError> {
+        let took = self.began.elapsed();
+        let ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+        let finished = Finished { rounds: self.rounds, ms, usage: self.usage };
+        held.with(move |thread| thread.note(Body::Finished(finished))).await?;
+        let Turn { text, seq, rounds, usage, fullness, .. } = self;
+        Ok(Answer { text, end, seq, rounds, usage, took, fullness })
+    }
+}
+
+/// How much of its room a context takes, in percent.
+fn fullness(context: &Context, room: u64) -> u64 {
+    match context.cuts.iter().any(|cut| cut.by == Cutter::FitBudget) {
+        true => 100,
+        false => percent(context.tokens, room),
+    }
+}
+
+fn percent(tokens: u64, room: u64) -> u64 {
+    (tokens.saturating_mul(100) / room.max(1)).min(100)
+}

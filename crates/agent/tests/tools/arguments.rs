@@ -1,0 +1,66 @@
+//! What models write, and what they are offered.
+
+use rethread_agent::tool::{CHANGING, Spec};
+use serde_json::{Value, json};
+
+use crate::desk::Desk;
+
+#[test]
+fn wrong_arguments_are_named_with_what_was_expected() {
+    let desk = Desk::new();
+    desk.write("a.txt", "x\n");
+    for (tool, input, said) in [
+        ("read_file", "{}", "`path` is missing: a string is expected"),
+        ("read_file", "", "`path` is missing: a string is expected"),
+        ("read_file", r#"{"path":1}"#, "`path` must be a string, not 1"),
+        (
+            "read_file",
+            r#"{"path":"a.txt","limit":"ten"}"#,
+            "`limit` must be a whole number (0 or more), not the string \"ten\"",
+        ),
+        ("read_file", r#"{"path":"a.txt","limit":-1}"#, "`limit` must be a whole number"),
+        ("read_file", r#"{"file":"a.txt"}"#, "there is no argument `file`; there are `path`"),
+        ("read_file", "[]", "the arguments must be a JSON object, not a list"),
+        ("read_file", r#"{"path""#, "the arguments are not valid JSON"),
+        ("read_file", r#"{"path":""}"#, "the path is empty"),
+        ("read_file", r#"{"path":"a\u0000b"}"#, "contains a NUL character"),
+        ("read_file", r#"{"path":"none.txt"}"#, "there is no `none.txt` in the workspace"),
+        (
+            "edit_file",
+            r#"{"path":"a.txt","old":"x","new":"y","all":"yes"}"#,
+            "`all` must be true or false",
+        ),
+        ("recall", r#"{"ref":[]}"#, "`ref` must be a string or a whole number"),
+        ("search_sessions", r#"{"query":"?"}"#, "a query needs at least one word"),
+        ("run", r#"{"command":" "}"#, "`command` must not be empty"),
+    ] {
+        let answer = desk.raw(tool, input);
+        assert!(answer.starts_with("error: ") && answer.contains(said), "{input}: {answer}");
+    }
+}
+
+#[test]
+fn arguments_in_a_string_and_empty_ones_are_understood() {
+    let desk = Desk::new();
+    desk.write("a.txt", "x\n");
+    let inner = json!({"path": "a.txt", "limit": null}).to_string();
+    assert_eq!(desk.raw("read_file", &Value::String(inner).to_string()), "x\n");
+    assert!(desk.raw("list_dir", "").contains("a.txt"));
+}
+
+#[test]
+fn changing_tools_are_offered_only_by_name() {
+    let desk = Desk::new();
+    let names =
+        |specs: Vec<Spec>| -> Vec<&str> { specs.into_iter().map(|spec| spec.name).collect() };
+    let looking = ["read_file", "list_dir", "glob", "grep", "recall", "search_sessions"];
+    assert_eq!(names(desk.tools.specs::<&str>(&[])), looking);
+    let some = names(desk.tools.specs(&["run", "none"]));
+    assert_eq!(some, [&looking[..], &["run"]].concat());
+    for name in CHANGING {
+        assert!(desk.tools.find(name).unwrap().changes());
+    }
+    let few = desk.tools.clone().only(&["grep", "write_file"]);
+    assert_eq!(names(few.specs(&CHANGING)), ["grep", "write_file"]);
+    assert!(few.find("run").is_none());
+}

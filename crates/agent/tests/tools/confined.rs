@@ -1,0 +1,158 @@
+//! No path leads out of the workspace.
+
+use std::os::unix::fs::symlink;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use serde_json::json;
+
+use crate::desk::{Desk, SECRET, paths};
+
+#[test]
+fn no_path_leads_outside() {
+    let desk = Desk::new();
+    desk.write("a.txt", "inside\n");
+    let outside = desk.outer.path().join("outside");
+    symlink(outside.join("secret.txt"), desk.work().join("link.txt")).unwrap();
+    symlink(&outside, desk.work().join("linked")).unwrap();
+    symlink("../outside", desk.work().join("relative")).unwrap();
+    let absolute = outside.join("secret.txt").display().to_string();
+    for path in [
+        "../outside/secret.txt",
+        "x/../../outside/secret.txt",
+        &absolute,
+        "link.txt",
+        "linked/secret.txt",
+        "relative/secret.txt",
+        "/etc/passwd",
+        "/proc/self/environ",
+    ] {
+        for (tool, input) in [
+            ("read_file", json!({"path": path})),
+            ("list_dir", json!({"path": path})),
+            ("grep", json!({"pattern": "secret", "path": path})),
+            ("glob", json!({"pattern": "*", "path": path})),
+            ("write_file", json!({"path": path, "content": "overwritten"})),
+            ("edit_file", json!({"path": path, "old": "secret", "new": "overwritten"})),
+        ] {
+            let answer = desk.run(tool, input);
+            let refused = answer.starts_with("error: ");
+            assert!(refused && !answer.contains(SECRET), "{tool} {path}: {answer}");
+        }
+    }
+    let answer = desk.run("read_file", json!({"path": "/etc/passwd"}));
+    assert_eq!(
+        answer,
+        "error: `/etc/passwd` is outside the workspace, and tools stay in the workspace"
+    );
+    let answer = desk.run("read_file", json!({"path": "linked/secret.txt"}));
+    assert!(answer.contains("`linked/secret.txt` is outside the workspace"), "{answer}");
+    let secret = std::fs::read_to_string(outside.join("secret.txt")).unwrap();
+    assert_eq!(secret, SECRET, "nothing outside was written");
+    assert_eq!(std::fs::read_dir(&outside).unwrap().count(), 1);
+}
+
+#[test]
+fn a_walk_does_not_follow_links() {
+    let desk = Desk::new();
+    desk.write("a.txt", "secret word inside\n");
+    symlink(desk.outer.path().join("outside"), desk.work().join("linked")).unwrap();
+    symlink(".", desk.work().join("loop")).unwrap();
+    assert_eq!(paths(&desk.json("grep", json!({"pattern": "secret"})), "matches"), ["a.txt"]);
+    assert_eq!(paths(&desk.json("glob", json!({"pattern": "*.txt"})), "files"), ["a.txt"]);
+    let listed = desk.json("list_dir", json!({}));
+    let kinds: Vec<_> = listed["files"].as_array().unwrap().iter().map(|f| &f["kind"]).collect();
+    assert_eq!(kinds, ["file", "link", "link"]);
+}
+
+#[test]
+fn a_link_swapped_in_while_a_walk_goes_on_leaks_nothing() {
+    let desk = Desk::new();
+    for n in 0..200 {
+        desk.write(&format!("d{n:03}/plain.txt"), "nothing here\n");
+    }
+    desk.write("m/secret.txt", "nothing here\n");
+    let (folder, away) = (desk.work().join("m"), desk.outer.path().join("away"));
+    let outside = desk.outer.path().join("outside");
+    let done = AtomicBool::new(false);
+    let mut leaks = Vec::new();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                std::fs::rename(&folder, &away).unwrap();
+                symlink(&outside, &folder).unwrap();
+                std::fs::remove_file(&folder).unwrap();
+                std::fs::rename(&away, &folder).unwrap();
+            }
+        });
+        for _ in 0..60 {
+            for (tool, input) in [
+                ("grep", json!({"pattern": "secret outside"})),
+                ("read_file", json!({"path": "m/secret.txt"})),
+                ("grep", json!({"pattern": "outside", "path": "m"})),
+            ] {
+                let answer = desk.run(tool, input);
+                if answer.contains(SECRET) {
+                    leaks.push(format!("{tool}: {answer}"));
+                }
+            }
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+    assert!(leaks.is_empty(), "{leaks:?}");
+}
+
+#[test]
+fn an_absolute_path_inside_the_workspace_is_fine() {
+    let desk = Desk::new();
+    desk.write("src/a.rs", "fn a() {}\n");
+    let path = desk.work().join("src/a.rs").display().to_string();
+    assert_eq!(desk.run("read_file", json!({"path": path})), "fn a() {}\n");
+    assert_eq!(desk.run("read_file", json!({"path": "./src/../src/a.rs"})), "fn a() {}\n");
+    let folder = desk.work().join("src").display().to_string();
+    assert_eq!(paths(&desk.json("list_dir", json!({"path": folder})), "files"), ["src/a.rs"]);
+}
+
+#[test]
+fn a_link_to_a_file_inside_is_read_and_written_through() {
+    let desk = Desk::new();
+    desk.write("real/a.txt", "one\n");
+    symlink("real/a.txt", desk.work().join("link.txt")).unwrap();
+    assert_eq!(desk.run("read_file", json!({"path": "link.txt"})), "one\n");
+    desk.run("edit_file", json!({"path": "link.txt", "old": "one", "new": "two"}));
+    assert_eq!(desk.text("real/a.txt"), "two\n");
+    assert!(desk.work().join("link.txt").is_symlink());
+}
+
+#[test]
+fn a_search_goes_through_a_link_that_is_named_and_stays_inside() {
+    let desk = Desk::new();
+    desk.write("real/deep/a.txt", "needle\n");
+    symlink("real", desk.work().join("alias")).unwrap();
+    for path in ["alias", "alias/deep", "real/../real", "alias/../real/deep/a.txt", "real/.."] {
+        let found = desk.json("grep", json!({"pattern": "needle", "path": path}));
+        assert_eq!(paths(&found, "matches"), ["real/deep/a.txt"], "{path}");
+    }
+}
+
+#[test]
+fn a_pipe_and_a_folder_are_refused_at_once() {
+    let desk = Desk::new();
+    let pipe = desk.work().join("pipe");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
+    assert!(made.success());
+    let answer = desk.run("read_file", json!({"path": "pipe"}));
+    assert_eq!(answer, "error: `pipe` is a pipe, not a file");
+    desk.write("d/a.txt", "x");
+    assert_eq!(desk.run("read_file", json!({"path": "d"})), "error: `d` is a folder, not a file");
+    assert_eq!(desk.json("grep", json!({"pattern": "."}))["matches"].as_array().unwrap().len(), 1);
+    for tool in ["write_file", "edit_file"] {
+        let answer = desk.run(
+            tool,
+            match tool {
+                "write_file" => json!({"path": "pipe", "content": "x"}),
+                _ => json!({"path": "pipe", "old": "x", "new": "y"}),
+            },
+        );
+        assert!(answer.starts_with("error: `pipe` is"), "{answer}");
+    }
+}

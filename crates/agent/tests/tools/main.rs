@@ -1,0 +1,10 @@
+//! What the tools promise: they stay in the workspace, they end, and they give back what is there.
+
+mod arguments;
+mod changing;
+mod confined;
+mod desk;
+mod reading;
+mod running;
+mod searching;
+mod sessions;

@@ -1,0 +1,102 @@
+//! What `glob` and `grep` find.
+
+use serde_json::json;
+
+use crate::desk::{Desk, paths};
+
+#[test]
+fn ignored_and_hidden_files_are_left_out_also_without_git() {
+    let desk = Desk::new();
+    desk.write(".gitignore", "target/\n*.log\n");
+    desk.write("sub/.gitignore", "private.txt\n");
+    for path in [
+        "a.txt",
+        "target/b.txt",
+        "c.log",
+        "sub/private.txt",
+        "sub/d.txt",
+        ".hidden/e.txt",
+        ".git/f",
+    ] {
+        desk.write(path, "needle\n");
+    }
+    let found = ["a.txt", "sub/d.txt"];
+    assert_eq!(paths(&desk.json("grep", json!({"pattern": "needle"})), "matches"), found);
+    assert_eq!(paths(&desk.json("glob", json!({"pattern": "**/*"})), "files"), found);
+    assert_eq!(paths(&desk.json("glob", json!({"pattern": "*.log"})), "files"), [""; 0]);
+    let sub = desk.json("grep", json!({"pattern": "needle", "path": "sub"}));
+    assert_eq!(paths(&sub, "matches"), ["sub/d.txt"]);
+    let named = desk.json("grep", json!({"pattern": "needle", "path": "c.log"}));
+    assert_eq!(paths(&named, "matches"), ["c.log"], "what is named is searched");
+}
+
+#[test]
+fn globs_fit_at_any_depth_or_where_they_say() {
+    let desk = Desk::new();
+    for path in ["a.rs", "src/b.rs", "src/deep/c.rs", "src/d.ts", "docs/e.md"] {
+        desk.write(path, "x\n");
+    }
+    for (pattern, found) in [
+        ("*.rs", vec!["a.rs", "src/b.rs", "src/deep/c.rs"]),
+        ("src/*.rs", vec!["src/b.rs"]),
+        ("src/**/*.{rs,ts}", vec!["src/b.rs", "src/d.ts", "src/deep/c.rs"]),
+        ("./docs/*", vec!["docs/e.md"]),
+        ("docs/", vec!["docs/e.md"]),
+        ("*.zig", vec![]),
+    ] {
+        assert_eq!(paths(&desk.json("glob", json!({"pattern": pattern})), "files"), found);
+    }
+    let below = desk.json("glob", json!({"pattern": "deep/*", "path": "src"}));
+    assert_eq!(paths(&below, "files"), ["src/deep/c.rs"]);
+    assert!(desk.run("glob", json!({"pattern": "a{b"})).contains("`pattern` is not a valid glob"));
+    let others = desk.json("grep", json!({"pattern": "x", "glob": "!*.rs"}));
+    assert_eq!(paths(&others, "matches"), ["docs/e.md", "src/d.ts"]);
+}
+
+#[test]
+fn grep_gives_lines_with_their_numbers_and_what_is_around_them() {
+    let desk = Desk::new();
+    desk.write("a.txt", "one\ntwo\nThree\nfour\n");
+    assert_eq!(
+        desk.run("grep", json!({"pattern": "^t", "ignore_case": true})),
+        r#"{"matches":[{"path":"a.txt","line":2,"text":"two"},{"path":"a.txt","line":3,"text":"Three"}],"more":false}"#
+    );
+    assert_eq!(
+        desk.run("grep", json!({"pattern": "two", "context": 1})),
+        r#"{"matches":[{"path":"a.txt","line":2,"text":"two","before":["one"],"after":["Three"]}],"more":false}"#
+    );
+    for (max, more) in [(2, true), (3, true), (4, false), (5, false)] {
+        let answer = desk.json("grep", json!({"pattern": ".", "max": max}));
+        assert_eq!(answer["matches"].as_array().unwrap().len(), max.min(4));
+        assert_eq!(answer["more"], more);
+    }
+    for (length, shown) in [(299, 299), (300, 300), (301, 300)] {
+        desk.write("a.txt", "é".repeat(length));
+        let answer = desk.json("grep", json!({"pattern": "é"}));
+        assert_eq!(answer["matches"][0]["text"].as_str().unwrap().chars().count(), shown);
+    }
+    desk.write("a.txt", format!("{}needle", "é".repeat(1_000)));
+    let answer = desk.json("grep", json!({"pattern": "needle"}));
+    assert!(answer["matches"][0]["text"].as_str().unwrap().contains("needle"), "{answer}");
+}
+
+#[test]
+fn a_pattern_that_is_wrong_or_too_costly_is_refused() {
+    let desk = Desk::new();
+    desk.write("a.txt", "x");
+    for pattern in ["(", "(?=x)", r"((\w{50}){50}){50}"] {
+        let answer = desk.run("grep", json!({"pattern": pattern}));
+        let said = "error: `pattern` is not a valid regular expression: ";
+        assert!(answer.starts_with(said), "{answer}");
+    }
+}
+
+#[test]
+fn a_search_nobody_waits_for_stops() {
+    let desk = Desk::new();
+    desk.write("a.txt", "x");
+    desk.site.stop.cancel();
+    for tool in ["grep", "glob"] {
+        assert_eq!(desk.run(tool, json!({"pattern": "x"})), "error: stopped");
+    }
+}

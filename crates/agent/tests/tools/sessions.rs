@@ -1,0 +1,180 @@
+//! What `recall` and `search_sessions` give back.
+
+use std::sync::Arc;
+
+use rethread_agent::tool::Site;
+use rethread_core::sessions::Fork;
+use rethread_core::{Fixed, MemoryStore, Message, New, Owner, Sessions};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use crate::desk::{Desk, call};
+
+/// All pages of a text, put together again.
+fn all_pages(desk: &Desk, reference: Value, limit: u64) -> String {
+    let mut text = String::new();
+    let mut offset = 0;
+    loop {
+        let input = json!({"ref": reference, "offset": offset, "limit": limit});
+        let answer = desk.run("recall", input);
+        let Some((page, note)) = answer.rsplit_once("\n[characters ") else {
+            return text + &answer;
+        };
+        text.push_str(page);
+        match note.split_once("offset=") {
+            Some((_, next)) => offset = next.trim_end_matches(']').parse().expect("a number"),
+            None => return text,
+        }
+    }
+}
+
+#[test]
+fn what_was_cut_is_recalled_whole_by_each_kind_of_reference() {
+    let desk = Desk::new();
+    let original: String = (0..9_000).map(|n| ['a', 'é', '漢', '🦀', '\n'][n % 5]).collect();
+    let other = desk.named("other");
+    desk.say(other, Message::user("a question"));
+    let there = desk.say(other, Message::assistant(original.clone()));
+    desk.say(desk.site.session, call("toolu_1", "grep"));
+    let here = desk.say(desk.site.session, Message::tool_result("toolu_1", original.clone()));
+    desk.say(desk.site.session, call("toolu_2", "recall"));
+    for reference in [
+        json!(here.to_string()),
+        json!(here),
+        json!("toolu_1"),
+        json!(format!("{}:{there}", other.short())),
+        json!(format!("{other}:{there}")),
+    ] {
+        for limit in [1_000, 8_999, 9_000, 9_001] {
+            assert_eq!(all_pages(&desk, reference.clone(), limit), original, "{reference}");
+        }
+    }
+    let first = desk.run("recall", json!({"ref": "toolu_1"}));
+    assert!(first.ends_with("\n[characters 1-8000 of 9000; recall with offset=8000]"));
+    let call = desk.run("recall", json!({"ref": "toolu_2"}));
+    assert_eq!(call, "error: the call `toolu_2` has no result");
+}
+
+#[test]
+fn what_cannot_be_recalled_is_said_to_be_missing() {
+    let desk = Desk::new();
+    desk.say(desk.site.session, Message::user("hello"));
+    for (reference, said) in [
+        ("7", "there is no entry 7; the session has 1"),
+        ("ffffffff:0", "no session matches `ffffffff`"),
+        ("toolu_9", "`toolu_9` is neither an entry"),
+        ("", "`` is neither an entry"),
+    ] {
+        let answer = desk.run("recall", json!({"ref": reference}));
+        assert!(answer.contains(said), "{answer}");
+    }
+    let answer = desk.run("recall", json!({"ref": "0", "offset": 5}));
+    assert_eq!(answer, "error: `offset` is 5, but there are 5 characters");
+}
+
+#[test]
+fn a_call_of_a_parent_is_found_and_an_ambiguous_id_means_the_parent() {
+    let desk = Desk::new();
+    let parent = desk.named("parent");
+    desk.say(parent, Message::user("q"));
+    desk.say(parent, call("toolu_1", "grep"));
+    let at = desk.say(parent, Message::tool_result("toolu_1", "found long ago"));
+    desk.say(parent, Message::assistant("done"));
+    let fork = Fork { at: Some(0), ..Default::default() };
+    let child = desk.site.sessions.fork(parent, &fork).unwrap().id();
+    assert_eq!(child.short(), parent.short(), "they were started in the same minute");
+    let site = Site {
+        sessions: desk.site.sessions.clone(),
+        session: child,
+        stop: CancellationToken::new(),
+    };
+    let tool = desk.tools.find("recall").unwrap();
+    for reference in ["toolu_1".to_owned(), format!("{}:{at}", parent.short())] {
+        let answer = tool.run(&json!({"ref": reference}).to_string(), &site);
+        assert_eq!(answer.unwrap(), "found long ago");
+    }
+}
+
+#[test]
+fn another_owner_s_session_is_not_recalled_or_found() {
+    let world = Arc::new(Fixed::default());
+    let store = Arc::new(MemoryStore::new(world.clone()));
+    let theirs = Sessions::new(store.clone(), Owner::new("them").unwrap(), world.clone());
+    let secret = theirs.create(&New::default(), None).unwrap().id();
+    theirs.append(secret, vec![Message::user("zebra").into()]).unwrap();
+    let desk = Desk::new();
+    let sessions = Sessions::new(store, Owner::local(), world);
+    let session = sessions.create(&New::default(), None).unwrap().id();
+    let site = Site { sessions, session, stop: CancellationToken::new() };
+    let recall = desk.tools.find("recall").unwrap();
+    let answer = recall.run(&json!({"ref": format!("{secret}:0")}).to_string(), &site);
+    assert!(answer.unwrap_err().0.contains("no session matches"));
+    let search = desk.tools.find("search_sessions").unwrap();
+    assert_eq!(search.run(r#"{"query":"zebra"}"#, &site).unwrap(), r#"{"results":[]}"#);
+}
+
+#[test]
+fn a_search_of_sessions_never_finds_its_own_question() {
+    let desk = Desk::new();
+    let session = desk.site.session;
+    let other = desk.named("zoo-plans");
+    let there = desk.say(other, Message::assistant("The zebra gets a new stable."));
+    let earlier = desk.say(session, Message::user("zebra, first time"));
+    desk.say(session, Message::assistant("I see."));
+    desk.say(session, Message::user("and where is the zebra now?"));
+    desk.say(session, call("toolu_zebra", "search_sessions"));
+    let answer = desk.json("search_sessions", json!({"query": "ZEBRA"}));
+    let results = answer["results"].as_array().unwrap();
+    let mut refs: Vec<_> = results.iter().map(|result| result["ref"].as_str().unwrap()).collect();
+    refs.sort();
+    let mut wanted =
+        [format!("{}:{there}", other.short()), format!("{}:{earlier}", session.short())];
+    wanted.sort();
+    assert_eq!(refs, wanted);
+    let found = results.iter().find(|result| result["session"] == "zoo-plans");
+    assert_eq!(
+        found.unwrap(),
+        &json!({
+            "session": "zoo-plans", "id8": other.short(), "seq": there,
+            "at": "2025-01-01T01:00:00.000Z", "role": "assistant",
+            "text": "The zebra gets a new stable.", "ref": format!("{}:{there}", other.short()),
+        })
+    );
+    let first = wanted.iter().find(|r| r.starts_with(&other.short())).unwrap();
+    assert_eq!(desk.run("recall", json!({"ref": first})), "The zebra gets a new stable.");
+}
+
+#[test]
+fn what_people_said_comes_before_what_tools_answered_and_limits_hold() {
+    let desk = Desk::new();
+    let other = desk.named("tools");
+    desk.say(other, call("c", "grep"));
+    desk.say(other, Message::tool_result("c", "zebra in a result"));
+    for n in 0..25 {
+        desk.say(other, Message::user(format!("zebra {n}")));
+    }
+    for (limit, given) in [(19, 19), (20, 20), (21, 20)] {
+        let answer = desk.json("search_sessions", json!({"query": "zebra", "limit": limit}));
+        let results = answer["results"].as_array().unwrap();
+        assert_eq!(results.len(), given);
+        assert!(results.iter().all(|result| result["role"] == "user"));
+    }
+}
+
+#[test]
+fn a_call_is_found_under_the_name_the_view_gave_it() {
+    let desk = Desk::new();
+    let session = desk.site.session;
+    desk.say(session, Message::user("q"));
+    for text in ["first", "second"] {
+        // Some models number their calls anew in every reply.
+        desk.say(session, call("0", "grep"));
+        desk.say(session, Message::tool_result("0", text));
+    }
+    let model = rethread_core::context::Model::new("openai", "gpt-5");
+    let policy = rethread_core::context::Policy::chat();
+    let context = desk.site.sessions.context(session, &policy, &model).unwrap();
+    let renamed = context.messages.iter().flat_map(|message| message.calls()).last().unwrap();
+    assert_ne!(renamed.id, "0");
+    assert_eq!(desk.run("recall", json!({"ref": renamed.id})), "second");
+}

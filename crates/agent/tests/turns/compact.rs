@@ -1,0 +1,253 @@
+//! Summaries, compaction and going on, against a scripted model behind a real HTTP server.
+
+use crate::bench::{Bench, run};
+use rethread_agent::scripted::Answer;
+use rethread_agent::{Compacted, EXTRACTIVE, FileSummary, How, NO_ACKNOWLEDGMENT, Stage, Summary};
+use rethread_core::entry::Origin;
+use rethread_core::message::Usage;
+use rethread_core::summary::block;
+use rethread_core::{Body, Key, SessionId};
+
+const SUMMARY: &str = "**Background Context:** Initial session.
+
+**Current Session Summary:**
+**Topics Discussed:**
+- rate limiter
+
+**Decisions Made:**
+- token bucket
+
+**Pending:**
+- tests";
+
+fn summary(text: &str) -> Answer {
+    Answer::text(format!("Here it is:\n{}\nI hope it helps.", block(text)))
+}
+
+/// A session with one turn in it, and what the model says next.
+fn talked(wire: &str, then: impl IntoIterator<Item = Answer>) -> Bench {
+    let turn = [Answer::text("Use a token bucket.")];
+    let bench = Bench::new(wire, turn.into_iter().chain(then));
+    run(bench.turn("How do we limit the rate?")).expect("answered");
+    bench
+}
+
+fn compacted(bench: &Bench) -> Box<rethread_agent::Receipt> {
+    match run(bench.runner.compact(bench.session, How::Model, |_| {})).expect("compacted") {
+        Compacted::Done(receipt) => receipt,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn summaries(bench: &Bench, id: SessionId) -> Vec<String> {
+    let entries = bench.entries_of(id).into_iter();
+    entries
+        .filter_map(|entry| match entry.body {
+            Body::Summary(summary) => Some(summary.text),
+            _ => None,
+        })
+        .collect()
+}
+
+#[test]
+fn compacting_leaves_a_child_with_summary_tail_and_acknowledgment() {
+    for wire in crate::bench::WIRES {
+        let usage = Usage { input: 89, output: 67, ..Usage::default() };
+        let bench = talked(
+            wire,
+            [summary(SUMMARY), Answer::text("Ready!").usage(usage), Answer::text("on we go")],
+        );
+        let key = Key::new("project:/x").expect("valid");
+        bench.runner.sessions.bind(&key, bench.session).expect("bound");
+        let mut stages = Vec::new();
+        let told = |stage: Stage| {
+            stages
+                .push(format!("{stage:?}").split(['(', ' ']).next().unwrap_or_default().to_owned())
+        };
+        let Compacted::Done(receipt) =
+            run(bench.runner.compact(bench.session, How::Model, told)).expect("compacted")
+        else {
+            panic!("no receipt")
+        };
+        assert_eq!(stages, ["Summarizing", "Saved", "Restoring"]);
+        assert_eq!(summaries(&bench, bench.session), [SUMMARY]);
+        let child = receipt.on.session.id();
+        assert_eq!(bench.runner.sessions.resolve(&key).expect("resolved"), Some(child));
+        let entries = bench.entries_of(child);
+        let Body::Restored(restored) = &entries[0].body else { panic!("{entries:?}") };
+        assert_eq!((restored.acknowledgment.as_str(), restored.usage), ("Ready!", usage));
+        assert_eq!(restored.tail.len(), 2, "the last turn is carried");
+        assert_eq!(restored.previous.queries, 1);
+        assert!(
+            restored
+                .previous
+                .file
+                .as_ref()
+                .is_some_and(|f| f.ends_with(&format!("{}.md", bench.session)))
+        );
+        assert!(
+            restored.prompt.starts_with(
+                "CONTEXT RESTORATION: You are continuing a previous conversation from "
+            )
+        );
+        assert_eq!(receipt.on.session.tally.queries, 0);
+        // What the model saw when it acknowledged is what it sees when it goes on.
+        let asked = bench.server.requests();
+        let events = rethread_agent::Events::none();
+        let turn = bench.runner.run_turn(
+            child,
+            rethread_core::Message::user("next"),
+            &events,
+            &bench.stop,
+        );
+        assert_eq!(run(turn).expect("answered").text, "on we go");
+        let texts = |asked: &rethread_agent::scripted::Asked| {
+            asked.body["messages"].as_array().map_or(0, Vec::len)
+        };
+        let later = bench.server.requests();
+        let (ack, next) = (&asked[2], &later[3]);
+        assert_eq!(texts(next), texts(ack) + 2, "the acknowledgment and the question are new");
+    }
+}
+
+#[test]
+fn undo_goes_back_and_compacting_again_works() {
+    let bench =
+        talked("openai", [summary(SUMMARY), Answer::text("Ready!"), Answer::text("Ready again!")]);
+    let key = Key::new("project:/x").expect("valid");
+    bench.runner.sessions.bind(&key, bench.session).expect("bound");
+    let first = compacted(&bench).on.session.id();
+    bench.runner.sessions.undo(first).expect("undone");
+    assert_eq!(bench.runner.sessions.resolve(&key).expect("resolved"), Some(bench.session));
+    let second = compacted(&bench).on;
+    assert_ne!(second.session.id(), first);
+    assert_eq!(second.acknowledgment, "Ready again!");
+    assert_eq!(
+        summaries(&bench, bench.session).len(),
+        1,
+        "nothing was said since the first summary"
+    );
+}
+
+#[test]
+fn the_summary_of_a_continued_session_condenses_the_one_before_and_no_other() {
+    let bench = talked(
+        "anthropic",
+        [
+            summary(SUMMARY),
+            Answer::text("Ready!"),
+            Answer::text("Sliding windows cost more."),
+            summary("**Background Context:** We chose a token bucket.\n\nsecond"),
+            Answer::text("Ready for the third!"),
+        ],
+    );
+    let second = compacted(&bench).on.session.id();
+    let events = rethread_agent::Events::none();
+    let turn =
+        bench.runner.run_turn(second, rethread_core::Message::user("why?"), &events, &bench.stop);
+    run(turn).expect("answered");
+    let third = run(bench.runner.compact(second, How::Model, |_| {})).expect("compacted");
+    let Compacted::Done(third) = third else { panic!("{third:?}") };
+    let asked = bench.server.requests()[4].body["messages"][0]["content"].to_string();
+    assert!(asked.contains("Condense this previous summary to 1-2 sentences:\\n**Background Context:** Initial session."), "{asked}");
+    assert!(asked.contains("**You:** why?") && !asked.contains("How do we limit"), "{asked}");
+    let entries = bench.entries_of(third.on.session.id());
+    let Body::Restored(restored) = &entries[0].body else { panic!("{entries:?}") };
+    assert!(restored.prompt.contains(&format!("This session was resumed from: {}", bench.session)));
+    assert!(
+        restored.prompt.contains(&format!("(Session ID: {second}, 1 query")),
+        "{}",
+        restored.prompt
+    );
+    assert!(!restored.prompt.contains("Initial session."), "only the session before is loaded");
+}
+
+#[test]
+fn a_summary_that_is_none_is_asked_for_once_more_and_then_refused() {
+    let wrong = [
+        Answer::text("no markers here"),
+        summary(" "),
+        summary(&"far too long ".repeat(800)),
+        Answer::text(format!("{} only the beginning", rethread_core::summary::START)),
+        Answer::status(401),
+    ];
+    for answer in wrong {
+        let bench = talked("openai", [answer, summary(SUMMARY)]);
+        let made = run(bench.runner.summarize(bench.session, How::Model)).expect("summarised");
+        assert!(matches!(made, Summary::Written(summary) if summary.text == SUMMARY));
+    }
+    let bench = talked("openai", [Answer::text("no markers"), Answer::text("still none")]);
+    let made = run(bench.runner.compact(bench.session, How::Model, |_| {})).expect("done");
+    assert!(matches!(made, Compacted::NoSummary { .. }), "{made:?}");
+    assert!(summaries(&bench, bench.session).is_empty());
+    assert_eq!(bench.server.requests().len(), 3, "one turn, two tries");
+}
+
+#[test]
+fn markers_quoted_in_the_conversation_do_not_confuse_a_summary() {
+    let quoted = format!("You wrote {}; so:\n{}", block("[your summary here]"), block(SUMMARY));
+    let bench = talked("openai", [Answer::text(quoted)]);
+    let made = run(bench.runner.summarize(bench.session, How::Model)).expect("summarised");
+    assert!(matches!(made, Summary::Written(summary) if summary.text == SUMMARY));
+}
+
+#[test]
+fn a_model_that_fails_twice_leaves_a_later_resume_an_extractive_summary() {
+    let bench = talked("openai", [Answer::status(401), Answer::status(401)]);
+    let made = run(bench.runner.summarize(bench.session, How::ModelOrExtract)).expect("made");
+    let Summary::Written(summary) = made else { panic!("{made:?}") };
+    assert_eq!(summary.by, EXTRACTIVE);
+    assert!(
+        summary.text.contains("**Topics Discussed:**\n- How do we limit the rate"),
+        "{}",
+        summary.text
+    );
+}
+
+#[test]
+fn an_acknowledgment_that_does_not_come_is_stood_in_for() {
+    let bench = talked("openai", [summary(SUMMARY), Answer::status(500)]);
+    let on = compacted(&bench).on;
+    assert_eq!((on.acknowledgment.as_str(), on.acknowledged), (NO_ACKNOWLEDGMENT, false));
+}
+
+#[test]
+fn a_transcript_on_disk_is_private_and_resumes_by_its_path() {
+    let bench = talked("openai", [summary(SUMMARY), Answer::text("Ready!")]);
+    run(bench.runner.summarize(bench.session, How::Model)).expect("summarised");
+    let path =
+        bench.runner.save_transcript(bench.session).expect("saved").expect("a folder is set");
+    let mode = std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(&path).expect("there"));
+    assert_eq!(mode & 0o777, 0o600);
+    let text = std::fs::read_to_string(&path).expect("text");
+    assert!(
+        text.starts_with(&format!(
+            "# build Conversation\n\n**Session ID:** {}\n**Date:** ",
+            bench.session
+        )),
+        "{text}"
+    );
+    assert!(text.ends_with(&format!("{}\n", block(SUMMARY))), "{text}");
+    let file = bench.runner.past_of_file(&path).expect("read");
+    assert_eq!(file.summary, FileSummary::Text(SUMMARY.into()));
+    assert_eq!((file.past.queries, file.past.id), (1, bench.session.to_string()));
+    let FileSummary::Text(summary) = file.summary else { unreachable!() };
+    let past = bench.runner.past_of_file(&path).expect("read").past;
+    let on = run(bench.runner.restore(&past, &summary, Origin::Resume, Vec::new())).expect("on");
+    assert_eq!(on.acknowledgment, "Ready!");
+    let child = bench.runner.save_transcript(on.session.id()).expect("saved").expect("a folder");
+    let text = std::fs::read_to_string(child).expect("text");
+    assert!(
+        text.contains(&format!("**Context:** Resumed from {} (1 queries", bench.session))
+            || text.contains("(1 query"),
+        "{text}"
+    );
+    assert!(text.contains(&format!("**Previous Session:** {}", path.display())), "{text}");
+}
+
+#[test]
+fn nothing_said_is_nothing_to_compact() {
+    let bench = Bench::new("openai", []);
+    let made = run(bench.runner.compact(bench.session, How::Model, |_| {})).expect("done");
+    assert_eq!(made, Compacted::Nothing);
+}

@@ -1,0 +1,333 @@
+//! The loop against a scripted model behind a real HTTP server, for the wires people use most.
+
+use std::sync::Arc;
+
+use crate::bench::{Bench, WIRES, run};
+use rethread_agent::scripted::Answer;
+use rethread_agent::tool::{Site, Spec, Tool, ToolFailure};
+use rethread_agent::{End, Event, TurnError};
+use rethread_core::log::INTERRUPTED;
+use rethread_core::message::Usage;
+use rethread_core::{Body, Message, Role};
+use serde_json::json;
+
+#[test]
+fn a_question_is_answered_and_every_step_is_in_the_log() {
+    for wire in WIRES {
+        let bench = Bench::new(
+            wire,
+            [
+                Answer::text("Let me look.").and_calls([("list_dir", json!({"path": "."}))]),
+                Answer::text("There is one file."),
+            ],
+        );
+        bench.file("notes.md", "hello");
+        let answer = run(bench.turn("what is here?")).expect("answered");
+        assert_eq!((answer.text.as_str(), answer.end), ("There is one file.", End::Answered));
+        assert_eq!(answer.rounds, 2);
+        assert_eq!(
+            bench.roles(),
+            ["system", "user", "assistant", "tool", "assistant", "finished"],
+            "{wire}"
+        );
+        let result = bench.results().remove(0);
+        assert!(result.contains("notes.md"), "{result}");
+    }
+}
+
+#[test]
+fn the_question_is_on_disk_before_the_model_is_asked() {
+    let bench = Bench::new("openai", [Answer::text("slow").slowly(0)]);
+    run(async {
+        let turn = bench.turn("remember me");
+        tokio::pin!(turn);
+        tokio::select! {
+            biased;
+            _ = &mut turn => panic!("the model has not answered yet"),
+            () = bench.asked(1) => {}
+        }
+        assert_eq!(bench.roles(), ["system", "user"]);
+        bench.server.release();
+        turn.await.expect("answered");
+    });
+}
+
+#[test]
+fn parallel_calls_are_answered_one_by_one_in_their_order() {
+    for wire in WIRES {
+        let bench = Bench::new(
+            wire,
+            [
+                Answer::calls([
+                    ("read_file", json!({"path": "a.txt"})),
+                    ("read_file", json!({"path": "b.txt"})),
+                    ("nosuch", json!({})),
+                ]),
+                Answer::text("done"),
+            ],
+        );
+        bench.file("a.txt", "first");
+        bench.file("b.txt", "second");
+        let answer = run(bench.turn("read both")).expect("answered");
+        assert_eq!(answer.text, "done");
+        let results = bench.results();
+        assert!(results[0].starts_with("first") && results[1].starts_with("second"), "{results:?}");
+        assert!(results[2].contains("there is no tool `nosuch`"), "{results:?}");
+        let kinds: Vec<String> = bench
+            .events()
+            .iter()
+            .filter_map(|event| match event {
+                Event::Call(call) => Some(format!("call {}", call.name)),
+                Event::Result { call, success, .. } => Some(format!("{} {success}", call.name)),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(
+            kinds,
+            [
+                "call read_file",
+                "read_file true",
+                "call read_file",
+                "read_file true",
+                "call nosuch",
+                "nosuch false"
+            ]
+        );
+    }
+}
+
+#[test]
+fn a_turn_that_reaches_the_limit_says_so_behind_its_last_text() {
+    let rounds = (0..10)
+        .map(|n| Answer::text(format!("try {n}")).and_calls([("list_dir", json!({"path": "."}))]));
+    let bench = Bench::new("anthropic", rounds);
+    let answer = run(bench.turn("go on for ever")).expect("answered");
+    assert_eq!(answer.text, "try 9\n\n[Tool call limit reached]");
+    assert_eq!((answer.end, answer.rounds), (End::RoundLimit, 10));
+    assert_eq!(bench.server.requests().len(), 10);
+    assert!(bench.roles().contains(&"round_limit".to_owned()));
+}
+
+#[test]
+fn stopping_keeps_what_arrived_and_marks_it() {
+    for wire in WIRES {
+        let bench = Bench::new(
+            wire,
+            [Answer::text("one two three four five six seven").slowly(3), Answer::text("again")],
+        );
+        run(async {
+            let turn = bench.turn("count");
+            tokio::pin!(turn);
+            tokio::select! {
+                _ = &mut turn => panic!("the model has not finished"),
+                () = bench.heard_text() => {}
+            }
+            bench.stop.cancel();
+            let answer = turn.await.expect("stopped");
+            assert_eq!(answer.end, End::Stopped);
+        });
+        bench.server.release();
+        let partial =
+            bench.messages().into_iter().find(|m| m.role == Role::Assistant).expect("kept");
+        assert!(partial.interrupted && partial.plain_text().starts_with("one"), "{partial:?}");
+        // The session goes on.
+        let answer = run(bench.again("and now?")).expect("answered");
+        assert_eq!(answer.text, "again", "{wire}");
+    }
+}
+
+#[test]
+fn what_passes_by_itself_is_asked_again() {
+    for wire in WIRES {
+        let bench = Bench::new(
+            wire,
+            [
+                Answer::status(429).retry_after(0),
+                Answer::status(500),
+                Answer::text("half of a rep").cut_after(2),
+                Answer::text("here I am"),
+            ],
+        );
+        let answer = run(bench.turn("are you there?")).expect("answered");
+        assert_eq!(answer.text, "here I am", "{wire}");
+        assert_eq!(bench.server.requests().len(), 4);
+        let retries = bench.events().iter().filter(|e| matches!(e, Event::Retry { .. })).count();
+        assert_eq!(retries, 3);
+        assert_eq!(bench.roles(), ["system", "user", "assistant", "finished"]);
+    }
+}
+
+#[test]
+fn a_model_that_stays_away_leaves_the_question_and_a_session_that_goes_on() {
+    let bench = Bench::new("openai", [Answer::status(401), Answer::text("back")]);
+    let error = run(bench.turn("hello?")).expect_err("denied");
+    assert!(matches!(error, TurnError::Provider(_)), "{error}");
+    assert_eq!(bench.server.requests().len(), 1, "a wrong key does not get better by asking again");
+    assert_eq!(bench.roles(), ["system", "user"]);
+    let answer = run(bench.again("hello again")).expect("answered");
+    assert_eq!(answer.text, "back");
+}
+
+#[test]
+fn what_arrived_before_the_last_failure_is_kept() {
+    let bench =
+        Bench::new("openai", (0..4).map(|_| Answer::text("one two three four").cut_after(3)));
+    run(bench.turn("hello?")).expect_err("broken");
+    let partial = bench.messages().pop().expect("a message");
+    assert!(partial.interrupted && partial.plain_text().starts_with("one"), "{partial:?}");
+}
+
+#[test]
+fn a_model_that_says_nothing_is_asked_again_and_then_told_apart() {
+    let bench = Bench::new("openai", (0..4).map(|_| Answer::text("")));
+    let error = run(bench.turn("hello?")).expect_err("nonsense");
+    assert!(error.to_string().contains("empty reply"), "{error}");
+}
+
+#[test]
+fn calls_left_open_by_a_crash_are_answered_before_the_next_question() {
+    let bench = Bench::new("anthropic", [Answer::text("fine")]);
+    let call = serde_json::from_value::<Message>(json!({"role": "assistant", "content": [
+        {"type": "tool_use", "id": "toolu_lost", "name": "list_dir", "input": {}}]}));
+    bench.write(Message::user("before the crash"));
+    bench.write(call.expect("a message"));
+    run(bench.turn("after the crash")).expect("answered");
+    assert_eq!(bench.results(), [INTERRUPTED]);
+    let sent = &bench.server.requests()[0].body["messages"];
+    assert!(sent.to_string().contains("toolu_lost"), "{sent}");
+}
+
+#[test]
+fn usage_is_kept_with_each_message_and_added_up_for_the_turn() {
+    let usage =
+        |input, output, cache_read, cache_write| Usage { input, output, cache_read, cache_write };
+    let bench = Bench::new(
+        "anthropic",
+        [
+            Answer::calls([("list_dir", json!({}))]).usage(usage(10, 5, 900, 100)),
+            Answer::text("done").usage(usage(3, 7, 1_000, 0)),
+        ],
+    );
+    let answer = run(bench.turn("count")).expect("answered");
+    assert_eq!(answer.usage, usage(13, 12, 1_900, 100));
+    let kept: Vec<Usage> = bench.messages().iter().filter_map(|message| message.usage).collect();
+    assert_eq!(kept, [usage(10, 5, 900, 100), usage(3, 7, 1_000, 0)]);
+    let finished = bench.entries().into_iter().find_map(|entry| match entry.body {
+        Body::Finished(finished) => Some(finished),
+        _ => None,
+    });
+    assert_eq!(finished.expect("finished").usage, answer.usage);
+}
+
+/// A tool that never answers.
+struct Hangs(std::sync::Mutex<std::sync::mpsc::Receiver<()>>);
+
+impl Tool for Hangs {
+    fn spec(&self) -> Spec {
+        Spec { name: "hang", description: "Never answers.", input: json!({"type": "object"}) }
+    }
+
+    fn run(&self, _: &str, _: &Site) -> Result<String, ToolFailure> {
+        self.0.lock().expect("whole").recv().ok();
+        Ok("too late".into())
+    }
+}
+
+#[test]
+fn a_tool_that_hangs_is_told_to_the_model_as_such() {
+    let mut bench =
+        Bench::new("openai", [Answer::calls([("hang", json!({}))]), Answer::text("it hung")]);
+    let (_keep, never) = std::sync::mpsc::channel();
+    let tools = (*bench.runner.tools).clone().with(Arc::new(Hangs(never.into())));
+    bench.runner.tools = Arc::new(tools);
+    bench.runner.bounds.tool_time = std::time::Duration::from_millis(50);
+    let answer = run(bench.turn("hang")).expect("answered");
+    assert_eq!(answer.text, "it hung");
+    assert!(bench.results()[0].contains("longer than"), "{:?}", bench.results());
+}
+
+#[test]
+fn a_tool_that_changes_something_is_offered_only_when_allowed_and_asked_for() {
+    let script = || {
+        [
+            Answer::calls([("write_file", json!({"path": "x.txt", "content": "new"}))]),
+            Answer::text("done"),
+        ]
+    };
+    let not_allowed = Bench::new("openai", script());
+    run(not_allowed.turn("write")).expect("answered");
+    assert!(not_allowed.results()[0].contains("not allowed"), "{:?}", not_allowed.results());
+    let tools = not_allowed.server.requests()[0].body["tools"].to_string();
+    assert!(!tools.contains("write_file"), "{tools}");
+
+    for (yes, there) in [(true, true), (false, false)] {
+        let mut bench = Bench::new("openai", script());
+        bench.runner.allow = vec!["write_file".into()];
+        bench.runner.ask_first = true;
+        bench.answer_questions_with(yes);
+        run(bench.turn("write")).expect("answered");
+        assert_eq!(bench.path("x.txt").exists(), there);
+    }
+}
+
+#[test]
+fn two_turns_of_one_session_come_one_after_the_other() {
+    let bench = Bench::new("openai", [Answer::text("first").slowly(0), Answer::text("second")]);
+    run(async {
+        let one = bench.turn("one");
+        tokio::pin!(one);
+        tokio::select! {
+            _ = &mut one => panic!("the model has not answered yet"),
+            () = bench.asked(1) => {}
+        }
+        let two = bench.again("two");
+        tokio::pin!(two);
+        tokio::select! {
+            _ = &mut one => panic!("the model has not answered yet"),
+            _ = &mut two => panic!("the first turn is not over"),
+            () = bench.someone_waits() => {}
+        }
+        bench.server.release();
+        let (one, two) = tokio::join!(one, two);
+        assert_eq!(
+            (one.expect("one").text, two.expect("two").text),
+            ("first".into(), "second".into())
+        );
+    });
+    let said: Vec<String> = bench.messages().iter().skip(1).map(Message::plain_text).collect();
+    assert_eq!(said, ["one", "first", "two", "second"]);
+}
+
+#[test]
+fn inside_a_turn_the_bytes_already_sent_stay_the_same() {
+    let bench = Bench::new(
+        "anthropic",
+        [
+            Answer::text("looking").thinking("hm", "sig").and_calls([("list_dir", json!({}))]),
+            Answer::calls([("read_file", json!({"path": "a.txt"}))]),
+            Answer::text("done"),
+        ],
+    );
+    bench.file("a.txt", &"long ".repeat(2_000));
+    run(bench.turn("look")).expect("answered");
+    let sent: Vec<String> = bench
+        .server
+        .requests()
+        .iter()
+        .map(|asked| without_breakpoints(asked.body["messages"].clone()))
+        .collect();
+    for pair in sent.windows(2) {
+        let earlier = pair[0].trim_end_matches(']');
+        assert!(pair[1].starts_with(earlier), "{}\n{}", pair[0], pair[1]);
+    }
+}
+
+/// The messages without the marks that tell a provider what to cache: those move on.
+fn without_breakpoints(mut messages: serde_json::Value) -> String {
+    for message in messages.as_array_mut().into_iter().flatten() {
+        for block in message["content"].as_array_mut().into_iter().flatten() {
+            block.as_object_mut().map(|block| block.remove("cache_control"));
+        }
+    }
+    messages.to_string()
+}

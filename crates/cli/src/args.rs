@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{ArgGroup, Args as ClapArgs, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
+use rethread_agent::tool::CHANGING;
 use rethread_core::context::Policy;
 
 const ABOUT: &str = "Pick up the thread: sessions of AI agents, kept whole";
@@ -14,10 +15,18 @@ Everything said in a session goes into a log that is only ever added to. What a 
 is a view: long tool results cut, old ones stubbed, the oldest turns left out. Nothing is lost by \
 that, and `context --explain` says what was cut and why.
 
+Without a command a chat opens. No key is needed: without one an offline model answers by \
+searching this folder and your earlier sessions. Set ANTHROPIC_API_KEY, OPENAI_API_KEY or \
+OLLAMA_HOST, or name a model with --model, for a real one.
+
 A session is named by SEL: its position in `list` (1 is the newest), its name, the beginning of \
 its id, or `last`.";
 
 const EXAMPLES: &str = "Examples:
+  rethread                                  open a chat
+  rethread -c                               go on where this folder's last chat ended
+  rethread -p 'what does this project do?'  ask once
+  rethread --resume 2                       start from the summary of the second newest session
   echo '{\"role\":\"user\",\"content\":\"hello\"}' | rethread append --new --name greeting
   rethread list
   rethread show greeting
@@ -29,9 +38,55 @@ const EXAMPLES: &str = "Examples:
 #[command(name = "rethread", version, about = ABOUT, long_about = LONG_ABOUT, after_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(flatten)]
+    pub(crate) talk: Talk,
+    #[command(flatten)]
     pub(crate) global: Global,
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
+}
+
+/// Flags of the chat.
+#[derive(Clone, Debug, Default, ClapArgs)]
+#[command(next_help_heading = "Chat")]
+pub(crate) struct Talk {
+    /// Go on with the newest session of this folder
+    #[arg(short = 'c', long = "continue", conflicts_with_all = ["resume", "name"])]
+    pub(crate) go_on: bool,
+    /// Start from the summary of a session, or of a transcript (.md)
+    #[arg(long, value_name = "SEL|FILE")]
+    pub(crate) resume: Option<String>,
+    /// Ask once, print the answer, and leave (`-` reads the question from standard input)
+    #[arg(short, long, value_name = "PROMPT")]
+    pub(crate) prompt: Option<String>,
+    /// Who answers: build, plan, explore, general, or an agent of your own
+    #[arg(long, value_name = "AGENT")]
+    pub(crate) agent: Option<String>,
+    /// The model [env: RETHREAD_MODEL]
+    #[arg(long, value_name = "PROVIDER/MODEL")]
+    pub(crate) model: Option<String>,
+    /// The name of the new session
+    #[arg(long)]
+    pub(crate) name: Option<String>,
+    /// Allow a tool that changes things: write_file, edit_file or run
+    #[arg(long, value_name = "TOOL", value_delimiter = ',', value_parser = clap::builder::PossibleValuesParser::new(CHANGING))]
+    pub(crate) allow: Vec<String>,
+}
+
+impl Talk {
+    /// The first flag of the chat that was typed: it means nothing beside a command.
+    pub(crate) fn typed(&self) -> Option<&'static str> {
+        [
+            (self.go_on, "--continue"),
+            (self.resume.is_some(), "--resume"),
+            (self.prompt.is_some(), "--prompt"),
+            (self.agent.is_some(), "--agent"),
+            (self.model.is_some(), "--model"),
+            (self.name.is_some(), "--name"),
+            (!self.allow.is_empty(), "--allow"),
+        ]
+        .into_iter()
+        .find_map(|(typed, flag)| typed.then_some(flag))
+    }
 }
 
 /// What goes with every command.
@@ -76,9 +131,13 @@ pub(crate) enum Command {
     Open(Open),
     /// Start the context anew; the log stays
     Clear(One),
+    /// Summarise a session and go on in a new one, lighter
+    Compact(Compact),
+    /// Open a chat that starts from the summary of a session, or of a transcript (.md)
+    Resume(Resume),
     /// Copy a session into a new one, up to an entry
     Fork(Fork),
-    /// Take back the latest clear, or the fork or new that started the session
+    /// Take back the latest clear, or the compact, resume, fork or new that started the session
     Undo(Undo),
     /// Give a session another name
     Rename(Rename),
@@ -92,6 +151,8 @@ pub(crate) enum Command {
     Purge(Purge),
     /// Check every session of every owner, and repair what can be worked out from its log
     Doctor(Doctor),
+    /// Show who can answer, and where each comes from
+    Agents,
     /// Show the configuration, and where each value comes from
     Config,
     /// Print completions for a shell
@@ -243,6 +304,33 @@ pub(crate) struct Open {
     /// The key that is to point at it [default: this folder's]
     #[arg(long)]
     pub(crate) key: Option<String>,
+}
+
+/// Flags of `compact`.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Compact {
+    /// Which session
+    pub(crate) sel: String,
+    /// The model that writes the summary [default: as in the chat]
+    #[arg(long, value_name = "PROVIDER/MODEL")]
+    pub(crate) model: Option<String>,
+    /// Only say what it would save
+    #[arg(long)]
+    pub(crate) preview: bool,
+}
+
+/// Flags of `resume`.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Resume {
+    /// Which session, or which transcript
+    #[arg(value_name = "SEL|FILE")]
+    pub(crate) sel: String,
+    /// Who answers [default: who answered before]
+    #[arg(long, value_name = "AGENT")]
+    pub(crate) agent: Option<String>,
+    /// The model [env: RETHREAD_MODEL]
+    #[arg(long, value_name = "PROVIDER/MODEL")]
+    pub(crate) model: Option<String>,
 }
 
 /// Flags of `fork`.

@@ -6,6 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use etcetera::{AppStrategy, AppStrategyArgs, choose_app_strategy};
+use rethread_agent::tool::CHANGING;
 use rethread_core::context::Policy;
 
 use crate::args::Global;
@@ -14,7 +15,45 @@ use crate::errors::Error;
 /// The most a configuration file may hold. It has a handful of lines.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// A value and where it came from.
+/// What a value looks like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Text,
+    YesNo,
+    Number,
+    List,
+}
+
+/// A setting there is.
+struct Known {
+    name: &'static str,
+    kind: Kind,
+    variable: Option<&'static str>,
+}
+
+const fn known(name: &'static str, kind: Kind, variable: Option<&'static str>) -> Known {
+    Known { name, kind, variable }
+}
+
+/// The settings, in the order they are shown.
+const SETTINGS: [Known; 14] = [
+    known("store", Kind::Text, Some("RETHREAD_STORE")),
+    known("owner", Kind::Text, Some("RETHREAD_OWNER")),
+    known("policy", Kind::Text, None),
+    known("model", Kind::Text, Some("RETHREAD_MODEL")),
+    known("window", Kind::Number, None),
+    known("agent", Kind::Text, None),
+    known("allow", Kind::List, None),
+    known("rounds", Kind::Number, None),
+    known("transcripts", Kind::Text, None),
+    known("features.auto_save", Kind::YesNo, None),
+    known("session.auto_save", Kind::YesNo, None),
+    known("session.max_sessions", Kind::Number, None),
+    known("compact.auto", Kind::YesNo, None),
+    known("compact.suggest", Kind::YesNo, None),
+];
+
+/// A value and where it came from. An empty value is one that nobody set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Setting {
     pub(crate) value: String,
@@ -24,11 +63,11 @@ pub(crate) struct Setting {
 /// The configuration.
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
-    pub(crate) store: Setting,
-    pub(crate) owner: Setting,
-    pub(crate) policy: Setting,
+    values: Vec<Setting>,
     /// The file that was looked for, and whether it was there.
     pub(crate) file: (PathBuf, bool),
+    /// The folder of the user's own agents.
+    pub(crate) agents: PathBuf,
 }
 
 impl Config {
@@ -40,48 +79,107 @@ impl Config {
             app_name: "rethread".into(),
         })
         .map_err(|_| Error::NoHome)?;
-        let default = |value: String| Setting { value, origin: "default".into() };
-        let database = folders.data_dir().join("rethread.db");
+        let data = folders.data_dir();
+        let values = SETTINGS.iter().map(|known| Setting {
+            value: match known.name {
+                "store" => format!("sqlite:{}", data.join("rethread.db").display()),
+                "owner" => "local".into(),
+                "policy" => "chat".into(),
+                "agent" => "build".into(),
+                "rounds" => rethread_agent::limits::ROUNDS_MAX.to_string(),
+                "transcripts" => data.join("transcripts").display().to_string(),
+                _ if known.kind == Kind::YesNo => "true".into(),
+                _ => String::new(),
+            },
+            origin: "default".into(),
+        });
         let mut config = Config {
-            store: default(format!("sqlite:{}", database.display())),
-            owner: default("local".into()),
-            policy: default("chat".into()),
+            values: values.collect(),
             file: (folders.config_dir().join("config.toml"), false),
+            agents: folders.config_dir().join("agents"),
         };
         let named = global.config.clone().or_else(|| env("RETHREAD_CONFIG").map(PathBuf::from));
         if let Some(path) = &named {
             config.file.0.clone_from(path);
         }
         config.read_file(named.is_some())?;
-        for (name, variable) in [("store", "RETHREAD_STORE"), ("owner", "RETHREAD_OWNER")] {
-            if let Some(value) = env(variable) {
-                *config.setting(name) = Setting { value, origin: format!("${variable}") };
+        for known in &SETTINGS {
+            if let Some((variable, value)) = known.variable.and_then(|v| Some((v, env(v)?))) {
+                config.set(known.name, value, format!("${variable}"));
             }
         }
         for (name, flag) in [("store", &global.store), ("owner", &global.owner)] {
             if let Some(value) = flag {
-                *config.setting(name) =
-                    Setting { value: value.clone(), origin: format!("--{name}") };
+                config.set(name, value.clone(), format!("--{name}"));
             }
         }
-        if Policy::preset(&config.policy.value).is_none() {
-            let Setting { value, origin } = config.policy;
-            return Err(Error::BadSetting { name: "policy", value, origin });
-        }
+        config.check()?;
         Ok(config)
     }
 
     /// The settings by name, in the order they are shown.
-    pub(crate) fn settings(&self) -> [(&'static str, &Setting); 3] {
-        [("store", &self.store), ("owner", &self.owner), ("policy", &self.policy)]
+    pub(crate) fn settings(&self) -> impl Iterator<Item = (&'static str, &Setting)> {
+        SETTINGS.iter().map(|known| known.name).zip(&self.values)
     }
 
-    fn setting(&mut self, name: &str) -> &mut Setting {
-        match name {
-            "store" => &mut self.store,
-            "owner" => &mut self.owner,
-            _ => &mut self.policy,
+    /// A setting that always has a value.
+    pub(crate) fn text(&self, name: &str) -> &str {
+        &self.get(name).value
+    }
+
+    /// A setting that may have no value.
+    pub(crate) fn given(&self, name: &str) -> Option<&str> {
+        Some(self.text(name)).filter(|value| !value.is_empty())
+    }
+
+    /// A setting that is on or off.
+    pub(crate) fn is_on(&self, name: &str) -> bool {
+        self.text(name) == "true"
+    }
+
+    /// A number, where one is set.
+    pub(crate) fn number(&self, name: &str) -> Option<u64> {
+        self.text(name).parse().ok()
+    }
+
+    /// A list of words.
+    pub(crate) fn list(&self, name: &str) -> Vec<String> {
+        let words = self.text(name).split(',').map(str::trim);
+        words.filter(|word| !word.is_empty()).map(str::to_owned).collect()
+    }
+
+    /// Takes over what a flag says.
+    pub(crate) fn set(&mut self, name: &str, value: String, origin: String) {
+        let index = SETTINGS.iter().position(|known| known.name == name);
+        self.values[index.expect("settings are named in this file")] = Setting { value, origin };
+    }
+
+    fn get(&self, name: &str) -> &Setting {
+        let index = SETTINGS.iter().position(|known| known.name == name);
+        &self.values[index.expect("settings are named in this file")]
+    }
+
+    /// Refuses values that mean nothing, before anything is done with them.
+    fn check(&self) -> Result<(), Error> {
+        for (known, Setting { value, origin }) in SETTINGS.iter().zip(&self.values) {
+            let good = match (known.name, known.kind) {
+                ("policy", _) => Policy::preset(value).is_some(),
+                ("allow", _) => {
+                    self.list("allow").iter().all(|tool| CHANGING.contains(&tool.as_str()))
+                }
+                ("rounds", _) => matches!(value.parse(), Ok(1..=1_000)),
+                ("window", _) if !value.is_empty() => value.parse().is_ok_and(|n: u64| n >= 256),
+                ("session.max_sessions", _) if !value.is_empty() => {
+                    value.parse().is_ok_and(|n: u64| n >= 1)
+                }
+                _ => true,
+            };
+            if !good {
+                let (value, origin) = (value.clone(), origin.clone());
+                return Err(Error::BadSetting { name: known.name, value, origin });
+            }
         }
+        Ok(())
     }
 
     fn read_file(&mut self, must_exist: bool) -> Result<(), Error> {
@@ -96,25 +194,54 @@ impl Config {
         let text = std::fs::read_to_string(&path).map_err(|error| bad(error.to_string()))?;
         let table: toml::Table =
             text.parse().map_err(|error: toml::de::Error| bad(error.to_string()))?;
-        for (name, value) in table {
-            let known = self.settings().map(|(name, _)| name);
-            if !known.contains(&name.as_str()) {
-                return Err(bad(format!(
-                    "`{name}` is not a setting; there are {}",
-                    known.join(", ")
-                )));
-            }
-            let toml::Value::String(value) = value else {
-                return Err(bad(format!("`{name}` must be a string")));
+        for (name, value) in flat(table) {
+            let Some(known) = SETTINGS.iter().find(|known| known.name == name) else {
+                let names: Vec<&str> = SETTINGS.iter().map(|known| known.name).collect();
+                let names = names.join(", ");
+                return Err(bad(format!("`{name}` is not a setting; there are {names}")));
             };
-            *self.setting(&name) = Setting { value, origin: shown(&path) };
+            let value = written(known.kind, value)
+                .map_err(|expected| bad(format!("`{name}` must be {expected}")))?;
+            self.set(known.name, value, shown(&path));
         }
         self.file.1 = true;
         Ok(())
     }
 }
 
-fn env(name: &str) -> Option<String> {
+/// The values of a file by their names; tables become a prefix, as in `session.auto_save`.
+fn flat(table: toml::Table) -> Vec<(String, toml::Value)> {
+    let mut values = Vec::new();
+    for (name, value) in table {
+        match value {
+            toml::Value::Table(inner) => values.extend(
+                flat(inner).into_iter().map(|(below, value)| (format!("{name}.{below}"), value)),
+            ),
+            value => values.push((name, value)),
+        }
+    }
+    values
+}
+
+/// The value as text, or what it should have been.
+fn written(kind: Kind, value: toml::Value) -> Result<String, &'static str> {
+    match (kind, value) {
+        (Kind::Text, toml::Value::String(text)) => Ok(text),
+        (Kind::Text, _) => Err("a string"),
+        (Kind::YesNo, toml::Value::Boolean(on)) => Ok(on.to_string()),
+        (Kind::YesNo, _) => Err("true or false"),
+        (Kind::Number, toml::Value::Integer(number)) if number >= 0 => Ok(number.to_string()),
+        (Kind::Number, _) => Err("a whole number"),
+        (Kind::List, toml::Value::Array(items)) => {
+            let words: Option<Vec<&str>> = items.iter().map(toml::Value::as_str).collect();
+            words.map(|words| words.join(",")).ok_or("a list of strings")
+        }
+        (Kind::List, _) => Err("a list of strings"),
+    }
+}
+
+/// A variable of the environment; an empty one is as good as none.
+pub(crate) fn env(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 

@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use rethread_agent::provider::Failure;
+use rethread_agent::{FileError, TurnError};
 use rethread_core::StoreError;
 use rethread_core::name::{NameError, is_invisible};
 use rethread_core::sessions::{self, SelectError};
@@ -35,6 +37,18 @@ pub(crate) enum Error {
     BadConfig { path: PathBuf, what: String },
     /// A setting has a value that means nothing.
     BadSetting { name: &'static str, value: String, origin: String },
+    /// A flag of the chat beside a command.
+    ChatFlag { flag: &'static str },
+    /// No agent of this name.
+    NoAgent { what: String },
+    /// The model cannot be asked.
+    Provider(Failure),
+    /// A transcript cannot be continued.
+    File(FileError),
+    /// A file could not be written.
+    Write { path: PathBuf, what: String },
+    /// A command of the chat that is not there, or lacks something.
+    Word { what: String, hint: &'static str },
     /// A model that is not `provider/model`.
     BadModel { model: String },
     /// Standard input or output failed.
@@ -50,6 +64,21 @@ impl From<sessions::Error> for Error {
 impl From<StoreError> for Error {
     fn from(error: StoreError) -> Error {
         Error::Verb(error.into())
+    }
+}
+
+impl From<TurnError> for Error {
+    fn from(error: TurnError) -> Error {
+        match error {
+            TurnError::Sessions(error) => Error::Verb(error),
+            TurnError::Provider(failure) => Error::Provider(failure),
+        }
+    }
+}
+
+impl From<Failure> for Error {
+    fn from(failure: Failure) -> Error {
+        Error::Provider(failure)
     }
 }
 
@@ -81,6 +110,14 @@ impl std::fmt::Display for Error {
             Error::BadSetting { name, value, origin } => {
                 write!(f, "`{value}` is not a {name} (from {origin})")
             }
+            Error::ChatFlag { flag } => write!(f, "{flag} is for the chat, not for a command"),
+            Error::NoAgent { what } => f.write_str(what),
+            Error::Provider(failure) => failure.fmt(f),
+            Error::File(error) => error.fmt(f),
+            Error::Write { path, what } => {
+                write!(f, "{} could not be written: {what}", path.display())
+            }
+            Error::Word { what, .. } => f.write_str(what),
             Error::BadModel { model } => write!(f, "`{model}` is not PROVIDER/MODEL"),
             Error::Io(error) => error.fmt(f),
         }
@@ -110,7 +147,19 @@ impl Error {
             Error::BadConfig { .. } => {
                 "correct the file, or use another with --config; `rethread config` shows the settings"
             }
-            Error::BadSetting { .. } => "the policies are chat, editor, emacs, cli and bot",
+            Error::BadSetting { name: "policy", .. } => {
+                "the policies are chat, editor, emacs, cli and bot"
+            }
+            Error::BadSetting { name: "allow", .. } => {
+                "the tools that can be allowed are write_file, edit_file and run"
+            }
+            Error::BadSetting { .. } => "`rethread config` shows the settings",
+            Error::ChatFlag { .. } => "`rethread --help` shows what goes with the chat",
+            Error::NoAgent { .. } => "`rethread agents` shows them all",
+            Error::Provider(failure) => return Some(provider_hint(failure)),
+            Error::File(_) => "--resume takes a session, or a transcript that ends in .md",
+            Error::Write { .. } => "the conversation itself is safe in the store",
+            Error::Word { hint, .. } => hint,
             Error::BadModel { .. } => "for example `--model anthropic/claude-sonnet-4-5`",
             Error::Io(_) => return None,
         };
@@ -127,6 +176,10 @@ impl Error {
             | Error::NoFolder { .. }
             | Error::BadConfig { .. }
             | Error::BadSetting { .. }
+            | Error::ChatFlag { .. }
+            | Error::NoAgent { .. }
+            | Error::Word { .. }
+            | Error::Provider(Failure::NoKey { .. } | Failure::Unknown { .. })
             | Error::BadModel { .. } => 2,
             _ => 1,
         }
@@ -161,7 +214,7 @@ fn verb_hint(error: &sessions::Error) -> Option<String> {
         }
         sessions::Error::Select(SelectError::Several { .. }) => "give more of the id, or the name",
         sessions::Error::Select(SelectError::Empty) => {
-            "start one with `rethread append --new`; `rethread append --help` shows how"
+            "`rethread` opens a chat, and that is a session"
         }
         sessions::Error::Name(NameError::Reserved { .. }) => "choose another name",
         sessions::Error::Name(_) => {
@@ -177,6 +230,37 @@ fn verb_hint(error: &sessions::Error) -> Option<String> {
         sessions::Error::NoEntry { .. } => "`rethread show SEL --all --json` shows the entries",
     };
     Some(hint.into())
+}
+
+/// What a person can do about a model that does not answer.
+pub(crate) fn provider_hint(failure: &Failure) -> String {
+    match failure {
+        Failure::NoKey { variable, .. } => {
+            format!("set {variable}, or choose another model with --model")
+        }
+        Failure::Unknown { .. } => {
+            "for example `--model anthropic/claude-sonnet-4-5`, or `--model offline/offline`".into()
+        }
+        Failure::Denied { .. } => {
+            "check the key in the environment; your message is kept, and `rethread -c` goes on"
+                .into()
+        }
+        Failure::Refused { status: 404, .. } => {
+            "check the name of the model, and the base URL if you set one".into()
+        }
+        Failure::Refused { .. } => {
+            "your message is kept; `rethread context last --explain` shows what was sent".into()
+        }
+        Failure::Limited { .. } | Failure::Trouble { .. } => {
+            "your message is kept; wait a little and ask again, or choose another --model".into()
+        }
+        Failure::Unreachable { .. } => {
+            "check the network and the base URL; your message is kept".into()
+        }
+        Failure::Broken { .. } | Failure::Silent { .. } | Failure::Nonsense { .. } => {
+            "what arrived is kept; ask again to go on".into()
+        }
+    }
 }
 
 fn store_hint(error: &StoreError) -> Option<String> {

@@ -5,6 +5,7 @@
 //! sessions are kept: it calls the verbs of [`rethread_core::Sessions`].
 
 mod args;
+mod chat;
 mod commands;
 mod config;
 mod errors;

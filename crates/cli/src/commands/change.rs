@@ -12,7 +12,7 @@ use crate::args::{Delete, Fork, One, Purge, Rename, Several, Undo};
 use crate::errors::Error;
 use crate::out::{confirmed, line, plural, someone_is_there};
 
-pub(super) fn clear(desk: &Desk, args: &One) -> Done {
+pub(crate) fn clear(desk: &Desk, args: &One) -> Done {
     let id = desk.select(&args.sel)?;
     let seq = desk.sessions.clear(id)?;
     match desk.global.json {
@@ -25,7 +25,7 @@ pub(super) fn clear(desk: &Desk, args: &One) -> Done {
     Ok(ExitCode::SUCCESS)
 }
 
-pub(super) fn fork(desk: &Desk, args: &Fork) -> Done {
+pub(crate) fn fork(desk: &Desk, args: &Fork) -> Done {
     let id = desk.select(&args.sel)?;
     let name = args.name.as_deref().map(Name::new).transpose()?;
     let fork = sessions::Fork { at: args.at, name, take_keys: false };
@@ -41,46 +41,51 @@ pub(super) fn fork(desk: &Desk, args: &Fork) -> Done {
     Ok(ExitCode::SUCCESS)
 }
 
-pub(super) fn undo(desk: &Desk, args: &Undo) -> Done {
+pub(crate) fn undo(desk: &Desk, args: &Undo) -> Done {
     let id = match (&args.sel, &args.key) {
         (Some(sel), _) => desk.select(sel)?,
         (None, key) => desk.resolve(key.as_deref().unwrap_or_default())?,
     };
     let undone = desk.sessions.undo(id)?;
-    match (&undone, desk.global.json) {
-        (Undone::Clear { session }, true) => {
-            crate::out::json(&json!({ "undone": "clear", "session": session }))?;
-        }
-        (Undone::Clear { session }, false) => {
-            line(format_args!("The clear of {} is undone.", name(desk, *session)?))?;
-        }
-        (Undone::Start { session, origin, back_to, archived }, true) => {
-            crate::out::json(&json!({
-                "undone": origin, "session": session, "back_to": back_to, "archived": archived,
-            }))?;
-        }
-        (Undone::Start { session, origin, back_to, archived }, false) => {
-            let what = match origin {
-                Origin::New => "new",
-                Origin::Fork => "fork",
-                Origin::Compact => "compact",
-                Origin::Resume => "resume",
-            };
-            let back = match back_to {
-                Some(id) => name(desk, *id)?,
-                None => "nothing".into(),
-            };
-            let left = if *archived { " (archived: nothing was said in it)" } else { "" };
-            line(format_args!(
-                "The {what} is undone: from {}{left} back to {back}.",
-                name(desk, *session)?
-            ))?;
-        }
+    if !desk.global.json {
+        line(told(desk, &undone)?)?;
+        return Ok(ExitCode::SUCCESS);
     }
+    crate::out::json(&match &undone {
+        Undone::Clear { session } => json!({ "undone": "clear", "session": session }),
+        Undone::Start { session, origin, back_to, archived } => json!({
+            "undone": origin, "session": session, "back_to": back_to, "archived": archived,
+        }),
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 
-pub(super) fn rename(desk: &Desk, args: &Rename) -> Done {
+/// What was taken back, in words.
+pub(crate) fn told(desk: &Desk, undone: &Undone) -> Result<String, Error> {
+    let (session, origin, back_to, archived) = match undone {
+        Undone::Clear { session } => {
+            return Ok(format!("The clear of {} is undone.", name(desk, *session)?));
+        }
+        Undone::Start { session, origin, back_to, archived } => {
+            (session, origin, back_to, archived)
+        }
+    };
+    let what = match origin {
+        Origin::New => "new",
+        Origin::Fork => "fork",
+        Origin::Compact => "compact",
+        Origin::Resume => "resume",
+    };
+    let back = match back_to {
+        Some(id) => name(desk, *id)?,
+        None => "nothing".into(),
+    };
+    let left = if *archived { " (archived: nothing was said in it)" } else { "" };
+    let session = name(desk, *session)?;
+    Ok(format!("The {what} is undone: from {session}{left} back to {back}."))
+}
+
+pub(crate) fn rename(desk: &Desk, args: &Rename) -> Done {
     let id = desk.select(&args.sel)?;
     let session = desk.sessions.rename(id, &Name::new(&args.name)?)?;
     match desk.global.json {
@@ -90,15 +95,15 @@ pub(super) fn rename(desk: &Desk, args: &Rename) -> Done {
     Ok(ExitCode::SUCCESS)
 }
 
-pub(super) fn archive(desk: &Desk, args: &Several) -> Done {
+pub(crate) fn archive(desk: &Desk, args: &Several) -> Done {
     each(desk, &args.sels, "Archived", |id| desk.sessions.archive(id).map(drop))
 }
 
-pub(super) fn unarchive(desk: &Desk, args: &Several) -> Done {
+pub(crate) fn unarchive(desk: &Desk, args: &Several) -> Done {
     each(desk, &args.sels, "Brought back", |id| desk.sessions.unarchive(id).map(drop))
 }
 
-pub(super) fn delete(desk: &Desk, args: &Delete) -> Done {
+pub(crate) fn delete(desk: &Desk, args: &Delete) -> Done {
     let names = names(desk, &args.sels)?;
     let question = format!("Delete {} for good?", names.join(", "));
     // Where nobody can be asked, sessions named one by one are what was meant.
@@ -108,7 +113,7 @@ pub(super) fn delete(desk: &Desk, args: &Delete) -> Done {
     each(desk, &args.sels, "Deleted", |id| desk.sessions.delete(id))
 }
 
-pub(super) fn purge(desk: &Desk, args: &Purge) -> Done {
+pub(crate) fn purge(desk: &Desk, args: &Purge) -> Done {
     if args.delete {
         let question = format!("Delete all but the {} newest sessions for good?", args.keep);
         let agreed = args.yes || someone_is_there() && confirmed(&question)?;

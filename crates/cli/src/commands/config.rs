@@ -15,7 +15,6 @@ pub(super) fn run(global: &Global) -> Done {
     if global.json {
         let settings: serde_json::Map<String, serde_json::Value> = config
             .settings()
-            .into_iter()
             .map(|(name, s)| (name.to_owned(), json!({ "value": s.value, "origin": s.origin })))
             .collect();
         crate::out::json(&json!({ "file": file, "exists": there, "settings": settings }))?;
@@ -23,8 +22,8 @@ pub(super) fn run(global: &Global) -> Done {
     }
     for (name, setting) in config.settings() {
         line(format_args!(
-            "{name:<8} {}  \x1b[2m({})\x1b[0m",
-            clean(&setting.value),
+            "{name:<21} {}  \x1b[2m({})\x1b[0m",
+            if setting.value.is_empty() { "-".into() } else { clean(&setting.value) },
             clean(&setting.origin)
         ))?;
     }

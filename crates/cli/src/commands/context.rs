@@ -10,9 +10,9 @@ use crate::args::Context;
 use crate::errors::Error;
 use crate::out::{clean, count, line, note, plural};
 
-pub(super) fn run(desk: &Desk, args: &Context) -> Done {
+pub(crate) fn run(desk: &Desk, args: &Context) -> Done {
     let id = desk.select(&args.sel)?;
-    let name = args.policy.as_deref().unwrap_or(&desk.config.policy.value);
+    let name = args.policy.as_deref().unwrap_or(desk.config.text("policy"));
     let session = desk.sessions.get(id)?;
     let mut policy = Policy::preset(name).expect("checked when it was read");
     policy = policy.for_session(&session.header);
@@ -72,12 +72,7 @@ struct Out<'a> {
 fn model(args: &Context) -> Result<Model, Error> {
     let mut model = match &args.model {
         None => Model::new("offline", "offline"),
-        Some(text) => match text.split_once('/') {
-            Some((provider, name)) if !provider.is_empty() && !name.is_empty() => {
-                Model::new(provider, name)
-            }
-            _ => return Err(Error::BadModel { model: text.clone() }),
-        },
+        Some(text) => super::model_named(text)?,
     };
     if let Some(window) = args.window {
         model.window = window;

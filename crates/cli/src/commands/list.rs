@@ -10,7 +10,7 @@ use super::{Desk, Done};
 use crate::args::List;
 use crate::out::{ago, columns, fit, line, note, pad, short_count};
 
-pub(super) fn run(desk: &Desk, args: &List) -> Done {
+pub(crate) fn run(desk: &Desk, args: &List) -> Done {
     let workspace = match desk.global.workspace {
         Some(_) => Some(desk.workspace()?),
         None => None,

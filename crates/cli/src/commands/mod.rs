@@ -1,26 +1,30 @@
 //! The verbs, one file each.
 
+mod agents;
 mod append;
-mod change;
+pub(crate) mod change;
+mod compact;
 mod config;
-mod context;
+pub(crate) mod context;
 mod doctor;
-mod list;
+pub(crate) mod list;
 mod man;
-mod open;
-mod search;
-mod show;
-mod stats;
+pub(crate) mod open;
+pub(crate) mod search;
+pub(crate) mod show;
+pub(crate) mod stats;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::CommandFactory;
-use rethread_core::{Key, Owner, SessionId, Sessions};
+use rethread_agent::provider::describe;
+use rethread_core::context::Model;
+use rethread_core::{Key, MemoryStore, Owner, SessionId, Sessions};
 use rethread_store::{System, connect};
 
-use crate::args::{Args, Command, Global};
+use crate::args::{Args, Command, Global, Talk};
 use crate::config::Config;
 use crate::errors::Error;
 
@@ -32,13 +36,23 @@ pub(crate) struct Desk {
     pub(crate) now: jiff::Timestamp,
 }
 
-type Done = Result<ExitCode, Error>;
+pub(crate) type Done = Result<ExitCode, Error>;
 
 /// Does what was typed.
 pub(crate) fn run(args: Args) -> Done {
-    let Args { global, command } = args;
-    let Some(command) = command else { return welcome(global) };
+    let Args { talk, global, command } = args;
+    let Some(command) = command else { return crate::chat::run(Desk::new(global)?, talk) };
+    if let Some(flag) = talk.typed() {
+        return Err(Error::ChatFlag { flag });
+    }
     match command {
+        Command::Agents => agents::run(&Desk::new(global)?),
+        Command::Compact(args) => compact::run(&Desk::new(global)?, &args),
+        Command::Resume(args) => {
+            let crate::args::Resume { sel, agent, model } = args;
+            let talk = Talk { resume: Some(sel), agent, model, ..Talk::default() };
+            crate::chat::run(Desk::new(global)?, talk)
+        }
         Command::Config => config::run(&global),
         Command::Completions { shell } => man::completions(shell),
         Command::Man { out } => man::run(out),
@@ -61,26 +75,25 @@ pub(crate) fn run(args: Args) -> Done {
     }
 }
 
-/// Without a verb: the newest sessions, and what can be done.
-fn welcome(global: Global) -> Done {
-    let all = crate::args::List { all: false, archived: false, limit: 5, after: None };
-    list::run(&Desk::new(global)?, &all)?;
-    crate::out::note("\n`rethread --help` shows what can be done with them.");
-    Ok(ExitCode::SUCCESS)
-}
-
 impl Desk {
     fn new(global: Global) -> Result<Desk, Error> {
         let config = Config::load(&global)?;
         let world = Arc::new(System);
         let now = rethread_core::World::now(world.as_ref());
-        let owner = Owner::new(config.owner.value.clone())?;
-        let store = connect(&config.store.value, world.clone()).map_err(Error::Connect)?;
+        let owner = Owner::new(config.text("owner"))?;
+        let store = connect(config.text("store"), world.clone()).map_err(Error::Connect)?;
         Ok(Desk { sessions: Sessions::new(store, owner, world), config, global, now })
     }
 
+    /// Nothing is kept from here on: sessions live in memory.
+    pub(crate) fn forget_everything(&mut self) {
+        let world = Arc::new(System);
+        let owner = self.sessions.owner().clone();
+        self.sessions = Sessions::new(Arc::new(MemoryStore::new(world.clone())), owner, world);
+    }
+
     /// The session that SEL names.
-    fn select(&self, sel: &str) -> Result<SessionId, Error> {
+    pub(crate) fn select(&self, sel: &str) -> Result<SessionId, Error> {
         Ok(self.sessions.select(sel)?)
     }
 
@@ -91,7 +104,7 @@ impl Desk {
     }
 
     /// The folder sessions are about, as an absolute path.
-    fn workspace(&self) -> Result<String, Error> {
+    pub(crate) fn workspace(&self) -> Result<String, Error> {
         let path = match &self.global.workspace {
             Some(path) => path.clone(),
             None => std::env::current_dir()?,
@@ -99,6 +112,16 @@ impl Desk {
         let found = std::fs::canonicalize(&path).ok().filter(|path| path.is_dir());
         let found: PathBuf = found.ok_or(Error::NoFolder { path })?;
         Ok(found.display().to_string())
+    }
+}
+
+/// The model of this name.
+pub(crate) fn model_named(text: &str) -> Result<Model, Error> {
+    match text.split_once('/') {
+        Some((provider, name)) if !provider.is_empty() && !name.is_empty() => {
+            Ok(describe(provider, name))
+        }
+        _ => Err(Error::BadModel { model: text.into() }),
     }
 }
 

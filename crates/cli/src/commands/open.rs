@@ -10,7 +10,7 @@ use super::{Desk, Done};
 use crate::args::Open;
 use crate::out::{clean, fit, line};
 
-pub(super) fn run(desk: &Desk, args: &Open) -> Done {
+pub(crate) fn run(desk: &Desk, args: &Open) -> Done {
     let id = desk.select(&args.sel)?;
     let key = match &args.key {
         Some(key) => Key::new(key.as_str())?,
@@ -29,7 +29,7 @@ pub(super) fn run(desk: &Desk, args: &Open) -> Done {
 }
 
 /// What a person is told when a conversation goes on. A model is not sent this.
-fn summary(session: &Session, user: u64, assistant: u64) -> String {
+pub(crate) fn summary(session: &Session, user: u64, assistant: u64) -> String {
     let header = &session.header;
     let mut lines = vec![
         "You are resuming a previous conversation session.".to_owned(),

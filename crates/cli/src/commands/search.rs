@@ -9,7 +9,7 @@ use super::{Desk, Done};
 use crate::args::Search;
 use crate::out::{columns, fit, line, note};
 
-pub(super) fn run(desk: &Desk, args: &Search) -> Done {
+pub(crate) fn run(desk: &Desk, args: &Search) -> Done {
     let query = args.words.join(" ");
     let (limit, skip) = (args.limit as usize, args.skip as usize);
     let mut hits = desk.sessions.search(&query, skip, limit + 1)?;

@@ -12,7 +12,7 @@ use crate::args::Show;
 use crate::errors::Error;
 use crate::out::{clean, line, note, one_line, plural};
 
-pub(super) fn run(desk: &Desk, args: &Show) -> Done {
+pub(crate) fn run(desk: &Desk, args: &Show) -> Done {
     let id = desk.select(&args.sel)?;
     let session = desk.sessions.get(id)?;
     let range = range(&session, args);

@@ -3,16 +3,17 @@
 use std::process::ExitCode;
 
 use rethread_core::context::{Model, Policy};
+use rethread_core::sessions::Stats;
 use serde_json::json;
 
 use super::{Desk, Done};
 use crate::args::One;
 use crate::out::{count, line, one_line, plural};
 
-pub(super) fn run(desk: &Desk, args: &One) -> Done {
+pub(crate) fn run(desk: &Desk, args: &One) -> Done {
     let id = desk.select(&args.sel)?;
     let stats = desk.sessions.stats(id)?;
-    let policy = Policy::preset(&desk.config.policy.value).expect("checked when it was read");
+    let policy = Policy::preset(desk.config.text("policy")).expect("checked when it was read");
     let model = Model::new("offline", "offline");
     let context = desk.sessions.context(id, &policy, &model)?;
     if desk.global.json {
@@ -26,6 +27,8 @@ pub(super) fn run(desk: &Desk, args: &One) -> Done {
             },
             "queries": stats.queries,
             "tokens": stats.tokens,
+            "usage": stats.usage,
+            "restoration": stats.restoration,
             "tools": stats.tools,
             "context": { "policy": policy.name, "messages": context.messages.len(), "tokens": context.tokens },
         }))?;
@@ -42,6 +45,9 @@ pub(super) fn run(desk: &Desk, args: &One) -> Done {
         count(context.tokens),
         policy.name
     ))?;
+    for text in tokens_block(&stats) {
+        line(text)?;
+    }
     if !stats.tools.is_empty() {
         line("Tools:")?;
         for (name, tool) in &stats.tools {
@@ -55,4 +61,26 @@ pub(super) fn run(desk: &Desk, args: &One) -> Done {
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What a session cost, apart from what it cost to restore it. Nothing where no provider charged.
+pub(crate) fn tokens_block(stats: &Stats) -> Vec<String> {
+    let session = stats.usage.total();
+    let Some(restoration) = stats.restoration else {
+        return match session {
+            0 => Vec::new(),
+            tokens => vec![format!("Session Tokens: {} tokens", count(tokens))],
+        };
+    };
+    vec![
+        format!("Total Queries: {} (user queries only)", count(stats.queries)),
+        format!(
+            "Restoration: {} tokens (in: {}, out: {})",
+            count(restoration.total()),
+            count(restoration.read()),
+            count(restoration.output)
+        ),
+        format!("Session Tokens: {} tokens", count(session)),
+        format!("Combined Total: {} tokens", count(session.saturating_add(restoration.total()))),
+    ]
 }

@@ -1,0 +1,406 @@
+//! The chat: `rethread` without a command.
+//!
+//! `mod.rs` is the loop: a line in, a turn out. `words.rs` says what a line means, `verbs.rs` does
+//! what is not a turn, `past.rs` leaves, compacts and comes back, `once.rs` is `-p`, `say.rs` is
+//! what a person sees, `setup.rs` makes the runner. Every message is on disk before the model is
+//! asked, so there is nothing to save on the way.
+
+mod input;
+mod once;
+pub(crate) mod past;
+mod say;
+pub(crate) mod setup;
+mod verbs;
+mod words;
+
+use std::process::ExitCode;
+
+use rethread_agent::agents::Agents;
+use rethread_agent::{Answer, End, Event, Events, How, Runner};
+use rethread_core::store::Filter;
+use rethread_core::{Key, Message, Name, Session, SessionId, Sessions};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+
+use crate::args::Talk;
+use crate::commands::{Desk, Done};
+use crate::errors::{self, Error};
+use crate::out::plural;
+use input::{Input, Line};
+use say::Voice;
+use words::{HELP, Said, Word, understand};
+
+/// How full the window is when `compact` is suggested, in percent.
+const SUGGEST_AT: u64 = 70;
+
+/// How full the window is when the next turn is preceded by a compaction, in percent.
+const COMPACT_AT: u64 = 85;
+
+/// A chat.
+pub(crate) struct Chat {
+    desk: Desk,
+    runner: Runner,
+    agents: Agents,
+    /// The session; none before the first message.
+    session: Option<SessionId>,
+    /// The name the next session gets.
+    name: Option<Name>,
+    /// The key that points at the session: this folder's.
+    key: Key,
+    voice: Voice,
+    input: Input,
+    signals: Signals,
+    /// How full the window was after the last turn, in percent.
+    fullness: u64,
+    suggested: bool,
+}
+
+/// What a terminal or a supervisor may tell us.
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+    hang_up: Signal,
+}
+
+/// Why the chat ends.
+enum Leaving {
+    /// The person wants to.
+    Asked,
+    /// The machine wants us to.
+    Told,
+}
+
+/// Opens the chat, or asks once.
+pub(crate) fn run(desk: Desk, talk: Talk) -> Done {
+    let runtime = setup::runtime()?;
+    let done = runtime.block_on(async {
+        let mut chat = Chat::open(desk, &talk)?;
+        match &talk.prompt {
+            Some(prompt) => chat.ask_once(&talk, prompt).await,
+            None => chat.talk(&talk).await,
+        }
+    });
+    // A tool or a read that hangs must not keep the process alive.
+    runtime.shutdown_background();
+    done
+}
+
+impl Chat {
+    fn open(mut desk: Desk, talk: &Talk) -> Result<Chat, Error> {
+        if !desk.config.is_on("session.auto_save") {
+            desk.forget_everything();
+        }
+        let agents = setup::agents(&desk)?;
+        let newest = match talk.go_on {
+            true => newest(&desk)?,
+            false => None,
+        };
+        let agent = setup::agent(&desk, talk, &agents, newest.as_ref())?;
+        let runner = setup::runner(&desk, talk, &agents, agent)?;
+        let key = Key::new(format!("project:{}", desk.workspace()?))?;
+        let signals = Signals {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+            hang_up: signal(SignalKind::hangup())?,
+        };
+        Ok(Chat {
+            runner,
+            agents,
+            session: newest.map(|session| session.id()),
+            name: talk.name.as_deref().map(Name::new).transpose()?,
+            key,
+            voice: Voice::new(desk.global.json),
+            input: Input::start(),
+            signals,
+            fullness: 0,
+            suggested: false,
+            desk,
+        })
+    }
+
+    /// Lines in, turns out, until someone leaves.
+    async fn talk(&mut self, talk: &Talk) -> Done {
+        self.greet(talk).await?;
+        loop {
+            self.voice.prompt();
+            let line = match self.next_line().await {
+                Ok(line) => line,
+                Err(leaving) => {
+                    let how = match leaving {
+                        Leaving::Asked => How::Model,
+                        Leaving::Told => How::Extract,
+                    };
+                    self.leave(how).await?;
+                    return Ok(ExitCode::SUCCESS);
+                }
+            };
+            let done = match understand(&line) {
+                Ok(Said::Nothing) => Ok(None),
+                Ok(Said::Do(Word::Exit)) => Ok(Some(Leaving::Asked)),
+                Ok(Said::Do(word)) => self.do_word(word).await.map(|()| None),
+                Ok(Said::Text(text)) => self.say(text).await,
+                Err(error) => Err(error),
+            };
+            match done {
+                Ok(None) => {}
+                Ok(Some(Leaving::Asked)) => {
+                    self.leave(How::Model).await?;
+                    return Ok(ExitCode::SUCCESS);
+                }
+                Ok(Some(Leaving::Told)) => {
+                    self.leave(How::Extract).await?;
+                    return Ok(ExitCode::SUCCESS);
+                }
+                // Nobody reads any more.
+                Err(Error::Io(error)) => return Err(Error::Io(error)),
+                Err(error) => self.tell(&error),
+            }
+        }
+    }
+
+    /// What a person is told first.
+    async fn greet(&mut self, talk: &Talk) -> Result<(), Error> {
+        let model = self.runner.model.id();
+        self.voice.notice(format_args!(
+            "\x1b[1mrethread\x1b[0m · agent {} · {model} · `help` says what can be typed",
+            self.runner.agent.name
+        ));
+        if self.runner.model.provider == rethread_agent::provider::OFFLINE {
+            self.voice.notice(
+                "\x1b[2mNo key is set, so the offline model answers: it searches this folder and your \
+                 earlier sessions. Set ANTHROPIC_API_KEY, OPENAI_API_KEY or OLLAMA_HOST for a real one.\x1b[0m",
+            );
+        }
+        if !self.desk.config.is_on("session.auto_save") {
+            self.voice.notice(
+                "session.auto_save is off: nothing of this chat is kept. `/export FILE` writes it to a file.",
+            );
+        }
+        if let Some(sel) = &talk.resume {
+            return self.resume(sel).await;
+        }
+        match self.session {
+            Some(id) => {
+                self.show_opened(id)?;
+                let others = self.others()?;
+                if others > 0 {
+                    self.voice.notice(format_args!(
+                        "\n{} of this folder: `sessions` lists all, `/open SEL` goes on with another.",
+                        plural(others, "other session")
+                    ));
+                }
+                self.agent_still_the_same(id).await
+            }
+            None if talk.go_on => {
+                self.voice.notice("There is no session of this folder yet; this starts one.");
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Tells which session goes on. The model is not sent this.
+    fn show_opened(&self, id: SessionId) -> Result<(), Error> {
+        let sessions = &self.runner.sessions;
+        let session = sessions.thread(id)?.session().clone();
+        sessions.bind(&self.key, id)?;
+        let stats = sessions.stats(id)?;
+        let text = crate::commands::open::summary(&session, stats.user, stats.assistant);
+        self.voice.notice(text);
+        Ok(())
+    }
+
+    /// Sessions of this folder beside the one that is open.
+    fn others(&self) -> Result<u64, Error> {
+        let filter =
+            Filter { workspace: self.runner.workspace.clone(), ..Sessions::default_filter() };
+        let page = self.runner.sessions.list(&filter, None, 1_000)?;
+        Ok((page.sessions.len() as u64).saturating_sub(1))
+    }
+
+    /// A session whose agent came from another file than the one that answers now is asked about.
+    async fn agent_still_the_same(&mut self, id: SessionId) -> Result<(), Error> {
+        let session = self.runner.sessions.get(id)?;
+        let mine = self.runner.agent.path.clone();
+        match session.header.agent_path {
+            Some(theirs) if theirs != mine => {
+                let question = format!(
+                    "⚠️ Session created with {}, using {}. Continue? (y/n)",
+                    crate::out::clean(&theirs),
+                    crate::out::clean(&mine)
+                );
+                if !self.confirmed(&question).await {
+                    self.session = None;
+                    self.voice.notice("A new session starts with your next message.");
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// The next line, or why there is none.
+    async fn next_line(&mut self) -> Result<String, Leaving> {
+        let mut warned = false;
+        loop {
+            tokio::select! {
+                line = self.input.next() => match line {
+                    Some(Line::Text(text)) => return Ok(text),
+                    Some(Line::NotText) => self.tell(&Error::Word {
+                        what: "this line is not valid UTF-8; it was not sent".into(),
+                        hint: "check the encoding of the input",
+                    }),
+                    Some(Line::TooLong) => self.tell(&Error::Word {
+                        what: "this line is longer than 4 MiB; it was not sent".into(),
+                        hint: "put it in a file of the workspace and ask about the file",
+                    }),
+                    Some(Line::Failed(what)) => {
+                        self.tell(&Error::Io(std::io::Error::other(what)));
+                        return Err(Leaving::Asked);
+                    }
+                    None => {
+                        if self.voice.typed {
+                            self.voice.notice("");
+                        }
+                        return Err(Leaving::Asked);
+                    }
+                },
+                _ = self.signals.interrupt.recv() => {
+                    if std::mem::replace(&mut warned, true) {
+                        self.voice.notice("");
+                        return Err(Leaving::Asked);
+                    }
+                    self.voice.notice("\n(`exit` or Ctrl-C again leaves)");
+                    self.voice.prompt();
+                }
+                _ = self.signals.terminate.recv() => return Err(Leaving::Told),
+                _ = self.signals.hang_up.recv() => return Err(Leaving::Told),
+            }
+        }
+    }
+
+    /// Asks a yes-or-no question; the next line answers it.
+    async fn confirmed(&mut self, question: &str) -> bool {
+        self.voice.begin(&format!("{question} "));
+        let yes = match self.input.next().await {
+            Some(Line::Text(text)) => is_yes(&text),
+            _ => false,
+        };
+        if !self.voice.typed {
+            self.voice.notice("");
+        }
+        yes
+    }
+
+    /// Runs a turn, in a new session if there is none.
+    async fn say(&mut self, text: String) -> Result<Option<Leaving>, Error> {
+        if self.fullness >= COMPACT_AT && self.desk.config.is_on("compact.auto") {
+            self.voice.notice(format_args!(
+                "The conversation fills {} % of the window; it is compacted first.",
+                self.fullness
+            ));
+            self.fullness = 0;
+            self.compact().await?;
+        }
+        let id = self.session_for_turn()?;
+        let (answer, told) = self.turn(id, Message::user(text)).await?;
+        if answer.end == End::Stopped {
+            self.voice.notice("\x1b[2m(stopped; what was said is kept)\x1b[0m");
+        }
+        self.watch_the_window(&answer);
+        Ok(told.then_some(Leaving::Told))
+    }
+
+    /// The session of the next turn; a new one if there is none.
+    fn session_for_turn(&mut self) -> Result<SessionId, Error> {
+        if let Some(id) = self.session {
+            return Ok(id);
+        }
+        let mut new = self.runner.new_session();
+        new.name = self.name.take();
+        let session = self.runner.sessions.create(&new, Some(&self.key))?;
+        self.enter(session.id());
+        Ok(session.id())
+    }
+
+    /// The chat is in this session from now on.
+    fn enter(&mut self, id: SessionId) {
+        self.session = Some(id);
+        self.fullness = 0;
+        self.suggested = false;
+    }
+
+    /// Runs a turn and shows it. Returns what came of it, and whether we were told to leave.
+    async fn turn(&mut self, id: SessionId, input: Message) -> Result<(Answer, bool), Error> {
+        let (events, mut heard) = Events::channel();
+        let stop = CancellationToken::new();
+        let runner = self.runner.clone();
+        let agent = runner.agent.name.clone();
+        let turn = runner.run_turn(id, input, &events, &stop);
+        tokio::pin!(turn);
+        let mut question: Option<oneshot::Sender<bool>> = None;
+        let mut told = false;
+        let outcome = loop {
+            tokio::select! {
+                biased;
+                event = heard.recv() => {
+                    let Some(event) = event else { continue };
+                    self.voice.event(&agent, &event)?;
+                    if let Event::Ask { answer, .. } = event {
+                        question = Some(answer);
+                    }
+                }
+                _ = self.signals.interrupt.recv() => stop.cancel(),
+                _ = self.signals.terminate.recv() => { told = true; stop.cancel(); }
+                _ = self.signals.hang_up.recv() => { told = true; stop.cancel(); }
+                line = self.input.next(), if question.is_some() => {
+                    let yes = matches!(line, Some(Line::Text(text)) if is_yes(&text));
+                    if let Some(answer) = question.take() {
+                        // A turn that was stopped meanwhile does not hear it.
+                        answer.send(yes).ok();
+                    }
+                }
+                outcome = &mut turn => break outcome,
+            }
+        };
+        while let Ok(event) = heard.try_recv() {
+            self.voice.event(&agent, &event)?;
+        }
+        let limit = outcome.as_ref().is_ok_and(|answer| answer.end == End::RoundLimit);
+        if limit {
+            self.voice
+                .answer(&agent, &format!("\n\n{}", rethread_agent::limits::ROUND_LIMIT_MARK))?;
+        }
+        self.voice.close()?;
+        Ok((outcome?, told))
+    }
+
+    /// Suggests `compact` when the window fills.
+    fn watch_the_window(&mut self, answer: &Answer) {
+        self.fullness = answer.fullness;
+        let suggest = self.desk.config.is_on("compact.suggest") && !self.suggested;
+        if self.fullness >= SUGGEST_AT && suggest {
+            self.suggested = true;
+            self.voice.notice(format_args!(
+                "The conversation fills {} % of the model's window: `compact` makes room, and `/undo` takes it back.",
+                self.fullness
+            ));
+        }
+    }
+
+    /// Tells an error; the chat goes on.
+    fn tell(&self, error: &Error) {
+        let _code: ExitCode = errors::tell(error, self.desk.global.json);
+    }
+}
+
+/// The newest session of this folder.
+fn newest(desk: &Desk) -> Result<Option<Session>, Error> {
+    let filter = Filter { workspace: Some(desk.workspace()?), ..Sessions::default_filter() };
+    Ok(desk.sessions.list(&filter, None, 1)?.sessions.pop())
+}
+
+fn is_yes(text: &str) -> bool {
+    matches!(text.trim().to_lowercase().as_str(), "y" | "yes")
+}

@@ -1,0 +1,312 @@
+//! Leaving, compacting and coming back: the texts people see.
+
+use std::path::Path;
+
+use rethread_agent::{
+    Compacted, EXTRACTIVE, FileSummary, FromFile, GoesOn, How, Past, Receipt, Stage, Summary,
+};
+use rethread_core::entry::Origin;
+use rethread_core::sessions::SelectError;
+use rethread_core::{SessionId, sessions};
+
+use super::Chat;
+use crate::commands::stats::tokens_block;
+use crate::errors::Error;
+use crate::out::{clean, count, one_line, plural};
+
+pub(crate) const SUMMARY_FAILED: &str =
+    "⚠️ Summary generation failed - session saved but cannot be resumed";
+
+/// What `--resume` and `resume` found.
+enum Found {
+    /// A session in the store.
+    Session(SessionId),
+    /// A transcript.
+    File(Box<FromFile>),
+    /// Nothing.
+    Nothing,
+}
+
+impl Chat {
+    /// Saves what there is to save, and says goodbye.
+    pub(super) async fn leave(&mut self, how: How) -> Result<(), Error> {
+        let saves = self.desk.config.is_on("features.auto_save");
+        let session = match self.session {
+            Some(id) if saves => Some(self.runner.sessions.get(id)?),
+            _ => None,
+        };
+        let Some(session) = session.filter(|session| session.tally.queries > 0) else {
+            self.voice.notice("Goodbye!");
+            return self.tidy();
+        };
+        self.voice.begin("📝 Generating session summary...");
+        match self.runner.summarize(session.id(), how).await {
+            Ok(Summary::Written(_)) => self.voice.notice(" ✓"),
+            Ok(Summary::Failed { why }) => {
+                self.voice.notice(format_args!(" ✗\n{SUMMARY_FAILED}\n  {}", one_line(&why)));
+            }
+            Err(error) => {
+                self.voice.notice(format_args!(" ✗\n{SUMMARY_FAILED}"));
+                self.tell(&error.into());
+            }
+        }
+        self.voice.notice("Goodbye!");
+        match self.runner.save_transcript(session.id()) {
+            Ok(_) => self.voice.notice("✓ Conversation saved successfully!"),
+            Err(error) => self.tell(&Error::Write {
+                path: self.runner.transcripts.clone().unwrap_or_default(),
+                what: error.to_string(),
+            }),
+        }
+        let stats = self.runner.sessions.stats(session.id())?;
+        let tokens = match stats.usage.total() {
+            0 => stats.tokens,
+            charged => charged,
+        };
+        self.voice.notice(format_args!("  Session ID: {}", session.id()));
+        self.voice.notice(format_args!("  Queries: {}", count(stats.queries)));
+        self.voice.notice(format_args!("  Tokens: {}", count(tokens)));
+        if stats.restoration.is_some() {
+            for line in tokens_block(&stats) {
+                self.voice.notice(line);
+            }
+        }
+        self.tidy()
+    }
+
+    /// Archives the oldest sessions where a limit is set.
+    fn tidy(&self) -> Result<(), Error> {
+        if let Some(keep) = self.desk.config.number("session.max_sessions") {
+            let purged =
+                self.runner.sessions.purge(usize::try_from(keep).unwrap_or(usize::MAX), false)?;
+            if purged.done > 0 {
+                self.voice.notice(format_args!(
+                    "Archived {} beyond the newest {keep}.",
+                    plural(purged.done, "session")
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Compacts the session and goes on in the new one.
+    pub(super) async fn compact(&mut self) -> Result<(), Error> {
+        let nothing = || Error::Word {
+            what: "nothing was said in this session yet".into(),
+            hint: "there is nothing to compact",
+        };
+        let id = self.session.ok_or_else(nothing)?;
+        let preview = self.runner.preview(id)?;
+        self.voice.notice(format_args!(
+            "{} tokens in the context now, about {} after; {} stay word for word.",
+            count(preview.before),
+            count(preview.after),
+            plural(preview.carried as u64, "turn")
+        ));
+        let voice = &self.voice;
+        let compacted = self
+            .runner
+            .compact(id, How::Model, |stage| tell_stage(&stage, |t| voice.notice(t)))
+            .await?;
+        let receipt = match compacted {
+            Compacted::Nothing => return Err(nothing()),
+            Compacted::NoSummary { why } => {
+                self.voice.notice(format_args!("{SUMMARY_FAILED}\n  {}", one_line(&why)));
+                return Ok(());
+            }
+            Compacted::Done(receipt) => receipt,
+        };
+        self.goes_on(&receipt.on)?;
+        for line in self::receipt(&receipt, "/undo") {
+            self.voice.notice(line);
+        }
+        Ok(())
+    }
+
+    /// The chat is in this session now, and shows what the model said to it.
+    fn goes_on(&mut self, on: &GoesOn) -> Result<(), Error> {
+        self.enter(on.session.id());
+        let agent = self.runner.agent.name.clone();
+        self.voice.answer(&agent, &on.acknowledgment)?;
+        self.voice.close()
+    }
+
+    /// Starts from the summary of an earlier session. Without one the chat starts fresh, or goes
+    /// on as it is where something was said in it.
+    pub(super) async fn resume(&mut self, sel: &str) -> Result<(), Error> {
+        self.voice.notice("📋 Loading session...");
+        let busy = match self.session {
+            Some(id) => self.runner.sessions.get(id)?.tally.queries > 0,
+            None => false,
+        };
+        let mut past = match self.find(sel)? {
+            Found::Session(id) => self.runner.past(id).await?,
+            Found::File(file) => return self.resume_file(*file, busy).await,
+            Found::Nothing if busy => return Err(SelectError::None { selector: sel.into() }.into()),
+            Found::Nothing => {
+                self.voice.notice(format_args!(
+                    "⚠️ Parent session {} not found, starting fresh",
+                    one_line(sel)
+                ));
+                return Ok(());
+            }
+        };
+        self.tell_found(&past);
+        if !self.may_go_on(&past).await? {
+            return Ok(());
+        }
+        let id = past.session.expect("it was found in the store");
+        let made = self.runner.sessions.get(id)?.tally.summary;
+        if past.queries == 0 && made.is_none() {
+            self.voice.notice("⚠️ Session can't be resumed (no summary), starting fresh");
+            return Ok(());
+        }
+        let Summary::Written(summary) = self.runner.summarize(id, How::ModelOrExtract).await?
+        else {
+            unreachable!("an extractive summary cannot fail");
+        };
+        if self.runner.sessions.get(id)?.tally.summary != made {
+            let by = match summary.by.as_str() {
+                EXTRACTIVE => "by picking sentences, without a model".to_owned(),
+                model => format!("by {}", one_line(model)),
+            };
+            self.voice.notice(format_args!(
+                "📝 It had no summary of its last turns; one was made now, {by}."
+            ));
+            past.file = self.runner.past(id).await?.file;
+        }
+        self.restore(&past, &summary.text).await
+    }
+
+    async fn resume_file(&mut self, file: FromFile, busy: bool) -> Result<(), Error> {
+        let FromFile { past, summary } = file;
+        self.tell_found(&past);
+        let text = match summary {
+            FileSummary::Text(text) => text,
+            FileSummary::Nothing if busy => {
+                self.voice.notice("⚠️ Session can't be resumed (no summary)");
+                return Ok(());
+            }
+            FileSummary::Nothing => {
+                self.voice.notice("⚠️ Session can't be resumed (no summary), starting fresh");
+                return Ok(());
+            }
+            FileSummary::Broken => {
+                self.voice.notice("⚠️ Session can't be resumed (invalid summary format)");
+                return Ok(());
+            }
+        };
+        match self.may_go_on(&past).await? {
+            true => self.restore(&past, &text).await,
+            false => Ok(()),
+        }
+    }
+
+    async fn restore(&mut self, past: &Past, summary: &str) -> Result<(), Error> {
+        self.voice.notice("🔄 Restoring context...");
+        let keys = vec![self.key.clone()];
+        let on = self.runner.restore(past, summary, Origin::Resume, keys).await?;
+        self.goes_on(&on)
+    }
+
+    fn tell_found(&self, past: &Past) {
+        self.voice.notice(format_args!(
+            "✓ Found: {} - {} ({})",
+            clean(past.agent.as_deref().unwrap_or("unknown agent")),
+            past.date.strftime("%b %-d, %H:%M"),
+            past.size()
+        ));
+    }
+
+    /// A session of another agent goes on only if the person says so.
+    async fn may_go_on(&mut self, past: &Past) -> Result<bool, Error> {
+        let mine = &self.runner.agent.path;
+        let Some(theirs) = past.agent_path.as_ref().filter(|path| *path != mine) else {
+            return Ok(true);
+        };
+        let question = format!(
+            "⚠️ Session created with {}, using {}. Continue? (y/n)",
+            clean(theirs),
+            clean(mine)
+        );
+        let yes = self.confirmed(&question).await;
+        if !yes {
+            self.voice.notice("Not resumed.");
+        }
+        Ok(yes)
+    }
+
+    /// What SEL names: a transcript where it is a file, else a session.
+    fn find(&self, sel: &str) -> Result<Found, Error> {
+        let path = Path::new(sel);
+        let is_path = sel.ends_with(".md") || sel.contains('/');
+        if is_path && path.exists() {
+            let mut file = self.runner.past_of_file(path).map_err(Error::File)?;
+            // A transcript of a session that is here: its whole log is, too.
+            if let Ok(id) = self.runner.sessions.select(&file.past.id)
+                && id.to_string() == file.past.id
+            {
+                file.past.session = Some(id);
+                if !matches!(file.summary, FileSummary::Text(_)) {
+                    return Ok(Found::Session(id));
+                }
+            }
+            return Ok(Found::File(Box::new(file)));
+        }
+        match self.runner.sessions.select(sel) {
+            Ok(id) => Ok(Found::Session(id)),
+            Err(sessions::Error::Select(SelectError::None { .. } | SelectError::Empty)) => {
+                Ok(Found::Nothing)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+impl From<SelectError> for Error {
+    fn from(error: SelectError) -> Error {
+        Error::Verb(error.into())
+    }
+}
+
+/// Tells how far a compaction has come.
+pub(crate) fn tell_stage(stage: &Stage, say: impl Fn(String)) {
+    match stage {
+        Stage::Summarizing => say("📝 Generating session summary...".into()),
+        Stage::Saved(past) => say(format!("💾 Saved session: {} ({})", past.id, past.size())),
+        Stage::Restoring => say("🔄 Starting new session with summary...".into()),
+    }
+}
+
+/// What a compaction did, and how to take it back.
+pub(crate) fn receipt(receipt: &Receipt, undo: &str) -> Vec<String> {
+    let on = &receipt.on;
+    let saved = match receipt.before {
+        before if on.tokens < before => format!("{} % less", 100 - on.tokens * 100 / before),
+        _ => "it was too short to save anything".into(),
+    };
+    let by = match receipt.summary.by.as_str() {
+        EXTRACTIVE => " (extractive: made without a model)",
+        _ => "",
+    };
+    vec![
+        format!(
+            "✓ Compacted into {}: {} → {} tokens in the context ({saved})",
+            on.session.header.name,
+            count(receipt.before),
+            count(on.tokens)
+        ),
+        format!(
+            "  Carried word for word: {} ({} tokens); the rest is in the summary{by}",
+            match on.carried {
+                0 => "no turn".into(),
+                turns => format!("the last {}", plural(turns as u64, "turn")),
+            },
+            count(on.carried_tokens)
+        ),
+        format!(
+            "  Nothing is lost: the agent reads any of it back with recall (ref {}:SEQ); {undo} takes this back",
+            receipt.from.short()
+        ),
+    ]
+}

@@ -1,0 +1,206 @@
+//! What can be done in a chat beside talking.
+
+use std::path::Path;
+
+use rethread_core::sessions::{self, Undone};
+use rethread_core::store::Change;
+use rethread_core::{Message, Name, SessionId};
+
+use super::{Chat, HELP, Word};
+use crate::args;
+use crate::commands::{change, context, list, search, show, stats};
+use crate::errors::Error;
+use crate::out::{clean, line, note};
+
+impl Chat {
+    /// Does what was typed.
+    pub(super) async fn do_word(&mut self, word: Word) -> Result<(), Error> {
+        match word {
+            Word::Exit => {}
+            Word::Help => self.voice.notice(HELP),
+            Word::Compact => self.compact().await?,
+            Word::Resume(Some(sel)) => self.resume(&sel).await?,
+            Word::Resume(None) => {
+                self.sessions()?;
+                note(
+                    "`resume 1` starts from the summary of the first; so do names, ids and .md files",
+                );
+            }
+            Word::Sessions => self.sessions()?,
+            Word::New(name) => self.new_session(name.as_deref())?,
+            Word::Open(sel) => self.open_session(&sel).await?,
+            Word::Agent(None) => self.list_agents()?,
+            Word::Agent(Some(name)) => self.set_agent(&name)?,
+            Word::Search(words) => {
+                let words = words.split_whitespace().map(str::to_owned).collect();
+                search::run(&self.desk, &args::Search { words, limit: 20, skip: 0 })?;
+            }
+            Word::Clear => {
+                self.runner.sessions.clear(self.current()?)?;
+                self.enter(self.current()?);
+                self.voice
+                    .notice("The context is empty; the log is kept, and /undo brings it back.");
+            }
+            Word::History { all } => {
+                let sel = self.current()?.to_string();
+                let args = args::Show { sel, all, last: None, from: None, to: None };
+                show::run(&self.desk, &args)?;
+            }
+            Word::Stats => {
+                stats::run(&self.desk, &args::One { sel: self.current()?.to_string() })?;
+            }
+            Word::Context => self.show_context()?,
+            Word::Undo => self.undo()?,
+            Word::Fork(name) => self.fork(name.as_deref())?,
+            Word::Rename(name) => {
+                let name = Name::new(&name)?;
+                let renamed = self.runner.sessions.rename(self.current()?, &name)?;
+                self.voice.notice(format_args!("This session is {} now.", renamed.header.name));
+            }
+            Word::Export(path) => self.export(path.as_deref())?,
+        }
+        Ok(())
+    }
+
+    /// The session, for what needs one.
+    fn current(&self) -> Result<SessionId, Error> {
+        self.session.ok_or_else(|| Error::Word {
+            what: "nothing was said in this chat yet".into(),
+            hint: "say something first; `sessions` lists the earlier ones",
+        })
+    }
+
+    fn sessions(&self) -> Result<(), Error> {
+        let all = args::List { all: false, archived: false, limit: 20, after: None };
+        list::run(&self.desk, &all)?;
+        Ok(())
+    }
+
+    fn new_session(&mut self, name: Option<&str>) -> Result<(), Error> {
+        self.name = name.map(Name::new).transpose()?;
+        self.session = None;
+        self.fullness = 0;
+        self.suggested = false;
+        self.voice.notice("A new session starts with your next message; the last one is kept.");
+        Ok(())
+    }
+
+    async fn open_session(&mut self, sel: &str) -> Result<(), Error> {
+        let id = self.desk.select(sel)?;
+        let session = self.runner.sessions.get(id)?;
+        if let Some(name) = &session.header.agent
+            && *name != self.runner.agent.name
+            && let Some(agent) = self.agents.get(name)
+        {
+            let agent = agent.clone();
+            self.use_agent(agent)?;
+        }
+        self.enter(id);
+        self.show_opened(id)?;
+        self.agent_still_the_same(id).await
+    }
+
+    fn list_agents(&self) -> Result<(), Error> {
+        for agent in self.agents.iter() {
+            let mark = if agent.name == self.runner.agent.name { "*" } else { " " };
+            line(format_args!("{mark} {:<12} {}", agent.name, clean(&agent.description)))?;
+        }
+        Ok(())
+    }
+
+    /// Another agent answers from now on; the session says so.
+    fn set_agent(&mut self, name: &str) -> Result<(), Error> {
+        let agent = self
+            .agents
+            .find(name)
+            .cloned()
+            .map_err(|error| Error::NoAgent { what: error.to_string() })?;
+        self.use_agent(agent)?;
+        if let Some(id) = self.session {
+            let new = self.runner.new_session();
+            let change = Change {
+                agent: Some(new.agent),
+                agent_path: Some(new.agent_path),
+                ..Change::default()
+            };
+            let sessions = &self.runner.sessions;
+            let system = Message::system(new.system.unwrap_or_default());
+            sessions.append(id, vec![system.into()])?;
+            sessions.update(id, &change)?;
+        }
+        self.voice.notice(format_args!("{} answers from now on.", self.runner.agent.name));
+        Ok(())
+    }
+
+    /// Makes a runner for this agent; the model stays unless the agent wants another.
+    fn use_agent(&mut self, agent: rethread_agent::agents::Agent) -> Result<(), Error> {
+        let talk = args::Talk {
+            model: agent.model.is_none().then(|| self.runner.model.id()),
+            allow: self.runner.allow.clone(),
+            ..args::Talk::default()
+        };
+        self.runner = super::setup::runner(&self.desk, &talk, &self.agents, agent)?;
+        Ok(())
+    }
+
+    fn show_context(&self) -> Result<(), Error> {
+        let args = args::Context {
+            sel: self.current()?.to_string(),
+            policy: Some(self.runner.policy.name.clone()),
+            max_history: None,
+            model: Some(self.runner.model.id()),
+            window: Some(self.runner.model.window),
+            explain: true,
+        };
+        context::run(&self.desk, &args)?;
+        Ok(())
+    }
+
+    fn undo(&mut self) -> Result<(), Error> {
+        let id = self.current()?;
+        let undone = self.runner.sessions.undo(id)?;
+        let told = change::told(&self.desk, &undone)?;
+        if let Undone::Start { back_to: Some(back), .. } = undone {
+            self.enter(back);
+        }
+        self.voice.notice(told);
+        Ok(())
+    }
+
+    fn fork(&mut self, name: Option<&str>) -> Result<(), Error> {
+        let name = name.map(Name::new).transpose()?;
+        let fork = sessions::Fork { at: None, name, take_keys: true };
+        let session = self.runner.sessions.fork(self.current()?, &fork)?;
+        self.enter(session.id());
+        self.voice.notice(format_args!(
+            "You are in {} now; the session you came from stays as it is, and /undo goes back.",
+            session.header.name
+        ));
+        Ok(())
+    }
+
+    fn export(&mut self, path: Option<&str>) -> Result<(), Error> {
+        let id = self.current()?;
+        let wrong = |path: &Path, what: String| Error::Write { path: path.to_owned(), what };
+        let written = match path {
+            Some(path) => {
+                let path = Path::new(path);
+                self.runner
+                    .write_transcript(id, path)
+                    .map_err(|error| wrong(path, error.to_string()))?;
+                Some(path.to_owned())
+            }
+            None => self.runner.save_transcript(id).map_err(|error| {
+                let folder = self.runner.transcripts.clone().unwrap_or_default();
+                wrong(&folder, error.to_string())
+            })?,
+        };
+        match written {
+            Some(path) => self.voice.notice(format_args!("Written to {}", path.display())),
+            None => {
+                self.voice.notice("No folder for transcripts is set; `/export FILE` names a file.")
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,181 @@
+//! What a line means: something to say, or something to do.
+
+use crate::errors::Error;
+
+/// Something to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Word {
+    Exit,
+    Compact,
+    Resume(Option<String>),
+    Sessions,
+    Help,
+    Clear,
+    New(Option<String>),
+    Open(String),
+    Agent(Option<String>),
+    History { all: bool },
+    Stats,
+    Context,
+    Undo,
+    Fork(Option<String>),
+    Rename(String),
+    Search(String),
+    Export(Option<String>),
+}
+
+/// A line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Said {
+    /// Nothing.
+    Nothing,
+    /// Something to do.
+    Do(Word),
+    /// Something for the model.
+    Text(String),
+}
+
+/// What can be typed.
+pub(crate) const HELP: &str = "\
+Just type, and the agent answers. Ctrl-C stops a reply; what was said is kept.
+
+  exit, quit        save and leave
+  compact           summarise the conversation and go on, lighter
+  resume [SEL]      start from the summary of an earlier session (SEL: 1, a name, an id, a .md file)
+  sessions          list sessions
+  help              this
+
+  /new [NAME]       start a new session          /open SEL      go on with another session
+  /clear            empty the context            /undo          take back clear, compact, resume, fork or new
+  /agent [NAME]     who answers                  /fork [NAME]   branch off here
+  /history [all]    what was said                /rename NAME   name this session
+  /context          what the model would see     /search WORDS  find something in all sessions
+  /stats            count messages and tokens    /export [FILE] write the transcript
+
+A line that begins with a space is said as it is, even if it looks like a command.";
+
+/// Understands a line.
+///
+/// # Errors
+///
+/// A command that is not there, or lacks something.
+pub(crate) fn understand(line: &str) -> Result<Said, Error> {
+    let text = line.trim();
+    if text.is_empty() {
+        return Ok(Said::Nothing);
+    }
+    if line.starts_with(char::is_whitespace) {
+        return Ok(Said::Text(text.into()));
+    }
+    let (first, rest) = match text.split_once(char::is_whitespace) {
+        Some((first, rest)) => (first, Some(rest.trim()).filter(|rest| !rest.is_empty())),
+        None => (text, None),
+    };
+    let slash = first.strip_prefix('/');
+    // `/usr/bin/env is missing` is something to say.
+    if slash.is_some_and(|name| name.contains('/')) {
+        return Ok(Said::Text(text.into()));
+    }
+    let bare = match (first, rest) {
+        ("exit" | "quit" | "compact" | "sessions" | "help" | "resume", None) => true,
+        // One word behind it: more would be a sentence.
+        ("resume", Some(rest)) => !rest.contains(char::is_whitespace) || rest.ends_with(".md"),
+        _ => false,
+    };
+    let name = match slash {
+        Some(name) => name,
+        None if bare => first,
+        None => return Ok(Said::Text(text.into())),
+    };
+    word(name, rest).map(Said::Do)
+}
+
+fn word(name: &str, rest: Option<&str>) -> Result<Word, Error> {
+    let optional = || rest.map(str::to_owned);
+    let needed = |what: &'static str| {
+        rest.map(str::to_owned)
+            .ok_or_else(|| Error::Word { what: format!("/{name} needs {what}"), hint: HINT })
+    };
+    Ok(match name {
+        "exit" | "quit" => Word::Exit,
+        "compact" => Word::Compact,
+        "resume" => Word::Resume(optional()),
+        "sessions" => Word::Sessions,
+        "help" => Word::Help,
+        "clear" => Word::Clear,
+        "new" => Word::New(optional()),
+        "open" => Word::Open(needed("a session")?),
+        "agent" => Word::Agent(optional()),
+        "history" => match rest {
+            None => Word::History { all: false },
+            Some("all") => Word::History { all: true },
+            Some(other) => {
+                let what = format!("/history takes `all` or nothing, not `{other}`");
+                return Err(Error::Word { what, hint: HINT });
+            }
+        },
+        "stats" => Word::Stats,
+        "context" => Word::Context,
+        "undo" => Word::Undo,
+        "fork" => Word::Fork(optional()),
+        "rename" => Word::Rename(needed("a name")?),
+        "search" => Word::Search(needed("words")?),
+        "export" => Word::Export(optional()),
+        other => {
+            let shown: String = other.chars().take(40).collect();
+            return Err(Error::Word {
+                what: format!("there is no command `/{shown}`"),
+                hint: HINT,
+            });
+        }
+    })
+}
+
+const HINT: &str = "`help` lists the commands; a line that begins with a space is said as it is";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(line: &str) -> Said {
+        understand(line).unwrap_or_else(|error| panic!("{line}: {error}"))
+    }
+
+    #[test]
+    fn the_five_words_work_bare_and_with_a_slash() {
+        for slash in ["", "/"] {
+            assert_eq!(said(&format!("{slash}exit")), Said::Do(Word::Exit));
+            assert_eq!(said(&format!("{slash}quit")), Said::Do(Word::Exit));
+            assert_eq!(said(&format!("{slash}compact")), Said::Do(Word::Compact));
+            assert_eq!(said(&format!("{slash}sessions")), Said::Do(Word::Sessions));
+            assert_eq!(said(&format!("{slash}help")), Said::Do(Word::Help));
+            assert_eq!(
+                said(&format!("{slash}resume 1 ")),
+                Said::Do(Word::Resume(Some("1".into())))
+            );
+        }
+    }
+
+    #[test]
+    fn a_sentence_that_begins_like_a_command_is_something_to_say() {
+        for text in [
+            "compact the log files",
+            "resume where we left off",
+            "help me with this",
+            "exit codes matter",
+            "clear",
+            "/usr/bin/env is missing",
+        ] {
+            assert_eq!(said(text), Said::Text(text.into()));
+        }
+        assert_eq!(said(" /clear"), Said::Text("/clear".into()));
+        assert_eq!(said("  \t "), Said::Nothing);
+    }
+
+    #[test]
+    fn a_command_that_is_not_there_or_lacks_something_is_an_error() {
+        for line in ["/nosuch", "/open", "/rename ", "/search", "/history some"] {
+            assert!(understand(line).is_err(), "{line}");
+        }
+    }
+}

@@ -1,0 +1,406 @@
+//! The chat behind pipes: plain lines in, plain text out.
+
+use serde_json::Value;
+
+use crate::desk::{Desk, Said};
+
+/// Pipes these lines into a chat.
+fn chat(desk: &Desk, args: &[&str], lines: &[&str]) -> Said {
+    desk.feed(args, lines.join("\n") + "\n")
+}
+
+fn newest(desk: &Desk) -> Value {
+    desk.json(&["list", "--all"])["sessions"][0].clone()
+}
+
+#[test]
+fn a_first_run_needs_no_key_and_answers() {
+    let desk = Desk::new();
+    std::fs::write(
+        desk.path().join("notes.md"),
+        "# Deploy\n\nThe deploy key lives in the vault.\n",
+    )
+    .expect("written");
+    let said = chat(&desk, &[], &["where does the deploy key live?"]);
+    assert_eq!(said.code, 0, "{said:?}");
+    assert!(said.out.contains("in the vault") && said.out.contains("notes.md:"), "{said:?}");
+    assert!(said.err.contains("offline") && said.err.contains("ANTHROPIC_API_KEY"), "{said:?}");
+    assert!(!said.out.contains('\x1b') && !said.out.contains("You:"), "{said:?}");
+    let session = newest(&desk);
+    assert_eq!(session["queries"], 1);
+    assert_eq!(session["agent"], "build");
+    assert_eq!(session["provider"], "offline");
+}
+
+#[test]
+fn leaving_tells_what_was_saved_word_for_word() {
+    let desk = Desk::new();
+    let said = chat(&desk, &[], &["hello", "exit", "never read"]);
+    let session = newest(&desk);
+    let id = session["id"].as_str().expect("an id");
+    let (_, exit) = said.err.split_once("📝").expect("a summary");
+    let lines: Vec<&str> = exit.lines().collect();
+    assert_eq!(lines[0], " Generating session summary... ✓");
+    assert_eq!(lines[1], "Goodbye!");
+    assert_eq!(lines[2], "✓ Conversation saved successfully!");
+    assert_eq!(lines[3], format!("  Session ID: {id}"));
+    assert_eq!(lines[4], "  Queries: 1");
+    assert!(lines[5].starts_with("  Tokens: "), "{lines:?}");
+    assert_eq!(session["queries"], 1, "what stands behind exit is not read");
+    let path = desk.path().join(".local/share/rethread/transcripts").join(format!("{id}.md"));
+    let text = std::fs::read_to_string(&path).expect("a transcript");
+    assert!(text.starts_with("# build Conversation\n\n**Session ID:** "), "{text}");
+    assert!(
+        text.contains("<!-- SESSION_SUMMARY_START -->\n**Background Context:** Initial session."),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_chat_in_which_nothing_was_said_leaves_nothing_behind() {
+    let desk = Desk::new();
+    let said = chat(&desk, &[], &["", "  ", "help", "exit"]);
+    assert_eq!(said.code, 0);
+    assert!(said.err.ends_with("Goodbye!\n"), "{said:?}");
+    assert_eq!(desk.json(&["list"])["sessions"], Value::Array(Vec::new()));
+}
+
+#[test]
+fn features_auto_save_off_writes_no_summary_and_no_transcript() {
+    let desk = Desk::new();
+    let file = desk.path().join("config.toml");
+    std::fs::write(&file, "[features]\nauto_save = false\n").expect("written");
+    let said = chat(&desk, &["--config", file.to_str().expect("a path")], &["hello", "exit"]);
+    assert!(said.err.ends_with("Goodbye!\n") && !said.err.contains("📝"), "{said:?}");
+    assert!(!desk.path().join(".local/share/rethread/transcripts").exists());
+    assert_eq!(newest(&desk)["queries"], 1, "the log is kept all the same");
+}
+
+#[test]
+fn session_auto_save_off_keeps_nothing_and_says_so() {
+    let desk = Desk::new();
+    let file = desk.path().join("config.toml");
+    std::fs::write(&file, "[session]\nauto_save = false\n[features]\nauto_save = false\n")
+        .expect("written");
+    let said = chat(&desk, &["--config", file.to_str().expect("a path")], &["hello", "exit"]);
+    assert!(said.err.contains("nothing of this chat is kept"), "{said:?}");
+    assert_eq!(desk.json(&["list"])["sessions"], Value::Array(Vec::new()));
+}
+
+#[test]
+fn session_max_sessions_archives_the_oldest() {
+    let desk = Desk::new();
+    for name in ["one", "two", "three"] {
+        desk.session(name, &[r#"{"role":"user","content":"hi"}"#]);
+    }
+    let file = desk.path().join("config.toml");
+    std::fs::write(&file, "[session]\nmax_sessions = 2\n").expect("written");
+    let said = chat(&desk, &["--config", file.to_str().expect("a path")], &["hello", "exit"]);
+    assert!(said.err.contains("Archived 2 sessions beyond the newest 2."), "{said:?}");
+}
+
+#[test]
+fn continue_opens_the_newest_session_of_this_folder_and_tells_about_it() {
+    let desk = Desk::new();
+    chat(&desk, &["--name", "first"], &["hello", "exit"]);
+    chat(&desk, &["--name", "second"], &["hello there", "exit"]);
+    let other = desk.path().join("other");
+    std::fs::create_dir(&other).expect("made");
+    let args =
+        ["append", "--new", "--name", "elsewhere", "--workspace", other.to_str().expect("a path")];
+    assert_eq!(desk.feed(&args, r#"{"role":"user","content":"not of this folder"}"#).code, 0);
+    let said = chat(&desk, &["-c"], &["hello again", "exit"]);
+    for line in [
+        "You are resuming a previous conversation session.",
+        "Session: second",
+        "Total messages: 2 (1 from user, 1 from assistant)",
+        "First topic: hello there",
+        "The conversation history follows. Continue naturally from where you left off.",
+        "1 other session of this folder",
+    ] {
+        assert!(said.err.contains(line), "{line}: {said:?}");
+    }
+    let session = desk.json(&["show", "second"]);
+    assert_eq!(session["session"]["queries"], 2);
+    assert!(!session["entries"].to_string().contains("You are resuming"), "the model is not told");
+}
+
+#[test]
+fn continue_without_an_earlier_session_starts_one() {
+    let desk = Desk::new();
+    let said = chat(&desk, &["-c"], &["hello", "exit"]);
+    assert!(said.err.contains("no session of this folder yet"), "{said:?}");
+    assert_eq!(newest(&desk)["queries"], 1);
+}
+
+#[test]
+fn compact_tells_what_it_saves_undo_takes_it_back_and_compact_works_again() {
+    let desk = Desk::new();
+    let said = chat(
+        &desk,
+        &["--name", "limits"],
+        &["hello", "compact", "/undo", "compact", "thanks", "exit"],
+    );
+    assert_eq!(said.code, 0, "{said:?}");
+    let order = [
+        "tokens in the context now, about",
+        "📝 Generating session summary...",
+        "💾 Saved session: ",
+        "(1 query, ",
+        "🔄 Starting new session with summary...",
+        "✓ Compacted into limits-2: ",
+        "(extractive: made without a model)",
+        "recall",
+        "The compact is undone: from limits-2 (archived: nothing was said in it) back to limits.",
+        "✓ Compacted into limits-3: ",
+        "Restoration: ",
+        "Session Tokens: ",
+        "Combined Total: ",
+    ];
+    let mut rest = said.err.as_str();
+    for text in order {
+        let (_, after) =
+            rest.split_once(text).unwrap_or_else(|| panic!("`{text}` in {rest}\nof {said:?}"));
+        rest = after;
+    }
+    let parent = desk.json(&["show", "limits"])["session"]["id"].clone();
+    let child = desk.json(&["show", "limits-3"]);
+    assert_eq!(child["session"]["parent"], parent);
+    assert_eq!(child["session"]["queries"], 1);
+    assert_eq!(child["entries"][0]["kind"], "restored");
+}
+
+#[test]
+fn resume_takes_a_position_a_name_an_id_and_a_file() {
+    let desk = Desk::new();
+    chat(&desk, &["--name", "auth"], &["We use JWT tokens.", "exit"]);
+    let id = newest(&desk)["id"].as_str().expect("an id").to_owned();
+    let file = desk.path().join(".local/share/rethread/transcripts").join(format!("{id}.md"));
+    let file = file.to_str().expect("a path").to_owned();
+    for sel in ["1", "auth", &id[..id.len() - 3], file.as_str()] {
+        let said = chat(&desk, &["--resume", sel], &["exit"]);
+        assert_eq!(said.code, 0, "{sel}: {said:?}");
+        for text in
+            ["📋 Loading session...", "✓ Found: build - ", "(1 query, ", "🔄 Restoring context..."]
+        {
+            assert!(said.err.contains(text), "{sel}: {text}: {said:?}");
+        }
+        assert!(said.out.contains("JWT"), "{sel}: the acknowledgment names the topic: {said:?}");
+        let child = newest(&desk);
+        assert_eq!(child["parent"], id.as_str(), "{sel}");
+        // Positions count the newest of a chain; the child goes, so that 1 is `auth` again.
+        assert_eq!(desk.run(&["delete", child["id"].as_str().expect("id"), "--yes"]).code, 0);
+    }
+}
+
+#[test]
+fn what_cannot_be_resumed_is_said_in_the_words_people_know() {
+    let desk = Desk::new();
+    let said = chat(&desk, &["--resume", "nosuch"], &["hello", "exit"]);
+    assert!(said.err.contains("⚠️ Parent session nosuch not found, starting fresh"), "{said:?}");
+    assert_eq!(newest(&desk)["queries"], 1, "the chat goes on");
+
+    let header = "# Sally Conversation\n\n**Session ID:** s1\n**Date:** 2025-12-30T14:30:22.123456\n\
+                  **Agent:** Sally\n**Total Queries:** 1\n\n---\n\n## Query 1 (14:30:45)\n**You:** hi\n\n\
+                  **Sally:** hello\n\n---\n";
+    let none = desk.path().join("none.md");
+    std::fs::write(&none, header).expect("written");
+    let said = chat(&desk, &["--resume", "none.md"], &["exit"]);
+    assert!(
+        said.err.contains("⚠️ Session can't be resumed (no summary), starting fresh"),
+        "{said:?}"
+    );
+
+    let broken = format!("{header}\n<!-- SESSION_SUMMARY_START -->\nhalf");
+    std::fs::write(desk.path().join("broken.md"), broken).expect("written");
+    let said = chat(&desk, &["--resume", "broken.md"], &["exit"]);
+    assert!(said.err.contains("⚠️ Session can't be resumed (invalid summary format)"), "{said:?}");
+
+    let whole = format!(
+        "{header}\n<!-- SESSION_SUMMARY_START -->\n**Background Context:** Initial session.\n\n\
+        **Current Session Summary:**\n**Topics Discussed:**\n- greetings in Rust\n<!-- SESSION_SUMMARY_END -->\n"
+    );
+    std::fs::write(desk.path().join("whole.md"), whole).expect("written");
+    let said = chat(&desk, &["--resume", "whole.md"], &["exit"]);
+    assert!(said.out.contains("greetings in Rust"), "{said:?}");
+}
+
+#[test]
+fn another_agent_than_before_asks_first() {
+    let desk = Desk::new();
+    chat(&desk, &["--name", "made"], &["hello", "exit"]);
+    let question = "⚠️ Session created with builtin:build, using builtin:plan. Continue? (y/n)";
+    let no = chat(&desk, &["--agent", "plan", "--resume", "made"], &["n", "exit"]);
+    assert!(no.err.contains(question) && !no.err.contains("Restoring"), "{no:?}");
+    let yes = chat(&desk, &["--agent", "plan", "--resume", "made"], &["y", "exit"]);
+    assert!(yes.err.contains(question) && yes.err.contains("Restoring"), "{yes:?}");
+}
+
+#[test]
+fn a_session_without_a_summary_gets_one_when_it_is_resumed() {
+    let desk = Desk::new();
+    desk.session(
+        "raw",
+        &[
+            r#"{"role":"user","content":"How should we cache sessions?"}"#,
+            r#"{"role":"assistant","content":"We decided to use Redis."}"#,
+        ],
+    );
+    let said = chat(&desk, &["--resume", "raw"], &["exit"]);
+    assert!(
+        said.err.contains("one was made now, by picking sentences, without a model"),
+        "{said:?}"
+    );
+    assert!(said.out.contains("Redis") || said.out.contains("cache"), "{said:?}");
+}
+
+#[test]
+fn bad_lines_are_told_and_the_chat_goes_on() {
+    let desk = Desk::new();
+    let mut input =
+        b"hello\n\xff\xfe broken\n/nosuch\n/open\n/open nothing\n/rename ../x\n/agent nobody\n"
+            .to_vec();
+    input.extend(b"x".repeat(1 << 20));
+    input.extend(b"\nresume nosuch\n/history\nexit\n");
+    let said = desk.feed(&[], input);
+    assert_eq!(said.code, 0, "{}", said.err);
+    for text in [
+        "not valid UTF-8",
+        "there is no command `/nosuch`",
+        "/open needs a session",
+        "no session matches `nothing`",
+        "no agent",
+        "no session matches `nosuch`",
+    ] {
+        assert!(said.err.contains(text), "{text}: {}", said.err);
+    }
+    assert!(said.out.contains("[USER] hello"), "{}", said.out);
+    let session = newest(&desk);
+    assert_eq!(session["queries"], 2, "the megabyte is a message like any other");
+}
+
+#[test]
+fn the_verbs_work_in_the_chat() {
+    let desk = Desk::new();
+    let said = chat(
+        &desk,
+        &["--name", "alpha"],
+        &[
+            "hello there",
+            "/stats",
+            "/context",
+            "/rename beta",
+            "/fork gamma",
+            "/undo",
+            "/clear",
+            "/undo",
+            "/search hello",
+            "/new delta",
+            "hello once more",
+            "/open beta",
+            "/agent plan",
+            "/agent",
+            "/history all",
+            "/export out.md",
+            "sessions",
+            "exit",
+        ],
+    );
+    assert_eq!(said.code, 0, "{said:?}");
+    for text in [
+        "This session is beta now.",
+        "You are in gamma now",
+        "The fork is undone: from gamma",
+        "The context is empty",
+        "The clear of beta is undone.",
+        "A new session starts with your next message",
+        "plan answers from now on.",
+        "Written to out.md",
+    ] {
+        assert!(said.err.contains(text), "{text}: {said:?}");
+    }
+    for text in ["Messages:  1 user", "[USER] hello there", "* plan"] {
+        assert!(said.out.contains(text), "{text}: {said:?}");
+    }
+    assert_eq!(desk.json(&["show", "beta"])["session"]["agent"], "plan");
+    let text = std::fs::read_to_string(desk.path().join("out.md")).expect("written");
+    assert!(text.contains("**You:** hello there"), "{text}");
+}
+
+#[test]
+fn a_prompt_is_answered_once() {
+    let desk = Desk::new();
+    std::fs::write(desk.path().join("a.md"), "The port is 8000.\n").expect("written");
+    let said = desk.run(&["-p", "which port is it?"]);
+    assert_eq!(said.code, 0, "{said:?}");
+    assert!(said.out.contains("8000"), "{said:?}");
+    assert!(!said.err.contains("Goodbye"), "{said:?}");
+    let turn = desk.json(&["-c", "-p", "hello"]);
+    assert_eq!(turn["end"], "answered");
+    assert_eq!(turn["session"]["queries"], 2);
+    assert_eq!(turn["entries"][0]["role"], "user");
+    assert!(turn["usage"]["output"].as_u64().is_some_and(|tokens| tokens > 0));
+    let from_stdin = desk.feed(&["-p", "-"], "which port\nis it?\n");
+    assert!(from_stdin.out.contains("8000"), "{from_stdin:?}");
+    assert_eq!(desk.run(&["-p", " "]).code, 2);
+}
+
+#[test]
+fn flags_of_the_chat_mean_nothing_beside_a_command() {
+    let desk = Desk::new();
+    let said = desk.run(&["-c", "list"]);
+    assert_eq!(said.code, 2);
+    assert!(said.err.contains("--continue is for the chat"), "{said:?}");
+    for (args, text) in [
+        (vec!["--model", "nonsense"], "is not PROVIDER/MODEL"),
+        (vec!["--model", "nobody/x"], "nobody"),
+        (vec!["--model", "openai/gpt-5-mini"], "OPENAI_API_KEY"),
+        (vec!["--agent", "biuld"], "build"),
+    ] {
+        let said = desk.run(&args);
+        assert_eq!(said.code, 2, "{said:?}");
+        assert!(said.err.contains(text), "{text}: {said:?}");
+    }
+}
+
+#[test]
+fn agents_come_from_files_and_a_broken_one_is_named_with_its_line() {
+    let desk = Desk::new();
+    let folder = desk.path().join(".rethread/agents");
+    std::fs::create_dir_all(&folder).expect("made");
+    std::fs::write(
+        folder.join("poet.md"),
+        "---\nname: poet\ndescription: Rhymes\ntools: [grep]\n---\nYou rhyme.\n",
+    )
+    .expect("written");
+    std::fs::write(folder.join("bad.md"), "---\nname: bad\nno key here\n---\nBody\n")
+        .expect("written");
+    let said = desk.run(&["agents"]);
+    assert_eq!(said.code, 0);
+    assert!(said.out.contains("poet") && said.out.contains("Rhymes"), "{said:?}");
+    assert!(said.err.contains("bad.md") && said.err.contains('3'), "{said:?}");
+    for name in ["build", "plan", "explore", "general", "compaction"] {
+        assert!(said.out.contains(name), "{name}");
+    }
+    chat(&desk, &["--agent", "poet", "--name", "rhymes"], &["hello", "exit"]);
+    let session = desk.json(&["show", "rhymes"]);
+    assert_eq!(session["session"]["agent"], "poet");
+    assert!(session["entries"][0]["content"].to_string().contains("You rhyme."));
+    // It is restored without being named again.
+    chat(&desk, &["-c"], &["hello", "exit"]);
+    assert_eq!(desk.json(&["show", "rhymes"])["session"]["queries"], 2);
+}
+
+#[test]
+fn compact_is_a_command_too() {
+    let desk = Desk::new();
+    chat(&desk, &["--name", "long"], &["hello", "exit"]);
+    let preview = desk.json(&["compact", "long", "--preview"]);
+    assert!(preview["before"].as_u64().is_some());
+    let done = desk.json(&["compact", "long"]);
+    assert_eq!(done["session"]["name"], "long-2");
+    assert_eq!(done["summary"]["by"], "extractive");
+    let said = desk.run(&["compact", "long-2"]);
+    assert_eq!(said.code, 2);
+    assert!(said.err.contains("nothing was said"), "{said:?}");
+}

@@ -1,0 +1,8 @@
+//! The chat, as people meet it: the real binary in a real pseudo-terminal, or behind pipes.
+
+#[path = "../cli/desk.rs"]
+#[allow(dead_code, reason = "shared with the tests of the commands")]
+mod desk;
+mod lines;
+mod terminal;
+mod wires;

@@ -1,0 +1,131 @@
+//! A person at a terminal.
+
+use std::io::{Read, Write};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
+
+use crate::desk::Desk;
+
+/// How long anything may take before a test has failed.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A program in a pseudo-terminal, made by `script`.
+pub(crate) struct Terminal {
+    child: Child,
+    keys: ChildStdin,
+    screen: Arc<(Mutex<Screen>, Condvar)>,
+    /// How much of the screen was looked at.
+    seen: usize,
+}
+
+#[derive(Default)]
+struct Screen {
+    text: String,
+    ended: bool,
+}
+
+impl Terminal {
+    /// Starts `rethread` with these arguments and variables.
+    pub(crate) fn start(desk: &Desk, args: &[&str], variables: &[(&str, String)]) -> Terminal {
+        let quoted: Vec<String> =
+            args.iter().map(|arg| format!("'{}'", arg.replace('\'', "'\\''"))).collect();
+        let binary = env!("CARGO_BIN_EXE_rethread");
+        // The shell tells its number, and becomes the program: a test may kill it.
+        let line = format!("echo \"pid $$.\"; exec '{binary}' {}", quoted.join(" "));
+        let mut command = Command::new("script");
+        command.args(["-qefc", &line, "/dev/null"]).current_dir(desk.path()).env_clear();
+        command.env("HOME", desk.path()).env("RETHREAD_STORE", desk.store());
+        command.env("PATH", "/usr/bin:/bin").env("TERM", "xterm").env("SHELL", "/bin/sh");
+        command.env("TZ", "UTC").env("NO_COLOR", "1");
+        command.envs(variables.iter().map(|(name, value)| (name, value)));
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child =
+            command.spawn().expect("`script` (package bsdutils) makes pseudo-terminals");
+        let keys = child.stdin.take().expect("its input");
+        let mut output = child.stdout.take().expect("its output");
+        let screen: Arc<(Mutex<Screen>, Condvar)> = Arc::default();
+        let shared = screen.clone();
+        std::thread::spawn(move || {
+            let mut bytes = Vec::new();
+            let mut buffer = [0; 4096];
+            loop {
+                let read = output.read(&mut buffer).unwrap_or(0);
+                bytes.extend_from_slice(&buffer[..read]);
+                let mut screen = shared.0.lock().expect("whole");
+                screen.text = String::from_utf8_lossy(&bytes).replace('\r', "");
+                screen.ended = read == 0;
+                shared.1.notify_all();
+                if read == 0 {
+                    return;
+                }
+            }
+        });
+        Terminal { child, keys, screen, seen: 0 }
+    }
+
+    /// Waits until this is shown, behind what was waited for before. Returns what stands between.
+    pub(crate) fn expect(&mut self, text: &str) -> String {
+        let began = Instant::now();
+        let mut screen = self.screen.0.lock().expect("whole");
+        loop {
+            if let Some(at) = screen.text[self.seen..].find(text) {
+                let between = screen.text[self.seen..self.seen + at].to_owned();
+                self.seen += at + text.len();
+                return between;
+            }
+            assert!(
+                !screen.ended && began.elapsed() < PATIENCE,
+                "`{text}` was not shown after:\n{}",
+                &screen.text[self.seen..]
+            );
+            screen = self.screen.1.wait_timeout(screen, Duration::from_secs(1)).expect("whole").0;
+        }
+    }
+
+    /// Types a line.
+    pub(crate) fn say(&mut self, line: &str) {
+        self.press(&format!("{line}\n"));
+    }
+
+    /// Presses keys.
+    pub(crate) fn press(&mut self, keys: &str) {
+        self.keys.write_all(keys.as_bytes()).expect("typed");
+        self.keys.flush().expect("typed");
+    }
+
+    /// The number of the process.
+    pub(crate) fn pid(&mut self) -> String {
+        self.expect("pid ");
+        self.expect(".")
+    }
+
+    /// Waits for the end. Returns what was shown since, and the exit code.
+    pub(crate) fn end(mut self) -> (String, i32) {
+        let code = self.child.wait().expect("it ends").code().unwrap_or(-1);
+        let mut screen = self.screen.0.lock().expect("whole");
+        while !screen.ended {
+            screen = self.screen.1.wait(screen).expect("whole");
+        }
+        (screen.text[self.seen..].to_owned(), code)
+    }
+
+    /// Everything that was shown.
+    pub(crate) fn all(&self) -> String {
+        self.screen.0.lock().expect("whole").text.clone()
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        // A test that failed leaves nobody behind.
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+/// Kills a process at once, as a crash would.
+pub(crate) fn kill(pid: &str) {
+    let done = Command::new("kill").args(["-9", pid]).status().expect("kill");
+    assert!(done.success());
+}

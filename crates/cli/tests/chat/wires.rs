@@ -1,0 +1,333 @@
+//! The chat in a pseudo-terminal, against a model behind a real HTTP server.
+
+use rethread_agent::scripted::{Answer, Server};
+use rethread_core::summary::block;
+use serde_json::{Value, json};
+
+use crate::desk::Desk;
+use crate::terminal::{Terminal, kill};
+
+const MODELS: [&str; 2] = ["openai/scripted-1", "anthropic/scripted-1"];
+
+fn variables(server: &Server) -> Vec<(&'static str, String)> {
+    server.vars().to_vec()
+}
+
+/// The last message a model was sent.
+fn last(body: &Value) -> String {
+    body["messages"].as_array().and_then(|all| all.last()).map(Value::to_string).unwrap_or_default()
+}
+
+#[test]
+fn a_first_run_in_a_terminal_needs_no_key() {
+    let desk = Desk::new();
+    std::fs::write(desk.path().join("notes.md"), "The deploy key lives in the vault.\n")
+        .expect("written");
+    let mut terminal = Terminal::start(&desk, &[], &[]);
+    terminal.expect("offline/offline");
+    terminal.expect("You: ");
+    terminal.say("where does the deploy key live?");
+    terminal.expect("build: ");
+    terminal.expect("in the vault");
+    terminal.expect("You: ");
+    terminal.say("exit");
+    terminal.expect("Generating session summary... ✓");
+    terminal.expect("Goodbye!");
+    terminal.expect("✓ Conversation saved successfully!");
+    assert_eq!(terminal.end().1, 0);
+}
+
+#[test]
+fn a_conversation_with_tools_a_summary_and_a_resume_on_each_wire() {
+    for model in MODELS {
+        let desk = Desk::new();
+        std::fs::write(desk.path().join("a.txt"), "forty-two").expect("written");
+        let server = Server::start([
+            Answer::text("Let me read it.").and_calls([("read_file", json!({"path": "a.txt"}))]),
+            Answer::text("It says forty-two."),
+            Answer::text(block(
+                "**Background Context:** Initial session.\n\n- a.txt says forty-two",
+            )),
+            Answer::text("I have reviewed it. Ready to continue!"),
+            Answer::text("Still forty-two."),
+            Answer::text(block("**Background Context:** a.txt says forty-two.\n\n- asked again")),
+        ]);
+        let variables = variables(&server);
+        let mut terminal =
+            Terminal::start(&desk, &["--model", model, "--name", "numbers"], &variables);
+        terminal.expect("You: ");
+        terminal.say("what does a.txt say?");
+        terminal.expect("build: Let me read it.");
+        terminal.expect("→ read_file");
+        terminal.expect("It says forty-two.");
+        terminal.expect("You: ");
+        terminal.say("exit");
+        terminal.expect("summary... ✓");
+        terminal.expect("Queries: 1");
+        assert_eq!(terminal.end().1, 0);
+
+        let mut terminal = Terminal::start(&desk, &["--model", model], &variables);
+        terminal.expect("You: ");
+        terminal.say("resume 1");
+        terminal.expect("📋 Loading session...");
+        terminal.expect("✓ Found: build - ");
+        terminal.expect("🔄 Restoring context...");
+        terminal.expect("build: I have reviewed it. Ready to continue!");
+        terminal.expect("You: ");
+        terminal.say("and now?");
+        terminal.expect("Still forty-two.");
+        terminal.expect("You: ");
+        terminal.say("exit");
+        terminal.expect("Restoration: ");
+        terminal.expect("Combined Total: ");
+        assert_eq!(terminal.end().1, 0);
+        let asked = server.requests();
+        let last = &asked[4].body.to_string();
+        assert!(last.contains("CONTEXT RESTORATION") && last.contains("and now?"), "{last}");
+    }
+}
+
+#[test]
+fn a_chain_of_three_loads_only_the_session_before() {
+    let desk = Desk::new();
+    let server = Server::start([]);
+    server.fallback(|body| {
+        let text = last(body);
+        match () {
+            () if text.contains("Generate a progressive session summary:") => {
+                let background =
+                    if text.contains("FIRST-SUMMARY") { "SECOND-SUMMARY" } else { "FIRST-SUMMARY" };
+                Answer::text(block(&format!("**Background Context:** {background}")))
+            }
+            () if text.contains("CONTEXT RESTORATION") => Answer::text("Ready!"),
+            () => Answer::text("An answer."),
+        }
+    });
+    let variables = variables(&server);
+    let mut terminal =
+        Terminal::start(&desk, &["--model", "openai/m", "--name", "chain"], &variables);
+    terminal.expect("You: ");
+    terminal.say("a first question");
+    terminal.expect("An answer.");
+    for _ in 0..2 {
+        terminal.expect("You: ");
+        terminal.say("compact");
+        terminal.expect("💾 Saved session: ");
+        terminal.expect("🔄 Starting new session with summary...");
+        terminal.expect("build: Ready!");
+        terminal.expect("✓ Compacted into chain-");
+        terminal.expect("You: ");
+        terminal.say("go on");
+        terminal.expect("An answer.");
+    }
+    terminal.expect("You: ");
+    terminal.say("exit");
+    terminal.end();
+    let restored: Vec<String> = server
+        .requests()
+        .iter()
+        .filter(|asked| last(&asked.body).contains("CONTEXT RESTORATION"))
+        .map(|asked| asked.body["messages"].to_string())
+        .collect();
+    let third = restored.last().expect("a third session");
+    assert!(third.contains("SECOND-SUMMARY") && !third.contains("FIRST-SUMMARY"), "{third}");
+    assert!(!third.contains("a first question"), "{third}");
+}
+
+#[test]
+fn control_c_stops_the_reply_keeps_it_and_leaves_the_chat_alive() {
+    for model in MODELS {
+        let desk = Desk::new();
+        let server = Server::start([
+            Answer::text("one two three four five six").slowly(3),
+            Answer::text("hello again"),
+        ]);
+        let mut terminal =
+            Terminal::start(&desk, &["--model", model, "--name", "stopped"], &variables(&server));
+        terminal.expect("You: ");
+        terminal.say("count");
+        terminal.expect("build: one");
+        terminal.press("\x03");
+        terminal.expect("(stopped; what was said is kept)");
+        server.release();
+        terminal.expect("You: ");
+        terminal.say("are you there?");
+        terminal.expect("hello again");
+        let shown = desk.json(&["show", "stopped"]);
+        let partial =
+            shown["entries"].as_array().expect("entries").iter().find(|e| e["interrupted"] == true);
+        assert!(partial.expect("kept")["content"].to_string().contains("one"), "{shown}");
+    }
+}
+
+#[test]
+fn killed_in_mid_turn_nothing_is_lost_and_continue_sends_no_dangling_call() {
+    for model in MODELS {
+        let desk = Desk::new();
+        let server = Server::start([
+            Answer::calls([("list_dir", json!({"path": "."}))]),
+            Answer::text("never heard").slowly(0),
+            Answer::text("where were we"),
+        ]);
+        let mut terminal =
+            Terminal::start(&desk, &["--model", model, "--name", "killed"], &variables(&server));
+        let pid = terminal.pid();
+        terminal.expect("You: ");
+        terminal.say("look around");
+        server.wait_for_requests(2);
+        kill(&pid);
+        drop(terminal);
+        server.release();
+        let mut terminal = Terminal::start(&desk, &["-c", "--model", model], &variables(&server));
+        terminal.expect("Session: killed");
+        terminal.expect("You: ");
+        terminal.say("go on");
+        terminal.expect("where were we");
+        let shown = desk.json(&["show", "killed"]);
+        let text = shown["entries"].to_string();
+        assert!(text.contains("look around") && text.contains("tool_result"), "{text}");
+        assert_eq!(shown["session"]["queries"], 2);
+    }
+}
+
+#[test]
+fn killed_while_the_model_has_an_open_call_the_call_is_answered_as_interrupted() {
+    let desk = Desk::new();
+    let server = Server::start([
+        Answer::calls([("run", json!({"command": "echo $PPID > started; exec sleep 600"}))]),
+        Answer::text("fine"),
+    ]);
+    let mut terminal = Terminal::start(
+        &desk,
+        &["--model", "anthropic/m", "--name", "open", "--allow", "run"],
+        &variables(&server),
+    );
+    let pid = terminal.pid();
+    terminal.expect("You: ");
+    terminal.say("sleep");
+    terminal.expect("Allow run");
+    terminal.expect("(y/n) ");
+    kill(&pid);
+    drop(terminal);
+    let mut terminal =
+        Terminal::start(&desk, &["-c", "--model", "anthropic/m"], &variables(&server));
+    terminal.expect("You: ");
+    terminal.say("go on");
+    terminal.expect("fine");
+    let sent = server.requests()[1].body["messages"].to_string();
+    assert!(sent.contains("interrupted"), "{sent}");
+}
+
+#[test]
+fn a_tool_that_changes_things_is_asked_for_at_the_terminal() {
+    let desk = Desk::new();
+    let write = || Answer::calls([("write_file", json!({"path": "new.txt", "content": "hi"}))]);
+    let server =
+        Server::start([write(), Answer::text("refused"), write(), Answer::text("written")]);
+    let mut terminal = Terminal::start(
+        &desk,
+        &["--model", "openai/m", "--allow", "write_file"],
+        &variables(&server),
+    );
+    terminal.expect("You: ");
+    terminal.say("write");
+    terminal.expect("Allow write_file");
+    terminal.expect("(y/n) ");
+    terminal.say("n");
+    terminal.expect("refused");
+    assert!(!desk.path().join("new.txt").exists());
+    terminal.expect("You: ");
+    terminal.say("write, please");
+    terminal.expect("(y/n) ");
+    terminal.say("y");
+    terminal.expect("written");
+    assert_eq!(std::fs::read_to_string(desk.path().join("new.txt")).expect("there"), "hi");
+}
+
+#[test]
+fn what_a_model_says_cannot_drive_the_terminal() {
+    let desk = Desk::new();
+    let server = Server::start([Answer::text("a\x1b[2Jb\x1b]0;title\x07c")]);
+    let mut terminal = Terminal::start(&desk, &["--model", "openai/m"], &variables(&server));
+    terminal.expect("You: ");
+    terminal.say("hello");
+    terminal.expect("build: a");
+    terminal.expect("You: ");
+    let all = terminal.all();
+    assert!(!all.contains("\x1b[2J") && !all.contains("\x1b]0;"), "{all:?}");
+}
+
+#[test]
+fn a_failed_summary_is_told_and_the_conversation_is_saved() {
+    let desk = Desk::new();
+    let server = Server::start([Answer::text("hello"), Answer::text("no"), Answer::text("no")]);
+    let mut terminal =
+        Terminal::start(&desk, &["--model", "openai/m", "--name", "kept"], &variables(&server));
+    terminal.expect("You: ");
+    terminal.say("hi");
+    terminal.expect("hello");
+    terminal.expect("You: ");
+    terminal.say("exit");
+    terminal.expect("⚠️ Summary generation failed - session saved but cannot be resumed");
+    terminal.expect("Goodbye!");
+    terminal.expect("✓ Conversation saved successfully!");
+    assert_eq!(terminal.end().1, 0);
+    assert_eq!(desk.json(&["show", "kept"])["session"]["queries"], 1);
+}
+
+#[test]
+fn a_full_window_suggests_compact_and_then_compacts_by_itself() {
+    let desk = Desk::new();
+    let config = desk.path().join("config.toml");
+    std::fs::write(&config, "window = 4000\n").expect("written");
+    let server = Server::start([]);
+    server.fallback(|body| {
+        let text = last(body);
+        match () {
+            () if text.contains("Generate a progressive") => {
+                Answer::text(block("**Background Context:** short"))
+            }
+            () if text.contains("CONTEXT RESTORATION") => Answer::text("Ready!"),
+            () => Answer::text("word ".repeat(700)),
+        }
+    });
+    let args =
+        ["--model", "openai/m", "--config", config.to_str().expect("a path"), "--name", "full"];
+    let mut terminal = Terminal::start(&desk, &args, &variables(&server));
+    for _ in 0..6 {
+        terminal.expect("You: ");
+        terminal.say("more");
+        terminal.expect("word word");
+        if terminal.all().contains("it is compacted first.") {
+            break;
+        }
+    }
+    terminal.expect("You: ");
+    let all = terminal.all();
+    assert!(all.contains("`compact` makes room"), "{all}");
+    assert!(
+        all.contains("it is compacted first.") && all.contains("✓ Compacted into full-2"),
+        "{all}"
+    );
+}
+
+#[test]
+fn terminated_it_saves_an_extractive_summary_and_goes() {
+    let desk = Desk::new();
+    let server = Server::start([Answer::text("hello")]);
+    let mut terminal =
+        Terminal::start(&desk, &["--model", "openai/m", "--name", "ended"], &variables(&server));
+    let pid = terminal.pid();
+    terminal.expect("You: ");
+    terminal.say("We decided to use Redis.");
+    terminal.expect("hello");
+    terminal.expect("You: ");
+    assert!(std::process::Command::new("kill").arg(&pid).status().expect("kill").success());
+    terminal.expect("✓ Conversation saved successfully!");
+    terminal.end();
+    let shown = desk.json(&["show", "ended"]);
+    let summary =
+        shown["entries"].as_array().expect("entries").iter().find(|e| e["kind"] == "summary");
+    assert_eq!(summary.expect("a summary")["by"], "extractive");
+    assert_eq!(server.requests().len(), 1, "nobody is asked on the way out");
+}

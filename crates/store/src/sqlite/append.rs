@@ -1,7 +1,6 @@
 //! The append itself.
 
-use std::collections::HashMap;
-use std::sync::atomic::Ordering;
+use std::collections::{HashMap, HashSet};
 
 use rethread_core::store::{At, BoxError, Result};
 use rethread_core::{NewEntry, Owner, SessionId, StoreError, Tally};
@@ -17,9 +16,14 @@ pub(super) const ACTION: &str = "append";
 /// Sessions whose end is remembered.
 const ENDS_MAX: usize = 4_096;
 
-/// Entries behind the mark before the times of their sessions are brought up to date. Reading a
-/// list looks at these as well, so it bounds what that costs.
-const FOLD_ENTRIES: u64 = 64;
+/// Entries behind the mark before the times of their sessions are brought up to date. The more
+/// there are, the fewer updates one of them costs. A list reads over them, at a fraction of a
+/// microsecond each.
+const FOLD_ENTRIES: u64 = 1_024;
+
+/// Sessions written to since the mark before the same is done. A list looks up each of them,
+/// which costs far more than reading over an entry.
+const FOLD_SESSIONS: usize = 128;
 
 const FOLD: &str = "bring lists up to date";
 
@@ -68,6 +72,13 @@ impl Ends {
     }
 }
 
+/// What stands behind the mark up to which lists are up to date, as far as this process knows.
+#[derive(Default)]
+pub(super) struct Unfolded {
+    entries: u64,
+    sessions: HashSet<i64>,
+}
+
 /// A session as the append sees it.
 #[derive(Clone)]
 pub(super) struct Place {
@@ -95,8 +106,7 @@ impl Db {
                     outcome => outcomes.push(outcome),
                 }
             }
-            let new = outcomes.iter().flatten().map(Vec::len).sum::<usize>() as u64;
-            self.fold(tx, new)
+            self.fold(tx)
         });
         match committed {
             Ok(()) => outcomes,
@@ -203,6 +213,11 @@ impl Db {
             }
             seqs.push(seq);
         }
+        if !entries.is_empty() {
+            let mut unfolded = self.unfolded();
+            unfolded.entries += entries.len() as u64;
+            unfolded.sessions.insert(n);
+        }
         Ok((seqs, tally))
     }
 
@@ -260,20 +275,23 @@ impl Db {
         statement.query_row([n], row::tally).optional().told(self.place(), "read a tally")
     }
 
-    /// Entries behind the mark up to which lists are up to date.
-    pub(super) fn lag(&self, snapshot: &Connection) -> Result<u64> {
+    /// What stands behind the mark up to which lists are up to date.
+    pub(super) fn lag(&self, snapshot: &Connection) -> Result<Unfolded> {
         let sql = "SELECT (SELECT coalesce(max(rid), 0) FROM entries) - rid \
                    FROM progress WHERE what = 'folded'";
         let lag: i64 = snapshot.query_row(sql, [], |row| row.get(0)).told(self.place(), FOLD)?;
-        Ok(u64::try_from(lag).unwrap_or_default())
+        let sessions = self.written_since_the_mark(snapshot)?.into_iter().collect();
+        Ok(Unfolded { entries: u64::try_from(lag).unwrap_or_default(), sessions })
     }
 
-    /// Brings the times of sessions up to date, once enough entries stand behind the mark.
-    pub(super) fn fold(&self, tx: &Connection, new: u64) -> Result<()> {
-        if self.unfolded.fetch_add(new, Ordering::Relaxed) + new < FOLD_ENTRIES {
+    /// Brings the times of sessions up to date, once enough stands behind the mark.
+    pub(super) fn fold(&self, tx: &Connection) -> Result<()> {
+        let mut unfolded = self.unfolded();
+        if unfolded.entries < FOLD_ENTRIES && unfolded.sessions.len() < FOLD_SESSIONS {
             return Ok(());
         }
-        self.unfolded.store(0, Ordering::Relaxed);
+        *unfolded = Unfolded::default();
+        drop(unfolded);
         let sql = "SELECT rid, (SELECT coalesce(max(rid), 0) FROM entries) \
                    FROM progress WHERE what = 'folded'";
         let mut statement = tx.prepare_cached(sql).told(self.place(), FOLD)?;

@@ -20,7 +20,6 @@ mod upkeep;
 
 use std::ops::Range;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -32,7 +31,7 @@ use rethread_core::{
 };
 use rusqlite::Connection;
 
-use append::Ends;
+use append::{Ends, Unfolded};
 use error::Told;
 use queue::Queue;
 use schema::File;
@@ -52,8 +51,8 @@ pub(crate) struct Db {
     world: Arc<dyn World>,
     writer: Mutex<Connection>,
     readers: Mutex<Vec<Connection>>,
-    /// Entries behind the mark up to which lists are up to date, as far as this process knows.
-    unfolded: AtomicU64,
+    /// What stands behind the mark up to which lists are up to date.
+    unfolded: Mutex<Unfolded>,
     /// Where logs end that were appended to of late.
     ends: Mutex<Ends>,
 }
@@ -72,11 +71,11 @@ impl SqliteStore {
             world,
             writer: Mutex::new(connection),
             readers: Mutex::default(),
-            unfolded: AtomicU64::new(0),
+            unfolded: Mutex::default(),
             ends: Mutex::default(),
         });
         // Short-lived processes leave a few entries behind the mark each; someone must count.
-        db.unfolded.store(db.read(|snapshot| db.lag(snapshot))?, Ordering::Relaxed);
+        *db.unfolded() = db.read(|snapshot| db.lag(snapshot))?;
         Ok(SqliteStore { queue: Queue::new(db.clone())?, db })
     }
 }
@@ -134,6 +133,11 @@ impl Db {
     /// Only whoever writes looks at this, so nobody waits for it.
     fn ends(&self) -> MutexGuard<'_, Ends> {
         self.ends.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// Only whoever writes looks at this as well.
+    fn unfolded(&self) -> MutexGuard<'_, Unfolded> {
+        self.unfolded.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
     fn place(&self) -> &Path {

@@ -210,7 +210,7 @@ impl Db {
     }
 
     /// Sessions whose times are behind.
-    fn written_since_the_mark(&self, snapshot: &Connection) -> Result<Vec<i64>> {
+    pub(super) fn written_since_the_mark(&self, snapshot: &Connection) -> Result<Vec<i64>> {
         let sql = "SELECT DISTINCT session FROM entries NOT INDEXED \
                    WHERE rid > (SELECT rid FROM progress WHERE what = 'folded')";
         let mut statement = snapshot.prepare_cached(sql).told(self.place(), "list")?;

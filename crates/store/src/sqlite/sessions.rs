@@ -44,7 +44,7 @@ impl Db {
         let n = inserted.map_err(|error| self.name_taken(error, header))?;
         self.repeated(tx, n, id, entries)?;
         self.insert(tx, n, Tally::default(), entries)?;
-        self.fold(tx, entries.len() as u64)?;
+        self.fold(tx)?;
         for bind in binds {
             self.point(tx, owner, &bind.key, Some(n))?;
         }

@@ -149,10 +149,12 @@ pub(super) fn connect(file: &File) -> Result<Connection, StoreError> {
     connection
         .set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)
         .told(path, "open the file")?;
-    // A file made by someone else must not be able to run code through its schema.
+    // A file made by someone else must not be able to run code through its schema. The write-ahead
+    // log may grow to 16 MiB, because everybody who appends waits while it is moved to the file,
+    // and a page written often in between is moved only once.
     let settings = "PRAGMA trusted_schema = OFF; PRAGMA synchronous = FULL; \
                     PRAGMA temp_store = MEMORY; PRAGMA secure_delete = ON; PRAGMA cache_size = -16384; \
-                    PRAGMA journal_size_limit = 67108864;";
+                    PRAGMA journal_size_limit = 67108864; PRAGMA wal_autocheckpoint = 4000;";
     connection.execute_batch(settings).told(path, "open the file")?;
     Ok(connection)
 }

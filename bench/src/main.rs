@@ -8,6 +8,7 @@
 
 mod append;
 mod list;
+mod round;
 mod run;
 mod size;
 mod tail;
@@ -21,7 +22,7 @@ use run::Report;
 /// Speed, as ratios in one run.
 #[derive(Debug, Parser)]
 struct Args {
-    /// Only these: append, group, tail, context, list, size
+    /// Only these: append, group, tail, context, list, size, round
     names: Vec<String>,
     /// The folder to write in; it decides which disk is measured [default: under target/]
     #[arg(long)]
@@ -40,13 +41,14 @@ fn main() -> ExitCode {
     let args = Args::parse();
     let folder = args.folder.clone().unwrap_or_else(|| PathBuf::from("target/bench"));
     std::fs::create_dir_all(&folder).expect("a folder to write in");
-    let benches: [(&str, Bench); 6] = [
+    let benches: [(&str, Bench); 7] = [
         ("append", append::one_writer),
         ("group", append::many_writers),
         ("tail", tail::last_entries),
         ("context", tail::contexts),
         ("list", list::newest),
         ("size", size::on_disk),
+        ("round", round::overhead),
     ];
     let mut met = true;
     for (name, bench) in benches {

@@ -4,20 +4,52 @@
 //! blocking work, and the lease is renewed in the background while a model takes its time. Waiting
 //! for someone else's turn blocks no thread at all.
 
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use rethread_core::{SessionId, Sessions, StoreError, Thread, sessions};
+use rethread_core::{Owner, SessionId, Sessions, StoreError, Thread, sessions};
 use tokio::task::{JoinHandle, spawn_blocking};
 
 use crate::events::{Event, Events};
 use crate::limits::{LEASE, LEASE_POLL};
 
+/// Threads kept between turns. A few hundred entries each; more conversations than this at once
+/// read the end of their log anew.
+const KEPT_MAX: usize = 64;
+
+/// Entries a kept thread may hold. A longer one costs more memory than reading it again.
+const KEPT_ENTRIES_MAX: usize = 8_192;
+
+/// Threads of earlier turns: the next turn of a session reads only what is new. Clones share them.
+#[derive(Clone, Default)]
+pub struct Kept(Arc<Mutex<VecDeque<(Owner, Thread)>>>);
+
+impl Kept {
+    fn take(&self, owner: &Owner, id: SessionId) -> Option<Thread> {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = kept.iter().position(|(of, t)| of == owner && t.session().id() == id)?;
+        kept.remove(found).map(|(_, thread)| thread)
+    }
+
+    fn put(&self, owner: Owner, thread: Thread) {
+        if thread.log().entries().len() > KEPT_ENTRIES_MAX {
+            return;
+        }
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.len() >= KEPT_MAX {
+            kept.pop_front();
+        }
+        kept.push_back((owner, thread));
+    }
+}
+
 /// A thread whose lease is kept alive until it is released or dropped.
 pub(crate) struct Held {
     thread: Arc<Mutex<Thread>>,
     holder: String,
+    owner: Owner,
     renewal: JoinHandle<()>,
 }
 
@@ -26,6 +58,7 @@ impl Held {
     /// `wait`.
     pub(crate) async fn take(
         sessions: &Sessions,
+        kept: &Kept,
         id: SessionId,
         wait: Duration,
         events: &Events,
@@ -35,15 +68,22 @@ impl Held {
         let mut told = false;
         loop {
             let (store, name) = (sessions.clone(), holder.clone());
+            let earlier = kept.take(sessions.owner(), id);
             let opened = blocking(move || {
-                let mut thread = store.thread(id)?;
+                let mut thread = match earlier {
+                    Some(thread) => thread,
+                    None => store.thread(id)?,
+                };
                 thread.hold(&name, LEASE)?;
                 // Someone may have written between the reading and the lease.
                 thread.refresh()?;
+                if thread.session().header.archived {
+                    store.unarchive(id)?;
+                }
                 Ok(thread)
             });
             match opened.await {
-                Ok(thread) => return Ok(Held::new(thread, holder)),
+                Ok(thread) => return Ok(Held::new(thread, holder, sessions.owner().clone())),
                 Err(sessions::Error::Store(StoreError::Held { holder: other, id, until })) => {
                     if is_dead(&other) {
                         let store = sessions.clone();
@@ -63,10 +103,10 @@ impl Held {
         }
     }
 
-    fn new(thread: Thread, holder: String) -> Held {
+    fn new(thread: Thread, holder: String, owner: Owner) -> Held {
         let thread = Arc::new(Mutex::new(thread));
         let renewal = tokio::spawn(renew(thread.clone(), holder.clone()));
-        Held { thread, holder, renewal }
+        Held { thread, holder, owner, renewal }
     }
 
     /// Does something with the thread.
@@ -78,11 +118,18 @@ impl Held {
         blocking(move || work(&mut lock(&thread))).await
     }
 
-    /// Gives the session back.
-    pub(crate) async fn release(self) -> Result<(), sessions::Error> {
+    /// Gives the session back, and keeps what was read of it for the next turn.
+    pub(crate) async fn release(self, kept: &Kept) -> Result<(), sessions::Error> {
         self.renewal.abort();
         let holder = self.holder.clone();
-        self.with(move |thread| thread.release(&holder)).await
+        self.with(move |thread| thread.release(&holder)).await?;
+        let (thread, owner) = (Arc::clone(&self.thread), self.owner.clone());
+        drop(self);
+        // A renewal that is just ending may still hold it; then it is read again next time.
+        if let Some(thread) = Arc::into_inner(thread).and_then(|thread| thread.into_inner().ok()) {
+            kept.put(owner, thread);
+        }
+        Ok(())
     }
 }
 

@@ -9,6 +9,7 @@ use rethread_core::message::Usage;
 use rethread_core::{Message, New, SessionId, Sessions, sessions};
 
 use crate::agents::Agent;
+use crate::lease::Kept;
 use crate::limits::{LEASE_WAIT, ROUNDS_MAX, SUMMARY_TIME_MAX, TOOL_TIME_MAX};
 use crate::provider::{Delta, Failure, Provider, Request};
 use crate::tool::{Spec, Toolbox};
@@ -40,6 +41,8 @@ pub struct Runner {
     pub workspace: Option<String>,
     /// How far a turn may go.
     pub bounds: Bounds,
+    /// What earlier turns read, for the next ones.
+    pub kept: Kept,
 }
 
 /// Who writes summaries, and acknowledges them: a model without tools.

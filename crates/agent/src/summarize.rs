@@ -61,10 +61,12 @@ impl Runner {
                 Err(why) => return Ok(Summary::Failed { why }),
             },
         };
-        let held = Held::take(&self.sessions, id, self.bounds.lease_wait, &Events::none()).await?;
+        let held =
+            Held::take(&self.sessions, &self.kept, id, self.bounds.lease_wait, &Events::none())
+                .await?;
         let body = Body::Summary(summary.clone());
         let noted = held.with(move |thread| thread.note(body)).await;
-        held.release().await?;
+        held.release(&self.kept).await?;
         noted?;
         Ok(Summary::Written(summary))
     }

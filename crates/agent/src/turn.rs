@@ -33,9 +33,10 @@ impl Runner {
         events: &Events,
         stop: &CancellationToken,
     ) -> Result<Answer, TurnError> {
-        let held = Held::take(&self.sessions, id, self.bounds.lease_wait, events).await?;
+        let held =
+            Held::take(&self.sessions, &self.kept, id, self.bounds.lease_wait, events).await?;
         let outcome = self.rounds(&held, input.into(), events, stop).await;
-        let released = held.release().await;
+        let released = held.release(&self.kept).await;
         let answer = outcome?;
         released?;
         Ok(answer)

@@ -4,7 +4,7 @@
 //! policies × random models. Each case is made from its number alone, and a failure prints it:
 //! `RETHREAD_SEED=<number> RETHREAD_CASES=1 cargo test --release -p rethread-core --test context`.
 
-use rethread_core::context::{Context, Model, Need, Policy, build, explain, next};
+use rethread_core::context::{Context, Follower, Model, Need, Policy, build, explain, next};
 use rethread_core::{Entry, Log, Message, Role};
 
 mod dice;
@@ -140,6 +140,24 @@ fn inside_a_turn_what_was_sent_stays_the_same() {
 }
 
 #[test]
+fn following_a_log_gives_the_same_context_as_building_it_anew() {
+    for_every_case(|dice| {
+        let mut entries = dice.log();
+        let (policy, model) = (dice.policy(), dice.model("anthropic"));
+        let mut follower = Follower::new(policy.clone(), model.clone());
+        for _ in 0..dice.up_to(8) {
+            let log = log(&entries);
+            let (followed, built) = (follower.context(&log), build(&log, &policy, &model));
+            assert_eq!(*followed, built, "{}\n\n{}", explain(&followed), explain(&built));
+            match dice.one_in(6) {
+                true => entries = asked(&entries),
+                false => dice.round_message(&mut entries),
+            }
+        }
+    });
+}
+
+#[test]
 fn the_end_of_a_log_gives_the_same_context_as_all_of_it() {
     for_every_case(|dice| {
         let entries = dice.log();
@@ -160,7 +178,7 @@ fn the_end_of_a_log_gives_the_same_context_as_all_of_it() {
         let context = build(&tail, &policy, &model);
         let (part, whole) = (explain(&context), explain(&all));
         assert_eq!(context.messages, all.messages, "from {start}:\n{part}\n\nfrom 0:\n{whole}");
-        assert_eq!(context.hash, all.hash);
+        assert_eq!(context.hash(), all.hash());
         assert_eq!(context.tokens, all.tokens);
     });
 }

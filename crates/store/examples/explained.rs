@@ -28,6 +28,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     // The tool results of finished turns are stubs now; the log still has every byte.
     let context = sessions.context(id, &Policy::editor(), &Model::new("openai", "gpt-5"))?;
-    println!("{}\n\n{} tokens, hash {}", explain(&context), context.tokens, context.hash);
+    println!("{}\n\n{} tokens, hash {}", explain(&context), context.tokens, context.hash());
     Ok(())
 }

@@ -147,6 +147,8 @@ pub(super) fn sentences(text: &str) -> Vec<String> {
         match (fence, mark) {
             (None, Some(mark)) => fence = Some(mark),
             (Some(open), Some(mark)) if open == mark => fence = None,
+            // What is quoted, or a row of a table, was said elsewhere.
+            (None, None) if line.starts_with(['>', '|']) => {}
             (None, None) => split(unlisted(line), &mut sentences),
             _ => {}
         }
@@ -154,9 +156,9 @@ pub(super) fn sentences(text: &str) -> Vec<String> {
     sentences
 }
 
-/// A line without what makes it a heading, a quotation or an item of a list.
+/// A line without what makes it a heading or an item of a list.
 fn unlisted(line: &str) -> &str {
-    let line = line.trim_start_matches(['#', '>', ' ']);
+    let line = line.trim_start_matches(['#', ' ']);
     let digits = line.chars().take_while(char::is_ascii_digit).count();
     let numbered = line[digits..].strip_prefix(". ").filter(|_| digits > 0);
     let dashed = ["- ", "* ", "+ "].iter().find_map(|sign| line.strip_prefix(sign));
@@ -232,7 +234,7 @@ mod tests {
     #[test]
     fn a_text_falls_into_sentences_without_its_code_and_signs() {
         let text = "# Plan\n\n1. Use v1.2, e.g. the new one. Then stop!\n- [ ] tests\n\
-                    ```rust\nlet decided = 1.\n~~~\n```\n> Why? 先に読む。次に書く。\n---\n...";
+                    ```rust\nlet decided = 1.\n~~~\n```\n> quoted\n| a row |\nWhy? 先に読む。次に書く。\n---\n...";
         let expected = [
             "Plan",
             "Use v1.2, e.g. the new one.",

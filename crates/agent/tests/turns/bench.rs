@@ -69,6 +69,7 @@ impl Bench {
             transcripts: Some(folder.path().join("transcripts")),
             workspace: Some(workspace.display().to_string()),
             bounds: Bounds::default(),
+            kept: Default::default(),
         };
         let session = runner.sessions.create(&runner.new_session(), None).expect("created").id();
         Bench {

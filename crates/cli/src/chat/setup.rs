@@ -91,6 +91,7 @@ pub(crate) fn runner(
             rounds: desk.config.number("rounds").and_then(|n| u32::try_from(n).ok()).unwrap_or(1),
             ..Bounds::default()
         },
+        kept: Default::default(),
     })
 }
 

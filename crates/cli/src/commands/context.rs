@@ -26,7 +26,7 @@ pub(crate) fn run(desk: &Desk, args: &Context) -> Done {
             policy: &policy.name,
             model: model.id(),
             tokens: context.tokens,
-            hash: &context.hash,
+            hash: context.hash(),
             messages: &context.messages,
             cuts: &context.cuts,
         })?;
@@ -52,7 +52,7 @@ pub(crate) fn run(desk: &Desk, args: &Context) -> Done {
         policy.name,
         plural(context.cuts.len() as u64, "cut"),
         if context.cuts.is_empty() || args.explain { "" } else { " (--explain shows them)" },
-        context.hash
+        context.hash()
     ));
     Ok(ExitCode::SUCCESS)
 }
@@ -64,7 +64,7 @@ struct Out<'a> {
     policy: &'a str,
     model: String,
     tokens: u64,
-    hash: &'a str,
+    hash: String,
     messages: &'a [Message],
     cuts: &'a [Cut],
 }

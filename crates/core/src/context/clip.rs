@@ -57,7 +57,7 @@ pub(super) fn apply(mut draft: Draft<'_>, clip: Clip) -> Draft<'_> {
         let end = match oldest {
             Some(Turn { user: None, rounds, .. }) if !rounds.is_empty() => rounds[0].before,
             Some(turn) => turn.before,
-            None => draft.log.tally(),
+            None => draft.log.tally().into(),
         };
         draft.report_dropped(Step::Clip, end);
     }
@@ -74,16 +74,16 @@ fn shorten(said: &mut Said<'_>, max: usize) {
     let text = texts.join("\n\n");
     let short: String = text.chars().take(max).collect();
     if short.len() < text.len() {
-        said.cut = Some(Cut {
+        said.cut = Some(Box::new(Cut {
             by: Step::Clip,
             seq: said.seq,
             through: said.seq,
-            reference: said.reference.to_string(),
+            reference: said.reference(),
             change: Changed::Shortened {
                 from_chars: text.chars().count() as u64,
                 to_chars: short.chars().count() as u64,
             },
-        });
+        }));
     }
     if said.blocks.len() > 1 || short.len() < text.len() {
         said.tokens = count(&short).into();

@@ -21,10 +21,23 @@ pub(super) struct Draft<'a> {
     pub(super) cuts: Vec<Cut>,
 }
 
+/// How much stands before something in the log.
+#[derive(Clone, Copy)]
+pub(super) struct Place {
+    pub(super) entries: u64,
+    pub(super) messages: u64,
+    pub(super) tokens: u64,
+}
+
+impl From<Tally> for Place {
+    fn from(Tally { entries, messages, tokens, .. }: Tally) -> Place {
+        Place { entries, messages, tokens }
+    }
+}
+
 /// One user message and every round until the final reply.
 pub(super) struct Turn<'a> {
-    /// What the entries before it add up to.
-    pub(super) before: Tally,
+    pub(super) before: Place,
     /// Its first entry.
     pub(super) seq: u64,
     pub(super) user: Option<Said<'a>>,
@@ -41,8 +54,7 @@ pub(super) struct Turn<'a> {
 
 /// One reply with the results of its calls.
 pub(super) struct Round<'a> {
-    /// What the entries before it add up to.
-    pub(super) before: Tally,
+    pub(super) before: Place,
     pub(super) reply: Said<'a>,
     pub(super) answers: Vec<Answer<'a>>,
 }
@@ -50,27 +62,39 @@ pub(super) struct Round<'a> {
 /// A message, as it will be said.
 pub(super) struct Said<'a> {
     pub(super) seq: u64,
-    pub(super) reference: Cow<'a, str>,
+    /// Where it comes from, if not from this log.
+    pub(super) from: Option<&'a str>,
     pub(super) blocks: Cow<'a, [Block]>,
     pub(super) model: Option<&'a str>,
     pub(super) tokens: u64,
     pub(super) thinking: u64,
-    pub(super) cut: Option<Cut>,
+    pub(super) cut: Option<Box<Cut>>,
 }
 
 /// A tool result, as it will be said.
 pub(super) struct Answer<'a> {
     pub(super) seq: u64,
-    pub(super) reference: Cow<'a, str>,
+    /// Where it comes from, if not from this log.
+    pub(super) from: Option<&'a str>,
     pub(super) result: &'a ToolResult,
     pub(super) measure: Option<&'a ResultMeasure>,
     /// What is sent in place of the result's own content.
     pub(super) content: Option<Vec<Block>>,
     pub(super) tokens: u64,
-    pub(super) cut: Option<Cut>,
+    pub(super) cut: Option<Box<Cut>>,
 }
 
 impl Turn<'_> {
+    /// Whether it is a turn that goes on and stands by itself: it was read whole, and its question
+    /// answers no call of the turn before.
+    pub(super) fn can_go_on(&self) -> bool {
+        let answers = |said: &Said<'_>| {
+            said.blocks.iter().any(|block| matches!(block.kind, BlockKind::ToolResult(_)))
+        };
+        let own = !self.finished && !self.pinned && !self.carried && !self.partial;
+        own && self.user.as_ref().is_some_and(|user| !answers(user))
+    }
+
     pub(super) fn tokens(&self) -> u64 {
         self.user.as_ref().map_or(0, |said| said.tokens)
             + self.rounds.iter().map(Round::tokens).sum::<u64>()
@@ -100,6 +124,11 @@ impl Round<'_> {
 }
 
 impl<'a> Answer<'a> {
+    /// What pages the original back.
+    pub(super) fn reference(&self) -> String {
+        self.from.map_or_else(|| self.seq.to_string(), str::to_owned)
+    }
+
     pub(super) fn blocks(&self) -> &[Block] {
         self.content.as_deref().unwrap_or(&self.result.content)
     }
@@ -108,13 +137,13 @@ impl<'a> Answer<'a> {
     pub(super) fn shorten(&mut self, by: Step, text: String, tokens: u64) {
         let from_chars = chars(&self.result.content);
         let to_chars = text.chars().count() as u64;
-        self.cut = Some(Cut {
+        self.cut = Some(Box::new(Cut {
             by,
             seq: self.seq,
             through: self.seq,
-            reference: self.reference.to_string(),
+            reference: self.reference(),
             change: Changed::Shortened { from_chars, to_chars },
-        });
+        }));
         let pictures = self.result.content.iter().filter(|block| block.as_text().is_none());
         let pictures = pictures.filter(|_| by == Step::TruncateResults).cloned();
         self.content = Some(std::iter::once(Block::text(text)).chain(pictures).collect());
@@ -123,11 +152,16 @@ impl<'a> Answer<'a> {
 }
 
 impl<'a> Said<'a> {
+    /// What pages the original back.
+    pub(super) fn reference(&self) -> String {
+        self.from.map_or_else(|| self.seq.to_string(), str::to_owned)
+    }
+
     fn new(entry: &'a Entry, message: &'a Message) -> Said<'a> {
         let results: u64 = entry.measure.results.iter().map(|r| u64::from(r.tokens)).sum();
         Said {
             seq: entry.seq,
-            reference: Cow::Owned(entry.seq.to_string()),
+            from: None,
             blocks: Cow::Borrowed(&message.content),
             model: message.model.as_deref(),
             tokens: u64::from(entry.measure.tokens).saturating_sub(results),
@@ -138,8 +172,8 @@ impl<'a> Said<'a> {
 
     fn carried(seq: u64, reference: &'a str, blocks: Cow<'a, [Block]>, tokens: u32) -> Said<'a> {
         let tokens = u64::from(tokens);
-        let reference = Cow::Borrowed(reference);
-        Said { seq, reference, blocks, model: None, tokens, thinking: 0, cut: None }
+        let from = Some(reference);
+        Said { seq, from, blocks, model: None, tokens, thinking: 0, cut: None }
     }
 }
 
@@ -153,6 +187,7 @@ impl<'a> Draft<'a> {
         let tally = log.tally();
         let begins = tally.begins();
         let mut draft = Draft { log, system: None, turns: Vec::new(), cuts: Vec::new() };
+        draft.turns.reserve(log.entries().len() / 2);
         if let Some(clear) = tally.boundary {
             let change = Changed::Dropped { messages: clear.messages, tokens: clear.tokens };
             draft.cut_range(Step::Clear, 0, clear.seq, change);
@@ -162,11 +197,25 @@ impl<'a> Draft<'a> {
         draft.read_before_the_run(begins);
         for (index, entry) in log.entries().iter().enumerate() {
             if entry.seq >= begins {
-                draft.read(entry, log.tally_before(index));
+                draft.read(entry, log.tally_before(index).into());
             }
         }
         draft.settle();
         draft
+    }
+
+    /// Only the turn that begins at this entry and goes on to the end of the log. None where it is
+    /// over, or began with something of the turn before.
+    pub(super) fn turn_at(log: &'a Log, seq: u64) -> Option<Draft<'a>> {
+        let start = usize::try_from(seq.checked_sub(log.first())?).ok()?;
+        let mut draft = Draft { log, system: None, turns: Vec::new(), cuts: Vec::new() };
+        for (index, entry) in log.entries().iter().enumerate().skip(start) {
+            draft.read(entry, log.tally_before(index).into());
+        }
+        draft.settle();
+        let goes_on =
+            matches!(draft.turns.as_slice(), [turn] if turn.seq == seq && turn.can_go_on());
+        goes_on.then_some(draft)
     }
 
     /// The turn that is not finished, if there is one.
@@ -199,12 +248,12 @@ impl<'a> Draft<'a> {
             .turns
             .iter()
             .find(|turn| !turn.pinned && !turn.carried)
-            .map_or_else(|| self.log.tally(), |turn| turn.before);
+            .map_or_else(|| self.log.tally().into(), |turn| turn.before);
         self.report_dropped(by, end);
     }
 
     /// Reports that everything between the clear and `end` is left out.
-    pub(super) fn report_dropped(&mut self, by: Step, end: Tally) {
+    pub(super) fn report_dropped(&mut self, by: Step, end: Place) {
         let tally = self.log.tally();
         let (messages, tokens) = tally.boundary.map_or((0, 0), |b| (b.messages, b.tokens));
         let change = Changed::Dropped {
@@ -226,7 +275,7 @@ impl<'a> Draft<'a> {
             && let Body::Restored(restored) = &entry.body
         {
             let tally = Tally { entries: entry.seq, ..Tally::default() };
-            self.read_restored(entry.seq, restored, tally);
+            self.read_restored(entry.seq, restored, tally.into());
         }
         if let Some(entry) = before.turn.filter(|seq| *seq >= begins).and_then(|s| log.get(s))
             && let Some(message) = entry.body.message()
@@ -236,7 +285,7 @@ impl<'a> Draft<'a> {
             tally.messages = tally.messages.saturating_sub(1);
             tally.queries = tally.queries.saturating_sub(1);
             tally.tokens = tally.tokens.saturating_sub(entry.measure.tokens.into());
-            self.open_turn(entry.seq, tally, Some(Said::new(entry, message)));
+            self.open_turn(entry.seq, tally.into(), Some(Said::new(entry, message)));
             self.turns.last_mut().expect("just opened").partial = true;
         }
     }
@@ -250,13 +299,13 @@ impl<'a> Draft<'a> {
         let tally = self.log.tally();
         let begins = tally.begins();
         let (messages, tokens) = tally.boundary.map_or((0, 0), |b| (b.messages, b.tokens));
-        let before = Tally { entries: begins, messages, tokens, ..Tally::default() };
+        let before = Place { entries: begins, messages, tokens };
         self.open_turn(begins, before, None);
         let turn = self.turns.last_mut().expect("just opened");
         turn.partial = self.log.first() > begins;
     }
 
-    fn read(&mut self, entry: &'a Entry, before: Tally) {
+    fn read(&mut self, entry: &'a Entry, before: Place) {
         match &entry.body {
             Body::Message(message) => self.read_message(entry, message, before),
             Body::Restored(restored) => self.read_restored(entry.seq, restored, before),
@@ -269,7 +318,7 @@ impl<'a> Draft<'a> {
         }
     }
 
-    fn read_message(&mut self, entry: &'a Entry, message: &'a Message, before: Tally) {
+    fn read_message(&mut self, entry: &'a Entry, message: &'a Message, before: Place) {
         match message.role {
             // The system message that holds was found by its place.
             Role::System => {}
@@ -288,7 +337,7 @@ impl<'a> Draft<'a> {
                 for (index, result) in results {
                     let answer = Answer {
                         seq: entry.seq,
-                        reference: Cow::Owned(entry.seq.to_string()),
+                        from: None,
                         result,
                         measure: entry.measure.results.get(index),
                         content: None,
@@ -329,12 +378,13 @@ impl<'a> Draft<'a> {
         self.cut_range(Step::Validity, seq, seq, change);
     }
 
-    fn open_turn(&mut self, seq: u64, before: Tally, user: Option<Said<'a>>) {
+    fn open_turn(&mut self, seq: u64, before: Place, user: Option<Said<'a>>) {
         self.turns.push(Turn {
             before,
             seq,
             user,
-            rounds: Vec::new(),
+            // Most turns have one round.
+            rounds: Vec::with_capacity(1),
             finished: false,
             pinned: false,
             carried: false,
@@ -343,7 +393,7 @@ impl<'a> Draft<'a> {
     }
 
     /// A restored session reads as the carried turns, the prompt and the acknowledgment.
-    fn read_restored(&mut self, seq: u64, restored: &'a Restored, before: Tally) {
+    fn read_restored(&mut self, seq: u64, restored: &'a Restored, before: Place) {
         for carried in &restored.tail {
             let (message, reference) = (&carried.message, carried.reference.as_str());
             let tokens = message_tokens(message);
@@ -357,7 +407,7 @@ impl<'a> Draft<'a> {
                 let tokens = result.content.iter().map(crate::measure::block_tokens).sum::<u32>();
                 self.answer(Answer {
                     seq,
-                    reference: Cow::Borrowed(reference),
+                    from: Some(reference),
                     result,
                     measure: None,
                     content: None,

@@ -21,20 +21,30 @@ use crate::tokens::count;
 /// goes down to.
 const TEXT_CHARS: std::ops::RangeInclusive<usize> = 32..=131_072;
 
+/// What it took to fit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fit {
+    /// Whole turns were left out, or nothing.
+    Turns,
+    /// The turns that are left had to be thinned as well.
+    Less,
+}
+
 /// Brings a context under `budget` tokens.
-pub(super) fn apply(mut draft: Draft<'_>, budget: u64) -> Draft<'_> {
+pub(super) fn apply(mut draft: Draft<'_>, budget: u64) -> (Draft<'_>, Fit) {
     if draft.tokens() <= budget {
-        return draft;
+        return (draft, Fit::Turns);
     }
     let page = (budget / 4).max(1);
     drop_pages(&mut draft, budget, page);
-    if draft.tokens() > budget {
-        thin_last_turn(&mut draft, budget, page);
+    if draft.tokens() <= budget {
+        return (draft, Fit::Turns);
     }
+    thin_last_turn(&mut draft, budget, page);
     if draft.tokens() > budget {
         cut_texts(&mut draft, budget);
     }
-    draft
+    (draft, Fit::Less)
 }
 
 /// Leaves out turns by whole pages until the rest fits. The last turn stays, finished or not:
@@ -173,19 +183,19 @@ fn cut_said(said: &mut Said<'_>, max: usize) {
         return;
     }
     let length = |blocks: &[Block]| blocks.iter().map(written_chars).sum::<u64>();
-    let from_chars = match &said.cut {
+    let from_chars = match said.cut.as_deref() {
         Some(Cut { change: Changed::Shortened { from_chars, .. }, .. }) => *from_chars,
         _ => length(&said.blocks),
     };
     let blocks: Vec<Block> = said.blocks.iter().map(|block| cut_block(block, max)).collect();
     said.tokens = blocks.iter().map(|block| u64::from(block_tokens(block))).sum();
-    said.cut = Some(Cut {
+    said.cut = Some(Box::new(Cut {
         by: Step::FitBudget,
         seq: said.seq,
         through: said.seq,
-        reference: said.reference.to_string(),
+        reference: said.reference(),
         change: Changed::Shortened { from_chars, to_chars: length(&blocks) },
-    });
+    }));
     said.blocks = Cow::Owned(blocks);
 }
 

@@ -18,6 +18,7 @@ mod clip;
 mod draft;
 mod explain;
 mod fit_budget;
+mod follow;
 mod keep_recent;
 mod plan;
 mod policy;
@@ -26,6 +27,7 @@ mod truncate_results;
 mod validity;
 
 pub use explain::explain;
+pub use follow::Follower;
 pub use plan::{Need, next};
 pub use policy::{Clip, Policy};
 
@@ -36,6 +38,7 @@ use crate::limits::{REPLY_TOKENS, WINDOW_TOKENS};
 use crate::log::Log;
 use crate::message::Message;
 use draft::Draft;
+use fit_budget::Fit;
 
 /// The model a context is built for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,8 +80,6 @@ pub struct Context {
     pub tokens: u64,
     /// What was removed or shortened.
     pub cuts: Vec<Cut>,
-    /// The SHA-256 of the messages as JSON, in hexadecimal. Equal hashes mean equal bytes sent.
-    pub hash: String,
     /// How many leading messages stay as they are while the turn goes on: where a provider may
     /// be told to cache.
     pub stable: usize,
@@ -163,6 +164,12 @@ pub enum Changed {
 
 /// Builds what a model sees from the end of a log.
 pub fn build(log: &Log, policy: &Policy, model: &Model) -> Context {
+    let (draft, _) = shape(log, policy, model);
+    validity::finish(draft, model)
+}
+
+/// Everything but the last step.
+fn shape<'a>(log: &'a Log, policy: &Policy, model: &Model) -> (Draft<'a>, Fit) {
     let mut draft = Draft::new(log);
     if let Some(chars) = policy.truncate_results {
         draft = truncate_results::apply(draft, chars);
@@ -176,14 +183,13 @@ pub fn build(log: &Log, policy: &Policy, model: &Model) -> Context {
     if let Some(clip) = policy.clip {
         draft = clip::apply(draft, clip);
     }
-    draft = fit_budget::apply(draft, model.budget());
-    validity::finish(draft, model)
+    fit_budget::apply(draft, model.budget())
 }
 
 impl Context {
-    fn new(messages: Vec<Message>, tokens: u64, cuts: Vec<Cut>, stable: usize) -> Context {
-        let json = serde_json::to_vec(&messages).expect("messages are always valid JSON");
-        let hash = Sha256::digest(json).iter().map(|byte| format!("{byte:02x}")).collect();
-        Context { messages, tokens, cuts, hash, stable }
+    /// The SHA-256 of the messages as JSON, in hexadecimal. Equal hashes mean equal bytes sent.
+    pub fn hash(&self) -> String {
+        let json = serde_json::to_vec(&self.messages).expect("messages are always valid JSON");
+        Sha256::digest(json).iter().map(|byte| format!("{byte:02x}")).collect()
     }
 }

@@ -18,7 +18,7 @@ pub(super) fn apply(mut draft: Draft<'_>) -> Draft<'_> {
 /// Stubs one result, if that makes it shorter.
 pub(super) fn stub(answer: &mut Answer<'_>) {
     let Some(measure) = answer.measure else { return };
-    let stub = with_reference(&measure.stub, &answer.reference);
+    let stub = with_reference(&measure.stub, &answer.reference());
     let shown: usize = answer
         .blocks()
         .iter()

@@ -6,7 +6,7 @@
 
 use std::collections::HashSet;
 
-use super::draft::{Answer, Draft, Round, Said};
+use super::draft::{Answer, Draft, Round, Said, Turn};
 use super::{Changed, Context, Cut, Model, Step};
 use crate::log::INTERRUPTED;
 use crate::message::{Block, BlockKind, Call, Message, Role, ToolResult};
@@ -26,43 +26,19 @@ const TOOL_NAME_CHARS_MAX: usize = 64;
 
 /// Writes the messages a provider is sent.
 pub(super) fn finish(draft: Draft<'_>, model: &Model) -> Context {
-    let mut out = Out {
-        messages: Vec::new(),
-        tokens: 0,
-        cuts: draft.cuts,
-        ids: HashSet::new(),
-        model: model.id(),
-        signed_thinking: model.provider == "anthropic",
-        unstable: 0,
-    };
-    if let Some(system) = draft.system {
-        out.system(system);
-    }
-    for turn in draft.turns {
-        let (current, open) = (!turn.finished, turn.rounds.len());
-        match turn.user {
-            Some(user) => out.user(user),
-            None if open > 0 && !out.speaks(Role::User) => out.say(Role::User, CONTINUES),
-            None => {}
-        }
-        for (index, round) in turn.rounds.into_iter().enumerate() {
-            out.round(round, current, current && index + 1 == open);
-        }
-    }
-    if out.speaks(Role::Assistant) {
-        // Another reply without a user's word between would join this one.
-        out.unstable = 1;
-    }
-    out.cuts.sort_by_key(|cut| (cut.seq, cut.by));
-    let stable = out.messages.len() - out.unstable;
-    Context::new(out.messages, out.tokens, out.cuts, stable)
+    let mut out = Out::new(model, Vec::new(), 0, draft.cuts, HashSet::new());
+    out.system(draft.system);
+    out.turns(draft.turns);
+    out.finish().0
 }
 
-struct Out {
+/// The messages a provider is sent, in the making.
+pub(super) struct Out {
     messages: Vec<Message>,
     tokens: u64,
     cuts: Vec<Cut>,
     ids: HashSet<String>,
+    new_ids: Vec<String>,
     model: String,
     signed_thinking: bool,
     /// Messages at the end that the next entry of the turn may change.
@@ -70,7 +46,71 @@ struct Out {
 }
 
 impl Out {
-    fn system(&mut self, mut said: Said<'_>) {
+    /// Goes on from messages that are there, with the ids of the calls in them.
+    pub(super) fn new(
+        model: &Model,
+        messages: Vec<Message>,
+        tokens: u64,
+        cuts: Vec<Cut>,
+        ids: HashSet<String>,
+    ) -> Out {
+        Out {
+            messages,
+            tokens,
+            cuts,
+            ids,
+            new_ids: Vec::new(),
+            model: model.id(),
+            signed_thinking: model.provider == "anthropic",
+            unstable: 0,
+        }
+    }
+
+    /// How many messages there are.
+    pub(super) fn messages(&self) -> usize {
+        self.messages.len()
+    }
+
+    /// How many tokens they have.
+    pub(super) fn tokens(&self) -> u64 {
+        self.tokens
+    }
+
+    /// From here on ids count as new.
+    pub(super) fn forget_which_ids_are_new(&mut self) {
+        self.new_ids.clear();
+    }
+
+    /// Says turns.
+    pub(super) fn turns<'a>(&mut self, turns: impl IntoIterator<Item = Turn<'a>>) {
+        for turn in turns {
+            let (current, open) = (!turn.finished, turn.rounds.len());
+            match turn.user {
+                Some(user) => self.user(user),
+                None if open > 0 && !self.speaks(Role::User) => self.say(Role::User, CONTINUES),
+                None => {}
+            }
+            for (index, round) in turn.rounds.into_iter().enumerate() {
+                self.round(round, current, current && index + 1 == open);
+            }
+        }
+    }
+
+    /// The context, the ids that are used, and which of them are new.
+    pub(super) fn finish(mut self) -> (Context, HashSet<String>, Vec<String>) {
+        if self.speaks(Role::Assistant) {
+            // Another reply without a user's word between would join this one.
+            self.unstable = 1;
+        }
+        self.cuts.sort_by_key(|cut| (cut.seq, cut.by));
+        let stable = self.messages.len() - self.unstable;
+        let Out { messages, tokens, cuts, ids, new_ids, .. } = self;
+        (Context { messages, tokens, cuts, stable }, ids, new_ids)
+    }
+
+    /// Says the instructions.
+    pub(super) fn system(&mut self, said: Option<Said<'_>>) {
+        let Some(mut said) = said else { return };
         let blocks: Vec<Block> = said
             .blocks
             .iter()
@@ -79,12 +119,13 @@ impl Out {
             .collect();
         if !blocks.is_empty() {
             self.tokens += said.tokens;
-            self.cuts.extend(said.cut.take());
+            self.cuts.extend(said.cut.take().map(|cut| *cut));
             self.messages.push(Message::new(Role::System, blocks));
         }
     }
 
-    fn speaks(&self, role: Role) -> bool {
+    /// Whether the last word is of this role.
+    pub(super) fn speaks(&self, role: Role) -> bool {
         self.messages.last().is_some_and(|message| message.role == role)
     }
 
@@ -108,7 +149,7 @@ impl Out {
             by: Step::Validity,
             seq: said.seq,
             through: said.seq,
-            reference: said.reference.to_string(),
+            reference: said.reference(),
             change: Changed::LeftOut { what },
         });
     }
@@ -132,7 +173,7 @@ impl Out {
             }
         }
         self.tokens += said.tokens - said.thinking;
-        self.cuts.extend(said.cut.take());
+        self.cuts.extend(said.cut.take().map(|cut| *cut));
         match blocks.is_empty() {
             true => self.say(Role::User, EMPTY),
             false => self.add(Role::User, blocks),
@@ -174,7 +215,7 @@ impl Out {
                 }
             }
         }
-        self.cuts.extend(round.reply.cut.take());
+        self.cuts.extend(round.reply.cut.take().map(|cut| *cut));
         if blocks.is_empty() {
             return;
         }
@@ -210,7 +251,7 @@ impl Out {
                     by: Step::Validity,
                     seq: answer.seq,
                     through: answer.seq,
-                    reference: answer.reference.to_string(),
+                    reference: answer.reference(),
                     change: Changed::LeftOut {
                         what: format!("a `{}` block in a tool result", block.type_name()),
                     },
@@ -221,7 +262,7 @@ impl Out {
             content.push(Block::text(NO_OUTPUT));
         }
         self.tokens += answer.tokens;
-        self.cuts.extend(answer.cut);
+        self.cuts.extend(answer.cut.map(|cut| *cut));
         let result = ToolResult { tool_use_id, content, is_error: answer.result.is_error };
         self.add(Role::Tool, vec![Block::of(BlockKind::ToolResult(result))]);
     }
@@ -244,6 +285,7 @@ impl Out {
             tries += 1;
             unique = format!("call_{seq}_{index}_{tries}");
         }
+        self.new_ids.push(unique.clone());
         unique
     }
 }

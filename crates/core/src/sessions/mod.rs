@@ -412,7 +412,8 @@ impl Sessions {
     ///
     /// Those of the store.
     pub fn build(&self, id: SessionId, policy: &Policy, model: &Model) -> Result<Context> {
-        Thread::new(self.clone(), self.get(id)?)?.context(policy, model)
+        let context = Thread::new(self.clone(), self.get(id)?)?.context(policy, model)?;
+        Ok(Arc::unwrap_or_clone(context))
     }
 
     /// Gives a session another name; a number is added if it is taken.

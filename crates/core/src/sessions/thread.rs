@@ -1,9 +1,10 @@
 //! An open session: its header, the end of its log, and the right to write to it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Incoming, Result, Sessions};
-use crate::context::{Context, Model, Need, Policy, build, next};
+use crate::context::{Context, Follower, Model, Need, Policy, next};
 use crate::entry::{Body, NewEntry};
 use crate::limits::{LEASE_MAX, READ_ENTRIES};
 use crate::log::{Gap, Log};
@@ -21,6 +22,9 @@ pub struct Thread {
     session: Session,
     log: Log,
     fence: Option<u64>,
+    /// Builds contexts, once the log was read far enough back for them. It stays enough while
+    /// the log only grows.
+    follower: Option<Follower>,
 }
 
 impl Thread {
@@ -28,7 +32,7 @@ impl Thread {
         let head = session.tally.entries;
         let entries = sessions.read(session.id(), head.saturating_sub(READ_ENTRIES)..head)?;
         let log = Log::new(entries).map_err(|gap| damaged(&session, gap))?;
-        Ok(Thread { sessions, session, log, fence: None })
+        Ok(Thread { sessions, session, log, fence: None, follower: None })
     }
 
     /// The header, keys and counts.
@@ -72,6 +76,9 @@ impl Thread {
     ///
     /// As [`append`](Thread::append).
     pub fn note(&mut self, body: Body) -> Result<u64> {
+        if matches!(body, Body::Cleared { .. } | Body::Undone { .. }) {
+            self.follower = None;
+        }
         let measure = measure(&body, |_| None);
         let entry = NewEntry { measure, ..self.sessions.entry(body) };
         let seqs = self.write(vec![entry])?;
@@ -119,6 +126,8 @@ impl Thread {
             self.log.push(entry).map_err(|gap| damaged(&session, gap))?;
         }
         self.session = session;
+        // A clear that was undone reaches further back.
+        self.follower = None;
         Ok(())
     }
 
@@ -146,12 +155,27 @@ impl Thread {
         Ok(())
     }
 
-    /// What a model would see now. Reads further back only if the context needs it.
+    /// What a model would see now. Reads further back only if the context needs it, and within a
+    /// turn builds only what is new.
     ///
     /// # Errors
     ///
     /// Those of the store.
-    pub fn context(&mut self, policy: &Policy, model: &Model) -> Result<Context> {
+    pub fn context(&mut self, policy: &Policy, model: &Model) -> Result<Arc<Context>> {
+        let mut follower = match self.follower.take().filter(|f| f.is_for(policy, model)) {
+            Some(follower) => follower,
+            None => {
+                self.read_for(policy, model)?;
+                Follower::new(policy.clone(), model.clone())
+            }
+        };
+        let context = follower.context(&self.log);
+        self.follower = Some(follower);
+        Ok(context)
+    }
+
+    /// Reads as far back as a context needs.
+    fn read_for(&mut self, policy: &Policy, model: &Model) -> Result<()> {
         let id = self.session.id();
         let mut step = READ_ENTRIES;
         while let Some(need) = next(&self.log, policy, model) {
@@ -176,7 +200,7 @@ impl Thread {
                 }
             }
         }
-        Ok(build(&self.log, policy, model))
+        Ok(())
     }
 }
 

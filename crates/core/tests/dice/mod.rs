@@ -46,7 +46,7 @@ impl Dice {
         (self.roll() % (max as u64 + 1)) as usize
     }
 
-    fn one_in(&mut self, chance: usize) -> bool {
+    pub(crate) fn one_in(&mut self, chance: usize) -> bool {
         self.up_to(chance - 1) == 0
     }
 

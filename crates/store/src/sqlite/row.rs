@@ -247,7 +247,7 @@ impl Stored {
         if size > rethread_core::limits::MESSAGE_BYTES_MAX * 4 {
             return Err("its size makes no sense".into());
         }
-        let plain = zstd::bulk::decompress(&self.body, size).map_err(|e| e.to_string())?;
+        let plain = decompress(&self.body, size).map_err(|e| e.to_string())?;
         match plain.len() == size {
             true => Ok(Cow::Owned(plain)),
             false => Err("it is shorter than it was".into()),
@@ -304,4 +304,19 @@ fn small(number: i64) -> u32 {
 /// A time from SQLite's milliseconds.
 pub(super) fn time(millis: i64) -> Timestamp {
     Timestamp::from_millisecond(millis).unwrap_or(Timestamp::UNIX_EPOCH)
+}
+/// Setting up a decompressor takes longer than reading a short text with it, so each thread keeps
+/// one.
+fn decompress(body: &[u8], size: usize) -> std::io::Result<Vec<u8>> {
+    type Slot = RefCell<Option<zstd::bulk::Decompressor<'static>>>;
+    thread_local! {
+        static SLOT: Slot = const { RefCell::new(None) };
+    }
+    SLOT.with_borrow_mut(|slot| {
+        let reader = match slot {
+            Some(reader) => reader,
+            None => slot.insert(zstd::bulk::Decompressor::new()?),
+        };
+        reader.decompress(body, size)
+    })
 }

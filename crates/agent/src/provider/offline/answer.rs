@@ -35,6 +35,9 @@ const LINE_CHARS: usize = 400;
 /// Points of a summary that an acknowledgment names under each heading.
 const POINTS: usize = 4;
 
+/// What stands under a heading of a summary that has nothing to tell.
+const NOTHING: &str = "None noted.";
+
 /// Where a passage stands.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Source {
@@ -146,7 +149,8 @@ impl Sayer {
         };
         let points = |heading: &str| {
             let points = summary::points(summary, heading);
-            let points = points.iter().take(POINTS).map(|point| point.trim_end_matches('.'));
+            let said = points.iter().filter(|point| **point != NOTHING);
+            let points = said.take(POINTS).map(|point| point.trim_end_matches(['.', '?']));
             points.collect::<Vec<_>>().join("; ")
         };
         let mut text = String::from("I have read the summary of the session before.");
@@ -265,7 +269,7 @@ impl Sayer {
             text.push_str(&format!("\n{SOURCE_BEGINS}{}", passage.source));
         }
         if passages.len() > chosen.len() {
-            text.push_str("\n\nSay \"more\" for the next passages.");
+            text.push_str("\n\nSay \"more\" to see others.");
         }
         self.say(&text)
     }

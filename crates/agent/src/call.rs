@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::events::{Event, Events};
 use crate::lease::blocking;
-use crate::limits::{CALLS_MAX, RESULT_BYTES_MAX};
+use crate::limits::{CALLS_MAX, RESULT_BYTES_MAX, STOP_GRACE};
 use crate::runner::Runner;
 use crate::tool::{Site, Spec, ToolFailure};
 
@@ -26,6 +26,8 @@ impl Runner {
     ) -> Message {
         events.tell(Event::Call(call.clone()));
         let outcome = match self.refusal(index, &call, offered) {
+            // Once someone has stopped the turn, nothing more of it is begun.
+            _ if stop.is_cancelled() => Err(ToolFailure(INTERRUPTED.into())),
             Some(refusal) => Err(refusal),
             None => self.run_tool(session, &call, events, stop).await,
         };
@@ -77,6 +79,7 @@ impl Runner {
         let tool = self.tools.find(&call.name).expect("a tool that is offered is in the box");
         if tool.changes() && self.ask_first {
             let yes = tokio::select! {
+                biased;
                 () = stop.cancelled() => return Err(interrupted()),
                 yes = events.ask(call) => yes,
             };
@@ -90,10 +93,15 @@ impl Runner {
         let (tool, input) = (Arc::clone(tool), call.input.get().to_owned());
         let time = tool.time(&input).unwrap_or(self.bounds.tool_time);
         let work = blocking(move || tool.run(&input, &site));
+        tokio::pin!(work);
         tokio::select! {
             biased;
-            done = work => done,
-            () = stop.cancelled() => Err(interrupted()),
+            done = &mut work => done,
+            () = stop.cancelled() => {
+                // It is told to stop; what it still did is worth knowing.
+                let late = tokio::time::timeout(STOP_GRACE, &mut work).await;
+                late.unwrap_or_else(|_| Err(interrupted()))
+            }
             () = tokio::time::sleep(time) => {
                 mine.cancel();
                 let seconds = time.as_secs_f64();

@@ -66,8 +66,11 @@ pub struct Receipt {
 /// What part of a context the carried turns may be, one in so many.
 const TAIL_SHARE: u64 = 4;
 
-/// Tokens of a summary and its prompt, as far as they can be foreseen.
-const SUMMARY_TOKENS: u64 = 900;
+/// Tokens of a summary at the most, as far as that can be foreseen.
+const SUMMARY_TOKENS: u64 = 700;
+
+/// Tokens of the prompt around a summary and of its acknowledgment, about.
+const PROMPT_TOKENS: u64 = 220;
 
 impl Runner {
     /// What compacting a session would save.
@@ -81,8 +84,8 @@ impl Runner {
         let tail = self.tail(&mut thread)?;
         let tokens: u64 = tail.iter().map(|c| u64::from(message_tokens(&c.message))).sum();
         let system = self.new_session().system.unwrap_or_default();
-        // A summary is shorter than what it stands for, and has no more than so many words.
-        let summary = before.min(SUMMARY_TOKENS);
+        // A summary is much shorter than what it stands for, and has only so many words.
+        let summary = PROMPT_TOKENS + (before / 4).min(SUMMARY_TOKENS);
         let after = tokens + summary + u64::from(rethread_core::tokens::count(&system));
         let carried = tail.iter().filter(|c| c.message.opens_turn()).count();
         Ok(Preview { before, after, carried })
@@ -117,6 +120,7 @@ impl Runner {
         let summary = match self.summarize(id, how).await? {
             Summary::Written(summary) => summary,
             Summary::Failed { why } => return Ok(Compacted::NoSummary { why }),
+            Summary::Nothing => return Ok(Compacted::Nothing),
         };
         let past = self.past(id).await?;
         told(Stage::Saved(Box::new(past.clone())));

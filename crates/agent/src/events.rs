@@ -13,6 +13,13 @@ pub enum Event {
         /// Who holds it.
         holder: String,
     },
+    /// The question is longer than the model's window; it sees the beginning.
+    QuestionCut {
+        /// Characters it has.
+        from_chars: u64,
+        /// Characters the model sees.
+        to_chars: u64,
+    },
     /// More of the reply's text.
     Text(String),
     /// More of what the model thinks.

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use rethread_core::{Owner, SessionId, Sessions, StoreError, Thread, sessions};
 use tokio::task::{JoinHandle, spawn_blocking};
+use tokio_util::sync::CancellationToken;
 
 use crate::events::{Event, Events};
 use crate::limits::{LEASE, LEASE_POLL};
@@ -51,17 +52,19 @@ pub(crate) struct Held {
     holder: String,
     owner: Owner,
     renewal: JoinHandle<()>,
+    released: bool,
 }
 
 impl Held {
     /// Opens a session and takes its lease, after whoever has it now, but waits no longer than
-    /// `wait`.
+    /// `wait`, nor once it is told to stop.
     pub(crate) async fn take(
         sessions: &Sessions,
         kept: &Kept,
         id: SessionId,
         wait: Duration,
         events: &Events,
+        stop: &CancellationToken,
     ) -> Result<Held, sessions::Error> {
         let holder = holder();
         let began = Instant::now();
@@ -90,13 +93,16 @@ impl Held {
                         blocking(move || store.release(id, &other)).await?;
                         continue;
                     }
-                    if began.elapsed() >= wait {
+                    if began.elapsed() >= wait || stop.is_cancelled() {
                         return Err(StoreError::Held { holder: other, id, until }.into());
                     }
                     if !std::mem::replace(&mut told, true) {
                         events.tell(Event::Waiting { holder: other });
                     }
-                    tokio::time::sleep(LEASE_POLL).await;
+                    tokio::select! {
+                        () = stop.cancelled() => {}
+                        () = tokio::time::sleep(LEASE_POLL) => {}
+                    }
                 }
                 Err(error) => return Err(error),
             }
@@ -106,7 +112,7 @@ impl Held {
     fn new(thread: Thread, holder: String, owner: Owner) -> Held {
         let thread = Arc::new(Mutex::new(thread));
         let renewal = tokio::spawn(renew(thread.clone(), holder.clone()));
-        Held { thread, holder, owner, renewal }
+        Held { thread, holder, owner, renewal, released: false }
     }
 
     /// Does something with the thread.
@@ -119,10 +125,11 @@ impl Held {
     }
 
     /// Gives the session back, and keeps what was read of it for the next turn.
-    pub(crate) async fn release(self, kept: &Kept) -> Result<(), sessions::Error> {
+    pub(crate) async fn release(mut self, kept: &Kept) -> Result<(), sessions::Error> {
         self.renewal.abort();
         let holder = self.holder.clone();
         self.with(move |thread| thread.release(&holder)).await?;
+        self.released = true;
         let (thread, owner) = (Arc::clone(&self.thread), self.owner.clone());
         drop(self);
         // A renewal that is just ending may still hold it; then it is read again next time.
@@ -134,8 +141,17 @@ impl Held {
 }
 
 impl Drop for Held {
+    /// A turn that is dropped in the middle frees the session, too.
     fn drop(&mut self) {
         self.renewal.abort();
+        if std::mem::take(&mut self.released) {
+            return;
+        }
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            let (thread, holder) = (self.thread.clone(), self.holder.clone());
+            // Nobody is left to tell; the lease ends by itself if this fails.
+            runtime.spawn_blocking(move || lock(&thread).release(&holder).ok());
+        }
     }
 }
 

@@ -36,4 +36,4 @@ pub use past::{FileError, FromFile};
 pub use restore::{GoesOn, NO_ACKNOWLEDGMENT, Past};
 pub use rethread_transcript::read::markdown::Summary as FileSummary;
 pub use runner::{Answer, Bounds, End, Runner, Scribe, TurnError};
-pub use summarize::{EXTRACTIVE, How, Summary};
+pub use summarize::{EXTRACTIVE, How, INHERITED, Summary};

@@ -22,6 +22,9 @@ pub const RETRY_WAIT_MAX: Duration = Duration::from_secs(60);
 /// How long a tool may take. A command may ask for its own, longer time.
 pub const TOOL_TIME_MAX: Duration = Duration::from_secs(60);
 
+/// How long a tool that was told to stop may take to do so before it is left behind.
+pub const STOP_GRACE: Duration = Duration::from_secs(2);
+
 /// Bytes of a tool result that are stored; what a model sees of it is cut in the view.
 pub const RESULT_BYTES_MAX: usize = 1 << 20;
 

@@ -113,6 +113,8 @@ pub struct Answer {
     pub text: String,
     /// How it ended.
     pub end: End,
+    /// The answer stops before its end: the provider's limit was reached, or someone stopped it.
+    pub cut_off: bool,
     /// Where the question stands in the log; the entries of the turn follow it.
     pub seq: u64,
     /// Model replies it took.
@@ -160,6 +162,16 @@ impl Runner {
     pub fn specs(&self) -> Vec<Spec> {
         let specs = self.tools.specs(&self.allow);
         specs.into_iter().filter(|spec| self.agent.may_use(spec.name)).collect()
+    }
+
+    /// How much of the room for a context a session takes, in percent.
+    ///
+    /// # Errors
+    ///
+    /// Those of the store.
+    pub fn fullness(&self, id: SessionId) -> Result<u64, sessions::Error> {
+        let context = self.sessions.context(id, &self.policy, &self.model)?;
+        Ok(crate::turn::fullness(&context, self.model.budget()))
     }
 
     /// Tokens a session's next context would have.

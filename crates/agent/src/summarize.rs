@@ -5,6 +5,8 @@ use rethread_core::message::Usage;
 use rethread_core::summary::{Found, find};
 use rethread_core::{Message, Session, SessionId, Sessions, sessions, tokens};
 
+use tokio_util::sync::CancellationToken;
+
 use crate::conversation::Conversation;
 use crate::extract::extractive;
 use crate::lease::{Held, blocking};
@@ -15,11 +17,16 @@ use crate::{Events, prompt};
 /// Who a summary is by when no model wrote it.
 pub const EXTRACTIVE: &str = "extractive";
 
+/// Who a summary is by that was taken over from the session before.
+pub const INHERITED: &str = "inherited";
+
 /// A summary, or why there is none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Summary {
     /// It is in the log.
     Written(Summarized),
+    /// Nothing was said that could be summarised.
+    Nothing,
     /// The model failed, twice.
     Failed {
         /// How.
@@ -51,6 +58,11 @@ impl Runner {
         if let Some(summary) = current {
             return Ok(Summary::Written(summary));
         }
+        let sessions = self.sessions.clone();
+        let tally = blocking(move || sessions.get(id)).await?.tally;
+        if tally.turn.is_none_or(|turn| turn < tally.begins()) {
+            return Ok(Summary::Nothing);
+        }
         let offline = self.scribe.model.provider == crate::provider::OFFLINE;
         let summary = match how {
             How::Extract => self.extract(id).await?,
@@ -61,9 +73,16 @@ impl Runner {
                 Err(why) => return Ok(Summary::Failed { why }),
             },
         };
-        let held =
-            Held::take(&self.sessions, &self.kept, id, self.bounds.lease_wait, &Events::none())
-                .await?;
+        let never = CancellationToken::new();
+        let held = Held::take(
+            &self.sessions,
+            &self.kept,
+            id,
+            self.bounds.lease_wait,
+            &Events::none(),
+            &never,
+        )
+        .await?;
         let body = Body::Summary(summary.clone());
         let noted = held.with(move |thread| thread.note(body)).await;
         held.release(&self.kept).await?;
@@ -124,13 +143,20 @@ fn checked(reply: &str, most: u64) -> Result<String, &'static str> {
     }
 }
 
-/// The last summary of a session, if nothing was said since.
+/// The last summary of a session, if nothing was said since: its own, or the one it goes on from.
 pub(crate) fn current_summary(
     sessions: &Sessions,
     id: SessionId,
 ) -> Result<Option<Summarized>, sessions::Error> {
     let session = sessions.get(id)?;
-    let Some(seq) = session.tally.summary else { return Ok(None) };
+    let Some(seq) = session.tally.summary else {
+        let inherited = match session.tally.turn {
+            None => previous(sessions, &session)?,
+            Some(_) => None,
+        };
+        let usage = Usage::default();
+        return Ok(inherited.map(|text| Summarized { text, by: INHERITED.into(), usage }));
+    };
     if session.tally.turn.is_some_and(|turn| turn > seq) {
         return Ok(None);
     }

@@ -7,14 +7,14 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use rethread_core::context::{Context, Policy, Step as Cutter};
+use rethread_core::context::{Changed, Context, Cut, Policy, Step as Cutter};
 use rethread_core::entry::{Body, Finished};
 use rethread_core::message::Usage;
 use rethread_core::{Incoming, Message, SessionId};
 use tokio_util::sync::CancellationToken;
 
 use crate::ask::Asked;
-use crate::events::Events;
+use crate::events::{Event, Events};
 use crate::lease::Held;
 use crate::runner::{Answer, End, Runner, TurnError};
 use crate::step::{Step, cut_short, next_step};
@@ -33,8 +33,8 @@ impl Runner {
         events: &Events,
         stop: &CancellationToken,
     ) -> Result<Answer, TurnError> {
-        let held =
-            Held::take(&self.sessions, &self.kept, id, self.bounds.lease_wait, events).await?;
+        let held = Held::take(&self.sessions, &self.kept, id, self.bounds.lease_wait, events, stop)
+            .await?;
         let outcome = self.rounds(&held, input.into(), events, stop).await;
         let released = held.release(&self.kept).await;
         let answer = outcome?;
@@ -54,6 +54,7 @@ impl Runner {
             let (policy, model) = (turn.policy.clone(), self.model.clone());
             let context = held.with(move |thread| thread.context(&policy, &model)).await?;
             turn.fullness = fullness(&context, self.model.budget());
+            turn.tell_if_cut(&context, events);
             let reply = match self.ask(&context, &turn.tools, events, stop).await {
                 Asked::Reply(reply) => reply,
                 Asked::Stopped(partial) => {
@@ -105,6 +106,7 @@ impl Runner {
             seq,
             tools: self.specs().into(),
             text: String::new(),
+            cut_off: false,
             rounds: 0,
             usage: Usage::default(),
             fullness: 0,
@@ -120,16 +122,28 @@ struct Turn {
     seq: u64,
     tools: Arc<[crate::tool::Spec]>,
     text: String,
+    cut_off: bool,
     rounds: u32,
     usage: Usage,
     fullness: u64,
 }
 
 impl Turn {
+    /// Tells once that the question itself did not fit.
+    fn tell_if_cut(&self, context: &Context, events: &Events) {
+        let mine = |cut: &&Cut| cut.seq == self.seq && cut.by == Cutter::FitBudget;
+        if let Some(cut) = context.cuts.iter().find(mine).filter(|_| self.rounds == 0)
+            && let Changed::Shortened { from_chars, to_chars } = cut.change
+        {
+            events.tell(Event::QuestionCut { from_chars, to_chars });
+        }
+    }
+
     /// Writes down what the model said.
     async fn heard(&mut self, held: &Held, reply: Option<Message>) -> Result<(), TurnError> {
         let Some(reply) = reply else { return Ok(()) };
         self.usage += reply.usage.unwrap_or_default();
+        self.cut_off = reply.interrupted;
         let text = reply.plain_text();
         if !text.is_empty() {
             self.text = text;
@@ -143,13 +157,13 @@ impl Turn {
         let ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
         let finished = Finished { rounds: self.rounds, ms, usage: self.usage };
         held.with(move |thread| thread.note(Body::Finished(finished))).await?;
-        let Turn { text, seq, rounds, usage, fullness, .. } = self;
-        Ok(Answer { text, end, seq, rounds, usage, took, fullness })
+        let Turn { text, cut_off, seq, rounds, usage, fullness, .. } = self;
+        Ok(Answer { text, end, cut_off, seq, rounds, usage, took, fullness })
     }
 }
 
 /// How much of its room a context takes, in percent.
-fn fullness(context: &Context, room: u64) -> u64 {
+pub(crate) fn fullness(context: &Context, room: u64) -> u64 {
     match context.cuts.iter().any(|cut| cut.by == Cutter::FitBudget) {
         true => 100,
         false => percent(context.tokens, room),

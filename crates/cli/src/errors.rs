@@ -108,7 +108,7 @@ impl std::fmt::Display for Error {
             Error::NoHome => f.write_str("there is no home folder to keep sessions in"),
             Error::BadConfig { path, what } => write!(f, "{}: {what}", path.display()),
             Error::BadSetting { name, value, origin } => {
-                write!(f, "`{value}` is not a {name} (from {origin})")
+                write!(f, "`{value}` is not a value for `{name}` (from {origin})")
             }
             Error::ChatFlag { flag } => write!(f, "{flag} is for the chat, not for a command"),
             Error::NoAgent { what } => f.write_str(what),

@@ -27,7 +27,8 @@ pub(crate) fn json(value: &impl serde::Serialize) -> Result<(), Error> {
 
 /// Says something to the person, beside the data.
 pub(crate) fn note(text: impl std::fmt::Display) {
-    anstream::eprintln!("{text}");
+    // Whoever closed the terminal does not want to hear about it, and work goes on without them.
+    writeln!(anstream::stderr().lock(), "{text}").ok();
 }
 
 /// The text without what could drive a terminal: control characters and direction marks are

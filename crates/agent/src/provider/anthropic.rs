@@ -51,7 +51,12 @@ impl Provider for Anthropic {
             while let Some(data) = incoming.event(&mut events).await? {
                 draft.take(&data, listener).map_err(|fault| self.http.failure(fault))?;
                 if draft.ended {
-                    return Ok(reply::message(&request, draft.blocks(), draft.usage));
+                    return Ok(reply::message(
+                        &request,
+                        draft.blocks(),
+                        draft.usage,
+                        &draft.reason,
+                    ));
                 }
             }
             Err(self.http.failure(Fault::Broken("it has no end")))
@@ -152,6 +157,8 @@ struct Draft {
     /// By the index the model gives them, which is their order.
     parts: BTreeMap<u64, Part>,
     usage: Usage,
+    /// Why it ended.
+    reason: String,
     ended: bool,
 }
 
@@ -197,6 +204,7 @@ struct Piece {
     thinking: Option<String>,
     signature: Option<String>,
     partial_json: Option<String>,
+    stop_reason: Option<String>,
 }
 
 #[derive(Default, Deserialize)]
@@ -241,7 +249,11 @@ impl Draft {
                 })?;
                 part.add(event.delta.unwrap_or_default(), listener);
             }
-            "message_delta" => self.count(event.usage),
+            "message_delta" => {
+                self.count(event.usage);
+                let reason = event.delta.and_then(|delta| delta.stop_reason);
+                self.reason = reason.unwrap_or_default();
+            }
             "message_stop" => self.ended = true,
             "error" => return Err(Fault::Broken("it ends with an error that is not explained")),
             // Pings, and what will be added: the documentation asks to let them pass.

@@ -70,7 +70,12 @@ impl Provider for Ollama {
             while let Some(line) = incoming.line(&mut lines).await? {
                 draft.take(&line, listener).map_err(|fault| self.http.failure(fault))?;
                 if draft.ended {
-                    return Ok(reply::message(&request, draft.blocks(), draft.usage));
+                    return Ok(reply::message(
+                        &request,
+                        draft.blocks(),
+                        draft.usage,
+                        &draft.reason,
+                    ));
                 }
             }
             Err(self.http.failure(Fault::Broken("it has no end")))
@@ -181,6 +186,8 @@ struct Draft {
     text: String,
     calls: Vec<CallPiece>,
     usage: Usage,
+    /// Why it ended.
+    reason: String,
     ended: bool,
 }
 
@@ -190,6 +197,7 @@ struct Line {
     message: Option<Piece>,
     #[serde(default)]
     done: bool,
+    done_reason: Option<String>,
     prompt_eval_count: Option<u64>,
     eval_count: Option<u64>,
     error: Option<Value>,
@@ -242,6 +250,7 @@ impl Draft {
         self.usage.input = read.prompt_eval_count.unwrap_or(self.usage.input);
         self.usage.output = read.eval_count.unwrap_or(self.usage.output);
         self.ended = read.done;
+        self.reason = read.done_reason.unwrap_or_default();
         Ok(())
     }
 

@@ -68,7 +68,7 @@ impl Provider for OpenAi {
             if !draft.ended && !draft.finished {
                 return Err(self.http.failure(Fault::Broken("it has no end")));
             }
-            Ok(reply::message(&request, draft.blocks(), draft.usage))
+            Ok(reply::message(&request, draft.blocks(), draft.usage, &draft.reason))
         })
     }
 }
@@ -77,6 +77,8 @@ impl Provider for OpenAi {
 #[derive(Debug, Default)]
 struct Draft {
     id: String,
+    /// Why it ended.
+    reason: String,
     thinking: String,
     text: String,
     calls: Vec<Call>,
@@ -165,7 +167,10 @@ impl Draft {
         // We ask for one choice.
         if let Some(choice) = chunk.choices.into_iter().flatten().next() {
             self.piece(choice.delta.or(choice.message).unwrap_or_default(), listener);
-            self.finished |= choice.finish_reason.is_some_and(|reason| !reason.is_empty());
+            if let Some(reason) = choice.finish_reason.filter(|reason| !reason.is_empty()) {
+                self.finished = true;
+                self.reason = reason;
+            }
         }
         Ok(())
     }

@@ -11,12 +11,22 @@ use super::Request;
 const SEED_CHARS_MAX: usize = 20;
 
 /// The message a model gave.
-pub(super) fn message(request: &Request<'_>, content: Vec<Block>, usage: Usage) -> Message {
+pub(super) fn message(
+    request: &Request<'_>,
+    content: Vec<Block>,
+    usage: Usage,
+    reason: &str,
+) -> Message {
     let mut message = Message::new(Role::Assistant, content);
+    message.interrupted = CUT_OFF.contains(&reason);
     message.model = Some(request.model.id());
     message.usage = Some(usage);
     message
 }
+
+/// Why a reply ends before the model had said all: the words of the providers for it.
+const CUT_OFF: [&str; 4] =
+    ["max_tokens", "length", "content_filter", "model_context_window_exceeded"];
 
 /// What the model thought. It is read as if from a log, so that it is the same block when it
 /// comes out of one.

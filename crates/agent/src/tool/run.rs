@@ -20,7 +20,8 @@ use super::limits::{OUTPUT_BYTES_MAX, RUN_LOOK, RUN_OUTPUT_WAIT, RUN_SECONDS, RU
 use super::{Site, Spec, Tool, ToolFailure, Workspace};
 
 /// What a variable's name contains when its value is not for a model to see.
-const SECRET: [&str; 4] = ["KEY", "TOKEN", "SECRET", "PASSWORD"];
+const SECRET: [&str; 8] =
+    ["KEY", "TOKEN", "SECRET", "PASSW", "CREDENTIAL", "DATABASE_URL", "DSN", "AUTH"];
 
 /// Runs commands.
 pub struct Run {

@@ -331,3 +331,50 @@ fn without_breakpoints(mut messages: serde_json::Value) -> String {
     }
     messages.to_string()
 }
+
+/// A tool during which the person stops the turn.
+struct Stops(tokio_util::sync::CancellationToken);
+
+impl Tool for Stops {
+    fn spec(&self) -> Spec {
+        Spec { name: "stops", description: "Stops.", input: json!({"type": "object"}) }
+    }
+
+    fn run(&self, _: &str, _: &Site) -> Result<String, ToolFailure> {
+        self.0.cancel();
+        Ok("done all the same".into())
+    }
+}
+
+#[test]
+fn once_a_turn_is_stopped_none_of_its_further_calls_is_run() {
+    let mut bench = Bench::new(
+        "openai",
+        [Answer::calls([
+            ("stops", json!({})),
+            ("write_file", json!({"path": "after.txt", "content": "x"})),
+        ])],
+    );
+    bench.runner.allow = vec!["write_file".into()];
+    let tools = (*bench.runner.tools).clone().with(Arc::new(Stops(bench.stop.clone())));
+    bench.runner.tools = Arc::new(tools);
+    let answer = run(bench.turn("go")).expect("stopped");
+    assert_eq!(answer.end, End::Stopped);
+    assert!(!bench.path("after.txt").exists());
+    assert_eq!(bench.results(), ["done all the same", INTERRUPTED], "the log tells what happened");
+}
+
+#[test]
+fn a_reply_that_reached_the_limit_of_the_provider_is_marked() {
+    let end = |reason: &str| {
+        format!(
+            "data: {}\n\ndata: [DONE]\n\n",
+            json!({"id": "r", "choices": [{"delta": {"content": "half"}, "finish_reason": reason}]})
+        )
+    };
+    for (reason, cut_off) in [("length", true), ("content_filter", true), ("stop", false)] {
+        let bench = Bench::new("openai", [Answer::raw("text/event-stream", [end(reason)])]);
+        let answer = run(bench.turn("go")).expect("answered");
+        assert_eq!((answer.cut_off, answer.end), (cut_off, End::Answered), "{reason}");
+    }
+}

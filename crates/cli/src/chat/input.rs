@@ -1,6 +1,8 @@
 //! Lines as they are typed, or piped.
 
+use std::collections::VecDeque;
 use std::io::{BufRead, Read};
+use std::time::Instant;
 
 use tokio::sync::mpsc;
 
@@ -23,28 +25,54 @@ pub(crate) enum Line {
 
 /// Where lines arrive. Reading waits on a thread of its own, so that signals are heard meanwhile.
 pub(crate) struct Input {
-    lines: mpsc::Receiver<Line>,
+    lines: mpsc::Receiver<(Instant, Line)>,
+    /// Lines that were read and are for later.
+    later: VecDeque<Line>,
 }
+
+/// Lines read ahead. Someone who types ahead has to be heard at once, so that it is known when
+/// they typed; a pipe is read as fast as it is used.
+const AHEAD: usize = 1_000;
 
 impl Input {
     /// Starts reading standard input.
-    pub(crate) fn start() -> Input {
-        let (sender, lines) = mpsc::channel(1);
+    pub(crate) fn start(typed: bool) -> Input {
+        let (sender, lines) = mpsc::channel(if typed { AHEAD } else { 1 });
         std::thread::spawn(move || {
             let mut input = std::io::stdin().lock();
             while let Some(line) = next(&mut input) {
                 let last = matches!(line, Line::Failed(_));
-                if sender.blocking_send(line).is_err() || last {
+                if sender.blocking_send((Instant::now(), line)).is_err() || last {
                     break;
                 }
             }
         });
-        Input { lines }
+        Input { lines, later: VecDeque::new() }
     }
 
     /// The next line; none when there are no more.
     pub(crate) async fn next(&mut self) -> Option<Line> {
-        self.lines.recv().await
+        match self.later.pop_front() {
+            Some(line) => Some(line),
+            None => self.lines.recv().await.map(|(_, line)| line),
+        }
+    }
+
+    /// The next line that was typed after a moment: the answer to what was asked then. What was
+    /// typed before it is something else, and comes later.
+    pub(crate) async fn next_since(&mut self, moment: Instant) -> Option<Line> {
+        loop {
+            let (typed, line) = self.lines.recv().await?;
+            if typed > moment {
+                return Some(line);
+            }
+            self.later.push_back(line);
+        }
+    }
+
+    /// Gives a line back: it comes next.
+    pub(crate) fn give_back(&mut self, line: Line) {
+        self.later.push_front(line);
     }
 }
 

@@ -14,8 +14,9 @@ mod verbs;
 mod words;
 
 use std::process::ExitCode;
+use std::time::Instant;
 
-use rethread_agent::agents::Agents;
+use rethread_agent::agents::{Agents, Origin};
 use rethread_agent::{Answer, End, Event, Events, How, Runner};
 use rethread_core::store::Filter;
 use rethread_core::{Key, Message, Name, Session, SessionId, Sessions};
@@ -37,6 +38,9 @@ const SUGGEST_AT: u64 = 70;
 /// How full the window is when the next turn is preceded by a compaction, in percent.
 const COMPACT_AT: u64 = 85;
 
+/// Bytes of a line a terminal keeps; what is typed beyond is lost before it gets here.
+const TERMINAL_LINE: usize = 4_095;
+
 /// A chat.
 pub(crate) struct Chat {
     desk: Desk,
@@ -54,6 +58,10 @@ pub(crate) struct Chat {
     /// How full the window was after the last turn, in percent.
     fullness: u64,
     suggested: bool,
+    /// The session that `/new` left, until something is said.
+    left: Option<SessionId>,
+    /// A signal said that it is time to go.
+    told: bool,
 }
 
 /// What a terminal or a supervisor may tell us.
@@ -61,6 +69,17 @@ struct Signals {
     interrupt: Signal,
     terminate: Signal,
     hang_up: Signal,
+}
+
+impl Signals {
+    /// Waits for the next signal. Whether it says that it is time to go.
+    async fn next(&mut self) -> bool {
+        tokio::select! {
+            _ = self.interrupt.recv() => false,
+            _ = self.terminate.recv() => true,
+            _ = self.hang_up.recv() => true,
+        }
+    }
 }
 
 /// Why the chat ends.
@@ -96,25 +115,38 @@ impl Chat {
             true => newest(&desk)?,
             false => None,
         };
-        let agent = setup::agent(&desk, talk, &agents, newest.as_ref())?;
-        let runner = setup::runner(&desk, talk, &agents, agent)?;
+        // Who answered before answers again.
+        let before = match &talk.resume {
+            Some(sel) => {
+                desk.sessions.select(sel).ok().map(|id| desk.sessions.get(id)).transpose()?
+            }
+            None => newest.clone(),
+        };
+        let agent = setup::agent(&desk, talk, &agents, before.as_ref())?;
+        let mut runner = setup::runner(&desk, talk, &agents, agent)?;
+        if !desk.config.is_on("session.auto_save") {
+            runner.transcripts = None;
+        }
         let key = Key::new(format!("project:{}", desk.workspace()?))?;
         let signals = Signals {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
             hang_up: signal(SignalKind::hangup())?,
         };
+        let voice = Voice::new(desk.global.json);
         Ok(Chat {
             runner,
             agents,
             session: newest.map(|session| session.id()),
             name: talk.name.as_deref().map(Name::new).transpose()?,
             key,
-            voice: Voice::new(desk.global.json),
-            input: Input::start(),
+            input: Input::start(voice.typed),
+            voice,
             signals,
             fullness: 0,
             suggested: false,
+            left: None,
+            told: false,
             desk,
         })
     }
@@ -143,6 +175,10 @@ impl Chat {
                 Err(error) => Err(error),
             };
             match done {
+                _ if self.told => {
+                    self.leave(How::Extract).await?;
+                    return Ok(ExitCode::SUCCESS);
+                }
                 Ok(None) => {}
                 Ok(Some(Leaving::Asked)) => {
                     self.leave(How::Model).await?;
@@ -153,7 +189,10 @@ impl Chat {
                     return Ok(ExitCode::SUCCESS);
                 }
                 // Nobody reads any more.
-                Err(Error::Io(error)) => return Err(Error::Io(error)),
+                Err(Error::Io(error)) => {
+                    self.leave(How::Extract).await?;
+                    return Err(Error::Io(error));
+                }
                 Err(error) => self.tell(&error),
             }
         }
@@ -163,8 +202,12 @@ impl Chat {
     async fn greet(&mut self, talk: &Talk) -> Result<(), Error> {
         let model = self.runner.model.id();
         self.voice.notice(format_args!(
-            "\x1b[1mrethread\x1b[0m · agent {} · {model} · `help` says what can be typed",
-            self.runner.agent.name
+            "\x1b[1mrethread\x1b[0m · agent {}{} · {model} · `help` says what can be typed",
+            self.runner.agent.name,
+            match self.runner.agent.origin {
+                Origin::Project => " (this folder's own, see `rethread agents`)",
+                _ => "",
+            }
         ));
         if self.runner.model.provider == rethread_agent::provider::OFFLINE {
             self.voice.notice(
@@ -182,6 +225,7 @@ impl Chat {
         }
         match self.session {
             Some(id) => {
+                self.fullness = self.runner.fullness(id)?;
                 self.show_opened(id)?;
                 let others = self.others()?;
                 if others > 0 {
@@ -230,9 +274,12 @@ impl Chat {
                     crate::out::clean(&theirs),
                     crate::out::clean(&mine)
                 );
-                if !self.confirmed(&question).await {
-                    self.session = None;
-                    self.voice.notice("A new session starts with your next message.");
+                match self.confirmed(&question).await {
+                    true => self.announce_agent(id)?,
+                    false => {
+                        self.session = None;
+                        self.voice.notice("A new session starts with your next message.");
+                    }
                 }
             }
             _ => {}
@@ -246,6 +293,13 @@ impl Chat {
         loop {
             tokio::select! {
                 line = self.input.next() => match line {
+                    Some(Line::Text(text)) if self.voice.typed && text.len() >= TERMINAL_LINE => {
+                        self.tell(&Error::Word {
+                            what: format!("a terminal keeps only {TERMINAL_LINE} bytes of a line; this one was not sent"),
+                            hint: "put it in a file and ask about the file, or pipe it into `rethread -p -`",
+                        });
+                        self.voice.prompt();
+                    }
                     Some(Line::Text(text)) => return Ok(text),
                     Some(Line::NotText) => self.tell(&Error::Word {
                         what: "this line is not valid UTF-8; it was not sent".into(),
@@ -283,14 +337,44 @@ impl Chat {
     /// Asks a yes-or-no question; the next line answers it.
     async fn confirmed(&mut self, question: &str) -> bool {
         self.voice.begin(&format!("{question} "));
-        let yes = match self.input.next().await {
-            Some(Line::Text(text)) => is_yes(&text),
-            _ => false,
+        let asked = Instant::now();
+        let line = tokio::select! {
+            line = async {
+                match self.voice.typed {
+                    true => self.input.next_since(asked).await,
+                    false => self.input.next().await,
+                }
+            } => line,
+            told = self.signals.next() => {
+                self.told |= told;
+                None
+            }
         };
         if !self.voice.typed {
             self.voice.notice("");
         }
-        yes
+        match line {
+            Some(Line::Text(text)) if is_yes(&text) => true,
+            Some(Line::Text(text)) if is_no(&text) || self.voice.typed => false,
+            // Piped in, and no answer to this: it is the next thing to be said.
+            Some(line) => {
+                self.input.give_back(line);
+                false
+            }
+            None => false,
+        }
+    }
+
+    /// Waits for something, unless a signal comes first.
+    async fn unless_stopped<T>(&mut self, work: impl Future<Output = T>) -> Option<T> {
+        tokio::select! {
+            biased;
+            told = self.signals.next() => {
+                self.told |= told;
+                None
+            }
+            done = work => Some(done),
+        }
     }
 
     /// Runs a turn, in a new session if there is none.
@@ -304,12 +388,16 @@ impl Chat {
             self.compact().await?;
         }
         let id = self.session_for_turn()?;
-        let (answer, told) = self.turn(id, Message::user(text)).await?;
-        if answer.end == End::Stopped {
-            self.voice.notice("\x1b[2m(stopped; what was said is kept)\x1b[0m");
+        let answer = self.turn(id, Message::user(text)).await?;
+        match answer.end {
+            End::Stopped => self.voice.notice("\x1b[2m(stopped; what was said is kept)\x1b[0m"),
+            _ if answer.cut_off => self.voice.notice(
+                "\x1b[33m(the model's limit for one reply was reached; say `go on` for the rest)\x1b[0m",
+            ),
+            _ => {}
         }
         self.watch_the_window(&answer);
-        Ok(told.then_some(Leaving::Told))
+        Ok(None)
     }
 
     /// The session of the next turn; a new one if there is none.
@@ -327,20 +415,20 @@ impl Chat {
     /// The chat is in this session from now on.
     fn enter(&mut self, id: SessionId) {
         self.session = Some(id);
+        self.left = None;
         self.fullness = 0;
         self.suggested = false;
     }
 
-    /// Runs a turn and shows it. Returns what came of it, and whether we were told to leave.
-    async fn turn(&mut self, id: SessionId, input: Message) -> Result<(Answer, bool), Error> {
+    /// Runs a turn and shows it.
+    async fn turn(&mut self, id: SessionId, input: Message) -> Result<Answer, Error> {
         let (events, mut heard) = Events::channel();
         let stop = CancellationToken::new();
         let runner = self.runner.clone();
         let agent = runner.agent.name.clone();
         let turn = runner.run_turn(id, input, &events, &stop);
         tokio::pin!(turn);
-        let mut question: Option<oneshot::Sender<bool>> = None;
-        let mut told = false;
+        let mut question: Option<(Instant, oneshot::Sender<bool>)> = None;
         let outcome = loop {
             tokio::select! {
                 biased;
@@ -348,15 +436,16 @@ impl Chat {
                     let Some(event) = event else { continue };
                     self.voice.event(&agent, &event)?;
                     if let Event::Ask { answer, .. } = event {
-                        question = Some(answer);
+                        question = Some((Instant::now(), answer));
                     }
                 }
-                _ = self.signals.interrupt.recv() => stop.cancel(),
-                _ = self.signals.terminate.recv() => { told = true; stop.cancel(); }
-                _ = self.signals.hang_up.recv() => { told = true; stop.cancel(); }
-                line = self.input.next(), if question.is_some() => {
+                told = self.signals.next() => {
+                    self.told |= told;
+                    stop.cancel();
+                }
+                line = self.input.next_since(since(&question)), if question.is_some() => {
                     let yes = matches!(line, Some(Line::Text(text)) if is_yes(&text));
-                    if let Some(answer) = question.take() {
+                    if let Some((_, answer)) = question.take() {
                         // A turn that was stopped meanwhile does not hear it.
                         answer.send(yes).ok();
                     }
@@ -373,7 +462,7 @@ impl Chat {
                 .answer(&agent, &format!("\n\n{}", rethread_agent::limits::ROUND_LIMIT_MARK))?;
         }
         self.voice.close()?;
-        Ok((outcome?, told))
+        Ok(outcome?)
     }
 
     /// Suggests `compact` when the window fills.
@@ -399,6 +488,15 @@ impl Chat {
 fn newest(desk: &Desk) -> Result<Option<Session>, Error> {
     let filter = Filter { workspace: Some(desk.workspace()?), ..Sessions::default_filter() };
     Ok(desk.sessions.list(&filter, None, 1)?.sessions.pop())
+}
+
+/// When the question was asked.
+fn since(question: &Option<(Instant, oneshot::Sender<bool>)>) -> Instant {
+    question.as_ref().map_or_else(Instant::now, |(asked, _)| *asked)
+}
+
+fn is_no(text: &str) -> bool {
+    matches!(text.trim().to_lowercase().as_str(), "n" | "no")
 }
 
 fn is_yes(text: &str) -> bool {

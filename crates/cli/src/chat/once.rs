@@ -1,8 +1,9 @@
 //! `-p`: one question, one answer.
 
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
-use rethread_agent::{Answer, End, How};
+use rethread_agent::{Answer, End};
 use rethread_core::limits::READ_ENTRIES;
 use rethread_core::{Entry, Message, SessionId};
 use serde_json::json;
@@ -12,6 +13,7 @@ use super::input::Line;
 use crate::args::Talk;
 use crate::commands::Done;
 use crate::errors::Error;
+use crate::out::{clean, line};
 
 impl Chat {
     /// Asks once and prints the answer.
@@ -29,26 +31,40 @@ impl Chat {
                 hint: "-p takes a question",
             });
         }
+        // Whoever reads a file or a pipe wants the answer, not how it came about.
+        let streams = std::io::stdout().is_terminal() && !self.desk.global.json;
+        self.voice.mute = true;
         if let Some(sel) = &talk.resume {
-            self.resume_quietly(sel).await?;
+            self.resume(sel).await?;
         }
+        self.voice.mute = !streams;
         let id = self.session_for_turn()?;
-        let quiet = self.desk.global.json;
-        if quiet {
-            let runner = self.runner.clone();
-            let (events, stop) = (rethread_agent::Events::none(), Default::default());
-            let answer = runner.run_turn(id, Message::user(text), &events, &stop).await?;
-            self.print_turn(id, &answer)?;
-            return Ok(code(&answer));
+        let answer = self.turn(id, Message::user(text)).await?;
+        match (self.desk.global.json, streams) {
+            (true, _) => self.print_turn(id, &answer)?,
+            (false, true) => {}
+            (false, false) => line(clean(&answer.text))?,
         }
-        let (answer, _) = self.turn(id, Message::user(text)).await?;
-        Ok(code(&answer))
+        self.tidy()?;
+        Ok(match answer.end {
+            End::Stopped if self.told => ExitCode::from(143),
+            End::Stopped => ExitCode::from(130),
+            _ => ExitCode::SUCCESS,
+        })
     }
 
     /// Everything on standard input.
     async fn all_input(&mut self) -> Result<String, Error> {
         let mut lines = Vec::new();
-        while let Some(line) = self.input.next().await {
+        loop {
+            let line = tokio::select! {
+                line = self.input.next() => line,
+                _ = self.signals.next() => {
+                    let what = "stopped before the question was read".into();
+                    return Err(Error::Word { what, hint: "nothing was asked" });
+                }
+            };
+            let Some(line) = line else { return Ok(lines.join("\n")) };
             match line {
                 Line::Text(text) => lines.push(text),
                 Line::NotText | Line::TooLong => {
@@ -58,27 +74,6 @@ impl Chat {
                 Line::Failed(what) => return Err(std::io::Error::other(what).into()),
             }
         }
-        Ok(lines.join("\n"))
-    }
-
-    /// Starts from a summary; only the answer to the question is printed.
-    async fn resume_quietly(&mut self, sel: &str) -> Result<(), Error> {
-        let id = self.runner.sessions.select(sel)?;
-        let summary = match self.runner.summarize(id, How::ModelOrExtract).await? {
-            rethread_agent::Summary::Written(summary) => summary,
-            rethread_agent::Summary::Failed { why } => {
-                return Err(Error::Word {
-                    what: why,
-                    hint: "`rethread -c` goes on without a summary",
-                });
-            }
-        };
-        let past = self.runner.past(id).await?;
-        let keys = vec![self.key.clone()];
-        let origin = rethread_core::entry::Origin::Resume;
-        let on = self.runner.restore(&past, &summary.text, origin, keys).await?;
-        self.enter(on.session.id());
-        Ok(())
     }
 
     /// The whole turn, for programs.
@@ -117,11 +112,4 @@ struct Out<'a> {
     usage: serde_json::Value,
     ms: u64,
     entries: &'a [Entry],
-}
-
-fn code(answer: &Answer) -> ExitCode {
-    match answer.end {
-        End::Stopped => ExitCode::from(130),
-        _ => ExitCode::SUCCESS,
-    }
 }

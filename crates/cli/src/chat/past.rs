@@ -30,7 +30,8 @@ enum Found {
 impl Chat {
     /// Saves what there is to save, and says goodbye.
     pub(super) async fn leave(&mut self, how: How) -> Result<(), Error> {
-        let saves = self.desk.config.is_on("features.auto_save");
+        let config = &self.desk.config;
+        let saves = config.is_on("features.auto_save") && config.is_on("session.auto_save");
         let session = match self.session {
             Some(id) if saves => Some(self.runner.sessions.get(id)?),
             _ => None,
@@ -40,8 +41,17 @@ impl Chat {
             return self.tidy();
         };
         self.voice.begin("📝 Generating session summary...");
-        match self.runner.summarize(session.id(), how).await {
-            Ok(Summary::Written(_)) => self.voice.notice(" ✓"),
+        let runner = self.runner.clone();
+        let made = match how {
+            How::Extract => runner.summarize(session.id(), how).await,
+            // A person who cannot wait gets a summary that needs no waiting.
+            _ => match self.unless_stopped(runner.summarize(session.id(), how)).await {
+                Some(made) => made,
+                None => runner.summarize(session.id(), How::Extract).await,
+            },
+        };
+        match made {
+            Ok(Summary::Written(_) | Summary::Nothing) => self.voice.notice(" ✓"),
             Ok(Summary::Failed { why }) => {
                 self.voice.notice(format_args!(" ✗\n{SUMMARY_FAILED}\n  {}", one_line(&why)));
             }
@@ -75,7 +85,7 @@ impl Chat {
     }
 
     /// Archives the oldest sessions where a limit is set.
-    fn tidy(&self) -> Result<(), Error> {
+    pub(super) fn tidy(&self) -> Result<(), Error> {
         if let Some(keep) = self.desk.config.number("session.max_sessions") {
             let purged =
                 self.runner.sessions.purge(usize::try_from(keep).unwrap_or(usize::MAX), false)?;
@@ -97,17 +107,37 @@ impl Chat {
         };
         let id = self.session.ok_or_else(nothing)?;
         let preview = self.runner.preview(id)?;
-        self.voice.notice(format_args!(
-            "{} tokens in the context now, about {} after; {} stay word for word.",
-            count(preview.before),
-            count(preview.after),
-            plural(preview.carried as u64, "turn")
-        ));
-        let voice = &self.voice;
-        let compacted = self
-            .runner
-            .compact(id, How::Model, |stage| tell_stage(&stage, |t| voice.notice(t)))
-            .await?;
+        self.voice.notice(match preview.after < preview.before {
+            true => format!(
+                "{} tokens in the context now, about {} after; {} word for word.",
+                count(preview.before),
+                count(preview.after),
+                kept(preview.carried)
+            ),
+            false => format!(
+                "{} tokens in the context now: a conversation this short gets hardly shorter.",
+                count(preview.before)
+            ),
+        });
+        let runner = self.runner.clone();
+        let (told, mut stages) = tokio::sync::mpsc::unbounded_channel();
+        let work = runner.compact(id, How::Model, |stage| drop(told.send(stage)));
+        tokio::pin!(work);
+        let compacted = loop {
+            tokio::select! {
+                biased;
+                Some(stage) = stages.recv() => tell_stage(&stage, |text| self.voice.notice(text)),
+                told = self.signals.next() => {
+                    self.told |= told;
+                    self.voice.notice("(stopped; the session is as it was)");
+                    return Ok(());
+                }
+                compacted = &mut work => break compacted?,
+            }
+        };
+        while let Ok(stage) = stages.try_recv() {
+            tell_stage(&stage, |text| self.voice.notice(text));
+        }
         let receipt = match compacted {
             Compacted::Nothing => return Err(nothing()),
             Compacted::NoSummary { why } => {
@@ -135,11 +165,8 @@ impl Chat {
     /// on as it is where something was said in it.
     pub(super) async fn resume(&mut self, sel: &str) -> Result<(), Error> {
         self.voice.notice("📋 Loading session...");
-        let busy = match self.session {
-            Some(id) => self.runner.sessions.get(id)?.tally.queries > 0,
-            None => false,
-        };
-        let mut past = match self.find(sel)? {
+        let busy = self.session.is_some();
+        let past = match self.find(sel)? {
             Found::Session(id) => self.runner.past(id).await?,
             Found::File(file) => return self.resume_file(*file, busy).await,
             Found::Nothing if busy => return Err(SelectError::None { selector: sel.into() }.into()),
@@ -157,13 +184,18 @@ impl Chat {
         }
         let id = past.session.expect("it was found in the store");
         let made = self.runner.sessions.get(id)?.tally.summary;
-        if past.queries == 0 && made.is_none() {
-            self.voice.notice("⚠️ Session can't be resumed (no summary), starting fresh");
-            return Ok(());
-        }
-        let Summary::Written(summary) = self.runner.summarize(id, How::ModelOrExtract).await?
-        else {
-            unreachable!("an extractive summary cannot fail");
+        let runner = self.runner.clone();
+        let summary = match self.unless_stopped(runner.summarize(id, How::ModelOrExtract)).await {
+            Some(Ok(Summary::Written(summary))) => summary,
+            Some(Ok(Summary::Nothing | Summary::Failed { .. })) => {
+                self.cannot_resume("no summary", busy);
+                return Ok(());
+            }
+            Some(Err(error)) => return Err(error.into()),
+            None => {
+                self.voice.notice("(stopped; nothing was resumed)");
+                return Ok(());
+            }
         };
         if self.runner.sessions.get(id)?.tally.summary != made {
             let by = match summary.by.as_str() {
@@ -173,9 +205,8 @@ impl Chat {
             self.voice.notice(format_args!(
                 "📝 It had no summary of its last turns; one was made now, {by}."
             ));
-            past.file = self.runner.past(id).await?.file;
         }
-        self.restore(&past, &summary.text).await
+        self.restore(&self.runner.clone().past(id).await?, &summary.text).await
     }
 
     async fn resume_file(&mut self, file: FromFile, busy: bool) -> Result<(), Error> {
@@ -183,12 +214,8 @@ impl Chat {
         self.tell_found(&past);
         let text = match summary {
             FileSummary::Text(text) => text,
-            FileSummary::Nothing if busy => {
-                self.voice.notice("⚠️ Session can't be resumed (no summary)");
-                return Ok(());
-            }
             FileSummary::Nothing => {
-                self.voice.notice("⚠️ Session can't be resumed (no summary), starting fresh");
+                self.cannot_resume("no summary", busy);
                 return Ok(());
             }
             FileSummary::Broken => {
@@ -202,11 +229,22 @@ impl Chat {
         }
     }
 
+    /// Says why a session cannot be resumed; a chat that is going on goes on.
+    fn cannot_resume(&self, why: &str, busy: bool) {
+        let fresh = if busy { "" } else { ", starting fresh" };
+        self.voice.notice(format_args!("⚠️ Session can't be resumed ({why}){fresh}"));
+    }
+
     async fn restore(&mut self, past: &Past, summary: &str) -> Result<(), Error> {
         self.voice.notice("🔄 Restoring context...");
-        let keys = vec![self.key.clone()];
-        let on = self.runner.restore(past, summary, Origin::Resume, keys).await?;
-        self.goes_on(&on)
+        let (runner, keys) = (self.runner.clone(), vec![self.key.clone()]);
+        match self.unless_stopped(runner.restore(past, summary, Origin::Resume, keys)).await {
+            Some(on) => self.goes_on(&on?),
+            None => {
+                self.voice.notice("(stopped; nothing was resumed)");
+                Ok(())
+            }
+        }
     }
 
     fn tell_found(&self, past: &Past) {
@@ -266,6 +304,15 @@ impl Chat {
 impl From<SelectError> for Error {
     fn from(error: SelectError) -> Error {
         Error::Verb(error.into())
+    }
+}
+
+/// How many turns stay.
+fn kept(turns: usize) -> String {
+    match turns {
+        0 => "no turn stays".into(),
+        1 => "1 turn stays".into(),
+        turns => format!("{} stay", plural(turns as u64, "turn")),
     }
 }
 

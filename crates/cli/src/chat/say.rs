@@ -10,7 +10,7 @@ use rethread_agent::Event;
 use rethread_core::message::Call;
 
 use crate::errors::Error;
-use crate::out::{clean, fit, one_line};
+use crate::out::{clean, count, fit, one_line};
 
 /// The voice of the chat.
 pub(crate) struct Voice {
@@ -18,8 +18,10 @@ pub(crate) struct Voice {
     pub(crate) typed: bool,
     /// Someone reads.
     pub(crate) shown: bool,
-    /// Only answers, or nothing at all, reach standard output.
+    /// Nothing is said beside the answers.
     pub(crate) quiet: bool,
+    /// Answers are not shown as they come; they are printed in another way.
+    pub(crate) mute: bool,
     /// Text of the reply is on the line.
     open: bool,
     last: char,
@@ -29,7 +31,7 @@ impl Voice {
     pub(crate) fn new(quiet: bool) -> Voice {
         let typed = std::io::stdin().is_terminal();
         let shown = std::io::stdout().is_terminal();
-        Voice { typed, shown, quiet, open: false, last: '\n' }
+        Voice { typed, shown, quiet, mute: false, open: false, last: '\n' }
     }
 
     /// Says something beside the answers.
@@ -37,29 +39,26 @@ impl Voice {
         if self.quiet {
             return;
         }
-        match self.shown {
-            true => anstream::println!("{text}"),
-            false => anstream::eprintln!("{text}"),
-        }
+        self.write(format_args!("{text}\n"));
+    }
+
+    /// Writes beside the answers. What cannot be shown is lost; the conversation goes on.
+    fn write(&self, text: std::fmt::Arguments<'_>) {
+        let written = match self.shown {
+            true => {
+                let mut out = anstream::stdout().lock();
+                out.write_fmt(text).and_then(|()| out.flush())
+            }
+            false => anstream::stderr().lock().write_fmt(text),
+        };
+        written.ok();
     }
 
     /// Says something and stays on the line.
     pub(crate) fn begin(&self, text: &str) {
-        if self.quiet {
-            return;
+        if !self.quiet {
+            self.write(format_args!("{text}"));
         }
-        // What cannot be shown is lost either way; the conversation goes on.
-        let flushed = match self.shown {
-            true => {
-                anstream::print!("{text}");
-                std::io::stdout().flush()
-            }
-            false => {
-                anstream::eprint!("{text}");
-                std::io::stderr().flush()
-            }
-        };
-        drop(flushed);
     }
 
     /// Asks for the next line.
@@ -71,6 +70,9 @@ impl Voice {
 
     /// More of an answer.
     pub(crate) fn answer(&mut self, agent: &str, text: &str) -> Result<(), Error> {
+        if self.mute {
+            return Ok(());
+        }
         let mut out = anstream::stdout().lock();
         if !self.open && self.typed && !self.quiet {
             write!(out, "\n\x1b[1;36m{}:\x1b[0m ", clean(agent))?;
@@ -106,8 +108,13 @@ impl Voice {
         }
         match event {
             Event::Waiting { holder } => self.notice(format_args!(
-                "\x1b[2m(another turn is going on in this session, held by {}; waiting)\x1b[0m",
-                one_line(holder)
+                "\x1b[2m(another turn is going on in this session, in {}; waiting)\x1b[0m",
+                who(holder)
+            )),
+            Event::QuestionCut { from_chars, to_chars } => self.notice(format_args!(
+                "\x1b[33m(your message is longer than the model's window: of {} characters it sees the first {})\x1b[0m",
+                count(*from_chars),
+                count(*to_chars)
             )),
             Event::Retry { why, wait } => self.notice(format_args!(
                 "\x1b[33m({}; asking again in {:.1} s)\x1b[0m",
@@ -119,12 +126,44 @@ impl Voice {
                 self.notice(format_args!("\x1b[2m  ✗ {}\x1b[0m", fit(text, 100)));
             }
             Event::Ask { call, .. } => {
-                self.begin(&format!("\x1b[1mAllow {}?\x1b[0m (y/n) ", shown(call)));
+                let whole = asked(call);
+                self.begin(&format!("\x1b[1mAllow {whole}?\x1b[0m (y/n) "));
             }
             _ => {}
         }
         Ok(())
     }
+}
+
+/// Who holds a session, for people.
+fn who(holder: &str) -> String {
+    match holder.split_once('.') {
+        Some((pid, _)) if pid.chars().all(|c| c.is_ascii_digit()) => format!("process {pid}"),
+        _ => one_line(holder),
+    }
+}
+
+/// A call as it is asked about: all of it, because a part could hide what matters.
+fn asked(call: &Call) -> String {
+    let input: serde_json::Value = serde_json::from_str(call.input.get()).unwrap_or_default();
+    let fields = match input {
+        serde_json::Value::Object(fields) => fields,
+        other => return format!("{} {}", one_line(&call.name), clean(&other.to_string())),
+    };
+    let mut text = one_line(&call.name);
+    for (name, value) in &fields {
+        let value = match value {
+            serde_json::Value::String(value) => value.clone(),
+            other => other.to_string(),
+        };
+        let shown = clean(&value);
+        match shown.contains('\n') {
+            true => text.push_str(&format!("\n  {}:\n{shown}\n", one_line(name))),
+            false => text.push_str(&format!("\n  {}: {shown}", one_line(name))),
+        }
+    }
+    text.push('\n');
+    text
 }
 
 /// A call on one line.

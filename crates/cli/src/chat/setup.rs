@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rethread_agent::agents::{Agent, Agents};
+use rethread_agent::agents::{Agent, Agents, Origin};
 use rethread_agent::provider::{self, Env, Provider};
 use rethread_agent::tool::{Toolbox, Workspace};
 use rethread_agent::{Bounds, Runner, Scribe};
@@ -65,7 +65,7 @@ pub(crate) fn runner(
     agent: Agent,
 ) -> Result<Runner, Error> {
     let workspace = desk.workspace()?;
-    let model = model(desk, talk, agent.model.as_deref())?;
+    let model = model(desk, talk, wanted(desk, talk, &agent)?)?;
     let provider = connect(&model)?;
     let scribe = scribe(desk, agents, &model, &provider)?;
     let policy = agent.policy.as_deref().unwrap_or(desk.config.text("policy"));
@@ -93,6 +93,24 @@ pub(crate) fn runner(
         },
         kept: Default::default(),
     })
+}
+
+/// The model an agent wants. A folder's own agent may choose among the models of the provider that
+/// is used anyway, and no other: what is said here is not sent elsewhere because a file says so.
+fn wanted<'a>(desk: &Desk, talk: &Talk, agent: &'a Agent) -> Result<Option<&'a str>, Error> {
+    let Some(name) = agent.model.as_deref() else { return Ok(None) };
+    let usual = model(desk, talk, None)?;
+    let same = name.split_once('/').is_some_and(|(provider, _)| provider == usual.provider);
+    if agent.origin == Origin::Project && !same {
+        note(format_args!(
+            "\x1b[1;33mwarning:\x1b[0m {} wants {}; {} is used, `--model` chooses another",
+            clean(&agent.path),
+            clean(name),
+            usual.id()
+        ));
+        return Ok(None);
+    }
+    Ok(Some(name))
 }
 
 /// The model: as the flag says, or as the agent wants, or the configured one, or the one a key
@@ -131,7 +149,7 @@ fn scribe(
     let agent =
         agents.find(COMPACTION).map_err(|error| Error::NoAgent { what: error.to_string() })?;
     let prompt = agent.prompt.clone();
-    match &agent.model {
+    match wanted(desk, &Talk::default(), agent)? {
         None => Ok(Scribe { model: model.clone(), provider: provider.clone(), prompt }),
         Some(name) => {
             let model = self::model(desk, &Talk::default(), Some(name))?;

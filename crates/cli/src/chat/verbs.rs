@@ -78,7 +78,7 @@ impl Chat {
 
     fn new_session(&mut self, name: Option<&str>) -> Result<(), Error> {
         self.name = name.map(Name::new).transpose()?;
-        self.session = None;
+        self.left = self.session.take().or(self.left);
         self.fullness = 0;
         self.suggested = false;
         self.voice.notice("A new session starts with your next message; the last one is kept.");
@@ -96,6 +96,7 @@ impl Chat {
             self.use_agent(agent)?;
         }
         self.enter(id);
+        self.fullness = self.runner.fullness(id)?;
         self.show_opened(id)?;
         self.agent_still_the_same(id).await
     }
@@ -117,18 +118,24 @@ impl Chat {
             .map_err(|error| Error::NoAgent { what: error.to_string() })?;
         self.use_agent(agent)?;
         if let Some(id) = self.session {
-            let new = self.runner.new_session();
-            let change = Change {
-                agent: Some(new.agent),
-                agent_path: Some(new.agent_path),
-                ..Change::default()
-            };
-            let sessions = &self.runner.sessions;
-            let system = Message::system(new.system.unwrap_or_default());
-            sessions.append(id, vec![system.into()])?;
-            sessions.update(id, &change)?;
+            self.announce_agent(id)?;
         }
         self.voice.notice(format_args!("{} answers from now on.", self.runner.agent.name));
+        Ok(())
+    }
+
+    /// Writes down that another agent answers in a session from here on.
+    pub(super) fn announce_agent(&mut self, id: SessionId) -> Result<(), Error> {
+        let new = self.runner.new_session();
+        let change = Change {
+            agent: Some(new.agent),
+            agent_path: Some(new.agent_path),
+            ..Change::default()
+        };
+        let sessions = &self.runner.sessions;
+        let system = Message::system(new.system.unwrap_or_default());
+        sessions.append(id, vec![system.into()])?;
+        sessions.update(id, &change)?;
         Ok(())
     }
 
@@ -157,6 +164,12 @@ impl Chat {
     }
 
     fn undo(&mut self) -> Result<(), Error> {
+        if let (None, Some(id)) = (self.session, self.left) {
+            self.enter(id);
+            let name = self.runner.sessions.get(id)?.header.name;
+            self.voice.notice(format_args!("The new is undone: you are in {name} again."));
+            return Ok(());
+        }
         let id = self.current()?;
         let undone = self.runner.sessions.undo(id)?;
         let told = change::told(&self.desk, &undone)?;
@@ -185,6 +198,9 @@ impl Chat {
         let written = match path {
             Some(path) => {
                 let path = Path::new(path);
+                if path.exists() {
+                    return Err(wrong(path, "there is such a file already".into()));
+                }
                 self.runner
                     .write_transcript(id, path)
                     .map_err(|error| wrong(path, error.to_string()))?;

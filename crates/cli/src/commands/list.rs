@@ -93,7 +93,7 @@ fn rest(
                 note("Every session is archived: `rethread list --archived` shows them.")
             }
             false => note(
-                "No sessions yet. Start one:\n  echo '{\"role\":\"user\",\"content\":\"hello\"}' | rethread append --new",
+                "No sessions yet. `rethread` opens a chat; `rethread append --help` shows how programs start one.",
             ),
         }
         return Ok(());

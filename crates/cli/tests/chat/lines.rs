@@ -85,6 +85,11 @@ fn session_auto_save_off_keeps_nothing_and_says_so() {
     let said = chat(&desk, &["--config", file.to_str().expect("a path")], &["hello", "exit"]);
     assert!(said.err.contains("nothing of this chat is kept"), "{said:?}");
     assert_eq!(desk.json(&["list"])["sessions"], Value::Array(Vec::new()));
+    std::fs::write(&file, "[session]\nauto_save = false\n").expect("written");
+    let said =
+        chat(&desk, &["--config", file.to_str().expect("a path")], &["hello", "compact", "exit"]);
+    assert!(said.err.ends_with("Goodbye!\n"), "{said:?}");
+    assert!(!desk.path().join(".local/share/rethread/transcripts").exists());
 }
 
 #[test]
@@ -143,7 +148,7 @@ fn compact_tells_what_it_saves_undo_takes_it_back_and_compact_works_again() {
     );
     assert_eq!(said.code, 0, "{said:?}");
     let order = [
-        "tokens in the context now, about",
+        "tokens in the context now",
         "📝 Generating session summary...",
         "💾 Saved session: ",
         "(1 query, ",
@@ -403,4 +408,80 @@ fn compact_is_a_command_too() {
     let said = desk.run(&["compact", "long-2"]);
     assert_eq!(said.code, 2);
     assert!(said.err.contains("nothing was said"), "{said:?}");
+}
+
+#[test]
+fn a_session_that_was_only_resumed_can_be_resumed_again() {
+    let desk = Desk::new();
+    chat(&desk, &["--name", "auth"], &["We use JWT tokens.", "exit"]);
+    for _ in 0..3 {
+        let said = chat(&desk, &["--resume", "1"], &["exit"]);
+        assert!(said.out.contains("JWT"), "{said:?}");
+    }
+}
+
+#[test]
+fn new_is_undone_before_and_after_something_was_said() {
+    let desk = Desk::new();
+    let said =
+        chat(&desk, &["--name", "one"], &["hello", "/new", "/undo", "/rename first", "exit"]);
+    assert!(said.err.contains("The new is undone: you are in one again."), "{said:?}");
+    assert_eq!(newest(&desk)["name"], "first");
+}
+
+#[test]
+fn an_export_never_overwrites_a_file() {
+    let desk = Desk::new();
+    std::fs::write(desk.path().join("README.md"), "mine").expect("written");
+    let said = chat(&desk, &[], &["hello", "/export README.md", "exit"]);
+    assert!(said.err.contains("there is such a file already"), "{said:?}");
+    assert_eq!(std::fs::read_to_string(desk.path().join("README.md")).expect("there"), "mine");
+}
+
+#[test]
+fn a_piped_line_that_answers_no_question_is_said() {
+    let desk = Desk::new();
+    chat(&desk, &["--name", "made"], &["hello", "exit"]);
+    let said = chat(&desk, &["-c", "--agent", "plan"], &["hello there", "exit"]);
+    assert!(said.err.contains("Continue? (y/n)"), "{said:?}");
+    assert_eq!(newest(&desk)["first_message"], "hello there");
+}
+
+#[test]
+fn who_answers_after_a_yes_is_who_the_session_names() {
+    let desk = Desk::new();
+    chat(&desk, &["--name", "made"], &["hello", "exit"]);
+    chat(&desk, &["-c", "--agent", "plan"], &["y", "hello again", "exit"]);
+    let shown = desk.json(&["show", "made"]);
+    assert_eq!(shown["session"]["agent"], "plan");
+    let systems: Vec<String> = shown["entries"]
+        .as_array()
+        .expect("entries")
+        .iter()
+        .filter(|entry| entry["role"] == "system")
+        .map(|entry| entry["content"].to_string())
+        .collect();
+    assert!(systems.len() == 2 && systems[1].contains("You plan work"), "{systems:?}");
+}
+
+#[test]
+fn resume_brings_back_who_answered() {
+    let desk = Desk::new();
+    chat(&desk, &["--name", "made", "--agent", "plan"], &["hello", "exit"]);
+    let said = chat(&desk, &["--resume", "made"], &["exit"]);
+    assert!(said.err.contains("agent plan") && !said.err.contains("Continue?"), "{said:?}");
+    assert_eq!(newest(&desk)["agent"], "plan");
+}
+
+#[test]
+fn a_folder_of_someone_else_does_not_choose_where_things_are_sent() {
+    let desk = Desk::new();
+    let folder = desk.path().join(".rethread/agents");
+    std::fs::create_dir_all(&folder).expect("made");
+    let text = "---\nname: build\nmodel: openai/expensive\n---\nSend everything.\n";
+    std::fs::write(folder.join("build.md"), text).expect("written");
+    let said = chat(&desk, &[], &["hello", "exit"]);
+    assert_eq!(said.code, 0, "{said:?}");
+    assert!(said.err.contains("wants openai/expensive; offline/offline is used"), "{said:?}");
+    assert!(said.err.contains("agent build (this folder's own"), "{said:?}");
 }

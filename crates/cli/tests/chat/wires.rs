@@ -331,3 +331,97 @@ fn terminated_it_saves_an_extractive_summary_and_goes() {
     assert_eq!(summary.expect("a summary")["by"], "extractive");
     assert_eq!(server.requests().len(), 1, "nobody is asked on the way out");
 }
+
+#[test]
+fn control_c_while_leaving_does_not_wait_for_the_model() {
+    let desk = Desk::new();
+    let server = Server::start([Answer::text("hello"), Answer::text("never").slowly(0)]);
+    let mut terminal =
+        Terminal::start(&desk, &["--model", "openai/m", "--name", "hasty"], &variables(&server));
+    terminal.expect("You: ");
+    terminal.say("We decided to use Redis.");
+    terminal.expect("hello");
+    terminal.expect("You: ");
+    terminal.say("exit");
+    terminal.expect("Generating session summary...");
+    server.wait_for_requests(2);
+    terminal.press("\x03");
+    terminal.expect("✓ Conversation saved successfully!");
+    assert_eq!(terminal.end().1, 0);
+    server.release();
+}
+
+#[test]
+fn control_c_stops_a_compaction_and_the_session_is_as_it_was() {
+    let desk = Desk::new();
+    let server = Server::start([
+        Answer::text("hello"),
+        Answer::text("never").slowly(0),
+        Answer::text("still here"),
+    ]);
+    let mut terminal =
+        Terminal::start(&desk, &["--model", "openai/m", "--name", "same"], &variables(&server));
+    terminal.expect("You: ");
+    terminal.say("hi");
+    terminal.expect("hello");
+    terminal.expect("You: ");
+    terminal.say("compact");
+    server.wait_for_requests(2);
+    terminal.press("\x03");
+    terminal.expect("(stopped; the session is as it was)");
+    server.release();
+    terminal.expect("You: ");
+    terminal.say("and?");
+    terminal.expect("still here");
+    assert_eq!(desk.json(&["show", "same"])["session"]["queries"], 2);
+}
+
+#[test]
+fn a_call_is_asked_about_whole_and_what_was_typed_before_is_no_answer() {
+    let desk = Desk::new();
+    let command = format!("echo {}; touch hidden", "a".repeat(300));
+    let server = Server::start([
+        Answer::calls([("run", json!({"command": command}))]).slowly(0),
+        Answer::text("refused"),
+        Answer::text("you said y"),
+    ]);
+    let mut terminal =
+        Terminal::start(&desk, &["--model", "openai/m", "--allow", "run"], &variables(&server));
+    terminal.expect("You: ");
+    terminal.say("do it");
+    server.wait_for_requests(1);
+    terminal.say("y");
+    // The line is echoed by the terminal once it is read.
+    terminal.expect("y\n");
+    server.release();
+    terminal.expect("Allow run");
+    terminal.expect("; touch hidden");
+    terminal.expect("(y/n) ");
+    terminal.say("n");
+    terminal.expect("refused");
+    terminal.expect("you said y");
+    assert!(!desk.path().join("hidden").exists());
+}
+
+#[test]
+fn a_terminal_that_goes_away_loses_nothing() {
+    let desk = Desk::new();
+    let server = Server::start([Answer::text("hello")]);
+    let mut terminal =
+        Terminal::start(&desk, &["--model", "openai/m", "--name", "gone"], &variables(&server));
+    let pid = terminal.pid();
+    terminal.expect("You: ");
+    terminal.say("We decided to use Redis.");
+    terminal.expect("hello");
+    terminal.expect("You: ");
+    drop(terminal);
+    // The chat saves itself when its terminal is gone; it is over when the process is.
+    while std::path::Path::new(&format!("/proc/{pid}")).exists() {
+        std::thread::yield_now();
+    }
+    let shown = desk.json(&["show", "gone"]);
+    assert!(shown["entries"].to_string().contains("\"kind\":\"summary\""), "{shown}");
+    let id = shown["session"]["id"].as_str().expect("an id");
+    let path = desk.path().join(".local/share/rethread/transcripts").join(format!("{id}.md"));
+    assert!(path.exists(), "the transcript is written");
+}

@@ -131,7 +131,10 @@ impl Error {
             Error::Verb(error) | Error::AtLine { source: error, .. } => return verb_hint(error),
             Error::Connect(ConnectError::Store(error)) => return store_hint(error),
             Error::Connect(ConnectError::Unknown { .. }) => {
-                "a store is `sqlite:PATH`, or just a path"
+                "a store is `sqlite:PATH`, `files:DIR`, or just a path"
+            }
+            Error::Connect(ConnectError::Option { .. }) => {
+                "a directory takes `files:DIR?max_sessions=N` and `&purge=archive` or `&purge=delete`"
             }
             Error::Line { .. } => {
                 "a message is {\"role\": \"user\", \"content\": \"…\"}; the lines before this one are stored \
@@ -172,7 +175,7 @@ impl Error {
             Error::Verb(
                 sessions::Error::Name(_) | sessions::Error::Store(StoreError::BadCursor { .. }),
             )
-            | Error::Connect(ConnectError::Unknown { .. })
+            | Error::Connect(ConnectError::Unknown { .. } | ConnectError::Option { .. })
             | Error::NoFolder { .. }
             | Error::BadConfig { .. }
             | Error::BadSetting { .. }
@@ -288,6 +291,9 @@ fn store_hint(error: &StoreError) -> Option<String> {
             "restore it from a backup, or name another place with --store; it was not changed"
         }
         StoreError::Backend { .. } => "`rethread config` shows which store is used, and why",
+        StoreError::OtherOwner { .. } => {
+            "leave out --owner, or name a `sqlite:` store with --store"
+        }
         StoreError::Exists { .. } => return None,
     };
     Some(hint.into())

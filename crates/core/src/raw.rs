@@ -36,6 +36,16 @@ impl Raw {
         self.0.get()
     }
 
+    /// The text it stands for, if it is a string. Half a surrogate pair, which programs leave where
+    /// they cut a text by its UTF-16 units, is one unreadable character (U+FFFD).
+    pub fn as_text(&self) -> Option<String> {
+        let json = self.get();
+        let read = |json: &str| serde_json::from_str::<String>(json).ok();
+        json.starts_with('"')
+            .then(|| read(json).or_else(|| read(&without_lone_surrogates(json))))
+            .flatten()
+    }
+
     pub(crate) fn inner(&self) -> &RawValue {
         &self.0
     }
@@ -57,4 +67,34 @@ impl std::fmt::Debug for Raw {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.get())
     }
+}
+
+/// JSON with every escape of half a surrogate pair replaced by U+FFFD.
+pub(crate) fn without_lone_surrogates(json: &str) -> String {
+    // The four digits behind a `\u` at this place, if it is one.
+    let unit = |at: usize| {
+        let digits = json.get(at..at + 6)?.strip_prefix("\\u")?;
+        u16::from_str_radix(digits, 16).ok()
+    };
+    let mut mended = String::with_capacity(json.len());
+    let mut at = 0;
+    while let Some(offset) = json[at..].find('\\') {
+        mended.push_str(&json[at..at + offset]);
+        at += offset;
+        let length = match (unit(at), unit(at + 6)) {
+            (Some(0xd800..0xdc00), Some(0xdc00..0xe000)) => 12,
+            (Some(0xd800..0xe000), _) => {
+                mended.push_str("\\ufffd");
+                at += 6;
+                continue;
+            }
+            (Some(_), _) => 6,
+            // A backslash and what it escapes, so that an escaped backslash begins nothing.
+            (None, _) => 1 + json[at + 1..].chars().next().map_or(0, char::len_utf8),
+        };
+        mended.push_str(&json[at..at + length]);
+        at += length;
+    }
+    mended.push_str(&json[at..]);
+    mended
 }

@@ -22,13 +22,15 @@
 //! # }
 //! ```
 //!
-//! Today there is one kind of place, [`SqliteStore`]. It never touches more than the file it was
-//! given and the two that SQLite keeps beside it.
+//! There are two kinds of place. [`SqliteStore`] is one file, and the two that SQLite keeps beside
+//! it. [`FilesStore`] is a directory of JSON files that other programs read and write as well.
 
+mod files;
 mod sqlite;
 mod url;
 mod world;
 
+pub use files::{FilesLimit, FilesStore};
 pub use sqlite::SqliteStore;
 pub use url::{ConnectError, connect};
 pub use world::System;

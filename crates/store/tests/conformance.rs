@@ -1,10 +1,10 @@
-//! The contract of a store, run on SQLite.
+//! The contract of a store, run on every kind of it.
 
 use std::sync::Arc;
 
 use rethread_core::conformance::Place;
 use rethread_core::{Backend, Fixed};
-use rethread_store::SqliteStore;
+use rethread_store::{FilesLimit, FilesStore, SqliteStore};
 
 struct Sqlite {
     folder: tempfile::TempDir,
@@ -31,3 +31,34 @@ impl Place for Sqlite {
 }
 
 rethread_core::conformance!(sqlite, Sqlite::new());
+
+struct Files {
+    folder: tempfile::TempDir,
+    world: Arc<Fixed>,
+}
+
+impl Files {
+    fn new() -> Files {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        Files { folder, world: Arc::new(Fixed::default()) }
+    }
+}
+
+impl Place for Files {
+    /// Each store has its own lock and its own memory, as another process would.
+    fn store(&self) -> Arc<dyn Backend> {
+        let path = self.folder.path().join("sessions");
+        let store = FilesStore::open(&path, FilesLimit::default(), self.world.clone());
+        Arc::new(store.expect("a store"))
+    }
+
+    fn world(&self) -> Arc<Fixed> {
+        self.world.clone()
+    }
+
+    fn one_owner(&self) -> bool {
+        true
+    }
+}
+
+rethread_core::conformance!(files, Files::new());

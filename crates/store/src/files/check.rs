@@ -1,0 +1,144 @@
+//! Looking after a directory: what is left alone and why, and whether the logs add up.
+
+use rethread_core::audit::Audit;
+use rethread_core::limits::READ_ENTRIES;
+use rethread_core::measure::Measure;
+use rethread_core::store::{Finding, FindingState, Result};
+use rethread_core::{Entry, SessionId, StoreError};
+
+use super::Dir;
+use super::disk::{Draft, Told};
+use super::fold::names;
+use super::log;
+
+const ACTION: &str = "check the directory";
+
+fn repairable(repair: bool) -> FindingState {
+    match repair {
+        true => FindingState::Repaired,
+        false => FindingState::Repairable,
+    }
+}
+
+impl Dir {
+    /// Checks the directory: files that are left alone, and what belongs to no session.
+    pub(super) fn check(&mut self, repair: bool) -> Result<Vec<Finding>> {
+        self.look()?;
+        let mut findings = Vec::new();
+        let mut note = |what: String, state| {
+            findings.push(Finding { session: None, seq: None, what, state });
+        };
+        for (path, skipped) in &self.skipped {
+            let state = if skipped.damaged { FindingState::Damaged } else { FindingState::Noted };
+            let shown = path.strip_prefix(&self.root).unwrap_or(path).display();
+            note(format!("{shown} is left alone: {}", skipped.why), state);
+        }
+        for name in names(&self.root) {
+            if name.contains(".json.unreadable-") {
+                note(format!("{name} could not be read and was set aside"), FindingState::Noted);
+            }
+        }
+        let catalogue = &self.state.catalogue;
+        let dangling = catalogue.keys.values().filter(|id| catalogue.get(**id).is_none()).count();
+        if dangling > 0 {
+            let what = format!("{dangling} keys point at sessions that are gone");
+            note(what, FindingState::Damaged);
+        }
+        if self.state.damaged > 0 {
+            let bytes = self.state.damaged;
+            let what = format!("{bytes} bytes of the state could not be read");
+            note(what, repairable(repair));
+            if repair {
+                self.state.rewrite(self.disk.as_ref(), self.world.as_ref())?;
+            }
+        }
+        Ok(findings)
+    }
+
+    /// Checks one session, entry by entry.
+    pub(super) fn check_session(&mut self, id: SessionId, repair: bool) -> Result<Vec<Finding>> {
+        let record = self.record(id)?.clone();
+        let mut audit = Audit::new(id);
+        let damaged = |audit: &mut Audit, seq, what| {
+            audit.note(seq, what, FindingState::Damaged);
+        };
+        match self.log(id) {
+            Ok(log) => {
+                let end = log.tail.bytes;
+                let folded = record.folded.as_ref().map_or(0, |tail| tail.bytes);
+                if end < folded {
+                    let what = "the end of its log is not what was written".into();
+                    damaged(&mut audit, None, what);
+                }
+            }
+            Err(StoreError::Damaged { what, .. }) => {
+                damaged(&mut audit, None, what);
+                return Ok(audit.findings());
+            }
+            Err(error) => return Err(error),
+        }
+        let entries = self.tail(id)?.tally.entries;
+        let mut lost = 0;
+        for start in (0..entries).step_by(READ_ENTRIES as usize) {
+            let end = entries.min(start + READ_ENTRIES);
+            let read = self.log(id)?.read(start..end);
+            let (entries, bad) = read.told(&self.root, ACTION)?;
+            if let Some(bad) = bad {
+                audit.note(
+                    Some(bad.seq),
+                    format!("it cannot be read: {}", bad.what),
+                    FindingState::Damaged,
+                );
+            }
+            let mut expected = start;
+            for entry in &entries {
+                (expected..entry.seq).for_each(|_| audit.skip());
+                lost += entry.seq - expected;
+                expected = entry.seq + 1;
+                audit.entry(entry);
+            }
+            (expected..end).for_each(|_| audit.skip());
+            lost += end - expected;
+        }
+        let wrong = audit.wrong_tallies.len() + audit.wrong_tokens.len();
+        audit.wrong_tallies.clear();
+        audit.wrong_tokens.clear();
+        if wrong > 0 && lost == 0 {
+            if repair {
+                self.rewrite_log(id)?;
+            }
+            audit.note(None, "entries had wrong counts".into(), repairable(repair));
+        }
+        Ok(audit.findings())
+    }
+
+    /// Writes a log anew, with the counts worked out from its entries.
+    fn rewrite_log(&mut self, id: SessionId) -> Result<()> {
+        let (disk, world) = (self.disk.clone(), self.world.clone());
+        let path = self.log_path(id);
+        let mut record = self.record(id)?.clone();
+        let mut draft = Draft::new(disk.as_ref(), world.as_ref(), &path).told(&path, ACTION)?;
+        draft.add(log::head(&record.header).as_bytes()).told(&path, ACTION)?;
+        let end = self.tail(id)?.tally.entries;
+        let mut tally = rethread_core::Tally::default();
+        for start in (0..end).step_by(READ_ENTRIES as usize) {
+            for Entry { at, id: entry, body, measure, .. } in
+                self.entries(id, start..end.min(start + READ_ENTRIES))?
+            {
+                let tokens = rethread_core::measure::measure(&body, |_| None).tokens;
+                let measure = Measure { tokens, ..measure };
+                let new = rethread_core::NewEntry { id: entry, at, body, measure };
+                let entry = new.placed(&tally);
+                tally = entry.tally;
+                draft.add(log::line(&entry, 0).as_bytes()).told(&path, ACTION)?;
+            }
+        }
+        draft.publish().told(&path, ACTION)?;
+        disk.sync_folder(&self.logs_folder()).told(&path, ACTION)?;
+        self.logs.remove(&id);
+        record.folded = None;
+        record.stale = true;
+        self.commit(vec![super::state::Op::Put(Box::new(record))])?;
+        self.fold(&[id])
+    }
+}

@@ -1,0 +1,1 @@
+//! A crash at every step.

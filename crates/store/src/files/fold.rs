@@ -1,0 +1,287 @@
+//! Bringing the visible files up to date with the logs.
+//!
+//! A fold first takes in what other programs wrote, so that nothing of theirs is written over.
+//! Then each file is written under a temporary name, synced and renamed; then the index and
+//! `last_session`; then the folder is synced, and last of all the state says how the files look.
+//! If that last word is lost, the files are compared with the logs the next time, and found equal.
+
+use std::path::Path;
+
+use rethread_core::limits::READ_ENTRIES;
+use rethread_core::store::Result;
+use rethread_core::{Body, SessionId};
+
+use super::Dir;
+use super::disk::{Draft, Sig, Told, changed, is_draft};
+use super::log::{self, Tail};
+use super::state::{Op, Record};
+use super::visible::{self, Metadata};
+
+const ACTION: &str = "write the session files";
+
+/// The largest index that is read: fifty sessions need a fiftieth of a megabyte.
+const INDEX_BYTES_MAX: u64 = 64 << 20;
+
+impl Dir {
+    /// Brings a directory that was just opened to where it should be.
+    pub(super) fn recover(&mut self) -> Result<()> {
+        let disk = self.disk.clone();
+        let lost = self.state.is_new() || self.state.damaged > 0;
+        if self.state.is_new() {
+            self.state.begin(disk.as_ref())?;
+            let ours = self.root.join(".rethread");
+            disk.sync_folder(&ours).told(&self.root, "open the directory")?;
+        }
+        self.state.catalogue.moved.clear();
+        self.sweep(lost)?;
+        self.settle()?;
+        self.look()?;
+        let now = self.world.now();
+        let all: Vec<SessionId> = self.state.catalogue.all().map(|r| r.header.id).collect();
+        let behind: Vec<SessionId> = all
+            .into_iter()
+            .filter(|id| self.holder(*id, now).is_none() && self.is_behind(*id))
+            .collect();
+        match behind.is_empty() {
+            true => Ok(()),
+            false => self.fold(&behind),
+        }
+    }
+
+    /// Removes what a crash left half done. Logs that no record names belong to sessions that
+    /// never came to be; but where the state was lost, they are all that is left of sessions.
+    fn sweep(&mut self, lost: bool) -> Result<()> {
+        let ours = self.root.join(".rethread");
+        for folder in [self.root.clone(), self.archive(), ours, self.logs_folder()] {
+            for name in names(&folder) {
+                if is_draft(&name) {
+                    let path = folder.join(name);
+                    self.disk.remove(&path).told(&path, "remove what a crash left")?;
+                }
+            }
+        }
+        for name in names(&self.logs_folder()) {
+            let id = name.strip_suffix(".log").and_then(|id| id.parse().ok()).map(SessionId);
+            let Some(id) = id.filter(|id| !self.state.catalogue.records.contains_key(id)) else {
+                continue;
+            };
+            let path = self.log_path(id);
+            match log::header_of(&path).ok().flatten().filter(|_| lost) {
+                Some(header) => {
+                    let stem = header.name.to_string();
+                    self.commit(vec![Op::Put(Box::new(Record::new(header, stem)))])?;
+                }
+                None if lost => {}
+                None => self.disk.remove(&path).told(&path, "remove what a crash left")?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the visible file of a session says less than its log.
+    fn is_behind(&mut self, id: SessionId) -> bool {
+        let Ok(record) = self.record(id) else { return false };
+        if record.stale || record.sig.is_none() {
+            return true;
+        }
+        let folded = record.folded.as_ref().map_or(0, |tail| tail.bytes);
+        self.tail(id).is_ok_and(|tail| tail.bytes != folded)
+    }
+
+    pub(super) fn fold_dirty(&mut self) -> Result<()> {
+        let dirty: Vec<SessionId> = self.dirty.iter().copied().collect();
+        self.fold(&dirty)
+    }
+
+    /// Brings the files of these sessions up to date, and with them the index.
+    pub(super) fn fold(&mut self, ids: &[SessionId]) -> Result<()> {
+        self.look()?;
+        let mut ops = Vec::new();
+        for id in ids {
+            if self.is_behind(*id) {
+                ops.push(Op::Put(Box::new(self.write_visible(*id)?)));
+            }
+        }
+        if ops.is_empty() {
+            self.dirty.retain(|id| !ids.contains(id));
+            return Ok(());
+        }
+        self.sync_visible()?;
+        // If the machine loses its power now, the files are compared again when it is back.
+        self.state.commit(self.disk.as_ref(), ops, false)?;
+        self.dirty.retain(|id| !ids.contains(id));
+        self.write_index(true)?;
+        self.state.tidy(self.disk.as_ref(), self.world.as_ref())
+    }
+
+    /// Waits until the names of the visible files are on disk.
+    pub(super) fn sync_visible(&self) -> Result<()> {
+        self.disk.sync_folder(&self.root).told(&self.root, ACTION)?;
+        match self.archive().is_dir() {
+            true => self.disk.sync_folder(&self.archive()).told(&self.root, ACTION),
+            false => Ok(()),
+        }
+    }
+
+    /// Writes the file of a session; returns the record that says so.
+    fn write_visible(&mut self, id: SessionId) -> Result<Record> {
+        let (disk, world) = (self.disk.clone(), self.world.clone());
+        let mut record = self.record(id)?.clone();
+        let path = self.path_of(&record.stem, record.header.archived);
+        if record.header.archived {
+            disk.folder(&self.archive()).told(&self.root, ACTION)?;
+        }
+        self.set_aside(&path)?;
+        let summary = self.summary(id)?;
+        let log = self.log(id)?;
+        let tail = log.tail.clone();
+        let metadata = metadata(&record, &tail).json();
+        let mut draft = Draft::new(disk.as_ref(), world.as_ref(), &path).told(&path, ACTION)?;
+        let opening = format!("{{\n\"metadata\": {metadata},\n\"messages\": [");
+        draft.add(opening.as_bytes()).told(&path, ACTION)?;
+        let mut before = "\n";
+        for start in (0..tail.tally.entries).step_by(READ_ENTRIES as usize) {
+            // What cannot be read is in the log still; `doctor` reports it.
+            let entries = log.read(start..start + READ_ENTRIES).told(&path, ACTION)?.0;
+            for message in entries.iter().filter_map(visible::message) {
+                draft.add(before.as_bytes()).told(&path, ACTION)?;
+                draft.add(message.as_bytes()).told(&path, ACTION)?;
+                before = ",\n";
+            }
+        }
+        let ending = visible::ending(summary.as_deref(), &record.kept, &record.header);
+        draft.add(b"\n]").told(&path, ACTION)?;
+        draft.add(ending.as_bytes()).told(&path, ACTION)?;
+        record.sig = Some(draft.publish().told(&path, ACTION)?);
+        record.folded = Some(tail);
+        record.stale = false;
+        Ok(record)
+    }
+
+    /// What other programs show when the session is taken up again.
+    fn summary(&mut self, id: SessionId) -> Result<Option<String>> {
+        let tally = self.log(id)?.tail.tally;
+        let Some(seq) = tally.summary.or(tally.started) else { return Ok(None) };
+        let entry = self.entries(id, seq..seq + 1).ok().and_then(|mut entries| entries.pop());
+        Ok(match entry.map(|entry| entry.body) {
+            Some(Body::Summary(summary)) => Some(summary.text),
+            Some(Body::Restored(restored)) => Some(restored.summary),
+            _ => None,
+        })
+    }
+
+    /// Writes the index and `last_session`. `active` says that one of our sessions went on, so
+    /// that the newest is the last one.
+    pub(super) fn write_index(&mut self, active: bool) -> Result<()> {
+        let path = self.root.join("index.json");
+        let mut listed: Vec<(jiff::Timestamp, String, String)> = Vec::new();
+        for record in self.state.catalogue.all() {
+            // Only what has a file: a program that reads the index opens it.
+            let Some(tail) = record.folded.as_ref().filter(|_| record.sig.is_some()) else {
+                continue;
+            };
+            if !record.header.archived {
+                let metadata = metadata(record, tail);
+                listed.push((metadata.last_activity_at, record.stem.clone(), metadata.json()));
+            }
+        }
+        listed.sort_by(|a, b| b.cmp(a));
+        let newest = listed.first().map(|(_, stem, _)| stem.clone());
+        let mut sessions: Vec<(String, String)> =
+            listed.into_iter().map(|(_, stem, metadata)| (stem, metadata)).collect();
+        sessions.extend(self.others_listed(&path, &sessions));
+        self.set_aside_link(&path)?;
+        let text = visible::index(&sessions, self.world.now());
+        let sig = self.replace(&path, &text)?;
+        let last = self.root.join("last_session");
+        let said = std::fs::read_to_string(&last).ok();
+        let good = said.as_ref().is_some_and(|said| {
+            sessions.iter().any(|(stem, _)| stem == said.trim())
+                && (!active || newest.as_deref() == Some(said.trim()))
+        });
+        match newest {
+            _ if good => {}
+            Some(newest) => {
+                self.set_aside_link(&last)?;
+                self.replace(&last, &newest)?;
+            }
+            None if said.is_some() => self.disk.remove(&last).told(&last, ACTION)?,
+            None => {}
+        }
+        self.sync_visible()?;
+        self.state.commit(self.disk.as_ref(), vec![Op::Index(sig)], false)
+    }
+
+    /// What the index says of files that are not ours to read: it stays in the index.
+    fn others_listed(&self, path: &Path, ours: &[(String, String)]) -> Vec<(String, String)> {
+        let small = path.symlink_metadata().is_ok_and(|there| there.len() <= INDEX_BYTES_MAX);
+        let text = if small { std::fs::read(path).unwrap_or_default() } else { Vec::new() };
+        let known = |stem: &str| {
+            ours.iter().any(|(other, _)| other == stem)
+                || self.state.catalogue.records.values().any(|record| record.stem == stem)
+        };
+        visible::index_entries(&String::from_utf8_lossy(&text))
+            .into_iter()
+            .filter(|(stem, _)| super::foreign::is_stem(stem) && !known(stem))
+            .filter(|(stem, _)| self.path_of(stem, false).is_file())
+            .map(|(stem, raw)| (stem, raw.get().to_owned()))
+            .collect()
+    }
+
+    /// Whether the index is there and as we left it.
+    pub(super) fn index_is_ours(&self) -> bool {
+        let Ok(there) = self.root.join("index.json").symlink_metadata() else { return false };
+        let known = self.state.catalogue.index.as_ref();
+        there.is_file()
+            && known.is_some_and(|sig| (sig.changed, sig.size) == (changed(&there), there.len()))
+    }
+
+    fn replace(&self, path: &Path, text: &str) -> Result<Sig> {
+        let (disk, world) = (self.disk.as_ref(), self.world.as_ref());
+        let mut draft = Draft::new(disk, world, path).told(path, ACTION)?;
+        draft.add(text.as_bytes()).told(path, ACTION)?;
+        draft.publish().told(path, ACTION)
+    }
+
+    /// Moves something out of the way that is in the place of one of our files and cannot be
+    /// read: it is somebody's work, or was.
+    fn set_aside(&mut self, path: &Path) -> Result<()> {
+        match self.skipped.remove(path) {
+            Some(_) if path.symlink_metadata().is_ok() => self.aside(path),
+            _ => Ok(()),
+        }
+    }
+
+    fn set_aside_link(&self, path: &Path) -> Result<()> {
+        match path.symlink_metadata() {
+            Ok(there) if !there.is_file() => self.aside(path),
+            _ => Ok(()),
+        }
+    }
+
+    fn aside(&self, path: &Path) -> Result<()> {
+        let mut name = path.file_name().unwrap_or_default().to_owned();
+        let random = self.world.uuid().as_u128() & 0xffff_ffff;
+        name.push(format!(".unreadable-{random:08x}"));
+        self.disk.rename(path, &path.with_file_name(name)).told(path, ACTION)
+    }
+}
+
+/// What is said about a session outside of it.
+fn metadata<'a>(record: &'a Record, tail: &'a Tail) -> Metadata<'a> {
+    Metadata {
+        header: &record.header,
+        stem: &record.stem,
+        display: record.display.as_deref(),
+        last_activity_at: tail.last_at.unwrap_or(record.header.created_at),
+        messages: tail.shown,
+        first_message: &tail.first_message,
+        kept: &record.kept,
+    }
+}
+
+/// The names in a folder; none where there is no folder.
+pub(super) fn names(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
+}

@@ -1,0 +1,535 @@
+//! What other programs do to the visible files, and what becomes of it.
+//!
+//! A file nobody knows becomes a session. A file that was rewritten is compared with the log,
+//! message by message, by who said what: such programs drop tool messages and repeated ones, keep
+//! only the last hundred, and give new ids and times. The log stays whole, and what stands behind
+//! the last message it knows is appended. Where old messages were changed, or new ones put between
+//! them, the file is another conversation from there on: a fork, which takes the file, the name
+//! and the keys, while the log that was keeps what it had under another name. A file that is gone
+//! was deleted or renamed, and so is the session.
+//!
+//! What cannot be read is reported and left alone. Links are never followed.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::{Path, PathBuf};
+
+use rethread_core::entry::{Origin, Started};
+use rethread_core::limits::{NAME_TRIES_MAX, READ_ENTRIES};
+use rethread_core::log::open_calls;
+use rethread_core::measure::measure;
+use rethread_core::session::Parent;
+use rethread_core::store::Result;
+use rethread_core::{Body, EntryId, Header, Name, NewEntry, Owner, SessionId};
+
+use super::Dir;
+use super::disk::{Sig, Told, changed};
+use super::frame;
+use super::state::{Op, Record};
+use super::visible::{self, Visible, likeness};
+
+/// The largest file that is read as a session. Larger ones were written by no conversation.
+const FILE_BYTES_MAX: u64 = 1 << 30;
+
+/// A file that is left alone.
+pub(super) struct Skipped {
+    changed: i64,
+    size: u64,
+    /// Why.
+    pub(super) why: String,
+    /// Whether something of a session may be lost in it.
+    pub(super) damaged: bool,
+}
+
+/// A session file, seen from outside.
+#[derive(Clone)]
+struct Found {
+    path: PathBuf,
+    stem: String,
+    archived: bool,
+    changed: i64,
+    size: u64,
+}
+
+/// How a file compares with a log.
+#[derive(Debug, PartialEq, Eq)]
+enum Compared {
+    /// From this message on it has what the log has not.
+    New(usize),
+    /// It has other messages between those of the log, or nothing of it.
+    Other,
+}
+
+impl Dir {
+    /// Takes in what happened to the file of one session.
+    pub(super) fn look_at(&mut self, id: SessionId) -> Result<()> {
+        let Some(record) = self.state.catalogue.get(id) else { return Ok(()) };
+        let path = self.path_of(&record.stem, record.header.archived);
+        let there = path.symlink_metadata().ok().filter(std::fs::Metadata::is_file);
+        let same = match (&record.sig, there) {
+            (None, None) => true,
+            (Some(sig), Some(there)) => (sig.changed, sig.size) == (changed(&there), there.len()),
+            _ => false,
+        };
+        match same {
+            true => Ok(()),
+            false => self.look(),
+        }
+    }
+
+    /// Takes in what happened to the visible files.
+    pub(super) fn look(&mut self) -> Result<()> {
+        let now = self.world.now();
+        let files = self.session_files()?;
+        let known: HashMap<PathBuf, SessionId> = self
+            .state
+            .catalogue
+            .all()
+            .map(|r| (self.path_of(&r.stem, r.header.archived), r.header.id))
+            .collect();
+        let mut gone: Vec<SessionId> = Vec::new();
+        for (path, id) in &known {
+            let record = self.record(*id)?;
+            let there = files.contains_key(path) || self.skipped.contains_key(path);
+            if !there && record.sig.is_some() && self.holder(*id, now).is_none() {
+                gone.push(*id);
+            }
+        }
+        let mut news = false;
+        for found in files.values().filter(|found| !known.contains_key(&found.path)) {
+            news |= self.meet(found, &files, &mut gone)?;
+        }
+        for (path, id) in &known {
+            if let Some(found) = files.get(path)
+                && self.holder(*id, now).is_none()
+            {
+                news |= self.compare(*id, found)?;
+            }
+        }
+        if !gone.is_empty() {
+            self.remove(&gone)?;
+        }
+        match news || !self.index_is_ours() {
+            true => self.write_index(false),
+            false => Ok(()),
+        }
+    }
+
+    /// The session files there are; what else ends in `.json` is noted as left alone.
+    fn session_files(&mut self) -> Result<BTreeMap<PathBuf, Found>> {
+        let mut files = BTreeMap::new();
+        let mut left: BTreeMap<PathBuf, Skipped> = BTreeMap::new();
+        let archive = self.archive();
+        for (folder, archived) in [(self.root.clone(), false), (archive, true)] {
+            match folder.symlink_metadata() {
+                Ok(there) if there.is_dir() => {}
+                // The directory itself may be a link: whoever named it knows where it leads.
+                Ok(_) if !archived => {}
+                Ok(_) => {
+                    let why = "it is no folder, so nothing can be archived".to_owned();
+                    left.insert(folder, Skipped { changed: 0, size: 0, why, damaged: false });
+                    continue;
+                }
+                Err(_) => continue,
+            }
+            for entry in std::fs::read_dir(&folder).told(&folder, "read the directory")? {
+                let entry = entry.told(&folder, "read the directory")?;
+                let path = entry.path();
+                let name = entry.file_name().to_string_lossy().into_owned();
+                let Some(stem) = name.strip_suffix(".json") else { continue };
+                if !archived && stem == "index" {
+                    continue;
+                }
+                // It may be gone since.
+                let Ok(there) = path.symlink_metadata() else { continue };
+                let (changed, size) = (changed(&there), there.len());
+                let mut leave = |why: &str| {
+                    let skipped = Skipped { changed, size, why: why.into(), damaged: false };
+                    left.insert(path.clone(), skipped);
+                };
+                if there.is_symlink() {
+                    leave("it is a link, and links are not followed");
+                } else if !there.is_file() {
+                    leave("it is no file");
+                } else if !is_stem(stem) {
+                    leave("its name is no session id");
+                } else if size > FILE_BYTES_MAX {
+                    leave("it is too large to be a session");
+                } else {
+                    let stem = stem.to_owned();
+                    files.insert(path.clone(), Found { path, stem, archived, changed, size });
+                }
+            }
+        }
+        // What could not be read once is not read again before it changes.
+        for (path, skipped) in std::mem::take(&mut self.skipped) {
+            let same = files
+                .get(&path)
+                .is_some_and(|f| (f.changed, f.size) == (skipped.changed, skipped.size));
+            if same {
+                left.insert(path, skipped);
+            }
+        }
+        self.skipped = left;
+        Ok(files)
+    }
+
+    fn skip(&mut self, found: &Found, why: String, damaged: bool) {
+        let Found { path, changed, size, .. } = found.clone();
+        self.skipped.insert(path, Skipped { changed, size, why, damaged });
+    }
+
+    /// Reads a file, if it is a session.
+    fn read_visible(&mut self, found: &Found) -> Option<(Visible, Sig)> {
+        if self.skipped.contains_key(&found.path) {
+            return None;
+        }
+        let bytes = match std::fs::read(&found.path) {
+            Ok(bytes) => bytes,
+            Err(error) => {
+                self.skip(found, format!("it cannot be read: {error}"), true);
+                return None;
+            }
+        };
+        let sum = frame::sum(&bytes);
+        let sig = Sig { changed: found.changed, size: bytes.len() as u64, sum };
+        match visible::parse(&String::from_utf8_lossy(&bytes)) {
+            Ok(visible) => Some((visible, sig)),
+            Err(why) => {
+                self.skip(found, why, true);
+                None
+            }
+        }
+    }
+
+    /// Meets a file that no session has. Whether something came of it.
+    fn meet(
+        &mut self,
+        found: &Found,
+        files: &BTreeMap<PathBuf, Found>,
+        gone: &mut Vec<SessionId>,
+    ) -> Result<bool> {
+        let Some((visible, sig)) = self.read_visible(found) else { return Ok(false) };
+        for index in 0..gone.len() {
+            if self.is_renamed(gone[index], &visible)? {
+                let id = gone.remove(index);
+                self.follow(id, found, &visible)?;
+                self.reconcile(id, visible, sig)?;
+                return Ok(true);
+            }
+        }
+        let other = self.path_of(&visible.id, found.archived);
+        if visible.id != found.stem && files.contains_key(&other) {
+            let why = format!("its id is `{}`, which is that of another file", visible.id);
+            self.skip(found, why, false);
+            return Ok(false);
+        }
+        self.adopt(found, visible, sig)?;
+        Ok(true)
+    }
+
+    /// Makes a session of a file.
+    fn adopt(&mut self, found: &Found, visible: Visible, sig: Sig) -> Result<()> {
+        let known = |id: SessionId| self.state.catalogue.records.contains_key(&id);
+        let ours = visible.ours.clone().filter(|header| !known(header.id));
+        let mut header = ours.unwrap_or_else(|| {
+            let written = jiff::Timestamp::from_millisecond(found.changed / 1_000_000);
+            let at = visible.created_at.or(visible.last_activity_at).or(written.ok());
+            let at = at.unwrap_or_else(|| self.world.now());
+            Header::new(SessionId(self.world.uuid()), Owner::local(), at)
+        });
+        header.owner = Owner::local();
+        header.archived = found.archived;
+        header.created_at = visible.created_at.unwrap_or(header.created_at);
+        let record =
+            Record { sig: Some(sig), stale: false, ..Record::new(header, found.stem.clone()) };
+        let record = self.described(record, &visible, &found.stem);
+        let entries = self.entries_of(&visible, 0, &record.header, |_| false);
+        self.begin(record, &entries, &[])
+    }
+
+    /// The record with what the file says about itself.
+    fn described(&self, mut record: Record, visible: &Visible, stem: &str) -> Record {
+        let header = &mut record.header;
+        header.description.clone_from(&visible.description);
+        header.provider.clone_from(&visible.provider);
+        header.model.clone_from(&visible.model);
+        let shown = visible.name.as_deref().unwrap_or(stem);
+        let before = record.display.as_deref().unwrap_or(header.name.as_str());
+        if shown != before {
+            header.name = self.free_name(shown, stem, header.id);
+            record.display = (shown != header.name.as_str()).then(|| shown.to_owned());
+        } else if self.name_is_free(&header.name, header.id).is_err() {
+            header.name = self.free_name(header.name.as_str(), stem, header.id);
+            record.display = Some(shown.to_owned());
+        }
+        record.kept.clone_from(&visible.kept);
+        record
+    }
+
+    /// A name as close to what people see as can be.
+    fn free_name(&self, shown: &str, stem: &str, id: SessionId) -> Name {
+        let at = Name::of_time(self.world.now(), id);
+        let name = Name::new(shown).or_else(|_| Name::new(stem)).unwrap_or(at.clone());
+        let numbered = (2..2 + NAME_TRIES_MAX).map(|number| name.numbered(number));
+        let mut names = std::iter::once(name.clone()).chain(numbered);
+        names.find(|name| self.name_is_free(name, id).is_ok()).unwrap_or(at)
+    }
+
+    /// The messages of a file as entries, from one of them on. `taken` says which ids are.
+    fn entries_of(
+        &self,
+        visible: &Visible,
+        from: usize,
+        header: &Header,
+        taken: impl Fn(&EntryId) -> bool,
+    ) -> Vec<NewEntry> {
+        let mut entries: Vec<NewEntry> = Vec::new();
+        let mut ids = HashSet::new();
+        let last = visible.messages.len();
+        let mut before = visible.created_at.unwrap_or(header.created_at);
+        for (index, said) in visible.messages.iter().enumerate().skip(from) {
+            let ends = visible.last_activity_at.filter(|_| index + 1 == last);
+            let at = said.at.or(ends).unwrap_or(before);
+            before = at;
+            let id = said.id.clone().filter(|id| !taken(id) && !ids.contains(id));
+            let id = id.unwrap_or_else(|| self.world.uuid().into());
+            ids.insert(id.clone());
+            let body = said.body.clone();
+            let measure = measure(&body, |call| {
+                let earlier = visible.messages[..index].iter().map(|said| &said.body);
+                open_calls(earlier, call)
+            });
+            entries.push(NewEntry { id, at, body, measure });
+        }
+        entries
+    }
+
+    /// Compares a session with its file. Whether something came of it.
+    fn compare(&mut self, id: SessionId, found: &Found) -> Result<bool> {
+        let record = self.record(id)?;
+        let seen = record.sig.clone();
+        if seen.as_ref().is_some_and(|s| (s.changed, s.size) == (found.changed, found.size)) {
+            return Ok(false);
+        }
+        let Some((visible, sig)) = self.read_visible(found) else { return Ok(false) };
+        if seen.is_some_and(|seen| seen.sum == sig.sum) {
+            // Touched, not changed.
+            let record = Record { sig: Some(sig), ..self.record(id)?.clone() };
+            let put = vec![Op::Put(Box::new(record))];
+            self.state.commit(self.disk.as_ref(), put, false)?;
+            return Ok(false);
+        }
+        self.reconcile(id, visible, sig)?;
+        Ok(true)
+    }
+
+    /// What is shown of a log, in order.
+    fn likenesses(&mut self, id: SessionId) -> Result<Vec<[u8; 16]>> {
+        let end = self.tail(id)?.tally.entries;
+        let mut likenesses = Vec::new();
+        for start in (0..end).step_by(READ_ENTRIES as usize) {
+            let entries = self.log(id)?.read(start..start + READ_ENTRIES);
+            let entries = entries.told(&self.root, "compare a file with its log")?.0;
+            likenesses.extend(entries.iter().filter_map(|entry| likeness(&entry.body)));
+        }
+        Ok(likenesses)
+    }
+
+    /// Takes in a file that was rewritten.
+    fn reconcile(&mut self, id: SessionId, visible: Visible, sig: Sig) -> Result<()> {
+        let ours = self.likenesses(id)?;
+        let theirs: Vec<_> = visible.messages.iter().map(|said| likeness(&said.body)).collect();
+        let record = self.record(id)?.clone();
+        let stem = record.stem.clone();
+        match compared(&ours, &theirs) {
+            Compared::New(from) => {
+                let before = self.tail(id)?.bytes;
+                let behind =
+                    record.stale || record.folded.as_ref().map(|t| t.bytes) != Some(before);
+                let log = self.log(id)?;
+                let taken: HashSet<EntryId> = visible.messages[from..]
+                    .iter()
+                    .filter_map(|said| said.id.clone())
+                    .filter(|id| log.place_of(id).is_some())
+                    .collect();
+                let new = self.entries_of(&visible, from, &record.header, |id| taken.contains(id));
+                self.push(id, &new)?;
+                // Where the program left something out, and we have nothing to add, its file
+                // stays as it wrote it.
+                let folded = match behind {
+                    true => record.folded.clone(),
+                    false => Some(self.tail(id)?),
+                };
+                match behind {
+                    true => self.dirty.insert(id),
+                    false => self.dirty.remove(&id),
+                };
+                let described = self.described(record.clone(), &visible, &stem);
+                let header = Header { created_at: record.header.created_at, ..described.header };
+                let record = Record { header, folded, sig: Some(sig), ..described };
+                self.commit(vec![Op::Put(Box::new(record))])
+            }
+            Compared::Other => self.fork(record, visible, sig),
+        }
+    }
+
+    /// Makes a fork of a file that went another way than the log.
+    fn fork(&mut self, mut parent: Record, visible: Visible, sig: Sig) -> Result<()> {
+        let from = parent.header.id;
+        let (name, stem) = (parent.header.name.clone(), parent.stem.clone());
+        let header = Header {
+            id: SessionId(self.world.uuid()),
+            parent: Some(Parent { id: from, origin: Origin::Fork }),
+            created_at: visible.created_at.unwrap_or_else(|| self.world.now()),
+            ..parent.header.clone()
+        };
+        let keys = self.state.catalogue.keys.iter().filter(|(_, to)| **to == from);
+        let keys: Vec<_> = keys.map(|(key, _)| key.clone()).collect();
+        let mut entries = self.entries_of(&visible, 0, &header, |_| false);
+        let at = entries.last().map_or(header.created_at, |entry| entry.at);
+        let started = Started { origin: Origin::Fork, from: Some(from), keys: keys.clone() };
+        let body = Body::Started(started);
+        let size = measure(&body, |_| None);
+        entries.push(NewEntry { id: self.world.uuid().into(), at, body, measure: size });
+        // The log that was goes on under another name, and gets a file of its own.
+        let numbered = (2..2 + NAME_TRIES_MAX).map(|number| name.numbered(number));
+        let mut free = numbered.filter(|name| {
+            self.name_is_free(name, from).is_ok()
+                && [false, true].iter().all(|a| !self.path_of(name.as_str(), *a).exists())
+        });
+        let aside = free.next().unwrap_or_else(|| Name::of_time(self.world.now(), from));
+        drop(free);
+        parent.stem = aside.to_string();
+        parent.header.name = aside;
+        parent.display = None;
+        (parent.sig, parent.folded, parent.stale) = (None, None, true);
+        let log = self.write_log(&header, &entries)?;
+        let id = header.id;
+        let record = Record {
+            sig: Some(sig),
+            folded: Some(log.tail.clone()),
+            stale: false,
+            kept: visible.kept.clone(),
+            ..Record::new(header, stem.clone())
+        };
+        let mut ops = vec![Op::Put(Box::new(parent)), Op::Put(Box::new(record.clone()))];
+        ops.extend(keys.into_iter().map(|key| Op::Key { key, to: Some(id) }));
+        self.commit(ops)?;
+        // Its name was the parent's until now.
+        let described = self.described(record, &visible, &stem);
+        self.commit(vec![Op::Put(Box::new(described))])?;
+        self.logs.insert(id, log);
+        self.dirty.insert(from);
+        Ok(())
+    }
+
+    /// Whether a file that appeared is a session whose file is gone.
+    fn is_renamed(&mut self, id: SessionId, visible: &Visible) -> Result<bool> {
+        if let Some(ours) = &visible.ours {
+            return Ok(ours.id == id);
+        }
+        if visible.created_at != Some(self.record(id)?.header.created_at) {
+            return Ok(false);
+        }
+        let ours = self.likenesses(id)?;
+        let theirs: Vec<_> = visible.messages.iter().map(|said| likeness(&said.body)).collect();
+        Ok(matches!(compared(&ours, &theirs), Compared::New(_)))
+    }
+
+    /// Goes with a file that was renamed or moved.
+    fn follow(&mut self, id: SessionId, found: &Found, visible: &Visible) -> Result<()> {
+        let mut record = self.record(id)?.clone();
+        record.stem.clone_from(&found.stem);
+        record.header.archived = found.archived;
+        // A file renamed by hand says its old name within; its new one is what people meant.
+        if visible.id != found.stem {
+            record.header.name = self.free_name(&found.stem, &found.stem, id);
+            record.display = None;
+            record.stale = true;
+        }
+        self.commit(vec![Op::Put(Box::new(record))])
+    }
+}
+
+/// Whether this can be the name of a session file: `[a-zA-Z0-9_.-]+`, nothing reserved, nothing
+/// that leads elsewhere.
+pub(super) fn is_stem(stem: &str) -> bool {
+    let valid = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
+    let reserved = ["index", "metadata", "last_session"];
+    !stem.is_empty()
+        && stem.chars().all(valid)
+        && !stem.contains("..")
+        && Path::new(stem).components().count() == 1
+        && !reserved.contains(&stem.to_ascii_lowercase().as_str())
+}
+
+/// How the messages of a file compare with those of a log.
+fn compared(ours: &[[u8; 16]], theirs: &[Option<[u8; 16]>]) -> Compared {
+    let mut places: HashMap<[u8; 16], Vec<usize>> = HashMap::new();
+    for (place, likeness) in ours.iter().enumerate() {
+        places.entry(*likeness).or_default().push(place);
+    }
+    // Each message is looked for behind the one before it.
+    let mut next = 0;
+    let mut matched = Vec::new();
+    for likeness in theirs {
+        let places = likeness.as_ref().and_then(|likeness| places.get(likeness));
+        let place = places
+            .and_then(|places| places.get(places.partition_point(|place| *place < next)).copied());
+        if let Some(place) = place {
+            next = place + 1;
+        }
+        matched.push(place.is_some());
+    }
+    let new = matched.iter().rposition(|matched| *matched).map_or(0, |last| last + 1);
+    let other = matched[..new].iter().any(|matched| !matched);
+    let nothing = new == 0 && !ours.is_empty() && !theirs.is_empty();
+    match other || nothing {
+        true => Compared::Other,
+        false => Compared::New(new),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn compare(ours: &str, theirs: &str) -> Compared {
+        let like = |c: char| [c as u8; 16];
+        let ours: Vec<_> = ours.chars().map(like).collect();
+        let theirs: Vec<_> = theirs.chars().map(|c| Some(like(c))).collect();
+        compared(&ours, &theirs)
+    }
+
+    #[test]
+    fn what_stands_behind_the_last_known_message_is_new() {
+        assert_eq!(compare("abc", "abc"), Compared::New(3));
+        assert_eq!(compare("abc", "abcde"), Compared::New(3));
+        assert_eq!(compare("atbtc", "abcd"), Compared::New(3), "tool messages were dropped");
+        assert_eq!(compare("abcdefgh", "fghxy"), Compared::New(3), "only the last were kept");
+        assert_eq!(compare("aaabbb", "abc"), Compared::New(2), "repeated ones were dropped");
+        assert_eq!(compare("abcab", "abcaba"), Compared::New(5), "said again, it is new");
+        assert_eq!(compare("", "ab"), Compared::New(0));
+        assert_eq!(compare("abc", ""), Compared::New(0));
+        assert_eq!(compare("abcd", "abx"), Compared::New(2), "it had not seen the last");
+    }
+
+    #[test]
+    fn what_was_changed_further_in_front_is_another_conversation() {
+        assert_eq!(compare("abc", "axc"), Compared::Other);
+        assert_eq!(compare("abc", "xabc"), Compared::Other);
+        assert_eq!(compare("abc", "xyz"), Compared::Other);
+    }
+
+    #[test]
+    fn a_stem_stays_in_the_directory() {
+        for good in ["2025-01-04-14-32-15-001-aB_d", "my.session", "A"] {
+            assert!(is_stem(good), "{good}");
+        }
+        for bad in
+            ["", "..", "a..b", "a/b", "a\\b", "index", "Metadata", "last_session", "é", "a b"]
+        {
+            assert!(!is_stem(bad), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! Looking at sessions: the catalogue, the ends of logs, and for a search all of them.
+
+use std::cmp::Reverse;
+use std::fs::File;
+use std::ops::Range;
+
+use rethread_core::store::{Cursor, Filter, Hit, Page, Result};
+use rethread_core::text::{searchable, snippet, words};
+use rethread_core::{Entry, Session, SessionId, StoreError};
+
+use super::Dir;
+use super::disk::Told;
+use super::log::Tail;
+
+impl Dir {
+    /// Where a session's log ends. Reads what stands behind the last fold, and no more.
+    pub(super) fn tail(&mut self, id: SessionId) -> Result<Tail> {
+        if self.logs.contains_key(&id) {
+            return Ok(self.log(id)?.tail.clone());
+        }
+        let mut tail = self.record(id)?.folded.clone().unwrap_or(Tail::EMPTY);
+        let path = self.log_path(id);
+        let there = path.symlink_metadata().ok().filter(std::fs::Metadata::is_file);
+        match there {
+            Some(there) if there.len() == tail.bytes => {}
+            Some(there) if there.len() > tail.bytes => {
+                let file = File::open(&path).told(&path, "read a log")?;
+                tail.follow(&file, |_, _| {}).told(&path, "read a log")?;
+            }
+            _ => {
+                let what = "its log is gone, or shorter than it was".into();
+                return Err(StoreError::Damaged { id, seq: tail.tally.entries, what });
+            }
+        }
+        Ok(tail)
+    }
+
+    pub(super) fn session(&mut self, id: SessionId) -> Result<Session> {
+        let tail = self.tail(id)?;
+        let header = self.record(id)?.header.clone();
+        let keys = self.state.catalogue.keys.iter();
+        Ok(Session {
+            last_activity_at: tail.last_at.unwrap_or(header.created_at),
+            header,
+            keys: keys.filter(|(_, to)| **to == id).map(|(key, _)| key.clone()).collect(),
+            tally: tail.tally,
+            first_message: tail.first_message,
+        })
+    }
+
+    pub(super) fn list(
+        &mut self,
+        filter: &Filter,
+        after: Option<Cursor>,
+        limit: usize,
+    ) -> Result<Page> {
+        let all = || self.state.catalogue.all().map(|record| &record.header);
+        let continued: Vec<SessionId> = all()
+            .filter(|header| !header.archived)
+            .filter_map(|header| header.parent.filter(|parent| parent.origin.continues()))
+            .map(|parent| parent.id)
+            .collect();
+        let ids: Vec<SessionId> = all()
+            .filter(|h| filter.workspace.is_none() || h.workspace == filter.workspace)
+            .filter(|h| filter.archived.is_none_or(|archived| h.archived == archived))
+            .filter(|h| !filter.newest_of_chain || !continued.contains(&h.id))
+            .map(|header| header.id)
+            .collect();
+        let mut page = Page::default();
+        for id in ids {
+            match self.session(id) {
+                Ok(session) => page.sessions.push(session),
+                Err(StoreError::Damaged { .. }) => page.damaged.push(id),
+                Err(error) => return Err(error),
+            }
+        }
+        let place = |session: &Session| (session.last_activity_at, session.id());
+        page.sessions.sort_by_key(|session| Reverse(place(session)));
+        if let Some(Cursor { at, id }) = after {
+            page.sessions.retain(|session| place(session) < (at, id));
+        }
+        let more = page.sessions.len() > limit;
+        page.sessions.truncate(limit);
+        let last = page.sessions.last().filter(|_| more);
+        page.next = last.map(|last| Cursor { at: last.last_activity_at, id: last.id() });
+        Ok(page)
+    }
+
+    pub(super) fn entries(&mut self, id: SessionId, range: Range<u64>) -> Result<Vec<Entry>> {
+        self.record(id)?;
+        let root = self.root.clone();
+        match self.log(id)?.read(range).told(&root, "read a log")? {
+            (entries, None) => Ok(entries),
+            (_, Some(bad)) => Err(StoreError::Damaged { id, seq: bad.seq, what: bad.what }),
+        }
+    }
+
+    /// The places where all these words stand: the sessions that were active last first, each
+    /// from its beginning. Holds one record and the page in memory.
+    pub(super) fn search(
+        &mut self,
+        wanted: &[String],
+        offset: usize,
+        limit: usize,
+    ) -> Result<Vec<Hit>> {
+        let everything = self.list(&Filter::default(), None, usize::MAX)?;
+        let (mut hits, mut passed) = (Vec::new(), 0);
+        for session in everything.sessions {
+            if hits.len() >= limit {
+                break;
+            }
+            let session = session.id();
+            let path = self.log_path(session);
+            let file = File::open(&path).told(&path, "search a log")?;
+            let found = |_, line: super::log::Line<'_>| {
+                // What cannot be read cannot be found; `doctor` reports it.
+                let Ok(entry) = line.entry() else { return };
+                let Some(text) = searchable(&entry.body).filter(|text| has(text, wanted)) else {
+                    return;
+                };
+                passed += 1;
+                if passed > offset && hits.len() < limit {
+                    let snippet = snippet(&text, wanted);
+                    hits.push(Hit { session, seq: entry.seq, snippet });
+                }
+            };
+            Tail::EMPTY.clone().follow(&file, found).told(&path, "search a log")?;
+        }
+        Ok(hits)
+    }
+}
+
+/// Whether all these words stand in a text.
+fn has(text: &str, wanted: &[String]) -> bool {
+    let mut missing: Vec<&String> = wanted.iter().collect();
+    for word in words(text) {
+        missing.retain(|wanted| **wanted != word);
+        if missing.is_empty() {
+            return true;
+        }
+    }
+    false
+}

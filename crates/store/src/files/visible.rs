@@ -1,0 +1,362 @@
+//! A session file and the index as other programs read and write them.
+//!
+//! What they know is written as they know it: `metadata`, and messages with `id`, `role`, a
+//! `content` that is a string, and `timestamp`. What a message is made of beyond its text stands
+//! beside it in `blocks`; the header of the session in `rethread`. So a session survives with its
+//! tool calls even where `.rethread/` is lost. Whatever another program wrote beside its own
+//! fields is kept and written again.
+
+use jiff::Timestamp;
+use rethread_core::entry::fingerprint;
+use rethread_core::world::rfc3339;
+use rethread_core::{Block, BlockKind, Body, Entry, EntryId, Header, Message, Raw};
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+
+use super::state::Kept;
+
+/// The kind of an entry that holds a message nobody here can read, as it was written.
+const FOREIGN: &str = "foreign";
+
+/// What stands for a provider or a model nobody named.
+const UNKNOWN: &str = "unknown";
+
+/// Whether other programs see an entry of this kind as a message.
+pub(super) fn is_shown(kind: &str) -> bool {
+    matches!(kind, "message" | FOREIGN)
+}
+
+/// The fields of an object in their order.
+#[derive(Default)]
+struct Fields(Vec<(String, Raw)>);
+
+impl<'de> Deserialize<'de> for Fields {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Fields, D::Error> {
+        struct Object;
+        impl<'de> Visitor<'de> for Object {
+            type Value = Fields;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields, A::Error> {
+                let mut fields = Fields::default();
+                while let Some(field) = map.next_entry()? {
+                    fields.0.push(field);
+                }
+                Ok(fields)
+            }
+        }
+        deserializer.deserialize_map(Object)
+    }
+}
+
+impl Fields {
+    fn parse(json: &str) -> Result<Fields, String> {
+        serde_json::from_str(json).map_err(|error| error.to_string())
+    }
+
+    /// Takes a field out; the last one, where there are several.
+    fn take(&mut self, name: &str) -> Option<Raw> {
+        let at = self.0.iter().rposition(|(key, _)| key == name)?;
+        let (_, raw) = self.0.remove(at);
+        self.0.retain(|(key, _)| key != name);
+        Some(raw)
+    }
+
+    fn take_text(&mut self, name: &str) -> Option<String> {
+        let at = self.0.iter().rposition(|(key, _)| key == name)?;
+        self.0[at].1.as_text()?;
+        self.take(name).and_then(|raw| raw.as_text())
+    }
+
+    fn json(&self) -> String {
+        let fields: Vec<String> =
+            self.0.iter().map(|(key, raw)| format!("{}:{}", quoted(key), raw.get())).collect();
+        format!("{{{}}}", fields.join(","))
+    }
+}
+
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+/// A session file that was read.
+#[derive(Debug)]
+pub(super) struct Visible {
+    /// `metadata.id`.
+    pub(super) id: String,
+    /// `metadata.name`.
+    pub(super) name: Option<String>,
+    pub(super) description: Option<String>,
+    pub(super) created_at: Option<Timestamp>,
+    pub(super) last_activity_at: Option<Timestamp>,
+    pub(super) provider: Option<String>,
+    pub(super) model: Option<String>,
+    pub(super) messages: Vec<Said>,
+    /// The header we wrote into it, if we did.
+    pub(super) ours: Option<Header>,
+    pub(super) kept: Kept,
+}
+
+/// A message of a session file.
+#[derive(Clone, Debug)]
+pub(super) struct Said {
+    pub(super) id: Option<EntryId>,
+    pub(super) at: Option<Timestamp>,
+    pub(super) body: Body,
+}
+
+/// Reads a session file.
+pub(super) fn parse(text: &str) -> Result<Visible, String> {
+    if text.trim().is_empty() {
+        return Err("it is empty".into());
+    }
+    let mut top = Fields::parse(text)
+        .map_err(|error| format!("it is not JSON, or not all of it is there: {error}"))?;
+    let metadata = top.take("metadata").ok_or("it has no `metadata`")?;
+    let mut metadata =
+        Fields::parse(metadata.get()).map_err(|error| format!("`metadata`: {error}"))?;
+    let id = metadata.take_text("id").ok_or("`metadata.id` is not a text")?;
+    let messages = top.take("messages").ok_or("it has no `messages`")?;
+    let messages: Vec<Raw> =
+        serde_json::from_str(messages.get()).map_err(|error| format!("`messages`: {error}"))?;
+    let ours = top.take("rethread").and_then(|raw| serde_json::from_str(raw.get()).ok());
+    let named = |text: Option<String>| text.filter(|text| !text.is_empty() && text != UNKNOWN);
+    // These are worked out from the messages.
+    for derived in ["messageCount", "firstMessage"] {
+        metadata.take(derived);
+    }
+    top.take("contextSummary");
+    Ok(Visible {
+        id,
+        name: metadata.take_text("name"),
+        description: metadata.take_text("description"),
+        created_at: metadata.take("createdAt").as_ref().and_then(time),
+        last_activity_at: metadata.take("lastActivityAt").as_ref().and_then(time),
+        provider: named(metadata.take_text("provider")),
+        model: named(metadata.take_text("model")),
+        messages: messages.iter().map(said).collect(),
+        ours,
+        kept: Kept { top: top.0, metadata: metadata.0 },
+    })
+}
+
+/// A time as programs write it: RFC 3339, or milliseconds. Whole milliseconds are kept.
+fn time(raw: &Raw) -> Option<Timestamp> {
+    let at = match raw.as_text() {
+        Some(text) => text.parse().ok()?,
+        None => Timestamp::from_millisecond(raw.get().parse::<f64>().ok()? as i64).ok()?,
+    };
+    Timestamp::from_millisecond(at.as_millisecond()).ok()
+}
+
+fn said(raw: &Raw) -> Said {
+    let foreign = || Body::Unknown { kind: FOREIGN.into(), raw: raw.clone() };
+    let Ok(mut fields) = Fields::parse(raw.get()) else {
+        return Said { id: None, at: None, body: foreign() };
+    };
+    let id = fields.take("id");
+    let id = id.map(|id| id.as_text().unwrap_or_else(|| id.get().into()));
+    let id = id.and_then(|id| EntryId::new(id).ok());
+    let at = fields.take("timestamp").as_ref().and_then(time);
+    let body = with_blocks(&fields)
+        .or_else(|| serde_json::from_str::<Message>(&fields.json()).ok())
+        .map_or_else(foreign, Body::Message);
+    Said { id, at, body }
+}
+
+/// The message with the blocks that stand beside its text, if they say the same.
+fn with_blocks(fields: &Fields) -> Option<Message> {
+    let mut whole = Fields(fields.0.clone());
+    let blocks = whole.take("blocks")?;
+    let at = whole.0.iter().position(|(key, _)| key == "content")?;
+    let text = std::mem::replace(&mut whole.0[at].1, blocks).as_text()?;
+    let message: Message = serde_json::from_str(&whole.json()).ok()?;
+    (shown(&message) == text).then_some(message)
+}
+
+/// What can be shown of a message: its texts and results; where there are none, what it did.
+fn shown(message: &Message) -> String {
+    let texts = |block: &Block| match &block.kind {
+        BlockKind::Text(text) => Some(text.clone()),
+        BlockKind::ToolResult(result) => Some(result.text()),
+        _ => None,
+    };
+    let deeds = |block: &Block| match &block.kind {
+        BlockKind::ToolUse(call) => Some(format!("[tool call: {}]", call.name)),
+        BlockKind::Image { .. } => Some("[image]".into()),
+        _ => None,
+    };
+    let parts: Vec<String> = message.content.iter().filter_map(texts).collect();
+    match parts.iter().all(String::is_empty) {
+        false => parts.join("\n\n"),
+        true => message.content.iter().filter_map(deeds).collect::<Vec<_>>().join("\n"),
+    }
+}
+
+/// What two messages have in common if they are the same: who said it, and what is shown of it.
+pub(super) fn likeness(body: &Body) -> Option<[u8; 16]> {
+    match body {
+        Body::Message(message) => Some(fingerprint(message.role.as_str(), &shown(message))),
+        Body::Unknown { kind, raw } if kind == FOREIGN => Some(fingerprint(FOREIGN, raw.get())),
+        _ => None,
+    }
+}
+
+/// A message as other programs read it; none for what is no message.
+pub(super) fn message(entry: &Entry) -> Option<String> {
+    let message = match &entry.body {
+        Body::Message(message) => message,
+        Body::Unknown { kind, raw } if kind == FOREIGN => return Some(raw.get().to_owned()),
+        _ => return None,
+    };
+    let mut fields = Fields::parse(&entry.body.json()).unwrap_or_default();
+    let content = fields.take("content").unwrap_or_else(|| Raw::of(&""));
+    fields.take("role");
+    for ours in ["id", "timestamp", "blocks"] {
+        fields.take(ours);
+    }
+    let plain = content.get().starts_with('"');
+    let text = if plain { content.clone() } else { Raw::of(&shown(message)) };
+    let mut all = vec![
+        ("id".to_owned(), Raw::of(&entry.id)),
+        ("role".to_owned(), Raw::of(&message.role)),
+        ("content".to_owned(), text),
+        ("timestamp".to_owned(), Raw::of(&rfc3339(entry.at))),
+    ];
+    all.extend((!plain).then(|| ("blocks".to_owned(), content)));
+    all.append(&mut fields.0);
+    Some(Fields(all).json())
+}
+
+/// What the index and the file say about a session.
+pub(super) struct Metadata<'a> {
+    pub(super) header: &'a Header,
+    pub(super) stem: &'a str,
+    pub(super) display: Option<&'a str>,
+    pub(super) last_activity_at: Timestamp,
+    pub(super) messages: u64,
+    pub(super) first_message: &'a str,
+    pub(super) kept: &'a Kept,
+}
+
+impl Metadata<'_> {
+    /// The object `metadata`.
+    pub(super) fn json(&self) -> String {
+        let header = self.header;
+        let mut fields = vec![
+            ("id".to_owned(), Raw::of(&self.stem)),
+            ("name".to_owned(), Raw::of(&self.display.unwrap_or(header.name.as_str()))),
+        ];
+        fields.extend(header.description.iter().map(|d| ("description".to_owned(), Raw::of(d))));
+        let text = |value: &Option<String>| Raw::of(&value.as_deref().unwrap_or(UNKNOWN));
+        fields.extend([
+            ("createdAt".to_owned(), Raw::of(&rfc3339(header.created_at))),
+            ("lastActivityAt".to_owned(), Raw::of(&rfc3339(self.last_activity_at))),
+            ("messageCount".to_owned(), Raw::of(&self.messages)),
+            ("firstMessage".to_owned(), Raw::of(&self.first_message)),
+            ("provider".to_owned(), text(&header.provider)),
+            ("model".to_owned(), text(&header.model)),
+        ]);
+        fields.extend(self.kept.metadata.iter().cloned());
+        Fields(fields).json()
+    }
+}
+
+/// What follows the messages in a session file: the summary, what another program keeps there,
+/// and our header.
+pub(super) fn ending(summary: Option<&str>, kept: &Kept, header: &Header) -> String {
+    let mut fields = Vec::new();
+    fields.extend(summary.map(|text| ("contextSummary".to_owned(), Raw::of(&text))));
+    fields.extend(kept.top.iter().cloned());
+    fields.push(("rethread".to_owned(), Raw::of(header)));
+    let json = Fields(fields).json();
+    format!(",\n{}\n", &json[1..])
+}
+
+/// The sessions an index names, with what it says of each.
+pub(super) fn index_entries(text: &str) -> Vec<(String, Raw)> {
+    let sessions = Fields::parse(text).ok().and_then(|mut index| index.take("sessions"));
+    sessions.and_then(|raw| Fields::parse(raw.get()).ok()).unwrap_or_default().0
+}
+
+/// The index of these sessions.
+pub(super) fn index(sessions: &[(String, String)], now: Timestamp) -> String {
+    let lines: Vec<String> = sessions
+        .iter()
+        .map(|(stem, metadata)| format!("    {}: {metadata}", quoted(stem)))
+        .collect();
+    let open = if lines.is_empty() { "" } else { "\n" };
+    let close = if lines.is_empty() { "" } else { "\n  " };
+    format!(
+        "{{\n  \"version\": \"1.0\",\n  \"sessions\": {{{open}{}{close}}},\n  \"updatedAt\": {}\n}}\n",
+        lines.join(",\n"),
+        quoted(&rfc3339(now))
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rethread_core::Tally;
+    use rethread_core::measure::Measure;
+
+    fn entry(json: &str) -> Entry {
+        let body = Body::parse("message", json).expect("a message");
+        let id = EntryId::new("e1").expect("an id");
+        let at = "2025-01-04T14:32:15.001Z".parse().expect("a time");
+        Entry { seq: 0, at, id, body, measure: Measure::default(), tally: Tally::default() }
+    }
+
+    #[test]
+    fn a_message_comes_back_with_its_blocks() {
+        for json in [
+            r#"{"role":"user","content":"hello"}"#,
+            r#"{"role":"user","content":""}"#,
+            r#"{"role":"user","content":"cut \ud83d"}"#,
+            r#"{"role":"assistant","content":[{"type":"text","text":"a"},{"type":"tool_use","id":"c","name":"n","input":{"a":1e2}}],"model":"p/m"}"#,
+            r#"{"role":"assistant","content":[{"type":"tool_use","id":"c","name":"n","input":{}}]}"#,
+            r#"{"role":"tool","content":[{"type":"tool_result","tool_use_id":"c","content":"found"}],"zebra":1}"#,
+        ] {
+            let entry = entry(json);
+            let visible = message(&entry).expect("a message");
+            let value: serde_json::Value =
+                serde_json::from_str(&visible.replace("\\ud83d", "")).expect("JSON");
+            assert!(value["content"].is_string(), "{visible}");
+            assert_eq!(value["timestamp"], "2025-01-04T14:32:15.001Z");
+            let back = said(&Raw::parse(visible).expect("JSON"));
+            assert_eq!((back.id, back.at), (Some(entry.id.clone()), Some(entry.at)));
+            assert_eq!(back.body.json(), json);
+        }
+    }
+
+    #[test]
+    fn another_programs_blocks_are_its_own() {
+        let raw = r#"{"role":"user","content":"hello","blocks":[{"type":"text","text":"bye"}]}"#;
+        let Body::Message(message) = said(&Raw::parse(raw.into()).expect("JSON")).body else {
+            panic!("it is a message");
+        };
+        assert_eq!(message.plain_text(), "hello");
+        assert_eq!(message.extra.len(), 1);
+    }
+
+    #[test]
+    fn a_message_nobody_can_read_is_written_again_as_it_was() {
+        let raw = r#"{"role":"narrator","content":"meanwhile","id":7}"#;
+        let said = said(&Raw::parse(raw.into()).expect("JSON"));
+        let entry = Entry { body: said.body, ..entry(r#"{"role":"user","content":"x"}"#) };
+        assert_eq!(message(&entry).as_deref(), Some(raw));
+    }
+
+    #[test]
+    fn what_cannot_be_a_session_says_why() {
+        let why = |text| parse(text).expect_err("no session");
+        assert_eq!(why(""), "it is empty");
+        assert!(why(r#"{"metadata":{"id":"a""#).starts_with("it is not JSON"));
+        assert_eq!(why("{}"), "it has no `metadata`");
+        assert_eq!(why(r#"{"metadata":{}}"#), "`metadata.id` is not a text");
+        assert_eq!(why(r#"{"metadata":{"id":"a"}}"#), "it has no `messages`");
+    }
+}

@@ -1,0 +1,389 @@
+//! Changing sessions: one durable record each, and everything checked before it.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use rethread_core::limits::NAME_TRIES_MAX;
+use rethread_core::store::{At, Bind, Change, Lease, Result};
+use rethread_core::{Header, Name, NewEntry, Session, SessionId, StoreError};
+
+use super::disk::Told;
+use super::log::Log;
+use super::state::{Held, Op, Pending, Record};
+use super::{Dir, is_ours};
+
+/// Entries behind the last fold at which a session is folded though nobody asked. Folding writes
+/// the whole file, so it waits until the log has doubled as well: then an append costs the same
+/// on average, however long the log.
+const UNFOLDED_MAX: u64 = 1_000;
+
+impl Dir {
+    pub(super) fn create(
+        &mut self,
+        header: &Header,
+        entries: &[NewEntry],
+        binds: &[Bind],
+    ) -> Result<Session> {
+        const ACTION: &str = "create a session";
+        let id = header.id;
+        if !is_ours(&header.owner) {
+            let place = self.root.display().to_string();
+            return Err(StoreError::OtherOwner { place, owner: header.owner.clone() });
+        }
+        if let Some(record) = self.state.catalogue.get(id) {
+            let same = record.header.created_at == header.created_at;
+            let first = self.log(id)?.read(0..entries.len() as u64).told(&self.root, ACTION)?.0;
+            let same = same
+                && first.len() == entries.len()
+                && entries.iter().zip(&first).all(|(n, o)| n.id == o.id && n.body == o.body);
+            return match same {
+                true => self.session(id),
+                false => Err(StoreError::Exists { id }),
+            };
+        }
+        self.name_is_free(&header.name, id)?;
+        for bind in binds {
+            self.key_is_where_seen(bind)?;
+        }
+        distinct(id, entries)?;
+        let record = Record::new(header.clone(), self.free_stem(header.name.as_str(), id)?);
+        self.begin(record, entries, binds)?;
+        self.dirty.insert(id);
+        self.keep_to_limit(id)?;
+        self.session(id)
+    }
+
+    /// Writes a new session with its log and its keys. It exists once the state says so.
+    pub(super) fn begin(
+        &mut self,
+        mut record: Record,
+        entries: &[NewEntry],
+        binds: &[Bind],
+    ) -> Result<()> {
+        let id = record.header.id;
+        let log = self.write_log(&record.header, entries)?;
+        if record.sig.is_some() {
+            record.folded = Some(log.tail.clone());
+        }
+        let mut ops = vec![Op::Put(Box::new(record))];
+        ops.extend(binds.iter().map(|bind| Op::Key { key: bind.key.clone(), to: Some(id) }));
+        self.commit(ops)?;
+        self.state.catalogue.moved.clear();
+        self.logs.insert(id, log);
+        Ok(())
+    }
+
+    /// Writes the log of a session that does not exist yet.
+    pub(super) fn write_log(&mut self, header: &Header, entries: &[NewEntry]) -> Result<Log> {
+        const ACTION: &str = "write a log";
+        let path = self.log_path(header.id);
+        let log = Log::create(self.disk.as_ref(), &path, header, entries);
+        let log = log.and_then(|log| self.disk.sync_folder(&self.logs_folder()).map(|()| log));
+        log.told(&self.root, ACTION)
+    }
+
+    /// Makes a change that is on disk when this returns.
+    pub(super) fn commit(&mut self, ops: Vec<Op>) -> Result<()> {
+        self.state.commit(self.disk.as_ref(), ops, true)?;
+        self.state.tidy(self.disk.as_ref(), self.world.as_ref())
+    }
+
+    pub(super) fn name_is_free(&self, name: &Name, id: SessionId) -> Result<()> {
+        let mut all = self.state.catalogue.records.values();
+        match all.any(|record| record.header.name == *name && record.header.id != id) {
+            true => Err(StoreError::NameTaken { name: name.clone() }),
+            false => Ok(()),
+        }
+    }
+
+    fn key_is_where_seen(&self, bind: &Bind) -> Result<()> {
+        let actual = self.state.catalogue.keys.get(&bind.key).copied();
+        match actual == bind.seen {
+            true => Ok(()),
+            false => Err(StoreError::KeyMoved { key: bind.key.clone(), actual }),
+        }
+    }
+
+    /// A name for the file of a session that no file has, whoever it belongs to.
+    pub(super) fn free_stem(&self, wanted: &str, id: SessionId) -> Result<String> {
+        let taken = |stem: &str| {
+            let mut all = self.state.catalogue.records.values();
+            all.any(|r| r.header.id != id && r.stem.eq_ignore_ascii_case(stem))
+                || [false, true].into_iter().any(|archived| {
+                    let mine = self.state.catalogue.get(id);
+                    let mine =
+                        mine.is_some_and(|r| r.stem == stem && r.header.archived == archived);
+                    !mine && self.path_of(stem, archived).symlink_metadata().is_ok()
+                })
+        };
+        if !taken(wanted) {
+            return Ok(wanted.to_owned());
+        }
+        let name = Name::new(wanted);
+        let free = (2..2 + NAME_TRIES_MAX)
+            .map(|number| match &name {
+                Ok(name) => name.numbered(number).to_string(),
+                Err(_) => format!("session-{number}"),
+            })
+            .find(|stem| !taken(stem));
+        let taken = || StoreError::Backend {
+            store: "files",
+            action: "find a name for a file",
+            source: format!("`{wanted}` and all its numbers are taken").into(),
+        };
+        free.ok_or_else(taken)
+    }
+
+    /// Who is in the middle of a turn.
+    pub(super) fn holder(&self, id: SessionId, now: Timestamp) -> Option<(&Held, Timestamp)> {
+        let held = self.state.catalogue.leases.get(&id)?;
+        held.until.filter(|until| *until > now).map(|until| (held, until))
+    }
+
+    fn nobody_holds(&self, id: SessionId) -> Result<()> {
+        match self.holder(id, self.world.now()) {
+            Some((held, until)) => Err(StoreError::Held { id, holder: held.holder.clone(), until }),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn append(
+        &mut self,
+        id: SessionId,
+        at: At,
+        entries: &[NewEntry],
+    ) -> Result<Vec<u64>> {
+        self.record(id)?;
+        if let Some(places) = self.repeated(id, entries)? {
+            return Ok(places);
+        }
+        let latest = self.state.catalogue.leases.get(&id).map_or(0, |held| held.fence);
+        match at.fence {
+            Some(fence) if fence != latest => {
+                return Err(StoreError::StaleFence { id, fence, latest });
+            }
+            Some(_) => {}
+            None => self.nobody_holds(id)?,
+        }
+        let actual = self.log(id)?.tail.tally.entries;
+        if let Some(expected) = at.head.filter(|head| *head != actual) {
+            return Err(StoreError::Conflict { id, expected, actual });
+        }
+        let places = self.push(id, entries)?;
+        let folded = self.record(id)?.folded.as_ref().map_or(0, |tail| tail.tally.entries);
+        let end = actual + places.len() as u64;
+        // What was appended is safe; that the file cannot be written is said when the turn ends.
+        if end - folded.min(end) >= UNFOLDED_MAX.max(folded) && self.fold(&[id]).is_err() {}
+        Ok(places)
+    }
+
+    /// Appends, with everything checked.
+    pub(super) fn push(&mut self, id: SessionId, entries: &[NewEntry]) -> Result<Vec<u64>> {
+        if entries.is_empty() {
+            return Ok(Vec::new());
+        }
+        let folded = self.record(id)?.folded.as_ref().map_or(0, |tail| tail.bytes);
+        let (disk, root) = (self.disk.clone(), self.root.clone());
+        let log = self.log(id)?;
+        if log.tail.bytes < folded {
+            // What was folded was acknowledged, so this is no torn end to be cut off.
+            let what = "the end of its log is not what was written".into();
+            return Err(StoreError::Damaged { id, seq: log.tail.tally.entries, what });
+        }
+        let places = log.append(disk.as_ref(), entries).told(&root, "append")?;
+        self.dirty.insert(id);
+        Ok(places)
+    }
+
+    /// The places of these entries, if the log has them all already.
+    fn repeated(&mut self, id: SessionId, entries: &[NewEntry]) -> Result<Option<Vec<u64>>> {
+        distinct(id, entries)?;
+        let mut places = Vec::new();
+        let mut seen = None;
+        for new in entries {
+            let Some(seq) = self.log(id)?.place_of(&new.id) else { continue };
+            let reused = || StoreError::IdReused { id, entry: new.id.clone() };
+            let old = self.entries(id, seq..seq + 1)?.pop();
+            if old.is_none_or(|old| old.body != new.body) {
+                return Err(reused());
+            }
+            seen = Some(reused());
+            places.push(seq);
+        }
+        match seen {
+            None => Ok(None),
+            Some(_) if places.len() == entries.len() => Ok(Some(places)),
+            Some(reused) => Err(reused),
+        }
+    }
+
+    pub(super) fn bind(&mut self, bind: &Bind, to: Option<SessionId>) -> Result<()> {
+        self.key_is_where_seen(bind)?;
+        if let Some(id) = to {
+            self.record(id)?;
+        }
+        self.commit(vec![Op::Key { key: bind.key.clone(), to }])
+    }
+
+    pub(super) fn update(&mut self, id: SessionId, change: &Change) -> Result<Session> {
+        let mut record = self.record(id)?.clone();
+        if let Some(name) = &change.name {
+            self.name_is_free(name, id)?;
+        }
+        let before = (record.header.name.clone(), record.header.archived);
+        change.apply(&mut record.header);
+        if record.header.name != before.0 {
+            record.display = None;
+            let stem = self.free_stem(record.header.name.as_str(), id)?;
+            let stem = std::mem::replace(&mut record.stem, stem);
+            record.pending = Some(Pending::Move { stem, archived: before.1 });
+        } else if record.header.archived != before.1 {
+            record.pending = Some(Pending::Move { stem: record.stem.clone(), archived: before.1 });
+        }
+        record.stale = true;
+        let moves = record.pending.is_some();
+        self.commit(vec![Op::Put(Box::new(record))])?;
+        self.dirty.insert(id);
+        if moves {
+            self.settle()?;
+            self.write_index(false)?;
+        }
+        self.session(id)
+    }
+
+    pub(super) fn lease(&mut self, id: SessionId, holder: &str, ttl: Duration) -> Result<Lease> {
+        let now = self.world.now();
+        self.look_at(id)?;
+        self.record(id)?;
+        let mine = match self.holder(id, now) {
+            Some((held, until)) if held.holder != holder => {
+                return Err(StoreError::Held { id, holder: held.holder.clone(), until });
+            }
+            held => held.is_some(),
+        };
+        let mut fence = self.state.catalogue.leases.get(&id).map_or(0, |held| held.fence);
+        if !mine && !ttl.is_zero() {
+            fence += 1;
+        }
+        let lease = Lease { fence, until: now + ttl };
+        let until = (!ttl.is_zero()).then_some(lease.until);
+        let held = Held { holder: holder.into(), until, fence };
+        // Who loses the machine's power loses the lease with it; the next one has another
+        // process, so a fence that was lost with the power fools nobody.
+        self.state.commit(self.disk.as_ref(), vec![Op::Lease { id, held }], false)?;
+        self.state.tidy(self.disk.as_ref(), self.world.as_ref())?;
+        if ttl.is_zero() {
+            self.fold(&[id])?;
+        }
+        Ok(lease)
+    }
+
+    pub(super) fn delete(&mut self, id: SessionId) -> Result<()> {
+        // A file that a dead process wrote without saying so must be known, or it would come back.
+        self.look_at(id)?;
+        self.record(id)?;
+        self.nobody_holds(id)?;
+        self.remove(&[id])
+    }
+
+    /// Removes sessions for good: first it is written down, then done.
+    pub(super) fn remove(&mut self, ids: &[SessionId]) -> Result<()> {
+        let mut ops = Vec::new();
+        for id in ids {
+            let mut record = self.record(*id)?.clone();
+            record.pending = Some(Pending::Delete);
+            ops.push(Op::Put(Box::new(record)));
+            self.dirty.remove(id);
+        }
+        self.commit(ops)?;
+        self.settle()?;
+        self.write_index(false)
+    }
+
+    /// Finishes what was begun: by this call, or by a process that died.
+    pub(super) fn settle(&mut self) -> Result<()> {
+        const ACTION: &str = "move a file";
+        for id in self.state.catalogue.pending.clone() {
+            let Some(mut record) = self.state.catalogue.records.get(&id).cloned() else { continue };
+            let path = self.path_of(&record.stem, record.header.archived);
+            match record.pending.take() {
+                Some(Pending::Move { stem, archived }) => {
+                    let from = self.path_of(&stem, archived);
+                    if record.header.archived {
+                        self.disk.folder(&self.archive()).told(&self.root, ACTION)?;
+                    }
+                    let there = from.symlink_metadata().is_ok_and(|there| there.is_file());
+                    if there && path.symlink_metadata().is_err() {
+                        self.disk.rename(&from, &path).told(&from, ACTION)?;
+                        self.sync_visible()?;
+                    }
+                    self.commit(vec![Op::Put(Box::new(record))])?;
+                }
+                Some(Pending::Delete) => {
+                    let log = self.log_path(id);
+                    // A file that is not known to be this session's is somebody else's.
+                    let visible = record.sig.is_some().then_some(path);
+                    for path in visible.into_iter().chain([log]) {
+                        match path.symlink_metadata() {
+                            Ok(there) if there.is_file() => {
+                                self.disk.remove(&path).told(&path, "delete a session")?;
+                            }
+                            _ => {}
+                        }
+                    }
+                    self.sync_visible()?;
+                    self.disk.sync_folder(&self.logs_folder()).told(&self.root, ACTION)?;
+                    self.logs.remove(&id);
+                    self.commit(vec![Op::Gone(id)])?;
+                }
+                None => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts away, or deletes, what was active longest ago while there are too many.
+    fn keep_to_limit(&mut self, newest: SessionId) -> Result<()> {
+        let active = self.state.catalogue.all().filter(|record| !record.header.archived);
+        let ids: Vec<SessionId> = active.map(|record| record.header.id).collect();
+        if self.limit.sessions == 0 || ids.len() <= self.limit.sessions {
+            return Ok(());
+        }
+        let now = self.world.now();
+        let mut old: Vec<(Timestamp, SessionId)> = Vec::new();
+        for id in &ids {
+            let goes = *id != newest && self.holder(*id, now).is_none();
+            // One whose log cannot be read stays where doctor finds it.
+            if goes && let Ok(session) = self.session(*id) {
+                old.push((session.last_activity_at, *id));
+            }
+        }
+        old.sort();
+        old.truncate(ids.len() - self.limit.sessions);
+        let old: Vec<SessionId> = old.into_iter().map(|(_, id)| id).collect();
+        if self.limit.delete {
+            return self.remove(&old);
+        }
+        let mut ops = Vec::new();
+        for id in old {
+            let mut record = self.record(id)?.clone();
+            record.header.archived = true;
+            record.stale = true;
+            record.pending = Some(Pending::Move { stem: record.stem.clone(), archived: false });
+            ops.push(Op::Put(Box::new(record)));
+            self.dirty.insert(id);
+        }
+        self.commit(ops)?;
+        self.settle()?;
+        self.write_index(false)
+    }
+}
+
+/// Entries of one call have ids of their own.
+fn distinct(id: SessionId, entries: &[NewEntry]) -> Result<()> {
+    let mut seen = std::collections::HashSet::new();
+    match entries.iter().find(|new| !seen.insert(&new.id)) {
+        Some(twice) => Err(StoreError::IdReused { id, entry: twice.id.clone() }),
+        None => Ok(()),
+    }
+}

@@ -1,1 +1,398 @@
-//! A crash at every step.
+//! A crash at every step, and what the next to open the directory finds.
+//!
+//! The disk here stops at its n-th call: nothing happens from then on, as if the process were
+//! gone. In one variant the call it stops at is a write of which half arrives; in another the
+//! machine loses its power, and what was written and not synced is gone as well.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use rethread_core::measure::measure;
+use rethread_core::store::{At, Bind, Change, Filter, FindingState, Result, Upkeep};
+use rethread_core::{
+    Body, EntryId, Fixed, Header, Key, Message, Name, NewEntry, Owner, SessionId, Store,
+    StoreError, World,
+};
+
+use super::disk::{Disk, Real};
+use super::{FilesLimit, FilesStore};
+
+/// How a crash comes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Crash {
+    /// The process is gone before the call.
+    Before,
+    /// Half of a write arrives.
+    Torn,
+    /// The machine loses its power: what was not synced is gone.
+    Power,
+}
+
+/// A disk that stops.
+struct Faulty {
+    crash: Crash,
+    at: u64,
+    calls: AtomicU64,
+    /// Files with bytes that were not synced, and their length without them.
+    unsynced: Mutex<HashMap<u64, (File, u64)>>,
+}
+
+impl Faulty {
+    fn new(crash: Crash, at: u64) -> Faulty {
+        Faulty { crash, at, calls: AtomicU64::new(0), unsynced: Mutex::default() }
+    }
+
+    fn crashed(&self) -> bool {
+        self.calls.load(Ordering::SeqCst) > self.at
+    }
+
+    fn step(&self, last_breath: impl FnOnce()) -> io::Result<()> {
+        let call = self.calls.fetch_add(1, Ordering::SeqCst);
+        if call == self.at {
+            match self.crash {
+                Crash::Before => {}
+                Crash::Torn => last_breath(),
+                Crash::Power => {
+                    for (file, length) in self.unsynced.lock().expect("one thread").values() {
+                        file.set_len(*length).expect("cut off");
+                    }
+                }
+            }
+        }
+        match call >= self.at {
+            true => Err(io::Error::other("the process is gone")),
+            false => Ok(()),
+        }
+    }
+}
+
+fn inode(file: &File) -> u64 {
+    std::os::unix::fs::MetadataExt::ino(&file.metadata().expect("an open file"))
+}
+
+impl Disk for Faulty {
+    fn open(&self, path: &Path) -> io::Result<File> {
+        self.step(|| {})?;
+        Real.open(path)
+    }
+
+    fn create(&self, path: &Path) -> io::Result<File> {
+        self.step(|| {})?;
+        Real.create(path)
+    }
+
+    fn write(&self, file: &File, at: u64, bytes: &[u8]) -> io::Result<()> {
+        self.step(|| Real.write(file, at, &bytes[..bytes.len() / 2]).expect("half a write"))?;
+        let mut unsynced = self.unsynced.lock().expect("one thread");
+        let length = file.metadata()?.len();
+        unsynced.entry(inode(file)).or_insert((file.try_clone()?, length));
+        Real.write(file, at, bytes)
+    }
+
+    fn truncate(&self, file: &File, length: u64) -> io::Result<()> {
+        self.step(|| {})?;
+        Real.truncate(file, length)
+    }
+
+    fn sync(&self, file: &File) -> io::Result<()> {
+        self.step(|| {})?;
+        self.unsynced.lock().expect("one thread").remove(&inode(file));
+        Real.sync(file)
+    }
+
+    fn sync_folder(&self, folder: &Path) -> io::Result<()> {
+        self.step(|| {})?;
+        Real.sync_folder(folder)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.step(|| {})?;
+        Real.rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.step(|| {})?;
+        Real.remove(path)
+    }
+
+    fn folder(&self, path: &Path) -> io::Result<()> {
+        self.step(|| {})?;
+        Real.folder(path)
+    }
+}
+
+fn said(world: &Fixed, text: &str) -> NewEntry {
+    let body = Body::Message(Message::user(text));
+    let measure = measure(&body, |_| None);
+    NewEntry { id: EntryId::new(text).expect("an id"), at: world.now(), body, measure }
+}
+
+fn named(world: &Fixed, name: &str) -> Header {
+    let header = Header::new(SessionId(world.uuid()), Owner::local(), world.now());
+    Header { name: Name::new(name).expect("a name"), ..header }
+}
+
+/// What was acknowledged before the crash.
+#[derive(Default)]
+struct Told {
+    plan: Option<SessionId>,
+    said: Vec<String>,
+    renamed: bool,
+    archived: Option<bool>,
+    deleted: Option<bool>,
+}
+
+/// A day in a directory: created, appended to, a turn with its lease, renamed, one session
+/// archived, one deleted, and closed.
+fn a_day(disk: Arc<dyn Disk>, path: &Path, world: &Arc<Fixed>, told: &mut Told) -> Result<()> {
+    let owner = Owner::local();
+    let store = FilesStore::open_on(disk, path, FilesLimit::default(), world.clone())?;
+    let header = named(world, "plan");
+    let bind = Bind { key: Key::new("file:plan").expect("a key"), seen: None };
+    store.create(&header, &[said(world, "one")], &[bind])?;
+    told.plan = Some(header.id);
+    told.said.push("one".into());
+    let append = |at, texts: &[&str], told: &mut Told| {
+        world.advance(Duration::from_millis(5));
+        let entries: Vec<NewEntry> = texts.iter().map(|text| said(world, text)).collect();
+        store.append(&owner, header.id, at, &entries)?;
+        told.said.extend(texts.iter().map(|text| (*text).to_owned()));
+        Ok::<(), StoreError>(())
+    };
+    append(At::END, &["two", "three"], told)?;
+    let ttl = Duration::from_secs(30);
+    let lease = store.lease(&owner, header.id, "me", ttl)?;
+    append(At { head: Some(3), fence: Some(lease.fence) }, &["four"], told)?;
+    store.lease(&owner, header.id, "me", Duration::ZERO)?;
+    append(At::END, &["five"], told)?;
+    let change = Change { name: Some(Name::new("scheme").expect("a name")), ..Change::default() };
+    store.update(&owner, header.id, &change)?;
+    told.renamed = true;
+    let (old, gone) = (named(world, "old"), named(world, "gone"));
+    for header in [&old, &gone] {
+        store.create(header, &[said(world, "hello")], &[])?;
+        let lease = store.lease(&owner, header.id, "me", ttl)?;
+        assert_eq!(lease.fence, 1);
+        store.lease(&owner, header.id, "me", Duration::ZERO)?;
+    }
+    told.archived = Some(false);
+    let away = Change { archived: Some(true), ..Change::default() };
+    store.update(&owner, old.id, &away)?;
+    told.archived = Some(true);
+    told.deleted = Some(false);
+    store.delete(&owner, gone.id)?;
+    told.deleted = Some(true);
+    append(At::END, &["six"], told)
+}
+
+/// Everything that must hold once the directory was opened again.
+fn sound(path: &Path, world: &Arc<Fixed>, told: &Told, when: &str) {
+    let owner = Owner::local();
+    let open = || FilesStore::open(path, FilesLimit::default(), world.clone()).expect(when);
+    drop(open());
+    files_match(path, world, when);
+    let store = open();
+    let names: Vec<String> = {
+        let page = store.list(&owner, &Filter::default(), None, 99).expect(when);
+        assert_eq!(page.damaged, [], "{when}");
+        page.sessions.iter().map(|session| session.header.name.to_string()).collect()
+    };
+    if let Some(plan) = told.plan {
+        let log = store.read(&owner, plan, 0..99).expect(when);
+        let texts: Vec<&str> = log.iter().map(|entry| entry.id.as_str()).collect();
+        let all = ["one", "two", "three", "four", "five", "six"];
+        assert!(texts.starts_with(&told.said.iter().map(String::as_str).collect::<Vec<_>>()));
+        assert_eq!(texts, all[..texts.len()], "{when}: nothing else, in order");
+        assert_ne!(texts.len(), 2, "{when}: nobody sees half a batch");
+        let key = Key::new("file:plan").expect("a key");
+        assert_eq!(store.resolve(&owner, &key).expect(when), Some(plan), "{when}");
+        assert!(
+            names.contains(&if told.renamed { "scheme" } else { "plan" }.to_owned())
+                || !told.renamed
+        );
+        assert_eq!(names.iter().filter(|n| ["plan", "scheme"].contains(&n.as_str())).count(), 1);
+    }
+    if told.deleted == Some(true) {
+        assert!(!names.contains(&"gone".to_owned()), "{when}: what was deleted came back");
+        assert!(!path.join("gone.json").exists(), "{when}");
+    }
+    if told.archived == Some(true) {
+        assert!(path.join("archive/old.json").exists(), "{when}");
+        assert!(!path.join("old.json").exists(), "{when}");
+    }
+    for (_, id) in store.everything().expect(when) {
+        let findings = store.check_session(&owner, id, false).expect(when);
+        assert_eq!(findings, [], "{when}");
+    }
+    let findings = store.check(false).expect(when);
+    assert!(findings.iter().all(|f| f.state != FindingState::Damaged), "{when}: {findings:?}");
+    // Whoever is there writes on, and the files follow.
+    if let Some(plan) = told.plan {
+        let entries = [said(world, "afterwards")];
+        let held = store.append(&owner, plan, At::END, &entries);
+        assert!(matches!(held, Ok(_) | Err(StoreError::Held { .. })), "{when}: {held:?}");
+    }
+    drop(store);
+    world.advance(Duration::from_secs(60));
+    drop(open());
+    files_match(path, world, when);
+}
+
+/// The visible files say what the logs say.
+fn files_match(path: &Path, world: &Arc<Fixed>, when: &str) {
+    let owner = Owner::local();
+    let json = |path: &Path| -> serde_json::Value {
+        serde_json::from_str(&std::fs::read_to_string(path).expect(when)).expect(when)
+    };
+    let index = json(&path.join("index.json"));
+    assert_eq!(index["version"], "1.0");
+    let listed = index["sessions"].as_object().expect(when).clone();
+    let store = FilesStore::open(path, FilesLimit::default(), world.clone()).expect(when);
+    let page = store.list(&owner, &Filter::default(), None, 99).expect(when);
+    for session in &page.sessions {
+        let stem = session.header.name.as_str();
+        let folder = if session.header.archived { "archive" } else { "." };
+        let file = json(&path.join(folder).join(format!("{stem}.json")));
+        assert_eq!(file["metadata"]["id"], stem, "{when}");
+        assert_eq!(file["metadata"]["messageCount"], session.tally.messages, "{when}");
+        assert_eq!(
+            file["messages"].as_array().map(Vec::len),
+            Some(session.tally.messages as usize)
+        );
+        match session.header.archived {
+            true => assert!(!listed.contains_key(stem), "{when}"),
+            false => assert_eq!(listed[stem], file["metadata"], "{when}"),
+        }
+    }
+    let active = page.sessions.iter().filter(|session| !session.header.archived).count();
+    assert_eq!(listed.len(), active, "{when}");
+    let newest = page.sessions.iter().find(|session| !session.header.archived);
+    let last = std::fs::read_to_string(path.join("last_session")).ok();
+    assert_eq!(last.as_deref(), newest.map(|session| session.header.name.as_str()), "{when}");
+    for folder in [path.to_owned(), path.join(".rethread"), path.join(".rethread/logs")] {
+        let left = super::fold::names(&folder);
+        assert!(!left.iter().any(|name| name.contains(".tmp.")), "{when}: {left:?}");
+    }
+}
+
+fn crash_everywhere(crash: Crash) {
+    for at in 0.. {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("sessions");
+        let world = Arc::new(Fixed::default());
+        let disk = Arc::new(Faulty::new(crash, at));
+        let mut told = Told::default();
+        let outcome = a_day(disk.clone(), &path, &world, &mut told);
+        let when = format!("{crash:?} at call {at} ({})", told.said.join(" "));
+        assert!(outcome.is_ok() || disk.crashed(), "{when}: {outcome:?}");
+        // A lease of the process that is gone runs out.
+        world.advance(Duration::from_secs(60));
+        sound(&path, &world, &told, &when);
+        if !disk.crashed() {
+            assert!(at > 100, "a day takes more than {at} calls");
+            return;
+        }
+    }
+}
+
+#[test]
+fn a_process_that_dies_before_any_call_loses_nothing_it_acknowledged() {
+    crash_everywhere(Crash::Before);
+}
+
+#[test]
+fn a_process_that_dies_in_the_middle_of_any_write_loses_nothing_it_acknowledged() {
+    crash_everywhere(Crash::Torn);
+}
+
+#[test]
+fn a_machine_that_loses_its_power_at_any_call_keeps_what_was_acknowledged() {
+    crash_everywhere(Crash::Power);
+}
+
+/// A disk that has no room for one call, and then has room again.
+struct Full {
+    at: u64,
+    calls: AtomicU64,
+}
+
+impl Full {
+    fn step(&self) -> io::Result<()> {
+        match self.calls.fetch_add(1, Ordering::SeqCst) == self.at {
+            true => Err(io::ErrorKind::StorageFull.into()),
+            false => Ok(()),
+        }
+    }
+}
+
+impl Disk for Full {
+    fn open(&self, path: &Path) -> io::Result<File> {
+        Real.open(path)
+    }
+    fn create(&self, path: &Path) -> io::Result<File> {
+        self.step()?;
+        Real.create(path)
+    }
+    fn write(&self, file: &File, at: u64, bytes: &[u8]) -> io::Result<()> {
+        if let Err(error) = self.step() {
+            Real.write(file, at, &bytes[..bytes.len() / 3])?;
+            return Err(error);
+        }
+        Real.write(file, at, bytes)
+    }
+    fn truncate(&self, file: &File, length: u64) -> io::Result<()> {
+        Real.truncate(file, length)
+    }
+    fn sync(&self, file: &File) -> io::Result<()> {
+        self.step()?;
+        Real.sync(file)
+    }
+    fn sync_folder(&self, folder: &Path) -> io::Result<()> {
+        Real.sync_folder(folder)
+    }
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.step()?;
+        Real.rename(from, to)
+    }
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        Real.remove(path)
+    }
+    fn folder(&self, path: &Path) -> io::Result<()> {
+        Real.folder(path)
+    }
+}
+
+#[test]
+fn a_full_disk_is_said_and_writing_goes_on_when_there_is_room() {
+    for at in 0..60 {
+        let folder = tempfile::tempdir().expect("a folder");
+        let world = Arc::new(Fixed::default());
+        let disk = Arc::new(Full { at, calls: AtomicU64::new(0) });
+        let open = || {
+            FilesStore::open_on(disk.clone(), folder.path(), FilesLimit::default(), world.clone())
+        };
+        let store = open().or_else(|_| open()).expect("there is room again");
+        let owner = Owner::local();
+        let header = named(&world, "plan");
+        let create = || store.create(&header, &[], &[]);
+        create().or_else(|_| create()).expect("there is room again");
+        for index in 0..5 {
+            let entries = [said(&world, &format!("{index}"))];
+            let append = || store.append(&owner, header.id, At::END, &entries);
+            let seqs = append().or_else(|error| {
+                assert!(matches!(error, StoreError::Full { .. }), "{error:?}");
+                assert_eq!(store.read(&owner, header.id, 0..9).expect("read").len(), index);
+                append()
+            });
+            assert_eq!(seqs.expect("there is room again"), [index as u64], "at call {at}");
+        }
+        drop(store);
+        drop(FilesStore::open(folder.path(), FilesLimit::default(), world.clone()).expect("open"));
+        files_match(folder.path(), &world, &format!("full at call {at}"));
+    }
+}

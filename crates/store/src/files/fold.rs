@@ -107,10 +107,11 @@ impl Dir {
             return Ok(());
         }
         self.sync_visible()?;
+        ops.extend([Op::Index(None), Op::Active]);
         // If the machine loses its power now, the files are compared again when it is back.
         self.state.commit(self.disk.as_ref(), ops, false)?;
         self.dirty.retain(|id| !ids.contains(id));
-        self.write_index(true)?;
+        self.write_index()?;
         self.state.tidy(self.disk.as_ref(), self.world.as_ref())
     }
 
@@ -170,11 +171,11 @@ impl Dir {
         })
     }
 
-    /// Writes the index and `last_session`. `active` says that one of our sessions went on, so
-    /// that the newest is the last one.
-    pub(super) fn write_index(&mut self, active: bool) -> Result<()> {
+    /// Writes the index and `last_session`, which follows our sessions when they go on and stays
+    /// what another program wrote otherwise.
+    pub(super) fn write_index(&mut self) -> Result<()> {
         let path = self.root.join("index.json");
-        let mut listed: Vec<(jiff::Timestamp, String, String)> = Vec::new();
+        let mut listed: Vec<((jiff::Timestamp, SessionId), String, String)> = Vec::new();
         for record in self.state.catalogue.all() {
             // Only what has a file: a program that reads the index opens it.
             let Some(tail) = record.folded.as_ref().filter(|_| record.sig.is_some()) else {
@@ -182,7 +183,8 @@ impl Dir {
             };
             if !record.header.archived {
                 let metadata = metadata(record, tail);
-                listed.push((metadata.last_activity_at, record.stem.clone(), metadata.json()));
+                let place = (metadata.last_activity_at, record.header.id);
+                listed.push((place, record.stem.clone(), metadata.json()));
             }
         }
         listed.sort_by(|a, b| b.cmp(a));
@@ -197,7 +199,7 @@ impl Dir {
         let said = std::fs::read_to_string(&last).ok();
         let good = said.as_ref().is_some_and(|said| {
             sessions.iter().any(|(stem, _)| stem == said.trim())
-                && (!active || newest.as_deref() == Some(said.trim()))
+                && (!self.state.catalogue.active || newest.as_deref() == Some(said.trim()))
         });
         match newest {
             _ if good => {}
@@ -209,7 +211,7 @@ impl Dir {
             None => {}
         }
         self.sync_visible()?;
-        self.state.commit(self.disk.as_ref(), vec![Op::Index(sig)], false)
+        self.state.commit(self.disk.as_ref(), vec![Op::Index(Some(sig))], false)
     }
 
     /// What the index says of files that are not ours to read: it stays in the index.

@@ -94,23 +94,22 @@ impl Dir {
                 gone.push(*id);
             }
         }
-        let mut news = false;
         for found in files.values().filter(|found| !known.contains_key(&found.path)) {
-            news |= self.meet(found, &files, &mut gone)?;
+            self.meet(found, &files, &mut gone)?;
         }
         for (path, id) in &known {
             if let Some(found) = files.get(path)
                 && self.holder(*id, now).is_none()
             {
-                news |= self.compare(*id, found)?;
+                self.compare(*id, found)?;
             }
         }
         if !gone.is_empty() {
             self.remove(&gone)?;
         }
-        match news || !self.index_is_ours() {
-            true => self.write_index(false),
-            false => Ok(()),
+        match self.index_is_ours() {
+            true => Ok(()),
+            false => self.write_index(),
         }
     }
 
@@ -201,30 +200,28 @@ impl Dir {
         }
     }
 
-    /// Meets a file that no session has. Whether something came of it.
+    /// Meets a file that no session has.
     fn meet(
         &mut self,
         found: &Found,
         files: &BTreeMap<PathBuf, Found>,
         gone: &mut Vec<SessionId>,
-    ) -> Result<bool> {
-        let Some((visible, sig)) = self.read_visible(found) else { return Ok(false) };
+    ) -> Result<()> {
+        let Some((visible, sig)) = self.read_visible(found) else { return Ok(()) };
         for index in 0..gone.len() {
             if self.is_renamed(gone[index], &visible)? {
                 let id = gone.remove(index);
                 self.follow(id, found, &visible)?;
-                self.reconcile(id, visible, sig)?;
-                return Ok(true);
+                return self.reconcile(id, visible, sig);
             }
         }
         let other = self.path_of(&visible.id, found.archived);
         if visible.id != found.stem && files.contains_key(&other) {
             let why = format!("its id is `{}`, which is that of another file", visible.id);
             self.skip(found, why, false);
-            return Ok(false);
+            return Ok(());
         }
-        self.adopt(found, visible, sig)?;
-        Ok(true)
+        self.adopt(found, visible, sig)
     }
 
     /// Makes a session of a file.
@@ -304,23 +301,21 @@ impl Dir {
         entries
     }
 
-    /// Compares a session with its file. Whether something came of it.
-    fn compare(&mut self, id: SessionId, found: &Found) -> Result<bool> {
+    /// Compares a session with its file.
+    fn compare(&mut self, id: SessionId, found: &Found) -> Result<()> {
         let record = self.record(id)?;
         let seen = record.sig.clone();
         if seen.as_ref().is_some_and(|s| (s.changed, s.size) == (found.changed, found.size)) {
-            return Ok(false);
+            return Ok(());
         }
-        let Some((visible, sig)) = self.read_visible(found) else { return Ok(false) };
+        let Some((visible, sig)) = self.read_visible(found) else { return Ok(()) };
         if seen.is_some_and(|seen| seen.sum == sig.sum) {
             // Touched, not changed.
             let record = Record { sig: Some(sig), ..self.record(id)?.clone() };
             let put = vec![Op::Put(Box::new(record))];
-            self.state.commit(self.disk.as_ref(), put, false)?;
-            return Ok(false);
+            return self.state.commit(self.disk.as_ref(), put, false);
         }
-        self.reconcile(id, visible, sig)?;
-        Ok(true)
+        self.reconcile(id, visible, sig)
     }
 
     /// What is shown of a log, in order.
@@ -367,7 +362,7 @@ impl Dir {
                 let described = self.described(record.clone(), &visible, &stem);
                 let header = Header { created_at: record.header.created_at, ..described.header };
                 let record = Record { header, folded, sig: Some(sig), ..described };
-                self.commit(vec![Op::Put(Box::new(record))])
+                self.commit(vec![Op::Put(Box::new(record)), Op::Index(None)])
             }
             Compared::Other => self.fork(record, visible, sig),
         }
@@ -417,7 +412,7 @@ impl Dir {
         self.commit(ops)?;
         // Its name was the parent's until now.
         let described = self.described(record, &visible, &stem);
-        self.commit(vec![Op::Put(Box::new(described))])?;
+        self.commit(vec![Op::Put(Box::new(described)), Op::Index(None)])?;
         self.logs.insert(id, log);
         self.dirty.insert(from);
         Ok(())
@@ -447,7 +442,7 @@ impl Dir {
             record.display = None;
             record.stale = true;
         }
-        self.commit(vec![Op::Put(Box::new(record))])
+        self.commit(vec![Op::Put(Box::new(record)), Op::Index(None)])
     }
 }
 

@@ -16,7 +16,7 @@
 
 mod check;
 mod disk;
-#[cfg(test)]
+#[cfg(all(test, unix))]
 mod faults;
 mod fold;
 mod foreign;

@@ -116,9 +116,18 @@ pub(super) enum Op {
     Format(i64),
     Put(Box<Record>),
     Gone(SessionId),
-    Key { key: Key, to: Option<SessionId> },
-    Lease { id: SessionId, held: Held },
-    Index(Sig),
+    Key {
+        key: Key,
+        to: Option<SessionId>,
+    },
+    Lease {
+        id: SessionId,
+        held: Held,
+    },
+    /// How the index looks; none while it is to be written.
+    Index(Option<Sig>),
+    /// A session of ours went on, and `last_session` is to say so.
+    Active,
 }
 
 /// All that the journal adds up to.
@@ -129,6 +138,7 @@ pub(super) struct Catalogue {
     pub(super) leases: BTreeMap<SessionId, Held>,
     pub(super) pending: BTreeSet<SessionId>,
     pub(super) index: Option<Sig>,
+    pub(super) active: bool,
     format: Option<i64>,
     /// Sessions that went or came since the last look, whose open logs are of no use.
     pub(super) moved: Vec<SessionId>,
@@ -158,7 +168,11 @@ impl Catalogue {
             Op::Key { key, to: Some(id) } => drop(self.keys.insert(key, id)),
             Op::Key { key, to: None } => drop(self.keys.remove(&key)),
             Op::Lease { id, held } => drop(self.leases.insert(id, held)),
-            Op::Index(sig) => self.index = Some(sig),
+            Op::Index(sig) => {
+                self.active &= sig.is_none();
+                self.index = sig;
+            }
+            Op::Active => self.active = true,
         }
     }
 
@@ -177,12 +191,14 @@ impl Catalogue {
         let puts = self.records.values().map(|record| Op::Put(Box::new(record.clone())));
         let keys = self.keys.iter().map(|(key, id)| Op::Key { key: key.clone(), to: Some(*id) });
         let leases = self.leases.iter().map(|(id, held)| Op::Lease { id: *id, held: held.clone() });
-        let index = self.index.iter().map(|sig| Op::Index(sig.clone()));
+        let index = self.index.iter().map(|sig| Op::Index(Some(sig.clone())));
+        let active = self.active.then_some(Op::Active);
         std::iter::once(Op::Format(FORMAT))
             .chain(puts)
             .chain(keys)
             .chain(leases)
             .chain(index)
+            .chain(active)
             .collect()
     }
 }

@@ -62,10 +62,13 @@ impl Dir {
     ) -> Result<()> {
         let id = record.header.id;
         let log = self.write_log(&record.header, entries)?;
+        let mut ops = Vec::new();
+        // One that comes from a file has it already, and belongs into the index.
         if record.sig.is_some() {
             record.folded = Some(log.tail.clone());
+            ops.push(Op::Index(None));
         }
-        let mut ops = vec![Op::Put(Box::new(record))];
+        ops.push(Op::Put(Box::new(record)));
         ops.extend(binds.iter().map(|bind| Op::Key { key: bind.key.clone(), to: Some(id) }));
         self.commit(ops)?;
         self.state.catalogue.moved.clear();
@@ -246,7 +249,7 @@ impl Dir {
         self.dirty.insert(id);
         if moves {
             self.settle()?;
-            self.write_index(false)?;
+            self.write_index()?;
         }
         self.session(id)
     }
@@ -297,7 +300,7 @@ impl Dir {
         }
         self.commit(ops)?;
         self.settle()?;
-        self.write_index(false)
+        self.write_index()
     }
 
     /// Finishes what was begun: by this call, or by a process that died.
@@ -317,7 +320,7 @@ impl Dir {
                         self.disk.rename(&from, &path).told(&from, ACTION)?;
                         self.sync_visible()?;
                     }
-                    self.commit(vec![Op::Put(Box::new(record))])?;
+                    self.commit(vec![Op::Put(Box::new(record)), Op::Index(None)])?;
                 }
                 Some(Pending::Delete) => {
                     let log = self.log_path(id);
@@ -334,7 +337,7 @@ impl Dir {
                     self.sync_visible()?;
                     self.disk.sync_folder(&self.logs_folder()).told(&self.root, ACTION)?;
                     self.logs.remove(&id);
-                    self.commit(vec![Op::Gone(id)])?;
+                    self.commit(vec![Op::Gone(id), Op::Index(None)])?;
                 }
                 None => {}
             }
@@ -375,7 +378,7 @@ impl Dir {
         }
         self.commit(ops)?;
         self.settle()?;
-        self.write_index(false)
+        self.write_index()
     }
 }
 

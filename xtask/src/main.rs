@@ -46,11 +46,18 @@ struct Need {
     purpose: &'static str,
 }
 
-const NEEDS: &[Need] = &[Need {
-    program: "cc",
-    package: "build-essential",
-    purpose: "compiles the bundled SQLite, and links",
-}];
+const NEEDS: &[Need] = &[
+    Need {
+        program: "cc",
+        package: "build-essential",
+        purpose: "compiles the bundled SQLite, and links",
+    },
+    Need {
+        program: "python3",
+        package: "python3",
+        purpose: "runs the other program in the tests of the files store",
+    },
+];
 
 /// Why a chore stopped, what to do about it, and the exit code.
 #[derive(Debug, PartialEq)]

@@ -156,6 +156,7 @@ impl Dir {
         record.sig = Some(draft.publish().told(&path, ACTION)?);
         record.folded = Some(tail);
         record.stale = false;
+        record.says = None;
         Ok(record)
     }
 
@@ -184,7 +185,9 @@ impl Dir {
             if !record.header.archived {
                 let metadata = metadata(record, tail);
                 let place = (metadata.last_activity_at, record.header.id);
-                listed.push((place, record.stem.clone(), metadata.json()));
+                let says = record.says.as_ref().map(|raw| raw.get().to_owned());
+                let says = says.unwrap_or_else(|| metadata.json());
+                listed.push((place, record.stem.clone(), says));
             }
         }
         listed.sort_by(|a, b| b.cmp(a));

@@ -260,6 +260,7 @@ impl Dir {
             record.display = Some(shown.to_owned());
         }
         record.kept.clone_from(&visible.kept);
+        record.says = (visible.id == stem).then(|| visible.metadata.clone());
         record
     }
 

@@ -76,6 +76,10 @@ pub(super) struct Record {
     /// What was begun and not finished.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) pending: Option<Pending>,
+    /// What the file says about the session, where another program wrote it last. The index
+    /// says the same then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) says: Option<Raw>,
     /// What another program wrote into its file.
     #[serde(default)]
     pub(super) kept: Kept,
@@ -93,6 +97,7 @@ impl Record {
             sig: None,
             stale: true,
             pending: None,
+            says: None,
             kept,
         }
     }

@@ -95,6 +95,8 @@ pub(super) struct Visible {
     pub(super) provider: Option<String>,
     pub(super) model: Option<String>,
     pub(super) messages: Vec<Said>,
+    /// `metadata` as it stands there.
+    pub(super) metadata: Raw,
     /// The header we wrote into it, if we did.
     pub(super) ours: Option<Header>,
     pub(super) kept: Kept,
@@ -115,9 +117,8 @@ pub(super) fn parse(text: &str) -> Result<Visible, String> {
     }
     let mut top = Fields::parse(text)
         .map_err(|error| format!("it is not JSON, or not all of it is there: {error}"))?;
-    let metadata = top.take("metadata").ok_or("it has no `metadata`")?;
-    let mut metadata =
-        Fields::parse(metadata.get()).map_err(|error| format!("`metadata`: {error}"))?;
+    let says = top.take("metadata").ok_or("it has no `metadata`")?;
+    let mut metadata = Fields::parse(says.get()).map_err(|error| format!("`metadata`: {error}"))?;
     let id = metadata.take_text("id").ok_or("`metadata.id` is not a text")?;
     let messages = top.take("messages").ok_or("it has no `messages`")?;
     let messages: Vec<Raw> =
@@ -138,6 +139,7 @@ pub(super) fn parse(text: &str) -> Result<Visible, String> {
         provider: named(metadata.take_text("provider")),
         model: named(metadata.take_text("model")),
         messages: messages.iter().map(said).collect(),
+        metadata: says,
         ours,
         kept: Kept { top: top.0, metadata: metadata.0 },
     })

@@ -1,0 +1,7 @@
+//! The files store beside other programs, other processes, and whatever else is in a directory.
+
+mod desk;
+mod neighbour;
+mod rivals;
+mod strays;
+mod visible;

@@ -1,0 +1,214 @@
+//! Another program on the same directory, in turns with us.
+
+use crate::desk::{Desk, add, all, findings, named, say, texts, tool_round};
+use rethread_core::{Key, Role};
+
+#[test]
+fn its_directory_opens_lists_and_continues() {
+    let desk = Desk::new();
+    let first = desk.seed2(&["save", "", "where is the key?", "under the mat"]);
+    desk.seed2(&["save", "Rate Limiter", "which bucket?", "a token bucket", "why?", "bursts"]);
+    let before = std::fs::read(desk.path().join(format!("{first}.json"))).expect("its file");
+
+    let sessions = desk.sessions();
+    let listed = all(&sessions);
+    assert_eq!(listed.len(), 2);
+    let limiter = named(&sessions, "rate-limiter");
+    assert_eq!(listed[0].id(), limiter, "the newest first");
+    assert_eq!(listed[0].header.provider.as_deref(), Some("acme"));
+    assert_eq!(listed[1].first_message, "where is the key?");
+    assert_eq!(texts(&sessions, limiter), ["which bucket?", "a token bucket", "why?", "bursts"]);
+    assert_eq!(sessions.search("mat", 0, 9).expect("searched").len(), 1);
+    add(&sessions, limiter, &["how many?", "a hundred"]);
+    drop(sessions);
+
+    assert_eq!(desk.seed2(&["check"]), "");
+    let shown: serde_json::Value =
+        serde_json::from_str(&desk.seed2(&["show", "rate-limiter"])).expect("JSON");
+    assert_eq!(shown["messages"][5]["content"], "a hundred");
+    assert_eq!(shown["metadata"]["name"], "Rate Limiter", "its name for it is kept");
+    assert_eq!(desk.seed2(&["last"]), "rate-limiter");
+    let after = std::fs::read(desk.path().join(format!("{first}.json"))).expect("its file");
+    assert_eq!(after, before, "what nobody continued is not written again");
+}
+
+#[test]
+fn our_directory_satisfies_it() {
+    let desk = Desk::new();
+    let sessions = desk.sessions();
+    let id = say(&sessions, "Ünïcode 🦀 plan", &["x".repeat(300).as_str(), "ok 🦀"]);
+    sessions.append(id, tool_round()).expect("appended");
+    say(&sessions, "empty", &[]);
+    drop(sessions);
+    assert_eq!(desk.seed2(&["check"]), "");
+    let shown: serde_json::Value =
+        serde_json::from_str(&desk.seed2(&["show", "n-code-plan"])).expect("JSON");
+    let contents: Vec<&str> = shown["messages"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .skip(1)
+        .filter_map(|m| m["content"].as_str())
+        .collect();
+    assert_eq!(contents, ["ok 🦀", "[tool call: grep]", "found it", "It is in line 7."]);
+}
+
+#[test]
+fn what_it_drops_stays_in_our_log_and_what_it_adds_is_new() {
+    let desk = Desk::new();
+    let sessions = desk.sessions();
+    let id = say(&sessions, "plan", &["where?"]);
+    sessions.append(id, tool_round()).expect("appended");
+    add(&sessions, id, &["thanks", "any time", "thanks", "any time"]);
+    drop(sessions);
+    desk.seed2(&["continue", "plan", "one more thing", "yes?"]);
+
+    let sessions = desk.sessions();
+    let said = texts(&sessions, id);
+    let thanks = ["thanks", "any time", "thanks", "any time", "one more thing", "yes?"];
+    assert_eq!(said[said.len() - 6..], thanks);
+    let roles: Vec<Role> = sessions
+        .read(id, 0..99)
+        .expect("read")
+        .iter()
+        .filter_map(|entry| entry.body.message())
+        .map(|message| message.role)
+        .collect();
+    assert_eq!(roles.iter().filter(|role| **role == Role::Tool).count(), 1, "it is whole");
+    assert_eq!(all(&sessions).len(), 1);
+    add(&sessions, id, &["and now?"]);
+    drop(sessions);
+    assert_eq!(desk.seed2(&["check"]), "");
+    assert_eq!(desk.json("plan.json")["messages"].as_array().map(Vec::len), Some(11));
+}
+
+#[test]
+fn a_hundred_messages_it_keeps_are_the_end_of_what_we_have() {
+    let desk = Desk::new();
+    let sessions = desk.sessions();
+    let many: Vec<String> = (0..250).map(|number| format!("message {number}")).collect();
+    let id = say(&sessions, "long", &many.iter().map(String::as_str).collect::<Vec<_>>());
+    drop(sessions);
+    for turn in 0..3 {
+        desk.seed2(&["continue", "long", &format!("question {turn}"), &format!("answer {turn}")]);
+        let sessions = desk.sessions();
+        assert_eq!(texts(&sessions, id).len(), 250 + 2 * (turn + 1));
+        assert_eq!(all(&sessions).len(), 1);
+    }
+    let sessions = desk.sessions();
+    assert_eq!(texts(&sessions, id)[..250], many);
+    assert_eq!(findings(&sessions), []);
+}
+
+#[test]
+fn it_and_we_continue_at_once_and_neither_loses() {
+    let desk = Desk::new();
+    let sessions = desk.sessions();
+    let id = say(&sessions, "plan", &["one", "two"]);
+    drop(sessions);
+    let sessions = desk.sessions();
+    add(&sessions, id, &["ours", "ours too"]);
+    desk.seed2(&["continue", "plan", "theirs", "theirs too"]);
+    drop(sessions);
+    let sessions = desk.sessions();
+    let expected = ["one", "two", "ours", "ours too", "theirs", "theirs too"];
+    assert_eq!(texts(&sessions, id), expected);
+    drop(sessions);
+    assert_eq!(desk.json("plan.json")["messages"].as_array().map(Vec::len), Some(6));
+    assert_eq!(desk.seed2(&["check"]), "");
+}
+
+#[test]
+fn what_it_renames_is_the_same_session() {
+    let desk = Desk::new();
+    let sessions = desk.sessions();
+    let id = say(&sessions, "plan", &["one", "two"]);
+    let key = Key::new("file:plan.md").expect("a key");
+    sessions.bind(&key, id).expect("bound");
+    drop(sessions);
+    desk.seed2(&["rename", "plan", "Better Plan"]);
+    let sessions = desk.sessions();
+    let listed = all(&sessions);
+    assert_eq!(listed.len(), 1);
+    assert_eq!(listed[0].id(), id, "its id stays");
+    assert_eq!(listed[0].header.name.as_str(), "better-plan");
+    assert_eq!(listed[0].keys, [key]);
+    assert_eq!(texts(&sessions, id), ["one", "two"]);
+    drop(sessions);
+    assert!(!desk.path().join("plan.json").exists());
+    assert_eq!(desk.seed2(&["check"]), "");
+}
+
+#[test]
+fn what_it_deletes_stays_deleted() {
+    let desk = Desk::new();
+    let sessions = desk.sessions();
+    let id = say(&sessions, "plan", &["one", "two"]);
+    say(&sessions, "other", &["three"]);
+    drop(sessions);
+    desk.seed2(&["delete", "plan"]);
+    for _ in 0..2 {
+        let sessions = desk.sessions();
+        assert_eq!(all(&sessions).len(), 1);
+        assert!(sessions.get(id).is_err());
+        assert_eq!(sessions.search("one", 0, 9).expect("searched"), []);
+    }
+    assert!(!desk.path().join("plan.json").exists());
+    assert!(!desk.path().join(format!(".rethread/logs/{id}.log")).exists());
+    assert_eq!(desk.seed2(&["check"]), "");
+    assert_eq!(desk.seed2(&["last"]), "other");
+}
+
+#[test]
+fn what_it_changes_further_in_front_is_a_fork_with_the_file_and_the_keys() {
+    let desk = Desk::new();
+    let sessions = desk.sessions();
+    let id = say(&sessions, "plan", &["one", "two", "three", "four"]);
+    let key = Key::new("file:plan.md").expect("a key");
+    sessions.bind(&key, id).expect("bound");
+    drop(sessions);
+    desk.seed2(&["edit", "plan", "1", "TWO"]);
+    let sessions = desk.sessions();
+    let fork = named(&sessions, "plan");
+    assert_ne!(fork, id);
+    assert_eq!(texts(&sessions, fork), ["one", "TWO", "three", "four"]);
+    assert_eq!(texts(&sessions, id), ["one", "two", "three", "four"], "our log is whole");
+    assert_eq!(sessions.resolve(&key).expect("resolved"), Some(fork));
+    assert_eq!(sessions.get(id).expect("there").header.name.as_str(), "plan-2");
+    drop(sessions);
+    assert_eq!(desk.seed2(&["check"]), "");
+    assert_eq!(desk.json("plan.json")["messages"][1]["content"], "TWO");
+    assert_eq!(desk.json("plan-2.json")["messages"][1]["content"], "two");
+}
+
+#[test]
+fn half_an_emoji_trips_nobody() {
+    let desk = Desk::new();
+    let crab = format!("{}🦀 and more", "x".repeat(199));
+    let id = desk.seed2(&["save", "crab", &crab, "half \u{1f980}"]);
+    let text = std::fs::read_to_string(desk.path().join("index.json")).expect("an index");
+    assert!(text.contains("\\ud83e\""), "its preview ends in half a crab");
+    let sessions = desk.sessions();
+    let session = named(&sessions, "crab");
+    assert_eq!(texts(&sessions, session)[0], crab);
+    add(&sessions, session, &["go on"]);
+    assert_eq!(findings(&sessions), []);
+    drop(sessions);
+    assert_eq!(desk.seed2(&["check"]), "");
+    desk.seed2(&["continue", &id, "and on"]);
+    assert_eq!(texts(&desk.sessions(), session).len(), 4);
+
+    // Half an emoji in what was said: read as one unreadable character, written as it was.
+    let file = desk.path().join("lone.json");
+    let lone = r#"{"metadata":{"id":"lone","name":"lone","createdAt":"2025-01-04T14:32:15.000Z","lastActivityAt":"2025-01-04T14:32:15.000Z","messageCount":1,"firstMessage":"cut \ud83d","provider":"","model":""},"messages":[{"role":"user","content":"cut \ud83d"}]}"#;
+    std::fs::write(&file, lone).expect("written");
+    let sessions = desk.sessions();
+    let id = named(&sessions, "lone");
+    assert_eq!(texts(&sessions, id), ["cut \u{fffd}"]);
+    add(&sessions, id, &["more"]);
+    drop(sessions);
+    let written = std::fs::read_to_string(&file).expect("its file");
+    assert!(written.contains(r#""content":"cut \ud83d""#), "{written}");
+    assert_eq!(texts(&desk.sessions(), id), ["cut \u{fffd}", "more"]);
+    assert_eq!(desk.seed2(&["check"]), "");
+}

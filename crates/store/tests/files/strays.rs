@@ -1,0 +1,194 @@
+//! What else lies in a directory: reported, left alone, never followed out of it.
+
+use rethread_core::store::FindingState;
+
+use crate::desk::{Desk, add, all, findings, named, now, say, texts};
+
+fn session(id: &str) -> String {
+    let at = now();
+    format!(
+        r#"{{"metadata":{{"id":"{id}","name":"{id}","createdAt":"{at}","lastActivityAt":"{at}","messageCount":1,"firstMessage":"hi","provider":"p","model":"m"}},"messages":[{{"role":"user","content":"hi","id":"1","timestamp":"{at}"}}]}}"#
+    )
+}
+
+#[test]
+fn what_is_no_session_is_reported_and_left_alone() {
+    let desk = Desk::new();
+    say(&desk.sessions(), "plan", &["one"]);
+    let outside = tempfile::NamedTempFile::new().expect("a file elsewhere");
+    std::fs::write(outside.path(), session("linked")).expect("written");
+    let path = desk.path();
+    let write = |name: &str, text: &str| std::fs::write(path.join(name), text).expect(name);
+    write("empty.json", "");
+    write("truncated.json", &session("truncated")[..90]);
+    write("foreign.json", r#"{"name":"a package"}"#);
+    write("copy.json", &session("plan"));
+    write("spaces in it.json", &session("x"));
+    write("metadata.json", &session("metadata"));
+    write("notes.txt", "not a session");
+    std::fs::create_dir(path.join("folder.json")).expect("a folder");
+    #[cfg(unix)]
+    std::os::unix::fs::symlink(outside.path(), path.join("linked.json")).expect("a link");
+    let listing = || {
+        let mut names: Vec<_> = std::fs::read_dir(&path)
+            .expect("the directory")
+            .map(|entry| entry.expect("an entry"))
+            .map(|entry| (entry.file_name(), std::fs::read(entry.path()).ok()))
+            .filter(|(name, _)| name != "index.json")
+            .collect();
+        names.sort();
+        names
+    };
+    let before = listing();
+
+    let sessions = desk.sessions();
+    assert_eq!(all(&sessions).len(), 1);
+    let mut found = findings(&sessions);
+    found.sort_by(|a, b| a.0.cmp(&b.0));
+    let found: Vec<_> = found.iter().map(|(what, state)| (what.as_str(), *state)).collect();
+    use FindingState::{Damaged, Noted};
+    assert_eq!(
+        found,
+        [
+            ("copy.json is left alone: its id is `plan`, which is that of another file", Noted),
+            ("empty.json is left alone: it is empty", Damaged),
+            ("folder.json is left alone: it is no file", Noted),
+            ("foreign.json is left alone: it has no `metadata`", Damaged),
+            ("linked.json is left alone: it is a link, and links are not followed", Noted),
+            ("metadata.json is left alone: its name is no session id", Noted),
+            ("spaces in it.json is left alone: its name is no session id", Noted),
+            (
+                "truncated.json is left alone: it is not JSON, or not all of it is there: EOF while parsing a string at line 1 column 90",
+                Damaged
+            ),
+        ]
+    );
+    drop(sessions);
+    assert_eq!(listing(), before, "nothing was changed or removed");
+}
+
+#[test]
+fn a_file_of_ours_that_was_broken_is_set_aside_and_written_again() {
+    let desk = Desk::new();
+    let sessions = desk.sessions();
+    let id = say(&sessions, "plan", &["one", "two"]);
+    drop(sessions);
+    let file = desk.path().join("plan.json");
+    let whole = std::fs::read_to_string(&file).expect("its file");
+    std::fs::write(&file, &whole[..whole.len() / 2]).expect("truncated");
+    let sessions = desk.sessions();
+    assert_eq!(texts(&sessions, id), ["one", "two"], "the log is whole");
+    assert!(
+        findings(&sessions).iter().any(|(what, _)| what.starts_with("plan.json is left alone"))
+    );
+    add(&sessions, id, &["three"]);
+    drop(sessions);
+    assert_eq!(desk.json("plan.json")["messages"].as_array().map(Vec::len), Some(3));
+    let names = std::fs::read_dir(desk.path()).expect("the directory").map(|e| e.expect("one"));
+    let aside = names.filter(|e| e.file_name().to_string_lossy().contains(".unreadable-"));
+    let aside: Vec<_> = aside.collect();
+    assert_eq!(aside.len(), 1);
+    let kept = std::fs::read_to_string(aside[0].path()).expect("what was there");
+    assert_eq!(kept, whole[..whole.len() / 2]);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_link_in_the_place_of_a_file_is_not_written_through() {
+    let desk = Desk::new();
+    let sessions = desk.sessions();
+    let id = say(&sessions, "plan", &["one"]);
+    drop(sessions);
+    let outside = tempfile::NamedTempFile::new().expect("a file elsewhere");
+    std::fs::write(outside.path(), "precious").expect("written");
+    for name in ["plan.json", "index.json", "last_session"] {
+        let path = desk.path().join(name);
+        std::fs::remove_file(&path).expect("there");
+        std::os::unix::fs::symlink(outside.path(), &path).expect("a link");
+    }
+    let sessions = desk.sessions();
+    add(&sessions, id, &["two"]);
+    drop(sessions);
+    assert_eq!(std::fs::read_to_string(outside.path()).expect("there"), "precious");
+    assert_eq!(desk.seed2(&["check"]), "");
+    assert_eq!(texts(&desk.sessions(), id).len(), 2);
+}
+
+#[test]
+fn an_index_that_is_missing_broken_or_stale_is_written_anew() {
+    let desk = Desk::new();
+    say(&desk.sessions(), "plan", &["one"]);
+    let index = desk.path().join("index.json");
+    for text in
+        [None, Some(""), Some("{"), Some(r#"{"version":"1.0","sessions":{},"updatedAt":""}"#)]
+    {
+        match text {
+            Some(text) => std::fs::write(&index, text).expect("written"),
+            None => std::fs::remove_file(&index).expect("removed"),
+        }
+        drop(desk.sessions());
+        assert_eq!(desk.seed2(&["check"]), "", "{text:?}");
+    }
+}
+
+#[test]
+fn a_torn_end_of_a_log_is_left_out_and_damage_before_it_is_said() {
+    let desk = Desk::new();
+    let sessions = desk.sessions();
+    let id = say(&sessions, "plan", &["one", "two", "three"]);
+    drop(sessions);
+    let log = desk.path().join(format!(".rethread/logs/{id}.log"));
+    let whole = std::fs::read(&log).expect("the log");
+    let torn = [whole.as_slice(), b"0123456789abcdef 500 {\"seq\":3"].concat();
+    std::fs::write(&log, torn).expect("torn");
+    let sessions = desk.sessions();
+    assert_eq!(texts(&sessions, id), ["one", "two", "three"]);
+    assert_eq!(findings(&sessions), []);
+    add(&sessions, id, &["four"]);
+    assert_eq!(texts(&sessions, id).len(), 4);
+    drop(sessions);
+
+    let mut flipped = std::fs::read(&log).expect("the log");
+    let at = flipped.windows(3).position(|bytes| bytes == b"two").expect("it was said");
+    flipped[at] ^= 1;
+    std::fs::write(&log, flipped).expect("damaged");
+    let sessions = desk.sessions();
+    assert!(sessions.read(id, 0..9).is_err());
+    assert_eq!(sessions.read(id, 2..4).expect("what is behind it").len(), 2);
+    let found = findings(&sessions);
+    assert!(found.iter().any(|(_, state)| *state == FindingState::Damaged), "{found:?}");
+    add(&sessions, id, &["five"]);
+    assert_eq!(sessions.read(id, 2..5).expect("what is behind it").len(), 3);
+}
+
+#[test]
+fn without_our_folder_the_sessions_are_there_with_their_tools() {
+    let desk = Desk::new();
+    let sessions = desk.sessions();
+    let id = say(&sessions, "plan", &["where?"]);
+    sessions.append(id, crate::desk::tool_round()).expect("appended");
+    let bodies = |sessions: &rethread_core::Sessions, id| {
+        let entries = sessions.read(id, 0..99).expect("read");
+        entries.into_iter().map(|e| (e.id, e.at, e.body, e.measure)).collect::<Vec<_>>()
+    };
+    let before = bodies(&sessions, id);
+    let header = sessions.get(id).expect("there").header;
+    drop(sessions);
+    std::fs::remove_dir_all(desk.path().join(".rethread")).expect("removed");
+    let sessions = desk.sessions();
+    assert_eq!(named(&sessions, "plan"), id, "its id is in its file");
+    assert_eq!(sessions.get(id).expect("there").header, header);
+    assert_eq!(bodies(&sessions, id), before);
+}
+
+#[test]
+fn without_the_state_the_logs_are_found() {
+    let desk = Desk::new();
+    let sessions = desk.sessions();
+    let id = say(&sessions, "plan", &["one", "two"]);
+    drop(sessions);
+    std::fs::remove_file(desk.path().join(".rethread/state")).expect("removed");
+    let sessions = desk.sessions();
+    assert_eq!(all(&sessions).len(), 1);
+    assert_eq!(texts(&sessions, id), ["one", "two"]);
+}

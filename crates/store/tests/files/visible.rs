@@ -1,0 +1,142 @@
+//! The files people see: names, modes, the archive and the limit.
+
+use std::sync::Arc;
+
+use rethread_core::{Name, Owner, Sessions};
+use rethread_store::{System, connect};
+
+use crate::desk::{Desk, add, all, named, say};
+
+fn names(desk: &Desk, folder: &str) -> Vec<String> {
+    let entries = std::fs::read_dir(desk.path().join(folder)).into_iter().flatten();
+    let names = entries.map(|entry| entry.expect("an entry").file_name());
+    let mut names: Vec<String> = names.map(|name| name.to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn a_name_is_the_name_of_a_file() {
+    let desk = Desk::new();
+    let sessions = desk.sessions();
+    let id = say(&sessions, "My Plan!", &["one"]);
+    drop(sessions);
+    assert_eq!(names(&desk, "."), [".rethread", "index.json", "last_session", "my-plan.json"]);
+    let file = desk.json("my-plan.json");
+    let created = file["metadata"]["createdAt"].clone();
+    let sessions = desk.sessions();
+    sessions.rename(id, &Name::new("Scheme").expect("a name")).expect("renamed");
+    add(&sessions, id, &["two"]);
+    drop(sessions);
+    assert_eq!(names(&desk, "."), [".rethread", "index.json", "last_session", "scheme.json"]);
+    let file = desk.json("scheme.json");
+    assert_eq!(file["metadata"]["createdAt"], created, "kept when it is written again");
+    assert_eq!(file["metadata"]["name"], "scheme");
+    assert_eq!(desk.seed2(&["last"]), "scheme");
+    assert_eq!(desk.seed2(&["check"]), "");
+}
+
+#[test]
+fn a_session_without_a_name_is_named_by_its_time() {
+    let desk = Desk::new();
+    let sessions = desk.sessions();
+    sessions.create(&rethread_core::New::default(), None).expect("created");
+    drop(sessions);
+    let index = desk.json("index.json");
+    let stems: Vec<&String> = index["sessions"].as_object().expect("an object").keys().collect();
+    let parts: Vec<usize> = stems[0].split('-').map(str::len).collect();
+    assert_eq!(parts, [4, 2, 2, 2, 2, 2, 3, 4], "{stems:?}");
+}
+
+#[test]
+fn the_archive_is_a_folder_beside_the_sessions() {
+    let desk = Desk::new();
+    let sessions = desk.sessions();
+    let (old, new) = (say(&sessions, "old", &["one"]), say(&sessions, "new", &["two"]));
+    drop(sessions);
+    let sessions = desk.sessions();
+    sessions.archive(new).expect("archived");
+    assert_eq!(names(&desk, "archive"), ["new.json"]);
+    assert_eq!(desk.seed2(&["check"]), "", "the index follows at once");
+    assert_eq!(desk.seed2(&["last"]), "old", "the next newest is the last one now");
+    assert_eq!(sessions.search("two", 0, 9).expect("searched").len(), 1);
+    sessions.unarchive(new).expect("brought back");
+    sessions.delete(old).expect("deleted");
+    drop(sessions);
+    assert_eq!(
+        names(&desk, "."),
+        [".rethread", "archive", "index.json", "last_session", "new.json"]
+    );
+    assert_eq!(desk.seed2(&["check"]), "");
+}
+
+#[test]
+fn fifty_sessions_are_kept_and_the_others_archived_or_deleted() {
+    let desk = Desk::new();
+    let sessions = desk.sessions();
+    for number in 0..52 {
+        say(&sessions, &format!("s{number}"), &["hello"]);
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
+    drop(sessions);
+    assert_eq!(names(&desk, "archive"), ["s0.json", "s1.json"]);
+    assert_eq!(desk.seed2(&["check"]), "");
+    let open = |options: &str| {
+        let store =
+            connect(&format!("{}{options}", desk.url()), Arc::new(System)).expect("a store");
+        Sessions::new(store, Owner::local(), Arc::new(System))
+    };
+    let sessions = open("?max_sessions=0");
+    say(&sessions, "one-more", &[]);
+    assert_eq!(all(&sessions).iter().filter(|s| !s.header.archived).count(), 51);
+    drop(sessions);
+    let sessions = open("?max_sessions=10&purge=delete");
+    say(&sessions, "and-more", &[]);
+    assert_eq!(all(&sessions).len(), 12, "ten, and the two in the archive");
+    drop(sessions);
+    assert_eq!(desk.seed2(&["check"]), "");
+    let sessions = desk.sessions();
+    let s0 = named(&sessions, "s0");
+    sessions.thread(s0).expect("opening brings it back");
+    drop(sessions);
+    assert_eq!(names(&desk, "archive"), ["s1.json"]);
+}
+
+#[cfg(unix)]
+#[test]
+fn nobody_else_can_read_it() {
+    use std::os::unix::fs::PermissionsExt;
+    fn look(path: &std::path::Path, seen: &mut usize) {
+        let mode = path.symlink_metadata().expect("there").permissions().mode() & 0o777;
+        let expected = if path.is_dir() { 0o700 } else { 0o600 };
+        assert_eq!(mode, expected, "{}", path.display());
+        *seen += 1;
+        for entry in std::fs::read_dir(path).into_iter().flatten() {
+            look(&entry.expect("an entry").path(), seen);
+        }
+    }
+    let desk = Desk::new();
+    let sessions = desk.sessions();
+    let id = say(&sessions, "plan", &["one"]);
+    say(&sessions, "other", &["one"]);
+    sessions.archive(id).expect("archived");
+    drop(sessions);
+    let mut seen = 0;
+    look(&desk.path(), &mut seen);
+    assert!(seen >= 11, "{seen}");
+}
+
+#[test]
+fn another_owner_sees_nothing_and_is_told_why() {
+    let desk = Desk::new();
+    say(&desk.sessions(), "plan", &["one"]);
+    let stranger = Owner::new("telegram:42").expect("an owner");
+    let sessions = Sessions::new(desk.store(), stranger, Arc::new(System));
+    assert_eq!(all(&sessions), []);
+    let error = sessions.create(&rethread_core::New::default(), None).expect_err("refused");
+    assert!(
+        error
+            .to_string()
+            .ends_with("keeps the sessions of one owner, and not those of `telegram:42`")
+    );
+}

@@ -7,6 +7,7 @@
 //! were met.
 
 mod append;
+mod files;
 mod list;
 mod round;
 mod run;
@@ -22,7 +23,7 @@ use run::Report;
 /// Speed, as ratios in one run.
 #[derive(Debug, Parser)]
 struct Args {
-    /// Only these: append, group, tail, context, list, size, round
+    /// Only these: append, group, tail, context, list, size, files, round
     names: Vec<String>,
     /// The folder to write in; it decides which disk is measured [default: under target/]
     #[arg(long)]
@@ -41,7 +42,7 @@ fn main() -> ExitCode {
     let args = Args::parse();
     let folder = args.folder.clone().unwrap_or_else(|| PathBuf::from("target/bench"));
     std::fs::create_dir_all(&folder).expect("a folder to write in");
-    let benches: [(&str, Bench); 7] = [
+    let benches: [(&str, Bench); 8] = [
         ("append", append::one_writer),
         ("group", append::many_writers),
         ("tail", tail::last_entries),
@@ -49,6 +50,7 @@ fn main() -> ExitCode {
         ("list", list::newest),
         ("size", size::on_disk),
         ("round", round::overhead),
+        ("files", files::long_session),
     ];
     let mut met = true;
     for (name, bench) in benches {

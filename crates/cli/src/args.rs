@@ -93,7 +93,7 @@ impl Talk {
 #[derive(Clone, Debug, ClapArgs)]
 #[command(next_help_heading = "Everywhere")]
 pub(crate) struct Global {
-    /// Where sessions live: `sqlite:PATH` or a path [env: RETHREAD_STORE]
+    /// Where sessions live: `sqlite:PATH`, `files:DIR` or a path [env: RETHREAD_STORE]
     #[arg(long, global = true, value_name = "URL")]
     pub(crate) store: Option<String>,
     /// Whose sessions [env: RETHREAD_OWNER]
@@ -149,6 +149,9 @@ pub(crate) enum Command {
     Delete(Delete),
     /// Archive all but the newest sessions
     Purge(Purge),
+    /// Copy sessions to another store; run again, it copies what is missing
+    #[command(after_help = COPY)]
+    Copy(Copy),
     /// Check every session of every owner, and repair what can be worked out from its log
     Doctor(Doctor),
     /// Show who can answer, and where each comes from
@@ -179,6 +182,13 @@ Examples:
   echo '{\"role\":\"user\",\"content\":\"hello\"}' | rethread append --new --name greeting
   echo '{\"role\":\"assistant\",\"content\":\"hi\",\"id\":\"reply-1\"}' | rethread append greeting
   rethread append --key file:Notes/foo.md --batch < turn.jsonl";
+
+const COPY: &str = "Sessions keep their ids, times and keys; a name that is taken there gets a number, and a key that \
+points elsewhere there is left alone. Every entry is compared afterwards.
+
+Examples:
+  rethread copy --to files:sessions                      everything, as files other programs read
+  rethread copy --from files:~/.agent/sessions --to sqlite:all.db plan 3";
 
 /// One session.
 #[derive(Debug, ClapArgs)]
@@ -389,6 +399,20 @@ pub(crate) struct Purge {
     /// Do not ask
     #[arg(long, short)]
     pub(crate) yes: bool,
+}
+
+/// Flags of `copy`.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Copy {
+    /// The store to copy from [default: the store of every other command]
+    #[arg(long, value_name = "URL")]
+    pub(crate) from: Option<String>,
+    /// The store to copy to
+    #[arg(long, value_name = "URL")]
+    pub(crate) to: String,
+    /// Which sessions [default: all, archived ones too]
+    #[arg(value_name = "SEL")]
+    pub(crate) sels: Vec<String>,
 }
 
 /// Flags of `doctor`.

@@ -227,6 +227,9 @@ fn verb_hint(error: &sessions::Error) -> Option<String> {
             "keep large things in files, and say where they are; nothing of it was stored"
         }
         sessions::Error::TooMany { .. } => "append in smaller batches; nothing of it was stored",
+        sessions::Error::Differs { .. } => {
+            "both went on by themselves; `rethread fork SEL` makes a copy that has an id of its own"
+        }
         sessions::Error::NothingToUndo { .. } => "`rethread show SEL --all` shows what happened",
         sessions::Error::GoneOn { .. } => "it stays as it is; `rethread archive SEL` puts it away",
         sessions::Error::NoFreeName { .. } => "choose another name",

@@ -6,6 +6,7 @@ pub(crate) mod change;
 mod compact;
 mod config;
 pub(crate) mod context;
+mod copy;
 mod doctor;
 pub(crate) mod list;
 mod man;
@@ -71,6 +72,7 @@ pub(crate) fn run(args: Args) -> Done {
         Command::Unarchive(args) => change::unarchive(&Desk::new(global)?, &args),
         Command::Delete(args) => change::delete(&Desk::new(global)?, &args),
         Command::Purge(args) => change::purge(&Desk::new(global)?, &args),
+        Command::Copy(args) => copy::run(&global, &args),
         Command::Doctor(args) => doctor::run(&Desk::new(global)?, &args),
     }
 }
@@ -78,11 +80,8 @@ pub(crate) fn run(args: Args) -> Done {
 impl Desk {
     fn new(global: Global) -> Result<Desk, Error> {
         let config = Config::load(&global)?;
-        let world = Arc::new(System);
-        let now = rethread_core::World::now(world.as_ref());
-        let owner = Owner::new(config.text("owner"))?;
-        let store = connect(config.text("store"), world.clone()).map_err(Error::Connect)?;
-        Ok(Desk { sessions: Sessions::new(store, owner, world), config, global, now })
+        let now = rethread_core::World::now(&System);
+        Ok(Desk { sessions: open_store(&config, config.text("store"))?, config, global, now })
     }
 
     /// Nothing is kept from here on: sessions live in memory.
@@ -113,6 +112,21 @@ impl Desk {
         let found: PathBuf = found.ok_or(Error::NoFolder { path })?;
         Ok(found.display().to_string())
     }
+}
+
+/// The sessions of the configured owner in a store.
+fn open_store(config: &Config, url: &str) -> Result<Sessions, Error> {
+    let world = Arc::new(System);
+    let owner = Owner::new(config.text("owner"))?;
+    // A directory keeps to a number of sessions by itself, and is told which.
+    let url = match config.given("session.max_sessions") {
+        Some(keep) if url.starts_with("files:") && !url.contains('?') => {
+            format!("{url}?max_sessions={keep}")
+        }
+        _ => url.to_owned(),
+    };
+    let store = connect(&url, world.clone()).map_err(Error::Connect)?;
+    Ok(Sessions::new(store, owner, world))
 }
 
 /// The model of this name.

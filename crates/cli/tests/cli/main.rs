@@ -2,5 +2,6 @@
 
 mod append;
 mod commands;
+mod copy;
 mod desk;
 mod trouble;

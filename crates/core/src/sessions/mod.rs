@@ -3,12 +3,14 @@
 //! Each door (terminal, HTTP, chat bot, editor) calls these and adds nothing of its own. Verbs
 //! that need a model are not here.
 
+mod copy;
 mod lineage;
 mod restore;
 mod select;
 mod stats;
 mod thread;
 
+pub use copy::Copied;
 pub use lineage::{Fork, Undone};
 pub use restore::carried;
 pub use select::SelectError;
@@ -55,6 +57,14 @@ pub enum Error {
         size: usize,
         /// The limit.
         max: usize,
+    },
+    /// The same id stands for something else in the store that is copied to.
+    #[error("session {id} is there already, and differs from entry {seq} on")]
+    Differs {
+        /// The session.
+        id: SessionId,
+        /// The first entry that is not the same.
+        seq: u64,
     },
     /// Too many messages for one append. Nothing was written.
     #[error("{count} messages in one batch; at most {max} are allowed")]

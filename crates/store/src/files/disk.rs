@@ -177,7 +177,9 @@ impl Drop for Draft<'_> {
     fn drop(&mut self) {
         // The error that brought us here is told; one more about the remains helps nobody, and
         // the next to open the directory removes them.
-        if !self.published && self.disk.remove(&self.temp).is_err() {}
+        if !self.published {
+            drop(self.disk.remove(&self.temp));
+        }
     }
 }
 

@@ -155,7 +155,9 @@ impl Drop for FilesStore {
     /// opens the directory next.
     fn drop(&mut self) {
         let dirty = self.dir.lock().map(|dir| !dir.dirty.is_empty()).unwrap_or(false);
-        if dirty && self.with(Dir::fold_dirty).is_err() {}
+        if dirty {
+            drop(self.with(Dir::fold_dirty));
+        }
     }
 }
 
@@ -190,7 +192,7 @@ impl<'a> Held<'a> {
 impl Drop for Held<'_> {
     fn drop(&mut self) {
         // It ends with the file at the latest.
-        if self.0.unlock().is_err() {}
+        drop(self.0.unlock());
     }
 }
 

@@ -320,7 +320,7 @@ impl State {
             });
         if let Err(error) = written {
             // What was not acknowledged must not hold later; the next change tries again.
-            if disk.truncate(&self.file, self.end).is_err() {}
+            drop(disk.truncate(&self.file, self.end));
             return Err(super::disk::told(&self.path, ACTION, error));
         }
         self.end += text.len() as u64;

@@ -176,7 +176,9 @@ impl Dir {
         let folded = self.record(id)?.folded.as_ref().map_or(0, |tail| tail.tally.entries);
         let end = actual + places.len() as u64;
         // What was appended is safe; that the file cannot be written is said when the turn ends.
-        if end - folded.min(end) >= UNFOLDED_MAX.max(folded) && self.fold(&[id]).is_err() {}
+        if end - folded.min(end) >= UNFOLDED_MAX.max(folded) {
+            drop(self.fold(&[id]));
+        }
         Ok(places)
     }
 

@@ -1,0 +1,86 @@
+//! `copy`: sessions from one store to another, compared entry by entry.
+
+use std::process::ExitCode;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use rethread_core::limits::PAGE_ROWS_MAX;
+use rethread_core::sessions::Copied;
+use rethread_core::store::Filter;
+use rethread_core::{Session, Sessions};
+use serde_json::json;
+
+use super::{Done, open_store};
+use crate::args::{Copy, Global};
+use crate::config::Config;
+use crate::errors::Error;
+use crate::out::{clean, line, plural};
+
+pub(super) fn run(global: &Global, args: &Copy) -> Done {
+    let config = Config::load(global)?;
+    let from = open_store(&config, args.from.as_deref().unwrap_or(config.text("store")))?;
+    let to = open_store(&config, &args.to)?;
+    let chosen = chosen(&from, &args.sels)?;
+    let bar = ProgressBar::new(chosen.iter().map(|session| session.tally.entries).sum());
+    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} entries, {eta} left") {
+        bar.set_style(style);
+    }
+    let mut copied: Vec<Copied> = Vec::new();
+    let mut before = 0;
+    for session in &chosen {
+        copied.push(from.copy_to(session.id(), &to, |done| bar.set_position(before + done))?);
+        before += session.tally.entries;
+    }
+    bar.finish_and_clear();
+    told(global, &copied)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The sessions that were named, or all, the ones that were active longest ago first: then what
+/// is last here is last there.
+fn chosen(from: &Sessions, sels: &[String]) -> Result<Vec<Session>, Error> {
+    if !sels.is_empty() {
+        let named = sels.iter().map(|sel| from.select(sel).and_then(|id| from.get(id)));
+        return Ok(named.collect::<Result<_, _>>()?);
+    }
+    let (mut all, mut after) = (Vec::new(), None);
+    loop {
+        let page = from.list(&Filter::default(), after, PAGE_ROWS_MAX)?;
+        all.extend(page.sessions);
+        after = page.next;
+        if after.is_none() {
+            all.reverse();
+            return Ok(all);
+        }
+    }
+}
+
+fn told(global: &Global, copied: &[Copied]) -> Result<(), Error> {
+    let added: u64 = copied.iter().map(|copied| copied.added).sum();
+    if global.json {
+        let sessions: Vec<_> = copied
+            .iter()
+            .map(|copied| {
+                json!({
+                    "id": copied.id, "name": copied.name, "entries": copied.entries,
+                    "added": copied.added, "keys": copied.keys, "keys_taken": copied.keys_taken,
+                })
+            })
+            .collect();
+        return crate::out::json(&json!({ "sessions": sessions, "added": added }));
+    }
+    for copied in copied {
+        for key in &copied.keys_taken {
+            let key = clean(key.as_str());
+            line(format_args!("{}: `{key}` points elsewhere there, left alone.", copied.name))?;
+        }
+    }
+    let sessions = plural(copied.len() as u64, "session");
+    line(format_args!("{sessions} compared, {} copied.", entries(added)))
+}
+
+fn entries(count: u64) -> String {
+    match count {
+        1 => "1 entry".into(),
+        _ => format!("{} entries", crate::out::count(count)),
+    }
+}

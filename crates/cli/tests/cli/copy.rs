@@ -1,0 +1,90 @@
+//! Sessions in a directory of files, and on their way between stores.
+
+use crate::desk::{Desk, WITH_TOOL};
+use serde_json::Value;
+
+/// What `show` says of a session in a store.
+fn entries(desk: &Desk, store: &str, name: &str) -> Value {
+    desk.json(&["show", name, "--all", "--store", store])["entries"].clone()
+}
+
+#[test]
+fn a_directory_of_files_is_a_store_like_any_other() {
+    let desk = Desk::new();
+    let files = "files:sessions";
+    let new = ["append", "--new", "--name", "plan", "--store", files];
+    let said = desk.feed(&new, WITH_TOOL.join("\n"));
+    assert_eq!(said.seqs(), [0, 1, 2, 3], "{said:?}");
+    let listed = desk.json(&["list", "--store", files]);
+    assert_eq!(listed["sessions"][0]["name"], "plan");
+    assert_eq!(listed["sessions"][0]["messages"], 4);
+    let found = desk.run(&["search", "Emacs", "--store", files]);
+    assert!(found.out.contains("Emacs Lisp"), "{found:?}");
+    for args in [
+        &["rename", "plan", "scheme"][..],
+        &["fork", "scheme"],
+        &["clear", "scheme"],
+        &["undo", "scheme"],
+        &["archive", "scheme-fork"],
+        &["unarchive", "scheme-fork"],
+        &["stats", "scheme"],
+        &["context", "scheme"],
+        &["doctor"],
+        &["delete", "scheme-fork", "--yes"],
+        &["purge", "--keep", "1"],
+    ] {
+        let said = desk.run(&[args, &["--store", files]].concat());
+        assert_eq!(said.code, 0, "{args:?}: {said:?}");
+    }
+    let names: Vec<String> = std::fs::read_dir(desk.path().join("sessions"))
+        .expect("the directory")
+        .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
+        .filter(|name| name.ends_with(".json"))
+        .collect();
+    assert_eq!(names.len(), 2, "{names:?}");
+    let file = std::fs::read_to_string(desk.path().join("sessions/scheme.json")).expect("a file");
+    let file: Value = serde_json::from_str(&file).expect("JSON");
+    assert_eq!(file["messages"][0]["content"], "Find all .el files");
+    let said = desk.run(&["list", "--store", "files:sessions?max=3"]);
+    assert_eq!(said.code, 2);
+    assert!(said.err.contains("`max=3` is not an option of a store"), "{}", said.err);
+    assert!(said.err.contains("hint: a directory takes"), "{}", said.err);
+    let said = desk.feed(&[&new[..], &["--owner", "ada"]].concat(), WITH_TOOL[0]);
+    assert!(said.err.contains("keeps the sessions of one owner"), "{}", said.err);
+}
+
+#[test]
+fn copy_there_and_back_gives_the_same_entries() {
+    let desk = Desk::new();
+    desk.session("plan", &WITH_TOOL);
+    desk.session("other", &[r#"{"role":"user","content":"hello","id":"tg:1"}"#]);
+    let (db, files) = (desk.store().display().to_string(), "files:sessions");
+    let copied = desk.json(&["copy", "--to", files]);
+    assert_eq!(copied["sessions"].as_array().map(Vec::len), Some(2));
+    assert_eq!(copied["added"], 5);
+    let said = desk.run(&["copy", "--from", &db, "--to", files]);
+    assert_eq!((said.code, said.out.as_str()), (0, "2 sessions compared, 0 entries copied.\n"));
+    for name in ["plan", "other"] {
+        assert_eq!(entries(&desk, files, name), entries(&desk, &db, name));
+    }
+    let back = desk.json(&["copy", "--from", files, "--to", "back.db", "plan"]);
+    assert_eq!(back["sessions"][0]["added"], 4);
+    assert_eq!(entries(&desk, "back.db", "plan"), entries(&desk, &db, "plan"));
+    let id = |store: &str| desk.json(&["show", "plan", "--store", store])["session"]["id"].clone();
+    assert_eq!(id("back.db"), id(&db), "ids stay");
+}
+
+#[test]
+fn copy_takes_what_is_missing_and_says_when_both_went_on() {
+    let desk = Desk::new();
+    desk.session("plan", &WITH_TOOL);
+    desk.json(&["copy", "--to", "files:sessions", "plan"]);
+    let more = r#"{"role":"user","content":"more"}"#;
+    desk.feed(&["append", "plan"], more);
+    assert_eq!(desk.json(&["copy", "--to", "files:sessions", "plan"])["added"], 1);
+    desk.feed(&["append", "plan"], r#"{"role":"user","content":"here"}"#);
+    desk.feed(&["append", "plan", "--store", "files:sessions"], more);
+    let said = desk.run(&["copy", "--to", "files:sessions"]);
+    assert_eq!(said.code, 1);
+    assert!(said.err.contains("is there already, and differs from entry 5 on"), "{}", said.err);
+}

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use rethread_core::limits::READ_ENTRIES;
 use rethread_core::store::Result;
-use rethread_core::{Body, SessionId};
+use rethread_core::{Body, SessionId, StoreError};
 
 use super::Dir;
 use super::disk::{Draft, Sig, Told, changed, is_draft};
@@ -81,6 +81,10 @@ impl Dir {
     /// Whether the visible file of a session says less than its log.
     fn is_behind(&mut self, id: SessionId) -> bool {
         let Ok(record) = self.record(id) else { return false };
+        // Where the archive is no folder of ours, nothing can be written to it.
+        if record.header.archived && self.skipped.contains_key(&self.archive()) {
+            return false;
+        }
         if record.stale || record.sig.is_none() {
             return true;
         }
@@ -115,6 +119,19 @@ impl Dir {
         self.state.tidy(self.disk.as_ref(), self.world.as_ref())
     }
 
+    /// Makes the folder of archived sessions. A link in its place would lead out of the directory.
+    pub(super) fn make_archive(&self) -> Result<()> {
+        let archive = self.archive();
+        if archive.symlink_metadata().is_ok_and(|there| !there.is_dir()) {
+            return Err(StoreError::Backend {
+                store: "files",
+                action: "archive a session",
+                source: format!("{} is no folder", archive.display()).into(),
+            });
+        }
+        self.disk.folder(&archive).told(&archive, ACTION)
+    }
+
     /// Waits until the names of the visible files are on disk.
     pub(super) fn sync_visible(&self) -> Result<()> {
         self.disk.sync_folder(&self.root).told(&self.root, ACTION)?;
@@ -130,7 +147,7 @@ impl Dir {
         let mut record = self.record(id)?.clone();
         let path = self.path_of(&record.stem, record.header.archived);
         if record.header.archived {
-            disk.folder(&self.archive()).told(&self.root, ACTION)?;
+            self.make_archive()?;
         }
         self.set_aside(&path)?;
         let summary = self.summary(id)?;
@@ -227,7 +244,7 @@ impl Dir {
         };
         visible::index_entries(&String::from_utf8_lossy(&text))
             .into_iter()
-            .filter(|(stem, _)| super::foreign::is_stem(stem) && !known(stem))
+            .filter(|(stem, _)| visible::is_stem(stem) && !known(stem))
             .filter(|(stem, _)| self.path_of(stem, false).is_file())
             .map(|(stem, raw)| (stem, raw.get().to_owned()))
             .collect()

@@ -11,7 +11,7 @@
 //! What cannot be read is reported and left alone. Links are never followed.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use rethread_core::entry::{Origin, Started};
 use rethread_core::limits::{NAME_TRIES_MAX, READ_ENTRIES};
@@ -22,10 +22,11 @@ use rethread_core::store::Result;
 use rethread_core::{Body, EntryId, Header, Name, NewEntry, Owner, SessionId};
 
 use super::Dir;
+use super::compare::{Compared, compared};
 use super::disk::{Sig, Told, changed};
 use super::frame;
 use super::state::{Op, Record};
-use super::visible::{self, Visible, likeness};
+use super::visible::{self, Visible, is_stem, likeness};
 
 /// The largest file that is read as a session. Larger ones were written by no conversation.
 const FILE_BYTES_MAX: u64 = 1 << 30;
@@ -48,15 +49,6 @@ struct Found {
     archived: bool,
     changed: i64,
     size: u64,
-}
-
-/// How a file compares with a log.
-#[derive(Debug, PartialEq, Eq)]
-enum Compared {
-    /// From this message on it has what the log has not.
-    New(usize),
-    /// It has other messages between those of the log, or nothing of it.
-    Other,
 }
 
 impl Dir {
@@ -87,9 +79,12 @@ impl Dir {
             .map(|r| (self.path_of(&r.stem, r.header.archived), r.header.id))
             .collect();
         let mut gone: Vec<SessionId> = Vec::new();
+        let hidden = self.skipped.contains_key(&self.archive());
         for (path, id) in &known {
             let record = self.record(*id)?;
-            let there = files.contains_key(path) || self.skipped.contains_key(path);
+            let there = files.contains_key(path)
+                || self.skipped.contains_key(path)
+                || hidden && record.header.archived;
             if !there && record.sig.is_some() && self.holder(*id, now).is_none() {
                 gone.push(*id);
             }
@@ -138,8 +133,12 @@ impl Dir {
                 if !archived && stem == "index" {
                     continue;
                 }
-                // It may be gone since.
-                let Ok(there) = path.symlink_metadata() else { continue };
+                let there = match path.symlink_metadata() {
+                    // It is gone since.
+                    Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+                    // A file that cannot be looked at must not count as deleted.
+                    there => there.told(&path, "read the directory")?,
+                };
                 let (changed, size) = (changed(&there), there.len());
                 let mut leave = |why: &str| {
                     let skipped = Skipped { changed, size, why: why.into(), damaged: false };
@@ -247,9 +246,15 @@ impl Dir {
     /// The record with what the file says about itself.
     fn described(&self, mut record: Record, visible: &Visible, stem: &str) -> Record {
         let header = &mut record.header;
-        header.description.clone_from(&visible.description);
-        header.provider.clone_from(&visible.provider);
-        header.model.clone_from(&visible.model);
+        // A program that does not know a field leaves it out; that says nothing about it.
+        let said = [
+            (&mut header.description, &visible.description),
+            (&mut header.provider, &visible.provider),
+            (&mut header.model, &visible.model),
+        ];
+        for (ours, theirs) in said.into_iter().filter(|(_, theirs)| theirs.is_some()) {
+            ours.clone_from(theirs);
+        }
         let shown = visible.name.as_deref().unwrap_or(stem);
         let before = record.display.as_deref().unwrap_or(header.name.as_str());
         if shown != before {
@@ -444,88 +449,5 @@ impl Dir {
             record.stale = true;
         }
         self.commit(vec![Op::Put(Box::new(record)), Op::Index(None)])
-    }
-}
-
-/// Whether this can be the name of a session file: `[a-zA-Z0-9_.-]+`, nothing reserved, nothing
-/// that leads elsewhere.
-pub(super) fn is_stem(stem: &str) -> bool {
-    let valid = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
-    let reserved = ["index", "metadata", "last_session"];
-    !stem.is_empty()
-        && stem.chars().all(valid)
-        && !stem.contains("..")
-        && Path::new(stem).components().count() == 1
-        && !reserved.contains(&stem.to_ascii_lowercase().as_str())
-}
-
-/// How the messages of a file compare with those of a log.
-fn compared(ours: &[[u8; 16]], theirs: &[Option<[u8; 16]>]) -> Compared {
-    let mut places: HashMap<[u8; 16], Vec<usize>> = HashMap::new();
-    for (place, likeness) in ours.iter().enumerate() {
-        places.entry(*likeness).or_default().push(place);
-    }
-    // Each message is looked for behind the one before it.
-    let mut next = 0;
-    let mut matched = Vec::new();
-    for likeness in theirs {
-        let places = likeness.as_ref().and_then(|likeness| places.get(likeness));
-        let place = places
-            .and_then(|places| places.get(places.partition_point(|place| *place < next)).copied());
-        if let Some(place) = place {
-            next = place + 1;
-        }
-        matched.push(place.is_some());
-    }
-    let new = matched.iter().rposition(|matched| *matched).map_or(0, |last| last + 1);
-    let other = matched[..new].iter().any(|matched| !matched);
-    let nothing = new == 0 && !ours.is_empty() && !theirs.is_empty();
-    match other || nothing {
-        true => Compared::Other,
-        false => Compared::New(new),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn compare(ours: &str, theirs: &str) -> Compared {
-        let like = |c: char| [c as u8; 16];
-        let ours: Vec<_> = ours.chars().map(like).collect();
-        let theirs: Vec<_> = theirs.chars().map(|c| Some(like(c))).collect();
-        compared(&ours, &theirs)
-    }
-
-    #[test]
-    fn what_stands_behind_the_last_known_message_is_new() {
-        assert_eq!(compare("abc", "abc"), Compared::New(3));
-        assert_eq!(compare("abc", "abcde"), Compared::New(3));
-        assert_eq!(compare("atbtc", "abcd"), Compared::New(3), "tool messages were dropped");
-        assert_eq!(compare("abcdefgh", "fghxy"), Compared::New(3), "only the last were kept");
-        assert_eq!(compare("aaabbb", "abc"), Compared::New(2), "repeated ones were dropped");
-        assert_eq!(compare("abcab", "abcaba"), Compared::New(5), "said again, it is new");
-        assert_eq!(compare("", "ab"), Compared::New(0));
-        assert_eq!(compare("abc", ""), Compared::New(0));
-        assert_eq!(compare("abcd", "abx"), Compared::New(2), "it had not seen the last");
-    }
-
-    #[test]
-    fn what_was_changed_further_in_front_is_another_conversation() {
-        assert_eq!(compare("abc", "axc"), Compared::Other);
-        assert_eq!(compare("abc", "xabc"), Compared::Other);
-        assert_eq!(compare("abc", "xyz"), Compared::Other);
-    }
-
-    #[test]
-    fn a_stem_stays_in_the_directory() {
-        for good in ["2025-01-04-14-32-15-001-aB_d", "my.session", "A"] {
-            assert!(is_stem(good), "{good}");
-        }
-        for bad in
-            ["", "..", "a..b", "a/b", "a\\b", "index", "Metadata", "last_session", "é", "a b"]
-        {
-            assert!(!is_stem(bad), "{bad}");
-        }
     }
 }

@@ -15,6 +15,7 @@
 //! a time; it costs as much as reading the files.
 
 mod check;
+mod compare;
 mod disk;
 #[cfg(all(test, unix))]
 mod faults;
@@ -122,7 +123,10 @@ impl FilesStore {
         }
         let ours = path.join(".rethread");
         // A link could lead anywhere, and what is written there is believed.
-        if ours.symlink_metadata().is_ok_and(|there| !there.is_dir()) {
+        let inside = ["logs", "state", "lock"].map(|name| ours.join(name));
+        let is_link =
+            |path: &PathBuf| path.symlink_metadata().is_ok_and(|there| there.is_symlink());
+        if ours.is_file() || is_link(&ours) || inside.iter().any(is_link) {
             return Err(no_store());
         }
         disk.folder(&ours.join("logs")).told(path, ACTION)?;

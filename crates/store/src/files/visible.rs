@@ -6,6 +6,8 @@
 //! tool calls even where `.rethread/` is lost. Whatever another program wrote beside its own
 //! fields is kept and written again.
 
+use std::path::Path;
+
 use jiff::Timestamp;
 use rethread_core::entry::fingerprint;
 use rethread_core::world::rfc3339;
@@ -24,6 +26,18 @@ const UNKNOWN: &str = "unknown";
 /// Whether other programs see an entry of this kind as a message.
 pub(super) fn is_shown(kind: &str) -> bool {
     matches!(kind, "message" | FOREIGN)
+}
+
+/// Whether this can be the name of a session file: `[a-zA-Z0-9_.-]+`, nothing reserved, nothing
+/// that leads elsewhere.
+pub(super) fn is_stem(stem: &str) -> bool {
+    let valid = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
+    let reserved = ["index", "metadata", "last_session"];
+    !stem.is_empty()
+        && stem.chars().all(valid)
+        && !stem.contains("..")
+        && Path::new(stem).components().count() == 1
+        && !reserved.contains(&stem.to_ascii_lowercase().as_str())
 }
 
 /// The fields of an object in their order.
@@ -360,5 +374,17 @@ mod tests {
         assert_eq!(why("{}"), "it has no `metadata`");
         assert_eq!(why(r#"{"metadata":{}}"#), "`metadata.id` is not a text");
         assert_eq!(why(r#"{"metadata":{"id":"a"}}"#), "it has no `messages`");
+    }
+
+    #[test]
+    fn a_stem_stays_in_the_directory() {
+        for good in ["2025-01-04-14-32-15-001-aB_d", "my.session", "A"] {
+            assert!(is_stem(good), "{good}");
+        }
+        for bad in
+            ["", "..", "a..b", "a/b", "a\\b", "index", "Metadata", "last_session", "é", "a b"]
+        {
+            assert!(!is_stem(bad), "{bad}");
+        }
     }
 }

@@ -237,13 +237,18 @@ impl Dir {
         }
         let before = (record.header.name.clone(), record.header.archived);
         change.apply(&mut record.header);
-        if record.header.name != before.0 {
-            record.display = None;
-            let stem = self.free_stem(record.header.name.as_str(), id)?;
+        let renamed = record.header.name != before.0;
+        if renamed || record.header.archived != before.1 {
+            if record.header.archived {
+                self.make_archive()?;
+            }
+            let wanted = if renamed { record.header.name.to_string() } else { record.stem.clone() };
+            let stem = self.free_stem(&wanted, id)?;
             let stem = std::mem::replace(&mut record.stem, stem);
             record.pending = Some(Pending::Move { stem, archived: before.1 });
-        } else if record.header.archived != before.1 {
-            record.pending = Some(Pending::Move { stem: record.stem.clone(), archived: before.1 });
+        }
+        if renamed {
+            record.display = None;
         }
         record.stale = true;
         let moves = record.pending.is_some();
@@ -315,7 +320,7 @@ impl Dir {
                 Some(Pending::Move { stem, archived }) => {
                     let from = self.path_of(&stem, archived);
                     if record.header.archived {
-                        self.disk.folder(&self.archive()).told(&self.root, ACTION)?;
+                        self.make_archive()?;
                     }
                     let there = from.symlink_metadata().is_ok_and(|there| there.is_file());
                     if there && path.symlink_metadata().is_err() {
@@ -374,7 +379,9 @@ impl Dir {
             let mut record = self.record(id)?.clone();
             record.header.archived = true;
             record.stale = true;
-            record.pending = Some(Pending::Move { stem: record.stem.clone(), archived: false });
+            let stem = self.free_stem(&record.stem, id)?;
+            let stem = std::mem::replace(&mut record.stem, stem);
+            record.pending = Some(Pending::Move { stem, archived: false });
             ops.push(Op::Put(Box::new(record)));
             self.dirty.insert(id);
         }

@@ -192,3 +192,44 @@ fn without_the_state_the_logs_are_found() {
     assert_eq!(all(&sessions).len(), 1);
     assert_eq!(texts(&sessions, id), ["one", "two"]);
 }
+
+#[cfg(unix)]
+#[test]
+fn links_in_the_place_of_our_folders_lead_nowhere_and_delete_nothing() {
+    let desk = Desk::new();
+    let sessions = desk.sessions();
+    let (old, _) = (say(&sessions, "old", &["one"]), say(&sessions, "new", &["two"]));
+    sessions.archive(old).expect("archived");
+    drop(sessions);
+    let elsewhere = tempfile::tempdir().expect("a folder");
+    let (archive, moved) = (desk.path().join("archive"), elsewhere.path().join("archive"));
+    std::fs::rename(&archive, &moved).expect("moved");
+    std::os::unix::fs::symlink(&moved, &archive).expect("a link");
+    let sessions = desk.sessions();
+    assert_eq!(texts(&sessions, old), ["one"], "it is not taken for deleted");
+    assert!(findings(&sessions).iter().any(|(what, _)| what.starts_with("archive is left alone")));
+    drop(sessions);
+    let ours = desk.path().join(".rethread");
+    std::fs::rename(&ours, elsewhere.path().join("ours")).expect("moved");
+    std::os::unix::fs::symlink(elsewhere.path().join("ours"), &ours).expect("a link");
+    let opened = rethread_store::connect(&desk.url(), std::sync::Arc::new(rethread_store::System));
+    assert!(opened.is_err());
+}
+
+#[test]
+fn a_stranger_in_the_archive_keeps_its_place() {
+    let desk = Desk::new();
+    let sessions = desk.sessions();
+    let id = say(&sessions, "plan", &["one"]);
+    drop(sessions);
+    std::fs::create_dir(desk.path().join("archive")).expect("a folder");
+    std::fs::write(desk.path().join("archive/plan.json"), "mine").expect("written");
+    let sessions = desk.sessions();
+    sessions.archive(id).expect("archived");
+    drop(sessions);
+    let theirs = std::fs::read_to_string(desk.path().join("archive/plan.json")).expect("there");
+    assert_eq!(theirs, "mine");
+    assert!(desk.path().join("archive/plan-2.json").exists());
+    assert!(!desk.path().join("plan.json").exists());
+    assert_eq!(texts(&desk.sessions(), id), ["one"]);
+}

@@ -1,0 +1,77 @@
+//! What another program made of a conversation: whether its file goes on where our log ends.
+//!
+//! Messages are the same when the same was said by the same. Ids and times say nothing: programs
+//! give new ones whenever they write.
+
+use std::collections::HashMap;
+
+/// What makes two messages the same.
+pub(super) type Likeness = [u8; 16];
+
+/// How a file compares with a log.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Compared {
+    /// From this message on it has what the log has not.
+    New(usize),
+    /// It has other messages between those of the log, or nothing of it.
+    Other,
+}
+
+/// How the messages of a file compare with those of a log.
+pub(super) fn compared(ours: &[Likeness], theirs: &[Option<Likeness>]) -> Compared {
+    let mut places: HashMap<Likeness, Vec<usize>> = HashMap::new();
+    for (place, likeness) in ours.iter().enumerate() {
+        places.entry(*likeness).or_default().push(place);
+    }
+    // Each message is looked for behind the one before it.
+    let mut next = 0;
+    let mut matched = Vec::new();
+    for likeness in theirs {
+        let places = likeness.as_ref().and_then(|likeness| places.get(likeness));
+        let place = places
+            .and_then(|places| places.get(places.partition_point(|place| *place < next)).copied());
+        if let Some(place) = place {
+            next = place + 1;
+        }
+        matched.push(place.is_some());
+    }
+    let new = matched.iter().rposition(|matched| *matched).map_or(0, |last| last + 1);
+    let other = matched[..new].iter().any(|matched| !matched);
+    let nothing = new == 0 && !ours.is_empty() && !theirs.is_empty();
+    match other || nothing {
+        true => Compared::Other,
+        false => Compared::New(new),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn compare(ours: &str, theirs: &str) -> Compared {
+        let like = |c: char| [c as u8; 16];
+        let ours: Vec<_> = ours.chars().map(like).collect();
+        let theirs: Vec<_> = theirs.chars().map(|c| Some(like(c))).collect();
+        compared(&ours, &theirs)
+    }
+
+    #[test]
+    fn what_stands_behind_the_last_known_message_is_new() {
+        assert_eq!(compare("abc", "abc"), Compared::New(3));
+        assert_eq!(compare("abc", "abcde"), Compared::New(3));
+        assert_eq!(compare("atbtc", "abcd"), Compared::New(3), "tool messages were dropped");
+        assert_eq!(compare("abcdefgh", "fghxy"), Compared::New(3), "only the last were kept");
+        assert_eq!(compare("aaabbb", "abc"), Compared::New(2), "repeated ones were dropped");
+        assert_eq!(compare("abcab", "abcaba"), Compared::New(5), "said again, it is new");
+        assert_eq!(compare("", "ab"), Compared::New(0));
+        assert_eq!(compare("abc", ""), Compared::New(0));
+        assert_eq!(compare("abcd", "abx"), Compared::New(2), "it had not seen the last");
+    }
+
+    #[test]
+    fn what_was_changed_further_in_front_is_another_conversation() {
+        assert_eq!(compare("abc", "axc"), Compared::Other);
+        assert_eq!(compare("abc", "xabc"), Compared::Other);
+        assert_eq!(compare("abc", "xyz"), Compared::Other);
+    }
+}

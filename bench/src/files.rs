@@ -46,14 +46,17 @@ pub(crate) fn long_session(setting: &Setting) -> Vec<Report> {
     let (p90_last, p90_first) = (quantile(&mut last, 0.9), quantile(&mut first, 0.9));
     let (last, first) = (median(&mut last), median(&mut first));
 
-    let path = setting.folder.join("naive.json");
+    // Two files: replacing a large one by a small one would pay for freeing it.
+    let [long, short] = ["long.json", "short.json"].map(|name| setting.folder.join(name));
     let texts: Vec<String> = (0..messages).map(|number| prose(number, CHARS)).collect();
     let (mut large, mut small) = (Vec::new(), Vec::new());
     for _ in 0..21 {
-        large.push(timed(|| rewrite(&path, &texts)).0);
-        small.push(timed(|| rewrite(&path, &texts[..1])).0);
+        large.push(timed(|| rewrite(&long, &texts)).0);
+        small.extend((0..10).map(|_| timed(|| rewrite(&short, &texts[..1])).0));
     }
-    let (large, small) = (median(&mut large), median(&mut small));
+    // The quick ones: a small write takes as long as its syncs wait for others, and this is about
+    // the store and not about who else uses the disk.
+    let (large, small) = (quantile(&mut large, 0.1), quantile(&mut small, 0.1));
     let ratio = |a: Duration, b: Duration| a.as_secs_f64() / b.as_secs_f64();
     vec![
         Report {
@@ -71,7 +74,7 @@ pub(crate) fn long_session(setting: &Setting) -> Vec<Report> {
             ),
         },
         Report {
-            name: "a store that rewrites its JSON: the same",
+            name: "a store that rewrites its JSON: the same, p10",
             against: "its first append".into(),
             figure: ratio(large, small),
             unit: "×",

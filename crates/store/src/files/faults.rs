@@ -280,9 +280,15 @@ fn files_match(path: &Path, world: &Arc<Fixed>, when: &str) {
     }
 }
 
+/// A folder in memory, where there is one: hundreds of days with dozens of syncs each would keep
+/// a disk busy, and what is lost without a sync is decided here, not there.
+fn a_folder() -> tempfile::TempDir {
+    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a folder")
+}
+
 fn crash_everywhere(crash: Crash) {
     for at in 0.. {
-        let folder = tempfile::tempdir().expect("a folder");
+        let folder = a_folder();
         let path = folder.path().join("sessions");
         let world = Arc::new(Fixed::default());
         let disk = Arc::new(Faulty::new(crash, at));
@@ -370,7 +376,7 @@ impl Disk for Full {
 #[test]
 fn a_full_disk_is_said_and_writing_goes_on_when_there_is_room() {
     for at in 0..60 {
-        let folder = tempfile::tempdir().expect("a folder");
+        let folder = a_folder();
         let world = Arc::new(Fixed::default());
         let disk = Arc::new(Full { at, calls: AtomicU64::new(0) });
         let open = || {

@@ -91,3 +91,7 @@ pub const WINDOW_TOKENS: u64 = 128_000;
 /// Tokens of the last turns that a compacted or resumed session carries over word for word:
 /// enough to know what "that" was, little enough not to undo the saving.
 pub const TAIL_TOKENS_MAX: u32 = 4_000;
+
+/// Calls an importer remembers while they wait for their results. A reply makes a handful at once;
+/// what is older than a thousand open calls will not be answered any more.
+pub const CALLS_OPEN_MAX: usize = 1_000;

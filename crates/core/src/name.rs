@@ -4,6 +4,7 @@
 //! data afterwards: nothing in this project turns one into a path or a query.
 
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use crate::limits::{KEY_BYTES_MAX, NAME_CHARS_MAX, NAME_INPUT_CHARS_MAX, OWNER_BYTES_MAX};
@@ -51,6 +52,18 @@ pub enum NameError {
 pub struct SessionId(pub Uuid);
 
 impl SessionId {
+    /// The id of a session that came from elsewhere: the same for the same source, whenever and
+    /// by whomever it is imported. It is a UUID of version 8, the SHA-256 of what identifies it.
+    pub fn of_source(owner: &Owner, identity: &str) -> SessionId {
+        let mut hasher = Sha256::new();
+        hasher.update(owner.as_str());
+        hasher.update([0]);
+        hasher.update(identity);
+        let mut bytes = [0; 16];
+        bytes.copy_from_slice(&hasher.finalize()[..16]);
+        SessionId(uuid::Builder::from_custom_bytes(bytes).into_uuid())
+    }
+
     /// The first eight digits, as people see it.
     pub fn short(self) -> String {
         self.0.simple().to_string()[..8].to_owned()

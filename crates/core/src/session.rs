@@ -47,6 +47,10 @@ pub struct Header {
     /// Put away: not listed, still searchable, opened again when asked for.
     #[serde(default)]
     pub archived: bool,
+    /// The format it was imported from, or that of the session it goes on from. What such a
+    /// session says was written elsewhere, so tools stay off in it until the person says yes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub imported: Option<String>,
 }
 
 impl Header {
@@ -66,6 +70,7 @@ impl Header {
             max_history: None,
             created_at,
             archived: false,
+            imported: None,
         }
     }
 }

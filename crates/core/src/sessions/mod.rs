@@ -4,6 +4,7 @@
 //! that need a model are not here.
 
 mod copy;
+mod import;
 mod lineage;
 mod restore;
 mod select;
@@ -11,6 +12,7 @@ mod stats;
 mod thread;
 
 pub use copy::Copied;
+pub use import::{Arrival, Coming, Import};
 pub use lineage::{Fork, Undone};
 pub use restore::carried;
 pub use select::SelectError;
@@ -166,6 +168,13 @@ impl Sessions {
     /// The sessions of `owner` in a store.
     pub fn new(store: Arc<dyn Backend>, owner: Owner, world: Arc<dyn World>) -> Sessions {
         Sessions { store, owner, world }
+    }
+
+    /// The sessions of another owner in the same store. Who may ask for them is for the door to
+    /// know.
+    #[must_use]
+    pub fn of_owner(&self, owner: Owner) -> Sessions {
+        Sessions { owner, ..self.clone() }
     }
 
     /// Whose sessions these are.

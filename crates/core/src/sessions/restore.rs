@@ -31,6 +31,11 @@ impl Sessions {
     ) -> Result<Session> {
         let mut header = self.header(new)?;
         header.parent = parent.map(|id| Parent { id, origin });
+        // What came from elsewhere stays so in the sessions that carry it on.
+        header.imported = match parent {
+            Some(id) => self.get(id)?.header.imported,
+            None => None,
+        };
         let mut binds = Vec::new();
         for key in keys {
             binds.push(Bind { key: key.clone(), seen: self.resolve(key)? });

@@ -1,0 +1,326 @@
+//! Taking a session over from elsewhere, as often as it grows.
+//!
+//! The session's id and those of its entries come from the source, so that importing again adds
+//! only what is new, and two importers at once write one log. What the log holds already is known
+//! by its ids; what it holds of someone else's stays where it is.
+
+use std::collections::{HashSet, VecDeque};
+
+use jiff::Timestamp;
+use sha2::{Digest, Sha256};
+
+use super::{Error, New, Result, Sessions, fits};
+use crate::entry::{Body, EntryId, NewEntry, Tally};
+use crate::limits::{
+    APPEND_TRIES_MAX, BATCH_ENTRIES_MAX, CALLS_OPEN_MAX, MESSAGE_BYTES_MAX, READ_ENTRIES,
+};
+use crate::measure::{Measure, measure};
+use crate::name::{Key, SessionId};
+use crate::session::{Header, Parent};
+use crate::store::{At, Bind, StoreError};
+
+/// A session that comes from elsewhere.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Arrival {
+    /// Its id, made from what identifies it at its source.
+    pub id: SessionId,
+    /// What it is. A system message is not taken over: instructions come from here alone.
+    pub new: New,
+    /// When it was started.
+    pub created_at: Timestamp,
+    /// The session it came from, which may arrive later or never.
+    pub parent: Option<Parent>,
+    /// Keys that are to point at it, unless they point elsewhere already.
+    pub keys: Vec<Key>,
+    /// Put away from the start.
+    pub archived: bool,
+    /// The format it came in; none for a session of our own that comes home.
+    pub imported: Option<String>,
+}
+
+/// An entry that comes from elsewhere.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Coming {
+    /// Its id, the same whenever it is imported.
+    pub id: EntryId,
+    /// When it happened.
+    pub at: Timestamp,
+    /// What happened.
+    pub body: Body,
+}
+
+/// A session that is being imported.
+pub struct Import {
+    sessions: Sessions,
+    id: SessionId,
+    created: bool,
+    tally: Tally,
+    known: HashSet<u64>,
+    calls: VecDeque<(String, String)>,
+}
+
+impl Sessions {
+    /// Begins to import a session: it is created, or found if it was imported before.
+    ///
+    /// # Errors
+    ///
+    /// As [`create`](Sessions::create); [`StoreError::Exists`] if another owner has a session of
+    /// this id.
+    pub fn import(&self, arrival: &Arrival) -> Result<Import> {
+        let created = match self.get(arrival.id) {
+            Ok(_) => false,
+            Err(Error::Store(StoreError::NotFound { .. })) => self.arrive(arrival)?,
+            Err(error) => return Err(error),
+        };
+        let mut import = Import {
+            sessions: self.clone(),
+            id: arrival.id,
+            created,
+            tally: Tally::default(),
+            known: HashSet::new(),
+            calls: VecDeque::new(),
+        };
+        import.refresh()?;
+        Ok(import)
+    }
+
+    /// Creates the session. Says whether it was new.
+    fn arrive(&self, arrival: &Arrival) -> Result<bool> {
+        let made = self.header(&arrival.new)?;
+        let name = match &arrival.new.name {
+            Some(name) => name.clone(),
+            None => crate::name::Name::of_time(arrival.created_at, arrival.id),
+        };
+        let header = Header {
+            id: arrival.id,
+            name,
+            created_at: arrival.created_at,
+            parent: arrival.parent,
+            archived: arrival.archived,
+            imported: arrival.imported.clone(),
+            ..made
+        };
+        let mut binds = Vec::new();
+        for key in &arrival.keys {
+            if self.resolve(key)?.is_none() {
+                binds.push(Bind { key: key.clone(), seen: None });
+            }
+        }
+        match self.create_named(header, &[], &binds) {
+            Ok(_) => Ok(true),
+            // Another importer came first, perhaps under another numbered name, or took the key.
+            Err(error) => match self.get(arrival.id) {
+                Ok(_) => Ok(false),
+                Err(_) => Err(error),
+            },
+        }
+    }
+}
+
+impl Import {
+    /// The session.
+    pub fn id(&self) -> SessionId {
+        self.id
+    }
+
+    /// Whether it was not there before.
+    pub fn created(&self) -> bool {
+        self.created
+    }
+
+    /// Whether the log holds an entry of this id.
+    pub fn knows(&self, id: &EntryId) -> bool {
+        self.known.contains(&hash(id))
+    }
+
+    /// The ids of all entries of the log, in order.
+    ///
+    /// # Errors
+    ///
+    /// Those of the store.
+    pub fn ids(&self) -> Result<Vec<EntryId>> {
+        let mut ids = Vec::new();
+        for start in (0..self.tally.entries).step_by(READ_ENTRIES as usize) {
+            let end = self.tally.entries.min(start + READ_ENTRIES);
+            ids.extend(self.sessions.read(self.id, start..end)?.into_iter().map(|entry| entry.id));
+        }
+        Ok(ids)
+    }
+
+    /// Appends those of the entries that the log does not hold yet, however often someone else
+    /// comes first. Returns how many they were.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::TooLarge`], [`Error::TooMany`], and those of the store.
+    pub fn append(&mut self, coming: Vec<Coming>) -> Result<u64> {
+        if coming.len() > BATCH_ENTRIES_MAX {
+            return Err(Error::TooMany { count: coming.len(), max: BATCH_ENTRIES_MAX });
+        }
+        let mut entries = Vec::with_capacity(coming.len());
+        let mut ids = HashSet::new();
+        for Coming { id, at, body } in coming {
+            if let Body::Message(message) = &body
+                && message.bytes_at_most() > MESSAGE_BYTES_MAX
+            {
+                fits("a message", message, MESSAGE_BYTES_MAX)?;
+            }
+            let new = !self.knows(&id) && ids.insert(id.clone());
+            // Calls are remembered also where they are stored already: what is new may answer them.
+            let measure = self.measure(&body, new);
+            if new {
+                entries.push(NewEntry { id, at, body, measure });
+            }
+        }
+        self.write(entries)
+    }
+
+    fn write(&mut self, mut entries: Vec<NewEntry>) -> Result<u64> {
+        for _ in 0..APPEND_TRIES_MAX {
+            entries.retain(|entry| !self.knows(&entry.id));
+            if entries.is_empty() {
+                return Ok(0);
+            }
+            let mut tally = self.tally;
+            for entry in &mut entries {
+                if let Body::Cleared { before } = &mut entry.body {
+                    *before = before.or(tally.boundary);
+                }
+                tally = entry.placed(&tally).tally;
+            }
+            let Sessions { store, owner, .. } = &self.sessions;
+            let head = self.tally.entries;
+            match store.append(owner, self.id, At::head(head), &entries) {
+                Ok(seqs) if seqs.first() == Some(&head) => {
+                    self.tally = tally;
+                    self.known.extend(entries.iter().map(|entry| hash(&entry.id)));
+                    return Ok(seqs.len() as u64);
+                }
+                // Someone else wrote: what they wrote may be the same.
+                Ok(_) | Err(StoreError::Conflict { .. }) => self.refresh()?,
+                Err(error @ StoreError::IdReused { .. }) => {
+                    self.refresh()?;
+                    if self.tally.entries == head {
+                        return Err(error.into());
+                    }
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let (expected, actual) = (self.tally.entries, self.sessions.get(self.id)?.tally.entries);
+        Err(StoreError::Conflict { id: self.id, expected, actual }.into())
+    }
+
+    /// Learns what the log holds by now.
+    fn refresh(&mut self) -> Result<()> {
+        let session = self.sessions.get(self.id)?;
+        while self.tally.entries < session.tally.entries {
+            let start = self.tally.entries;
+            let end = session.tally.entries.min(start + READ_ENTRIES);
+            let page = self.sessions.read(self.id, start..end)?;
+            let Some(last) = page.last() else {
+                let what = "it is missing".into();
+                return Err(StoreError::Damaged { id: self.id, seq: start, what }.into());
+            };
+            self.tally = last.tally;
+            self.known.extend(page.iter().map(|entry| hash(&entry.id)));
+        }
+        Ok(())
+    }
+
+    /// Measures an entry, and remembers its calls until they are answered.
+    fn measure(&mut self, body: &Body, new: bool) -> Measure {
+        let calls = &self.calls;
+        let named = |id: &str| {
+            calls.iter().rev().find(|(call, _)| call == id).map(|(_, name)| name.clone())
+        };
+        let measure = match new {
+            true => measure(body, named),
+            false => Measure::default(),
+        };
+        if let Some(message) = body.message() {
+            for result in message.results() {
+                self.calls.retain(|(id, _)| *id != result.tool_use_id);
+            }
+            self.calls.extend(message.calls().map(|call| (call.id.clone(), call.name.clone())));
+            while self.calls.len() > CALLS_OPEN_MAX {
+                self.calls.pop_front();
+            }
+        }
+        measure
+    }
+}
+
+/// Sixty-four bits of an id are enough to know it again among the millions of one session.
+fn hash(id: &EntryId) -> u64 {
+    let digest = Sha256::digest(id.as_str());
+    digest[..8].iter().fold(0, |hash, byte| hash << 8 | u64::from(*byte))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::{Fixed, MemoryStore, Message, Owner};
+
+    fn sessions() -> Sessions {
+        let world = Arc::new(Fixed::default());
+        Sessions::new(Arc::new(MemoryStore::new(world.clone())), Owner::local(), world)
+    }
+
+    fn arrival() -> Arrival {
+        Arrival {
+            id: SessionId::of_source(&Owner::local(), "test:1"),
+            new: New::default(),
+            created_at: "2025-01-04T14:32:15Z".parse().expect("a time"),
+            parent: None,
+            keys: vec![Key::new("telegram:1").expect("valid")],
+            archived: false,
+            imported: Some("test".into()),
+        }
+    }
+
+    fn said(number: usize) -> Coming {
+        Coming {
+            id: EntryId::new(format!("m{number}")).expect("valid"),
+            at: "2025-01-04T14:32:15Z".parse().expect("a time"),
+            body: Body::Message(Message::user(format!("message {number}"))),
+        }
+    }
+
+    #[test]
+    fn importing_again_adds_only_what_is_new() {
+        let sessions = sessions();
+        let mut first = sessions.import(&arrival()).expect("imported");
+        assert!(first.created());
+        assert_eq!(first.append(vec![said(1), said(2)]).expect("appended"), 2);
+        let mut again = sessions.import(&arrival()).expect("imported");
+        assert!(!again.created());
+        assert_eq!(again.append(vec![said(1), said(2), said(3)]).expect("appended"), 1);
+        let session = sessions.get(arrival().id).expect("there");
+        assert_eq!(session.tally.messages, 3);
+        assert_eq!(session.header.imported.as_deref(), Some("test"));
+    }
+
+    #[test]
+    fn two_importers_at_once_write_one_log() {
+        let sessions = sessions();
+        let mut one = sessions.import(&arrival()).expect("imported");
+        let mut two = sessions.import(&arrival()).expect("imported");
+        assert_eq!(one.append(vec![said(1), said(2)]).expect("appended"), 2);
+        assert_eq!(two.append(vec![said(1), said(2), said(3)]).expect("appended"), 1);
+        assert_eq!(one.append(vec![said(3), said(4)]).expect("appended"), 1);
+        assert_eq!(sessions.get(arrival().id).expect("there").tally.messages, 4);
+    }
+
+    #[test]
+    fn what_continues_an_imported_session_says_so() {
+        use crate::sessions::Fork;
+        let sessions = sessions();
+        let mut import = sessions.import(&arrival()).expect("imported");
+        import.append(vec![said(1)]).expect("appended");
+        let fork = sessions.fork(import.id(), &Fork::default()).expect("forked");
+        assert_eq!(fork.header.imported.as_deref(), Some("test"));
+    }
+}

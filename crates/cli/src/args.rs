@@ -152,6 +152,12 @@ pub(crate) enum Command {
     /// Copy sessions to another store; run again, it copies what is missing
     #[command(after_help = COPY)]
     Copy(Copy),
+    /// Bring sessions in from files of other programs, or of this one
+    #[command(after_help = IMPORT)]
+    Import(Import),
+    /// Write a session to a file that people or other programs read
+    #[command(after_help = EXPORT)]
+    Export(Export),
     /// Check every session of every owner, and repair what can be worked out from its log
     Doctor(Doctor),
     /// Show who can answer, and where each comes from
@@ -189,6 +195,65 @@ points elsewhere there is left alone. Every entry is compared afterwards.
 Examples:
   rethread copy --to files:sessions                      everything, as files other programs read
   rethread copy --from files:~/.agent/sessions --to sqlite:all.db plan 3";
+const IMPORT: &str = "Files are recognised by what they say. Importing again adds only what is new. For every file it is \
+said what became of each of its records: stored, kept byte for byte, or reported as unreadable.
+
+Examples:
+  rethread import ~/.claude/projects
+  rethread import --from codex --dry-run
+  rethread import old-chats/*.json notes.md";
+
+const EXPORT: &str = "Formats: markdown (for people), jsonl (loses nothing; `import` brings it back), openai and anthropic \
+(messages), magent, agent and telegram (files of those programs), html (one page, nothing loaded from elsewhere).
+
+Examples:
+  rethread export last -o chat.md
+  rethread export rate-limiter --format html -o chat.html
+  rethread export 1 --format jsonl --chain > chat.jsonl";
+
+/// Flags of `import`.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Import {
+    /// Files and folders
+    #[arg(value_name = "PATH", required_unless_present = "from", value_hint = ValueHint::AnyPath)]
+    pub(crate) paths: Vec<PathBuf>,
+    /// The sessions of this program, where it keeps them
+    #[arg(long, value_name = "TOOL", value_parser = clap::builder::PossibleValuesParser::new(TOOLS))]
+    pub(crate) from: Option<String>,
+    /// Only say what would be imported
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
+
+/// Programs whose places are known.
+pub(crate) const TOOLS: [&str; 8] =
+    ["claude-code", "codex", "gemini", "opencode", "pi", "aider", "magent", "agent"];
+
+/// Flags of `export`.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Export {
+    /// Which session
+    pub(crate) sel: String,
+    /// The format
+    #[arg(long, short, value_name = "FORMAT", default_value = "markdown", value_parser = clap::builder::PossibleValuesParser::new(FORMATS))]
+    pub(crate) format: String,
+    /// The sessions it continues too, oldest first, in one document
+    #[arg(long)]
+    pub(crate) chain: bool,
+    /// Take out secrets and home folders, and say what was taken out
+    #[arg(long, overrides_with = "no_redact")]
+    pub(crate) redact: bool,
+    /// Leave everything as it was said (the default, except for html)
+    #[arg(long, overrides_with = "redact")]
+    pub(crate) no_redact: bool,
+    /// The file [default: standard output]
+    #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) output: Option<PathBuf>,
+}
+
+/// Formats that are written.
+pub(crate) const FORMATS: [&str; 8] =
+    ["markdown", "jsonl", "openai", "anthropic", "magent", "agent", "telegram", "html"];
 
 /// One session.
 #[derive(Debug, ClapArgs)]

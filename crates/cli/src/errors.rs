@@ -51,6 +51,8 @@ pub(crate) enum Error {
     Word { what: String, hint: &'static str },
     /// A model that is not `provider/model`.
     BadModel { model: String },
+    /// A program keeps nothing where it is known to.
+    NoPlace { tool: String, places: Vec<PathBuf> },
     /// Standard input or output failed.
     Io(std::io::Error),
 }
@@ -119,6 +121,11 @@ impl std::fmt::Display for Error {
             }
             Error::Word { what, .. } => f.write_str(what),
             Error::BadModel { model } => write!(f, "`{model}` is not PROVIDER/MODEL"),
+            Error::NoPlace { tool, places } => {
+                let places: Vec<String> =
+                    places.iter().map(|place| place.display().to_string()).collect();
+                write!(f, "there is nothing of {tool} at {}", places.join(" or "))
+            }
             Error::Io(error) => error.fmt(f),
         }
     }
@@ -164,6 +171,7 @@ impl Error {
             Error::Write { .. } => "the conversation itself is safe in the store",
             Error::Word { hint, .. } => hint,
             Error::BadModel { .. } => "for example `--model anthropic/claude-sonnet-4-5`",
+            Error::NoPlace { .. } => "name the file or folder: `rethread import PATH`",
             Error::Io(_) => return None,
         };
         Some(hint.into())

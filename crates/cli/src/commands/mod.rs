@@ -8,6 +8,8 @@ mod config;
 pub(crate) mod context;
 mod copy;
 mod doctor;
+mod export;
+mod import;
 pub(crate) mod list;
 mod man;
 pub(crate) mod open;
@@ -73,6 +75,8 @@ pub(crate) fn run(args: Args) -> Done {
         Command::Delete(args) => change::delete(&Desk::new(global)?, &args),
         Command::Purge(args) => change::purge(&Desk::new(global)?, &args),
         Command::Copy(args) => copy::run(&global, &args),
+        Command::Import(args) => import::run(&Desk::new(global)?, &args),
+        Command::Export(args) => export::run(&Desk::new(global)?, &args),
         Command::Doctor(args) => doctor::run(&Desk::new(global)?, &args),
     }
 }

@@ -1,4 +1,116 @@
-//! A file as a session: one module per format.
+//! A file as sessions: one module per format.
+//!
+//! [`recognise`] looks at what a file says, never at its name alone. [`read`] walks through it a
+//! record at a time and hands what it finds to a [`Sink`]: sessions, and the entries of each with
+//! their original times and with ids that are the same whenever the file is read. What a reader
+//! does not understand it hands over byte for byte; what cannot be read at all it names. The
+//! [`Account`] says what became of every record, and [`Account::balances`] that none is missing.
 
+mod account;
+mod agent;
+mod aider;
+mod claude_code;
+mod claude_tree;
+mod codex;
+mod document;
+mod fields;
+mod found;
+mod gemini;
+mod lines;
+mod magent;
 pub mod markdown;
+mod markdown_session;
+mod messages;
+mod opencode;
+mod ours;
+mod out;
+mod pi;
+mod recognise;
 mod section;
+mod specstory;
+mod swe_agent;
+mod telegram;
+mod time;
+
+use std::path::Path;
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+
+pub use account::{Account, Kind, Problem};
+pub use found::{Found, FoundEntry, Link, Sink};
+pub use lines::LINE_BYTES_MAX;
+pub use recognise::{Format, recognise};
+
+use out::Out;
+
+/// Anything that went wrong in a sink.
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// Why a file could not be read to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The disk refused.
+    #[error("it could not be read")]
+    Io(#[from] std::io::Error),
+    /// It is not what it seemed to be, or is damaged as a whole.
+    #[error("{what}")]
+    Broken {
+        /// What is wrong.
+        what: String,
+    },
+    /// Whoever takes the entries could not.
+    #[error("its sessions could not be taken over")]
+    Sink(#[source] BoxError),
+}
+
+impl Error {
+    pub(crate) fn broken(what: impl Into<String>) -> Error {
+        Error::Broken { what: what.into() }
+    }
+}
+
+/// The result of reading.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// What a reader has to be told.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The zone of times that do not name one.
+    pub zone: TimeZone,
+    /// When the file was last changed: the time of what has none.
+    pub modified: Timestamp,
+}
+
+/// Reads a file, or a folder where the format is one, and hands over what is in it. `progress` is
+/// told how many bytes were read, now and then.
+///
+/// # Errors
+///
+/// [`Error`]; what was handed over until then stands.
+pub fn read(
+    format: Format,
+    path: &Path,
+    options: &Options,
+    sink: &mut dyn Sink,
+    progress: &mut dyn FnMut(u64),
+) -> Result<Account> {
+    let mut out = Out::new(format, options, sink, progress);
+    match format {
+        Format::Magent => magent::read(path, &mut out)?,
+        Format::Agent => agent::read(path, &mut out)?,
+        Format::Telegram => telegram::read(path, &mut out)?,
+        Format::Markdown => markdown_session::read(path, &mut out)?,
+        Format::Rethread => ours::read(path, &mut out)?,
+        Format::ClaudeCode => claude_code::read(path, &mut out)?,
+        Format::Codex => codex::read(path, &mut out)?,
+        Format::OpenAi | Format::Anthropic => messages::read(path, &mut out)?,
+        Format::Gemini => gemini::read(path, &mut out)?,
+        Format::OpenCode => opencode::read(path, &mut out)?,
+        Format::Pi => pi::read(path, &mut out)?,
+        Format::Aider => aider::read(path, &mut out)?,
+        Format::SpecStory => specstory::read(path, &mut out)?,
+        Format::SweAgent => swe_agent::read(path, &mut out)?,
+    }
+    Ok(out.finish())
+}

@@ -1,0 +1,425 @@
+//! `import`: sessions from files of other programs.
+//!
+//! Files are found and told about here; what is in them is read by `rethread_transcript`.
+
+use std::collections::HashSet;
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use rethread_transcript::import::{ImportError, Receipt, import};
+use rethread_transcript::read::{Account, Format, Options, recognise};
+use serde_json::{Value, json};
+
+use super::{Desk, Done};
+use crate::args::Import;
+use crate::config::env;
+use crate::errors::Error;
+use crate::out::{clean, count, line, note, plural};
+
+/// Folders below one another that are looked into.
+const DEPTH_MAX: usize = 32;
+
+/// Problems of one file that are told; of the rest only the number is.
+const PROBLEMS_TOLD: usize = 5;
+
+pub(super) fn run(desk: &Desk, args: &Import) -> Done {
+    let tool = args.from.as_deref().and_then(format_of);
+    let mut walk = Walk { only: tool, ..Walk::default() };
+    for path in places(args)? {
+        walk.start(&path);
+    }
+    let bar = bar(desk, &walk);
+    let mut totals = Totals::default();
+    let mut files = Vec::new();
+    for found in &walk.found {
+        let before = bar.position();
+        let told = |bytes: u64| bar.set_position(before + bytes);
+        let options = Options { zone: TimeZone::system(), modified: modified(&found.path) };
+        let sessions = (!args.dry_run).then_some(&desk.sessions);
+        let done = import(sessions, found.format, &found.path, &options, &mut { told });
+        bar.set_position(before + found.bytes);
+        match done {
+            Ok(receipt) => {
+                totals.add(&receipt);
+                match desk.global.json {
+                    true => files.push(as_json(found, &receipt)),
+                    false => bar.suspend(|| tell(found, &receipt, args.dry_run))?,
+                }
+            }
+            Err(error) => walk.problems.push((found.path.clone(), chain(&error))),
+        }
+    }
+    bar.finish_and_clear();
+    if desk.global.json {
+        let skipped: Vec<Value> = walk
+            .problems
+            .iter()
+            .map(|(path, what)| json!({ "path": path.display().to_string(), "error": what }))
+            .collect();
+        crate::out::json(&json!({
+            "files": files, "skipped": skipped, "dry_run": args.dry_run,
+            "sessions": totals.sessions, "new_sessions": totals.created, "records": totals.records,
+            "stored": totals.stored, "raw": totals.raw, "unreadable": totals.unreadable,
+            "entries_added": totals.added, "calls": totals.calls, "pairs": totals.pairs,
+            "tokens": totals.tokens,
+        }))?;
+    } else {
+        for (path, what) in &walk.problems {
+            note(format_args!(
+                "\x1b[1;33mskipped:\x1b[0m {}: {}",
+                clean(&path.display().to_string()),
+                clean(what)
+            ));
+        }
+        totals.tell(walk.found.len(), args.dry_run)?;
+    }
+    let bad = !walk.problems.is_empty() || totals.unreadable > 0;
+    Ok(if bad { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// An error and what caused it, in one line.
+fn chain(error: &ImportError) -> String {
+    let mut text = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text = format!("{text}: {cause_text}");
+        }
+        source = cause.source();
+    }
+    text
+}
+
+fn modified(path: &Path) -> Timestamp {
+    let time = path.metadata().and_then(|meta| meta.modified()).ok();
+    time.and_then(|time| Timestamp::try_from(time).ok()).unwrap_or(Timestamp::UNIX_EPOCH)
+}
+
+fn format_of(tool: &str) -> Option<Format> {
+    Format::ALL.iter().copied().find(|format| format.name() == tool)
+}
+
+/// What to look through: what was typed, or where a program keeps its sessions.
+fn places(args: &Import) -> Result<Vec<PathBuf>, Error> {
+    let Some(tool) = &args.from else { return Ok(args.paths.clone()) };
+    if !args.paths.is_empty() {
+        return Ok(args.paths.clone());
+    }
+    let home = env("HOME").map(PathBuf::from).ok_or(Error::NoHome)?;
+    let given = |name: &str| env(name).map(PathBuf::from);
+    let data = given("XDG_DATA_HOME").unwrap_or_else(|| home.join(".local/share"));
+    let places = match tool.as_str() {
+        "claude-code" => {
+            let own = given("CLAUDE_CONFIG_DIR").unwrap_or_else(|| home.join(".claude"));
+            vec![own.join("projects"), home.join(".config/claude/projects")]
+        }
+        "codex" => {
+            let own = given("CODEX_HOME").unwrap_or_else(|| home.join(".codex"));
+            vec![own.join("sessions"), own.join("archived_sessions")]
+        }
+        "gemini" => vec![home.join(".gemini/tmp")],
+        "opencode" => vec![data.join("opencode/storage")],
+        "pi" => vec![home.join(".pi/agent/sessions")],
+        "aider" => vec![PathBuf::from(".aider.chat.history.md")],
+        "magent" => {
+            vec![home.join(".emacs.d/magent-sessions"), home.join(".config/emacs/magent-sessions")]
+        }
+        _ => vec![home.join(".agent/sessions")],
+    };
+    let there: Vec<PathBuf> = places.iter().filter(|place| place.exists()).cloned().collect();
+    match there.is_empty() {
+        true => Err(Error::NoPlace { tool: tool.clone(), places }),
+        false => Ok(there),
+    }
+}
+
+/// A file to import.
+struct Found {
+    path: PathBuf,
+    format: Format,
+    bytes: u64,
+}
+
+/// What was found, and what was passed over.
+#[derive(Default)]
+struct Walk {
+    only: Option<Format>,
+    root: PathBuf,
+    seen: HashSet<PathBuf>,
+    found: Vec<Found>,
+    problems: Vec<(PathBuf, String)>,
+}
+
+impl Walk {
+    fn start(&mut self, path: &Path) {
+        match std::fs::canonicalize(path) {
+            Ok(root) => {
+                self.root = root.clone();
+                self.look(&root, DEPTH_MAX, true);
+            }
+            Err(error) => self.skip(path, error.to_string()),
+        }
+    }
+
+    fn skip(&mut self, path: &Path, what: impl Into<String>) {
+        self.problems.push((path.to_owned(), what.into()));
+    }
+
+    fn look(&mut self, path: &Path, depth: usize, asked_for: bool) {
+        if !self.seen.insert(path.to_owned()) {
+            return;
+        }
+        let meta = match path.metadata() {
+            Ok(meta) => meta,
+            Err(error) => return self.skip(path, error.to_string()),
+        };
+        if !meta.is_dir() && !meta.is_file() {
+            return self.skip(path, "it is neither a file nor a folder");
+        }
+        let format = match recognise(path) {
+            Ok(format) => format,
+            Err(error) => return self.skip(path, error.to_string()),
+        };
+        let wanted = |format: &Format| self.only.is_none_or(|only| only == *format);
+        match format {
+            Some(format) if wanted(&format) => {
+                let bytes = if meta.is_dir() { size(path, depth) } else { meta.len() };
+                self.found.push(Found { path: path.to_owned(), format, bytes });
+            }
+            _ if meta.is_dir() => self.folder(path, depth),
+            // Beside the sessions of a program lie other files of it.
+            _ if self.only.is_some() && !asked_for => {}
+            _ => self.skip(path, unknown(path, meta.len())),
+        }
+    }
+
+    fn folder(&mut self, path: &Path, depth: usize) {
+        if depth == 0 {
+            return self.skip(path, "it lies too deep");
+        }
+        let mut inside: Vec<PathBuf> = match std::fs::read_dir(path) {
+            Ok(entries) => entries.filter_map(|entry| entry.ok().map(|e| e.path())).collect(),
+            Err(error) => return self.skip(path, error.to_string()),
+        };
+        inside.sort();
+        for path in inside {
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            if name.starts_with('.') && !name.starts_with(".aider") {
+                continue;
+            }
+            if path.is_symlink() {
+                self.link(&path);
+            } else if is_twin(&path) {
+                note(format_args!(
+                    "{} is the twin of a transcript; the transcript is imported",
+                    clean(&path.display().to_string())
+                ));
+            } else {
+                self.look(&path, depth - 1, false);
+            }
+        }
+    }
+
+    /// Links are followed to files of the same folder, which are found anyway, and nowhere else.
+    fn link(&mut self, path: &Path) {
+        match std::fs::canonicalize(path) {
+            Ok(target) if target.is_file() && target.starts_with(&self.root) => {}
+            Ok(target) if target.is_dir() => {
+                self.skip(path, "it is a link to a folder, which is not followed");
+            }
+            Ok(_) => self.skip(path, "it is a link that leads out of the folder"),
+            Err(error) => self.skip(path, error.to_string()),
+        }
+    }
+}
+
+/// A `.json` beside a Markdown transcript of the same name says the same.
+fn is_twin(path: &Path) -> bool {
+    let twin = path.with_extension("md");
+    path.extension().is_some_and(|ext| ext == "json")
+        && twin.is_file()
+        && matches!(recognise(&twin), Ok(Some(Format::Markdown)))
+}
+
+fn unknown(path: &Path, bytes: u64) -> String {
+    let mut head = [0; 16];
+    let read = std::fs::File::open(path)
+        .and_then(|mut file| std::io::Read::read(&mut file, &mut head))
+        .unwrap_or(0);
+    match &head[..read] {
+        _ if bytes == 0 => "it is empty".into(),
+        head if head.starts_with(b"SQLite format 3") => {
+            "it is a SQLite database; none of their layouts is read yet".into()
+        }
+        head if head.starts_with(&[0xff, 0xfe]) || head.starts_with(&[0xfe, 0xff]) => {
+            "it is UTF-16; transcripts are UTF-8".into()
+        }
+        _ => "it is no transcript of a known format".into(),
+    }
+}
+
+fn size(folder: &Path, depth: usize) -> u64 {
+    let Ok(entries) = std::fs::read_dir(folder) else { return 0 };
+    let sizes = entries.filter_map(|entry| {
+        let entry = entry.ok()?;
+        match entry.file_type().ok()? {
+            kind if kind.is_dir() && depth > 0 => Some(size(&entry.path(), depth - 1)),
+            kind if kind.is_file() => entry.metadata().ok().map(|meta| meta.len()),
+            _ => None,
+        }
+    });
+    sizes.sum()
+}
+
+/// Bytes, rate and time left, where someone looks.
+fn bar(desk: &Desk, walk: &Walk) -> ProgressBar {
+    if desk.global.json || !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let bytes = walk.found.iter().map(|found| found.bytes).sum();
+    let form = "{bar:30} {bytes} of {total_bytes} · {bytes_per_sec} · {eta} left";
+    let style = ProgressStyle::with_template(form).expect("a valid template");
+    ProgressBar::new(bytes).with_style(style)
+}
+
+fn tell(found: &Found, receipt: &Receipt, dry_run: bool) -> Result<(), Error> {
+    let Account { records, stored, raw, unreadable, .. } = receipt.account;
+    let verb = if dry_run { "to add" } else { "added" };
+    line(format_args!(
+        "\x1b[1m{}\x1b[0m ({}): {}",
+        clean(&found.path.display().to_string()),
+        found.format.name(),
+        plural(receipt.account.sessions, "session")
+    ))?;
+    line(format_args!(
+        "  {} = {} stored + {} kept raw + {} unreadable; {} {verb}",
+        plural(records, "record"),
+        count(stored),
+        count(raw),
+        count(unreadable),
+        plural(receipt.added, "entry")
+    ))?;
+    let kinds: Vec<String> = receipt.account.kinds.iter().map(|(name, kind)| {
+        let mut parts = Vec::new();
+        for (number, what) in
+            [(kind.stored, ""), (kind.raw, " raw"), (kind.unreadable, " unreadable")]
+        {
+            if number > 0 {
+                parts.push(format!("{}{what}", count(number)));
+            }
+        }
+        format!("{} {}", clean(name), parts.join(" + "))
+    }).collect();
+    if !kinds.is_empty() {
+        line(format_args!("  {}", kinds.join(" · ")))?;
+    }
+    tell_pairs(&receipt.account)?;
+    for owner in receipt.sessions.iter().map(|s| s.owner.as_str()).collect::<HashSet<_>>() {
+        if owner.starts_with("telegram:") {
+            line(format_args!("  of the owner {}: `rethread list --owner {0}`", clean(owner)))?;
+        }
+    }
+    for what in &receipt.account.notes {
+        line(format_args!("  note: {}", clean(what)))?;
+    }
+    for problem in receipt.account.problems.iter().take(PROBLEMS_TOLD) {
+        line(format_args!("  unreadable: {}: {}", clean(&problem.place), clean(&problem.what)))?;
+    }
+    Ok(())
+}
+
+fn tell_pairs(account: &Account) -> Result<(), Error> {
+    let mut text = format!(
+        "  {}, {} with their result",
+        plural(account.calls, "tool call"),
+        count(account.pairs)
+    );
+    for (number, why) in [
+        (account.open, "open when the session ended"),
+        (account.dropped, "dropped when the conversation went on"),
+        (account.orphans, "results whose call is not in the file"),
+    ] {
+        if number > 0 {
+            text = format!("{text}, {} {why}", count(number));
+        }
+    }
+    let tokens = account.tokens;
+    line(format_args!(
+        "{text}; {} tokens (in {}, out {}, cache read {}, cache write {})",
+        count(tokens.total()),
+        count(tokens.input),
+        count(tokens.output),
+        count(tokens.cache_read),
+        count(tokens.cache_write)
+    ))
+}
+
+fn as_json(found: &Found, receipt: &Receipt) -> Value {
+    let sessions: Vec<Value> = receipt
+        .sessions
+        .iter()
+        .map(|session| {
+            json!({
+                "id": session.id, "owner": session.owner, "name": session.name,
+                "new": session.created, "added": session.added,
+            })
+        })
+        .collect();
+    json!({
+        "path": found.path.display().to_string(),
+        "format": found.format.name(),
+        "sessions": sessions,
+        "entries_added": receipt.added,
+        "account": receipt.account,
+    })
+}
+
+/// What all files add up to.
+#[derive(Default)]
+struct Totals {
+    sessions: u64,
+    created: u64,
+    records: u64,
+    stored: u64,
+    raw: u64,
+    unreadable: u64,
+    added: u64,
+    calls: u64,
+    pairs: u64,
+    tokens: u64,
+}
+
+impl Totals {
+    fn add(&mut self, receipt: &Receipt) {
+        let account = &receipt.account;
+        self.sessions += account.sessions;
+        self.created += receipt.sessions.iter().filter(|session| session.created).count() as u64;
+        self.records += account.records;
+        self.stored += account.stored;
+        self.raw += account.raw;
+        self.unreadable += account.unreadable;
+        self.added += receipt.added;
+        self.calls += account.calls;
+        self.pairs += account.pairs;
+        self.tokens = self.tokens.saturating_add(account.tokens.total());
+    }
+
+    fn tell(&self, files: usize, dry_run: bool) -> Result<(), Error> {
+        let verb = if dry_run { "Would add" } else { "Added" };
+        line(format_args!(
+            "{verb} {} in {} from {}. {} = {} stored + {} kept raw + {} unreadable.",
+            plural(self.added, "entry"),
+            plural(self.sessions, "session"),
+            plural(files as u64, "file"),
+            plural(self.records, "record"),
+            count(self.stored),
+            count(self.raw),
+            count(self.unreadable)
+        ))
+    }
+}

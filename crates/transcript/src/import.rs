@@ -1,0 +1,387 @@
+//! What is in a file, taken into the sessions of an owner.
+//!
+//! A reader says what it finds; here it becomes sessions and entries of a store. Ids come from the
+//! source, so a second import adds only what is new. Entries are appended in batches, so the size
+//! of a file does not matter.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use jiff::Timestamp;
+use rethread_core::entry::Body;
+use rethread_core::limits::FIELD_BYTES_MAX;
+use rethread_core::name::NameError;
+use rethread_core::session::Parent;
+use rethread_core::sessions::{Arrival, Coming, Import};
+use rethread_core::{EntryId, Key, Name, New, Owner, Raw, SessionId, Sessions, StoreError, sessions};
+
+use crate::read::{self, Account, BoxError, Format, Found, FoundEntry, Link, Options, Sink};
+
+/// The kind of the entry that says where a session came from.
+pub const IMPORTED: &str = "imported";
+
+/// Entries of one session that are appended at once.
+const BATCH_ENTRIES: usize = 1_000;
+
+/// Bytes of entries, about, that are held before they are appended.
+const BATCH_BYTES: usize = 4 << 20;
+
+/// What an import did.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Receipt {
+    /// What became of the records of the file.
+    pub account: Account,
+    /// The sessions, in the order they were found.
+    pub sessions: Vec<Imported>,
+    /// Entries that were not there before.
+    pub added: u64,
+}
+
+/// A session that was imported.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Imported {
+    /// Its id.
+    pub id: SessionId,
+    /// Whose it is.
+    pub owner: Owner,
+    /// What people call it, where the source says so.
+    pub name: Option<String>,
+    /// Whether it was not there before.
+    pub created: bool,
+    /// Entries that were not there before.
+    pub added: u64,
+}
+
+/// Why a file was not imported. What was taken over until then stays; importing again goes on.
+#[derive(Debug, thiserror::Error)]
+pub enum ImportError {
+    /// It could not be read.
+    #[error(transparent)]
+    Read(#[from] read::Error),
+    /// Records are missing from the account: a fault of the reader.
+    #[error("{records} records were read, but {accounted} are accounted for")]
+    Unbalanced {
+        /// Records that were read.
+        records: u64,
+        /// Records that were stored, kept or reported.
+        accounted: u64,
+    },
+}
+
+/// Imports a file, or a folder where the format is one. Without `sessions` nothing is written.
+///
+/// # Errors
+///
+/// [`ImportError`].
+pub fn import(
+    sessions: Option<&Sessions>,
+    format: Format,
+    path: &Path,
+    options: &Options,
+    progress: &mut dyn FnMut(u64),
+) -> Result<Receipt, ImportError> {
+    let mut desk = Desk {
+        sessions,
+        format,
+        source: path.display().to_string(),
+        modified: options.modified,
+        open: Vec::new(),
+        held: 0,
+        held_bytes: 0,
+    };
+    let account = read::read(format, path, options, &mut desk, progress)?;
+    desk.finish().map_err(read::Error::Sink)?;
+    if !account.balances() {
+        let accounted = account.stored + account.raw + account.unreadable;
+        return Err(ImportError::Unbalanced { records: account.records, accounted });
+    }
+    let sessions: Vec<Imported> = desk.open.into_iter().map(|open| open.imported).collect();
+    let added = sessions.iter().map(|session| session.added).sum();
+    Ok(Receipt { account, sessions, added })
+}
+
+/// The id a session of this format and identity gets.
+pub fn session_id(owner: &Owner, format: Format, identity: &str) -> SessionId {
+    // Our own sessions come home under the id they had.
+    if format == Format::Rethread
+        && let Ok(id) = serde_json::from_value(identity.into())
+    {
+        return id;
+    }
+    SessionId::of_source(owner, &format!("{}:{identity}", format.name()))
+}
+
+struct Desk<'a> {
+    sessions: Option<&'a Sessions>,
+    format: Format,
+    source: String,
+    modified: Timestamp,
+    open: Vec<Open>,
+    held: usize,
+    held_bytes: usize,
+}
+
+/// A session on its way in.
+struct Open {
+    import: Option<Import>,
+    imported: Imported,
+    batch: Vec<Coming>,
+    at: Timestamp,
+    windowed: bool,
+}
+
+impl Sink for Desk<'_> {
+    fn session(&mut self, found: Found) -> Result<(), BoxError> {
+        let owner = match (&found.owner, self.sessions) {
+            (Some(owner), _) => Owner::new(owner)?,
+            (None, Some(sessions)) => sessions.owner().clone(),
+            (None, None) => Owner::local(),
+        };
+        let id = session_id(&owner, self.format, &found.identity);
+        let at = found.created_at.unwrap_or(self.modified);
+        let windowed = found.windowed;
+        let name = found.name.clone();
+        let mut imported = Imported { id, owner: owner.clone(), name, created: true, added: 0 };
+        let mut mark = None;
+        let import = match self.sessions {
+            None => None,
+            Some(sessions) => {
+                let sessions = sessions.of_owner(owner.clone());
+                let import = self.begin(&sessions, &owner, &found, at)?;
+                imported.id = import.id();
+                imported.created = import.created();
+                mark = (self.format != Format::Rethread).then(|| self.mark(at)).transpose()?;
+                Some(import)
+            }
+        };
+        let batch: Vec<Coming> = mark.into_iter().collect();
+        self.held += batch.len();
+        self.open.push(Open { import, imported, batch, at, windowed });
+        Ok(())
+    }
+
+    fn entry(&mut self, session: usize, entry: FoundEntry) -> Result<(), BoxError> {
+        let FoundEntry { id, at, body } = entry;
+        let open = self.open.get_mut(session).ok_or("an entry of no session")?;
+        open.at = at.unwrap_or(open.at);
+        let Some(import) = &open.import else {
+            open.imported.added += 1;
+            return Ok(());
+        };
+        let coming = Coming { id: EntryId::new(id)?, at: open.at, body };
+        // What is known need not wait; but a window has to be seen whole.
+        if !open.windowed && import.knows(&coming.id) && coming.body.message().is_none() {
+            return Ok(());
+        }
+        self.held_bytes += weight(&coming.body);
+        open.batch.push(coming);
+        self.held += 1;
+        if self.held_bytes > BATCH_BYTES || open.batch.len() >= BATCH_ENTRIES && !open.windowed {
+            self.flush(false)?;
+        }
+        Ok(())
+    }
+}
+
+impl Desk<'_> {
+    fn begin(
+        &self,
+        sessions: &Sessions,
+        owner: &Owner,
+        found: &Found,
+        at: Timestamp,
+    ) -> Result<Import, BoxError> {
+        let id = session_id(owner, self.format, &found.identity);
+        let parent = found.parent.as_ref().map(|link| self.parent(owner, link));
+        let mut arrival = Arrival {
+            id,
+            new: new_of(found),
+            created_at: at,
+            parent: parent.filter(|parent| parent.id != id),
+            keys: found.keys.iter().filter_map(|key| Key::new(key).ok()).collect(),
+            archived: found.archived,
+            imported: Some(self.format.name().to_owned()),
+        };
+        match sessions.import(&arrival) {
+            // The id is another owner's: a copy for this one.
+            Err(sessions::Error::Store(StoreError::Exists { .. })) => {
+                let identity = format!("{}:{}", self.format.name(), found.identity);
+                arrival.id = SessionId::of_source(owner, &identity);
+                Ok(sessions.import(&arrival)?)
+            }
+            other => Ok(other?),
+        }
+    }
+
+    fn parent(&self, owner: &Owner, link: &Link) -> Parent {
+        let id = session_id(owner, self.format, &link.identity);
+        Parent { id, origin: link.origin }
+    }
+
+    /// The entry that says where a session came from.
+    fn mark(&self, at: Timestamp) -> Result<Coming, NameError> {
+        let told = serde_json::json!({ "format": self.format.name(), "source": self.source });
+        let body = Body::Unknown { kind: IMPORTED.into(), raw: Raw::of(&told) };
+        Ok(Coming { id: EntryId::new(IMPORTED)?, at, body })
+    }
+
+    /// Appends what is held.
+    fn flush(&mut self, all: bool) -> Result<(), BoxError> {
+        for open in &mut self.open {
+            if open.batch.is_empty() || open.windowed && !all {
+                continue;
+            }
+            let Some(import) = &mut open.import else { continue };
+            let batch = std::mem::take(&mut open.batch);
+            let batch = if open.windowed { fresh(import, batch)? } else { batch };
+            let mut batch = batch.into_iter().peekable();
+            while batch.peek().is_some() {
+                let part: Vec<Coming> = batch.by_ref().take(BATCH_ENTRIES).collect();
+                open.imported.added += import.append(part)?;
+            }
+        }
+        self.held = self.open.iter().map(|open| open.batch.len()).sum();
+        self.held_bytes = 0;
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<(), BoxError> {
+        self.flush(true)
+    }
+}
+
+/// What of a window is new: what stands behind the longest overlap with the end of the log. Ids
+/// are fingerprints, and equal words may be said often, so each gets the number of its occurrence.
+fn fresh(import: &Import, batch: Vec<Coming>) -> Result<Vec<Coming>, BoxError> {
+    let stored: Vec<String> = import.ids()?.iter().map(|id| base(id.as_str()).to_owned()).collect();
+    let (fixed, window): (Vec<Coming>, Vec<Coming>) =
+        batch.into_iter().partition(|coming| is_fixed(coming.id.as_str()));
+    let log: Vec<&str> =
+        stored.iter().map(String::as_str).filter(|id| !is_fixed(id)).collect();
+    let ids: Vec<&str> = window.iter().map(|coming| coming.id.as_str()).collect();
+    let skip = overlap(&log, &ids);
+    let mut counts: HashMap<String, u32> = HashMap::new();
+    for id in &log {
+        *counts.entry((*id).to_owned()).or_default() += 1;
+    }
+    let mut fresh = fixed;
+    for coming in window.into_iter().skip(skip) {
+        let count = counts.entry(coming.id.as_str().to_owned()).or_default();
+        *count += 1;
+        let id = match *count {
+            1 => coming.id,
+            count => EntryId::new(format!("{}.{count}", coming.id.as_str()))?,
+        };
+        fresh.push(Coming { id, ..coming });
+    }
+    Ok(fresh)
+}
+
+/// An id that is no fingerprint of a message: marks, headers.
+fn is_fixed(id: &str) -> bool {
+    id == IMPORTED || id.contains(':') || id.contains('-')
+}
+
+/// An id without the number of its occurrence.
+fn base(id: &str) -> &str {
+    id.split_once('.').map_or(id, |(base, _)| base)
+}
+
+/// How many of `new` stand at the end of `log` already. All of a log may be at the beginning of
+/// what grew; of a window, only the end of the log is.
+fn overlap(log: &[&str], new: &[&str]) -> usize {
+    // A file that became shorter says nothing new.
+    if !new.is_empty() && log.windows(new.len()).any(|run| run == new) {
+        return new.len();
+    }
+    let longest = log.len().min(new.len());
+    (0..=longest).rev().find(|length| log.ends_with(&new[..*length])).unwrap_or(0)
+}
+
+/// Bytes of an entry, about. Only what is large has to be right.
+fn weight(body: &Body) -> usize {
+    match body {
+        Body::Message(message) => {
+            let blocks: usize = message
+                .content
+                .iter()
+                .map(|block| match block.raw() {
+                    Some(raw) => raw.get().len(),
+                    None => text_weight(&block.kind),
+                })
+                .sum();
+            let extra: usize = message.extra.iter().map(|(_, raw)| raw.get().len()).sum();
+            blocks + extra + 200
+        }
+        Body::Unknown { raw, .. } => raw.get().len() + 200,
+        _ => 400,
+    }
+}
+
+fn text_weight(kind: &rethread_core::BlockKind) -> usize {
+    use rethread_core::BlockKind;
+    match kind {
+        BlockKind::Text(text) | BlockKind::Prefix(text) => text.len(),
+        BlockKind::Thinking(thinking) => thinking.text.len(),
+        BlockKind::ToolUse(call) => call.input.get().len() + 100,
+        BlockKind::ToolResult(result) => {
+            result.content.iter().map(|block| text_weight(&block.kind)).sum::<usize>() + 100
+        }
+        BlockKind::Image { source } => source.get().len(),
+        BlockKind::Unknown => 100,
+    }
+}
+
+/// What is said about a session, as far as it fits a header.
+fn new_of(found: &Found) -> New {
+    let fits = |field: &Option<String>| {
+        field.as_ref().map(|text| {
+            let text: String = text.chars().filter(|c| !c.is_control()).collect();
+            // Every character may be escaped in six bytes.
+            text.chars().take(FIELD_BYTES_MAX / 8).collect::<String>()
+        })
+    };
+    New {
+        name: found.name.as_deref().and_then(name_of),
+        description: fits(&found.description),
+        agent: fits(&found.agent),
+        agent_path: fits(&found.agent_path),
+        provider: fits(&found.provider),
+        model: fits(&found.model),
+        workspace: fits(&found.workspace),
+        max_history: found.max_history,
+        system: None,
+    }
+}
+
+/// A name made from any text; none where nothing of it can be one.
+fn name_of(text: &str) -> Option<Name> {
+    let plain: String = text
+        .chars()
+        .take(200)
+        .map(|c| if matches!(c, '/' | '\\' | '\0') { '-' } else { c })
+        .collect();
+    Name::new(&plain.replace("..", "-")).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_goes_on_where_the_log_ends() {
+        assert_eq!(overlap(&["a", "b", "c"], &["a", "b", "c", "d"]), 3);
+        assert_eq!(overlap(&["a", "b", "c"], &["b", "c", "d"]), 2);
+        assert_eq!(overlap(&["y", "n", "y"], &["y", "n", "y", "n", "y"]), 3);
+        assert_eq!(overlap(&["a", "b"], &["c", "d"]), 0);
+        assert_eq!(overlap(&["a", "b", "c"], &["a", "b"]), 2);
+        assert_eq!(overlap(&[], &["a"]), 0);
+    }
+
+    #[test]
+    fn any_title_becomes_a_name_or_none() {
+        assert_eq!(name_of("Fix ../the/bug").map(|n| n.to_string()).as_deref(), Some("fix-the-bug"));
+        assert_eq!(name_of("…"), None);
+        assert_eq!(name_of("index"), None);
+    }
+}

@@ -1,0 +1,441 @@
+//! Claude Code's lines: a tree of records.
+//!
+//! One reply of the API is split over several lines with its usage repeated, so lines are put
+//! together by the id of their message and tokens are counted once. Answers of tools may stand
+//! between the lines of one reply; they come behind it. A compaction starts a new root, which
+//! `logicalParentUuid` ties to the old one: here the context starts anew. What was left behind by
+//! going back becomes a fork, what a helper did a session of its own.
+
+use std::path::Path;
+
+use rethread_core::entry::{Body, Origin};
+use rethread_core::message::{Role, Usage};
+use rethread_core::{Message, Raw};
+use serde::Deserialize;
+
+use super::claude_tree::{Leaf, Tree};
+use super::fields::Fields;
+use super::found::{Found, Link};
+use super::lines::{Line, Lines};
+use super::messages::usage_of;
+use super::out::{Out, Slot, fingerprint, said};
+use super::{Result, time};
+
+/// Forks that get a copy of what was said before them. Beyond it they hold their own part only.
+const FORKS_COPIED_MAX: usize = 8;
+
+pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
+    let survey = Survey::of(path)?;
+    let mut reader = Reader {
+        sessions: vec![None; survey.tree.branches().len()],
+        rounds: survey.tree.branches().iter().map(|_| None).collect(),
+        survey,
+        nodes: 0,
+        at: None,
+        seen: std::collections::HashMap::new(),
+    };
+    let lines = reader.survey.lines;
+    out.lines(path, |out, number, line| match number > lines {
+        // What was written since the first walk comes with the next import.
+        true => {
+            out.account.records -= 1;
+            Ok(())
+        }
+        false => reader.line(out, number, line),
+    })?;
+    reader.finish(out)
+}
+
+/// What a first walk through the file tells.
+#[derive(Default)]
+struct Survey {
+    tree: Tree,
+    lines: u64,
+    session: Option<String>,
+    workspace: Option<String>,
+    model: Option<String>,
+    title: Option<String>,
+    begun: Option<String>,
+    first_branch: usize,
+}
+
+/// What is looked at in the first walk. Everything else is passed over.
+#[derive(Deserialize)]
+struct Light<'a> {
+    #[serde(rename = "type", borrow)]
+    kind: Option<&'a str>,
+    #[serde(borrow)]
+    uuid: Option<&'a str>,
+    #[serde(rename = "parentUuid", borrow)]
+    parent: Option<&'a str>,
+    #[serde(rename = "logicalParentUuid", borrow)]
+    logical: Option<&'a str>,
+    #[serde(rename = "isSidechain", default)]
+    side: Option<bool>,
+    #[serde(rename = "agentId", borrow)]
+    agent: Option<&'a str>,
+    #[serde(rename = "sessionId", borrow)]
+    session: Option<&'a str>,
+    #[serde(borrow)]
+    message: Option<LightMessage<'a>>,
+}
+
+#[derive(Deserialize)]
+struct LightMessage<'a> {
+    #[serde(borrow)]
+    id: Option<&'a str>,
+}
+
+impl Survey {
+    fn of(path: &Path) -> Result<Survey> {
+        let mut survey = Survey::default();
+        let mut lines = Lines::open(path)?;
+        loop {
+            match lines.next() {
+                Ok(Some((number, Line::Text(line)))) => {
+                    survey.lines = number;
+                    survey.look(line);
+                }
+                Ok(Some((number, _))) => survey.lines = number,
+                // The second walk says what is wrong.
+                Ok(None) | Err(_) => break,
+            }
+        }
+        survey.tree.grow();
+        survey.first_branch = survey.tree.branch(0);
+        Ok(survey)
+    }
+
+    fn look(&mut self, line: &str) {
+        let Ok(light) = serde_json::from_str::<Light<'_>>(line) else {
+            self.look_closely(line);
+            return;
+        };
+        if let Some(session) = light.session
+            && self.session.as_deref() != Some(session)
+        {
+            self.session = Some(session.to_owned());
+        }
+        let spoken = matches!(light.kind, Some("user" | "assistant"));
+        if spoken && (self.begun.is_none() || self.model.is_none() || self.workspace.is_none()) {
+            self.look_for_header(line);
+        }
+        if light.kind == Some("summary") || light.kind == Some("custom-title") {
+            let fields = Fields::of(line).unwrap_or_default();
+            self.title = fields.word("customTitle").or(fields.word("summary")).or(self.title.take());
+        }
+        let Some(id) = light.uuid else { return };
+        self.tree.add(&Leaf {
+            id,
+            parent: light.parent.or(light.logical),
+            group: light.message.as_ref().and_then(|message| message.id),
+            helper: light.agent,
+            spoken,
+            result: light.kind == Some("user") && line.contains("\"tool_use_id\":"),
+            side: light.side == Some(true),
+            reply: light.kind == Some("assistant"),
+        });
+    }
+
+    /// A record whose fields are not what they should be still has its place in the tree, if it
+    /// has an id.
+    fn look_closely(&mut self, line: &str) {
+        let Some(fields) = Fields::of(line) else { return };
+        let Some(id) = fields.text("uuid") else { return };
+        let parent = fields.text("parentUuid");
+        let spoken = matches!(fields.text("type").as_deref(), Some("user" | "assistant"));
+        self.tree.add(&Leaf { id: &id, parent: parent.as_deref(), spoken, ..Leaf::default() });
+    }
+
+    fn look_for_header(&mut self, line: &str) {
+        let Some(fields) = Fields::of(line) else { return };
+        self.begun = self.begun.take().or_else(|| fields.word("timestamp"));
+        self.workspace = self.workspace.take().or_else(|| fields.word("cwd"));
+        let model = fields.object("message").and_then(|message| message.word("model"));
+        self.model = self.model.take().or(model.filter(|model| !model.starts_with('<')));
+    }
+}
+
+/// A reply that may go on, and what came after its beginning.
+struct Round {
+    group: String,
+    slot: Slot,
+    message: Message,
+    sources: Vec<String>,
+    records: u64,
+    after: Vec<(Slot, After)>,
+}
+
+enum After {
+    Message(Message),
+    Raw { kind: String, text: String },
+}
+
+struct Reader {
+    survey: Survey,
+    sessions: Vec<Option<usize>>,
+    rounds: Vec<Option<Round>>,
+    nodes: usize,
+    at: Option<jiff::Timestamp>,
+    seen: std::collections::HashMap<String, u32>,
+}
+
+impl Reader {
+    fn line(&mut self, out: &mut Out<'_>, number: u64, line: &str) -> Result<()> {
+        let fields = match Fields::parse(line) {
+            Ok(fields) => fields,
+            Err(what) => {
+                out.unreadable("broken", format!("line {number}"), what);
+                return Ok(());
+            }
+        };
+        let kind = match (fields.text("type"), fields.text("subtype")) {
+            (Some(kind), Some(sub)) => format!("{kind}/{sub}"),
+            (Some(kind), None) => kind.into_owned(),
+            (None, _) => "other".into(),
+        };
+        let at = fields.get("timestamp").and_then(|raw| time::of_json(raw, &out.options.zone));
+        self.at = at.or(self.at);
+        let uuid = fields.text("uuid");
+        let (branch, id) = match &uuid {
+            Some(uuid) => {
+                let branch = self.survey.tree.branch(self.nodes);
+                self.nodes += 1;
+                (branch, self.id_of(uuid))
+            }
+            None => (self.survey.first_branch, format!("{number}:{}", fingerprint(&[line]))),
+        };
+        let session = self.session(out, branch)?;
+        let slot = Slot { session, id, at: self.at };
+        let message = match kind.as_str() {
+            "user" => spoken(&fields, Role::User),
+            "assistant" => spoken(&fields, Role::Assistant),
+            _ => None,
+        };
+        let Some(mut message) = message else {
+            if kind == "system/compact_boundary" {
+                return self.compacted(out, branch, slot, line, &kind);
+            }
+            return self.keep(out, branch, slot, kind, line);
+        };
+        let head = fields.object("message").unwrap_or_default();
+        let source = source_of(&fields, &head);
+        if message.role != Role::Assistant {
+            push_source(&mut message, &[source]);
+            let answers = message.role == Role::Tool;
+            if answers && let Some(round) = &mut self.rounds[branch] {
+                round.after.push((slot, After::Message(message)));
+                return Ok(());
+            }
+            self.end_round(out, branch)?;
+            return self.say(out, branch, slot, message, 1);
+        }
+        message.model = head.word("model").map(|model| format!("anthropic/{model}"));
+        message.usage = head.object("usage").and_then(|usage| usage_of(&usage));
+        let group = head.word("id").unwrap_or_default();
+        if let Some(round) = self.rounds[branch].as_mut().filter(|r| !group.is_empty() && r.group == group) {
+            round.message.content.append(&mut message.content);
+            round.message.usage = larger(round.message.usage, message.usage);
+            round.sources.push(source);
+            round.records += 1;
+            return Ok(());
+        }
+        self.end_round(out, branch)?;
+        let (sources, records) = (vec![source], 1);
+        self.rounds[branch] =
+            Some(Round { group, slot, message, sources, records, after: Vec::new() });
+        Ok(())
+    }
+
+    /// The id of a record. Where one stands twice, the second gets a number.
+    fn id_of(&mut self, uuid: &str) -> String {
+        if !self.survey.tree.is_repeated(uuid) {
+            return uuid.to_owned();
+        }
+        let count = self.seen.entry(uuid.to_owned()).or_default();
+        *count += 1;
+        match *count {
+            1 => uuid.to_owned(),
+            count => format!("{uuid}.{count}"),
+        }
+    }
+
+    /// The session of a branch, found when its first record comes.
+    fn session(&mut self, out: &mut Out<'_>, branch: usize) -> Result<usize> {
+        if let Some(session) = self.sessions[branch] {
+            return Ok(session);
+        }
+        let survey = &self.survey;
+        let part = survey.tree.branches()[branch].clone();
+        let main = survey.session.clone().unwrap_or_else(|| "unnamed".into());
+        let title = survey.title.clone();
+        let (identity, parent) = match (branch, part.side) {
+            (0, _) => (main, None),
+            (_, true) => {
+                let link = Link { identity: main.clone(), origin: Origin::New };
+                (format!("{main}/{}", part.name), Some(link))
+            }
+            (_, false) => {
+                let link = Link { identity: main.clone(), origin: Origin::Fork };
+                (format!("{main}/{}", part.name), Some(link))
+            }
+        };
+        let begun = survey.begun.as_deref().and_then(|text| time::read(text, &out.options.zone));
+        let session = out.session(Found {
+            identity,
+            name: title.clone().filter(|_| branch == 0),
+            description: title,
+            agent: Some("claude-code".into()),
+            provider: Some("anthropic".into()),
+            model: survey.model.clone(),
+            workspace: survey.workspace.clone(),
+            created_at: if branch == 0 { begun.or(self.at) } else { self.at.or(begun) },
+            parent,
+            ..Found::default()
+        })?;
+        self.sessions[branch] = Some(session);
+        // The forks appear with the main session, so that they get what was said before them.
+        if branch == 0 {
+            for fork in self.copied_forks() {
+                self.session(out, fork)?;
+            }
+        }
+        Ok(session)
+    }
+
+    /// Forks that get a copy of what was said before they left.
+    fn copied_forks(&self) -> Vec<usize> {
+        let branches = self.survey.tree.branches().iter().enumerate().skip(1);
+        let forks = branches.filter(|(_, b)| !b.side && b.replied && b.at.is_some());
+        let forks: Vec<usize> = forks.map(|(index, _)| index).collect();
+        if forks.len() > FORKS_COPIED_MAX { Vec::new() } else { forks }
+    }
+
+    /// Hands a message over, and a copy to each fork that leaves later.
+    fn say(
+        &mut self,
+        out: &mut Out<'_>,
+        branch: usize,
+        slot: Slot,
+        message: Message,
+        records: u64,
+    ) -> Result<()> {
+        let kind = if message.role == Role::Assistant { "assistant" } else { "user" };
+        self.copy(out, branch, &slot, Body::Message(message.clone()))?;
+        out.message(slot, message, kind, records)
+    }
+
+    fn copy(&self, out: &mut Out<'_>, branch: usize, slot: &Slot, body: Body) -> Result<()> {
+        if branch != 0 || self.survey.tree.branches().len() == 1 {
+            return Ok(());
+        }
+        for fork in self.copied_forks() {
+            let leaves = self.survey.tree.branches()[fork].at.unwrap_or(0);
+            if let (true, Some(session)) = (self.nodes <= leaves + 1, self.sessions[fork]) {
+                let slot = Slot { session, id: slot.id.clone(), at: slot.at };
+                out.entry(slot, body.clone())?;
+            }
+        }
+        Ok(())
+    }
+
+    fn keep(
+        &mut self,
+        out: &mut Out<'_>,
+        branch: usize,
+        slot: Slot,
+        kind: String,
+        line: &str,
+    ) -> Result<()> {
+        match &mut self.rounds[branch] {
+            // It happened while the reply went on, and stands behind it.
+            Some(round) => {
+                round.after.push((slot, After::Raw { kind, text: line.to_owned() }));
+                Ok(())
+            }
+            None => out.raw(slot, &kind, line),
+        }
+    }
+
+    /// The context starts anew; what it starts from follows as a message.
+    fn compacted(
+        &mut self,
+        out: &mut Out<'_>,
+        branch: usize,
+        slot: Slot,
+        line: &str,
+        kind: &str,
+    ) -> Result<()> {
+        self.end_round(out, branch)?;
+        let mark = Slot { session: slot.session, id: format!("{}:clear", slot.id), at: slot.at };
+        out.raw(slot, kind, line)?;
+        self.copy(out, branch, &mark, Body::Cleared { before: None })?;
+        out.entry(mark, Body::Cleared { before: None })
+    }
+
+    fn end_round(&mut self, out: &mut Out<'_>, branch: usize) -> Result<()> {
+        let Some(mut round) = self.rounds[branch].take() else { return Ok(()) };
+        push_source(&mut round.message, &round.sources);
+        self.say(out, branch, round.slot, round.message, round.records)?;
+        for (slot, after) in round.after {
+            match after {
+                After::Message(message) => self.say(out, branch, slot, message, 1)?,
+                After::Raw { kind, text } => out.raw(slot, &kind, &text)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self, out: &mut Out<'_>) -> Result<()> {
+        for branch in 0..self.rounds.len() {
+            self.end_round(out, branch)?;
+        }
+        let forks = self.survey.tree.branches().iter().skip(1);
+        let (sides, forks): (Vec<_>, Vec<_>) = forks.partition(|branch| branch.side);
+        if !forks.is_empty() {
+            out.note(format!("{} left behind by going back: kept as forks", forks.len()));
+        }
+        if !sides.is_empty() {
+            out.note(format!("{} of helpers: kept as sessions of their own", sides.len()));
+        }
+        Ok(())
+    }
+}
+
+/// The message of a record, if it has one that can be read.
+fn spoken(fields: &Fields<'_>, role: Role) -> Option<Message> {
+    let message = fields.object("message")?;
+    said(role, message.get("content").unwrap_or("null")).ok()
+}
+
+/// What stands around a message: the fields of the record and of the message itself.
+fn source_of(fields: &Fields<'_>, head: &Fields<'_>) -> String {
+    let around = fields.without(&["message"]);
+    let inner = head.without(&["content"]);
+    match around.strip_suffix('}') {
+        Some("{") => format!("{{\"message\":{inner}}}"),
+        Some(around) => format!("{around},\"message\":{inner}}}"),
+        None => around,
+    }
+}
+
+fn push_source(message: &mut Message, sources: &[String]) {
+    let text = match sources {
+        [one] => one.clone(),
+        many => format!("[{}]", many.join(",")),
+    };
+    if let Ok(raw) = Raw::parse(text) {
+        message.extra.push(("source".into(), raw));
+    }
+}
+
+/// The larger of two counts of one reply: the last line has all of it.
+fn larger(one: Option<Usage>, two: Option<Usage>) -> Option<Usage> {
+    let (Some(one), Some(two)) = (one, two) else { return one.or(two) };
+    Some(Usage {
+        input: one.input.max(two.input),
+        output: one.output.max(two.output),
+        cache_read: one.cache_read.max(two.cache_read),
+        cache_write: one.cache_write.max(two.cache_write),
+    })
+}

@@ -1,0 +1,304 @@
+//! Which records of a tree are one conversation.
+//!
+//! Records point at the one before them. Going back and asking again makes a second child, and so
+//! does a program that runs several tools at once; the first is a fork, the second is not. So the
+//! tree is built from a first walk through the file, with a few bytes for each record, before
+//! anything is handed over.
+
+use std::collections::{HashMap, HashSet};
+
+/// Records behind the newest in which a parent is looked for first. Nearly all are there.
+const NEAR: usize = 64;
+
+/// What stands for no record.
+const NONE: u32 = u32::MAX;
+
+/// What the tree has to know of a record.
+#[derive(Default)]
+pub(super) struct Leaf<'a> {
+    /// Its id.
+    pub(super) id: &'a str,
+    /// The record before it.
+    pub(super) parent: Option<&'a str>,
+    /// The message it is a part of, where one is spread over several records.
+    pub(super) group: Option<&'a str>,
+    /// The agent that wrote it, where it is a helper of the main one.
+    pub(super) helper: Option<&'a str>,
+    /// Someone speaks in it.
+    pub(super) spoken: bool,
+    /// It holds answers of tools and nothing else.
+    pub(super) result: bool,
+    /// It belongs to a helper.
+    pub(super) side: bool,
+    /// The model speaks in it.
+    pub(super) reply: bool,
+}
+
+/// The records of a file.
+#[derive(Default)]
+pub(super) struct Tree {
+    nodes: Vec<Node>,
+    branches: Vec<Branch>,
+    repeated: HashSet<u64>,
+}
+
+struct Node {
+    id: u64,
+    group: u64,
+    parent: u32,
+    branch: u32,
+    flags: u8,
+}
+
+const SPOKEN: u8 = 1;
+const RESULT: u8 = 2;
+const SIDE: u8 = 4;
+const SPINE: u8 = 8;
+const REPLY: u8 = 16;
+
+/// A part of the tree that is a session of its own. The first is the main one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Branch {
+    /// What tells it from the others, the same whenever the file is read.
+    pub(super) name: String,
+    /// The record it leaves the main conversation at.
+    pub(super) at: Option<usize>,
+    /// A helper's.
+    pub(super) side: bool,
+    /// The model said something in it.
+    pub(super) replied: bool,
+    /// It has a record.
+    pub(super) used: bool,
+}
+
+impl Tree {
+    /// One more record, in the order of the file.
+    pub(super) fn add(&mut self, leaf: &Leaf<'_>) {
+        let parent = leaf.parent.map_or(NONE, |parent| self.find(hash(parent)));
+        let mut flags = 0;
+        for (is, flag) in [
+            (leaf.spoken, SPOKEN),
+            (leaf.result, RESULT),
+            (leaf.side, SIDE),
+            (leaf.reply, REPLY),
+        ] {
+            flags |= if is { flag } else { 0 };
+        }
+        // For a helper the group is who it is; replies of helpers are not split off the main line.
+        let group = match (leaf.side, leaf.helper, leaf.group) {
+            (true, Some(helper), _) => hash(helper),
+            (true, None, _) | (false, _, None) => 0,
+            (false, _, Some(group)) => hash(group),
+        };
+        self.nodes.push(Node { id: hash(leaf.id), group, parent, branch: 0, flags });
+    }
+
+    fn find(&self, id: u64) -> u32 {
+        let near = self.nodes.len().saturating_sub(NEAR);
+        let found = self.nodes[near..].iter().rposition(|node| node.id == id).map(|at| near + at);
+        let found = found.or_else(|| self.nodes[..near].iter().rposition(|node| node.id == id));
+        found.and_then(|at| u32::try_from(at).ok()).unwrap_or(NONE)
+    }
+
+    /// Decides which records belong together, once all are there.
+    pub(super) fn grow(&mut self) {
+        let mut ids: Vec<u64> = self.nodes.iter().map(|node| node.id).collect();
+        ids.sort_unstable();
+        self.repeated =
+            ids.windows(2).filter(|pair| pair[0] == pair[1]).map(|pair| pair[0]).collect();
+        drop(ids);
+        self.branches.push(Branch::default());
+        self.spines();
+        let spine: HashSet<u64> = self
+            .nodes
+            .iter()
+            .filter(|node| node.flags & SPINE != 0 && node.group != 0)
+            .map(|node| node.group)
+            .collect();
+        let mut helpers: HashMap<u64, u32> = HashMap::new();
+        for index in 0..self.nodes.len() {
+            let branch = self.branch_of(index, &spine, &mut helpers);
+            let node = &mut self.nodes[index];
+            node.branch = branch;
+            let reply = node.flags & REPLY != 0;
+            let branch = &mut self.branches[branch as usize];
+            branch.used = true;
+            branch.replied |= reply;
+        }
+    }
+
+    /// Marks the way from the last word of each root back to it. What someone goes on with is the
+    /// conversation; of several roots each has its own.
+    fn spines(&mut self) {
+        let mut roots = vec![NONE; self.nodes.len()];
+        for index in 0..self.nodes.len() {
+            let parent = self.nodes[index].parent;
+            roots[index] = match parent {
+                NONE => index as u32,
+                // Parents always stand before their children here, so this cannot go round.
+                parent => roots[parent as usize],
+            };
+        }
+        let mut done: HashSet<u32> = HashSet::new();
+        for index in (0..self.nodes.len()).rev() {
+            let flags = self.nodes[index].flags;
+            if flags & SPOKEN == 0 || flags & SIDE != 0 || !done.insert(roots[index]) {
+                continue;
+            }
+            let mut at = index as u32;
+            while at != NONE {
+                let node = &mut self.nodes[at as usize];
+                node.flags |= SPINE;
+                at = node.parent;
+            }
+        }
+    }
+
+    fn branch_of(
+        &mut self,
+        index: usize,
+        spine: &HashSet<u64>,
+        helpers: &mut HashMap<u64, u32>,
+    ) -> u32 {
+        let Node { id, group, parent, flags, .. } = self.nodes[index];
+        let above = match parent {
+            NONE => None,
+            parent => Some(&self.nodes[parent as usize]),
+        };
+        if flags & SIDE != 0 {
+            if group != 0 {
+                let next = self.branches.len() as u32;
+                let branch = *helpers.entry(group).or_insert(next);
+                if branch == next {
+                    self.start(group, None, true);
+                }
+                return branch;
+            }
+            return match above {
+                Some(above) if above.flags & SIDE != 0 => above.branch,
+                _ => self.start(id, None, true),
+            };
+        }
+        // A helper's record may be followed by one of the main conversation.
+        let above = above.filter(|above| above.flags & SIDE == 0);
+        let before = above.map_or(0, |above| above.branch);
+        let of_the_main = flags & SPINE != 0
+            || above.is_none()
+            || flags & SPOKEN == 0
+            || before == 0 && flags & RESULT != 0
+            || before == 0 && group != 0 && spine.contains(&group);
+        match of_the_main || before != 0 {
+            true if flags & SPINE != 0 => 0,
+            true => before,
+            false => self.start(id, Some(parent as usize), false),
+        }
+    }
+
+    fn start(&mut self, name: u64, at: Option<usize>, side: bool) -> u32 {
+        let name = format!("{name:016x}");
+        self.branches.push(Branch { name, at, side, ..Branch::default() });
+        self.branches.len() as u32 - 1
+    }
+
+    /// The branch of the record of this number, counted from 0.
+    pub(super) fn branch(&self, index: usize) -> usize {
+        self.nodes.get(index).map_or(0, |node| node.branch as usize)
+    }
+
+    /// All branches.
+    pub(super) fn branches(&self) -> &[Branch] {
+        &self.branches
+    }
+
+    /// Whether another record has the same id.
+    pub(super) fn is_repeated(&self, id: &str) -> bool {
+        self.repeated.contains(&hash(id))
+    }
+}
+
+/// FNV-1a. It is in the names of branches, which must not change with the standard library.
+fn hash(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tree(leaves: &[Leaf<'_>]) -> Tree {
+        let mut tree = Tree::default();
+        for leaf in leaves {
+            tree.add(leaf);
+        }
+        tree.grow();
+        tree
+    }
+
+    fn user<'a>(id: &'a str, parent: Option<&'a str>) -> Leaf<'a> {
+        Leaf { id, parent, spoken: true, ..Leaf::default() }
+    }
+
+    fn reply<'a>(id: &'a str, parent: &'a str, group: &'a str) -> Leaf<'a> {
+        let parent = Some(parent);
+        Leaf { id, parent, group: Some(group), spoken: true, reply: true, ..Leaf::default() }
+    }
+
+    fn result<'a>(id: &'a str, parent: &'a str) -> Leaf<'a> {
+        Leaf { id, parent: Some(parent), spoken: true, result: true, ..Leaf::default() }
+    }
+
+    fn branches(tree: &Tree) -> Vec<usize> {
+        (0..tree.nodes.len()).map(|index| tree.branch(index)).collect()
+    }
+
+    #[test]
+    fn tools_that_run_at_once_are_no_fork() {
+        let tree = tree(&[
+            user("u", None),
+            reply("a1", "u", "m"),
+            reply("a2", "a1", "m"),
+            result("r1", "a1"),
+            result("r2", "a2"),
+            reply("b", "r2", "n"),
+        ]);
+        assert_eq!(branches(&tree), [0; 6]);
+    }
+
+    #[test]
+    fn asking_again_leaves_a_fork_behind() {
+        let tree = tree(&[
+            user("u", None),
+            reply("a", "u", "m"),
+            user("v", Some("a")),
+            reply("b", "v", "n"),
+            user("w", Some("a")),
+            reply("c", "w", "o"),
+        ]);
+        assert_eq!(branches(&tree), [0, 0, 1, 1, 0, 0]);
+        let fork = &tree.branches()[1];
+        assert_eq!((fork.at, fork.side, fork.replied), (Some(1), false, true));
+    }
+
+    #[test]
+    fn a_record_that_names_itself_or_a_later_one_ends_nothing() {
+        let tree = tree(&[user("u", Some("u")), user("v", Some("w")), user("w", Some("v"))]);
+        assert_eq!(branches(&tree), [0, 0, 0]);
+    }
+
+    #[test]
+    fn helpers_have_sessions_of_their_own() {
+        let side = |id, parent| Leaf { side: true, ..user(id, parent) };
+        let named = |id, helper| Leaf { helper: Some(helper), ..side(id, None) };
+        let tree = tree(&[
+            user("u", None),
+            side("s", Some("u")),
+            side("t", Some("s")),
+            user("v", Some("u")),
+            named("x", "h"),
+            named("y", "h"),
+        ]);
+        assert_eq!(branches(&tree), [0, 1, 1, 0, 2, 2]);
+    }
+}

@@ -1,0 +1,79 @@
+//! What readers hand over.
+
+use jiff::Timestamp;
+use rethread_core::entry::{Body, Origin};
+
+use super::BoxError;
+
+/// A session that was found in a file.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Found {
+    /// What tells it from every other session of its format, wherever the file lies.
+    pub identity: String,
+    /// Whose it is, where the file says so.
+    pub owner: Option<String>,
+    /// What doors call it.
+    pub keys: Vec<String>,
+    /// What people call it.
+    pub name: Option<String>,
+    /// What it is about.
+    pub description: Option<String>,
+    /// The agent that answered.
+    pub agent: Option<String>,
+    /// The file the agent came from.
+    pub agent_path: Option<String>,
+    /// The provider.
+    pub provider: Option<String>,
+    /// The model.
+    pub model: Option<String>,
+    /// The folder it is about.
+    pub workspace: Option<String>,
+    /// Messages its context keeps.
+    pub max_history: Option<u32>,
+    /// When it was started.
+    pub created_at: Option<Timestamp>,
+    /// The session it came from.
+    pub parent: Option<Link>,
+    /// Put away.
+    pub archived: bool,
+    /// The file drops old messages as new ones come, and its messages have no ids: what is new is
+    /// found by where the stored log and the file overlap.
+    pub windowed: bool,
+}
+
+/// A session another one came from, as its identity.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Link {
+    /// The identity.
+    pub identity: String,
+    /// How.
+    pub origin: Origin,
+}
+
+/// An entry that was found in a file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FoundEntry {
+    /// Its id, the same whenever the file is read. At most 128 visible bytes.
+    pub id: String,
+    /// When it happened, as far as the file says.
+    pub at: Option<Timestamp>,
+    /// What happened.
+    pub body: Body,
+}
+
+/// Who takes what is found.
+pub trait Sink {
+    /// Takes a session. Its entries name it by the count of sessions before it.
+    ///
+    /// # Errors
+    ///
+    /// Any; reading stops.
+    fn session(&mut self, found: Found) -> Result<(), BoxError>;
+
+    /// Takes an entry of a session.
+    ///
+    /// # Errors
+    ///
+    /// Any; reading stops.
+    fn entry(&mut self, session: usize, entry: FoundEntry) -> Result<(), BoxError>;
+}

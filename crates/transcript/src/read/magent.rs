@@ -1,0 +1,146 @@
+//! `session-*.json` of an Emacs agent.
+//!
+//! What such files really hold: messages newest first as often as oldest first, `null` for no
+//! messages or no input, results without calls at both ends after old messages were trimmed, no
+//! agent and no times. A file that grew has dropped its oldest messages.
+
+use std::path::Path;
+
+use rethread_core::message::{BlockKind, Role};
+use rethread_core::{Message, Raw};
+
+use super::document::{self, whole_items};
+use super::fields::Fields;
+use super::found::Found;
+use super::messages::{Converted, convert};
+use super::out::{Out, Slot, fingerprint, said};
+use super::{Error, Result, time};
+
+pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
+    let text = document::text(path)?;
+    match Fields::parse(text.trim()) {
+        Ok(doc) => {
+            let items = doc.list("messages").unwrap_or_default();
+            session(path, out, &doc, &items, true)
+        }
+        // A file that was cut off keeps the messages that are whole.
+        Err(what) => {
+            let list = text.find("\"messages\"").map(|at| &text[at + "\"messages\"".len()..]);
+            let list = list.and_then(|rest| rest.trim_start().strip_prefix(':'));
+            let Some(list) = list.filter(|list| list.trim_start().starts_with('[')) else {
+                return Err(Error::broken(what));
+            };
+            let (items, _) = whole_items(list);
+            let head = format!("{}\"messages\":null}}", &text[..text.find("\"messages\"").unwrap_or(0)]);
+            let doc = Fields::of(&head).unwrap_or_default();
+            session(path, out, &doc, &items, false)
+        }
+    }
+}
+
+fn session(
+    path: &Path,
+    out: &mut Out<'_>,
+    doc: &Fields<'_>,
+    items: &[&str],
+    whole: bool,
+) -> Result<()> {
+    let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+    let id = doc.word("id").or(stem.clone()).unwrap_or_default();
+    let at = doc.get("timestamp").and_then(|raw| time::of_json(raw, &out.options.zone));
+    let agent = doc.word("agent").or_else(|| doc.object("agent").and_then(|a| a.word("name")));
+    let session = out.session(Found {
+        identity: id.clone(),
+        name: Some(id),
+        agent,
+        // The time in the name is when it began; the one inside is when it was saved.
+        created_at: stem.as_deref().and_then(|stem| begun(stem, out)).or(at),
+        max_history: doc.number("max_history").and_then(|n| u32::try_from(n).ok()),
+        windowed: true,
+        ..Found::default()
+    })?;
+    out.records(1);
+    out.told("session");
+    let rest = doc.without(&["messages", "id", "timestamp", "agent"]);
+    if rest != "{}" {
+        out.records(1);
+        let id = format!("header:{}", fingerprint(&[&rest]));
+        out.raw(Slot { session, id, at }, "header", &rest)?;
+    }
+    let read: Vec<(&str, Option<Message>)> =
+        items.iter().map(|item| (*item, message_of(item))).collect();
+    let order: Vec<usize> = match is_newest_first(&read) {
+        true => (0..read.len()).rev().collect(),
+        false => (0..read.len()).collect(),
+    };
+    for index in order {
+        let (item, message) = &read[index];
+        out.records(1);
+        let kind = Fields::of(item).and_then(|fields| fields.word("role"));
+        let kind = kind.unwrap_or_else(|| "other".into());
+        let slot = Slot { session, id: fingerprint(&[item]), at };
+        match message {
+            Some(message) => out.message(slot, message.clone(), &kind, 1)?,
+            None => out.raw(slot, &kind, item)?,
+        }
+    }
+    if !whole {
+        out.records(1);
+        out.unreadable("broken", format!("message {}", items.len() + 1), "the file ends in it");
+    }
+    Ok(())
+}
+
+/// The time in `session-20250221-143015`.
+fn begun(stem: &str, out: &Out<'_>) -> Option<jiff::Timestamp> {
+    let digits = stem.strip_prefix("session-")?;
+    let parsed = jiff::fmt::strtime::parse("%Y%m%d-%H%M%S", digits.get(..15)?).ok()?;
+    out.options.zone.to_timestamp(parsed.to_datetime().ok()?).ok()
+}
+
+fn message_of(item: &str) -> Option<Message> {
+    let fields = Fields::of(item)?;
+    let mut message = match fields.word("role").as_deref() {
+        // One object where others have a list, or a text without a call.
+        Some("tool") => match said(Role::Tool, fields.get("content").unwrap_or("null")) {
+            Ok(message) if message.results().next().is_some() => message,
+            _ => match convert(&fields).ok()? {
+                Converted::Said(message) => message,
+                Converted::Instructions => return None,
+            },
+        },
+        _ => match convert(&fields).ok()? {
+            Converted::Said(message) => message,
+            Converted::Instructions => return None,
+        },
+    };
+    for block in &mut message.content {
+        if let BlockKind::ToolUse(call) = &mut block.kind
+            && call.input.get() == "null"
+        {
+            call.input = Raw::of(&serde_json::Map::new());
+        }
+    }
+    Some(message)
+}
+
+/// Whether the newest message comes first. A result that stands before its call says so. Without
+/// pairs it is so unless the list begins with the user and does not end with one.
+fn is_newest_first(read: &[(&str, Option<Message>)]) -> bool {
+    let messages: Vec<Option<&Message>> = read.iter().map(|(_, m)| m.as_ref()).collect();
+    for (index, message) in messages.iter().enumerate() {
+        for result in message.iter().flat_map(|message| message.results()) {
+            let calls = |message: &&Message| message.calls().any(|c| c.id == result.tool_use_id);
+            let called = messages.iter().position(|message| message.as_ref().is_some_and(calls));
+            match called {
+                Some(called) if called > index => return true,
+                Some(called) if called < index => return false,
+                _ => {}
+            }
+        }
+    }
+    let is_user = |message: Option<&Option<&Message>>| {
+        message.and_then(|message| message.as_ref()).is_some_and(|m| m.role == Role::User)
+    };
+    !(is_user(messages.first()) && !is_user(messages.last()))
+}

@@ -1,0 +1,200 @@
+//! A Markdown transcript as a session.
+//!
+//! Files of several generations: without an id, without a path, with naive local dates, with
+//! token lines that count each turn or everything so far. A file names the one it continues;
+//! where that lies beside it, the two become a chain.
+
+use std::path::{Path, PathBuf};
+
+use jiff::civil::Time;
+use jiff::{Timestamp, ToSpan};
+use rethread_core::entry::{Body, Origin, Previous, Restored, Started, Summarized};
+use rethread_core::message::Usage;
+use rethread_core::{Message, Raw, tokens};
+
+use super::found::{Found, Link};
+use super::markdown::{self, Cost, Summary, Told};
+use super::out::{Out, Slot, fingerprint};
+use super::{Error, Result};
+
+pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
+    let told = told_in(path)?;
+    let identity = identity(&told);
+    let parent = parent_of(path, &told).filter(|parent| *parent != identity);
+    let mut clock = Clock::new(&told, out);
+    let session = out.session(Found {
+        identity,
+        name: told.id.clone(),
+        agent: Some(told.agent.clone()).filter(|agent| !agent.is_empty()),
+        agent_path: told.agent_path.clone(),
+        created_at: Some(clock.now),
+        parent: parent.map(|identity| Link { identity, origin: Origin::Resume }),
+        ..Found::default()
+    })?;
+    out.records(1);
+    out.told("header");
+    if let Some(restored) = &told.restored {
+        out.records(1);
+        let at = Some(clock.at(restored.at));
+        let id = format!("restored:{}", fingerprint(&[&restored.acknowledgment]));
+        let body = restoration(restored);
+        out.tokens(usage_of(&restored.cost));
+        out.store(Slot { session, id, at }, Body::Restored(Box::new(body)), "restored")?;
+    }
+    let costs = costs(&told);
+    for (number, turn) in told.turns.iter().enumerate() {
+        out.records(1);
+        let at = Some(clock.at(turn.at));
+        let mark = fingerprint(&[&number.to_string(), &turn.user]);
+        let slot = |what: &str| Slot { session, id: format!("{mark}:{what}"), at };
+        out.message(slot("user"), Message::user(&turn.user), "turn", 1)?;
+        if turn.assistant.is_empty() && turn.tools.is_empty() && costs[number] == Usage::default() {
+            continue;
+        }
+        let mut reply = Message::assistant(&turn.assistant);
+        reply.interrupted = turn.interrupted;
+        reply.usage = Some(costs[number]).filter(|usage| *usage != Usage::default());
+        if !turn.tools.is_empty() {
+            reply.extra.push(("tools".into(), Raw::of(&turn.tools)));
+        }
+        let answered = fingerprint(&[&turn.assistant]);
+        out.message(slot(&format!("reply:{answered}")), reply, "turn", 0)?;
+    }
+    match &told.summary {
+        Summary::Text(text) => {
+            out.records(1);
+            let by = "imported".to_owned();
+            let body = Summarized { text: text.clone(), by, usage: Usage::default() };
+            let id = format!("summary:{}", fingerprint(&[text]));
+            let slot = Slot { session, id, at: Some(clock.now) };
+            out.store(slot, Body::Summary(body), "summary")?;
+        }
+        Summary::Broken => out.note("its summary has no end, or nothing in it"),
+        Summary::Nothing => {}
+    }
+    if told.queries.is_some_and(|queries| queries != told.turns.len() as u64) {
+        out.note(format!(
+            "it says {} queries; {} are there",
+            told.queries.unwrap_or_default(),
+            told.turns.len()
+        ));
+    }
+    Ok(())
+}
+
+fn told_in(path: &Path) -> Result<Told> {
+    let text = super::document::text(path)?;
+    markdown::read(&text).map_err(|error| Error::broken(error.to_string()))
+}
+
+/// What tells a transcript from others. `session_3` may be the name of many, so what it begins
+/// with counts too.
+fn identity(told: &Told) -> String {
+    let first = told.turns.first().map_or("", |turn| turn.user.as_str());
+    let date = told.date.map(|date| date.to_string()).unwrap_or_default();
+    fingerprint(&[told.id.as_deref().unwrap_or_default(), &date, &told.agent, first])
+}
+
+/// The identity of the transcript that this one continues, if it lies beside it or where it says.
+fn parent_of(path: &Path, told: &Told) -> Option<String> {
+    let folder = path.parent()?;
+    let mut places: Vec<PathBuf> = Vec::new();
+    if let Some(previous) = &told.previous_session {
+        let previous = Path::new(previous);
+        places.extend(previous.file_name().map(|name| folder.join(name)));
+    }
+    // An id becomes a file name only after nothing of it can lead elsewhere.
+    let plain = |id: &&String| !id.contains(['/', '\\', '\0']) && !id.contains("..");
+    if let Some(id) = told.resumed_from.as_ref().filter(plain) {
+        places.push(folder.join(format!("{id}.md")));
+    }
+    let place = places.into_iter().find(|place| place.is_file() && place != path)?;
+    Some(identity(&told_in(&place).ok()?))
+}
+
+/// Times of day become times: a day ends where the clock goes back.
+struct Clock {
+    now: Timestamp,
+    zone: jiff::tz::TimeZone,
+}
+
+impl Clock {
+    fn new(told: &Told, out: &Out<'_>) -> Clock {
+        let zone = out.options.zone.clone();
+        let date = told.date.and_then(|date| zone.to_timestamp(date).ok());
+        Clock { now: date.unwrap_or(out.options.modified), zone }
+    }
+
+    fn at(&mut self, time: Option<Time>) -> Timestamp {
+        let Some(time) = time else { return self.now };
+        let now = self.now.to_zoned(self.zone.clone());
+        let on = |day: jiff::civil::Date| self.zone.to_timestamp(day.to_datetime(time)).ok();
+        // A transcript says seconds where its date has more of them.
+        let slack = self.now.as_second() - 1;
+        let today = on(now.date()).filter(|at| at.as_second() >= slack);
+        let tomorrow = || now.date().checked_add(1.day()).ok().and_then(on);
+        self.now = today.or_else(tomorrow).unwrap_or(self.now).max(self.now);
+        self.now
+    }
+}
+
+fn restoration(restored: &markdown::Restored) -> Restored {
+    let from = restored.from.clone().unwrap_or_default();
+    Restored {
+        started: Started { origin: Origin::Resume, from: None, keys: Vec::new() },
+        summary: String::new(),
+        tail: Vec::new(),
+        prompt: format!("This session was resumed from: {from}"),
+        acknowledgment: restored.acknowledgment.clone(),
+        usage: usage_of(&restored.cost),
+        ms: restored.cost.ms.unwrap_or_default(),
+        previous: Previous {
+            id: from,
+            queries: restored.queries.unwrap_or_default(),
+            tokens: restored.tokens.unwrap_or_default(),
+            file: restored.previous_session.clone(),
+        },
+    }
+}
+
+fn usage_of(cost: &Cost) -> Usage {
+    let usage = |input, output| Usage { input, output, ..Usage::default() };
+    match (cost.tokens_in, cost.tokens_out, cost.tokens) {
+        (None, None, Some(total)) => usage(total, 0),
+        (input, output, _) => usage(input.unwrap_or_default(), output.unwrap_or_default()),
+    }
+}
+
+/// What each turn cost. Some programs write what everything cost so far; then the counts of what
+/// was written are close to the sum of the replies up to there, and not to the reply itself.
+fn costs(told: &Told) -> Vec<Usage> {
+    let counts: Vec<Usage> = told.turns.iter().map(|turn| usage_of(&turn.cost)).collect();
+    let (mut sum, mut each_off, mut sum_off, mut rising) = (0_u64, 0_u64, 0_u64, true);
+    let mut before = Usage::default();
+    for (turn, usage) in told.turns.iter().zip(&counts).filter(|(_, u)| u.output > 0) {
+        let own = u64::from(tokens::count(&turn.assistant));
+        sum += own;
+        each_off += usage.output.abs_diff(own);
+        sum_off += usage.output.abs_diff(sum);
+        rising &= usage.output >= before.output && usage.input >= before.input;
+        before = *usage;
+    }
+    if !rising || sum_off >= each_off {
+        return counts;
+    }
+    let mut before = Usage::default();
+    let mut costs = Vec::with_capacity(counts.len());
+    for usage in counts {
+        if usage == Usage::default() {
+            costs.push(usage);
+            continue;
+        }
+        costs.push(Usage {
+            input: usage.input - before.input,
+            output: usage.output - before.output,
+            ..Usage::default()
+        });
+        before = usage;
+    }
+    costs
+}

@@ -1,0 +1,97 @@
+//! Our own lines: a session, then its entries, each with everything a log holds of it.
+
+use std::path::Path;
+
+use rethread_core::entry::Body;
+use rethread_core::session::Header;
+
+use super::fields::{Fields, string};
+use super::found::{Found, Link};
+use super::out::{Out, Slot};
+use super::{Result, time};
+
+/// The newest version of these lines that is read.
+pub(crate) const VERSION: u64 = 1;
+
+pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
+    let mut session = None;
+    out.lines(path, |out, number, line| {
+        let place = format!("line {number}");
+        let fields = match Fields::parse(line) {
+            Ok(fields) => fields,
+            Err(what) => {
+                out.unreadable("broken", place, what);
+                return Ok(());
+            }
+        };
+        if let Some(version) = fields.number("rethread") {
+            let header = fields.get("session").map(serde_json::from_str::<Header>);
+            match header {
+                _ if version > VERSION => {
+                    let what = format!("it has version {version}; this program reads {VERSION}");
+                    out.unreadable("session", place, what);
+                    session = None;
+                }
+                Some(Ok(header)) => {
+                    session = Some(out.session(found(header, &fields))?);
+                    out.told("session");
+                }
+                Some(Err(error)) => {
+                    out.unreadable("session", place, error.to_string());
+                    session = None;
+                }
+                None => out.unreadable("session", place, "it has no session"),
+            }
+            return Ok(());
+        }
+        let Some(session) = session else {
+            out.unreadable("entry", place, "it belongs to no session");
+            return Ok(());
+        };
+        entry(out, session, &fields, place)
+    })
+}
+
+fn found(header: Header, fields: &Fields<'_>) -> Found {
+    let keys = fields.list("keys").unwrap_or_default();
+    Found {
+        identity: header.id.to_string(),
+        owner: None,
+        keys: keys.into_iter().filter_map(|key| Some(string(key)?.into_owned())).collect(),
+        name: Some(header.name.to_string()),
+        description: header.description,
+        agent: header.agent,
+        agent_path: header.agent_path,
+        provider: header.provider,
+        model: header.model,
+        workspace: header.workspace,
+        max_history: header.max_history,
+        created_at: Some(header.created_at),
+        parent: header
+            .parent
+            .map(|parent| Link { identity: parent.id.to_string(), origin: parent.origin }),
+        archived: header.archived,
+        windowed: false,
+    }
+}
+
+fn entry(out: &mut Out<'_>, session: usize, fields: &Fields<'_>, place: String) -> Result<()> {
+    let kind = fields.word("kind");
+    let at = fields.get("at").and_then(|raw| time::of_json(raw, &out.options.zone));
+    // JSON of another program that was spread over lines stands in a string.
+    let text = fields.text("text");
+    let body = text.as_deref().or(fields.get("body"));
+    let (Some(kind), Some(id), Some(json)) = (kind, fields.word("id"), body) else {
+        out.unreadable("entry", place, "it lacks its kind, its id or its body");
+        return Ok(());
+    };
+    let slot = Slot { session, id, at };
+    match Body::parse(&kind, json) {
+        Ok(Body::Message(message)) => out.message(slot, message, &kind, 1),
+        Ok(body) => out.store(slot, body, &kind),
+        Err(error) => {
+            out.unreadable(&kind, place, error.source.to_string());
+            Ok(())
+        }
+    }
+}

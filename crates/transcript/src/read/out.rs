@@ -1,0 +1,256 @@
+//! Where readers put what they find, and where the account is kept.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::Path;
+
+use jiff::Timestamp;
+use rethread_core::entry::Body;
+use rethread_core::limits::ENTRY_ID_BYTES_MAX;
+use rethread_core::message::{BlockKind, Usage};
+use rethread_core::name::is_invisible;
+use rethread_core::{Message, Raw, Role};
+use sha2::{Digest, Sha256};
+
+use super::account::Account;
+use super::found::{Found, FoundEntry, Sink};
+use super::lines::{Line, Lines};
+use super::recognise::Format;
+use super::{Error, Options, Result};
+
+/// Bytes between two words about the progress.
+const PROGRESS_BYTES: u64 = 1 << 20;
+
+/// What a reader writes to.
+pub(super) struct Out<'a> {
+    pub(super) options: &'a Options,
+    pub(super) account: Account,
+    format: Format,
+    sink: &'a mut dyn Sink,
+    progress: &'a mut dyn FnMut(u64),
+    told: u64,
+    ledgers: Vec<Ledger>,
+}
+
+/// The open calls of a session.
+#[derive(Default)]
+struct Ledger {
+    /// The turn each was made in.
+    open: HashMap<u64, u64>,
+    turn: u64,
+}
+
+/// Where an entry goes, and what it is called.
+pub(super) struct Slot {
+    pub(super) session: usize,
+    pub(super) id: String,
+    pub(super) at: Option<Timestamp>,
+}
+
+impl<'a> Out<'a> {
+    pub(super) fn new(
+        format: Format,
+        options: &'a Options,
+        sink: &'a mut dyn Sink,
+        progress: &'a mut dyn FnMut(u64),
+    ) -> Out<'a> {
+        let account = Account::default();
+        Out { options, account, format, sink, progress, told: 0, ledgers: Vec::new() }
+    }
+
+    /// The format that is read.
+    pub(super) fn format(&self) -> Format {
+        self.format
+    }
+
+    /// A session was found. Returns what its entries call it.
+    pub(super) fn session(&mut self, found: Found) -> Result<usize> {
+        self.account.sessions += 1;
+        self.ledgers.push(Ledger::default());
+        self.sink.session(found).map_err(Error::Sink)?;
+        Ok(self.ledgers.len() - 1)
+    }
+
+    /// Some records were read; each must be stored, kept or reported.
+    pub(super) fn records(&mut self, count: u64) {
+        self.account.records += count;
+    }
+
+    /// This many bytes were read so far.
+    pub(super) fn bytes(&mut self, bytes: u64) {
+        if bytes >= self.told + PROGRESS_BYTES || bytes < self.told {
+            self.told = bytes;
+            (self.progress)(bytes);
+        }
+    }
+
+    /// Something said, from `records` records of one kind.
+    pub(super) fn message(
+        &mut self,
+        slot: Slot,
+        message: Message,
+        kind: &str,
+        records: u64,
+    ) -> Result<()> {
+        self.account.store(kind, records);
+        self.weigh(slot.session, &message);
+        if let Some(usage) = message.usage {
+            self.account.tokens += usage;
+        }
+        self.entry(slot, Body::Message(message))
+    }
+
+    /// A record whose meaning is in a body of its own.
+    pub(super) fn store(&mut self, slot: Slot, body: Body, kind: &str) -> Result<()> {
+        self.account.store(kind, 1);
+        self.entry(slot, body)
+    }
+
+    /// A record whose meaning is in the session itself or in another entry.
+    pub(super) fn told(&mut self, kind: &str) {
+        self.account.store(kind, 1);
+    }
+
+    /// A record that is kept as it was written. Text that is no JSON is kept as a JSON string.
+    pub(super) fn raw(&mut self, slot: Slot, kind: &str, text: &str) -> Result<()> {
+        self.account.keep(kind);
+        let raw = Raw::parse(text.to_owned()).unwrap_or_else(|_| Raw::of(&text));
+        let shown: String = kind.chars().filter(|c| !is_invisible(*c)).take(80).collect();
+        let kind = format!("imported/{}/{shown}", self.format.name());
+        self.entry(slot, Body::Unknown { kind, raw })
+    }
+
+    /// A record that is kept as it was written inside another entry.
+    pub(super) fn kept(&mut self, kind: &str) {
+        self.account.keep(kind);
+    }
+
+    /// A record that cannot be read.
+    pub(super) fn unreadable(&mut self, kind: &str, place: String, what: impl Into<String>) {
+        self.account.report(kind, place, what.into());
+    }
+
+    /// An entry that no record stands for: a mark, or a copy.
+    pub(super) fn entry(&mut self, slot: Slot, body: Body) -> Result<()> {
+        let id = valid_id(slot.id);
+        let entry = FoundEntry { id, at: slot.at, body };
+        self.sink.entry(slot.session, entry).map_err(Error::Sink)
+    }
+
+    /// Something a person should know.
+    pub(super) fn note(&mut self, what: impl Into<String>) {
+        self.account.notes.push(what.into());
+    }
+
+    /// Tokens the source counts beside those of messages.
+    pub(super) fn tokens(&mut self, usage: Usage) {
+        self.account.tokens += usage;
+    }
+
+    /// Walks through the lines of a file. Lines that are no text or too long are reported here.
+    pub(super) fn lines(
+        &mut self,
+        path: &Path,
+        mut each: impl FnMut(&mut Self, u64, &str) -> Result<()>,
+    ) -> Result<()> {
+        let mut lines = Lines::open(path)?;
+        loop {
+            let bytes = lines.bytes();
+            match lines.next() {
+                Ok(None) => return Ok(()),
+                Ok(Some((number, Line::Text(text)))) => {
+                    self.records(1);
+                    self.bytes(bytes);
+                    each(self, number, text)?;
+                }
+                Ok(Some((number, Line::NotText))) => {
+                    self.records(1);
+                    self.unreadable("not text", format!("line {number}"), "it is not UTF-8");
+                }
+                Ok(Some((number, Line::TooLong(length)))) => {
+                    self.records(1);
+                    let what = format!("it is {length} bytes long; a message has at most 16 MiB");
+                    self.unreadable("too long", format!("line {number}"), what);
+                }
+                // What a damaged archive gave until here is worth having.
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound && bytes > 0 => {
+                    self.records(1);
+                    self.unreadable("damaged", format!("byte {bytes}"), error.to_string());
+                    return Ok(());
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Counts calls and the results that answer them.
+    fn weigh(&mut self, session: usize, message: &Message) {
+        let Some(ledger) = self.ledgers.get_mut(session) else { return };
+        if message.opens_turn() {
+            ledger.turn += 1;
+        }
+        for block in &message.content {
+            match &block.kind {
+                BlockKind::ToolUse(call) => {
+                    self.account.calls += 1;
+                    ledger.open.insert(hash(&call.id), ledger.turn);
+                }
+                BlockKind::ToolResult(result) => {
+                    match ledger.open.remove(&hash(&result.tool_use_id)) {
+                        Some(_) => self.account.pairs += 1,
+                        None => self.account.orphans += 1,
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// The account, closed.
+    pub(super) fn finish(mut self) -> Account {
+        for ledger in &self.ledgers {
+            let open = ledger.open.values().filter(|turn| **turn == ledger.turn).count() as u64;
+            self.account.open += open;
+            self.account.dropped += ledger.open.len() as u64 - open;
+        }
+        // Calls that share an id count once among the open ones, and are dropped otherwise.
+        let Account { calls, pairs, open, dropped, .. } = self.account;
+        self.account.dropped += calls.saturating_sub(pairs + open + dropped);
+        self.account
+    }
+}
+
+fn hash(text: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// An id that a log takes: what cannot be one is replaced by its fingerprint.
+fn valid_id(id: String) -> String {
+    let valid = !id.is_empty() && id.len() <= ENTRY_ID_BYTES_MAX && !id.chars().any(is_invisible);
+    if valid { id } else { fingerprint(&[&id]) }
+}
+
+/// A fingerprint of some texts, as an id.
+pub(super) fn fingerprint(parts: &[&str]) -> String {
+    let mut hasher = Sha256::new();
+    for part in parts {
+        hasher.update(part);
+        hasher.update([0]);
+    }
+    hasher.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A message from a role and content as JSON in any of its forms. A user's message that holds
+/// nothing but tool results is a tool's.
+pub(super) fn said(role: Role, content: &str) -> std::result::Result<Message, String> {
+    let json = format!(r#"{{"role":"{}","content":{content}}}"#, role.as_str());
+    let mut message: Message = serde_json::from_str(&json).map_err(|error| error.to_string())?;
+    let only_results = !message.content.is_empty()
+        && message.content.iter().all(|b| matches!(b.kind, BlockKind::ToolResult(_)));
+    if role == Role::User && only_results {
+        message.role = Role::Tool;
+    }
+    Ok(message)
+}

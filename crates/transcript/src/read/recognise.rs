@@ -1,0 +1,239 @@
+//! What a file is, told by what it says.
+
+use std::io::Read;
+use std::path::Path;
+
+use super::fields::{Fields, string};
+use super::lines::unpacked;
+
+/// Bytes of a file that are looked at. The first record of some formats holds whole instructions.
+const HEAD_BYTES: u64 = 256 << 10;
+
+/// Characters of a value that are looked at.
+const VALUE_CHARS: usize = 4_000;
+
+macro_rules! formats {
+    ($($(#[$doc:meta])* $variant:ident = $name:literal,)*) => {
+        /// A format that sessions are read from.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum Format { $($(#[$doc])* $variant,)* }
+
+        impl Format {
+            /// All of them.
+            pub const ALL: &[Format] = &[$(Format::$variant,)*];
+
+            /// The word for it.
+            pub fn name(self) -> &'static str {
+                match self { $(Format::$variant => $name,)* }
+            }
+        }
+    };
+}
+
+formats! {
+    /// `session-*.json` of an Emacs agent: an id, messages, a time.
+    Magent = "magent",
+    /// A command-line agent's folder of sessions, or one file of it: metadata and messages.
+    Agent = "agent",
+    /// A chat bot's `sessions.json`: all its users at once.
+    Telegram = "telegram",
+    /// A Markdown transcript, ours or that of a program with the same layout.
+    Markdown = "markdown",
+    /// Our own lines, which lose nothing.
+    Rethread = "rethread",
+    /// Claude Code's lines.
+    ClaudeCode = "claude-code",
+    /// Codex's rollouts.
+    Codex = "codex",
+    /// A list of messages as OpenAI's API takes it.
+    OpenAi = "openai",
+    /// A list of messages as Anthropic's API takes it.
+    Anthropic = "anthropic",
+    /// Gemini CLI's document or lines.
+    Gemini = "gemini",
+    /// opencode's folder of records.
+    OpenCode = "opencode",
+    /// pi's lines.
+    Pi = "pi",
+    /// aider's history of chats.
+    Aider = "aider",
+    /// SpecStory's Markdown.
+    SpecStory = "specstory",
+    /// A trajectory of SWE-agent or mini-swe-agent.
+    SweAgent = "swe-agent",
+}
+
+/// What a file or folder is; nothing if it is no transcript of a known format. A folder is one
+/// only where its format is a folder.
+///
+/// # Errors
+///
+/// Those of the disk, and those of a packed file that is damaged.
+pub fn recognise(path: &Path) -> std::io::Result<Option<Format>> {
+    if path.is_dir() {
+        return Ok(folder(path));
+    }
+    let mut head = Vec::new();
+    unpacked(path)?.take(HEAD_BYTES).read_to_end(&mut head)?;
+    let text = match std::str::from_utf8(&head) {
+        Ok(text) => text,
+        // The cut may go through a character; anything else is no text.
+        Err(error) if error.error_len().is_none() => {
+            std::str::from_utf8(&head[..error.valid_up_to()]).unwrap_or_default()
+        }
+        // A record in the middle may be damaged: what stands before it tells.
+        Err(error) if error.valid_up_to() > 0 && head.first() == Some(&b'{') => {
+            std::str::from_utf8(&head[..error.valid_up_to()]).unwrap_or_default()
+        }
+        Err(_) => return Ok(None),
+    };
+    let text = text.trim_start_matches('\u{feff}').trim_start();
+    Ok(match text.as_bytes().first() {
+        Some(b'{') => object(text),
+        Some(b'[') => array(text),
+        Some(_) => prose(text),
+        None => None,
+    })
+}
+
+fn folder(path: &Path) -> Option<Format> {
+    let has = |name: &str| path.join(name).is_dir();
+    if has("session") && (has("message") || has("part")) {
+        return Some(Format::OpenCode);
+    }
+    let index = std::fs::read_to_string(path.join("index.json")).ok();
+    let indexed = index.as_deref().and_then(Fields::of).is_some_and(|index| {
+        index.has("sessions") && (index.has("version") || index.has("updatedAt"))
+    });
+    let last = path.join("last_session").is_file();
+    (indexed || last).then_some(Format::Agent)
+}
+
+fn object(text: &str) -> Option<Format> {
+    // A first line that is whole is a record; what is spread over lines is a document.
+    let peek = Peek::of(text);
+    let has = |name: &str| peek.has(name);
+    let kind = peek.text("type").unwrap_or_default();
+    if has("rethread") {
+        return Some(Format::Rethread);
+    }
+    if has("projectHash") || has("sessionId") && has("messages") {
+        return Some(Format::Gemini);
+    }
+    if has("type") && has("payload")
+        || has("instructions") && has("timestamp") && has("id")
+        || peek.text("record_type").is_some()
+    {
+        return Some(Format::Codex);
+    }
+    if kind == "session" && (has("cwd") || has("version") || has("modelId")) {
+        return Some(Format::Pi);
+    }
+    let claude = ["uuid", "parentUuid", "sessionId", "leafUuid", "snapshot", "isSidechain"];
+    if has("type") && claude.iter().any(|name| has(name)) {
+        return Some(Format::ClaudeCode);
+    }
+    if has("trajectory") || has("trajectory_format") || has("history") && has("info") {
+        return Some(Format::SweAgent);
+    }
+    if has("messages") {
+        return Some(match () {
+            _ if has("metadata") => Format::Agent,
+            _ if has("info") => Format::SweAgent,
+            _ if has("model") || has("tools") || has("system") => style(text),
+            _ if has("id") || has("timestamp") || has("agent") => Format::Magent,
+            _ => style(text),
+        });
+    }
+    if has("metadata") && peek.value("metadata").is_some_and(|value| value.contains("createdAt")) {
+        return Some(Format::Agent);
+    }
+    if has("role") && (has("content") || has("tool_calls")) {
+        return Some(style(text));
+    }
+    let of_a_bot = |value: &str| {
+        value.starts_with('{') && (value.contains("\"history\"") || value.contains("\"user_id\""))
+    };
+    peek.0.iter().any(|(_, value)| of_a_bot(value)).then_some(Format::Telegram)
+}
+
+fn array(text: &str) -> Option<Format> {
+    let first = text[1..].trim_start();
+    let peek = Peek::of(first);
+    (peek.has("role") && (peek.has("content") || peek.has("tool_calls"))).then(|| style(text))
+}
+
+/// Whose messages these are. Both are read alike; it is only a word.
+fn style(text: &str) -> Format {
+    let theirs = ["\"tool_use\"", "\"tool_result\"", "\"thinking\""];
+    match theirs.iter().any(|mark| text.contains(mark)) && !text.contains("\"tool_calls\"") {
+        true => Format::Anthropic,
+        false => Format::OpenAi,
+    }
+}
+
+fn prose(text: &str) -> Option<Format> {
+    let first = text.lines().next().unwrap_or_default();
+    if text.contains("<!-- Generated by SpecStory") || text.contains("\n_**User") {
+        return Some(Format::SpecStory);
+    }
+    if first.strip_prefix("# ").is_some_and(|title| title.trim_end().ends_with("Conversation")) {
+        return Some(Format::Markdown);
+    }
+    let aider = text.lines().any(|line| line.starts_with("# aider chat started at "))
+        || text.lines().filter(|line| line.starts_with("#### ")).count() > 1
+            && text.lines().any(|line| line.starts_with("> "));
+    aider.then_some(Format::Aider)
+}
+
+/// The top of a JSON object that may be cut off: its keys, and the beginning of each value.
+struct Peek<'a>(Vec<(String, &'a str)>);
+
+impl<'a> Peek<'a> {
+    fn of(text: &'a str) -> Peek<'a> {
+        let mut found = Vec::new();
+        let Some(inner) = text.strip_prefix('{') else { return Peek(found) };
+        let mut rest = inner;
+        loop {
+            rest = rest.trim_start_matches([' ', '\t', '\r', '\n', ',']);
+            let Some((key, after)) = next_string(rest) else { return Peek(found) };
+            let Some(value) = after.trim_start().strip_prefix(':').map(str::trim_start) else {
+                return Peek(found);
+            };
+            let end = value.char_indices().nth(VALUE_CHARS).map_or(value.len(), |(at, _)| at);
+            let mut values = serde_json::Deserializer::from_str(value)
+                .into_iter::<&serde_json::value::RawValue>();
+            let whole = values.next().is_some_and(|value| value.is_ok());
+            let length = if whole { values.byte_offset() } else { value.len() };
+            found.push((key.to_owned(), &value[..end.min(length)]));
+            rest = &value[length..];
+        }
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.0.iter().any(|(key, _)| key == name)
+    }
+
+    fn value(&self, name: &str) -> Option<&'a str> {
+        self.0.iter().find(|(key, _)| key == name).map(|(_, value)| *value)
+    }
+
+    fn text(&self, name: &str) -> Option<String> {
+        self.value(name).and_then(string).map(std::borrow::Cow::into_owned)
+    }
+}
+
+/// The string a text begins with, and what follows it.
+fn next_string(text: &str) -> Option<(&str, &str)> {
+    let inner = text.strip_prefix('"')?;
+    let mut escaped = false;
+    for (at, c) in inner.char_indices() {
+        match c {
+            _ if escaped => escaped = false,
+            '\\' => escaped = true,
+            '"' => return Some((&inner[..at], &inner[at + 1..])),
+            _ => {}
+        }
+    }
+    None
+}

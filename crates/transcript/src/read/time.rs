@@ -1,0 +1,69 @@
+//! Times as programs write them.
+
+use jiff::Timestamp;
+use jiff::civil::DateTime;
+use jiff::fmt::strtime;
+use jiff::tz::TimeZone;
+
+/// Reads a time: RFC 3339, an offset without a colon (`-0800`), a naive time of this zone, or a
+/// number of seconds or milliseconds since 1970.
+pub(super) fn read(text: &str, zone: &TimeZone) -> Option<Timestamp> {
+    let text = text.trim();
+    if let Ok(at) = text.parse::<Timestamp>() {
+        return Some(at);
+    }
+    if let Some(at) = number(text) {
+        return Some(at);
+    }
+    for form in ["%Y-%m-%dT%H:%M:%S%.f%z", "%Y-%m-%d %H:%M:%S%.f%z", "%Y-%m-%d %H:%M:%S%.f %z"] {
+        let parsed = strtime::parse(form, text).and_then(|parsed| parsed.to_timestamp());
+        if let Ok(at) = parsed {
+            return Some(at);
+        }
+    }
+    let naive: DateTime = text.trim_end_matches('Z').trim().parse().ok()?;
+    match text.ends_with('Z') {
+        true => TimeZone::UTC.to_timestamp(naive).ok(),
+        false => zone.to_timestamp(naive).ok(),
+    }
+}
+
+/// A time as JSON has it: a string or a number.
+pub(super) fn of_json(raw: &str, zone: &TimeZone) -> Option<Timestamp> {
+    match super::fields::string(raw) {
+        Some(text) => read(&text, zone),
+        None => number(raw),
+    }
+}
+
+/// Seconds or milliseconds since 1970. Seconds reach this size in the year 5138.
+fn number(text: &str) -> Option<Timestamp> {
+    let number: f64 = text.parse().ok().filter(|number: &f64| number.is_finite())?;
+    let millis = if number.abs() < 1e11 { number * 1_000.0 } else { number };
+    Timestamp::from_millisecond(millis as i64).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_form_that_programs_write_is_read() {
+        let zone = TimeZone::fixed(jiff::tz::offset(-8));
+        for (text, at) in [
+            ("2025-02-21T14:30:15-0800", "2025-02-21T22:30:15Z"),
+            ("2025-02-21T14:30:15-08:00", "2025-02-21T22:30:15Z"),
+            ("2025-02-21T14:30:15.123456", "2025-02-21T22:30:15.123456Z"),
+            ("2025-02-21 14:30:15", "2025-02-21T22:30:15Z"),
+            ("2025-02-21T22:30:15Z", "2025-02-21T22:30:15Z"),
+            ("2025-02-21 22:30:15Z", "2025-02-21T22:30:15Z"),
+            ("1740177015", "2025-02-21T22:30:15Z"),
+            ("1740177015000", "2025-02-21T22:30:15Z"),
+        ] {
+            assert_eq!(read(text, &zone), at.parse().ok(), "{text}");
+        }
+        for text in ["", "yesterday", "2025-13-01T00:00:00Z", "nan", "inf", "99999999999999999999"] {
+            assert_eq!(read(text, &zone), None, "{text}");
+        }
+    }
+}

@@ -12,4 +12,5 @@ pub mod import;
 mod marks;
 pub mod numbers;
 pub mod read;
+pub mod redact;
 pub mod write;

@@ -1,6 +1,202 @@
-//! `export`: a session as a file.
+//! `export`: a session as a file, for people or for other programs.
+
+use std::fs::OpenOptions;
+use std::io::{BufWriter, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::process::ExitCode;
+
+use jiff::tz::TimeZone;
+use rethread_core::{Body, Entry, Session, SessionId, sessions};
+use rethread_transcript::redact::Redactor;
+use rethread_transcript::write::markdown::{self, Page, Previous, WriteError, entries};
+use rethread_transcript::write::writer;
+
 use super::{Desk, Done};
 use crate::args::Export;
-pub(super) fn run(_desk: &Desk, _args: &Export) -> Done {
-    Ok(std::process::ExitCode::SUCCESS)
+use crate::errors::Error;
+use crate::out::{note, plural};
+
+/// Sessions of a chain that are followed. A longer one was made by going round.
+const CHAIN_MAX: usize = 10_000;
+
+/// What stands between two transcripts in one document.
+const BETWEEN: &str = "\n---\n\n";
+
+pub(super) fn run(desk: &Desk, args: &Export) -> Done {
+    let id = desk.select(&args.sel)?;
+    let chain = match args.chain {
+        true => lineage(desk, id)?,
+        false => vec![desk.sessions.get(id)?],
+    };
+    let redacts = args.redact || args.format == "html" && !args.no_redact;
+    let mut job = Job {
+        desk,
+        format: &args.format,
+        chain: &chain,
+        redactor: redacts.then(Redactor::new),
+        left_out: Vec::new(),
+    };
+    match &args.output {
+        None => {
+            let mut out = BufWriter::new(std::io::stdout().lock());
+            job.write(&mut out)?;
+            out.flush()?;
+        }
+        Some(path) => {
+            replace(path, |out| job.write(out))?;
+            job.say(format!("Written to {}", path.display()));
+        }
+    }
+    job.tell();
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A session and those it came from, oldest first.
+fn lineage(desk: &Desk, id: SessionId) -> Result<Vec<Session>, Error> {
+    let mut chain = vec![desk.sessions.get(id)?];
+    while let Some(parent) = chain.last().and_then(|session| session.header.parent) {
+        let known = chain.iter().any(|session| session.id() == parent.id);
+        match desk.sessions.get(parent.id) {
+            Ok(session) if !known && chain.len() < CHAIN_MAX => chain.push(session),
+            // It was deleted, or never imported: the chain begins here.
+            _ => break,
+        }
+    }
+    chain.reverse();
+    Ok(chain)
+}
+
+struct Job<'a> {
+    desk: &'a Desk,
+    format: &'a str,
+    chain: &'a [Session],
+    redactor: Option<Redactor>,
+    left_out: Vec<(&'static str, u64)>,
+}
+
+impl Job<'_> {
+    fn write(&mut self, out: &mut dyn Write) -> Result<(), Error> {
+        match self.format {
+            "markdown" => self.markdown(out),
+            format => self.other(format, out),
+        }
+    }
+
+    fn session(&mut self, session: &Session) -> Session {
+        match &mut self.redactor {
+            Some(redactor) => redactor.session(session),
+            None => session.clone(),
+        }
+    }
+
+    fn markdown(&mut self, out: &mut dyn Write) -> Result<(), Error> {
+        for (index, session) in self.chain.iter().enumerate() {
+            if index > 0 {
+                out.write_all(BETWEEN.as_bytes())?;
+            }
+            let shown = self.session(session);
+            let page = Page {
+                session: &shown,
+                agent: shown.header.agent.as_deref().unwrap_or_default(),
+                previous: self.previous(session)?,
+                zone: TimeZone::system(),
+            };
+            let all = entries(&self.desk.sessions, session.id(), session.tally.entries);
+            let redactor = &mut self.redactor;
+            let all = all.map(|entry| match redactor {
+                Some(redactor) => entry.map(|entry| redactor.entry(&entry)),
+                None => entry,
+            });
+            match markdown::write(&page, all, out) {
+                Ok(_) => {}
+                Err(WriteError::Io(error)) => return Err(error.into()),
+                Err(WriteError::Entries(error)) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// What a session tells about the one it continues.
+    fn previous(&mut self, session: &Session) -> Result<Option<Previous>, sessions::Error> {
+        let Some(seq) = session.tally.started else { return Ok(None) };
+        let entry = self.desk.sessions.read(session.id(), seq..seq + 1)?.pop();
+        let Some(Body::Restored(restored)) = entry.map(|entry| entry.body) else {
+            return Ok(None);
+        };
+        let rethread_core::entry::Previous { id, queries, tokens, file } = restored.previous;
+        let path = match &mut self.redactor {
+            Some(redactor) => file.map(|file| redactor.text(&file).into_owned()),
+            None => file,
+        };
+        Ok(Some(Previous { id, path, queries, tokens }))
+    }
+
+    fn other(&mut self, format: &str, out: &mut dyn Write) -> Result<(), Error> {
+        let mut writer =
+            writer(format, out, TimeZone::system()).expect("the command line knows the formats");
+        for session in self.chain {
+            let shown = self.session(session);
+            writer.begin(&shown)?;
+            for entry in entries(&self.desk.sessions, session.id(), session.tally.entries) {
+                let entry: Entry = entry?;
+                match &mut self.redactor {
+                    Some(redactor) => writer.entry(&redactor.entry(&entry))?,
+                    None => writer.entry(&entry)?,
+                }
+            }
+        }
+        writer.finish()?;
+        self.left_out = writer.left_out().iter().map(|(what, count)| (*what, *count)).collect();
+        Ok(())
+    }
+
+    /// Says what is not in the file.
+    fn tell(&self) {
+        if let Some(redactor) = &self.redactor {
+            let removed: Vec<String> = redactor
+                .removed()
+                .iter()
+                .map(|(rule, count)| format!("{rule} {count}"))
+                .collect();
+            self.say(match removed.is_empty() {
+                true => "Redacted: nothing was found. Read it before you publish it.".into(),
+                false => format!("Redacted: {}. Read it before you publish it.", removed.join(", ")),
+            });
+        }
+        if !self.left_out.is_empty() {
+            let left: Vec<String> =
+                self.left_out.iter().map(|(what, count)| plural(*count, what)).collect();
+            self.say(format!("Not in this format: {}", left.join(", ")));
+        }
+    }
+
+    fn say(&self, what: String) {
+        match self.desk.global.json {
+            true => note(serde_json::json!({ "note": what })),
+            false => note(what),
+        }
+    }
+}
+
+/// Writes a file beside the one that is there, readable by its owner alone, then puts it in its
+/// place: a failure leaves the old one.
+fn replace(
+    path: &Path,
+    fill: impl FnOnce(&mut dyn Write) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let wrong = |error: std::io::Error| Error::Write { path: path.to_owned(), what: error.to_string() };
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let beside = path.with_file_name(format!(".{name}.{}.tmp", std::process::id()));
+    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside);
+    let mut out = BufWriter::new(file.map_err(wrong)?);
+    let written = fill(&mut out).and_then(|()| {
+        let file = out.into_inner().map_err(|error| wrong(error.into_error()))?;
+        file.sync_all().and_then(|()| std::fs::rename(&beside, path)).map_err(wrong)
+    });
+    if written.is_err() {
+        // What is half written helps nobody; the error that is told is the first one.
+        std::fs::remove_file(&beside).ok();
+    }
+    written
 }

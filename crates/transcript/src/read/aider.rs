@@ -139,7 +139,7 @@ fn tokens_of(line: &str) -> Option<Usage> {
     let counts = line.trim_start_matches('>').trim().strip_prefix("Tokens:")?;
     let counts = counts.split("Cost").next()?;
     let mut usage = Usage::default();
-    for part in counts.split(',') {
+    for part in counts.split(", ") {
         let (count, what) = part.trim().split_once(' ')?;
         let count = numbers::parse(count)?;
         match what.trim().trim_end_matches('.') {
@@ -165,7 +165,7 @@ mod tests {
         let usage = Usage { input: 1_700, output: 156, cache_read: 1_500, cache_write: 0 };
         assert_eq!(tokens_of(line), Some(usage));
         let plain = Usage { input: 7_216, output: 91, ..Usage::default() };
-        assert_eq!(tokens_of("> Tokens: 7,216 sent, 91 received."), None);
-        assert_eq!(tokens_of("> Tokens: 7216 sent, 91 received."), Some(plain));
+        assert_eq!(tokens_of("> Tokens: 7,216 sent, 91 received."), Some(plain));
+        assert_eq!(tokens_of("> Tokens: many sent"), None);
     }
 }

@@ -9,7 +9,7 @@
 use std::path::Path;
 
 use rethread_core::entry::{Body, Origin};
-use rethread_core::message::{Role, Usage};
+use rethread_core::message::{Block, BlockKind, Role, Usage};
 use rethread_core::{Message, Raw};
 use serde::Deserialize;
 
@@ -164,6 +164,8 @@ struct Round {
     sources: Vec<String>,
     records: u64,
     after: Vec<(Slot, After)>,
+    /// What the user said with an answer, which comes behind all answers.
+    words: Vec<(Slot, Message)>,
 }
 
 enum After {
@@ -221,11 +223,22 @@ impl Reader {
         let head = fields.object("message").unwrap_or_default();
         let source = source_of(&fields, &head);
         if message.role != Role::Assistant {
+            let words = words_beside(&mut message);
             push_source(&mut message, &[source]);
             let answers = message.role == Role::Tool;
             if answers && let Some(round) = &mut self.rounds[branch] {
+                let id = format!("{}:words", slot.id);
+                let beside = Slot { session, id, at: slot.at };
+                round.words.extend(words.map(|words| (beside, words)));
                 round.after.push((slot, After::Message(message)));
                 return Ok(());
+            }
+            if let Some(words) = words {
+                let id = format!("{}:words", slot.id);
+                let beside = Slot { session, id, at: slot.at };
+                self.end_round(out, branch)?;
+                self.say(out, branch, slot, message, 1)?;
+                return self.say(out, branch, beside, words, 0);
             }
             self.end_round(out, branch)?;
             return self.say(out, branch, slot, message, 1);
@@ -241,9 +254,8 @@ impl Reader {
             return Ok(());
         }
         self.end_round(out, branch)?;
-        let (sources, records) = (vec![source], 1);
-        self.rounds[branch] =
-            Some(Round { group, slot, message, sources, records, after: Vec::new() });
+        let (sources, records, after, words) = (vec![source], 1, Vec::new(), Vec::new());
+        self.rounds[branch] = Some(Round { group, slot, message, sources, records, after, words });
         Ok(())
     }
 
@@ -383,6 +395,9 @@ impl Reader {
                 After::Raw { kind, text } => out.raw(slot, &kind, &text)?,
             }
         }
+        for (slot, words) in round.words {
+            self.say(out, branch, slot, words, 0)?;
+        }
         Ok(())
     }
 
@@ -406,6 +421,19 @@ impl Reader {
 fn spoken(fields: &Fields<'_>, role: Role) -> Option<Message> {
     let message = fields.object("message")?;
     said(role, message.get("content").unwrap_or("null")).ok()
+}
+
+/// Takes out of answers of tools what the user said with them: it opens the next turn, and other
+/// answers may follow.
+fn words_beside(message: &mut Message) -> Option<Message> {
+    if message.role != Role::User || message.results().next().is_none() {
+        return None;
+    }
+    let is_answer = |block: &Block| matches!(block.kind, BlockKind::ToolResult(_));
+    let (answers, words) = std::mem::take(&mut message.content).into_iter().partition(is_answer);
+    message.content = answers;
+    message.role = Role::Tool;
+    Some(Message::new(Role::User, words))
 }
 
 /// What stands around a message: the fields of the record and of the message itself.

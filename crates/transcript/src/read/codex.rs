@@ -31,6 +31,8 @@ pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
     let mut reader = Reader { stem: stem(path), ..Reader::default() };
     out.lines(path, |out, number, line| reader.line(out, number, line))?;
     reader.end_round(out)?;
+    // The last count is the source's own word for all of it.
+    out.account.tokens = reader.total;
     if reader.sealed > 0 {
         out.note(format!(
             "{} at the provider, encrypted: kept, but what they say cannot be read",
@@ -244,17 +246,27 @@ impl Reader {
         let Some(total) = info.object("total_token_usage").map(|usage| counted(&usage)) else {
             return;
         };
-        let before = self.total;
-        let grew = total.read() >= before.read() && total.output >= before.output;
-        // A count that starts anew is that of another stretch of the same session.
-        let new = if grew { less(total, before) } else { total };
-        self.total = total;
-        if new == Usage::default() {
+        if total == Usage::default() {
             return;
         }
-        match &mut self.round {
-            Some(round) => *round.message.usage.get_or_insert_default() += new,
-            None => out.tokens(new),
+        let before = self.total;
+        let grew = total.read() >= before.read() && total.output >= before.output;
+        self.total = total;
+        let new = match (grew, info.object("last_token_usage")) {
+            (true, _) => less(total, before),
+            // The person went back, and the count with them: it leaves out what was given up.
+            (false, Some(last)) => {
+                out.note(format!(
+                    "the count of tokens went back from {} to {}; what was given up is not in it",
+                    before.total(),
+                    total.total()
+                ));
+                counted(&last)
+            }
+            (false, None) => total,
+        };
+        if let Some(round) = self.round.as_mut().filter(|_| new != Usage::default()) {
+            *round.message.usage.get_or_insert_default() += new;
         }
     }
 

@@ -1,4 +1,70 @@
 //! A session as a file: one module per format.
+//!
+//! A [`Writer`] is given a session, its entries one at a time, perhaps the next session of a chain,
+//! and is finished. What a format has no place for is left out and counted, so that whoever
+//! exports can say so. [`markdown`] has more to be told and functions of its own.
 
+mod agent;
+mod anthropic;
+pub mod html;
+mod jsonl;
+mod magent;
 pub mod markdown;
+mod openai;
+mod pairs;
+mod telegram;
 mod turn;
+
+use std::collections::BTreeMap;
+use std::io;
+
+use jiff::tz::TimeZone;
+use rethread_core::{Entry, Session};
+
+pub use jsonl::VERSION;
+
+/// What writes sessions in some format.
+pub trait Writer {
+    /// A session begins. The next one of a chain is written into the same document.
+    ///
+    /// # Errors
+    ///
+    /// Those of the disk.
+    fn begin(&mut self, session: &Session) -> io::Result<()>;
+
+    /// The next entry of its log.
+    ///
+    /// # Errors
+    ///
+    /// Those of the disk.
+    fn entry(&mut self, entry: &Entry) -> io::Result<()>;
+
+    /// The document ends.
+    ///
+    /// # Errors
+    ///
+    /// Those of the disk.
+    fn finish(&mut self) -> io::Result<()>;
+
+    /// What the format has no place for, and how much of it there was.
+    fn left_out(&self) -> &BTreeMap<&'static str, u64>;
+}
+
+/// A writer for a format: `jsonl`, `openai`, `anthropic`, `magent`, `agent`, `telegram` or `html`.
+/// Times that do not name their zone are read from the clock of `zone`.
+pub fn writer<'a>(
+    format: &str,
+    out: &'a mut dyn io::Write,
+    zone: TimeZone,
+) -> Option<Box<dyn Writer + 'a>> {
+    Some(match format {
+        "jsonl" => Box::new(jsonl::Jsonl::new(out)),
+        "openai" => Box::new(openai::OpenAi::new(out)),
+        "anthropic" => Box::new(anthropic::Anthropic::new(out)),
+        "magent" => Box::new(magent::Magent::new(out, zone)),
+        "agent" => Box::new(agent::Agent::new(out)),
+        "telegram" => Box::new(telegram::Telegram::new(out)),
+        "html" => Box::new(html::Html::new(out, zone)),
+        _ => return None,
+    })
+}

@@ -1,0 +1,315 @@
+//! Secrets taken out of what is written for others.
+//!
+//! The log is never touched: this works on the text of an export. It finds what looks like a key,
+//! a token, a private key, a password in a connection string, a secret that is assigned to a name,
+//! and the home folder of whoever wrote it. It is a net, not a proof: read what you publish.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use regex::{Captures, Regex, RegexSet};
+use rethread_core::message::without_lone_surrogates;
+use rethread_core::{Body, Entry, Key, Raw, Session};
+use serde_json::Value;
+
+/// Characters an assigned value must have before it is weighed.
+const ASSIGNED_CHARS_MIN: usize = 12;
+
+/// Bits a character of a random value carries, at the least. English has about four, and words
+/// joined by underscores less; keys in base64 have five and more.
+const ENTROPY_BITS_MIN: f64 = 3.2;
+
+/// What takes secrets out.
+pub struct Redactor {
+    rules: Vec<Rule>,
+    any: RegexSet,
+    removed: BTreeMap<&'static str, u64>,
+}
+
+struct Rule {
+    name: &'static str,
+    pattern: Regex,
+    /// What is put in its place; `$1` is what stays.
+    stays: &'static str,
+    /// Whether the value in `secret` must look random.
+    weighed: bool,
+}
+
+/// Each rule: its name, its pattern, and what stays of it. They are tried in this order.
+const RULES: &[(&str, &str, &str)] = &[
+    (
+        "private key",
+        r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----[\s\S]*?(?:-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|\z)",
+        "",
+    ),
+    ("anthropic key", r"\bsk-ant-[A-Za-z0-9_-]{16,}", ""),
+    ("openai key", r"\bsk-(?:proj-|svcacct-|admin-)?[A-Za-z0-9_-]{20,}", ""),
+    ("stripe key", r"\b[rsp]k_(?:live|test)_[A-Za-z0-9]{16,}", ""),
+    ("github token", r"\bgh[pousr]_[A-Za-z0-9]{30,}", ""),
+    ("github token", r"\bgithub_pat_[A-Za-z0-9_]{40,}", ""),
+    ("gitlab token", r"\bglpat-[A-Za-z0-9_-]{20,}", ""),
+    ("slack token", r"\bxox[abeoprs]-[A-Za-z0-9-]{10,}", ""),
+    ("slack webhook", r"https://hooks\.slack\.com/services/[A-Za-z0-9/_+-]+", ""),
+    ("aws key id", r"\b(?:AKIA|ASIA|AGPA|AIDA|AROA)[A-Z0-9]{16}\b", ""),
+    ("google key", r"\bAIza[A-Za-z0-9_-]{35}", ""),
+    ("google token", r"\bya29\.[A-Za-z0-9_-]{20,}", ""),
+    ("npm token", r"\bnpm_[A-Za-z0-9]{30,}", ""),
+    ("pypi token", r"\bpypi-[A-Za-z0-9_-]{40,}", ""),
+    ("hugging face token", r"\bhf_[A-Za-z0-9]{30,}", ""),
+    ("sendgrid key", r"\bSG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}", ""),
+    ("telegram token", r"\b\d{8,10}:AA[A-Za-z0-9_-]{32,}", ""),
+    ("json web token", r"\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}", ""),
+    ("age key", r"\bAGE-SECRET-KEY-1[A-Z0-9]{50,}", ""),
+    (
+        "connection string",
+        r"(?P<keep>\b[a-z][a-z0-9+.-]{1,30}://[^\s:/@<>]{0,100}:)[^\s@/<>\\]{1,200}(?P<after>@)",
+        "keep",
+    ),
+    (
+        "authorization",
+        r"(?P<keep>(?i:\bauthorization\b(?:\\?[\x22'])?\s*[:=]\s*(?:\\?[\x22'])?(?:bearer|basic|token)\s+))[A-Za-z0-9._~+/=-]{8,}(?P<after>)",
+        "keep",
+    ),
+    ("bearer token", r"(?P<keep>\b[Bb]earer\s+)[A-Za-z0-9._~+/=-]{20,}(?P<after>)", "keep"),
+    (
+        "password",
+        r"(?P<keep>(?i:\b(?:[A-Za-z0-9_.-]{0,40}(?:password|passwd|pwd|passphrase))(?:\\?[\x22'])?\s*(?:=|:|=>)\s*\\?[\x22']))[^\x22'\s\\]{4,200}(?P<after>\\?[\x22'])",
+        "keep",
+    ),
+    (
+        "assigned secret",
+        r"(?P<keep>(?i:\b[A-Za-z0-9_.-]{0,40}(?:secret|token|passw(?:or)?d|passwd|pwd|api[_-]?key|apikey|access[_-]?key|private[_-]?key|credential|auth)[A-Za-z0-9_-]{0,20})(?:\\?[\x22'])?\s*(?::=|=>|=|:)\s*(?:\\?[\x22'])?)(?P<secret>[A-Za-z0-9+/=_.~!@#$%^&*-]{8,200})(?P<after>)",
+        "weigh",
+    ),
+    ("home folder", r"(?:/home/|/Users/|/var/home/)[A-Za-z0-9._-]+", "~"),
+    ("home folder", r"(?i:[a-z]:(?:\\\\|\\|/)users(?:\\\\|\\|/))[A-Za-z0-9._-]+", "~"),
+    ("home folder", r"/root\b", "~"),
+    ("home folder", r"-(?:Users|home)-[A-Za-z0-9._]+", "-~"),
+];
+
+impl Default for Redactor {
+    fn default() -> Redactor {
+        Redactor::new()
+    }
+}
+
+impl Redactor {
+    /// One that has removed nothing yet.
+    ///
+    /// # Panics
+    ///
+    /// Never: the rules are constants, and a test compiles them.
+    pub fn new() -> Redactor {
+        let rules: Vec<Rule> = RULES
+            .iter()
+            .map(|(name, pattern, stays)| Rule {
+                name,
+                pattern: Regex::new(pattern).expect("a rule is a valid pattern"),
+                stays,
+                weighed: *stays == "weigh",
+            })
+            .collect();
+        let any = RegexSet::new(RULES.iter().map(|(_, pattern, _)| *pattern));
+        Redactor { rules, any: any.expect("the rules are valid patterns"), removed: BTreeMap::new() }
+    }
+
+    /// The text without what the rules find.
+    pub fn text<'a>(&mut self, text: &'a str) -> Cow<'a, str> {
+        if !self.any.is_match(text) {
+            return Cow::Borrowed(text);
+        }
+        let mut result = Cow::Borrowed(text);
+        for rule in &self.rules {
+            let mut count = 0;
+            let replaced = rule.pattern.replace_all(&result, |found: &Captures<'_>| {
+                let whole = found.get(0).map_or("", |m| m.as_str());
+                if rule.weighed && !found.name("secret").is_some_and(|m| is_random(m.as_str())) {
+                    return whole.to_owned();
+                }
+                count += 1;
+                let part = |name: &str| found.name(name).map_or("", |m| m.as_str());
+                match rule.stays {
+                    "~" | "-~" => rule.stays.to_owned(),
+                    "" => format!("[redacted: {}]", rule.name),
+                    _ => format!("{}[redacted: {}]{}", part("keep"), rule.name, part("after")),
+                }
+            });
+            if count > 0 {
+                result = Cow::Owned(replaced.into_owned());
+                *self.removed.entry(rule.name).or_default() += count;
+            }
+        }
+        result
+    }
+
+    /// An entry without what the rules find in anything it says.
+    pub fn entry(&mut self, entry: &Entry) -> Entry {
+        let (kind, json) = (entry.body.kind().to_owned(), entry.body.json());
+        if !self.any.is_match(&json) && !json.contains("\\u") {
+            return entry.clone();
+        }
+        let parsed = serde_json::from_str::<Value>(&json)
+            .or_else(|_| serde_json::from_str(&without_lone_surrogates(&json)));
+        let body = match parsed {
+            Ok(mut value) => {
+                self.value(&mut value);
+                Body::parse(&kind, &value.to_string()).ok()
+            }
+            Err(_) => None,
+        };
+        // What cannot be looked into is not given away.
+        let unknown = || Body::Unknown { kind, raw: Raw::of(&"[redacted: unreadable]") };
+        Entry { body: body.unwrap_or_else(unknown), ..entry.clone() }
+    }
+
+    /// A session's header without what the rules find in it.
+    pub fn session(&mut self, session: &Session) -> Session {
+        let mut session = session.clone();
+        let header = &mut session.header;
+        let fields = [
+            &mut header.description,
+            &mut header.agent,
+            &mut header.agent_path,
+            &mut header.workspace,
+        ];
+        for text in fields.into_iter().flatten() {
+            *text = self.text(text).into_owned();
+        }
+        session.first_message = self.text(&session.first_message).into_owned();
+        let keys = session.keys.iter().filter_map(|key| Key::new(self.text(key.as_str())).ok());
+        session.keys = keys.collect();
+        session
+    }
+
+    fn value(&mut self, value: &mut Value) {
+        match value {
+            Value::String(text) => {
+                if let Cow::Owned(redacted) = self.text(text) {
+                    *text = redacted;
+                }
+            }
+            Value::Array(items) => items.iter_mut().for_each(|item| self.value(item)),
+            Value::Object(fields) => {
+                let named = std::mem::take(fields);
+                for (key, mut value) in named {
+                    self.value(&mut value);
+                    if let Value::String(text) = &mut value {
+                        self.named(&key, text);
+                    }
+                    fields.insert(self.text(&key).into_owned(), value);
+                }
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+
+    /// A value whose name says that it is a secret.
+    fn named(&mut self, key: &str, text: &mut String) {
+        let line = format!("{key}=\"{text}\"");
+        let redacted = match self.text(&line) {
+            Cow::Owned(redacted) => redacted,
+            Cow::Borrowed(_) => return,
+        };
+        let inner = redacted.strip_prefix(&format!("{key}=\"")).and_then(|r| r.strip_suffix('"'));
+        if let Some(inner) = inner {
+            *text = inner.to_owned();
+        }
+    }
+
+    /// How often each rule found something.
+    pub fn removed(&self) -> &BTreeMap<&'static str, u64> {
+        &self.removed
+    }
+}
+
+/// Whether a value looks as if a machine had made it up: long, mixed, and not what a redaction or
+/// a placeholder looks like.
+fn is_random(value: &str) -> bool {
+    let value = value.trim_end_matches(['.', ',']);
+    if value.chars().count() < ASSIGNED_CHARS_MIN || value.contains("redacted") {
+        return false;
+    }
+    let has = |test: fn(&char) -> bool| value.chars().any(|c| test(&c));
+    let mixed = has(char::is_ascii_digit) && has(char::is_ascii_alphabetic);
+    mixed && entropy(value) >= ENTROPY_BITS_MIN
+}
+
+/// Bits each character carries, by how often it occurs.
+fn entropy(text: &str) -> f64 {
+    let mut counts: BTreeMap<char, f64> = BTreeMap::new();
+    for c in text.chars() {
+        *counts.entry(c).or_default() += 1.0;
+    }
+    let all: f64 = counts.values().sum();
+    counts.values().map(|count| -(count / all) * (count / all).log2()).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn redacted(text: &str) -> String {
+        Redactor::new().text(text).into_owned()
+    }
+
+    #[test]
+    fn keys_and_tokens_are_taken_out() {
+        // Put together here, so that no scanner takes this file for a leak.
+        let long = "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9";
+        for (secret, name) in [
+            (format!("sk-ant-api03-{long}"), "anthropic key"),
+            (format!("sk-proj-{long}"), "openai key"),
+            (format!("ghp_{long}{long}"), "github token"),
+            (format!("AKIA{}", "ABCDEFGH12345678"), "aws key id"),
+            (format!("xoxb-{long}"), "slack token"),
+            (format!("eyJhbGciOiJI.eyJzdWIiOiIx.{long}"), "json web token"),
+        ] {
+            let said = redacted(&format!("use {secret} here"));
+            assert_eq!(said, format!("use [redacted: {name}] here"));
+        }
+    }
+
+    #[test]
+    fn a_private_key_goes_whole_also_when_it_is_cut_off() {
+        let key = "-----BEGIN RSA PRIVATE KEY-----\nMIIE\nabc\n-----END RSA PRIVATE KEY-----";
+        assert_eq!(redacted(&format!("a\n{key}\nb")), "a\n[redacted: private key]\nb");
+        assert_eq!(redacted(&format!("a\n{}", &key[..40])), "a\n[redacted: private key]");
+        let json = key.replace('\n', "\\n");
+        assert_eq!(redacted(&json), "[redacted: private key]");
+    }
+
+    #[test]
+    fn what_stands_around_a_secret_stays() {
+        for (text, expected) in [
+            ("postgres://app:hunter2@db/x", "postgres://app:[redacted: connection string]@db/x"),
+            ("password = 'hunter2'", "password = '[redacted: password]'"),
+            ("API_KEY=a8Fk29dLq0Zx81mP", "API_KEY=[redacted: assigned secret]"),
+            ("Authorization: Bearer abcdef123456", "Authorization: Bearer [redacted: authorization]"),
+            ("see /home/ada/notes and /Users/bob/x", "see ~/notes and ~/x"),
+        ] {
+            assert_eq!(redacted(text), expected);
+        }
+    }
+
+    #[test]
+    fn ordinary_words_are_left_alone() {
+        for text in [
+            "the token bucket refills",
+            "max_tokens = 4096",
+            "token: string",
+            "let secret_name = load_from_environment",
+            "https://example.org:8080/path",
+            "sk-short",
+        ] {
+            assert_eq!(redacted(text), text);
+        }
+    }
+
+    #[test]
+    fn what_was_removed_is_counted_by_rule() {
+        let mut redactor = Redactor::new();
+        redactor.text("/home/ada /home/ada postgres://a:b@c");
+        let removed: Vec<_> = redactor.removed().iter().map(|(name, n)| (*name, *n)).collect();
+        assert_eq!(removed, [("connection string", 1), ("home folder", 2)]);
+    }
+}

@@ -1,0 +1,94 @@
+//! A chat bot's `sessions.json` with one session in it: texts of the user and the assistant.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+use jiff::Timestamp;
+use rethread_core::entry::Body;
+use rethread_core::message::Role;
+use rethread_core::{Entry, Session};
+use serde_json::json;
+
+use super::Writer;
+
+pub(super) struct Telegram<'a> {
+    out: &'a mut dyn Write,
+    session: Option<Session>,
+    created_at: Option<Timestamp>,
+    first: bool,
+    left_out: BTreeMap<&'static str, u64>,
+}
+
+impl<'a> Telegram<'a> {
+    pub(super) fn new(out: &'a mut dyn Write) -> Telegram<'a> {
+        Telegram { out, session: None, created_at: None, first: true, left_out: BTreeMap::new() }
+    }
+}
+
+fn time(at: Timestamp) -> String {
+    at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+/// The user's number, where the session has one.
+fn user(session: &Session) -> u64 {
+    let owner = session.header.owner.as_str();
+    let keys = session.keys.iter().map(|key| key.as_str());
+    let mut told = std::iter::once(owner).chain(keys);
+    told.find_map(|name| name.strip_prefix("telegram:")?.split(':').next()?.parse().ok())
+        .unwrap_or(0)
+}
+
+impl Writer for Telegram<'_> {
+    fn begin(&mut self, session: &Session) -> io::Result<()> {
+        if self.session.is_none() {
+            let created = session.header.created_at;
+            self.created_at = Some(created);
+            let user = user(session);
+            write!(
+                self.out,
+                "{{\n  \"{user}\": {{\n    \"user_id\": {user},\n    \"created_at\": \"{}\",\n    \"history\": [",
+                time(created)
+            )?;
+        }
+        self.session = Some(session.clone());
+        Ok(())
+    }
+
+    fn entry(&mut self, entry: &Entry) -> io::Result<()> {
+        let mut leave = |what| *self.left_out.entry(what).or_default() += 1;
+        let Body::Message(message) = &entry.body else {
+            leave("bookkeeping entry");
+            return Ok(());
+        };
+        let text = message.plain_text();
+        if message.content.iter().any(|block| block.as_text().is_none()) {
+            leave("message with more than text");
+        }
+        let spoken = matches!(message.role, Role::User | Role::Assistant);
+        if !spoken || text.is_empty() {
+            if message.role == Role::System {
+                leave("system message");
+            }
+            return Ok(());
+        }
+        let said = json!({ "role": message.role, "content": text, "timestamp": time(entry.at) });
+        let comma = if std::mem::take(&mut self.first) { "" } else { "," };
+        write!(self.out, "{comma}\n      {said}")
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        let Some(session) = &self.session else { return writeln!(self.out, "{{}}") };
+        let end = if self.first { "]" } else { "\n    ]" };
+        let last = time(session.last_activity_at);
+        let workspace = json!(session.header.workspace);
+        writeln!(
+            self.out,
+            "{end},\n    \"last_activity\": \"{last}\",\n    \"current_workspace\": {workspace}\n  }}\n}}"
+        )?;
+        self.out.flush()
+    }
+
+    fn left_out(&self) -> &BTreeMap<&'static str, u64> {
+        &self.left_out
+    }
+}

@@ -70,7 +70,7 @@ impl std::fmt::Debug for Raw {
 }
 
 /// JSON with every escape of half a surrogate pair replaced by U+FFFD.
-pub(crate) fn without_lone_surrogates(json: &str) -> String {
+pub fn without_lone_surrogates(json: &str) -> String {
     // The four digits behind a `\u` at this place, if it is one.
     let unit = |at: usize| {
         let digits = json.get(at..at + 6)?.strip_prefix("\\u")?;

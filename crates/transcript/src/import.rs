@@ -13,7 +13,9 @@ use rethread_core::limits::FIELD_BYTES_MAX;
 use rethread_core::name::NameError;
 use rethread_core::session::Parent;
 use rethread_core::sessions::{Arrival, Coming, Import};
-use rethread_core::{EntryId, Key, Name, New, Owner, Raw, SessionId, Sessions, StoreError, sessions};
+use rethread_core::{
+    EntryId, Key, Name, New, Owner, Raw, SessionId, Sessions, StoreError, sessions,
+};
 
 use crate::read::{self, Account, BoxError, Format, Found, FoundEntry, Link, Options, Sink};
 
@@ -256,8 +258,7 @@ fn fresh(import: &Import, batch: Vec<Coming>) -> Result<Vec<Coming>, BoxError> {
     let stored: Vec<String> = import.ids()?.iter().map(|id| base(id.as_str()).to_owned()).collect();
     let (fixed, window): (Vec<Coming>, Vec<Coming>) =
         batch.into_iter().partition(|coming| is_fixed(coming.id.as_str()));
-    let log: Vec<&str> =
-        stored.iter().map(String::as_str).filter(|id| !is_fixed(id)).collect();
+    let log: Vec<&str> = stored.iter().map(String::as_str).filter(|id| !is_fixed(id)).collect();
     let ids: Vec<&str> = window.iter().map(|coming| coming.id.as_str()).collect();
     let skip = overlap(&log, &ids);
     let mut counts: HashMap<String, u32> = HashMap::new();
@@ -380,7 +381,10 @@ mod tests {
 
     #[test]
     fn any_title_becomes_a_name_or_none() {
-        assert_eq!(name_of("Fix ../the/bug").map(|n| n.to_string()).as_deref(), Some("fix-the-bug"));
+        assert_eq!(
+            name_of("Fix ../the/bug").map(|n| n.to_string()).as_deref(),
+            Some("fix-the-bug")
+        );
         assert_eq!(name_of("…"), None);
         assert_eq!(name_of("index"), None);
     }

@@ -110,7 +110,11 @@ impl Redactor {
             })
             .collect();
         let any = RegexSet::new(RULES.iter().map(|(_, pattern, _)| *pattern));
-        Redactor { rules, any: any.expect("the rules are valid patterns"), removed: BTreeMap::new() }
+        Redactor {
+            rules,
+            any: any.expect("the rules are valid patterns"),
+            removed: BTreeMap::new(),
+        }
     }
 
     /// The text without what the rules find.
@@ -284,7 +288,10 @@ mod tests {
             ("postgres://app:hunter2@db/x", "postgres://app:[redacted: connection string]@db/x"),
             ("password = 'hunter2'", "password = '[redacted: password]'"),
             ("API_KEY=a8Fk29dLq0Zx81mP", "API_KEY=[redacted: assigned secret]"),
-            ("Authorization: Bearer abcdef123456", "Authorization: Bearer [redacted: authorization]"),
+            (
+                "Authorization: Bearer abcdef123456",
+                "Authorization: Bearer [redacted: authorization]",
+            ),
             ("see /home/ada/notes and /Users/bob/x", "see ~/notes and ~/x"),
         ] {
             assert_eq!(redacted(text), expected);

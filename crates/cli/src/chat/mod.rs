@@ -10,9 +10,11 @@ mod once;
 pub(crate) mod past;
 mod say;
 pub(crate) mod setup;
+mod trust;
 mod verbs;
 mod words;
 
+use std::collections::HashSet;
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -62,6 +64,10 @@ pub(crate) struct Chat {
     left: Option<SessionId>,
     /// A signal said that it is time to go.
     told: bool,
+    /// Imported sessions that the person trusts with tools.
+    trusted: HashSet<SessionId>,
+    /// The agent's own tools, while they are off.
+    tools_kept: Option<Option<Vec<String>>>,
 }
 
 /// What a terminal or a supervisor may tell us.
@@ -134,7 +140,7 @@ impl Chat {
             hang_up: signal(SignalKind::hangup())?,
         };
         let voice = Voice::new(desk.global.json);
-        Ok(Chat {
+        let mut chat = Chat {
             runner,
             agents,
             session: newest.map(|session| session.id()),
@@ -147,8 +153,14 @@ impl Chat {
             suggested: false,
             left: None,
             told: false,
+            trusted: HashSet::new(),
+            tools_kept: None,
             desk,
-        })
+        };
+        if let Some(id) = chat.session {
+            chat.follow_trust(id)?;
+        }
+        Ok(chat)
     }
 
     /// Lines in, turns out, until someone leaves.
@@ -234,7 +246,8 @@ impl Chat {
                         plural(others, "other session")
                     ));
                 }
-                self.agent_still_the_same(id).await
+                self.agent_still_the_same(id).await?;
+                self.ask_for_trust(id).await
             }
             None if talk.go_on => {
                 self.voice.notice("There is no session of this folder yet; this starts one.");
@@ -408,16 +421,17 @@ impl Chat {
         let mut new = self.runner.new_session();
         new.name = self.name.take();
         let session = self.runner.sessions.create(&new, Some(&self.key))?;
-        self.enter(session.id());
+        self.enter(session.id())?;
         Ok(session.id())
     }
 
     /// The chat is in this session from now on.
-    fn enter(&mut self, id: SessionId) {
+    fn enter(&mut self, id: SessionId) -> Result<(), Error> {
         self.session = Some(id);
         self.left = None;
         self.fullness = 0;
         self.suggested = false;
+        self.follow_trust(id)
     }
 
     /// Runs a turn and shows it.

@@ -39,6 +39,7 @@ impl Chat {
         }
         self.voice.mute = !streams;
         let id = self.session_for_turn()?;
+        self.ask_for_trust(id).await?;
         let answer = self.turn(id, Message::user(text)).await?;
         match (self.desk.global.json, streams) {
             (true, _) => self.print_turn(id, &answer)?,

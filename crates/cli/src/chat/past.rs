@@ -146,6 +146,7 @@ impl Chat {
             }
             Compacted::Done(receipt) => receipt,
         };
+        self.inherit_trust(Some(id), receipt.on.session.id());
         self.goes_on(&receipt.on)?;
         for line in self::receipt(&receipt, "/undo") {
             self.voice.notice(line);
@@ -155,7 +156,7 @@ impl Chat {
 
     /// The chat is in this session now, and shows what the model said to it.
     fn goes_on(&mut self, on: &GoesOn) -> Result<(), Error> {
-        self.enter(on.session.id());
+        self.enter(on.session.id())?;
         let agent = self.runner.agent.name.clone();
         self.voice.answer(&agent, &on.acknowledgment)?;
         self.voice.close()
@@ -239,7 +240,12 @@ impl Chat {
         self.voice.notice("🔄 Restoring context...");
         let (runner, keys) = (self.runner.clone(), vec![self.key.clone()]);
         match self.unless_stopped(runner.restore(past, summary, Origin::Resume, keys)).await {
-            Some(on) => self.goes_on(&on?),
+            Some(on) => {
+                let on = on?;
+                self.inherit_trust(past.session, on.session.id());
+                self.goes_on(&on)?;
+                self.ask_for_trust(on.session.id()).await
+            }
             None => {
                 self.voice.notice("(stopped; nothing was resumed)");
                 Ok(())

@@ -37,7 +37,7 @@ impl Chat {
             }
             Word::Clear => {
                 self.runner.sessions.clear(self.current()?)?;
-                self.enter(self.current()?);
+                self.enter(self.current()?)?;
                 self.voice
                     .notice("The context is empty; the log is kept, and /undo brings it back.");
             }
@@ -95,10 +95,11 @@ impl Chat {
             let agent = agent.clone();
             self.use_agent(agent)?;
         }
-        self.enter(id);
+        self.enter(id)?;
         self.fullness = self.runner.fullness(id)?;
         self.show_opened(id)?;
-        self.agent_still_the_same(id).await
+        self.agent_still_the_same(id).await?;
+        self.ask_for_trust(id).await
     }
 
     fn list_agents(&self) -> Result<(), Error> {
@@ -146,8 +147,14 @@ impl Chat {
             allow: self.runner.allow.clone(),
             ..args::Talk::default()
         };
+        let transcripts = self.runner.transcripts.clone();
         self.runner = super::setup::runner(&self.desk, &talk, &self.agents, agent)?;
-        Ok(())
+        self.runner.transcripts = transcripts;
+        self.tools_kept = None;
+        match self.session {
+            Some(id) => self.follow_trust(id),
+            None => Ok(()),
+        }
     }
 
     fn show_context(&self) -> Result<(), Error> {
@@ -165,7 +172,7 @@ impl Chat {
 
     fn undo(&mut self) -> Result<(), Error> {
         if let (None, Some(id)) = (self.session, self.left) {
-            self.enter(id);
+            self.enter(id)?;
             let name = self.runner.sessions.get(id)?.header.name;
             self.voice.notice(format_args!("The new is undone: you are in {name} again."));
             return Ok(());
@@ -174,7 +181,7 @@ impl Chat {
         let undone = self.runner.sessions.undo(id)?;
         let told = change::told(&self.desk, &undone)?;
         if let Undone::Start { back_to: Some(back), .. } = undone {
-            self.enter(back);
+            self.enter(back)?;
         }
         self.voice.notice(told);
         Ok(())
@@ -183,8 +190,10 @@ impl Chat {
     fn fork(&mut self, name: Option<&str>) -> Result<(), Error> {
         let name = name.map(Name::new).transpose()?;
         let fork = sessions::Fork { at: None, name, take_keys: true };
-        let session = self.runner.sessions.fork(self.current()?, &fork)?;
-        self.enter(session.id());
+        let from = self.current()?;
+        let session = self.runner.sessions.fork(from, &fork)?;
+        self.inherit_trust(Some(from), session.id());
+        self.enter(session.id())?;
         self.voice.notice(format_args!(
             "You are in {} now; the session you came from stays as it is, and /undo goes back.",
             session.header.name

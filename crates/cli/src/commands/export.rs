@@ -154,14 +154,13 @@ impl Job<'_> {
     /// Says what is not in the file.
     fn tell(&self) {
         if let Some(redactor) = &self.redactor {
-            let removed: Vec<String> = redactor
-                .removed()
-                .iter()
-                .map(|(rule, count)| format!("{rule} {count}"))
-                .collect();
+            let removed: Vec<String> =
+                redactor.removed().iter().map(|(rule, count)| format!("{rule} {count}")).collect();
             self.say(match removed.is_empty() {
                 true => "Redacted: nothing was found. Read it before you publish it.".into(),
-                false => format!("Redacted: {}. Read it before you publish it.", removed.join(", ")),
+                false => {
+                    format!("Redacted: {}. Read it before you publish it.", removed.join(", "))
+                }
             });
         }
         if !self.left_out.is_empty() {
@@ -185,7 +184,8 @@ fn replace(
     path: &Path,
     fill: impl FnOnce(&mut dyn Write) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    let wrong = |error: std::io::Error| Error::Write { path: path.to_owned(), what: error.to_string() };
+    let wrong =
+        |error: std::io::Error| Error::Write { path: path.to_owned(), what: error.to_string() };
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let beside = path.with_file_name(format!(".{name}.{}.tmp", std::process::id()));
     let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside);

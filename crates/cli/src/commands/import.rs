@@ -304,17 +304,22 @@ fn tell(found: &Found, receipt: &Receipt, dry_run: bool) -> Result<(), Error> {
         count(unreadable),
         plural(receipt.added, "entry")
     ))?;
-    let kinds: Vec<String> = receipt.account.kinds.iter().map(|(name, kind)| {
-        let mut parts = Vec::new();
-        for (number, what) in
-            [(kind.stored, ""), (kind.raw, " raw"), (kind.unreadable, " unreadable")]
-        {
-            if number > 0 {
-                parts.push(format!("{}{what}", count(number)));
+    let kinds: Vec<String> = receipt
+        .account
+        .kinds
+        .iter()
+        .map(|(name, kind)| {
+            let mut parts = Vec::new();
+            for (number, what) in
+                [(kind.stored, ""), (kind.raw, " raw"), (kind.unreadable, " unreadable")]
+            {
+                if number > 0 {
+                    parts.push(format!("{}{what}", count(number)));
+                }
             }
-        }
-        format!("{} {}", clean(name), parts.join(" + "))
-    }).collect();
+            format!("{} {}", clean(name), parts.join(" + "))
+        })
+        .collect();
     if !kinds.is_empty() {
         line(format_args!("  {}", kinds.join(" · ")))?;
     }

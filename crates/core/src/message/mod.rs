@@ -9,7 +9,7 @@ mod wire;
 use serde::{Deserialize, Serialize};
 
 use crate::raw::Raw;
-pub use wire::without_lone_surrogates;
+pub use crate::raw::without_lone_surrogates;
 use wire::Tag;
 
 /// Who said it.

@@ -250,37 +250,6 @@ fn is_block(text: &str) -> bool {
     text.starts_with('{') && serde_json::from_str::<Tag>(text).is_ok_and(|tag| tag.kind.is_some())
 }
 
-/// JSON with every escape of half a surrogate pair replaced by U+FFFD. Programs that cut a text
-/// through an emoji leave such halves behind, and no parser of Rust takes them.
-pub fn without_lone_surrogates(json: &str) -> String {
-    // The four digits behind a `\u` at this place, if it is one.
-    let unit = |at: usize| {
-        let digits = json.get(at..at + 6)?.strip_prefix("\\u")?;
-        u16::from_str_radix(digits, 16).ok()
-    };
-    let mut mended = String::with_capacity(json.len());
-    let mut at = 0;
-    while let Some(offset) = json[at..].find('\\') {
-        mended.push_str(&json[at..at + offset]);
-        at += offset;
-        let length = match (unit(at), unit(at + 6)) {
-            (Some(0xd800..0xdc00), Some(0xdc00..0xe000)) => 12,
-            (Some(0xd800..0xe000), _) => {
-                mended.push_str("\\ufffd");
-                at += 6;
-                continue;
-            }
-            (Some(_), _) => 6,
-            // A backslash and what it escapes, so that an escaped backslash begins nothing.
-            (None, _) => 1 + json[at + 1..].chars().next().map_or(0, char::len_utf8),
-        };
-        mended.push_str(&json[at..at + length]);
-        at += length;
-    }
-    mended.push_str(&json[at..]);
-    mended
-}
-
 /// Content in any of its forms: a string, one block, a list of blocks (or strings), null.
 fn read_content(raw: &RawValue) -> Vec<Block> {
     match raw.get().as_bytes().first() {

@@ -122,7 +122,8 @@ impl Survey {
         }
         if light.kind == Some("summary") || light.kind == Some("custom-title") {
             let fields = Fields::of(line).unwrap_or_default();
-            self.title = fields.word("customTitle").or(fields.word("summary")).or(self.title.take());
+            self.title =
+                fields.word("customTitle").or(fields.word("summary")).or(self.title.take());
         }
         let Some(id) = light.uuid else { return };
         self.tree.add(&Leaf {
@@ -246,7 +247,9 @@ impl Reader {
         message.model = head.word("model").map(|model| format!("anthropic/{model}"));
         message.usage = head.object("usage").and_then(|usage| usage_of(&usage));
         let group = head.word("id").unwrap_or_default();
-        if let Some(round) = self.rounds[branch].as_mut().filter(|r| !group.is_empty() && r.group == group) {
+        if let Some(round) =
+            self.rounds[branch].as_mut().filter(|r| !group.is_empty() && r.group == group)
+        {
             round.message.content.append(&mut message.content);
             round.message.usage = larger(round.message.usage, message.usage);
             round.sources.push(source);

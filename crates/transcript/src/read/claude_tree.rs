@@ -76,12 +76,9 @@ impl Tree {
     pub(super) fn add(&mut self, leaf: &Leaf<'_>) {
         let parent = leaf.parent.map_or(NONE, |parent| self.find(hash(parent)));
         let mut flags = 0;
-        for (is, flag) in [
-            (leaf.spoken, SPOKEN),
-            (leaf.result, RESULT),
-            (leaf.side, SIDE),
-            (leaf.reply, REPLY),
-        ] {
+        for (is, flag) in
+            [(leaf.spoken, SPOKEN), (leaf.result, RESULT), (leaf.side, SIDE), (leaf.reply, REPLY)]
+        {
             flags |= if is { flag } else { 0 };
         }
         // For a helper the group is who it is; replies of helpers are not split off the main line.

@@ -7,9 +7,9 @@
 
 use std::path::Path;
 
+use rethread_core::Message;
 use rethread_core::entry::Body;
 use rethread_core::message::{Block, Role, Usage};
-use rethread_core::Message;
 
 use super::fields::{Fields, quoted};
 use super::found::Found;
@@ -198,15 +198,17 @@ impl Reader {
             }
             ("function_call" | "custom_tool_call" | "tool_search_call" | "local_shell_call", _) => {
                 let id = item.word("call_id").or_else(|| item.word("id")).unwrap_or_default();
-                let name = item.word("name").unwrap_or_else(|| {
-                    kind_of_item.trim_end_matches("_call").to_owned()
-                });
+                let name = item
+                    .word("name")
+                    .unwrap_or_else(|| kind_of_item.trim_end_matches("_call").to_owned());
                 let given = ["arguments", "input", "action"].iter().find_map(|n| item.get(n));
                 let call = Block::tool_use(id, name, arguments(given));
                 self.reply(out, slot, vec![call])
             }
             (
-                "function_call_output" | "custom_tool_call_output" | "tool_search_output"
+                "function_call_output"
+                | "custom_tool_call_output"
+                | "tool_search_output"
                 | "local_shell_call_output",
                 _,
             ) => match answer(item) {
@@ -235,8 +237,7 @@ impl Reader {
         let mut message = Message::new(Role::Assistant, blocks);
         let provider = self.provider.as_deref().unwrap_or("openai");
         message.model = self.model.as_ref().map(|model| format!("{provider}/{model}"));
-        self.round =
-            Some(Round { slot, message, records: 1, answered: false, after: Vec::new() });
+        self.round = Some(Round { slot, message, records: 1, answered: false, after: Vec::new() });
         Ok(())
     }
 

@@ -33,7 +33,11 @@ fn document(path: &Path, out: &mut Out<'_>) -> Result<()> {
     let doc = Fields::parse(text.trim()).map_err(Error::broken)?;
     let session = begin(out, &doc)?;
     out.records(1);
-    out.raw(Slot { session, id: "session".into(), at: None }, "session", &doc.without(&["messages"]))?;
+    out.raw(
+        Slot { session, id: "session".into(), at: None },
+        "session",
+        &doc.without(&["messages"]),
+    )?;
     for (index, item) in doc.list("messages").unwrap_or_default().into_iter().enumerate() {
         out.records(1);
         message(out, session, item, &format!("message {}", index + 1))?;
@@ -87,7 +91,9 @@ fn lines(path: &Path, out: &mut Out<'_>) -> Result<()> {
 fn begin(out: &mut Out<'_>, doc: &Fields<'_>) -> Result<usize> {
     let begun = doc.get("startTime").and_then(|raw| time::of_json(raw, &out.options.zone));
     out.session(Found {
-        identity: doc.word("sessionId").unwrap_or_else(|| fingerprint(&[&doc.without(&["messages"])])),
+        identity: doc
+            .word("sessionId")
+            .unwrap_or_else(|| fingerprint(&[&doc.without(&["messages"])])),
         description: doc.word("summary"),
         agent: Some("gemini".into()),
         provider: Some("google".into()),
@@ -154,9 +160,10 @@ fn reply(
         let name = call.word("name").unwrap_or_else(|| "unknown".into());
         reply.content.push(Block::tool_use(&id, name, arguments(call.get("args"))));
         let failed = matches!(call.text("status").as_deref(), Some("error" | "cancelled"));
-        let output = call.get("result").map(output).or_else(|| {
-            call.text("resultDisplay").map(|shown| quoted(&shown))
-        });
+        let output = call
+            .get("result")
+            .map(output)
+            .or_else(|| call.text("resultDisplay").map(|shown| quoted(&shown)));
         if let Some(output) = output {
             answers.push(result_json(&id, &output, failed));
         }
@@ -192,7 +199,8 @@ fn output(raw: &str) -> String {
             let response = Fields::of(item)
                 .and_then(|item| item.object("functionResponse"))
                 .and_then(|function| function.object("response"));
-            let given = response.as_ref().and_then(|r| r.text("output").or_else(|| r.text("error")));
+            let given =
+                response.as_ref().and_then(|r| r.text("output").or_else(|| r.text("error")));
             given.map_or_else(|| item.to_owned(), std::borrow::Cow::into_owned)
         })
         .collect();

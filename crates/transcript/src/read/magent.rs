@@ -31,7 +31,8 @@ pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
                 return Err(Error::broken(what));
             };
             let (items, _) = whole_items(list);
-            let head = format!("{}\"messages\":null}}", &text[..text.find("\"messages\"").unwrap_or(0)]);
+            let head =
+                format!("{}\"messages\":null}}", &text[..text.find("\"messages\"").unwrap_or(0)]);
             let doc = Fields::of(&head).unwrap_or_default();
             session(path, out, &doc, &items, false)
         }

@@ -135,7 +135,9 @@ fn message(out: &mut Out<'_>, slot: Slot, text: &str, parts: &[String]) -> Resul
     for part in parts {
         let part_fields = Fields::of(part).unwrap_or_default();
         let kind = part_fields.word("type").unwrap_or_default();
-        if kind == "step-finish" && let Some(tokens) = part_fields.object("tokens") {
+        if kind == "step-finish"
+            && let Some(tokens) = part_fields.object("tokens")
+        {
             steps += usage_of(&tokens);
         }
         let mut blocks = blocks_of(role, &kind, &part_fields, part, &mut results);
@@ -206,7 +208,8 @@ fn blocks_of(
             let failed = state.text("status").as_deref() == Some("error");
             let output = state.get("output").or_else(|| state.get("error"));
             if let Some(output) = output {
-                let content = if output.starts_with('"') { output.to_owned() } else { quoted(output) };
+                let content =
+                    if output.starts_with('"') { output.to_owned() } else { quoted(output) };
                 results.push(result_json(&id, &content, failed));
             }
             vec![Block::tool_use(id, name, arguments(state.get("input")))]

@@ -38,7 +38,9 @@ fn identity(text: &str) -> String {
         let rest = inner.split_once("Session ")?.1;
         rest.split_whitespace().next().map(str::to_owned)
     });
-    named.unwrap_or_else(|| fingerprint(&[text.lines().take(20).collect::<Vec<_>>().join("\n").as_str()]))
+    named.unwrap_or_else(|| {
+        fingerprint(&[text.lines().take(20).collect::<Vec<_>>().join("\n").as_str()])
+    })
 }
 
 struct Speaker {
@@ -65,7 +67,8 @@ fn speaker_of(line: &str) -> Option<Speaker> {
         _ => return None,
     };
     let words: Vec<&str> = told.split_whitespace().collect();
-    let is_time = |word: &&str| word.starts_with(|c: char| c.is_ascii_digit()) && word.contains(['-', ':']);
+    let is_time =
+        |word: &&str| word.starts_with(|c: char| c.is_ascii_digit()) && word.contains(['-', ':']);
     let from = words.iter().position(|word| is_time(word)).unwrap_or(words.len());
     let model = words[..from].join(" ");
     let at = words[from..].join(" ");
@@ -111,7 +114,12 @@ impl Reader {
         }
     }
 
-    fn session(&mut self, out: &mut Out<'_>, side: bool, at: Option<jiff::Timestamp>) -> Result<usize> {
+    fn session(
+        &mut self,
+        out: &mut Out<'_>,
+        side: bool,
+        at: Option<jiff::Timestamp>,
+    ) -> Result<usize> {
         if let Some(session) = self.sessions[usize::from(side)] {
             return Ok(session);
         }
@@ -139,7 +147,8 @@ fn reply(text: &str, id: &str) -> (Message, Vec<Block>) {
         let end = tool.find("</tool-use>").map_or(tool.len(), |end| end + "</tool-use>".len());
         let (tool, after) = tool.split_at(end);
         push_text(&mut blocks, before);
-        let name = tool.split_once("data-tool-name=\"").and_then(|(_, rest)| rest.split('"').next());
+        let name =
+            tool.split_once("data-tool-name=\"").and_then(|(_, rest)| rest.split('"').next());
         let call = format!("{id}:{}", results.len());
         let summary = tool.lines().find_map(|line| line.strip_prefix("<summary>"));
         let summary = summary.map(|line| line.trim_end_matches("</summary>"));

@@ -38,7 +38,9 @@ pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
         let id = format!("step:{index}:{}", fingerprint(&[step]));
         out.raw(Slot { session, id, at: None }, "step", step)?;
     }
-    for (name, raw) in doc.iter().filter(|(n, _)| !["history", "messages", "trajectory"].contains(n)) {
+    for (name, raw) in
+        doc.iter().filter(|(n, _)| !["history", "messages", "trajectory"].contains(n))
+    {
         out.records(1);
         let id = format!("{name}:{}", fingerprint(&[raw]));
         out.raw(Slot { session, id, at: None }, name, raw)?;

@@ -74,9 +74,8 @@ fn half_a_session(out: &mut Out<'_>, key: &str, value: &str) -> Result<()> {
         Some(list) if list.starts_with('[') => whole_items(list).0,
         _ => Vec::new(),
     };
-    let head = value.find(name).map_or(String::new(), |at| {
-        format!("{}\"history\":null}}", &value[..at])
-    });
+    let head =
+        value.find(name).map_or(String::new(), |at| format!("{}\"history\":null}}", &value[..at]));
     let fields = Fields::of(&head).unwrap_or_default();
     messages(out, key, &fields, &items)?;
     cut_off(out, &format!("session {key}"));
@@ -89,7 +88,9 @@ fn messages(out: &mut Out<'_>, key: &str, fields: &Fields<'_>, items: &[&str]) -
         Some((user, chat)) => (user.to_owned(), Some(chat.to_owned())),
         None => (key.to_owned(), None),
     };
-    let numeric = |text: &str| !text.is_empty() && text.trim_start_matches('-').chars().all(|c| c.is_ascii_digit());
+    let numeric = |text: &str| {
+        !text.is_empty() && text.trim_start_matches('-').chars().all(|c| c.is_ascii_digit())
+    };
     let given = fields.get("user_id").map(|raw| raw.trim_matches('"').to_owned());
     let user = if numeric(&user) { user } else { given.filter(|id| numeric(id)).unwrap_or(user) };
     let owner = format!("telegram:{user}");

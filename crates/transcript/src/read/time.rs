@@ -62,7 +62,8 @@ mod tests {
         ] {
             assert_eq!(read(text, &zone), at.parse().ok(), "{text}");
         }
-        for text in ["", "yesterday", "2025-13-01T00:00:00Z", "nan", "inf", "99999999999999999999"] {
+        for text in ["", "yesterday", "2025-13-01T00:00:00Z", "nan", "inf", "99999999999999999999"]
+        {
             assert_eq!(read(text, &zone), None, "{text}");
         }
     }

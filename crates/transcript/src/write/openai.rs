@@ -63,7 +63,9 @@ fn values(message: &Message, pairs: &mut Pairs) -> Vec<Value> {
                 parts.push(json!({ "type": "text", "text": text }));
             }
             BlockKind::Image { source } => match picture(source.get()) {
-                Some(url) => parts.push(json!({ "type": "image_url", "image_url": { "url": url } })),
+                Some(url) => {
+                    parts.push(json!({ "type": "image_url", "image_url": { "url": url } }))
+                }
                 None => pairs.leave("picture"),
             },
             BlockKind::ToolUse(call) => calls.push(json!({

@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 use std::path::Path;
+use std::sync::mpsc;
 
 use jiff::Timestamp;
 use rethread_core::entry::Body;
@@ -27,6 +28,12 @@ const BATCH_ENTRIES: usize = 1_000;
 
 /// Bytes of entries, about, that are held before they are appended.
 const BATCH_BYTES: usize = 4 << 20;
+
+/// Bytes of entries, about, that go from the reader to the writer at once.
+const RELAY_BYTES: usize = 1 << 20;
+
+/// Batches on their way from the reader to the writer. More would only take memory.
+const RELAY_BATCHES: usize = 4;
 
 /// What an import did.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -82,7 +89,7 @@ pub fn import(
     options: &Options,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Receipt, ImportError> {
-    let mut desk = Desk {
+    let desk = Desk {
         sessions,
         format,
         source: path.display().to_string(),
@@ -91,15 +98,89 @@ pub fn import(
         held: 0,
         held_bytes: 0,
     };
-    let account = read::read(format, path, options, &mut desk, progress)?;
-    desk.finish().map_err(read::Error::Sink)?;
+    let (account, sessions) = match sessions {
+        Some(_) => side_by_side(desk, |sink| read::read(format, path, options, sink, progress))?,
+        None => {
+            let mut desk = desk;
+            let account = read::read(format, path, options, &mut desk, progress)?;
+            (account, desk.imported())
+        }
+    };
     if !account.balances() {
         let accounted = account.stored + account.raw + account.unreadable;
         return Err(ImportError::Unbalanced { records: account.records, accounted });
     }
-    let sessions: Vec<Imported> = desk.open.into_iter().map(|open| open.imported).collect();
     let added = sessions.iter().map(|session| session.added).sum();
     Ok(Receipt { account, sessions, added })
+}
+
+/// Reads on one thread and writes on another: counting tokens takes as long as reading does.
+fn side_by_side(
+    mut desk: Desk<'_>,
+    read: impl FnOnce(&mut dyn Sink) -> read::Result<Account>,
+) -> Result<(Account, Vec<Imported>), ImportError> {
+    let (give, take) = mpsc::sync_channel::<Vec<Item>>(RELAY_BATCHES);
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(move || -> Result<Vec<Imported>, BoxError> {
+            for batch in take {
+                for item in batch {
+                    match item {
+                        Item::Session(found) => desk.session(*found)?,
+                        Item::Entry(session, entry) => desk.entry(session, entry)?,
+                    }
+                }
+            }
+            desk.flush(true)?;
+            Ok(desk.imported())
+        });
+        let mut relay = Relay { give, batch: Vec::new(), bytes: 0 };
+        let account = read(&mut relay);
+        let account = account.and_then(|account| match relay.pass_on() {
+            Ok(()) => Ok(account),
+            Err(error) => Err(read::Error::Sink(error)),
+        });
+        drop(relay);
+        // What the writer says explains why the reader could not go on.
+        let sessions = writer.join().expect("the writer does not panic").map_err(read::Error::Sink)?;
+        Ok((account?, sessions))
+    })
+}
+
+/// What goes from the reader to the writer.
+enum Item {
+    Session(Box<Found>),
+    Entry(usize, FoundEntry),
+}
+
+/// The reader's end.
+struct Relay {
+    give: mpsc::SyncSender<Vec<Item>>,
+    batch: Vec<Item>,
+    bytes: usize,
+}
+
+impl Relay {
+    fn pass_on(&mut self) -> Result<(), BoxError> {
+        self.bytes = 0;
+        let batch = std::mem::take(&mut self.batch);
+        self.give.send(batch).map_err(|_| "the store takes no more".into())
+    }
+}
+
+impl Sink for Relay {
+    fn session(&mut self, found: Found) -> Result<(), BoxError> {
+        self.batch.push(Item::Session(Box::new(found)));
+        Ok(())
+    }
+
+    fn entry(&mut self, session: usize, entry: FoundEntry) -> Result<(), BoxError> {
+        self.bytes += weight(&entry.body);
+        self.batch.push(Item::Entry(session, entry));
+        match self.bytes > RELAY_BYTES {
+            true => self.pass_on(),
+            false => Ok(()),
+        }
+    }
 }
 
 /// The id a session of this format and identity gets.
@@ -247,8 +328,8 @@ impl Desk<'_> {
         Ok(())
     }
 
-    fn finish(&mut self) -> Result<(), BoxError> {
-        self.flush(true)
+    fn imported(self) -> Vec<Imported> {
+        self.open.into_iter().map(|open| open.imported).collect()
     }
 }
 

@@ -250,6 +250,22 @@ fn is_block(text: &str) -> bool {
     text.starts_with('{') && serde_json::from_str::<Tag>(text).is_ok_and(|tag| tag.kind.is_some())
 }
 
+impl Message {
+    /// A message from a role and its content as JSON: a string, one block, a list of blocks or
+    /// strings, `null`.
+    ///
+    /// # Errors
+    ///
+    /// The parser's error when the content is none of these.
+    pub fn from_content(role: Role, content: &str) -> serde_json::Result<Message> {
+        let raw: &RawValue = serde_json::from_str(content)?;
+        match raw.get().as_bytes().first() {
+            Some(b'"' | b'[' | b'{' | b'n') => Ok(Message::new(role, read_content(raw))),
+            _ => Err(de::Error::custom("content must be a string, a block or a list of blocks")),
+        }
+    }
+}
+
 /// Content in any of its forms: a string, one block, a list of blocks (or strings), null.
 fn read_content(raw: &RawValue) -> Vec<Block> {
     match raw.get().as_bytes().first() {

@@ -245,8 +245,7 @@ pub(super) fn fingerprint(parts: &[&str]) -> String {
 /// A message from a role and content as JSON in any of its forms. A user's message that holds
 /// nothing but tool results is a tool's.
 pub(super) fn said(role: Role, content: &str) -> std::result::Result<Message, String> {
-    let json = format!(r#"{{"role":"{}","content":{content}}}"#, role.as_str());
-    let mut message: Message = serde_json::from_str(&json).map_err(|error| error.to_string())?;
+    let mut message = Message::from_content(role, content).map_err(|error| error.to_string())?;
     let only_results = !message.content.is_empty()
         && message.content.iter().all(|b| matches!(b.kind, BlockKind::ToolResult(_)));
     if role == Role::User && only_results {

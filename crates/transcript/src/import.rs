@@ -141,7 +141,8 @@ fn side_by_side(
         });
         drop(relay);
         // What the writer says explains why the reader could not go on.
-        let sessions = writer.join().expect("the writer does not panic").map_err(read::Error::Sink)?;
+        let sessions =
+            writer.join().expect("the writer does not panic").map_err(read::Error::Sink)?;
         Ok((account?, sessions))
     })
 }

@@ -4,4 +4,5 @@ mod append;
 mod commands;
 mod copy;
 mod desk;
+mod import;
 mod trouble;

@@ -160,6 +160,8 @@ impl Survey {
 /// A reply that may go on, and what came after its beginning.
 struct Round {
     group: String,
+    /// How many records of the tree had come when it began: forks that leave later get a copy.
+    node: usize,
     slot: Slot,
     message: Message,
     sources: Vec<String>,
@@ -209,6 +211,10 @@ impl Reader {
             None => (self.survey.first_branch, format!("{number}:{}", fingerprint(&[line]))),
         };
         let session = self.session(out, branch)?;
+        if branch != 0 {
+            // What a fork leaves is complete, and stands before what the fork says.
+            self.end_round(out, 0)?;
+        }
         let slot = Slot { session, id, at: self.at };
         let message = match kind.as_str() {
             "user" => spoken(&fields, Role::User),
@@ -238,11 +244,11 @@ impl Reader {
                 let id = format!("{}:words", slot.id);
                 let beside = Slot { session, id, at: slot.at };
                 self.end_round(out, branch)?;
-                self.say(out, branch, slot, message, 1)?;
-                return self.say(out, branch, beside, words, 0);
+                self.say(out, branch, slot, message, (1, self.nodes))?;
+                return self.say(out, branch, beside, words, (0, self.nodes));
             }
             self.end_round(out, branch)?;
-            return self.say(out, branch, slot, message, 1);
+            return self.say(out, branch, slot, message, (1, self.nodes));
         }
         message.model = head.word("model").map(|model| format!("anthropic/{model}"));
         message.usage = head.object("usage").and_then(|usage| usage_of(&usage));
@@ -258,7 +264,8 @@ impl Reader {
         }
         self.end_round(out, branch)?;
         let (sources, records, after, words) = (vec![source], 1, Vec::new(), Vec::new());
-        self.rounds[branch] = Some(Round { group, slot, message, sources, records, after, words });
+        self.rounds[branch] =
+            Some(Round { group, node: self.nodes, slot, message, sources, records, after, words });
         Ok(())
     }
 
@@ -333,20 +340,26 @@ impl Reader {
         branch: usize,
         slot: Slot,
         message: Message,
-        records: u64,
+        (records, node): (u64, usize),
     ) -> Result<()> {
         let kind = if message.role == Role::Assistant { "assistant" } else { "user" };
-        self.copy(out, branch, &slot, Body::Message(message.clone()))?;
+        self.copy(out, (branch, node), &slot, Body::Message(message.clone()))?;
         out.message(slot, message, kind, records)
     }
 
-    fn copy(&self, out: &mut Out<'_>, branch: usize, slot: &Slot, body: Body) -> Result<()> {
+    fn copy(
+        &self,
+        out: &mut Out<'_>,
+        (branch, node): (usize, usize),
+        slot: &Slot,
+        body: Body,
+    ) -> Result<()> {
         if branch != 0 || self.survey.tree.branches().len() == 1 {
             return Ok(());
         }
         for fork in self.copied_forks() {
             let leaves = self.survey.tree.branches()[fork].at.unwrap_or(0);
-            if let (true, Some(session)) = (self.nodes <= leaves + 1, self.sessions[fork]) {
+            if let (true, Some(session)) = (node <= leaves + 1, self.sessions[fork]) {
                 let slot = Slot { session, id: slot.id.clone(), at: slot.at };
                 out.entry(slot, body.clone())?;
             }
@@ -384,22 +397,23 @@ impl Reader {
         self.end_round(out, branch)?;
         let mark = Slot { session: slot.session, id: format!("{}:clear", slot.id), at: slot.at };
         out.raw(slot, kind, line)?;
-        self.copy(out, branch, &mark, Body::Cleared { before: None })?;
+        self.copy(out, (branch, self.nodes), &mark, Body::Cleared { before: None })?;
         out.entry(mark, Body::Cleared { before: None })
     }
 
     fn end_round(&mut self, out: &mut Out<'_>, branch: usize) -> Result<()> {
         let Some(mut round) = self.rounds[branch].take() else { return Ok(()) };
         push_source(&mut round.message, &round.sources);
-        self.say(out, branch, round.slot, round.message, round.records)?;
+        let node = round.node;
+        self.say(out, branch, round.slot, round.message, (round.records, node))?;
         for (slot, after) in round.after {
             match after {
-                After::Message(message) => self.say(out, branch, slot, message, 1)?,
+                After::Message(message) => self.say(out, branch, slot, message, (1, node))?,
                 After::Raw { kind, text } => out.raw(slot, &kind, &text)?,
             }
         }
         for (slot, words) in round.words {
-            self.say(out, branch, slot, words, 0)?;
+            self.say(out, branch, slot, words, (0, node))?;
         }
         Ok(())
     }

@@ -1,0 +1,221 @@
+//! Sessions come in and go out, with the real binary.
+
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+
+use crate::desk::{Desk, WITH_TOOL};
+
+fn line(uuid: &str, parent: Option<&str>, role: &str, text: &str) -> String {
+    let message = json!({"role": role, "content": [{"type": "text", "text": text}], "id": format!("m-{uuid}")});
+    let record = json!({"type": role, "uuid": uuid, "parentUuid": parent, "sessionId": "s-1", "cwd": "/w",
+        "timestamp": "2026-01-23T14:21:43.537Z", "message": message});
+    format!("{record}\n")
+}
+
+fn claude(turns: usize) -> String {
+    let mut text = String::new();
+    let mut parent = None;
+    for turn in 0..turns {
+        let (user, reply) = (format!("u{turn}"), format!("a{turn}"));
+        text += &line(&user, parent.as_deref(), "user", &format!("question {turn}"));
+        text += &line(&reply, Some(&user), "assistant", &format!("answer {turn}"));
+        parent = Some(reply);
+    }
+    text
+}
+
+fn file(desk: &Desk, name: &str, text: impl AsRef<[u8]>) -> PathBuf {
+    let path = desk.path().join(name);
+    std::fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+    std::fs::write(&path, text).expect("written");
+    path
+}
+
+#[test]
+fn importing_twice_adds_nothing_and_a_grown_session_gets_its_tail() {
+    let desk = Desk::new();
+    file(&desk, "in/s.jsonl", claude(2));
+    let first = desk.json(&["import", "in"]);
+    assert_eq!((&first["entries_added"], &first["records"]), (&json!(5), &json!(4)));
+    assert_eq!(desk.json(&["import", "in"])["entries_added"], 0);
+    file(&desk, "in/s.jsonl", claude(3));
+    let grown = desk.json(&["import", "in"]);
+    assert_eq!((&grown["entries_added"], &grown["new_sessions"]), (&json!(2), &json!(0)));
+    let list = desk.json(&["list"]);
+    assert_eq!(list["sessions"][0]["queries"], 3);
+    assert_eq!(list["sessions"].as_array().map(Vec::len), Some(1));
+    assert!(desk.run(&["search", "question", "1"]).out.contains("question 1"));
+}
+
+#[test]
+fn a_window_that_moved_on_adds_what_is_new() {
+    let desk = Desk::new();
+    let text = |words: &[&str]| {
+        let messages: Vec<Value> = words
+            .iter()
+            .enumerate()
+            .map(|(n, w)| json!({"role": if n % 2 == 0 { "user" } else { "assistant" }, "content": w}))
+            .collect();
+        json!({"id": "session-20250221-143015", "messages": messages}).to_string()
+    };
+    file(&desk, "s.json", text(&["a", "yes", "b", "yes"]));
+    assert_eq!(desk.json(&["import", "s.json"])["entries_added"], 5);
+    file(&desk, "s.json", text(&["b", "yes", "c", "yes"]));
+    assert_eq!(desk.json(&["import", "s.json"])["entries_added"], 2);
+    assert_eq!(desk.json(&["import", "s.json"])["entries_added"], 0);
+    let shown = desk.run(&["show", "1"]).out;
+    assert!(shown.ends_with("[USER] c\n[ASSISTANT] yes\n"), "{shown}");
+}
+
+#[test]
+fn a_dry_run_writes_nothing() {
+    let desk = Desk::new();
+    file(&desk, "s.jsonl", claude(2));
+    let said = desk.run(&["import", "--dry-run", "s.jsonl"]);
+    assert_eq!(said.code, 0, "{said:?}");
+    assert!(said.out.contains("4 records = 4 stored + 0 kept raw + 0 unreadable"), "{said:?}");
+    assert!(said.out.contains("Would add 4 entries"), "{said:?}");
+    assert_eq!(desk.json(&["list"])["sessions"], json!([]));
+}
+
+#[test]
+fn bad_files_are_named_and_the_rest_is_imported() {
+    let desk = Desk::new();
+    file(&desk, "in/good.jsonl", claude(1));
+    file(&desk, "in/binary", b"\x7fELF\x00\x01\x02");
+    file(&desk, "in/cut.json", "{\"id\":\"x\",\"messages\":");
+    file(&desk, "in/empty.jsonl", "");
+    file(&desk, "in/torn.jsonl", format!("{}{{\"type\":\"us", claude(1)).replace("s-1", "s-2"));
+    std::os::unix::fs::symlink(desk.path().join("in"), desk.path().join("in/loop"))
+        .expect("a link");
+    let said = desk.run(&["import", "in", "nowhere"]);
+    assert_eq!(said.code, 1, "{said:?}");
+    for name in ["binary", "cut.json", "empty.jsonl", "loop", "nowhere"] {
+        assert!(said.err.contains(name), "{name}: {said:?}");
+    }
+    assert!(said.out.contains("unreadable: line 3"), "{said:?}");
+    assert_eq!(desk.json(&["list"])["sessions"].as_array().map(Vec::len), Some(2));
+}
+
+#[test]
+fn a_program_is_looked_for_where_it_keeps_its_files() {
+    let desk = Desk::new();
+    let missing = desk.run(&["import", "--from", "claude-code"]);
+    assert_eq!(missing.code, 1);
+    assert!(missing.err.contains(".claude/projects"), "{missing:?}");
+    file(&desk, ".claude/projects/-w/s-1.jsonl", claude(1));
+    file(&desk, ".claude/projects/-w/notes.txt", "beside");
+    let said = desk.json(&["import", "--from", "claude-code"]);
+    assert_eq!(said["sessions"], 1);
+}
+
+#[test]
+fn two_importers_at_once_write_one_log() {
+    let desk = Desk::new();
+    file(&desk, "s.jsonl", claude(400));
+    let children: Vec<_> = (0..3).map(|_| desk.spawn(&["import", "s.jsonl", "--json"])).collect();
+    for child in children {
+        let output = child.wait_with_output().expect("it ends");
+        assert!(output.status.success(), "{output:?}");
+    }
+    assert_eq!(desk.json(&["list"])["sessions"][0]["messages"], 800);
+    let shown = desk.json(&["show", "1", "--all"]);
+    assert_eq!(shown["entries"].as_array().map(Vec::len), Some(801));
+}
+
+#[test]
+fn an_export_comes_back_as_the_identical_log() {
+    let desk = Desk::new();
+    desk.session("plan", &WITH_TOOL);
+    desk.run(&["clear", "plan"]);
+    desk.feed(&["append", "plan"], r#"{"role":"user","content":"x","odd":{"a": 1.0e2}}"#);
+    assert_eq!(desk.run(&["export", "plan", "--format", "jsonl", "-o", "plan.jsonl"]).code, 0);
+    let there = Desk::new();
+    let path = desk.path().join("plan.jsonl");
+    let said = there.run(&["import", path.to_str().expect("a path")]);
+    assert_eq!(said.code, 0, "{said:?}");
+    let (mine, theirs) =
+        (desk.json(&["show", "plan", "--all"]), there.json(&["show", "1", "--all"]));
+    assert_eq!(mine["entries"], theirs["entries"]);
+    assert_eq!(mine["session"]["id"], theirs["session"]["id"]);
+    let again = there.run(&["export", "1", "--format", "jsonl"]).out;
+    let before = std::fs::read_to_string(&path).expect("there");
+    assert_eq!(
+        again.lines().skip(1).collect::<Vec<_>>(),
+        before.lines().skip(1).collect::<Vec<_>>()
+    );
+}
+
+#[test]
+fn what_other_formats_say_comes_back() {
+    let desk = Desk::new();
+    desk.session("plan", &WITH_TOOL);
+    for format in ["openai", "anthropic", "magent", "agent"] {
+        let name = format!("{format}.json");
+        assert_eq!(desk.run(&["export", "plan", "--format", format, "-o", &name]).code, 0);
+        let there = Desk::new();
+        let path = desk.path().join(&name);
+        let said = there.json(&["import", path.to_str().expect("a path")]);
+        assert_eq!((&said["calls"], &said["pairs"]), (&json!(1), &json!(1)), "{format}: {said}");
+        let shown = there.run(&["show", "1"]).out;
+        let mine = desk.run(&["show", "plan"]).out;
+        let words = |text: &str| -> Vec<String> {
+            text.lines()
+                .filter(|l| l.starts_with('[') && !l.starts_with("[imported"))
+                .map(str::to_owned)
+                .collect()
+        };
+        assert_eq!(words(&shown), words(&mine), "{format}");
+    }
+    let bot = desk.run(&["export", "plan", "--format", "telegram"]).out;
+    let bot: Value = serde_json::from_str(&bot).expect("JSON");
+    assert_eq!(bot["0"]["history"].as_array().map(Vec::len), Some(3));
+}
+
+#[test]
+fn a_page_is_safe_and_redacted() {
+    let desk = Desk::new();
+    let key = format!("sk-ant-api03-{}", "aB3dE5gH7jK9mN1pQ3sT");
+    let said =
+        json!({"role": "user", "content": format!("<script>alert(1)</script> {key} /home/ada/x")});
+    desk.session("page", &[&said.to_string()]);
+    let page = desk.run(&["export", "page", "--format", "html"]);
+    assert!(page.out.contains("&lt;script&gt;") && !page.out.contains("<script"), "{page:?}");
+    assert!(!page.out.contains(&key) && !page.out.contains("/home/ada"), "{page:?}");
+    assert!(!page.out.contains("http://") && !page.out.contains("https://"), "{page:?}");
+    assert!(page.err.contains("anthropic key 1") && page.err.contains("home folder"), "{page:?}");
+    let whole = desk.run(&["export", "page", "--format", "html", "--no-redact"]);
+    assert!(whole.out.contains(&key));
+    assert!(desk.run(&["show", "page"]).out.contains(&key), "the log is not touched");
+}
+
+#[test]
+fn a_bots_users_come_in_under_their_own_names() {
+    let desk = Desk::new();
+    let text = r#"{"42":{"user_id":42,"created_at":"2025-01-15T10:00:00","last_activity":"2025-01-15T10:00:00","history":[{"role":"user","content":"hello","timestamp":"2025-01-15T10:00:00"}],"current_workspace":"/srv"}}"#;
+    file(&desk, "sessions.json", text);
+    assert_eq!(desk.run(&["import", "sessions.json"]).code, 0);
+    assert_eq!(desk.json(&["list"])["sessions"], json!([]));
+    let list = desk.json(&["list", "--owner", "telegram:42"]);
+    assert_eq!(list["sessions"][0]["keys"], json!(["telegram:42"]));
+    assert_eq!(list["sessions"][0]["workspace"], "/srv");
+}
+
+#[test]
+fn tools_are_off_in_an_imported_session() {
+    let desk = Desk::new();
+    let path = std::fs::canonicalize(desk.path()).expect("a path").display().to_string();
+    file(&desk, "s.jsonl", claude(1).replace("\"/w\"", &json!(path).to_string()));
+    desk.run(&["import", "s.jsonl"]);
+    let said = desk.run(&["-c", "-p", "what does s.jsonl say?"]);
+    assert!(
+        said.err.contains("imported (claude-code)") && said.err.contains("Tools are off"),
+        "{said:?}"
+    );
+    let shown = desk.json(&["show", "1", "--all"]);
+    let entries = shown["entries"].as_array().expect("entries");
+    let systems = entries.iter().filter(|entry| entry["role"] == "system").count();
+    assert_eq!(systems, 1, "the instructions are ours");
+    assert!(!shown.to_string().contains("\"name\":\"read_file\""), "no tool was run: {shown}");
+}

@@ -1,0 +1,149 @@
+//! Claude Code's lines.
+
+use rethread_core::message::Usage;
+use rethread_transcript::read::Format;
+use serde_json::{Value, json};
+
+use crate::desk::{Heap, read_as};
+
+fn record(kind: &str, uuid: &str, parent: Option<&str>, message: Value) -> Value {
+    json!({
+        "parentUuid": parent, "isSidechain": false, "cwd": "/work", "sessionId": "s-1", "type": kind,
+        "message": message, "uuid": uuid, "timestamp": "2026-01-23T14:21:43.537Z",
+    })
+}
+
+fn user(uuid: &str, parent: Option<&str>, text: &str) -> Value {
+    record("user", uuid, parent, json!({"role": "user", "content": text}))
+}
+
+fn reply(uuid: &str, parent: &str, id: &str, block: Value, output: u64) -> Value {
+    let usage = json!({"input_tokens": 5, "cache_read_input_tokens": 100, "cache_creation_input_tokens": 7, "output_tokens": output});
+    let message =
+        json!({"model": "m", "id": id, "role": "assistant", "content": [block], "usage": usage});
+    record("assistant", uuid, Some(parent), message)
+}
+
+fn text(words: &str) -> Value {
+    json!({"type": "text", "text": words})
+}
+
+fn call(id: &str) -> Value {
+    json!({"type": "tool_use", "id": id, "name": "Read", "input": {"n": 1}})
+}
+
+fn result(uuid: &str, parent: &str, id: &str) -> Value {
+    let block = json!({"type": "tool_result", "tool_use_id": id, "content": "done"});
+    record("user", uuid, Some(parent), json!({"role": "user", "content": [block]}))
+}
+
+fn read(records: &[Value]) -> Heap {
+    let lines: Vec<String> = records.iter().map(Value::to_string).collect();
+    read_as("s-1.jsonl", lines.join("\n"), Format::ClaudeCode)
+}
+
+#[test]
+fn a_reply_of_several_lines_is_one_message_and_counted_once() {
+    let heap = read(&[
+        user("u", None, "go"),
+        reply("a1", "u", "m1", text("I look."), 1),
+        reply("a2", "a1", "m1", call("c1"), 1),
+        result("r1", "a2", "c1"),
+        reply("a3", "a2", "m1", call("c2"), 40),
+        result("r2", "a3", "c2"),
+        reply("b", "r2", "m2", text("Found."), 9),
+    ]);
+    assert_eq!(heap.account.sessions, 1, "tools at once are no fork");
+    assert_eq!(
+        heap.said(0),
+        [
+            "user: go",
+            "assistant: I look. Read({\"n\":1}) Read({\"n\":1})",
+            "tool: = done",
+            "tool: = done",
+            "assistant: Found."
+        ]
+    );
+    let usage = Usage { input: 10, output: 49, cache_read: 200, cache_write: 14 };
+    assert_eq!(heap.account.tokens, usage);
+    assert_eq!((heap.account.calls, heap.account.pairs), (2, 2));
+}
+
+#[test]
+fn words_beside_an_answer_come_behind_all_answers() {
+    let mut mixed = result("r1", "a1", "c1");
+    mixed["message"]["content"].as_array_mut().expect("a list").push(text("stop"));
+    let heap = read(&[
+        user("u", None, "go"),
+        reply("a1", "u", "m1", call("c1"), 1),
+        reply("a2", "a1", "m1", call("c2"), 1),
+        mixed,
+        result("r2", "a2", "c2"),
+    ]);
+    assert_eq!(heap.said(0)[2..], ["tool: = done", "tool: = done", "user: stop"]);
+}
+
+#[test]
+fn what_was_left_behind_is_a_fork_with_what_came_before() {
+    let heap = read(&[
+        user("u", None, "go"),
+        reply("a", "u", "m1", text("first"), 1),
+        user("v", Some("a"), "left"),
+        reply("b", "v", "m2", text("gone"), 1),
+        user("w", Some("a"), "again"),
+        reply("c", "w", "m3", text("kept"), 1),
+    ]);
+    assert_eq!(heap.said(0), ["user: go", "assistant: first", "user: again", "assistant: kept"]);
+    assert_eq!(heap.said(1), ["user: go", "assistant: first", "user: left", "assistant: gone"]);
+    assert_eq!(heap.account.stored, 6, "a copy is no record");
+    let parent = heap.found(1).parent.as_ref().expect("a parent");
+    assert_eq!(parent.identity, heap.found(0).identity);
+}
+
+#[test]
+fn a_compaction_starts_the_context_anew_in_the_same_session() {
+    let boundary = json!({
+        "parentUuid": null, "logicalParentUuid": "a", "type": "system", "subtype": "compact_boundary",
+        "uuid": "k", "sessionId": "s-1", "timestamp": "2026-01-23T15:00:00Z",
+    });
+    let mut summary = user("s", Some("k"), "This session is being continued");
+    summary["isCompactSummary"] = json!(true);
+    let heap = read(&[
+        user("u", None, "go"),
+        reply("a", "u", "m1", text("first"), 1),
+        boundary,
+        summary,
+        reply("b", "s", "m2", text("on"), 1),
+    ]);
+    assert_eq!(heap.account.sessions, 1);
+    assert_eq!(heap.kinds(0), ["imported/claude-code/system/compact_boundary", "cleared"]);
+    assert_eq!(heap.said(0).len(), 4);
+}
+
+#[test]
+fn helpers_are_sessions_of_their_own() {
+    let mut side = user("x", Some("u"), "look there");
+    side["isSidechain"] = json!(true);
+    side["agentId"] = json!("a7");
+    let heap = read(&[user("u", None, "go"), side, reply("a", "u", "m", text("ok"), 1)]);
+    assert_eq!(heap.said(0), ["user: go", "assistant: ok"]);
+    assert_eq!(heap.said(1), ["user: look there"]);
+    assert!(heap.found(1).identity.starts_with("s-1/"));
+}
+
+#[test]
+fn unknown_records_are_kept_byte_for_byte() {
+    let odd = r#"{"type":"hologram", "n": 1.0e2,"sessionId":"s-1","x":"\ud83d"}"#;
+    let text = format!("{}\n{odd}\nnot json\n", user("u", None, "go"));
+    let heap = read_as("s.jsonl", text, Format::ClaudeCode);
+    assert_eq!(heap.kinds(0), ["imported/claude-code/hologram"]);
+    assert_eq!(heap.sessions[0].1[1].body.json(), odd);
+    assert_eq!((heap.account.raw, heap.account.unreadable), (1, 1));
+}
+
+#[test]
+fn a_record_that_stands_twice_is_kept_twice() {
+    let heap = read(&[user("u", None, "go"), user("u", None, "go")]);
+    let ids: Vec<&str> = heap.sessions[0].1.iter().map(|entry| entry.id.as_str()).collect();
+    assert_eq!(ids, ["u", "u.2"]);
+}

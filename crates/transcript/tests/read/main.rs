@@ -1,0 +1,9 @@
+//! Files of other programs: what is found in them, and that nothing is lost on the way.
+
+mod api;
+mod claude_code;
+mod codex;
+mod desk;
+mod others;
+mod seeds;
+mod trouble;

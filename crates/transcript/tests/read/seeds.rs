@@ -1,0 +1,141 @@
+//! The files of the programs this one grew from.
+
+use rethread_core::Body;
+use rethread_core::message::Usage;
+use rethread_transcript::read::Format;
+
+use crate::desk::{read_as, read_file, written};
+
+#[test]
+fn an_emacs_session_is_read_oldest_first_as_its_pairs_tell() {
+    let call = r#"{"role":"assistant","content":[{"type":"text","text":"Reading."},{"type":"tool_use","id":"c1","name":"read_file","input":null}]}"#;
+    let result =
+        r#"{"role":"tool","content":{"type":"tool_result","tool_use_id":"c1","content":"x"}}"#;
+    let orphan =
+        r#"{"role":"tool","content":{"type":"tool_result","tool_use_id":"gone","content":"y"}}"#;
+    let user = r#"{"role":"user","content":"read it"}"#;
+    let expected = ["tool: = y", "user: read it", "assistant: Reading. read_file({})", "tool: = x"];
+    for order in [[orphan, user, call, result], [result, call, user, orphan]] {
+        let text = format!(
+            r#"{{"id":"session-20250221-143015","messages":[{}],"timestamp":"2025-02-21T14:30:15-0800"}}"#,
+            order.join(",")
+        );
+        let heap = read_as("session-20250221-143015.json", text, Format::Magent);
+        assert_eq!(heap.said(0), expected);
+        assert_eq!(heap.account.orphans, 1);
+        let at = heap.sessions[0].1[0].at.expect("a time");
+        assert_eq!(at.to_string(), "2025-02-21T22:30:15Z");
+    }
+}
+
+#[test]
+fn without_pairs_an_emacs_session_is_oldest_first_only_if_it_looks_so() {
+    let message = |role: &str, text: &str| format!(r#"{{"role":"{role}","content":"{text}"}}"#);
+    let read = |messages: &[String]| {
+        let text = format!(r#"{{"id":"s","messages":[{}]}}"#, messages.join(","));
+        read_as("s.json", text, Format::Magent).said(0)
+    };
+    let (user, reply) = (message("user", "hi"), message("assistant", "yes"));
+    assert_eq!(read(&[user.clone(), reply.clone()]), ["user: hi", "assistant: yes"]);
+    assert_eq!(read(&[reply.clone(), user.clone()]), ["user: hi", "assistant: yes"]);
+    let again = message("user", "again");
+    assert_eq!(read(&[again, reply, user])[0], "user: hi");
+    assert!(read_as("s.json", r#"{"id":"s","messages":null}"#, Format::Magent).said(0).is_empty());
+}
+
+#[test]
+fn a_command_line_agents_folder_is_read_whole() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let session = r#"{"metadata":{"id":"my-session","name":"My Session","description":"auth","createdAt":"2025-01-04T14:32:15.000Z","lastActivityAt":"2025-01-04T15:45:30.000Z","messageCount":2,"firstMessage":"hi","provider":"openai","model":"gpt-5"},"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"hello"}],"contextSummary":"You are resuming"}"#;
+    written(folder.path(), "my-session.json", session);
+    written(folder.path(), "broken.json", "{\"metadata\":");
+    written(folder.path(), "last_session", "my-session");
+    written(folder.path(), "index.json", r#"{"version":"1.0","sessions":{},"updatedAt":"x"}"#);
+    let heap = read_file(folder.path(), Format::Agent).expect("it is read");
+    assert_eq!(heap.said(0), ["user: hi", "assistant: hello"]);
+    assert_eq!(heap.kinds(0), ["imported/agent/context_summary"]);
+    assert_eq!(heap.found(0).model.as_deref(), Some("gpt-5"));
+    assert_eq!(heap.account.unreadable, 1, "{:?}", heap.account);
+}
+
+const BOT: &str = r#"{
+  "123456": {"user_id": 123456, "created_at": "2025-01-15T10:00:00.123456", "last_activity": "2025-01-15T10:30:00",
+    "history": [{"role": "user", "content": "cut \ud83d", "timestamp": "2025-01-15T10:00:00.123456"},
+                {"role": "user", "content": "again", "timestamp": "2025-01-15T10:00:01"},
+                {"role": "assistant", "content": "", "timestamp": "2025-01-15T10:00:02"}],
+    "current_workspace": "/srv/project"},
+  "7:a:b": {"user_id": 7, "created_at": "x", "last_activity": "y", "history": [], "current_workspace": null}
+}"#;
+
+#[test]
+fn a_bots_users_each_get_their_own_sessions() {
+    let heap = read_as("sessions.json", BOT, Format::Telegram);
+    assert_eq!(heap.said(0), ["user: cut \u{fffd}", "user: again", "assistant: "]);
+    let found = heap.found(0);
+    assert_eq!(found.owner.as_deref(), Some("telegram:123456"));
+    assert_eq!(found.keys, ["telegram:123456"]);
+    assert_eq!(found.workspace.as_deref(), Some("/srv/project"));
+    assert_eq!(found.created_at.expect("a time").to_string(), "2025-01-15T18:00:00.123456Z");
+    assert_eq!(heap.found(1).keys, ["telegram:7:a:b"]);
+    assert_eq!(heap.found(1).owner.as_deref(), Some("telegram:7"));
+    assert!(heap.said(1).is_empty(), "a cleared session is a session");
+}
+
+#[test]
+fn a_bots_file_that_was_cut_off_keeps_what_is_whole() {
+    let cut = &BOT[..BOT.find("\"again\"").expect("there") + 4];
+    let heap = read_as("sessions.json", cut, Format::Telegram);
+    assert_eq!(heap.said(0), ["user: cut \u{fffd}"]);
+    assert_eq!(heap.account.unreadable, 1);
+}
+
+const OLD: &str = "# Simple Sally Conversation\n\n**Date:** 2025-12-30T23:59:58\n\n**Agent:** Simple Sally\n\n---\n\n\
+    ## Query 1 (23:59:59)\n**You:** one\n\n**Simple Sally:** It writes `---` and\n<!-- SESSION_SUMMARY_START -->\nquoted\n\n\
+    *Time: 1.0s | Tokens: 12 (in: 8, out: 4)*\n\n---\n\n\
+    ## Query 2 (00:00:03)\n**You:** two\n\n**Simple Sally:** Yes.\n\n*Time: 1.0s | Tokens: 30 (in: 20, out: 10)*\n\n---\n\n\
+    Here is the summary:\n<!-- SESSION_SUMMARY_START -->\n**Background Context:** Initial session.\n<!-- SESSION_SUMMARY_END -->\n";
+
+#[test]
+fn a_markdown_transcript_of_an_old_version_is_read() {
+    let heap = read_as("old.md", OLD, Format::Markdown);
+    assert_eq!(heap.said(0).len(), 4);
+    assert_eq!(heap.kinds(0), ["summary"]);
+    let at = |index: usize| heap.sessions[0].1[index].at.expect("a time").to_string();
+    assert_eq!(at(0), "2025-12-31T07:59:59Z");
+    assert_eq!(at(2), "2025-12-31T08:00:03Z", "past midnight");
+}
+
+#[test]
+fn counts_that_go_on_from_turn_to_turn_are_taken_apart() {
+    let turn = |number: usize, input: u64, output: u64| {
+        format!(
+            "## Query {number} (10:00:0{number})\n**You:** q\n\n**Sally:** {}\n\n*Time: 1.0s | Tokens: {} (in: {input}, out: {output})*\n\n---\n\n",
+            "word ".repeat(20),
+            input + output
+        )
+    };
+    let head = "# Sally Conversation\n\n**Session ID:** s\n**Agent:** Sally\n\n---\n\n";
+    let read = |turns: [String; 3]| {
+        read_as("s.md", format!("{head}{}", turns.join("")), Format::Markdown).account.tokens
+    };
+    let usage = |input, output| Usage { input, output, ..Usage::default() };
+    assert_eq!(read([turn(1, 10, 20), turn(2, 25, 41), turn(3, 40, 62)]), usage(40, 62));
+    assert_eq!(read([turn(1, 10, 20), turn(2, 25, 21), turn(3, 40, 22)]), usage(75, 63));
+}
+
+#[test]
+fn a_folder_of_transcripts_becomes_a_chain() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let first = "# Sally Conversation\n\n**Session ID:** session_1\n**Agent:** Sally\n\n---\n\n## Query 1 (10:00:00)\n**You:** a\n";
+    let second = "# Sally Conversation\n\n**Session ID:** session_2\n**Agent:** Sally\n\n---\n\n## Session Restored (11:00:00)\n**Context:** Resumed from session_1 (5 queries, 2.3K)\n**Previous Session:** /gone/session_1.md\n\n**Sally:** Ready.\n\n---\n\n## Query 1 (11:00:10)\n**You:** b\n";
+    let own = "# Sally Conversation\n\n**Session ID:** session_3\n**Agent:** Sally\n**Previous Session:** session_3.md\n\n---\n\n## Query 1 (11:00:10)\n**You:** c\n";
+    let paths = [("session_1.md", first), ("session_2.md", second), ("session_3.md", own)]
+        .map(|(name, text)| written(folder.path(), name, text));
+    let heaps = paths.map(|path| read_file(&path, Format::Markdown).expect("it is read"));
+    let parent = heaps[1].found(0).parent.as_ref().expect("a parent");
+    assert_eq!(parent.identity, heaps[0].found(0).identity);
+    assert!(parent.origin.continues());
+    assert_eq!(heaps[2].found(0).parent, None, "nobody is their own parent");
+    let Body::Restored(restored) = &heaps[1].sessions[0].1[0].body else { panic!("restored") };
+    assert_eq!((restored.previous.queries, restored.previous.tokens), (5, 2_300));
+}

@@ -13,6 +13,7 @@ mod round;
 mod run;
 mod size;
 mod tail;
+mod transcript;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -23,7 +24,7 @@ use run::Report;
 /// Speed, as ratios in one run.
 #[derive(Debug, Parser)]
 struct Args {
-    /// Only these: append, group, tail, context, list, size, files, round
+    /// Only these: append, group, tail, context, list, size, files, round, transcript
     names: Vec<String>,
     /// The folder to write in; it decides which disk is measured [default: under target/]
     #[arg(long)]
@@ -42,7 +43,7 @@ fn main() -> ExitCode {
     let args = Args::parse();
     let folder = args.folder.clone().unwrap_or_else(|| PathBuf::from("target/bench"));
     std::fs::create_dir_all(&folder).expect("a folder to write in");
-    let benches: [(&str, Bench); 8] = [
+    let benches: [(&str, Bench); 9] = [
         ("append", append::one_writer),
         ("group", append::many_writers),
         ("tail", tail::last_entries),
@@ -51,6 +52,7 @@ fn main() -> ExitCode {
         ("size", size::on_disk),
         ("round", round::overhead),
         ("files", files::long_session),
+        ("transcript", transcript::claude_code),
     ];
     let mut met = true;
     for (name, bench) in benches {

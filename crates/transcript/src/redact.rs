@@ -179,7 +179,10 @@ impl Redactor {
         for text in fields.into_iter().flatten() {
             *text = self.text(text).into_owned();
         }
+        // The first message is in the log too, and counted there.
+        let counted = self.removed.clone();
         session.first_message = self.text(&session.first_message).into_owned();
+        self.removed = counted;
         let keys = session.keys.iter().filter_map(|key| Key::new(self.text(key.as_str())).ok());
         session.keys = keys.collect();
         session

@@ -51,7 +51,7 @@ impl<'a> Fields<'a> {
         let raw = self.get(name)?;
         raw.parse().ok().or_else(|| {
             let number: f64 = raw.parse().ok()?;
-            (number >= 0.0 && number < 1e15).then_some(number as u64)
+            (0.0..1e15).contains(&number).then_some(number as u64)
         })
     }
 

@@ -143,5 +143,5 @@ fn is_newest_first(read: &[(&str, Option<Message>)]) -> bool {
     let is_user = |message: Option<&Option<&Message>>| {
         message.and_then(|message| message.as_ref()).is_some_and(|m| m.role == Role::User)
     };
-    !(is_user(messages.first()) && !is_user(messages.last()))
+    !is_user(messages.first()) || is_user(messages.last())
 }

@@ -196,7 +196,7 @@ fn blocks_of(
 ) -> Vec<Block> {
     let of = |json: String| said(role, &json).map(|m| m.content).unwrap_or_default();
     match kind {
-        "text" => part.text("text").map(|text| Block::text(text)).into_iter().collect(),
+        "text" => part.text("text").map(Block::text).into_iter().collect(),
         "reasoning" => {
             let thinking = part.get("text").unwrap_or("\"\"");
             of(format!("[{{\"type\":\"thinking\",\"thinking\":{thinking}}}]"))

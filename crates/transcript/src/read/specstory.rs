@@ -69,7 +69,7 @@ fn speaker_of(line: &str) -> Option<Speaker> {
     let words: Vec<&str> = told.split_whitespace().collect();
     let is_time =
         |word: &&str| word.starts_with(|c: char| c.is_ascii_digit()) && word.contains(['-', ':']);
-    let from = words.iter().position(|word| is_time(word)).unwrap_or(words.len());
+    let from = words.iter().position(is_time).unwrap_or(words.len());
     let model = words[..from].join(" ");
     let at = words[from..].join(" ");
     let given = |text: String| Some(text).filter(|text| !text.is_empty());

@@ -64,9 +64,7 @@ impl Dir {
         };
         match self.log(id) {
             Ok(log) => {
-                let end = log.tail.bytes;
-                let folded = record.folded.as_ref().map_or(0, |tail| tail.bytes);
-                if end < folded {
+                if record.folded.as_ref().is_some_and(|folded| log.tail.is_less_than(folded)) {
                     let what = "the end of its log is not what was written".into();
                     damaged(&mut audit, None, what);
                 }

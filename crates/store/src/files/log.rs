@@ -85,13 +85,20 @@ impl Tail {
         shown: 0,
     };
 
-    /// Follows a log from here to the end of its last whole batch, and tells of every entry.
+    /// Whether a log that was known to go this far no longer does.
+    pub(super) fn is_less_than(&self, known: &Tail) -> bool {
+        self.bytes < known.bytes || self.tally.entries < known.tally.entries
+    }
+
+    /// Follows a log from here to the end of its last whole batch, and tells of every entry. What
+    /// stands before `believed` was seen whole once.
     pub(super) fn follow(
         &mut self,
         file: &File,
+        believed: u64,
         mut tell: impl FnMut(u64, Line<'_>),
     ) -> io::Result<()> {
-        let mut walk = Walk::new(file, self.bytes)?;
+        let mut walk = Walk::new(file, self.bytes)?.believing(believed);
         // What was read of a batch whose end was not seen yet.
         let mut half: Vec<(u64, u64, String)> = Vec::new();
         while let Some(record) = walk.next()? {
@@ -168,18 +175,22 @@ impl Log {
         Ok(log)
     }
 
-    /// Opens a log and looks at all of it.
-    pub(super) fn open(path: &Path) -> io::Result<Log> {
+    /// Opens a log and looks at all of it; up to `believed` only at what there is.
+    pub(super) fn open(path: &Path, believed: u64) -> io::Result<Log> {
         let file = std::fs::OpenOptions::new().read(true).write(true).open(path)?;
         let mut log = Log { file, tail: Tail::EMPTY, spots: Vec::new(), ids: HashMap::new() };
-        log.refresh()?;
+        log.follow(believed)?;
         Ok(log)
     }
 
     /// Takes in what others appended.
     pub(super) fn refresh(&mut self) -> io::Result<()> {
+        self.follow(0)
+    }
+
+    fn follow(&mut self, believed: u64) -> io::Result<()> {
         let Log { file, tail, spots, ids } = self;
-        tail.follow(file, |at, line| {
+        tail.follow(file, believed, |at, line| {
             spots.push(Spot { seq: line.seq, at });
             ids.insert(line.id, line.seq);
         })

@@ -250,7 +250,9 @@ impl Dir {
             if self.logs.len() >= LOGS_MAX {
                 self.logs.clear();
             }
-            self.logs.insert(id, Log::open(&path).told(&path, ACTION)?);
+            let folded = self.state.catalogue.get(id).and_then(|record| record.folded.as_ref());
+            let log = Log::open(&path, folded.map_or(0, |tail| tail.bytes));
+            self.logs.insert(id, log.told(&path, ACTION)?);
         }
         let log = self.logs.get_mut(&id).ok_or(StoreError::NotFound { id })?;
         if log.tail.bytes != there.len() {

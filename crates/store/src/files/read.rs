@@ -25,7 +25,7 @@ impl Dir {
             Some(there) if there.len() == tail.bytes => {}
             Some(there) if there.len() > tail.bytes => {
                 let file = File::open(&path).told(&path, "read a log")?;
-                tail.follow(&file, |_, _| {}).told(&path, "read a log")?;
+                tail.follow(&file, 0, |_, _| {}).told(&path, "read a log")?;
             }
             _ => {
                 let what = "its log is gone, or shorter than it was".into();
@@ -124,7 +124,7 @@ impl Dir {
                     hits.push(Hit { session, seq: entry.seq, snippet });
                 }
             };
-            Tail::EMPTY.clone().follow(&file, found).told(&path, "search a log")?;
+            Tail::EMPTY.clone().follow(&file, 0, found).told(&path, "search a log")?;
         }
         Ok(hits)
     }

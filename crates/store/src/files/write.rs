@@ -187,10 +187,10 @@ impl Dir {
         if entries.is_empty() {
             return Ok(Vec::new());
         }
-        let folded = self.record(id)?.folded.as_ref().map_or(0, |tail| tail.bytes);
+        let folded = self.record(id)?.folded.clone();
         let (disk, root) = (self.disk.clone(), self.root.clone());
         let log = self.log(id)?;
-        if log.tail.bytes < folded {
+        if folded.is_some_and(|folded| log.tail.is_less_than(&folded)) {
             // What was folded was acknowledged, so this is no torn end to be cut off.
             let what = "the end of its log is not what was written".into();
             return Err(StoreError::Damaged { id, seq: log.tail.tally.entries, what });

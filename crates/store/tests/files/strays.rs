@@ -162,6 +162,31 @@ fn a_torn_end_of_a_log_is_left_out_and_damage_before_it_is_said() {
 }
 
 #[test]
+fn a_damaged_end_is_no_torn_end() {
+    let desk = Desk::new();
+    let sessions = desk.sessions();
+    let id = say(&sessions, "plan", &["one", "two", "three"]);
+    drop(sessions);
+    let log = desk.path().join(format!(".rethread/logs/{id}.log"));
+    let whole = std::fs::read(&log).expect("the log");
+    let end = whole.len();
+    let cut_off = whole[..end - 9].to_vec();
+    let overwritten = [&whole[..end - 9], &[b'x'; 9]].concat();
+    for bytes in [cut_off, overwritten, Vec::new()] {
+        std::fs::write(&log, &bytes).expect("damaged");
+        let sessions = desk.sessions();
+        let more = vec![rethread_core::Incoming::from(rethread_core::Message::user("more"))];
+        let error = sessions.append(id, more).expect_err("refused");
+        assert!(error.to_string().contains("is damaged"), "{error}");
+        let found = findings(&sessions);
+        assert!(found.iter().any(|(_, state)| *state == FindingState::Damaged), "{found:?}");
+        drop(sessions);
+        assert_eq!(std::fs::read(&log).expect("the log"), bytes, "nothing is cut off");
+        assert_eq!(desk.json("plan.json")["messages"].as_array().map(Vec::len), Some(3));
+    }
+}
+
+#[test]
 fn without_our_folder_the_sessions_are_there_with_their_tools() {
     let desk = Desk::new();
     let sessions = desk.sessions();

@@ -8,6 +8,8 @@ use rethread_core::limits::TAIL_TOKENS_MAX;
 use rethread_core::measure::message_tokens;
 use rethread_core::sessions::carried;
 use rethread_core::{SessionId, Thread, sessions};
+use serde::Serialize;
+use serde_json::json;
 
 use crate::lease::blocking;
 use crate::restore::{GoesOn, Past};
@@ -26,7 +28,7 @@ pub enum Stage {
 }
 
 /// What a compaction would save.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Preview {
     /// Tokens of the context now.
     pub before: u64,
@@ -61,6 +63,23 @@ pub struct Receipt {
     pub summary: Summarized,
     /// The session that goes on.
     pub on: GoesOn,
+}
+
+impl Serialize for Receipt {
+    /// The shape every door shows.
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Receipt { from, before, summary, on } = self;
+        json!({
+            "from": from,
+            "session": on.session,
+            "before": before,
+            "after": on.tokens,
+            "carried": { "turns": on.carried, "tokens": on.carried_tokens },
+            "summary": { "by": summary.by, "text": summary.text },
+            "acknowledgment": on.acknowledgment,
+        })
+        .serialize(serializer)
+    }
 }
 
 /// What part of a context the carried turns may be, one in so many.

@@ -35,5 +35,6 @@ pub use lease::Kept;
 pub use past::{FileError, FromFile};
 pub use restore::{GoesOn, NO_ACKNOWLEDGMENT, Past};
 pub use rethread_transcript::read::markdown::Summary as FileSummary;
+pub use rethread_transcript::write::markdown::WriteError;
 pub use runner::{Answer, Bounds, End, Runner, Scribe, TurnError};
 pub use summarize::{EXTRACTIVE, How, INHERITED, Summary};

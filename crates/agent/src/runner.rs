@@ -128,6 +128,17 @@ pub struct Answer {
     pub fullness: u64,
 }
 
+impl End {
+    /// The word for it, for programs.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            End::Answered => "answered",
+            End::RoundLimit => "round_limit",
+            End::Stopped => "stopped",
+        }
+    }
+}
+
 /// Why a turn came to nothing. What was said until then is in the log.
 #[derive(Debug, thiserror::Error)]
 pub enum TurnError {

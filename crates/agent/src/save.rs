@@ -34,18 +34,29 @@ impl Runner {
     ///
     /// As [`save_transcript`](Runner::save_transcript).
     pub fn write_transcript(&self, id: SessionId, path: &Path) -> io::Result<()> {
-        let session = self.sessions.get(id).map_err(io::Error::other)?;
-        let previous = self.previous(&session).map_err(io::Error::other)?;
+        replace(path, |out| match self.transcript(id, out) {
+            Ok(()) => Ok(()),
+            Err(WriteError::Io(error)) => Err(error),
+            Err(WriteError::Entries(error)) => Err(io::Error::other(error)),
+        })
+    }
+
+    /// Writes a session's transcript, Markdown, to wherever it is wanted.
+    ///
+    /// # Errors
+    ///
+    /// Those of the store, and those of what it is written to.
+    pub fn transcript(
+        &self,
+        id: SessionId,
+        out: &mut dyn Write,
+    ) -> Result<(), WriteError<sessions::Error>> {
+        let session = self.sessions.get(id).map_err(WriteError::Entries)?;
+        let previous = self.previous(&session).map_err(WriteError::Entries)?;
         let agent = session.header.agent.as_deref().unwrap_or(&self.agent.name);
         let page = Page { session: &session, agent, previous, zone: TimeZone::system() };
-        replace(path, |out| {
-            let entries = entries(&self.sessions, id, session.tally.entries);
-            match write(&page, entries, out) {
-                Ok(_) => Ok(()),
-                Err(WriteError::Io(error)) => Err(error),
-                Err(WriteError::Entries(error)) => Err(io::Error::other(error)),
-            }
-        })
+        let entries = entries(&self.sessions, id, session.tally.entries);
+        write(&page, entries, out).map(drop)
     }
 
     /// What a session tells about the one it continues.

@@ -9,7 +9,6 @@ mod chat;
 mod commands;
 mod config;
 mod errors;
-mod json;
 mod out;
 
 use std::process::ExitCode;

@@ -7,6 +7,7 @@ use crate::entry::{Origin, Tally};
 use crate::limits::PREVIEW_CHARS;
 use crate::message::Message;
 use crate::name::{Key, Name, Owner, SessionId};
+use crate::world::rfc3339;
 
 /// What a session says about itself. These fields are its own truth; everything that can be
 /// worked out from the log stands in [`Session`] beside it.
@@ -115,6 +116,32 @@ impl Session {
     /// Its identity.
     pub fn id(&self) -> SessionId {
         self.header.id
+    }
+}
+
+impl Serialize for Session {
+    /// The shape every door shows: one flat object, the same at the command line and over HTTP.
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let header = &self.header;
+        serde_json::json!({
+            "id": header.id,
+            "name": header.name,
+            "keys": self.keys,
+            "agent": header.agent,
+            "workspace": header.workspace,
+            "parent": header.parent.map(|parent| parent.id),
+            "created_at": rfc3339(header.created_at),
+            "last_activity_at": rfc3339(self.last_activity_at),
+            "messages": self.tally.messages,
+            "queries": self.tally.queries,
+            "first_message": self.first_message,
+            "tokens": self.tally.tokens,
+            "archived": header.archived,
+            "description": header.description,
+            "provider": header.provider,
+            "model": header.model,
+        })
+        .serialize(serializer)
     }
 }
 

@@ -17,6 +17,9 @@ pub use load::{FILE_BYTES_MAX, FILES_MAX, Fault, NAME_CHARS_MAX, Problem};
 
 use std::path::Path;
 
+use serde::Serialize;
+use serde_json::json;
+
 /// The tools that only look.
 pub const READ_TOOLS: [&str; 6] =
     ["read_file", "list_dir", "glob", "grep", "recall", "search_sessions"];
@@ -70,6 +73,17 @@ impl Agent {
     /// Whether it may be offered this tool. Whether the user allows it is another question.
     pub fn may_use(&self, tool: &str) -> bool {
         self.tools.as_ref().is_none_or(|tools| tools.iter().any(|name| name == tool))
+    }
+}
+
+impl Serialize for Agent {
+    /// The shape every door shows. The prompt is left out: it is long, and nobody lists it.
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        json!({
+            "name": self.name, "description": self.description, "path": self.path,
+            "model": self.model, "tools": self.tools, "policy": self.policy,
+        })
+        .serialize(serializer)
     }
 }
 

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use rethread_agent::{Answer, End};
 use rethread_core::limits::READ_ENTRIES;
-use rethread_core::{Entry, Message, SessionId};
+use rethread_core::{Entry, Message, Session, SessionId};
 use serde_json::json;
 
 use super::Chat;
@@ -88,13 +88,9 @@ impl Chat {
             start = end;
         }
         crate::out::json(&Out {
-            session: crate::json::session(&session),
+            session: &session,
             answer: &answer.text,
-            end: match answer.end {
-                End::Answered => "answered",
-                End::RoundLimit => "round_limit",
-                End::Stopped => "stopped",
-            },
+            end: answer.end.as_str(),
             rounds: answer.rounds,
             usage: json!(answer.usage),
             ms: u64::try_from(answer.took.as_millis()).unwrap_or(u64::MAX),
@@ -106,7 +102,7 @@ impl Chat {
 /// What `--json` prints.
 #[derive(serde::Serialize)]
 struct Out<'a> {
-    session: serde_json::Value,
+    session: &'a Session,
     answer: &'a str,
     end: &'a str,
     rounds: u32,

@@ -11,15 +11,7 @@ use crate::out::{clean, fit, line, pad};
 pub(super) fn run(desk: &Desk) -> Done {
     let agents = agents(desk)?;
     if desk.global.json {
-        let all: Vec<_> = agents
-            .iter()
-            .map(|agent| {
-                json!({
-                    "name": agent.name, "description": agent.description, "path": agent.path,
-                    "model": agent.model, "tools": agent.tools, "policy": agent.policy,
-                })
-            })
-            .collect();
+        let all: Vec<_> = agents.iter().collect();
         crate::out::json(&json!({ "agents": all }))?;
         return Ok(ExitCode::SUCCESS);
     }

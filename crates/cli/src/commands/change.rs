@@ -31,7 +31,7 @@ pub(crate) fn fork(desk: &Desk, args: &Fork) -> Done {
     let fork = sessions::Fork { at: args.at, name, take_keys: false };
     let session = desk.sessions.fork(id, &fork)?;
     match desk.global.json {
-        true => crate::out::json(&json!({ "session": crate::json::session(&session) }))?,
+        true => crate::out::json(&json!({ "session": session }))?,
         false => line(format_args!(
             "Forked into {} ({}).",
             session.header.name,
@@ -51,12 +51,7 @@ pub(crate) fn undo(desk: &Desk, args: &Undo) -> Done {
         line(told(desk, &undone)?)?;
         return Ok(ExitCode::SUCCESS);
     }
-    crate::out::json(&match &undone {
-        Undone::Clear { session } => json!({ "undone": "clear", "session": session }),
-        Undone::Start { session, origin, back_to, archived } => json!({
-            "undone": origin, "session": session, "back_to": back_to, "archived": archived,
-        }),
-    })?;
+    crate::out::json(&undone)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -89,7 +84,7 @@ pub(crate) fn rename(desk: &Desk, args: &Rename) -> Done {
     let id = desk.select(&args.sel)?;
     let session = desk.sessions.rename(id, &Name::new(&args.name)?)?;
     match desk.global.json {
-        true => crate::out::json(&json!({ "session": crate::json::session(&session) }))?,
+        true => crate::out::json(&json!({ "session": session }))?,
         false => line(format_args!("It is called {} now.", session.header.name))?,
     }
     Ok(ExitCode::SUCCESS)

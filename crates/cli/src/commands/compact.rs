@@ -3,7 +3,6 @@
 use std::process::ExitCode;
 
 use rethread_agent::{Compacted, How};
-use serde_json::json;
 
 use super::{Desk, Done};
 use crate::args::{Compact, Talk};
@@ -21,9 +20,7 @@ pub(super) fn run(desk: &Desk, args: &Compact) -> Done {
     if args.preview {
         let preview = runner.preview(id)?;
         match desk.global.json {
-            true => crate::out::json(&json!({
-                "before": preview.before, "after": preview.after, "carried": preview.carried,
-            }))?,
+            true => crate::out::json(&preview)?,
             false => line(format_args!(
                 "About {} tokens in the context now, about {} after; {} carried over word for word.",
                 count(preview.before),
@@ -49,15 +46,7 @@ pub(super) fn run(desk: &Desk, args: &Compact) -> Done {
             hint: "the session is as it was; try again, or choose another --model",
         }),
         Compacted::Done(receipt) if quiet => {
-            crate::out::json(&json!({
-                "from": receipt.from,
-                "session": crate::json::session(&receipt.on.session),
-                "before": receipt.before,
-                "after": receipt.on.tokens,
-                "carried": { "turns": receipt.on.carried, "tokens": receipt.on.carried_tokens },
-                "summary": { "by": receipt.summary.by, "text": receipt.summary.text },
-                "acknowledgment": receipt.on.acknowledgment,
-            }))?;
+            crate::out::json(&receipt)?;
             Ok(ExitCode::SUCCESS)
         }
         Compacted::Done(receipt) => {

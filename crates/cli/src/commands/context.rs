@@ -2,8 +2,7 @@
 
 use std::process::ExitCode;
 
-use rethread_core::Message;
-use rethread_core::context::{Cut, Model, Policy, explain};
+use rethread_core::context::{Model, Policy, Report, explain};
 
 use super::{Desk, Done};
 use crate::args::Context;
@@ -22,14 +21,7 @@ pub(crate) fn run(desk: &Desk, args: &Context) -> Done {
     let model = model(args)?;
     let context = desk.sessions.build(id, &policy, &model)?;
     if desk.global.json {
-        crate::out::json(&Out {
-            policy: &policy.name,
-            model: model.id(),
-            tokens: context.tokens,
-            hash: context.hash(),
-            messages: &context.messages,
-            cuts: &context.cuts,
-        })?;
+        crate::out::json(&Report { policy: &policy, model: &model, context: &context })?;
         return Ok(ExitCode::SUCCESS);
     }
     if args.explain {
@@ -55,18 +47,6 @@ pub(crate) fn run(desk: &Desk, args: &Context) -> Done {
         context.hash()
     ));
     Ok(ExitCode::SUCCESS)
-}
-
-/// What `--json` prints. It is written as it is, never through another form of JSON: what a
-/// model would be sent keeps every digit.
-#[derive(serde::Serialize)]
-struct Out<'a> {
-    policy: &'a str,
-    model: String,
-    tokens: u64,
-    hash: String,
-    messages: &'a [Message],
-    cuts: &'a [Cut],
 }
 
 fn model(args: &Context) -> Result<Model, Error> {

@@ -23,9 +23,8 @@ pub(crate) fn run(desk: &Desk, args: &List) -> Done {
     let after = args.after.as_deref().map(str::parse).transpose()?;
     let page = desk.sessions.list(&filter, after, args.limit as usize)?;
     if desk.global.json {
-        let sessions: Vec<_> = page.sessions.iter().map(crate::json::session).collect();
         let next = page.next.map(|cursor| cursor.to_string());
-        let mut object = json!({ "sessions": sessions, "next": next });
+        let mut object = json!({ "sessions": page.sessions, "next": next });
         if !page.damaged.is_empty() {
             object["damaged"] = json!(page.damaged);
         }

@@ -19,7 +19,7 @@ pub(crate) fn run(desk: &Desk, args: &Open) -> Done {
     let thread = desk.sessions.thread(id)?;
     desk.sessions.bind(&key, id)?;
     if desk.global.json {
-        let session = crate::json::session(&desk.sessions.get(id)?);
+        let session = desk.sessions.get(id)?;
         crate::out::json(&json!({ "session": session, "key": key }))?;
         return Ok(ExitCode::SUCCESS);
     }

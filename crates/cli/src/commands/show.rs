@@ -56,7 +56,7 @@ fn entries(
 
 fn show_json(desk: &Desk, session: &Session, range: Range<u64>) -> Result<(), Error> {
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
-    write!(out, "{{\"session\":{},\"entries\":[", json_of(&crate::json::session(session)))?;
+    write!(out, "{{\"session\":{},\"entries\":[", json_of(&session))?;
     let mut first = true;
     entries(desk, session, range, |entry| {
         let comma = if std::mem::take(&mut first) { "" } else { "," };

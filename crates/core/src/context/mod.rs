@@ -32,6 +32,7 @@ pub use plan::{Need, next};
 pub use policy::{Clip, Policy};
 
 use serde::Serialize;
+use serde::ser::SerializeStruct;
 use sha2::{Digest, Sha256};
 
 use crate::limits::{REPLY_TOKENS, WINDOW_TOKENS};
@@ -83,6 +84,31 @@ pub struct Context {
     /// How many leading messages stay as they are while the turn goes on: where a provider may
     /// be told to cache.
     pub stable: usize,
+}
+
+/// A context as programs read it, the same at every door. Messages are written as they are,
+/// never through another form of JSON: what a model would be sent keeps every digit.
+#[derive(Clone, Copy, Debug)]
+pub struct Report<'a> {
+    /// The policy that shaped it.
+    pub policy: &'a Policy,
+    /// The model it is for.
+    pub model: &'a Model,
+    /// The context.
+    pub context: &'a Context,
+}
+
+impl Serialize for Report<'_> {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut fields = serializer.serialize_struct("Report", 6)?;
+        fields.serialize_field("policy", &self.policy.name)?;
+        fields.serialize_field("model", &self.model.id())?;
+        fields.serialize_field("tokens", &self.context.tokens)?;
+        fields.serialize_field("hash", &self.context.hash())?;
+        fields.serialize_field("messages", &self.context.messages)?;
+        fields.serialize_field("cuts", &self.context.cuts)?;
+        fields.end()
+    }
 }
 
 /// The step that made a cut.

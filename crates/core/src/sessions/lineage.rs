@@ -1,5 +1,8 @@
 //! Starting over, branching off, and taking that back. Nothing here removes anything.
 
+use serde::Serialize;
+use serde_json::json;
+
 use super::{Error, Result, Sessions};
 use crate::entry::{Body, Entry, NewEntry, Origin, Started};
 use crate::limits::{APPEND_TRIES_MAX, READ_ENTRIES};
@@ -19,7 +22,8 @@ pub struct Fork {
     pub take_keys: bool,
 }
 
-/// What was taken back.
+/// What was taken back. As JSON it is one object, `undone` saying what: `clear`, `new`, `fork`,
+/// `compact` or `resume`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Undone {
     /// A clear: the session's context is whole again.
@@ -38,6 +42,21 @@ pub enum Undone {
         /// Nothing had been said in it, so it was archived.
         archived: bool,
     },
+}
+
+impl Serialize for Undone {
+    fn serialize<S: serde::Serializer>(
+        &self,
+        serializer: S,
+    ) -> std::result::Result<S::Ok, S::Error> {
+        let shown = match self {
+            Undone::Clear { session } => json!({ "undone": "clear", "session": session }),
+            Undone::Start { session, origin, back_to, archived } => json!({
+                "undone": origin, "session": session, "back_to": back_to, "archived": archived,
+            }),
+        };
+        shown.serialize(serializer)
+    }
 }
 
 impl Sessions {

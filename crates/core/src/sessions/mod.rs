@@ -292,9 +292,18 @@ impl Sessions {
     ///
     /// [`Store::append`]: crate::store::Store::append
     pub fn append(&self, id: SessionId, messages: Vec<Incoming>) -> Result<Vec<u64>> {
+        self.append_at(id, At::END, messages)
+    }
+
+    /// Appends messages as one, behind the head the writer has seen or by the right of its lease.
+    ///
+    /// # Errors
+    ///
+    /// As [`append`](Sessions::append); [`StoreError::Conflict`] if `at` names another head.
+    pub fn append_at(&self, id: SessionId, at: At, messages: Vec<Incoming>) -> Result<Vec<u64>> {
         let tail = self.open_round(id, &messages)?;
         let entries = self.prepare(messages, &tail)?;
-        Ok(self.store.append(&self.owner, id, At::END, &entries)?)
+        Ok(self.store.append(&self.owner, id, at, &entries)?)
     }
 
     /// Begins an append and returns; `then` is told the outcome. See [`Store::append_then`].
@@ -368,6 +377,19 @@ impl Sessions {
     /// Those of the store.
     pub fn resolve(&self, key: &Key) -> Result<Option<SessionId>> {
         Ok(self.store.resolve(&self.owner, key)?)
+    }
+
+    /// Points a key at nothing. The session it pointed at stays.
+    ///
+    /// # Errors
+    ///
+    /// Those of the store; [`StoreError::KeyMoved`] if someone else moved it in this moment.
+    pub fn unbind(&self, key: &Key) -> Result<Option<SessionId>> {
+        let seen = self.store.resolve(&self.owner, key)?;
+        if seen.is_some() {
+            self.store.bind(&self.owner, &Bind { key: key.clone(), seen }, None)?;
+        }
+        Ok(seen)
     }
 
     /// Points a key at a session.

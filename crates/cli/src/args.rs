@@ -1,5 +1,6 @@
 //! What can be typed.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{ArgGroup, Args as ClapArgs, Parser, Subcommand, ValueHint};
@@ -160,6 +161,12 @@ pub(crate) enum Command {
     Export(Export),
     /// Check every session of every owner, and repair what can be worked out from its log
     Doctor(Doctor),
+    /// Open the door for editors and programs: sessions over HTTP
+    #[command(after_help = SERVE)]
+    Serve(Serve),
+    /// Let programs in from afar: make, list and revoke access tokens
+    #[command(subcommand)]
+    Token(Token),
     /// Show who can answer, and where each comes from
     Agents,
     /// Show the configuration, and where each value comes from
@@ -254,6 +261,70 @@ pub(crate) struct Export {
 /// Formats that are written.
 pub(crate) const FORMATS: [&str; 8] =
     ["markdown", "jsonl", "openai", "anthropic", "magent", "agent", "telegram", "html"];
+const SERVE: &str =
+    "On the loopback nobody needs a token: whoever is on this machine is the owner `local`. An \
+address that other machines can reach needs at least one (`rethread token create`).
+
+Examples:
+  rethread serve
+  curl -s http://127.0.0.1:8000/chat -H 'content-type: application/json' \\
+    -d '{\"message\":\"what is this about?\",\"session_id\":null,\"active_file\":\"README.md\"}'
+  rethread serve --listen 0.0.0.0:8000 --allow-host box.example.org";
+
+/// Flags of `serve`.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Serve {
+    /// Where to listen
+    #[arg(long, value_name = "ADDR:PORT", default_value_t = rethread_http::DEFAULT_ADDRESS)]
+    pub(crate) listen: SocketAddr,
+    /// The model [env: RETHREAD_MODEL]
+    #[arg(long, value_name = "PROVIDER/MODEL")]
+    pub(crate) model: Option<String>,
+    /// Who answers: build, plan, explore, general, or an agent of your own
+    #[arg(long, value_name = "AGENT")]
+    pub(crate) agent: Option<String>,
+    /// Allow a tool that changes things: write_file, edit_file or run. Nobody is asked first
+    #[arg(long, value_name = "TOOL", value_delimiter = ',', value_parser = clap::builder::PossibleValuesParser::new(CHANGING))]
+    pub(crate) allow: Vec<String>,
+    /// Ask for a token on this machine too
+    #[arg(long)]
+    pub(crate) require_token: bool,
+    /// Let pages of this origin in, such as https://example.org
+    #[arg(long, value_name = "ORIGIN", value_parser = origin)]
+    pub(crate) allow_origin: Vec<String>,
+    /// Answer to this name too, such as box.example.org
+    #[arg(long, value_name = "HOST")]
+    pub(crate) allow_host: Vec<String>,
+    /// Write a line of JSON about each request to standard error [default: where that is no terminal]
+    #[arg(long)]
+    pub(crate) log: bool,
+}
+
+/// An origin is a scheme and a host, and never everybody.
+fn origin(text: &str) -> Result<String, String> {
+    let host = text.split_once("://").map(|(_, host)| host.trim_end_matches('/'));
+    match host {
+        Some(host) if !host.is_empty() && !host.contains(['/', '*']) => Ok(text.to_owned()),
+        _ => Err("an origin is a scheme and a host, such as https://example.org".into()),
+    }
+}
+
+/// What can be done with access tokens.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Token {
+    /// Make a token and show it, this once; it opens the sessions of --owner
+    Create {
+        /// What it is for, such as `laptop`
+        name: String,
+    },
+    /// List the tokens; the tokens themselves are shown nowhere
+    List,
+    /// Let a token open nothing any more
+    Revoke {
+        /// Its name
+        name: String,
+    },
+}
 
 /// One session.
 #[derive(Debug, ClapArgs)]

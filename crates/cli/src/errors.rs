@@ -8,6 +8,7 @@ use rethread_agent::{FileError, TurnError};
 use rethread_core::StoreError;
 use rethread_core::name::{NameError, is_invisible};
 use rethread_core::sessions::{self, SelectError};
+use rethread_http::{ListenError, TokenError};
 use rethread_store::ConnectError;
 
 use crate::out::clean;
@@ -53,6 +54,10 @@ pub(crate) enum Error {
     BadModel { model: String },
     /// A program keeps nothing where it is known to.
     NoPlace { tool: String, places: Vec<PathBuf> },
+    /// The HTTP door cannot be opened.
+    Listen(ListenError),
+    /// A token cannot be made or revoked.
+    Token(TokenError),
     /// Standard input or output failed.
     Io(std::io::Error),
 }
@@ -126,6 +131,8 @@ impl std::fmt::Display for Error {
                     places.iter().map(|place| place.display().to_string()).collect();
                 write!(f, "there is nothing of {tool} at {}", places.join(" or "))
             }
+            Error::Listen(error) => error.fmt(f),
+            Error::Token(error) => error.fmt(f),
             Error::Io(error) => error.fmt(f),
         }
     }
@@ -172,6 +179,14 @@ impl Error {
             Error::Word { hint, .. } => hint,
             Error::BadModel { .. } => "for example `--model anthropic/claude-sonnet-4-5`",
             Error::NoPlace { .. } => "name the file or folder: `rethread import PATH`",
+            Error::Listen(ListenError::NoToken { .. }) => {
+                "make one first: `rethread token create NAME --owner OWNER`; or listen on 127.0.0.1"
+            }
+            Error::Listen(ListenError::Bind { .. }) => {
+                "something else may listen there; --listen takes another ADDR:PORT"
+            }
+            Error::Listen(ListenError::Tokens(error)) => return token_hint(error),
+            Error::Token(error) => return token_hint(error),
             Error::Io(_) => return None,
         };
         Some(hint.into())
@@ -191,6 +206,8 @@ impl Error {
             | Error::NoAgent { .. }
             | Error::Word { .. }
             | Error::Provider(Failure::NoKey { .. } | Failure::Unknown { .. })
+            | Error::Listen(ListenError::NoToken { .. })
+            | Error::Token(TokenError::Name(_) | TokenError::Reserved)
             | Error::BadModel { .. } => 2,
             _ => 1,
         }
@@ -202,6 +219,8 @@ impl Error {
         let mut source = match self {
             Error::Verb(error) | Error::AtLine { source: error, .. } => error.source(),
             Error::Connect(error) => error.source(),
+            Error::Listen(error) => error.source(),
+            Error::Token(error) => error.source(),
             _ => None,
         };
         let mut causes: Vec<String> = Vec::new();
@@ -242,6 +261,19 @@ fn verb_hint(error: &sessions::Error) -> Option<String> {
         sessions::Error::GoneOn { .. } => "it stays as it is; `rethread archive SEL` puts it away",
         sessions::Error::NoFreeName { .. } => "choose another name",
         sessions::Error::NoEntry { .. } => "`rethread show SEL --all --json` shows the entries",
+    };
+    Some(hint.into())
+}
+
+fn token_hint(error: &TokenError) -> Option<String> {
+    let hint = match error {
+        TokenError::Sessions(error) => return verb_hint(error),
+        TokenError::Name(_) => "names are made of letters, digits, `.`, `_` and `-`",
+        TokenError::Taken { .. } => "choose another name, or revoke the other one first",
+        TokenError::Missing { .. } => "`rethread token list` shows them all",
+        TokenError::Reserved => "choose another owner",
+        TokenError::TooMany => "`rethread token revoke NAME` makes room",
+        TokenError::NoRandomness { .. } => return None,
     };
     Some(hint.into())
 }

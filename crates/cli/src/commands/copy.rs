@@ -17,8 +17,8 @@ use crate::out::{clean, line, plural};
 
 pub(super) fn run(global: &Global, args: &Copy) -> Done {
     let config = Config::load(global)?;
-    let from = open_store(&config, args.from.as_deref().unwrap_or(config.text("store")))?;
-    let to = open_store(&config, &args.to)?;
+    let from = open_store(&config, args.from.as_deref().unwrap_or(config.text("store")))?.1;
+    let to = open_store(&config, &args.to)?.1;
     let chosen = chosen(&from, &args.sels)?;
     let bar = ProgressBar::new(chosen.iter().map(|session| session.tally.entries).sum());
     if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} entries, {eta} left") {

@@ -14,8 +14,10 @@ pub(crate) mod list;
 mod man;
 pub(crate) mod open;
 pub(crate) mod search;
+mod serve;
 pub(crate) mod show;
 pub(crate) mod stats;
+mod token;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -24,7 +26,7 @@ use std::sync::Arc;
 use clap::CommandFactory;
 use rethread_agent::provider::describe;
 use rethread_core::context::Model;
-use rethread_core::{Key, MemoryStore, Owner, SessionId, Sessions};
+use rethread_core::{Backend, Key, MemoryStore, Owner, SessionId, Sessions};
 use rethread_store::{System, connect};
 
 use crate::args::{Args, Command, Global, Talk};
@@ -33,6 +35,7 @@ use crate::errors::Error;
 
 /// What every verb works with.
 pub(crate) struct Desk {
+    store: Arc<dyn Backend>,
     pub(crate) sessions: Sessions,
     pub(crate) config: Config,
     pub(crate) global: Global,
@@ -49,6 +52,8 @@ pub(crate) fn run(args: Args) -> Done {
         return Err(Error::ChatFlag { flag });
     }
     match command {
+        Command::Serve(args) => serve::run(&Desk::new(global)?, &args),
+        Command::Token(args) => token::run(&Desk::new(global)?, &args),
         Command::Agents => agents::run(&Desk::new(global)?),
         Command::Compact(args) => compact::run(&Desk::new(global)?, &args),
         Command::Resume(args) => {
@@ -85,14 +90,16 @@ impl Desk {
     fn new(global: Global) -> Result<Desk, Error> {
         let config = Config::load(&global)?;
         let now = rethread_core::World::now(&System);
-        Ok(Desk { sessions: open_store(&config, config.text("store"))?, config, global, now })
+        let (store, sessions) = open_store(&config, config.text("store"))?;
+        Ok(Desk { store, sessions, config, global, now })
     }
 
     /// Nothing is kept from here on: sessions live in memory.
     pub(crate) fn forget_everything(&mut self) {
         let world = Arc::new(System);
         let owner = self.sessions.owner().clone();
-        self.sessions = Sessions::new(Arc::new(MemoryStore::new(world.clone())), owner, world);
+        self.store = Arc::new(MemoryStore::new(world.clone()));
+        self.sessions = Sessions::new(self.store.clone(), owner, world);
     }
 
     /// The session that SEL names.
@@ -118,8 +125,8 @@ impl Desk {
     }
 }
 
-/// The sessions of the configured owner in a store.
-fn open_store(config: &Config, url: &str) -> Result<Sessions, Error> {
+/// A store, and the sessions of the configured owner in it.
+fn open_store(config: &Config, url: &str) -> Result<(Arc<dyn Backend>, Sessions), Error> {
     let world = Arc::new(System);
     let owner = Owner::new(config.text("owner"))?;
     // A directory keeps to a number of sessions by itself, and is told which.
@@ -130,7 +137,7 @@ fn open_store(config: &Config, url: &str) -> Result<Sessions, Error> {
         _ => url.to_owned(),
     };
     let store = connect(&url, world.clone()).map_err(Error::Connect)?;
-    Ok(Sessions::new(store, owner, world))
+    Ok((store.clone(), Sessions::new(store, owner, world)))
 }
 
 /// The model of this name.

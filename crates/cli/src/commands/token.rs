@@ -1,0 +1,66 @@
+//! `token`: who may come in from afar.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use rethread_core::Name;
+use rethread_http::Tokens;
+use rethread_store::System;
+use serde_json::json;
+
+use super::{Desk, Done};
+use crate::args::Token;
+use crate::errors::Error;
+use crate::out::{ago, clean, line, note, pad};
+
+pub(super) fn run(desk: &Desk, args: &Token) -> Done {
+    let tokens = Tokens::new(desk.store.clone(), Arc::new(System));
+    match args {
+        Token::Create { name } => create(desk, &tokens, name)?,
+        Token::List => list(desk, &tokens)?,
+        Token::Revoke { name } => {
+            let name = Name::new(name)?;
+            tokens.revoke(&name).map_err(Error::Token)?;
+            match desk.global.json {
+                true => crate::out::json(&json!({ "revoked": name }))?,
+                false => line(format_args!("{name} opens nothing any more."))?,
+            }
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn create(desk: &Desk, tokens: &Tokens, name: &str) -> Result<(), Error> {
+    let (name, owner) = (Name::new(name)?, desk.sessions.owner());
+    let token = tokens.create(&name, owner).map_err(Error::Token)?;
+    if desk.global.json {
+        return crate::out::json(&json!({ "name": name, "owner": owner, "token": token }));
+    }
+    line(&token)?;
+    note(format_args!(
+        "{name} opens the sessions of {}. It is not shown again; \
+         send it as `Authorization: Bearer …`.",
+        clean(owner.as_str())
+    ));
+    Ok(())
+}
+
+fn list(desk: &Desk, tokens: &Tokens) -> Result<(), Error> {
+    let all = tokens.list().map_err(Error::Token)?;
+    if desk.global.json {
+        return crate::out::json(&json!({ "tokens": all }));
+    }
+    let width = all.iter().map(|token| token.name.as_str().len()).max().unwrap_or(0);
+    for token in &all {
+        line(format_args!(
+            "\x1b[1m{}\x1b[0m  {}  \x1b[2m{}\x1b[0m",
+            pad(token.name.as_str(), width),
+            clean(token.owner.as_str()),
+            ago(token.created_at, desk.now)
+        ))?;
+    }
+    if all.is_empty() {
+        note("There is no token. `rethread token create NAME --owner OWNER` makes one.");
+    }
+    Ok(())
+}

@@ -1,0 +1,101 @@
+//! What every handler works with, and who is asking.
+
+use std::sync::Arc;
+
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use rethread_agent::Runner;
+use rethread_agent::agents::Agents;
+use rethread_core::{Backend, Owner, Sessions, World, sessions};
+use tokio_util::sync::CancellationToken;
+
+use crate::limits::Limits;
+use crate::log::Log;
+use crate::metrics::Metrics;
+use crate::owners::{Account, Owners, Stream};
+use crate::problem::Problem;
+use crate::rules::Gate;
+use crate::tokens::Ring;
+use crate::turns::Turns;
+use crate::watched::Watched;
+
+/// What every handler works with.
+pub(crate) struct Desk {
+    pub(crate) store: Arc<Watched>,
+    pub(crate) world: Arc<dyn World>,
+    /// Runs turns, once it has the sessions of an owner.
+    pub(crate) runner: Runner,
+    pub(crate) agents: Agents,
+    pub(crate) gate: Gate,
+    pub(crate) ring: Ring,
+    pub(crate) owners: Owners,
+    pub(crate) turns: Turns,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) limits: Limits,
+    pub(crate) log: Log,
+    /// The server is about to stop: streams end.
+    pub(crate) closing: CancellationToken,
+}
+
+/// Who is asking. Everything it can reach belongs to its owner.
+#[derive(Clone)]
+pub(crate) struct Visitor {
+    pub(crate) desk: Arc<Desk>,
+    pub(crate) owner: Owner,
+    pub(crate) sessions: Sessions,
+    pub(crate) account: Arc<Account>,
+}
+
+impl Visitor {
+    pub(crate) fn new(desk: Arc<Desk>, owner: Owner) -> Visitor {
+        let store: Arc<dyn Backend> = desk.store.clone();
+        let sessions = Sessions::new(store, owner.clone(), desk.world.clone());
+        let account = desk.owners.account(&owner);
+        Visitor { desk, owner, sessions, account }
+    }
+
+    /// What runs this owner's turns.
+    pub(crate) fn runner(&self) -> Runner {
+        Runner { sessions: self.sessions.clone(), ..self.desk.runner.clone() }
+    }
+
+    /// Does something with this owner's sessions, where it may block.
+    pub(crate) async fn with<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Sessions) -> Result<T, sessions::Error> + Send + 'static,
+    ) -> Result<T, Problem> {
+        let sessions = self.sessions.clone();
+        Ok(blocking(move || work(&sessions)).await??)
+    }
+}
+
+/// Runs what blocks on a thread for it.
+pub(crate) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Problem> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|_| Problem::broken("the work was given up in the middle"))
+}
+
+impl<S: Sync> FromRequestParts<S> for Visitor {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Visitor, Problem> {
+        // Only the middleware puts it there; a route outside of it has no visitors.
+        let visitor = parts.extensions.get::<Visitor>().cloned();
+        visitor.ok_or_else(|| Problem::unauthorized("nobody knows who is asking"))
+    }
+}
+
+/// The right to a stream, taken before the body is read.
+impl<S: Sync> FromRequestParts<S> for Stream {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Stream, Problem> {
+        let visitor = Visitor::from_request_parts(parts, state).await?;
+        visitor.desk.owners.stream(&visitor.account).ok_or_else(|| {
+            let most = visitor.desk.limits.streams;
+            Problem::too_many_streams(format!("{most} streams are open; no more are allowed"))
+        })
+    }
+}

@@ -1,0 +1,154 @@
+//! What every request passes before its handler, in this order, and before its body is read:
+//! name, page, owner, rate, content type, size. (Connections are counted before that, in
+//! `serve.rs`; streams by the handlers that open one.)
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use rethread_core::Owner;
+use rethread_core::world::rfc3339;
+use serde_json::json;
+
+use crate::desk::{Desk, Visitor, blocking};
+use crate::input::{has_body, says_json, too_large};
+use crate::limits::BODY_BYTES_MAX;
+use crate::problem::Problem;
+
+/// Names a request in the answer and in the log.
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// How long a browser may remember the answer to a preflight, in seconds. Two hours is the most
+/// that browsers accept.
+const PREFLIGHT_SECONDS: HeaderValue = HeaderValue::from_static("7200");
+
+/// Lets a request in, or says why not; and writes a line about it.
+pub(crate) async fn pass(State(desk): State<Arc<Desk>>, request: Request, next: Next) -> Response {
+    let began = Instant::now();
+    let id = desk.world.uuid().hyphenated().to_string();
+    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+    let (owner, mut response) = answered(&desk, request, next).await;
+    if let Ok(id) = HeaderValue::from_str(&id) {
+        response.headers_mut().insert(REQUEST_ID, id);
+    }
+    let status = response.status().as_u16();
+    desk.metrics.request(status);
+    desk.log.line(&json!({
+        "at": rfc3339(desk.world.now()),
+        "request": id,
+        "owner": owner.as_ref().map(Owner::as_str),
+        "method": method.as_str(),
+        "path": path,
+        "status": status,
+        "ms": u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
+    }));
+    response
+}
+
+/// The answer, and who asked, as far as that came out.
+async fn answered(desk: &Arc<Desk>, request: Request, next: Next) -> (Option<Owner>, Response) {
+    let headers = request.headers();
+    let host = match desk.gate.host(headers, request.uri()) {
+        Ok(host) => host,
+        Err(problem) => return (None, problem.into_response()),
+    };
+    let origin = match desk.gate.origin(headers, &host) {
+        Ok(origin) => origin,
+        Err(problem) => return (None, problem.into_response()),
+    };
+    if origin.is_some() && is_preflight(&request) {
+        let response = preflight(headers);
+        return (None, allowing(response, origin.as_deref()));
+    }
+    let (owner, response) = match admitted(desk, headers).await {
+        Ok(visitor) => {
+            let owner = visitor.owner.clone();
+            let mut request = request;
+            request.extensions_mut().insert(visitor);
+            (Some(owner), next.run(request).await)
+        }
+        Err(problem) => (None, problem.into_response()),
+    };
+    (owner, allowing(response, origin.as_deref()))
+}
+
+/// Who is asking, if they may ask this now.
+async fn admitted(desk: &Arc<Desk>, headers: &HeaderMap) -> Result<Visitor, Problem> {
+    let owner = owner(desk, headers).await?;
+    let visitor = Visitor::new(desk.clone(), owner);
+    desk.owners.spend(&visitor.account, Instant::now()).map_err(|wait| {
+        let rate = desk.limits.rate;
+        Problem::too_many(format!("at most {rate} requests a second")).retry_after(wait)
+    })?;
+    if has_body(headers) {
+        if !says_json(headers) {
+            return Err(Problem::not_json("the body is not said to be application/json"));
+        }
+        let length = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok());
+        let length = length.and_then(|length| length.parse::<u64>().ok());
+        if length.is_some_and(|length| length > BODY_BYTES_MAX as u64) {
+            return Err(too_large());
+        }
+    }
+    Ok(visitor)
+}
+
+/// The owner: by the token, or `local` where none is asked for. Never by anything else.
+async fn owner(desk: &Arc<Desk>, headers: &HeaderMap) -> Result<Owner, Problem> {
+    let given: Vec<_> = headers.get_all(header::AUTHORIZATION).iter().collect();
+    let secret = match given.as_slice() {
+        [] if desk.gate.open => return Ok(Owner::local()),
+        [] => return Err(Problem::unauthorized("there is no token")),
+        [one] => one.to_str().ok().and_then(|text| {
+            let (scheme, secret) = text.split_once(' ')?;
+            scheme.eq_ignore_ascii_case("bearer").then(|| secret.trim().to_owned())
+        }),
+        _ => None,
+    };
+    let unknown = || Problem::unauthorized("the token is not one of this server");
+    let secret = secret.ok_or_else(unknown)?;
+    if let Some(owner) = desk.ring.remembered(&secret) {
+        return Ok(owner);
+    }
+    let asked = desk.clone();
+    blocking(move || asked.ring.looked_up(&secret)).await??.ok_or_else(unknown)
+}
+
+fn is_preflight(request: &Request) -> bool {
+    request.method() == Method::OPTIONS
+        && request.headers().contains_key(header::ACCESS_CONTROL_REQUEST_METHOD)
+}
+
+/// What a page that is let in may send.
+fn preflight(headers: &HeaderMap) -> Response {
+    let mut response = StatusCode::NO_CONTENT.into_response();
+    let answer = response.headers_mut();
+    let methods = HeaderValue::from_static("GET, POST, PUT, PATCH, DELETE");
+    answer.insert(header::ACCESS_CONTROL_ALLOW_METHODS, methods);
+    let allowed =
+        HeaderValue::from_static("content-type, authorization, idempotency-key, last-event-id");
+    answer.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, allowed);
+    answer.insert(header::ACCESS_CONTROL_MAX_AGE, PREFLIGHT_SECONDS);
+    // A browser that guards private addresses asks once more; the origin is known by now.
+    if headers.contains_key("access-control-request-private-network") {
+        let name = HeaderName::from_static("access-control-allow-private-network");
+        answer.insert(name, HeaderValue::from_static("true"));
+    }
+    response
+}
+
+/// Tells the browser that the page may read this answer, whatever it is.
+fn allowing(mut response: Response, origin: Option<&str>) -> Response {
+    let headers = response.headers_mut();
+    headers.append(header::VARY, HeaderValue::from_static("Origin"));
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    if let Some(origin) = origin.and_then(|origin| HeaderValue::from_str(origin).ok()) {
+        headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+        let exposed = HeaderValue::from_static("retry-after, x-request-id");
+        headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, exposed);
+    }
+    response
+}

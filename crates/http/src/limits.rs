@@ -1,0 +1,120 @@
+//! Every limit of this door: a number, its unit, and why it is that number.
+//!
+//! A door on the loopback is used by one person's editor; one beyond it by strangers with a token.
+//! The same numbers hold for both, because an editor's plugin can run wild as well.
+
+use std::time::Duration;
+
+use rethread_core::limits::MESSAGE_BYTES_MAX;
+
+/// Bytes of a request's body. A message may be 16 MiB; the rest is for the fields around it.
+pub const BODY_BYTES_MAX: usize = MESSAGE_BYTES_MAX + (64 << 10);
+
+/// Bytes of a request's head. Enough for any key in a path, percent-encoded (three times 4,200),
+/// and the headers a browser sends; more is answered with 431.
+pub const HEAD_BYTES_MAX: usize = 32 << 10;
+
+/// Headers of a request. A browser sends about twenty.
+pub const HEADERS_MAX: usize = 100;
+
+/// Levels of nesting in JSON. Messages need six; each level more is work for whoever reads it.
+pub const NESTING_MAX: usize = 64;
+
+/// How long a client may take to send the head of a request.
+pub const HEAD_TIME_MAX: Duration = Duration::from_secs(10);
+
+/// How long a client may take to send a body. 16 MiB in this time is 0.5 MiB a second, which
+/// every connection that can carry a chat manages.
+pub const BODY_TIME_MAX: Duration = Duration::from_secs(30);
+
+/// Connections at once. Each costs a file and some 20 KiB; 1,024 files is what a process may
+/// have open without asking its administrator, less what the store needs.
+pub const CONNECTIONS_MAX: usize = 896;
+
+/// Streams of events one owner may have open: twenty browser tabs with three sessions each.
+pub const STREAMS_MAX: usize = 64;
+
+/// Requests one owner may send in a second, over time.
+pub const RATE_PER_SECOND: u32 = 500;
+
+/// Requests one owner may send at once before [`RATE_PER_SECOND`] holds: a plugin that catches up
+/// after a night asks for every note at once.
+pub const RATE_BURST: u32 = 1_000;
+
+/// Turns that run or wait, of all owners. A turn outlives its connection, so connections do not
+/// bound them; each holds a question and a few kilobytes.
+pub const TURNS_MAX: usize = 1_024;
+
+/// Turns that wait for one session. Whoever asks faster than a model answers is told so.
+pub const WAITING_MAX: usize = 32;
+
+/// Events a client may be behind before its stream is ended. It can pick the turn up from the
+/// session's own events; a turn waits for nobody.
+pub const BEHIND_MAX: usize = 4_096;
+
+/// How long running turns may take to end when the server is told to stop; then they are stopped,
+/// and what they said is kept.
+pub const GRACE: Duration = Duration::from_secs(8);
+
+/// How long stopped turns and open connections may take to end after [`GRACE`].
+pub const GRACE_LAST: Duration = Duration::from_secs(2);
+
+/// How often an idle stream sends a comment, so that a connection nobody listens to is noticed.
+pub const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+/// How often a live tail looks for what other programs wrote. What this server writes it is told
+/// at once.
+pub const TAIL_POLL: Duration = Duration::from_millis(500);
+
+/// Entries a live tail reads at once: they are held in memory while a slow client takes them.
+pub const TAIL_ENTRIES: u64 = 32;
+
+/// Entries one answer may hold, and how many it holds when nobody asks for a number.
+pub const ENTRIES_MAX: u64 = 1_000;
+
+/// Bytes of entries one answer may hold. An answer always holds one entry, however large.
+pub const ENTRIES_BYTES_MAX: usize = 8 << 20;
+
+/// How long a token is taken as good before the store is asked again: a revoked one works no
+/// longer than this.
+pub const TOKEN_FRESH: Duration = Duration::from_secs(1);
+
+/// Tokens there may be. They are compared one by one.
+pub const TOKENS_MAX: usize = 1_000;
+
+/// Lines of the request log that may wait to be written. A log nobody reads loses lines rather
+/// than stop the server.
+pub const LOG_LINES_MAX: usize = 1_024;
+
+/// What a test or an unusual place may want otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// See [`CONNECTIONS_MAX`].
+    pub connections: usize,
+    /// See [`STREAMS_MAX`].
+    pub streams: usize,
+    /// See [`RATE_PER_SECOND`].
+    pub rate: u32,
+    /// See [`RATE_BURST`].
+    pub burst: u32,
+    /// See [`WAITING_MAX`].
+    pub waiting: usize,
+    /// See [`BODY_TIME_MAX`].
+    pub body_time: Duration,
+    /// See [`GRACE`].
+    pub grace: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            connections: CONNECTIONS_MAX,
+            streams: STREAMS_MAX,
+            rate: RATE_PER_SECOND,
+            burst: RATE_BURST,
+            waiting: WAITING_MAX,
+            body_time: BODY_TIME_MAX,
+            grace: GRACE,
+        }
+    }
+}

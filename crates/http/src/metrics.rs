@@ -1,0 +1,167 @@
+//! What this server did, in the text format Prometheus reads.
+//!
+//! Counters only, and no label that grows with what people do: no owner, session or path.
+
+use std::fmt::Write;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::Duration;
+
+use rethread_agent::{Answer, End};
+
+/// Upper bounds of the append histogram, in microseconds: from a memory store to a disk in trouble.
+const APPEND_BOUNDS: [u64; 10] =
+    [100, 250, 500, 1_000, 2_500, 5_000, 10_000, 50_000, 250_000, 1_000_000];
+
+#[derive(Default)]
+pub(crate) struct Metrics {
+    answered: AtomicU64,
+    round_limit: AtomicU64,
+    stopped: AtomicU64,
+    failed: AtomicU64,
+    rounds: AtomicU64,
+    tokens_read: AtomicU64,
+    tokens_cached: AtomicU64,
+    tokens_written: AtomicU64,
+    requests: [AtomicU64; 5],
+    appends: [AtomicU64; APPEND_BOUNDS.len() + 1],
+    append_micros: AtomicU64,
+    pub(crate) streams: Gauge,
+    pub(crate) connections: Gauge,
+    pub(crate) turns: Gauge,
+}
+
+/// How many there are at the moment.
+#[derive(Default)]
+pub(crate) struct Gauge(AtomicI64);
+
+impl Gauge {
+    pub(crate) fn add(&self, by: i64) {
+        self.0.fetch_add(by, Ordering::Relaxed);
+    }
+}
+
+fn add(counter: &AtomicU64, by: u64) {
+    counter.fetch_add(by, Ordering::Relaxed);
+}
+
+impl Metrics {
+    /// An append was acknowledged.
+    pub(crate) fn appended(&self, took: Duration) {
+        let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+        let bucket = APPEND_BOUNDS.iter().position(|bound| micros <= *bound);
+        add(&self.appends[bucket.unwrap_or(APPEND_BOUNDS.len())], 1);
+        add(&self.append_micros, micros);
+    }
+
+    /// A turn ended; without an answer it failed.
+    pub(crate) fn turn(&self, answer: Option<&Answer>) {
+        let Some(answer) = answer else { return add(&self.failed, 1) };
+        match answer.end {
+            End::Answered => add(&self.answered, 1),
+            End::RoundLimit => add(&self.round_limit, 1),
+            End::Stopped => add(&self.stopped, 1),
+        }
+        add(&self.rounds, answer.rounds.into());
+        add(&self.tokens_read, answer.usage.input.saturating_add(answer.usage.cache_write));
+        add(&self.tokens_cached, answer.usage.cache_read);
+        add(&self.tokens_written, answer.usage.output);
+    }
+
+    /// A request was answered with this status.
+    pub(crate) fn request(&self, status: u16) {
+        let class = usize::from(status / 100).clamp(1, 5) - 1;
+        add(&self.requests[class], 1);
+    }
+
+    /// Everything, as Prometheus reads it.
+    pub(crate) fn text(&self) -> String {
+        let mut page = Page(String::new());
+        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        page.head("rethread_turns_total", "counter", "Turns by how they ended.");
+        for (end, counter) in [
+            ("answered", &self.answered),
+            ("round_limit", &self.round_limit),
+            ("stopped", &self.stopped),
+            ("failed", &self.failed),
+        ] {
+            page.line("rethread_turns_total", &format!("end=\"{end}\""), get(counter));
+        }
+        page.head("rethread_rounds_total", "counter", "Model replies.");
+        page.line("rethread_rounds_total", "", get(&self.rounds));
+        page.head("rethread_tokens_total", "counter", "Tokens providers charged for.");
+        for (kind, counter) in [
+            ("input", &self.tokens_read),
+            ("cache_read", &self.tokens_cached),
+            ("output", &self.tokens_written),
+        ] {
+            page.line("rethread_tokens_total", &format!("kind=\"{kind}\""), get(counter));
+        }
+        page.head("rethread_requests_total", "counter", "Requests by class of status.");
+        for (index, counter) in self.requests.iter().enumerate() {
+            let class = format!("class=\"{}xx\"", index + 1);
+            page.line("rethread_requests_total", &class, get(counter));
+        }
+        let name = "rethread_append_seconds";
+        page.head(name, "histogram", "Time until an append was on disk.");
+        let mut count = 0;
+        for (index, bucket) in self.appends.iter().enumerate() {
+            count += get(bucket);
+            let bound = APPEND_BOUNDS.get(index).map(|micros| *micros as f64 / 1e6);
+            let bound = bound.map_or("+Inf".to_owned(), |seconds| seconds.to_string());
+            page.line(&format!("{name}_bucket"), &format!("le=\"{bound}\""), count);
+        }
+        page.line(&format!("{name}_sum"), "", get(&self.append_micros) as f64 / 1e6);
+        page.line(&format!("{name}_count"), "", count);
+        for (name, help, gauge) in [
+            ("rethread_open_streams", "Streams of events that are open.", &self.streams),
+            ("rethread_connections", "Connections that are open.", &self.connections),
+            ("rethread_turns_now", "Turns that run or wait.", &self.turns),
+        ] {
+            page.head(name, "gauge", help);
+            page.line(name, "", gauge.0.load(Ordering::Relaxed));
+        }
+        page.0
+    }
+}
+
+struct Page(String);
+
+impl Page {
+    fn head(&mut self, name: &str, kind: &str, help: &str) {
+        self.write(format_args!("# HELP {name} {help}\n# TYPE {name} {kind}\n"));
+    }
+
+    fn line(&mut self, name: &str, labels: &str, value: impl std::fmt::Display) {
+        match labels.is_empty() {
+            true => self.write(format_args!("{name} {value}\n")),
+            false => self.write(format_args!("{name}{{{labels}}} {value}\n")),
+        }
+    }
+
+    fn write(&mut self, text: std::fmt::Arguments<'_>) {
+        self.0.write_fmt(text).expect("a string takes everything");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_buckets_of_a_histogram_add_up() {
+        let metrics = Metrics::default();
+        for micros in [1, 100, 101, 2_000_000] {
+            metrics.appended(Duration::from_micros(micros));
+        }
+        let text = metrics.text();
+        for line in [
+            "rethread_append_seconds_bucket{le=\"0.0001\"} 2",
+            "rethread_append_seconds_bucket{le=\"0.00025\"} 3",
+            "rethread_append_seconds_bucket{le=\"1\"} 3",
+            "rethread_append_seconds_bucket{le=\"+Inf\"} 4",
+            "rethread_append_seconds_count 4",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line} in\n{text}");
+        }
+    }
+}

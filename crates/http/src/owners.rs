@@ -1,0 +1,116 @@
+//! What each owner may use of this server: requests by a token bucket, streams by a count.
+//!
+//! One account for each owner that came in with a valid credential: their number is that of the
+//! owners who have tokens, and does not grow with requests.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use rethread_core::Owner;
+
+use crate::limits::Limits;
+use crate::metrics::Metrics;
+
+pub(crate) struct Owners {
+    limits: Limits,
+    metrics: Arc<Metrics>,
+    accounts: Mutex<HashMap<Owner, Arc<Account>>>,
+}
+
+/// What one owner has used.
+pub(crate) struct Account {
+    bucket: Mutex<Bucket>,
+    streams: AtomicUsize,
+}
+
+struct Bucket {
+    left: f64,
+    at: Instant,
+}
+
+/// The right to have a stream open.
+pub(crate) struct Stream {
+    account: Arc<Account>,
+    metrics: Arc<Metrics>,
+}
+
+impl Owners {
+    pub(crate) fn new(limits: Limits, metrics: Arc<Metrics>) -> Owners {
+        Owners { limits, metrics, accounts: Mutex::default() }
+    }
+
+    pub(crate) fn account(&self, owner: &Owner) -> Arc<Account> {
+        let mut accounts = self.accounts.lock().unwrap_or_else(PoisonError::into_inner);
+        let new = || {
+            let bucket = Bucket { left: self.limits.burst.into(), at: Instant::now() };
+            Arc::new(Account { bucket: Mutex::new(bucket), streams: AtomicUsize::new(0) })
+        };
+        accounts.entry(owner.clone()).or_insert_with(new).clone()
+    }
+
+    /// Takes one request from the owner's bucket; if there is none, the seconds until there is.
+    pub(crate) fn spend(&self, account: &Account, now: Instant) -> Result<(), u64> {
+        let mut bucket = account.bucket.lock().unwrap_or_else(PoisonError::into_inner);
+        let rate = f64::from(self.limits.rate.max(1));
+        let gained = now.saturating_duration_since(bucket.at).as_secs_f64() * rate;
+        bucket.left = (bucket.left + gained).min(self.limits.burst.into());
+        bucket.at = now;
+        if bucket.left >= 1.0 {
+            bucket.left -= 1.0;
+            return Ok(());
+        }
+        Err(((1.0 - bucket.left) / rate).ceil().max(1.0) as u64)
+    }
+
+    /// Opens a stream, unless the owner has as many as it may.
+    pub(crate) fn stream(&self, account: &Arc<Account>) -> Option<Stream> {
+        let taken = account.streams.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |open| {
+            (open < self.limits.streams).then_some(open + 1)
+        });
+        taken.ok()?;
+        self.metrics.streams.add(1);
+        Some(Stream { account: account.clone(), metrics: self.metrics.clone() })
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        self.account.streams.fetch_sub(1, Ordering::SeqCst);
+        self.metrics.streams.add(-1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_bucket_gives_its_burst_and_then_its_rate() {
+        let limits = Limits { rate: 10, burst: 3, ..Limits::default() };
+        let owners = Owners::new(limits, Arc::default());
+        let account = owners.account(&Owner::local());
+        let start = Instant::now();
+        for _ in 0..3 {
+            assert_eq!(owners.spend(&account, start), Ok(()));
+        }
+        assert_eq!(owners.spend(&account, start), Err(1));
+        assert_eq!(owners.spend(&account, start + Duration::from_millis(100)), Ok(()));
+        assert!(owners.spend(&account, start + Duration::from_millis(100)).is_err());
+        let other = owners.account(&Owner::new("ada").expect("valid"));
+        assert_eq!(owners.spend(&other, start), Ok(()), "others are not affected");
+    }
+
+    #[test]
+    fn a_stream_that_ends_makes_room_for_another() {
+        let owners = Owners::new(Limits { streams: 1, ..Limits::default() }, Arc::default());
+        let account = owners.account(&Owner::local());
+        let open = owners.stream(&account).expect("the first");
+        assert!(owners.stream(&account).is_none());
+        drop(open);
+        assert!(owners.stream(&account).is_some());
+    }
+}

@@ -1,0 +1,259 @@
+//! Every error of this door, and every hint: `application/problem+json` (RFC 9457).
+//!
+//! `type` is stable and means one decision for the program that reads it; `detail` says what and
+//! which one, `hint` what to do next. Another owner's session and one that never existed give the
+//! same bytes.
+
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use rethread_agent::provider::Failure;
+use rethread_agent::{TurnError, WriteError};
+use rethread_core::name::NameError;
+use rethread_core::world::rfc3339;
+use rethread_core::{StoreError, sessions};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+/// Why a request was refused, as it is sent.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[schema(as = Problem)]
+pub(crate) struct Problem {
+    /// What kind of problem it is; stable.
+    #[serde(rename = "type")]
+    #[schema(example = "/problems/not-found")]
+    kind: &'static str,
+    /// The kind, in words.
+    title: &'static str,
+    /// The HTTP status.
+    status: u16,
+    /// What happened, and to which one.
+    detail: String,
+    /// What to do next.
+    hint: &'static str,
+    /// Who holds the session, where that is the reason.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    holder: Option<String>,
+    /// Until when it is held, unless renewed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    until: Option<String>,
+    /// The entries the session has, where the writer knew of others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    head: Option<u64>,
+    #[serde(skip)]
+    retry_after: Option<u64>,
+}
+
+/// The kinds of problems: type, title, status, hint.
+macro_rules! kinds {
+    ($($name:ident: $status:literal, $kind:literal, $title:literal, $hint:literal;)*) => {
+        impl Problem {
+            $(pub(crate) fn $name(detail: impl Into<String>) -> Problem {
+                Problem::new($kind, $title, $status, detail.into(), $hint)
+            })*
+        }
+
+        /// Every type of problem with its status, for the OpenAPI document and its test.
+        pub(crate) const KINDS: &[(&str, u16, &str)] = &[$(($kind, $status, $title)),*];
+    };
+}
+
+kinds! {
+    bad_request: 400, "/problems/bad-request", "The request is not valid",
+        "correct what `detail` names; nothing was stored";
+    unauthorized: 401, "/problems/unauthorized", "A token is needed",
+        "send `Authorization: Bearer rt_…`; `rethread token create` makes one";
+    bad_host: 403, "/problems/host", "This name is not served here",
+        "use 127.0.0.1 or localhost, or start the server with --allow-host";
+    bad_origin: 403, "/problems/origin", "Pages of this origin are not let in",
+        "start the server with --allow-origin if you trust the page";
+    not_found: 404, "/problems/not-found", "There is no such thing",
+        "`GET /v1/sessions` lists what there is";
+    no_method: 405, "/problems/method", "This method does not go with this path",
+        "`GET /openapi.json` lists the methods of every path";
+    timeout: 408, "/problems/timeout", "The request took too long to arrive",
+        "send it again, faster";
+    conflict: 409, "/problems/conflict", "Someone else was first",
+        "read what was written since, then decide again";
+    held: 409, "/problems/held", "Someone is in a turn of this session",
+        "wait for the turn to end, or stop it with POST …/turns/stop";
+    id_reused: 409, "/problems/id-reused", "This id stands for something else",
+        "repeat a request exactly as it was, or use a fresh id";
+    nothing_to_do: 409, "/problems/nothing-to-do", "There is nothing to do here",
+        "`GET …/entries` shows what happened in the session";
+    too_large: 413, "/problems/too-large", "This is more than is taken",
+        "keep large things in files, and say where they are; nothing was stored";
+    not_json: 415, "/problems/content-type", "Only JSON is taken",
+        "send `Content-Type: application/json`";
+    too_many: 429, "/problems/rate", "Too many requests",
+        "wait as long as Retry-After says";
+    too_many_streams: 429, "/problems/streams", "Too many open streams",
+        "close a stream, then open another";
+    too_many_waiting: 429, "/problems/waiting", "Too many turns wait for this session",
+        "wait until the model has answered";
+    head_too_large: 431, "/problems/headers", "The headers are too large",
+        "send fewer and shorter headers";
+    broken: 500, "/problems/internal", "Something went wrong here",
+        "the server's log has the request id; `rethread doctor` checks the store";
+    model: 502, "/problems/model", "The model did not answer",
+        "your message is kept; ask again to go on";
+    busy: 503, "/problems/busy", "The server has all it can do",
+        "try again in a moment";
+    unready: 503, "/problems/unready", "The store cannot be used",
+        "look at the disk; what was acknowledged is safe";
+}
+
+/// The detail of every session, entry or key that is not there: it must not tell more.
+const NOTHING_HERE: &str = "there is nothing under this address";
+
+impl Problem {
+    fn new(
+        kind: &'static str,
+        title: &'static str,
+        status: u16,
+        detail: String,
+        hint: &'static str,
+    ) -> Problem {
+        let retry_after = matches!(status, 429 | 503).then_some(1);
+        let (holder, until, head) = (None, None, None);
+        Problem { kind, title, status, detail, hint, holder, until, head, retry_after }
+    }
+
+    /// Nothing is there, or nothing this owner may know of.
+    pub(crate) fn nothing_here() -> Problem {
+        Problem::not_found(NOTHING_HERE)
+    }
+
+    pub(crate) fn retry_after(mut self, seconds: u64) -> Problem {
+        self.retry_after = Some(seconds);
+        self
+    }
+
+    pub(crate) fn detail(&self) -> &str {
+        &self.detail
+    }
+
+    pub(crate) fn status(&self) -> StatusCode {
+        StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+    }
+
+    /// The body, for a place without a response type.
+    pub(crate) fn json(&self) -> String {
+        serde_json::to_string(self).expect("plain data is always valid JSON")
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let mut response = (self.status(), self.json()).into_response();
+        let headers = response.headers_mut();
+        let json = HeaderValue::from_static("application/problem+json");
+        headers.insert(header::CONTENT_TYPE, json);
+        if let Some(seconds) = self.retry_after {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        if self.status == 401 {
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        response
+    }
+}
+
+impl From<sessions::Error> for Problem {
+    fn from(error: sessions::Error) -> Problem {
+        let said = error.to_string();
+        match error {
+            sessions::Error::Store(error) => error.into(),
+            sessions::Error::Name(_) => Problem::bad_request(said),
+            sessions::Error::Select(_) => Problem::nothing_here(),
+            sessions::Error::TooLarge { .. } | sessions::Error::TooMany { .. } => {
+                Problem::too_large(said)
+            }
+            sessions::Error::NothingToUndo { .. } | sessions::Error::GoneOn { .. } => {
+                Problem::nothing_to_do(said)
+            }
+            sessions::Error::NoFreeName { .. } | sessions::Error::Differs { .. } => {
+                Problem::conflict(said)
+            }
+            sessions::Error::NoEntry { .. } => Problem::bad_request(said),
+        }
+    }
+}
+
+impl From<StoreError> for Problem {
+    fn from(error: StoreError) -> Problem {
+        let said = error.to_string();
+        match error {
+            StoreError::NotFound { .. } => Problem::nothing_here(),
+            StoreError::Conflict { actual, .. } => {
+                Problem { head: Some(actual), ..Problem::conflict(said) }
+            }
+            StoreError::Held { holder, until, .. } => Problem {
+                holder: Some(holder),
+                until: Some(rfc3339(until)),
+                ..Problem::held(said).retry_after(1)
+            },
+            StoreError::StaleFence { .. }
+            | StoreError::KeyMoved { .. }
+            | StoreError::NameTaken { .. }
+            | StoreError::Exists { .. } => Problem::conflict(said),
+            StoreError::IdReused { .. } => Problem::id_reused(said),
+            StoreError::BadCursor { .. } | StoreError::BadQuery { .. } => {
+                Problem::bad_request(said)
+            }
+            StoreError::Busy { .. } | StoreError::Full { .. } | StoreError::ReadOnly { .. } => {
+                // Where the store is, is the administrator's matter and stands in the log.
+                Problem::unready("the store cannot be written to at the moment")
+            }
+            StoreError::Damaged { .. } => Problem::broken(said),
+            StoreError::Newer { .. }
+            | StoreError::NotAStore { .. }
+            | StoreError::Corrupt { .. }
+            | StoreError::OtherOwner { .. }
+            | StoreError::Backend { .. } => Problem::broken("the store could not be used"),
+        }
+    }
+}
+
+impl From<NameError> for Problem {
+    fn from(error: NameError) -> Problem {
+        Problem::bad_request(error.to_string())
+    }
+}
+
+impl From<TurnError> for Problem {
+    fn from(error: TurnError) -> Problem {
+        match error {
+            TurnError::Sessions(error) => error.into(),
+            TurnError::Provider(failure) => failure.into(),
+        }
+    }
+}
+
+impl From<Failure> for Problem {
+    fn from(failure: Failure) -> Problem {
+        Problem::model(failure.to_string())
+    }
+}
+
+impl From<WriteError<sessions::Error>> for Problem {
+    fn from(error: WriteError<sessions::Error>) -> Problem {
+        match error {
+            WriteError::Entries(error) => error.into(),
+            WriteError::Io(error) => Problem::broken(error.to_string()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_type_is_one_status_and_every_title_is_said_once() {
+        for (index, (kind, _, title)) in KINDS.iter().enumerate() {
+            for (other, _, other_title) in &KINDS[index + 1..] {
+                assert!(kind != other && title != other_title, "{kind} {other}");
+            }
+        }
+    }
+}

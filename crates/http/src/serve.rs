@@ -1,0 +1,148 @@
+//! Listening, and stopping in time.
+//!
+//! Connections are counted here, before anything of a request is read. When it is time to stop,
+//! streams end, turns get a while to finish and are then stopped, and connections are closed.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::io::AsyncWriteExt;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::task::TaskTracker;
+
+use crate::desk::Desk;
+use crate::limits::{GRACE_LAST, HEAD_BYTES_MAX, HEAD_TIME_MAX, HEADERS_MAX};
+use crate::metrics::Metrics;
+use crate::problem::Problem;
+
+/// How long to wait when the system has no file left for a connection.
+const ACCEPT_PAUSE: std::time::Duration = std::time::Duration::from_millis(100);
+
+/// A server that listens and has not begun to answer.
+pub struct Listening {
+    pub(crate) listener: TcpListener,
+    pub(crate) address: SocketAddr,
+    pub(crate) desk: Arc<Desk>,
+    pub(crate) router: Router,
+}
+
+impl Listening {
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Answers until `stop` is there; then ends streams, gives running turns eight seconds to
+    /// finish, stops those that have not, and returns within ten.
+    pub async fn serve(self, stop: impl Future<Output = ()>) {
+        let Listening { listener, desk, router, .. } = self;
+        let room = Arc::new(Semaphore::new(desk.limits.connections));
+        let connections = TaskTracker::new();
+        tokio::pin!(stop);
+        loop {
+            let accepted = tokio::select! {
+                () = &mut stop => break,
+                accepted = listener.accept() => accepted,
+            };
+            let stream = match accepted {
+                Ok((stream, _)) => stream,
+                Err(error) => {
+                    pause_after(&error).await;
+                    continue;
+                }
+            };
+            match room.clone().try_acquire_owned() {
+                Ok(permit) => {
+                    let (desk, router) = (desk.clone(), router.clone());
+                    connections.spawn(connection(stream, desk, router, permit));
+                }
+                Err(_) => drop(tokio::spawn(turn_away(stream))),
+            }
+        }
+        drop(listener);
+        desk.closing.cancel();
+        connections.close();
+        desk.turns.drain(desk.limits.grace, GRACE_LAST).await;
+        // An answer that nobody reads does not keep the server.
+        drop(tokio::time::timeout(GRACE_LAST, connections.wait()).await);
+    }
+}
+
+/// Serves one connection until either side ends it.
+async fn connection(
+    stream: TcpStream,
+    desk: Arc<Desk>,
+    router: Router,
+    _permit: OwnedSemaphorePermit,
+) {
+    let _counted = Counted::new(desk.metrics.clone());
+    // Events are small and must not wait for more of them.
+    if stream.set_nodelay(true).is_err() {
+        return;
+    }
+    let served = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIME_MAX)
+        .max_headers(HEADERS_MAX)
+        .max_buf_size(HEAD_BYTES_MAX)
+        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+    tokio::pin!(served);
+    // What goes wrong on a connection is the client's to notice: there is nobody left to tell.
+    tokio::select! {
+        done = served.as_mut() => return drop(done),
+        () = desk.closing.cancelled() => {}
+    }
+    served.as_mut().graceful_shutdown();
+    drop(served.await);
+}
+
+/// Answers one connection too many, without reading what it asks.
+async fn turn_away(mut stream: TcpStream) {
+    let problem = Problem::busy("there are too many connections");
+    let body = problem.json();
+    let answer = format!(
+        "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/problem+json\r\n\
+         content-length: {}\r\nretry-after: 1\r\nconnection: close\r\n\r\n{body}",
+        body.len()
+    );
+    // Whoever does not take the answer loses it.
+    let sent = async {
+        stream.write_all(answer.as_bytes()).await?;
+        stream.shutdown().await
+    };
+    drop(tokio::time::timeout(std::time::Duration::from_secs(1), sent).await);
+}
+
+/// A client that broke off is nothing; a system without files needs a moment.
+async fn pause_after(error: &io::Error) {
+    let broke_off = matches!(
+        error.kind(),
+        io::ErrorKind::ConnectionAborted
+            | io::ErrorKind::ConnectionReset
+            | io::ErrorKind::ConnectionRefused
+    );
+    if !broke_off {
+        tokio::time::sleep(ACCEPT_PAUSE).await;
+    }
+}
+
+struct Counted(Arc<Metrics>);
+
+impl Counted {
+    fn new(metrics: Arc<Metrics>) -> Counted {
+        metrics.connections.add(1);
+        Counted(metrics)
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.connections.add(-1);
+    }
+}

@@ -1,0 +1,377 @@
+//! Who may come in from afar: access tokens.
+//!
+//! A token is 256 random bits. It is shown once, when it is made; what is kept is its SHA-256, as
+//! an entry of a log under a reserved owner, in the same store as everything else. Nothing is
+//! removed from that log: revoking adds an entry.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use jiff::Timestamp;
+use rethread_core::limits::READ_ENTRIES;
+use rethread_core::name::NameError;
+use rethread_core::world::rfc3339;
+use rethread_core::{
+    Backend, Body, Key, Name, New, Owner, Raw, Sessions, StoreError, World, sessions,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+
+use crate::limits::{TOKEN_FRESH, TOKENS_MAX};
+
+/// Whose log the tokens are in. No token can be made for this owner.
+pub const TOKENS_OWNER: &str = "rethread:tokens";
+
+/// What every token begins with, so that one that got out is found by a search.
+const MARK: &str = "rt_";
+
+/// Tries of a change that others were faster with.
+const TRIES_MAX: usize = 16;
+
+/// A token as it is listed. The secret itself is nowhere.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Token {
+    /// What people call it.
+    pub name: Name,
+    /// Whose sessions it opens.
+    pub owner: Owner,
+    /// When it was made.
+    pub created_at: Timestamp,
+}
+
+impl Serialize for Token {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let created_at = rfc3339(self.created_at);
+        json!({ "name": self.name, "owner": self.owner, "created_at": created_at })
+            .serialize(serializer)
+    }
+}
+
+/// Why a token could not be made or revoked.
+#[derive(Debug, thiserror::Error)]
+pub enum TokenError {
+    /// The store refused.
+    #[error(transparent)]
+    Sessions(#[from] sessions::Error),
+    /// The name or the owner is not valid.
+    #[error(transparent)]
+    Name(#[from] NameError),
+    /// There is a token of this name.
+    #[error("there is a token `{name}` already")]
+    Taken {
+        /// The name.
+        name: Name,
+    },
+    /// There is no token of this name.
+    #[error("there is no token `{name}`")]
+    Missing {
+        /// The name.
+        name: Name,
+    },
+    /// Nobody may have the owner the tokens themselves belong to.
+    #[error("`{TOKENS_OWNER}` is a reserved owner")]
+    Reserved,
+    /// There are as many as there may be.
+    #[error("there are {TOKENS_MAX} tokens; no more are allowed")]
+    TooMany,
+    /// The system has no randomness to give.
+    #[error("the system has no random bytes: {what}")]
+    NoRandomness {
+        /// What it said.
+        what: String,
+    },
+}
+
+/// The access tokens of a store.
+#[derive(Clone)]
+pub struct Tokens {
+    sessions: Sessions,
+    key: Key,
+}
+
+/// A token and what tells it from others.
+#[derive(Clone)]
+struct Known {
+    token: Token,
+    hash: [u8; 32],
+}
+
+#[derive(Serialize, Deserialize)]
+struct Made {
+    name: Name,
+    owner: Owner,
+    sha256: String,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Revoked {
+    name: Name,
+}
+
+impl Tokens {
+    /// The tokens kept in this store.
+    pub fn new(store: Arc<dyn Backend>, world: Arc<dyn World>) -> Tokens {
+        let owner = Owner::new(TOKENS_OWNER).expect("a valid owner");
+        let key = Key::new("tokens").expect("a valid key");
+        Tokens { sessions: Sessions::new(store, owner, world), key }
+    }
+
+    /// Makes a token for an owner and returns it: this is the only time it can be seen.
+    ///
+    /// # Errors
+    ///
+    /// [`TokenError::Taken`], [`TokenError::Reserved`], [`TokenError::TooMany`], and those of the
+    /// store.
+    pub fn create(&self, name: &Name, owner: &Owner) -> Result<String, TokenError> {
+        if owner.as_str() == TOKENS_OWNER {
+            return Err(TokenError::Reserved);
+        }
+        let mut random = [0; 32];
+        getrandom::fill(&mut random)
+            .map_err(|error| TokenError::NoRandomness { what: error.to_string() })?;
+        let secret = format!("{MARK}{}", hex(&random));
+        let made = Made { name: name.clone(), owner: owner.clone(), sha256: hex(&hash(&secret)) };
+        self.change("token", &made, |known| {
+            if known.len() >= TOKENS_MAX {
+                return Err(TokenError::TooMany);
+            }
+            match known.iter().any(|known| known.token.name == *name) {
+                true => Err(TokenError::Taken { name: name.clone() }),
+                false => Ok(()),
+            }
+        })?;
+        Ok(secret)
+    }
+
+    /// The tokens there are, oldest first.
+    ///
+    /// # Errors
+    ///
+    /// Those of the store.
+    pub fn list(&self) -> Result<Vec<Token>, TokenError> {
+        Ok(self.known()?.1.into_iter().map(|known| known.token).collect())
+    }
+
+    /// Revokes a token. A server that runs takes it for a second longer.
+    ///
+    /// # Errors
+    ///
+    /// [`TokenError::Missing`], and those of the store.
+    pub fn revoke(&self, name: &Name) -> Result<(), TokenError> {
+        self.change("token_revoked", &Revoked { name: name.clone() }, |known| {
+            match known.iter().any(|known| known.token.name == *name) {
+                true => Ok(()),
+                false => Err(TokenError::Missing { name: name.clone() }),
+            }
+        })
+    }
+
+    /// Adds an entry, if what is known allows it; however often someone else comes first.
+    fn change(
+        &self,
+        kind: &str,
+        body: &impl Serialize,
+        check: impl Fn(&[Known]) -> Result<(), TokenError>,
+    ) -> Result<(), TokenError> {
+        let mut tries = 0;
+        loop {
+            let mut thread = self.sessions.open(&self.key, &New::default())?;
+            let (head, known) = self.known()?;
+            check(&known)?;
+            let body = Body::Unknown { kind: kind.into(), raw: Raw::of(body) };
+            let noted = match thread.head() == head {
+                true => thread.note(body).map(drop),
+                false => Err(conflict(&thread, head)),
+            };
+            match noted {
+                Err(sessions::Error::Store(StoreError::Conflict { .. })) if tries < TRIES_MAX => {
+                    tries += 1;
+                }
+                other => return Ok(other?),
+            }
+        }
+    }
+
+    /// How many entries the log of tokens has.
+    fn head(&self) -> Result<u64, sessions::Error> {
+        match self.sessions.resolve(&self.key)? {
+            Some(id) => Ok(self.sessions.get(id)?.tally.entries),
+            None => Ok(0),
+        }
+    }
+
+    /// The tokens that hold, and the head of the log that says so.
+    fn known(&self) -> Result<(u64, Vec<Known>), sessions::Error> {
+        let Some(id) = self.sessions.resolve(&self.key)? else { return Ok((0, Vec::new())) };
+        let head = self.sessions.get(id)?.tally.entries;
+        let mut known: Vec<Known> = Vec::new();
+        for start in (0..head).step_by(READ_ENTRIES as usize) {
+            for entry in self.sessions.read(id, start..head.min(start + READ_ENTRIES))? {
+                let Body::Unknown { kind, raw } = &entry.body else { continue };
+                match kind.as_str() {
+                    "token" => {
+                        if let Ok(made) = serde_json::from_str::<Made>(raw.get())
+                            && let Some(hash) = bytes(&made.sha256)
+                        {
+                            let Made { name, owner, .. } = made;
+                            let token = Token { name, owner, created_at: entry.at };
+                            known.push(Known { token, hash });
+                        }
+                    }
+                    "token_revoked" => {
+                        if let Ok(gone) = serde_json::from_str::<Revoked>(raw.get()) {
+                            known.retain(|known| known.token.name != gone.name);
+                        }
+                    }
+                    _ => {}
+                }
+            }
+        }
+        Ok((head, known))
+    }
+}
+
+fn conflict(thread: &rethread_core::Thread, actual: u64) -> sessions::Error {
+    let (id, expected) = (thread.session().id(), thread.head());
+    StoreError::Conflict { id, expected, actual }.into()
+}
+
+/// The tokens as a server remembers them, so that not every request reads the log.
+pub(crate) struct Ring {
+    tokens: Tokens,
+    seen: Mutex<Seen>,
+}
+
+#[derive(Clone, Default)]
+struct Seen {
+    head: u64,
+    at: Option<Instant>,
+    known: Arc<[Known]>,
+}
+
+impl Ring {
+    pub(crate) fn new(tokens: Tokens) -> Ring {
+        Ring { tokens, seen: Mutex::default() }
+    }
+
+    /// Whose token this is, as far as is known without asking the store.
+    pub(crate) fn remembered(&self, secret: &str) -> Option<Owner> {
+        let seen = self.seen();
+        let fresh = seen.at.is_some_and(|at| at.elapsed() < TOKEN_FRESH);
+        find(&seen.known, &hash(secret)).filter(|_| fresh)
+    }
+
+    /// Whose token this is, by the store. A token nobody remembers may have been made a moment
+    /// ago; one that is remembered may have been revoked.
+    pub(crate) fn looked_up(&self, secret: &str) -> Result<Option<Owner>, sessions::Error> {
+        Ok(find(&self.refresh(self.seen())?, &hash(secret)))
+    }
+
+    fn seen(&self) -> Seen {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Reads the log again, if it has grown.
+    fn refresh(&self, seen: Seen) -> Result<Arc<[Known]>, sessions::Error> {
+        let at = Some(Instant::now());
+        let seen = match self.tokens.head()? == seen.head {
+            true => Seen { at, ..seen },
+            false => {
+                let (head, known) = self.tokens.known()?;
+                Seen { head, at, known: known.into() }
+            }
+        };
+        let known = seen.known.clone();
+        *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = seen;
+        Ok(known)
+    }
+}
+
+/// Looks at every token, whichever it is, so that the time it takes says nothing.
+fn find(known: &[Known], hash: &[u8; 32]) -> Option<Owner> {
+    let mut found = None;
+    for known in known {
+        if bool::from(known.hash.ct_eq(hash)) {
+            found = Some(known.token.owner.clone());
+        }
+    }
+    found
+}
+
+fn hash(secret: &str) -> [u8; 32] {
+    Sha256::digest(secret).into()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn bytes(hex: &str) -> Option<[u8; 32]> {
+    let mut bytes = [0; 32];
+    if hex.len() != 64 || !hex.is_ascii() {
+        return None;
+    }
+    for (index, byte) in bytes.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(&hex[2 * index..2 * index + 2], 16).ok()?;
+    }
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use rethread_core::{Fixed, MemoryStore};
+
+    use super::*;
+
+    fn tokens() -> Tokens {
+        let world = Arc::new(Fixed::default());
+        Tokens::new(Arc::new(MemoryStore::new(world.clone())), world)
+    }
+
+    fn name(text: &str) -> Name {
+        Name::new(text).expect("valid")
+    }
+
+    #[test]
+    fn a_token_opens_its_owners_sessions_until_it_is_revoked() {
+        let tokens = tokens();
+        let ring = Ring::new(tokens.clone());
+        let ada = Owner::new("ada").expect("valid");
+        assert_eq!(ring.looked_up("rt_nothing").expect("read"), None);
+        let secret = tokens.create(&name("laptop"), &ada).expect("made");
+        assert_eq!(secret.len(), 3 + 64);
+        assert_eq!(ring.looked_up(&secret).expect("read"), Some(ada.clone()));
+        assert_eq!(ring.remembered(&secret), Some(ada));
+        tokens.revoke(&name("laptop")).expect("revoked");
+        assert_eq!(Ring::new(tokens.clone()).looked_up(&secret).expect("read"), None);
+        assert!(matches!(tokens.revoke(&name("laptop")), Err(TokenError::Missing { .. })));
+    }
+
+    #[test]
+    fn the_store_holds_the_hash_and_never_the_token() {
+        let tokens = tokens();
+        let secret = tokens.create(&name("laptop"), &Owner::local()).expect("made");
+        let id = tokens.sessions.resolve(&tokens.key).expect("read").expect("there is a log");
+        let said: String = tokens
+            .sessions
+            .read(id, 0..9)
+            .expect("read")
+            .iter()
+            .map(|entry| entry.body.json())
+            .collect();
+        assert!(!said.contains(&secret[3..]) && said.contains(&hex(&hash(&secret))), "{said}");
+    }
+
+    #[test]
+    fn a_name_is_taken_once_and_the_owner_of_the_tokens_has_none() {
+        let tokens = tokens();
+        tokens.create(&name("a"), &Owner::local()).expect("made");
+        let again = tokens.create(&name("a"), &Owner::local());
+        assert!(matches!(again, Err(TokenError::Taken { .. })));
+        let reserved = Owner::new(TOKENS_OWNER).expect("valid");
+        assert!(matches!(tokens.create(&name("b"), &reserved), Err(TokenError::Reserved)));
+        assert_eq!(tokens.list().expect("read").len(), 1);
+    }
+}

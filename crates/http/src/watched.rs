@@ -1,0 +1,189 @@
+//! A store that tells what is appended through it: how long it took, and to whom it matters.
+//!
+//! Every turn, tool and verb of this server writes through one of these, so a live tail hears of
+//! their entries at once. What other programs write it finds by looking.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use rethread_core::entry::{Entry, NewEntry};
+use rethread_core::store::{
+    At, Bind, Change, Cursor, Filter, Finding, Hit, Lease, Page, Result, Search, Then, Upkeep,
+};
+use rethread_core::{Backend, Header, Key, Name, Owner, Session, SessionId, Store};
+use tokio::sync::watch;
+
+use crate::metrics::Metrics;
+
+pub(crate) struct Watched {
+    store: Arc<dyn Backend>,
+    metrics: Arc<Metrics>,
+    ears: Arc<Ears>,
+}
+
+/// Who wants to hear of which session.
+#[derive(Default)]
+pub(crate) struct Ears(Mutex<HashMap<SessionId, watch::Sender<()>>>);
+
+/// Hears when something was written to one session.
+pub(crate) struct Ear {
+    id: SessionId,
+    heard: watch::Receiver<()>,
+    ears: Arc<Ears>,
+}
+
+impl Ears {
+    pub(crate) fn listen(self: &Arc<Ears>, id: SessionId) -> Ear {
+        let mut ears = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let sender = ears.entry(id).or_insert_with(|| watch::channel(()).0);
+        Ear { id, heard: sender.subscribe(), ears: Arc::clone(self) }
+    }
+
+    fn tell(&self, id: SessionId) {
+        if let Some(sender) = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&id) {
+            sender.send_replace(());
+        }
+    }
+}
+
+impl Ear {
+    /// Waits until something was written since the last call, or for this long.
+    pub(crate) async fn wait(&mut self, most: Duration) {
+        // Whichever comes first, the reader looks.
+        drop(tokio::time::timeout(most, self.heard.changed()).await);
+    }
+}
+
+impl Drop for Ear {
+    fn drop(&mut self) {
+        let mut ears = self.ears.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // The receiver of this ear still counts: it is dropped after this.
+        if ears.get(&self.id).is_some_and(|sender| sender.receiver_count() <= 1) {
+            ears.remove(&self.id);
+        }
+    }
+}
+
+impl Watched {
+    pub(crate) fn new(store: Arc<dyn Backend>, metrics: Arc<Metrics>) -> Watched {
+        Watched { store, metrics, ears: Arc::default() }
+    }
+
+    pub(crate) fn ears(&self) -> &Arc<Ears> {
+        &self.ears
+    }
+}
+
+impl Store for Watched {
+    fn create(&self, header: &Header, entries: &[NewEntry], binds: &[Bind]) -> Result<Session> {
+        self.store.create(header, entries, binds)
+    }
+
+    fn get(&self, owner: &Owner, id: SessionId) -> Result<Session> {
+        self.store.get(owner, id)
+    }
+
+    fn named(&self, owner: &Owner, name: &Name) -> Result<Option<SessionId>> {
+        self.store.named(owner, name)
+    }
+
+    fn with_prefix(&self, owner: &Owner, digits: &str, limit: usize) -> Result<Vec<SessionId>> {
+        self.store.with_prefix(owner, digits, limit)
+    }
+
+    fn list(
+        &self,
+        owner: &Owner,
+        filter: &Filter,
+        after: Option<Cursor>,
+        limit: usize,
+    ) -> Result<Page> {
+        self.store.list(owner, filter, after, limit)
+    }
+
+    fn append(
+        &self,
+        owner: &Owner,
+        id: SessionId,
+        at: At,
+        entries: &[NewEntry],
+    ) -> Result<Vec<u64>> {
+        let began = Instant::now();
+        let done = self.store.append(owner, id, at, entries);
+        if done.is_ok() {
+            self.metrics.appended(began.elapsed());
+            self.ears.tell(id);
+        }
+        done
+    }
+
+    fn append_then(
+        &self,
+        owner: &Owner,
+        id: SessionId,
+        at: At,
+        entries: Vec<NewEntry>,
+        then: Then,
+    ) {
+        let began = Instant::now();
+        let (metrics, ears) = (self.metrics.clone(), self.ears.clone());
+        let then: Then = Box::new(move |done| {
+            if done.is_ok() {
+                metrics.appended(began.elapsed());
+                ears.tell(id);
+            }
+            then(done);
+        });
+        self.store.append_then(owner, id, at, entries, then);
+    }
+
+    fn read(&self, owner: &Owner, id: SessionId, range: Range<u64>) -> Result<Vec<Entry>> {
+        self.store.read(owner, id, range)
+    }
+
+    fn resolve(&self, owner: &Owner, key: &Key) -> Result<Option<SessionId>> {
+        self.store.resolve(owner, key)
+    }
+
+    fn bind(&self, owner: &Owner, bind: &Bind, to: Option<SessionId>) -> Result<()> {
+        self.store.bind(owner, bind, to)
+    }
+
+    fn update(&self, owner: &Owner, id: SessionId, change: &Change) -> Result<Session> {
+        self.store.update(owner, id, change)
+    }
+
+    fn lease(&self, owner: &Owner, id: SessionId, holder: &str, ttl: Duration) -> Result<Lease> {
+        self.store.lease(owner, id, holder, ttl)
+    }
+
+    fn delete(&self, owner: &Owner, id: SessionId) -> Result<()> {
+        let done = self.store.delete(owner, id);
+        if done.is_ok() {
+            self.ears.tell(id);
+        }
+        done
+    }
+}
+
+impl Search for Watched {
+    fn search(&self, owner: &Owner, query: &str, offset: usize, limit: usize) -> Result<Vec<Hit>> {
+        self.store.search(owner, query, offset, limit)
+    }
+}
+
+impl Upkeep for Watched {
+    fn everything(&self) -> Result<Vec<(Owner, SessionId)>> {
+        self.store.everything()
+    }
+
+    fn check(&self, repair: bool) -> Result<Vec<Finding>> {
+        self.store.check(repair)
+    }
+
+    fn check_session(&self, owner: &Owner, id: SessionId, repair: bool) -> Result<Vec<Finding>> {
+        self.store.check_session(owner, id, repair)
+    }
+}

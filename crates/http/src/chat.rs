@@ -16,7 +16,7 @@ use crate::input::Json;
 use crate::owners::Stream;
 use crate::problem::Problem;
 use crate::sse;
-use crate::turns::{Begun, Ended, Place, Told};
+use crate::turns::{Ended, Place, Told};
 
 /// What a plugin asks.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -50,7 +50,7 @@ pub(crate) struct Said {
     responses((status = 200, description = "The answer", body = Said)))]
 pub(crate) async fn chat(visitor: Visitor, Json(ask): Json<Ask>) -> Result<Response, Problem> {
     let (place, message, runner) = ask.read(&visitor)?;
-    let Begun { ended, .. } = visitor.begin_turn(runner, place, message, None).await?;
+    let ended = visitor.begin_turn(runner, place, message, None).await?;
     let gone = |_| Problem::broken("the turn was given up in the middle");
     let Ended { session, outcome } = ended.await.map_err(gone)?;
     let said = Said { response: outcome?.text, session_id: session };

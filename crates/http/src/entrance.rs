@@ -1,5 +1,5 @@
 //! What every request passes before its handler, in this order, and before its body is read:
-//! name, page, owner, rate, content type, size. (Connections are counted before that, in
+//! length of its head, name, page, owner, rate, content type, size. (Connections are counted before that, in
 //! `serve.rs`; streams by the handlers that open one.)
 
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use serde_json::json;
 
 use crate::desk::{Desk, Visitor, blocking};
 use crate::input::{has_body, says_json, too_large};
-use crate::limits::BODY_BYTES_MAX;
+use crate::limits::{BODY_BYTES_MAX, HEAD_BYTES_MAX, HEADERS_MAX};
 use crate::problem::Problem;
 
 /// Names a request in the answer and in the log.
@@ -51,6 +51,9 @@ pub(crate) async fn pass(State(desk): State<Arc<Desk>>, request: Request, next: 
 /// The answer, and who asked, as far as that came out.
 async fn answered(desk: &Arc<Desk>, request: Request, next: Next) -> (Option<Owner>, Response) {
     let headers = request.headers();
+    if let Err(problem) = short_head(&request) {
+        return (None, problem.into_response());
+    }
     let host = match desk.gate.host(headers, request.uri()) {
         Ok(host) => host,
         Err(problem) => return (None, problem.into_response()),
@@ -73,6 +76,18 @@ async fn answered(desk: &Arc<Desk>, request: Request, next: Next) -> (Option<Own
         Err(problem) => (None, problem.into_response()),
     };
     (owner, allowing(response, origin.as_deref()))
+}
+
+fn short_head(request: &Request) -> Result<(), Problem> {
+    let headers = request.headers();
+    let bytes: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
+    let target = request.uri().path_and_query().map_or(0, |target| target.as_str().len());
+    match headers.len() > HEADERS_MAX || bytes + target > HEAD_BYTES_MAX {
+        true => Err(Problem::head_too_large(format!(
+            "a request has at most {HEADERS_MAX} headers and {HEAD_BYTES_MAX} bytes of them"
+        ))),
+        false => Ok(()),
+    }
 }
 
 /// Who is asking, if they may ask this now.

@@ -17,8 +17,10 @@
 
 mod chat;
 mod desk;
+mod document;
 mod door;
 mod entrance;
+mod house;
 mod input;
 mod lanes;
 pub mod limits;
@@ -32,10 +34,12 @@ mod serve;
 mod sse;
 mod tokens;
 mod turns;
+mod v1;
 mod watched;
 
 pub use door::{Door, ListenError};
 pub use limits::Limits;
+pub use routes::openapi;
 pub use rules::{OBSIDIAN, Rules};
 pub use serve::Listening;
 pub use tokens::{TOKENS_OWNER, Token, TokenError, Tokens};

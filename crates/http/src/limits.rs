@@ -11,8 +11,9 @@ use rethread_core::limits::MESSAGE_BYTES_MAX;
 pub const BODY_BYTES_MAX: usize = MESSAGE_BYTES_MAX + (64 << 10);
 
 /// Bytes of a request's head. Enough for any key in a path, percent-encoded (three times 4,200),
-/// and the headers a browser sends; more is answered with 431.
-pub const HEAD_BYTES_MAX: usize = 32 << 10;
+/// and the headers a browser sends; more is answered with 431. What has twice as much is not even
+/// read to its end, and its 431 has no body.
+pub const HEAD_BYTES_MAX: usize = 20 << 10;
 
 /// Headers of a request. A browser sends about twenty.
 pub const HEADERS_MAX: usize = 100;

@@ -244,6 +244,12 @@ impl From<WriteError<sessions::Error>> for Problem {
     }
 }
 
+/// The shape of a problem, for the OpenAPI document.
+pub(crate) fn schema() -> serde_json::Value {
+    use utoipa::PartialSchema;
+    serde_json::to_value(Problem::schema()).expect("a schema is valid JSON")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,22 +4,56 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::middleware::from_fn_with_state;
-use utoipa::openapi::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::desk::Desk;
 use crate::problem::Problem;
-use crate::{chat, entrance};
+use crate::v1::{context, entries, events, keys, lineage, search, sessions, turns};
+use crate::{chat, document, entrance, house};
 
 /// Every route with its description.
 fn described() -> OpenApiRouter<Arc<Desk>> {
-    OpenApiRouter::new().routes(routes!(chat::chat)).routes(routes!(chat::chat_stream))
+    OpenApiRouter::with_openapi(document::base())
+        .routes(routes!(chat::chat))
+        .routes(routes!(chat::chat_stream))
+        .routes(routes!(sessions::list, sessions::create))
+        .routes(routes!(sessions::get, sessions::patch, sessions::delete))
+        .routes(routes!(sessions::archive))
+        .routes(routes!(sessions::unarchive))
+        .routes(routes!(entries::read, entries::append))
+        .routes(routes!(events::follow))
+        .routes(routes!(turns::run))
+        .routes(routes!(turns::stream))
+        .routes(routes!(turns::stop))
+        .routes(routes!(context::show))
+        .routes(routes!(lineage::preview, lineage::compact))
+        .routes(routes!(lineage::resume))
+        .routes(routes!(lineage::fork))
+        .routes(routes!(lineage::undo))
+        .routes(routes!(lineage::clear))
+        .routes(routes!(lineage::export))
+        .routes(routes!(keys::resolve, keys::bind, keys::unbind))
+        .routes(routes!(search::search))
+        .routes(routes!(search::agents))
+        .routes(routes!(house::healthz))
+        .routes(routes!(house::readyz))
+        .routes(routes!(house::metrics))
+        .routes(routes!(house::openapi))
+        .routes(routes!(house::docs))
+        .routes(routes!(house::docs_script))
+        .routes(routes!(house::docs_style))
+}
+
+/// The document that describes every route, as JSON.
+pub fn openapi() -> String {
+    let (_, api) = described().split_for_parts();
+    document::finished(api)
 }
 
 /// What answers requests.
 pub(crate) fn router(desk: Arc<Desk>) -> Router {
-    let (router, _api): (Router<Arc<Desk>>, OpenApi) = described().split_for_parts();
+    let (router, _) = described().split_for_parts();
     router
         .fallback(async || Problem::nothing_here())
         .method_not_allowed_fallback(async || Problem::no_method("the path takes other methods"))

@@ -89,8 +89,8 @@ async fn connection(
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIME_MAX)
-        .max_headers(HEADERS_MAX)
-        .max_buf_size(HEAD_BYTES_MAX)
+        .max_headers(2 * HEADERS_MAX)
+        .max_buf_size(2 * HEAD_BYTES_MAX)
         .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
     tokio::pin!(served);
     // What goes wrong on a connection is the client's to notice: there is nobody left to tell.

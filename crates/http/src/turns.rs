@@ -49,14 +49,6 @@ pub(crate) enum Place {
     Key(Key, Box<New>),
 }
 
-/// A turn on its way.
-pub(crate) struct Begun {
-    /// The session it waits for.
-    pub(crate) session: SessionId,
-    /// What came of it.
-    pub(crate) ended: JoinHandle<Ended>,
-}
-
 /// What came of a turn.
 pub(crate) struct Ended {
     /// The session it was in.
@@ -106,7 +98,7 @@ impl Turns {
 }
 
 impl Visitor {
-    /// Begins a turn, and returns when its session is known. It takes its place before the first
+    /// Begins a turn, and returns what will come of it once its session is found. It takes its place before the first
     /// wait, so whoever calls this first goes first.
     pub(crate) async fn begin_turn(
         &self,
@@ -114,7 +106,7 @@ impl Visitor {
         place: Place,
         message: Message,
         hearer: Hearer,
-    ) -> Result<Begun, Problem> {
+    ) -> Result<JoinHandle<Ended>, Problem> {
         let room = self.room()?;
         let lane = match &place {
             Place::Session(id) => Lane::Session(self.owner.clone(), *id),
@@ -125,7 +117,7 @@ impl Visitor {
         let visitor = self.clone();
         let ended = self.desk.turns.tasks.spawn(async move {
             let found = visitor.find(first, place).await;
-            let known = found.as_ref().map(|(id, _, _)| *id).map_err(Clone::clone);
+            let known = found.as_ref().map(drop).map_err(Clone::clone);
             // Whoever asked may have gone; the turn goes on.
             drop(tell.send(known));
             let ended = match found {
@@ -140,7 +132,7 @@ impl Visitor {
             ended
         });
         match told.await {
-            Ok(Ok(session)) => Ok(Begun { session, ended }),
+            Ok(Ok(())) => Ok(ended),
             Ok(Err(problem)) => Err(problem),
             Err(_) => Err(Problem::broken("the turn was given up before it began")),
         }

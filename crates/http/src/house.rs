@@ -1,0 +1,77 @@
+//! What keeps the house: health, metrics, and the page that shows what can be asked.
+
+use std::sync::LazyLock;
+
+use axum::response::{IntoResponse, Response};
+use serde_json::json;
+
+use crate::desk::Visitor;
+use crate::problem::Problem;
+
+/// The page loads its own script and style and talks to its own server; nothing else.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
+                      base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+/// The document never changes while the process runs.
+static DOCUMENT: LazyLock<String> = LazyLock::new(crate::routes::openapi);
+
+/// Say that the server runs
+#[utoipa::path(get, path = "/healthz", tag = "house",
+    responses((status = 200, description = "It runs", body = String, content_type = "application/json")))]
+pub(crate) async fn healthz(_: Visitor) -> Response {
+    axum::Json(json!({ "status": "ok" })).into_response()
+}
+
+/// Say whether the store can be used
+#[utoipa::path(get, path = "/readyz", tag = "house",
+    responses((status = 200, description = "It can", body = String, content_type = "application/json")))]
+pub(crate) async fn readyz(visitor: Visitor) -> Result<Response, Problem> {
+    if visitor.desk.closing.is_cancelled() {
+        return Err(Problem::unready("the server is stopping"));
+    }
+    let filter = Default::default();
+    let asked = visitor.with(move |sessions| sessions.list(&filter, None, 1)).await;
+    asked.map_err(|problem| Problem::unready(problem.detail().to_owned()))?;
+    Ok(axum::Json(json!({ "status": "ready" })).into_response())
+}
+
+/// Show what the server did, for Prometheus
+#[utoipa::path(get, path = "/metrics", tag = "house",
+    responses((status = 200, description = "Counters", body = String, content_type = "text/plain")))]
+pub(crate) async fn metrics(visitor: Visitor) -> Response {
+    let kind = [("content-type", "text/plain; version=0.0.4")];
+    (kind, visitor.desk.metrics.text()).into_response()
+}
+
+/// Show this document
+#[utoipa::path(get, path = "/openapi.json", tag = "house",
+    responses((status = 200, description = "OpenAPI 3.1", body = Object)))]
+pub(crate) async fn openapi(_: Visitor) -> Response {
+    ([("content-type", "application/json")], DOCUMENT.as_str()).into_response()
+}
+
+/// Show this document as a page
+#[utoipa::path(get, path = "/docs", tag = "house",
+    responses((status = 200, description = "A page that needs no network", body = String, content_type = "text/html")))]
+pub(crate) async fn docs(_: Visitor) -> Response {
+    page("text/html; charset=utf-8", include_str!("docs/page.html"))
+}
+
+/// The script of that page
+#[utoipa::path(get, path = "/docs/page.js", tag = "house",
+    responses((status = 200, description = "A script", body = String, content_type = "text/javascript")))]
+pub(crate) async fn docs_script(_: Visitor) -> Response {
+    page("text/javascript; charset=utf-8", include_str!("docs/page.js"))
+}
+
+/// The style of that page
+#[utoipa::path(get, path = "/docs/page.css", tag = "house",
+    responses((status = 200, description = "A style", body = String, content_type = "text/css")))]
+pub(crate) async fn docs_style(_: Visitor) -> Response {
+    page("text/css; charset=utf-8", include_str!("docs/page.css"))
+}
+
+fn page(kind: &'static str, text: &'static str) -> Response {
+    let headers = [("content-type", kind), ("content-security-policy", POLICY)];
+    (headers, text).into_response()
+}

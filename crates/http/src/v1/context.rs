@@ -1,0 +1,80 @@
+//! Contexts: what a model would see, and what was cut.
+
+use axum::response::Response;
+use rethread_agent::provider::describe;
+use rethread_core::context::{Report, explain};
+use serde::{Deserialize, Serialize};
+use utoipa::IntoParams;
+
+use super::turns::policy;
+use super::{json, shapes};
+use crate::desk::Visitor;
+use crate::input::{Id, Params};
+use crate::problem::Problem;
+
+/// The smallest window a context can be built for, in tokens.
+const WINDOW_MIN: u64 = 256;
+
+/// How the context is to be built.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct How {
+    /// `chat`, `editor`, `emacs`, `cli` or `bot`; the server's own when none is given.
+    policy: Option<String>,
+    /// Keep at most this many messages.
+    #[param(minimum = 1)]
+    max_history: Option<u32>,
+    /// The model it is for, as `provider/model`; the server's own when none is given.
+    model: Option<String>,
+    /// Tokens the model can see, its reply included.
+    #[param(minimum = 256)]
+    window: Option<u64>,
+    /// Say line by line what is there, and why something is missing.
+    explain: Option<bool>,
+}
+
+#[derive(Serialize)]
+struct Explained<'a> {
+    #[serde(flatten)]
+    report: Report<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    explain: Option<String>,
+}
+
+/// Show what a model would be sent
+#[utoipa::path(get, path = "/v1/sessions/{id}/context", tag = "context", params(("id" = uuid::Uuid, Path, description = "The session"), How),
+    responses((status = 200, description = "The context", body = shapes::Context)))]
+pub(crate) async fn show(
+    visitor: Visitor,
+    Id(id): Id,
+    Params(how): Params<How>,
+) -> Result<Response, Problem> {
+    if how.max_history == Some(0) || how.window.is_some_and(|window| window < WINDOW_MIN) {
+        let what = format!("`max_history` is at least 1, `window` at least {WINDOW_MIN}");
+        return Err(Problem::bad_request(what));
+    }
+    let runner = visitor.runner();
+    let mut shape = how.policy.as_deref().map_or(Ok(runner.policy), policy)?;
+    let mut model = match how.model.as_deref().map(|name| name.split_once('/')) {
+        None => runner.model,
+        Some(Some((provider, name))) if !provider.is_empty() && !name.is_empty() => {
+            describe(provider, name)
+        }
+        Some(_) => return Err(Problem::bad_request("`model` is PROVIDER/MODEL")),
+    };
+    if let Some(window) = how.window {
+        model.window = window;
+        model.reply = model.reply.min(window / 4);
+    }
+    visitor
+        .with(move |sessions| {
+            shape = shape.for_session(&sessions.get(id)?.header);
+            shape.keep_recent = how.max_history.or(shape.keep_recent);
+            let context = sessions.build(id, &shape, &model)?;
+            let report = Report { policy: &shape, model: &model, context: &context };
+            let explain = how.explain.unwrap_or_default().then(|| explain(&context));
+            Ok(json(&Explained { report, explain }))
+        })
+        .await
+}

@@ -1,0 +1,119 @@
+//! The live tail of a session: every entry, once, in order, as it is written.
+//!
+//! The id of an event is the seq of its entry, and the log is the memory: whoever comes back with
+//! `Last-Event-ID` goes on behind that entry, whatever happened to this server in between.
+
+use std::collections::VecDeque;
+
+use axum::http::HeaderMap;
+use axum::response::Response;
+use axum::response::sse::Event;
+use futures_util::stream::unfold;
+use rethread_core::{Entry, SessionId};
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+use super::entries::written_out;
+use crate::desk::Visitor;
+use crate::input::{Id, Params};
+use crate::limits::{TAIL_ENTRIES, TAIL_POLL};
+use crate::owners::Stream;
+use crate::problem::Problem;
+use crate::sse;
+use crate::watched::Ear;
+
+/// Where to begin.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct From {
+    /// The first entry; those that are still to come when none is given.
+    #[param(minimum = 0)]
+    from: Option<u64>,
+}
+
+/// Follow what is written to a session
+///
+/// Each event has the `seq` of an entry as its id and the entry as its data. The first event has
+/// an id and no data: it says where the stream begins, so that a client that is cut off before
+/// anything happened misses nothing. The stream ends when the session is deleted.
+#[utoipa::path(get, path = "/v1/sessions/{id}/events", tag = "entries",
+    params(("id" = uuid::Uuid, Path, description = "The session"), From,
+        ("last-event-id" = Option<i64>, Header, description = "The last event that was seen; goes before `from`")),
+    responses((status = 200, description = "Entries as they are written", body = String, content_type = "text/event-stream")))]
+pub(crate) async fn follow(
+    visitor: Visitor,
+    Id(id): Id,
+    Params(from): Params<From>,
+    headers: HeaderMap,
+    stream: Stream,
+) -> Result<Response, Problem> {
+    // Listening comes before looking: nothing is written unheard in between.
+    let ear = visitor.desk.store.ears().listen(id);
+    let session = visitor.with(move |sessions| sessions.get(id)).await?;
+    let next = match (last_seen(&headers)?, from.from) {
+        (Some(seen), _) => seen.wrapping_add_signed(1),
+        (None, Some(from)) => from,
+        (None, None) => session.tally.entries,
+    };
+    let tail = Tail { visitor, id, ear, next, ready: VecDeque::new(), begun: false, stream };
+    Ok(sse::response(unfold(tail, |mut tail| async move {
+        let event = tail.event().await?;
+        Some((event, tail))
+    })))
+}
+
+/// The last event a client has seen; -1 where it has seen none.
+fn last_seen(headers: &HeaderMap) -> Result<Option<u64>, Problem> {
+    let Some(given) = headers.get("last-event-id") else { return Ok(None) };
+    match given.to_str().ok().and_then(|text| text.parse::<i64>().ok()) {
+        // One before the first, so that the next is the first.
+        Some(-1) => Ok(Some(u64::MAX)),
+        Some(seq) if seq >= 0 => Ok(Some(seq.unsigned_abs())),
+        _ => Err(Problem::bad_request("`Last-Event-ID` is the id of an event of this stream")),
+    }
+}
+
+struct Tail {
+    visitor: Visitor,
+    id: SessionId,
+    ear: Ear,
+    next: u64,
+    ready: VecDeque<Entry>,
+    begun: bool,
+    /// Held for as long as the stream is open.
+    #[expect(dead_code, reason = "dropping it is what it is for")]
+    stream: Stream,
+}
+
+impl Tail {
+    /// The next event, whenever it comes; nothing at the end.
+    async fn event(&mut self) -> Option<Event> {
+        if !std::mem::replace(&mut self.begun, true) {
+            let before = self.next.checked_sub(1).map_or("-1".into(), |seq| seq.to_string());
+            return Some(Event::default().id(before));
+        }
+        let closing = self.visitor.desk.closing.clone();
+        loop {
+            if let Some(entry) = self.ready.pop_front() {
+                self.next = entry.seq + 1;
+                let event = Event::default().id(entry.seq.to_string());
+                return Some(event.data(written_out(&entry)));
+            }
+            if closing.is_cancelled() {
+                return None;
+            }
+            let (id, next) = (self.id, self.next);
+            let range = next..next.saturating_add(TAIL_ENTRIES);
+            // A session that was deleted, or a store that is gone, ends the stream.
+            let read = self.visitor.with(move |sessions| sessions.read(id, range)).await;
+            self.ready = read.ok()?.into();
+            if self.ready.is_empty() {
+                tokio::select! {
+                    () = closing.cancelled() => return None,
+                    () = self.ear.wait(TAIL_POLL) => {}
+                }
+            }
+        }
+    }
+}

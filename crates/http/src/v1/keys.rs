@@ -1,0 +1,56 @@
+//! Keys: what doors call a session.
+
+use axum::http::StatusCode;
+use axum::response::Response;
+use rethread_core::{Key, SessionId};
+use serde::Deserialize;
+use utoipa::ToSchema;
+
+use super::{json, shapes};
+use crate::desk::Visitor;
+use crate::input::{Json, KeyPath};
+use crate::problem::Problem;
+
+/// Where a key is to point.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Bind {
+    /// The session.
+    #[schema(value_type = uuid::Uuid)]
+    session: SessionId,
+}
+
+/// Show the session a key points at
+#[utoipa::path(get, path = "/v1/keys/{key}", tag = "keys", params(("key" = String, Path, description = "The key, percent-encoded")),
+    responses((status = 200, description = "The session", body = shapes::Bound)))]
+pub(crate) async fn resolve(visitor: Visitor, KeyPath(key): KeyPath) -> Result<Response, Problem> {
+    let asked = key.clone();
+    let found = visitor.with(move |sessions| sessions.resolve(&asked)).await?;
+    bound(&visitor, key, found.ok_or_else(Problem::nothing_here)?).await
+}
+
+/// Point a key at a session
+#[utoipa::path(put, path = "/v1/keys/{key}", tag = "keys", params(("key" = String, Path, description = "The key, percent-encoded")),
+    request_body = Bind, responses((status = 200, description = "It points there", body = shapes::Bound)))]
+pub(crate) async fn bind(
+    visitor: Visitor,
+    KeyPath(key): KeyPath,
+    Json(bind): Json<Bind>,
+) -> Result<Response, Problem> {
+    let (pointed, id) = (key.clone(), bind.session);
+    visitor.with(move |sessions| sessions.bind(&pointed, id)).await?;
+    bound(&visitor, key, id).await
+}
+
+/// Point a key at nothing; the session stays
+#[utoipa::path(delete, path = "/v1/keys/{key}", tag = "keys", params(("key" = String, Path, description = "The key, percent-encoded")),
+    responses((status = 204, description = "It points at nothing")))]
+pub(crate) async fn unbind(visitor: Visitor, KeyPath(key): KeyPath) -> Result<StatusCode, Problem> {
+    let seen = visitor.with(move |sessions| sessions.unbind(&key)).await?;
+    seen.map(|_| StatusCode::NO_CONTENT).ok_or_else(Problem::nothing_here)
+}
+
+async fn bound(visitor: &Visitor, key: Key, id: SessionId) -> Result<Response, Problem> {
+    let session = visitor.with(move |sessions| sessions.get(id)).await?;
+    Ok(json(&serde_json::json!({ "key": key, "session": session })))
+}

@@ -1,0 +1,196 @@
+//! Sessions: list, create, get, patch, archive, unarchive, delete.
+
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use rethread_core::store::{Change, Filter};
+use rethread_core::{Key, Name, New, Sessions};
+use serde::Deserialize;
+use utoipa::{IntoParams, ToSchema};
+
+use super::{json, present, shapes};
+use crate::desk::Visitor;
+use crate::input::{Id, Json, MaybeJson, Params};
+use crate::problem::Problem;
+
+/// Sessions in a page when nobody asks for a number: what a screen shows.
+const PAGE_SESSIONS: u32 = 20;
+
+/// Which sessions.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct Which {
+    /// How many, at most 1,000.
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<u32>,
+    /// Go on behind this cursor: `next` of the page before.
+    after: Option<String>,
+    /// Only sessions about this folder.
+    workspace: Option<String>,
+    /// Archived sessions and nothing else, or none of them (the default).
+    archived: Option<bool>,
+    /// Archived sessions too, and every member of a chain.
+    all: Option<bool>,
+}
+
+/// List sessions, newest activity first
+#[utoipa::path(get, path = "/v1/sessions", tag = "sessions", params(Which),
+    responses((status = 200, description = "A page", body = shapes::Sessions)))]
+pub(crate) async fn list(
+    visitor: Visitor,
+    Params(which): Params<Which>,
+) -> Result<Response, Problem> {
+    let limit = which.limit.unwrap_or(PAGE_SESSIONS);
+    if !(1..=1_000).contains(&limit) {
+        return Err(Problem::bad_request("`limit` is from 1 to 1000"));
+    }
+    let after = which.after.as_deref().map(str::parse).transpose()?;
+    let filter = match (which.all, which.archived) {
+        (Some(true), archived) => Filter { archived, ..Filter::default() },
+        (_, Some(true)) => Filter { archived: Some(true), ..Filter::default() },
+        _ => Sessions::default_filter(),
+    };
+    let filter = Filter { workspace: which.workspace, ..filter };
+    let page = visitor.with(move |sessions| sessions.list(&filter, after, limit as usize)).await?;
+    let next = page.next.map(|cursor| cursor.to_string());
+    let mut object = serde_json::json!({ "sessions": page.sessions, "next": next });
+    if !page.damaged.is_empty() {
+        object["damaged"] = serde_json::json!(page.damaged);
+    }
+    Ok(json(&object))
+}
+
+/// What a new session is to be.
+#[derive(Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Create {
+    /// Its name; made from the time when none is given. A number is added if it is taken.
+    name: Option<String>,
+    /// What it is about.
+    description: Option<String>,
+    /// The folder it is about.
+    workspace: Option<String>,
+    /// Messages its context keeps, where the policy counts them.
+    #[schema(minimum = 1)]
+    max_history: Option<u32>,
+    /// The system message it begins with; that of the server's agent when none is given.
+    system: Option<String>,
+    /// A key that points at it from now on.
+    key: Option<String>,
+}
+
+/// Start a session
+#[utoipa::path(post, path = "/v1/sessions", tag = "sessions", request_body = Create,
+    responses((status = 201, description = "It is there", body = shapes::One)))]
+pub(crate) async fn create(
+    visitor: Visitor,
+    MaybeJson(create): MaybeJson<Create>,
+) -> Result<Response, Problem> {
+    let key = create.key.map(Key::new).transpose()?;
+    let template = visitor.runner().new_session();
+    let new = New {
+        name: create.name.as_deref().map(Name::new).transpose()?,
+        description: create.description,
+        max_history: positive(create.max_history)?,
+        workspace: create.workspace.or(template.workspace),
+        system: create.system.or(template.system),
+        ..template
+    };
+    let session = visitor.with(move |sessions| sessions.create(&new, key.as_ref())).await?;
+    // The keys of a session stand beside it in the store; what was created is read as it is.
+    let id = session.id();
+    let session = visitor.with(move |sessions| sessions.get(id)).await?;
+    let body = json(&serde_json::json!({ "session": session }));
+    let place = [("location", format!("/v1/sessions/{id}"))];
+    Ok((StatusCode::CREATED, place, body).into_response())
+}
+
+fn positive(number: Option<u32>) -> Result<Option<u32>, Problem> {
+    match number {
+        Some(0) => Err(Problem::bad_request("`max_history` is at least 1")),
+        number => Ok(number),
+    }
+}
+
+/// Show a session
+#[utoipa::path(get, path = "/v1/sessions/{id}", tag = "sessions", params(("id" = uuid::Uuid, Path, description = "The session")),
+    responses((status = 200, description = "The session", body = shapes::One)))]
+pub(crate) async fn get(visitor: Visitor, Id(id): Id) -> Result<Response, Problem> {
+    let session = visitor.with(move |sessions| sessions.get(id)).await?;
+    Ok(json(&serde_json::json!({ "session": session })))
+}
+
+/// Changes to a session. What is not named stays; null empties a field.
+#[derive(Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Patch {
+    /// Another name; a number is added if it is taken.
+    name: Option<String>,
+    /// Another description.
+    #[serde(deserialize_with = "present")]
+    #[schema(value_type = Option<String>)]
+    description: Option<Option<String>>,
+    /// Another folder.
+    #[serde(deserialize_with = "present")]
+    #[schema(value_type = Option<String>)]
+    workspace: Option<Option<String>>,
+    /// Another history length.
+    #[serde(deserialize_with = "present")]
+    #[schema(value_type = Option<u32>)]
+    max_history: Option<Option<u32>>,
+    /// Put away, or back.
+    archived: Option<bool>,
+}
+
+/// Change what a session says about itself
+#[utoipa::path(patch, path = "/v1/sessions/{id}", tag = "sessions", params(("id" = uuid::Uuid, Path, description = "The session")),
+    request_body = Patch, responses((status = 200, description = "As it is now", body = shapes::One)))]
+pub(crate) async fn patch(
+    visitor: Visitor,
+    Id(id): Id,
+    Json(patch): Json<Patch>,
+) -> Result<Response, Problem> {
+    let name = patch.name.as_deref().map(Name::new).transpose()?;
+    positive(patch.max_history.flatten())?;
+    let change = Change {
+        description: patch.description,
+        workspace: patch.workspace,
+        max_history: patch.max_history,
+        archived: patch.archived,
+        ..Change::default()
+    };
+    let session = visitor
+        .with(move |sessions| {
+            let session = sessions.update(id, &change)?;
+            match name {
+                Some(name) if name != session.header.name => sessions.rename(id, &name),
+                _ => Ok(session),
+            }
+        })
+        .await?;
+    Ok(json(&serde_json::json!({ "session": session })))
+}
+
+/// Put a session away; it keeps its keys, and search still finds it
+#[utoipa::path(post, path = "/v1/sessions/{id}/archive", tag = "sessions", params(("id" = uuid::Uuid, Path, description = "The session")),
+    responses((status = 200, description = "As it is now", body = shapes::One)))]
+pub(crate) async fn archive(visitor: Visitor, Id(id): Id) -> Result<Response, Problem> {
+    let session = visitor.with(move |sessions| sessions.archive(id)).await?;
+    Ok(json(&serde_json::json!({ "session": session })))
+}
+
+/// Bring an archived session back
+#[utoipa::path(post, path = "/v1/sessions/{id}/unarchive", tag = "sessions", params(("id" = uuid::Uuid, Path, description = "The session")),
+    responses((status = 200, description = "As it is now", body = shapes::One)))]
+pub(crate) async fn unarchive(visitor: Visitor, Id(id): Id) -> Result<Response, Problem> {
+    let session = visitor.with(move |sessions| sessions.unarchive(id)).await?;
+    Ok(json(&serde_json::json!({ "session": session })))
+}
+
+/// Remove a session for good
+#[utoipa::path(delete, path = "/v1/sessions/{id}", tag = "sessions", params(("id" = uuid::Uuid, Path, description = "The session")),
+    responses((status = 204, description = "It is gone")))]
+pub(crate) async fn delete(visitor: Visitor, Id(id): Id) -> Result<StatusCode, Problem> {
+    visitor.with(move |sessions| sessions.delete(id)).await?;
+    Ok(StatusCode::NO_CONTENT)
+}

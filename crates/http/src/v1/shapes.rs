@@ -1,0 +1,190 @@
+//! The shapes of answers, for the OpenAPI document. What is sent is written by the types that
+//! every door shares; a test holds the two against each other.
+
+#![expect(dead_code, reason = "these describe what other types write")]
+
+use serde_json::Value;
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+/// A session: what it says about itself, and what its log adds up to.
+#[derive(ToSchema)]
+pub(crate) struct Session {
+    id: Uuid,
+    name: String,
+    /// What doors call it.
+    keys: Vec<String>,
+    agent: Option<String>,
+    workspace: Option<String>,
+    /// The session it came from.
+    parent: Option<Uuid>,
+    /// RFC 3339, UTC, milliseconds.
+    created_at: String,
+    last_activity_at: String,
+    /// Messages of the user, the assistant and tools.
+    messages: u64,
+    /// Turns.
+    queries: u64,
+    first_message: String,
+    tokens: u64,
+    archived: bool,
+    description: Option<String>,
+    provider: Option<String>,
+    model: Option<String>,
+}
+
+/// One session.
+#[derive(ToSchema)]
+pub(crate) struct One {
+    session: Session,
+}
+
+/// A page of sessions, newest activity first.
+#[derive(ToSchema)]
+pub(crate) struct Sessions {
+    sessions: Vec<Session>,
+    /// Where the next page begins; null at the end.
+    next: Option<String>,
+    /// Sessions whose header cannot be read.
+    damaged: Option<Vec<Uuid>>,
+}
+
+/// An entry: `seq`, `at`, `id` and `kind`, and the fields of its kind beside them.
+#[derive(ToSchema)]
+pub(crate) struct Entry {
+    seq: u64,
+    at: String,
+    id: String,
+    /// `message`, `finished`, `round_limit`, `summary`, `restored`, `started`, `cleared`,
+    /// `undone`, or one nobody here knows.
+    kind: String,
+}
+
+/// A run of entries.
+#[derive(ToSchema)]
+pub(crate) struct Entries {
+    entries: Vec<Entry>,
+    /// The entry to go on from; null at the end.
+    next: Option<u64>,
+    /// How many entries the session has.
+    head: u64,
+}
+
+/// Where messages stand, now that they are on disk.
+#[derive(ToSchema)]
+pub(crate) struct Appended {
+    session: Uuid,
+    seqs: Vec<u64>,
+    head: u64,
+}
+
+/// A turn that is over.
+#[derive(ToSchema)]
+pub(crate) struct Turn {
+    session: Session,
+    answer: String,
+    /// `answered`, `round_limit` or `stopped`.
+    end: String,
+    rounds: u32,
+    usage: Value,
+    ms: u64,
+    /// The entries of the turn.
+    entries: Vec<Entry>,
+}
+
+/// What a model would see.
+#[derive(ToSchema)]
+pub(crate) struct Context {
+    policy: String,
+    model: String,
+    tokens: u64,
+    hash: String,
+    messages: Vec<Value>,
+    cuts: Vec<Value>,
+    /// One line a message, and why something is missing; where it was asked for.
+    explain: Option<String>,
+}
+
+/// A session that goes on from a summary.
+#[derive(ToSchema)]
+pub(crate) struct GoesOn {
+    from: Uuid,
+    session: Session,
+    before: u64,
+    after: u64,
+    carried: Value,
+    summary: Value,
+    acknowledgment: String,
+}
+
+/// What compacting would save.
+#[derive(ToSchema)]
+pub(crate) struct Preview {
+    before: u64,
+    after: u64,
+    carried: u64,
+}
+
+/// What was taken back.
+#[derive(ToSchema)]
+pub(crate) struct Undone {
+    /// `clear`, `new`, `fork`, `compact` or `resume`.
+    undone: String,
+    session: Uuid,
+    back_to: Option<Uuid>,
+    archived: Option<bool>,
+}
+
+/// Where a clear stands.
+#[derive(ToSchema)]
+pub(crate) struct Cleared {
+    session: Uuid,
+    seq: u64,
+}
+
+/// What was found.
+#[derive(ToSchema)]
+pub(crate) struct Hits {
+    hits: Vec<Hit>,
+    /// What to skip for the next page; null at the end.
+    next: Option<u64>,
+}
+
+/// A place where all the words stand.
+#[derive(ToSchema)]
+pub(crate) struct Hit {
+    session: Uuid,
+    name: String,
+    seq: u64,
+    snippet: String,
+}
+
+/// Who can answer.
+#[derive(ToSchema)]
+pub(crate) struct Agents {
+    agents: Vec<Agent>,
+}
+
+/// A named persona.
+#[derive(ToSchema)]
+pub(crate) struct Agent {
+    name: String,
+    description: String,
+    path: String,
+    model: Option<String>,
+    tools: Option<Vec<String>>,
+    policy: Option<String>,
+}
+
+/// Whether a turn was stopped.
+#[derive(ToSchema)]
+pub(crate) struct Stopped {
+    stopped: bool,
+}
+
+/// A key and where it points.
+#[derive(ToSchema)]
+pub(crate) struct Bound {
+    key: String,
+    session: Session,
+}

@@ -1,0 +1,187 @@
+//! Turns: run one, follow one, stop one.
+
+use axum::response::Response;
+use rethread_agent::{Answer, Event, Runner};
+use rethread_core::context::Policy;
+use rethread_core::limits::READ_ENTRIES;
+use rethread_core::message::Usage;
+use rethread_core::{Body, Entry, Message, Raw, Session, SessionId, Sessions, sessions};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json as object};
+use utoipa::ToSchema;
+
+use super::{json, shapes};
+use crate::desk::{Visitor, blocking};
+use crate::input::{Id, Json};
+use crate::owners::Stream;
+use crate::problem::Problem;
+use crate::sse;
+use crate::turns::{Ended, Place, Told};
+
+/// A question.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Question {
+    /// What the person says: a string, a block or a list of blocks.
+    #[schema(value_type = Value)]
+    content: Raw,
+    /// How the context is shaped: `chat`, `editor`, `emacs`, `cli` or `bot`.
+    #[serde(default)]
+    policy: Option<String>,
+}
+
+impl Question {
+    fn read(self, visitor: &Visitor) -> Result<(Message, Runner), Problem> {
+        let text = format!("{{\"role\":\"user\",\"content\":{}}}", self.content.get());
+        let message: Message = serde_json::from_str(&text)
+            .map_err(|error| Problem::bad_request(format!("`content`: {error}")))?;
+        if !message.opens_turn() || message.content.is_empty() {
+            return Err(Problem::bad_request("`content` says nothing"));
+        }
+        let runner = visitor.runner();
+        match self.policy.as_deref() {
+            None => Ok((message, runner)),
+            Some(name) => Ok((message, Runner { policy: policy(name)?, ..runner })),
+        }
+    }
+}
+
+/// The preset of this name.
+pub(super) fn policy(name: &str) -> Result<Policy, Problem> {
+    Policy::preset(name).ok_or_else(|| {
+        Problem::bad_request(format!("`policy` is one of {}", Policy::PRESETS.join(", ")))
+    })
+}
+
+/// Run a turn, and wait for its answer
+///
+/// It goes on when the connection is closed. Turns of one session run in the order they were asked.
+#[utoipa::path(post, path = "/v1/sessions/{id}/turns", tag = "turns", params(("id" = uuid::Uuid, Path, description = "The session")),
+    request_body = Question, responses((status = 200, description = "The turn", body = shapes::Turn)))]
+pub(crate) async fn run(
+    visitor: Visitor,
+    Id(id): Id,
+    Json(ask): Json<Question>,
+) -> Result<Response, Problem> {
+    let (message, runner) = ask.read(&visitor)?;
+    let ended = visitor.begin_turn(runner, Place::Session(id), message, None).await?;
+    let gone = |_| Problem::broken("the turn was given up in the middle");
+    let answer = ended.await.map_err(gone)?.outcome?;
+    let sessions = visitor.sessions.clone();
+    let turn = blocking(move || Turn::read(&sessions, id, &answer).map(|turn| json(&turn)));
+    Ok(turn.await??)
+}
+
+/// Run a turn, and follow what happens
+///
+/// Each event is one line, `data: {json}`, with a `type`: `waiting` (`holder`), `text` (`text`),
+/// `thinking` (`text`), `retry` (`why`, `ms`), `tool_call` (`tool`, `id`, `args`), `tool_result`
+/// (`tool`, `id`, `success`, `text`), then `answer` (`answer`, `end`, `rounds`, `usage`, `ms`,
+/// `seq`) or `error` (`problem`), and always last `done` (`session`).
+#[utoipa::path(post, path = "/v1/sessions/{id}/turns/stream", tag = "turns", params(("id" = uuid::Uuid, Path, description = "The session")),
+    request_body = Question, responses((status = 200, description = "What happens", body = String, content_type = "text/event-stream")))]
+pub(crate) async fn stream(
+    visitor: Visitor,
+    Id(id): Id,
+    stream: Stream,
+    Json(ask): Json<Question>,
+) -> Result<Response, Problem> {
+    let (message, runner) = ask.read(&visitor)?;
+    let (mut sender, response) = sse::channel(stream);
+    let hearer = Box::new(move |told: Told<'_>| match told {
+        Told::Event(event) => {
+            if let Some(event) = shown(&event) {
+                sender.send(&event);
+            }
+        }
+        Told::Ended(Ended { session, outcome }) => {
+            sender.send(&match outcome {
+                Ok(answer) => object!({
+                    "type": "answer", "answer": answer.text, "end": answer.end.as_str(),
+                    "rounds": answer.rounds, "usage": answer.usage, "ms": millis(answer),
+                    "seq": answer.seq,
+                }),
+                Err(problem) => object!({ "type": "error", "problem": problem }),
+            });
+            sender.send(&object!({ "type": "done", "session": session }));
+        }
+    });
+    visitor.begin_turn(runner, Place::Session(id), message, Some(hearer)).await?;
+    Ok(response)
+}
+
+/// Stop the turn that runs in a session; what was said until then is kept
+#[utoipa::path(post, path = "/v1/sessions/{id}/turns/stop", tag = "turns", params(("id" = uuid::Uuid, Path, description = "The session")),
+    responses((status = 200, description = "Whether there was one", body = shapes::Stopped)))]
+pub(crate) async fn stop(visitor: Visitor, Id(id): Id) -> Result<Response, Problem> {
+    visitor.with(move |sessions| sessions.get(id)).await?;
+    let stopped = visitor.desk.turns.stop(&visitor.owner, id);
+    Ok(json(&object!({ "stopped": stopped })))
+}
+
+fn shown(event: &Event) -> Option<Value> {
+    Some(match event {
+        Event::Waiting { holder } => object!({ "type": "waiting", "holder": holder }),
+        Event::Text(text) => object!({ "type": "text", "text": text }),
+        Event::Thinking(text) => object!({ "type": "thinking", "text": text }),
+        Event::Retry { why, wait } => object!({
+            "type": "retry", "why": why, "ms": u64::try_from(wait.as_millis()).unwrap_or(u64::MAX),
+        }),
+        Event::Call(call) => object!({
+            "type": "tool_call", "tool": call.name, "id": call.id,
+            "args": serde_json::from_str::<Value>(call.input.get()).unwrap_or_default(),
+        }),
+        Event::Result { call, success, text } => object!({
+            "type": "tool_result", "tool": call.name, "id": call.id, "success": success,
+            "text": text,
+        }),
+        // Nobody is asked over HTTP: what is allowed by name is allowed.
+        Event::Ask { .. } => return None,
+    })
+}
+
+fn millis(answer: &Answer) -> u64 {
+    u64::try_from(answer.took.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// A turn that is over.
+#[derive(Serialize)]
+struct Turn {
+    session: Session,
+    answer: String,
+    end: &'static str,
+    rounds: u32,
+    usage: Usage,
+    ms: u64,
+    entries: Vec<Entry>,
+}
+
+impl Turn {
+    fn read(sessions: &Sessions, id: SessionId, answer: &Answer) -> sessions::Result<Turn> {
+        let session = sessions.get(id)?;
+        let mut entries = Vec::new();
+        let mut start = answer.seq;
+        // The next turn may have begun by now; this one ends with the entry that says so.
+        while start < session.tally.entries && !entries.last().is_some_and(ends) {
+            let end = session.tally.entries.min(start + READ_ENTRIES);
+            entries.extend(sessions.read(id, start..end)?);
+            start = end;
+            if let Some(last) = entries.iter().position(ends) {
+                entries.truncate(last + 1);
+            }
+        }
+        Ok(Turn {
+            session,
+            answer: answer.text.clone(),
+            end: answer.end.as_str(),
+            rounds: answer.rounds,
+            usage: answer.usage,
+            ms: millis(answer),
+            entries,
+        })
+    }
+}
+
+fn ends(entry: &Entry) -> bool {
+    matches!(entry.body, Body::Finished(_))
+}

@@ -1,0 +1,247 @@
+//! Who is let in, and how much they may use.
+
+use std::io::Write;
+use std::net::TcpStream;
+use std::sync::Arc;
+
+use rethread_agent::scripted::Answer;
+use rethread_http::{Limits, ListenError, Rules, Tokens};
+use rethread_store::System;
+use serde_json::json;
+
+use crate::client;
+use crate::site::{JSON, Setup, Site};
+
+const CHAT: &[u8] = br#"{"message":"hello","session_id":null,"active_file":null}"#;
+
+fn nothing_is_stored(site: &Site) {
+    let page = site.sessions("local").list(&Default::default(), None, 9).expect("listed");
+    assert!(page.sessions.is_empty(), "{page:?}");
+    assert!(site.model.requests().is_empty());
+}
+
+#[test]
+fn a_page_that_lets_its_own_name_point_here_is_refused_on_every_route() {
+    let site = Site::new([]);
+    let rebinding = ("host", "evil.example");
+    for (method, path) in [("POST", "/chat"), ("GET", "/v1/sessions"), ("GET", "/healthz")] {
+        let body = if method == "POST" { CHAT } else { b"" };
+        site.request(method, path, &[rebinding, JSON], body).is_problem(403, "host");
+    }
+    site.request("GET", "/nowhere", &[rebinding], b"").is_problem(403, "host");
+    nothing_is_stored(&site);
+}
+
+#[test]
+fn a_cross_site_form_a_foreign_page_and_a_foreign_preflight_are_refused() {
+    let site = Site::new([]);
+    let form = ("content-type", "text/plain");
+    let evil = ("origin", "https://evil.example");
+    let cross = ("sec-fetch-site", "cross-site");
+    for headers in [
+        &[form, evil, cross][..],
+        &[JSON, evil][..],
+        &[JSON, ("origin", "null")][..],
+        &[form, cross][..],
+        &[JSON, cross][..],
+    ] {
+        let refused = site.request("POST", "/chat", headers, CHAT);
+        refused.is_problem(403, "origin");
+        assert_eq!(refused.header("access-control-allow-origin"), None);
+    }
+    let preflight = [evil, ("access-control-request-method", "POST")];
+    site.request("OPTIONS", "/chat", &preflight, b"").is_problem(403, "origin");
+    // A form without an origin, as an old browser sends it, is no JSON.
+    site.request("POST", "/chat", &[form], CHAT).is_problem(415, "content-type");
+    nothing_is_stored(&site);
+}
+
+#[test]
+fn further_names_and_pages_can_be_let_in() {
+    let rules = Rules {
+        allow_hosts: vec!["box.example.org".into()],
+        allow_origins: vec!["https://notes.example.org".into()],
+        ..Rules::default()
+    };
+    let site = Site::of(Setup { rules, ..Setup::default() }, []);
+    let headers = [("host", "box.example.org"), ("origin", "https://notes.example.org")];
+    let answer = site.request("GET", "/v1/sessions", &headers, b"");
+    assert_eq!(answer.status, 200, "{answer:?}");
+    assert_eq!(answer.header("access-control-allow-origin"), Some("https://notes.example.org"));
+}
+
+#[test]
+fn an_address_others_can_reach_is_not_listened_on_without_a_token() {
+    let site = Site::new([]);
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    for address in ["0.0.0.0:0", "[::]:0"] {
+        let listening = site.door(site.store()).listen(address.parse().expect("an address"));
+        let refused = runtime.block_on(listening).err();
+        assert!(matches!(refused, Some(ListenError::NoToken { .. })), "{address}");
+    }
+    site.token("laptop", "ada");
+    let listening = site.door(site.store()).listen("0.0.0.0:0".parse().expect("an address"));
+    runtime.block_on(listening).map(drop).expect("with a token it may");
+}
+
+#[test]
+fn beyond_the_loopback_everybody_needs_a_token() {
+    let mut site = Site::new([]);
+    let bearer = format!("Bearer {}", site.token("laptop", "ada"));
+    site.stop();
+    site.listen_on("0.0.0.0:0");
+    let host = format!("127.0.0.1:{}", site.address().port());
+    let host = ("host", host.as_str());
+    site.request("GET", "/v1/sessions", &[host], b"").is_problem(401, "unauthorized");
+    let known = [host, ("authorization", bearer.as_str())];
+    assert_eq!(site.request("GET", "/v1/sessions", &known, b"").status, 200);
+}
+
+#[test]
+fn a_token_says_whose_sessions_are_meant_and_a_revoked_one_nothing() {
+    let rules = Rules { require_token: true, ..Rules::default() };
+    let site = Site::of(Setup { rules, ..Setup::default() }, []);
+    let none = site.get("/v1/sessions");
+    none.is_problem(401, "unauthorized");
+    assert_eq!(none.header("www-authenticate"), Some("Bearer"));
+    let bearer = format!("Bearer {}", site.token("laptop", "ada"));
+    let with = |value: &str| site.request("POST", "/chat", &[JSON, ("authorization", value)], CHAT);
+    assert_eq!(with(&bearer).status, 200);
+    for wrong in ["Bearer rt_wrong", "Bearer", "Basic YTpi", &bearer[..bearer.len() - 1]] {
+        with(wrong).is_problem(401, "unauthorized");
+    }
+    let page = |owner: &str| {
+        site.sessions(owner).list(&Default::default(), None, 9).expect("listed").sessions.len()
+    };
+    assert_eq!((page("ada"), page("local")), (1, 0));
+    let tokens = Tokens::new(site.store(), Arc::new(System));
+    tokens.revoke(&rethread_core::Name::new("laptop").expect("valid")).expect("revoked");
+    // A server may take a revoked token for as long as it remembers tokens, and no longer.
+    let deadline = std::time::Instant::now() + 5 * rethread_http::limits::TOKEN_FRESH;
+    while with(&bearer).status == 200 {
+        assert!(std::time::Instant::now() < deadline, "still let in");
+    }
+    with(&bearer).is_problem(401, "unauthorized");
+}
+
+#[test]
+fn on_the_loopback_a_wrong_token_is_refused_rather_than_taken_for_nobody() {
+    let site = Site::new([]);
+    let wrong = [("authorization", "Bearer rt_wrong")];
+    site.request("GET", "/v1/sessions", &wrong, b"").is_problem(401, "unauthorized");
+}
+
+#[test]
+fn a_large_body_is_refused_before_it_is_sent() {
+    let site = Site::new([]);
+    // Only the head is sent: the answer cannot depend on the body.
+    let headers = [JSON, ("content-length", "1073741824")];
+    site.request("POST", "/chat", &headers, b"").is_problem(413, "too-large");
+    // Where the length is not said, reading stops at the limit.
+    let mut chunked = b"1200000\r\n".to_vec();
+    chunked.extend(vec![b' '; 0x120_0000]);
+    let headers = [JSON, ("transfer-encoding", "chunked")];
+    site.request("POST", "/chat", &headers, &chunked).is_problem(413, "too-large");
+    nothing_is_stored(&site);
+}
+
+#[test]
+fn a_body_that_does_not_come_is_given_up() {
+    let limits = Limits { body_time: std::time::Duration::from_millis(50), ..Limits::default() };
+    let site = Site::of(Setup { limits, ..Setup::default() }, []);
+    let headers = [JSON, ("content-length", "100")];
+    site.request("POST", "/chat", &headers, b"{").is_problem(408, "timeout");
+}
+
+#[test]
+fn headers_that_are_too_long_or_too_many_are_refused() {
+    let site = Site::new([]);
+    let long = "x".repeat(21 << 10);
+    site.request("GET", "/healthz", &[("x-long", &long)], b"").is_problem(431, "headers");
+    let many = vec![("x-many", "1"); 101];
+    site.request("GET", "/healthz", &many, b"").is_problem(431, "headers");
+    let endless = "x".repeat(100 << 10);
+    assert_eq!(site.request("GET", "/healthz", &[("x-long", &endless)], b"").status, 431);
+}
+
+#[test]
+fn who_asks_too_often_is_told_when_to_come_back() {
+    let limits = Limits { rate: 1, burst: 3, ..Limits::default() };
+    let site = Site::of(Setup { limits, ..Setup::default() }, []);
+    let statuses: Vec<u16> = (0..4).map(|_| site.get("/healthz").status).collect();
+    assert_eq!(statuses, [200, 200, 200, 429]);
+    let refused = site.get("/healthz");
+    refused.is_problem(429, "rate");
+    assert_eq!(refused.header("retry-after"), Some("1"));
+    // Others are not affected.
+    let bearer = format!("Bearer {}", site.token("laptop", "ada"));
+    assert_eq!(site.request("GET", "/healthz", &[("authorization", &bearer)], b"").status, 200);
+}
+
+#[test]
+fn streams_are_counted_and_one_that_ends_makes_room() {
+    let limits = Limits { streams: 1, ..Limits::default() };
+    let site = Site::of(Setup { limits, ..Setup::default() }, []);
+    let id = site.post("/v1/sessions", &json!({})).json()["session"]["id"].clone();
+    let path = format!("/v1/sessions/{}/events", id.as_str().expect("an id"));
+    let open = site.open_request("GET", &path, &[], b"").events();
+    site.get(&path).is_problem(429, "streams");
+    site.request("POST", "/chat/stream", &[JSON], CHAT).is_problem(429, "streams");
+    drop(open);
+    // The server notices a client that is gone when it writes to it.
+    let message = json!({"messages": [{"role": "user", "content": "hello"}]});
+    let entries = format!("/v1/sessions/{}/entries", id.as_str().expect("an id"));
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    while site.open_request("GET", &path, &[], b"").status != 200 {
+        assert!(std::time::Instant::now() < deadline, "the stream is still counted");
+        site.post(&entries, &message);
+    }
+}
+
+#[test]
+fn one_connection_too_many_is_turned_away() {
+    let limits = Limits { connections: 2, ..Limits::default() };
+    let site = Site::of(Setup { limits, ..Setup::default() }, []);
+    let idle: Vec<TcpStream> = (0..2)
+        .map(|_| {
+            let mut stream = TcpStream::connect(site.address()).expect("it listens");
+            let head = format!("GET /healthz HTTP/1.1\r\nhost: {}\r\n\r\n", site.address());
+            stream.write_all(head.as_bytes()).expect("sent");
+            // The answer says that the connection was taken.
+            assert_eq!(client::answer(stream.try_clone().expect("a copy")).status, 200);
+            stream
+        })
+        .collect();
+    let refused = client::answer(TcpStream::connect(site.address()).expect("it listens")).whole();
+    refused.is_problem(503, "busy");
+    assert_eq!(refused.header("retry-after"), Some("1"));
+    drop(idle);
+}
+
+#[test]
+fn turns_that_wait_for_one_session_are_bounded_and_others_go_on() {
+    let limits = Limits { waiting: 2, ..Limits::default() };
+    let site = Site::of(Setup { limits, ..Setup::default() }, [Answer::text("slow").slowly(0)]);
+    let ask = |file: &str| json!({"message": "hello", "session_id": null, "active_file": file});
+    let waiting: Vec<_> = (0..3).map(|_| site.stream("/chat/stream", &ask("a.md"))).collect();
+    let refused = site.post("/chat", &ask("a.md"));
+    refused.is_problem(429, "waiting");
+    assert!(refused.header("retry-after").is_some());
+    assert_eq!(site.post("/chat", &ask("b.md")).status, 200);
+    site.model.release();
+    for events in waiting {
+        assert_eq!(events.count(), 2);
+    }
+    assert_eq!(site.post("/chat", &ask("a.md")).status, 200);
+}
+
+#[test]
+fn every_answer_names_its_request_and_no_content_is_guessed() {
+    let site = Site::new([]);
+    let (one, two) = (site.get("/healthz"), site.get("/nowhere"));
+    for answer in [&one, &two] {
+        assert_eq!(answer.header("x-request-id").map(str::len), Some(36), "{answer:?}");
+        assert_eq!(answer.header("x-content-type-options"), Some("nosniff"));
+    }
+    assert_ne!(one.header("x-request-id"), two.header("x-request-id"));
+}

@@ -1,0 +1,11 @@
+//! The HTTP door, over real connections, against a real store and a scripted model.
+
+mod bad;
+mod chat;
+mod client;
+mod events;
+mod gate;
+mod openapi;
+mod owners;
+mod site;
+mod verbs;

@@ -86,6 +86,10 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     let text = std::str::from_utf8(bytes).map_err(|error| {
         Problem::bad_request(format!("the body is not UTF-8 at byte {}", error.valid_up_to()))
     })?;
+    // Every body here is an object; a list would be read as one without names.
+    if !text.trim_start().starts_with('{') {
+        return Err(Problem::bad_request("the body is not a JSON object"));
+    }
     if nesting(text) > NESTING_MAX {
         let what = format!("the body is nested more than {NESTING_MAX} levels deep");
         return Err(Problem::bad_request(what));

@@ -41,7 +41,15 @@ pub(super) fn texts(content: &[Block]) -> String {
             _ => None,
         })
         .collect();
-    texts.join("\n\n")
+    let mut joined = String::new();
+    for text in texts {
+        // The prefix of a door ends with an empty line of its own.
+        if !joined.is_empty() && !joined.ends_with("\n\n") {
+            joined.push_str("\n\n");
+        }
+        joined.push_str(text);
+    }
+    joined
 }
 
 /// The text of a result, with a word in place of each picture.

@@ -5,4 +5,5 @@ mod commands;
 mod copy;
 mod desk;
 mod import;
+mod serve;
 mod trouble;

@@ -17,10 +17,11 @@ fn what_is_not_the_json_that_is_asked_for_is_refused_with_what_is_wrong() {
     let deep = format!("{{\"message\":{}{}}}", "[".repeat(100_000), "]".repeat(100_000));
     let long_file = format!("{{\"message\":\"x\",\"active_file\":\"{}\"}}", "a".repeat(5_000));
     for (body, what) in [
-        (&b"hello"[..], "expected value"),
+        (&b"hello"[..], "not a JSON object"),
         (b"{\"message\":\"x\"", "EOF"),
-        (b"[]", "missing field `message`"),
-        (b"null", "expected struct"),
+        (b"[]", "not a JSON object"),
+        (br#"["x", null, null]"#, "not a JSON object"),
+        (b"null", "not a JSON object"),
         (b"{}", "missing field `message`"),
         (br#"{"message":7}"#, "expected a string"),
         (br#"{"message":null}"#, "expected a string"),

@@ -52,7 +52,8 @@ fn what_is_written_is_told_as_it_happens_whoever_writes_it() {
     assert_eq!(events.next().expect("an event").json()["content"], "from there");
     // And a turn is told entry by entry.
     site.post(&format!("/v1/sessions/{id}/turns"), &json!({"content": "a turn"}));
-    let kinds: Vec<Value> = events.by_ref().take(3).map(|event| event.json()["kind"].clone()).collect();
+    let kinds: Vec<Value> =
+        events.by_ref().take(3).map(|event| event.json()["kind"].clone()).collect();
     assert_eq!(kinds, [json!("message"), json!("message"), json!("finished")]);
 }
 

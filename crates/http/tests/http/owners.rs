@@ -40,11 +40,14 @@ fn on_every_route_another_owners_session_is_one_that_never_existed() {
     let site = Site::of(Setup { rules, ..Setup::default() }, []);
     let (ada, bob) = (site.token("a", "ada"), site.token("b", "bob"));
     let (ada, bob) = (format!("Bearer {ada}"), format!("Bearer {bob}"));
-    // Ada has a session with something in it, and a key that points at it.
+    // Ada has a session with something in it, and two keys. Bob asks about the file of the first
+    // one, and gets a session of his own.
     let sessions = site.sessions("ada");
     let key = Key::new("file:secret.md").expect("valid");
+    let other = Key::new("file:hers.md").expect("valid");
     let mut thread = sessions.open(&key, &Default::default()).expect("opened");
     thread.append(Message::user("the vault opens at dawn")).expect("appended");
+    sessions.bind(&other, thread.session().id()).expect("bound");
     let hers = thread.session().id().to_string();
     let before = sessions.get(thread.session().id()).expect("read");
     let never = "01890000-0000-7000-8000-000000000000";
@@ -66,7 +69,7 @@ fn on_every_route_another_owners_session_is_one_that_never_existed() {
                 assert_eq!(theirs.body, nobodys.body, "{method} {path}");
                 assert_eq!(theirs.status, nobodys.status, "{method} {path}");
             } else if path.contains("{key}") {
-                let (theirs, nobodys) = (answer("", "file:secret.md"), answer("", "file:other.md"));
+                let (theirs, nobodys) = (answer("", "file:hers.md"), answer("", "file:never.md"));
                 theirs.is_problem(404, "not-found");
                 assert_eq!(theirs.body, nobodys.body, "{method} {path}");
             } else {

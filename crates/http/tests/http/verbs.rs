@@ -38,7 +38,10 @@ fn sessions_are_created_shown_changed_archived_and_deleted() {
     let patched = site.json("PATCH", &path, &json!({"name": "auth", "description": null})).json();
     assert_eq!(patched["session"]["name"], "auth");
     assert_eq!(patched["session"]["description"], Value::Null);
-    assert_eq!(site.post(&format!("{path}/archive"), &json!({})).json()["session"]["archived"], true);
+    assert_eq!(
+        site.post(&format!("{path}/archive"), &json!({})).json()["session"]["archived"],
+        true
+    );
     assert_eq!(site.get("/v1/sessions").json()["sessions"], json!([]));
     let archived = site.get("/v1/sessions?archived=true").json();
     assert_eq!(archived["sessions"][0]["id"], id.as_str());
@@ -105,10 +108,7 @@ fn what_nobody_here_knows_comes_back_byte_for_byte() {
 
 #[test]
 fn a_turn_is_run_followed_and_stopped() {
-    let site = Site::new([
-        Answer::text("forty-two"),
-        Answer::text("one two three four").slowly(2),
-    ]);
+    let site = Site::new([Answer::text("forty-two"), Answer::text("one two three four").slowly(2)]);
     let id = created(&site, &json!({}));
     let path = format!("/v1/sessions/{id}/turns");
     let turn = site.post(&path, &json!({"content": "what is it?"})).json();
@@ -178,7 +178,10 @@ fn clear_undo_fork_compact_and_resume_lose_nothing() {
     let compacted = site.post(&at(&id, "compact"), &json!({}));
     assert_eq!(compacted.status, 201, "{compacted:?}");
     let compacted = compacted.json();
-    assert_eq!((&compacted["from"], &compacted["acknowledgment"]), (&json!(id), &json!("I have read it.")));
+    assert_eq!(
+        (&compacted["from"], &compacted["acknowledgment"]),
+        (&json!(id), &json!("I have read it."))
+    );
     let child = compacted["session"]["id"].as_str().expect("an id").to_owned();
     assert_eq!(site.get("/v1/keys/file:a.md").json()["session"]["id"], child.as_str());
     let undone = site.request("POST", &at(&child, "undo"), &[], b"").json();
@@ -187,10 +190,7 @@ fn clear_undo_fork_compact_and_resume_lose_nothing() {
     assert_eq!(resumed.status, 201, "{resumed:?}");
     let resumed = resumed.json();
     assert_eq!(resumed["acknowledgment"], "I have read it again.");
-    assert_eq!(
-        site.get("/v1/keys/file:b.md").json()["session"]["id"],
-        resumed["session"]["id"]
-    );
+    assert_eq!(site.get("/v1/keys/file:b.md").json()["session"]["id"], resumed["session"]["id"]);
 }
 
 #[test]
@@ -204,7 +204,9 @@ fn a_session_is_found_by_its_words_and_exported_as_a_transcript() {
     assert_eq!(hits["hits"][0]["name"], "keys");
     let export = site.get(&format!("/v1/sessions/{id}/export"));
     assert_eq!(export.header("content-type"), Some("text/markdown; charset=utf-8"));
-    assert!(export.body.contains("where is the deploy key?") && export.body.contains("In the vault."));
+    assert!(
+        export.body.contains("where is the deploy key?") && export.body.contains("In the vault.")
+    );
     let agents = site.get("/v1/agents").json();
     assert_eq!(agents["agents"][0]["name"], "build");
 }
@@ -221,7 +223,8 @@ fn a_compaction_while_a_question_waits_takes_the_question_along() {
     let first = site.post("/chat", &ask).json();
     let id = first["session_id"].as_str().expect("an id");
     std::thread::scope(|scope| {
-        let compacting = scope.spawn(|| site.post(&format!("/v1/sessions/{id}/compact"), &json!({})));
+        let compacting =
+            scope.spawn(|| site.post(&format!("/v1/sessions/{id}/compact"), &json!({})));
         site.model.wait_for_requests(2);
         let events = site.stream("/chat/stream", &ask);
         site.model.release();

@@ -1,0 +1,136 @@
+//! `serve` and `token`, with the real binary.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, Command};
+
+use serde_json::{Value, json};
+
+use crate::desk::Desk;
+
+/// A server on a free port, and where it is.
+struct Served {
+    child: Child,
+    address: String,
+}
+
+impl Served {
+    fn start(desk: &Desk, args: &[&str]) -> Served {
+        let all = [&["serve", "--listen", "127.0.0.1:0", "--json"], args].concat();
+        let mut child = desk.spawn(&all);
+        let mut line = String::new();
+        let out = child.stdout.as_mut().expect("its output");
+        BufReader::new(out).read_line(&mut line).expect("a line");
+        let said: Value = serde_json::from_str(&line).expect("JSON");
+        let url = said["listening"].as_str().expect("an address");
+        Served { child, address: url.trim_start_matches("http://").to_owned() }
+    }
+
+    fn post(&self, path: &str, token: Option<&str>, body: &Value) -> (u16, Value) {
+        let body = body.to_string();
+        let token = token.map(|token| format!("authorization: Bearer {token}\r\n"));
+        let mut stream = TcpStream::connect(&self.address).expect("it listens");
+        write!(
+            stream,
+            "POST {path} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\n{}\
+             content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+            self.address,
+            token.unwrap_or_default(),
+            body.len()
+        )
+        .expect("sent");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("an answer");
+        let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok());
+        let (_, body) = answer.split_once("\r\n\r\n").expect("a head");
+        (status.expect("a status"), serde_json::from_str(body).expect("JSON"))
+    }
+
+    /// Asks the server to end, as a service manager does.
+    fn stop(mut self) -> (Option<i32>, String) {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-TERM", &pid]).status().expect("kill runs").success());
+        let output = self.child.wait_with_output().expect("it ends");
+        (output.status.code(), String::from_utf8(output.stderr).expect("text"))
+    }
+}
+
+fn ask(file: &str) -> Value {
+    json!({ "message": "where does the deploy key live?", "session_id": null, "active_file": file })
+}
+
+#[test]
+fn a_plugin_is_answered_without_a_key_and_goes_on_after_a_restart() {
+    let desk = Desk::new();
+    std::fs::write(desk.path().join("notes.md"), "The deploy key lives in the vault.\n")
+        .expect("written");
+    let served = Served::start(&desk, &[]);
+    let (status, first) = served.post("/chat", None, &ask("notes.md"));
+    assert_eq!(status, 200, "{first}");
+    assert!(first["response"].as_str().is_some_and(|text| text.contains("in the vault")));
+    let (code, log) = served.stop();
+    assert_eq!(code, Some(0), "{log}");
+    // Standard error is no terminal here, so there is a line for the request, and no secret in it.
+    let line: Value = serde_json::from_str(log.lines().next().expect("a line")).expect("JSON");
+    assert_eq!((&line["path"], &line["status"]), (&json!("/chat"), &json!(200)));
+    assert!(!log.contains("deploy"), "{log}");
+    let served = Served::start(&desk, &[]);
+    let (_, second) = served.post("/chat", None, &ask("notes.md"));
+    assert_eq!(first["session_id"], second["session_id"]);
+    assert_eq!(served.stop().0, Some(0));
+    // The command line sees what was said.
+    let list = desk.json(&["list"]);
+    assert_eq!(list["sessions"][0]["keys"], json!(["file:notes.md"]));
+    assert_eq!(list["sessions"][0]["queries"], 2);
+}
+
+#[test]
+fn tokens_are_made_listed_and_revoked_and_say_whose_sessions_are_meant() {
+    let desk = Desk::new();
+    let refused = desk.run(&["serve", "--listen", "0.0.0.0:0"]);
+    assert_eq!(refused.code, 2, "{refused:?}");
+    assert!(refused.err.contains("there is no token"), "{refused:?}");
+    assert!(refused.err.contains("rethread token create"), "{refused:?}");
+    let made = desk.run(&["token", "create", "laptop", "--owner", "ada"]);
+    let token = made.out.trim().to_owned();
+    assert!(token.starts_with("rt_") && token.len() == 67, "{made:?}");
+    let listed = desk.json(&["token", "list"]);
+    assert_eq!(listed["tokens"][0]["name"], "laptop");
+    assert_eq!(listed["tokens"][0]["owner"], "ada");
+    assert!(!listed.to_string().contains(&token[3..]));
+    let again = desk.run(&["token", "create", "laptop", "--owner", "bob"]);
+    assert_eq!(again.code, 1, "{again:?}");
+    assert!(again.err.contains("there is a token `laptop` already"), "{again:?}");
+
+    let served = Served::start(&desk, &["--require-token"]);
+    assert_eq!(served.post("/chat", None, &ask("a.md")).0, 401);
+    assert_eq!(served.post("/chat", Some("rt_wrong"), &ask("a.md")).0, 401);
+    assert_eq!(served.post("/chat", Some(&token), &ask("a.md")).0, 200);
+    assert_eq!(served.stop().0, Some(0));
+    let hers = desk.json(&["list", "--owner", "ada"]);
+    assert_eq!(hers["sessions"].as_array().map(Vec::len), Some(1));
+    assert_eq!(desk.json(&["list"])["sessions"], json!([]));
+    // The file of the store never saw the token itself.
+    let file = std::fs::read(desk.store()).expect("read");
+    assert!(!file.windows(64).any(|bytes| bytes == &token.as_bytes()[3..]));
+
+    assert_eq!(desk.run(&["token", "revoke", "laptop"]).code, 0);
+    let served = Served::start(&desk, &["--require-token"]);
+    assert_eq!(served.post("/chat", Some(&token), &ask("a.md")).0, 401);
+    assert_eq!(served.stop().0, Some(0));
+    assert_eq!(desk.run(&["token", "revoke", "laptop"]).code, 1);
+}
+
+#[test]
+fn an_address_that_is_taken_and_an_origin_that_is_everybody_are_refused() {
+    let desk = Desk::new();
+    let served = Served::start(&desk, &[]);
+    let taken = desk.run(&["serve", "--listen", &served.address]);
+    assert_eq!(taken.code, 1, "{taken:?}");
+    assert!(taken.err.contains("cannot be listened on"), "{taken:?}");
+    assert_eq!(served.stop().0, Some(0));
+    for origin in ["*", "https://*", "example.org", "https://"] {
+        let refused = desk.run(&["serve", "--allow-origin", origin]);
+        assert_eq!(refused.code, 2, "{origin}: {refused:?}");
+    }
+}

@@ -14,10 +14,15 @@ use rethread_core::{StoreError, sessions};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// Why a request was refused, as it is sent.
+/// Why a request was refused. It is passed on by many and read by few, so it stands apart.
+#[derive(Clone, Debug, Serialize)]
+#[serde(transparent)]
+pub(crate) struct Problem(Box<Shape>);
+
+/// A problem as it is sent.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[schema(as = Problem)]
-pub(crate) struct Problem {
+struct Shape {
     /// What kind of problem it is; stable.
     #[serde(rename = "type")]
     #[schema(example = "/problems/not-found")]
@@ -115,7 +120,8 @@ impl Problem {
     ) -> Problem {
         let retry_after = matches!(status, 429 | 503).then_some(1);
         let (holder, until, head) = (None, None, None);
-        Problem { kind, title, status, detail, hint, holder, until, head, retry_after }
+        let shape = Shape { kind, title, status, detail, hint, holder, until, head, retry_after };
+        Problem(Box::new(shape))
     }
 
     /// Nothing is there, or nothing this owner may know of.
@@ -124,16 +130,16 @@ impl Problem {
     }
 
     pub(crate) fn retry_after(mut self, seconds: u64) -> Problem {
-        self.retry_after = Some(seconds);
+        self.0.retry_after = Some(seconds);
         self
     }
 
     pub(crate) fn detail(&self) -> &str {
-        &self.detail
+        &self.0.detail
     }
 
     pub(crate) fn status(&self) -> StatusCode {
-        StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+        StatusCode::from_u16(self.0.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
     }
 
     /// The body, for a place without a response type.
@@ -148,10 +154,10 @@ impl IntoResponse for Problem {
         let headers = response.headers_mut();
         let json = HeaderValue::from_static("application/problem+json");
         headers.insert(header::CONTENT_TYPE, json);
-        if let Some(seconds) = self.retry_after {
+        if let Some(seconds) = self.0.retry_after {
             headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
-        if self.status == 401 {
+        if self.0.status == 401 {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
         response
@@ -185,13 +191,16 @@ impl From<StoreError> for Problem {
         match error {
             StoreError::NotFound { .. } => Problem::nothing_here(),
             StoreError::Conflict { actual, .. } => {
-                Problem { head: Some(actual), ..Problem::conflict(said) }
+                let mut problem = Problem::conflict(said);
+                problem.0.head = Some(actual);
+                problem
             }
-            StoreError::Held { holder, until, .. } => Problem {
-                holder: Some(holder),
-                until: Some(rfc3339(until)),
-                ..Problem::held(said).retry_after(1)
-            },
+            StoreError::Held { holder, until, .. } => {
+                let mut problem = Problem::held(said).retry_after(1);
+                problem.0.holder = Some(holder);
+                problem.0.until = Some(rfc3339(until));
+                problem
+            }
             StoreError::StaleFence { .. }
             | StoreError::KeyMoved { .. }
             | StoreError::NameTaken { .. }
@@ -247,7 +256,7 @@ impl From<WriteError<sessions::Error>> for Problem {
 /// The shape of a problem, for the OpenAPI document.
 pub(crate) fn schema() -> serde_json::Value {
     use utoipa::PartialSchema;
-    serde_json::to_value(Problem::schema()).expect("a schema is valid JSON")
+    serde_json::to_value(Shape::schema()).expect("a schema is valid JSON")
 }
 
 #[cfg(test)]

@@ -47,7 +47,7 @@ impl Served {
     }
 
     /// Asks the server to end, as a service manager does.
-    fn stop(mut self) -> (Option<i32>, String) {
+    fn stop(self) -> (Option<i32>, String) {
         let pid = self.child.id().to_string();
         assert!(Command::new("kill").args(["-TERM", &pid]).status().expect("kill runs").success());
         let output = self.child.wait_with_output().expect("it ends");

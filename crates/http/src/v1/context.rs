@@ -12,8 +12,9 @@ use crate::desk::Visitor;
 use crate::input::{Id, Params};
 use crate::problem::Problem;
 
-/// The smallest window a context can be built for, in tokens.
-const WINDOW_MIN: u64 = 256;
+/// The windows a context can be built for, in tokens: from one that holds a question to one that
+/// no model has.
+const WINDOW: std::ops::RangeInclusive<u64> = 256..=1_000_000_000;
 
 /// How the context is to be built.
 #[derive(Deserialize, IntoParams)]
@@ -28,7 +29,7 @@ pub(crate) struct How {
     /// The model it is for, as `provider/model`; the server's own when none is given.
     model: Option<String>,
     /// Tokens the model can see, its reply included.
-    #[param(minimum = 256)]
+    #[param(minimum = 256, maximum = 1_000_000_000)]
     window: Option<u64>,
     /// Say line by line what is there, and why something is missing.
     explain: Option<bool>,
@@ -50,8 +51,9 @@ pub(crate) async fn show(
     Id(id): Id,
     Params(how): Params<How>,
 ) -> Result<Response, Problem> {
-    if how.max_history == Some(0) || how.window.is_some_and(|window| window < WINDOW_MIN) {
-        let what = format!("`max_history` is at least 1, `window` at least {WINDOW_MIN}");
+    if how.max_history == Some(0) || how.window.is_some_and(|window| !WINDOW.contains(&window)) {
+        let (least, most) = WINDOW.into_inner();
+        let what = format!("`max_history` is at least 1, `window` from {least} to {most}");
         return Err(Problem::bad_request(what));
     }
     let runner = visitor.runner();

@@ -22,6 +22,9 @@ use crate::problem::Problem;
 use crate::sse;
 use crate::watched::Ear;
 
+/// The highest seq a client may name: the largest number that JSON keeps exactly.
+const SEQ_MAX: u64 = 1 << 53;
+
 /// Where to begin.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
@@ -53,7 +56,8 @@ pub(crate) async fn follow(
     let session = visitor.with(move |sessions| sessions.get(id)).await?;
     let next = match (last_seen(&headers)?, from.from) {
         (Some(seen), _) => seen.wrapping_add_signed(1),
-        (None, Some(from)) => from,
+        (None, Some(from)) if from <= SEQ_MAX => from,
+        (None, Some(_)) => return Err(Problem::bad_request("`from` is the seq of an entry")),
         (None, None) => session.tally.entries,
     };
     let tail = Tail { visitor, id, ear, next, ready: VecDeque::new(), begun: false, stream };
@@ -69,7 +73,7 @@ fn last_seen(headers: &HeaderMap) -> Result<Option<u64>, Problem> {
     match given.to_str().ok().and_then(|text| text.parse::<i64>().ok()) {
         // One before the first, so that the next is the first.
         Some(-1) => Ok(Some(u64::MAX)),
-        Some(seq) if seq >= 0 => Ok(Some(seq.unsigned_abs())),
+        Some(seq) if (0..=SEQ_MAX.cast_signed()).contains(&seq) => Ok(Some(seq.unsigned_abs())),
         _ => Err(Problem::bad_request("`Last-Event-ID` is the id of an event of this stream")),
     }
 }

@@ -130,7 +130,9 @@ fn parameters_that_mean_nothing_are_refused() {
         &format!("/v1/sessions/{id}/context?model=x"),
         &format!("/v1/sessions/{id}/context?window=1"),
         &format!("/v1/sessions/{id}/context?max_history=0"),
+        &format!("/v1/sessions/{id}/context?window=18446744073709551615"),
         &format!("/v1/sessions/{id}/events?from=x"),
+        &format!("/v1/sessions/{id}/events?from=18446744073709551615"),
     ] {
         site.get(path).is_problem(400, "bad-request");
     }
@@ -148,12 +150,17 @@ fn parameters_that_mean_nothing_are_refused() {
         ("turns", json!({"content": []})),
         ("turns", json!({"content": "x", "policy": "none"})),
         ("fork", json!({"at": 99})),
+        ("fork", json!({"at": u64::MAX})),
         ("fork", json!({"name": "../x"})),
         ("resume", json!({"key": ""})),
     ] {
         let refused = site.post(&format!("/v1/sessions/{id}/{path}"), &body);
         assert_eq!(refused.status, 400, "{path} {body}: {refused:?}");
     }
+    let far = site.get(&format!("/v1/sessions/{id}/entries?from={}", u64::MAX));
+    assert_eq!(far.json()["entries"], json!([]));
+    let body = json!({"messages": [{"role": "user", "content": "x"}], "head": u64::MAX});
+    site.post(&format!("/v1/sessions/{id}/entries"), &body).is_problem(409, "conflict");
     let patch = format!("/v1/sessions/{id}");
     for body in [
         json!({"name": "a/b"}),

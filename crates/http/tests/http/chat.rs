@@ -295,8 +295,8 @@ fn the_prefix_is_a_block_of_its_own_and_previews_leave_it_out() {
 
 #[test]
 fn a_server_that_stops_lets_a_turn_finish_or_stops_it_and_keeps_what_was_said() {
-    let mut limits = rethread_http::Limits::default();
-    limits.grace = std::time::Duration::from_millis(1);
+    let grace = std::time::Duration::from_millis(1);
+    let limits = rethread_http::Limits { grace, ..Default::default() };
     let mut site = Site::of(
         Setup { limits, ..Setup::default() },
         [Answer::text("half of it and the rest").slowly(2)],

@@ -42,6 +42,8 @@ impl Listening {
     /// finish, stops those that have not, and returns within ten.
     pub async fn serve(self, stop: impl Future<Output = ()>) {
         let Listening { listener, desk, router, .. } = self;
+        // The first count of tokens reads its tables, which takes longer than a request should.
+        drop(tokio::task::spawn_blocking(|| rethread_core::tokens::count("ready")));
         let room = Arc::new(Semaphore::new(desk.limits.connections));
         let connections = TaskTracker::new();
         tokio::pin!(stop);

@@ -7,6 +7,7 @@ use serde_json::json;
 
 use crate::desk::Visitor;
 use crate::problem::Problem;
+use crate::v1::shapes;
 
 /// The page loads its own script and style and talks to its own server; nothing else.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
@@ -17,14 +18,14 @@ static DOCUMENT: LazyLock<String> = LazyLock::new(crate::routes::openapi);
 
 /// Say that the server runs
 #[utoipa::path(get, path = "/healthz", tag = "house",
-    responses((status = 200, description = "It runs", body = String, content_type = "application/json")))]
+    responses((status = 200, description = "It runs", body = shapes::Status)))]
 pub(crate) async fn healthz(_: Visitor) -> Response {
     axum::Json(json!({ "status": "ok" })).into_response()
 }
 
 /// Say whether the store can be used
 #[utoipa::path(get, path = "/readyz", tag = "house",
-    responses((status = 200, description = "It can", body = String, content_type = "application/json")))]
+    responses((status = 200, description = "It can", body = shapes::Status)))]
 pub(crate) async fn readyz(visitor: Visitor) -> Result<Response, Problem> {
     if visitor.desk.closing.is_cancelled() {
         return Err(Problem::unready("the server is stopping"));

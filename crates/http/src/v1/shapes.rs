@@ -188,3 +188,10 @@ pub(crate) struct Bound {
     key: String,
     session: Session,
 }
+
+/// How the server is.
+#[derive(ToSchema)]
+pub(crate) struct Status {
+    /// `ok`, or `ready`.
+    status: String,
+}

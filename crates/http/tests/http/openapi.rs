@@ -87,6 +87,7 @@ fn what_is_sent_has_the_fields_the_document_says() {
     assert_eq!(sent(&hits["hits"][0]), fields("Hit"));
     let key = site.get("/v1/keys/k").json();
     assert_eq!(sent(&key), fields("Bound"));
+    assert_eq!(sent(&site.get("/healthz").json()), fields("Status"));
     let problem = site.get("/nowhere").json();
     assert!(sent(&problem).is_subset(&fields("Problem")), "{problem}");
 }

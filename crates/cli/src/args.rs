@@ -289,7 +289,7 @@ pub(crate) struct Serve {
     /// Ask for a token on this machine too
     #[arg(long)]
     pub(crate) require_token: bool,
-    /// Let pages of this origin in, such as https://example.org
+    /// Let pages of this origin in, such as `https://example.org`
     #[arg(long, value_name = "ORIGIN", value_parser = origin)]
     pub(crate) allow_origin: Vec<String>,
     /// Answer to this name too, such as box.example.org

@@ -295,7 +295,7 @@ mod tests {
                 "Authorization: Bearer abcdef123456",
                 "Authorization: Bearer [redacted: authorization]",
             ),
-            ("see /home/ada/notes and /Users/bob/x", "see ~/notes and ~/x"),
+            ("see /home/you/notes and /Users/you/x", "see ~/notes and ~/x"),
         ] {
             assert_eq!(redacted(text), expected);
         }
@@ -318,7 +318,7 @@ mod tests {
     #[test]
     fn what_was_removed_is_counted_by_rule() {
         let mut redactor = Redactor::new();
-        redactor.text("/home/ada /home/ada postgres://a:b@c");
+        redactor.text("/home/you /home/you postgres://a:b@c");
         let removed: Vec<_> = redactor.removed().iter().map(|(name, n)| (*name, *n)).collect();
         assert_eq!(removed, [("connection string", 1), ("home folder", 2)]);
     }

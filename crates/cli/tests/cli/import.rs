@@ -178,11 +178,11 @@ fn a_page_is_safe_and_redacted() {
     let desk = Desk::new();
     let key = format!("sk-ant-api03-{}", "aB3dE5gH7jK9mN1pQ3sT");
     let said =
-        json!({"role": "user", "content": format!("<script>alert(1)</script> {key} /home/ada/x")});
+        json!({"role": "user", "content": format!("<script>alert(1)</script> {key} /home/you/x")});
     desk.session("page", &[&said.to_string()]);
     let page = desk.run(&["export", "page", "--format", "html"]);
     assert!(page.out.contains("&lt;script&gt;") && !page.out.contains("<script"), "{page:?}");
-    assert!(!page.out.contains(&key) && !page.out.contains("/home/ada"), "{page:?}");
+    assert!(!page.out.contains(&key) && !page.out.contains("/home/you"), "{page:?}");
     assert!(!page.out.contains("http://") && !page.out.contains("https://"), "{page:?}");
     assert!(page.err.contains("anthropic key 1") && page.err.contains("home folder"), "{page:?}");
     let whole = desk.run(&["export", "page", "--format", "html", "--no-redact"]);

@@ -59,10 +59,7 @@ pub(crate) async fn resume(
     MaybeJson(resume): MaybeJson<Resume>,
 ) -> Result<Response, Problem> {
     let keys: Vec<Key> = resume.key.map(Key::new).transpose()?.into_iter().collect();
-    let session = visitor.with(move |sessions| sessions.get(id)).await?;
-    if session.tally.queries == 0 {
-        return Err(Problem::nothing_to_do("nothing was said in this session yet"));
-    }
+    visitor.with(move |sessions| sessions.get(id)).await?;
     let runner = visitor.runner();
     let work = async move {
         let counting = runner.clone();
@@ -70,6 +67,9 @@ pub(crate) async fn resume(
         let summary = match runner.summarize(id, How::ModelOrExtract).await? {
             Summary::Written(summary) => summary,
             Summary::Failed { why } => return Err(Problem::model(why)),
+            Summary::Nothing => {
+                return Err(Problem::nothing_to_do("nothing was said in this session yet"));
+            }
         };
         let past = runner.past(id).await?;
         let on = runner.restore(&past, &summary.text, Origin::Resume, keys).await?;

@@ -122,6 +122,9 @@ pub(crate) async fn stop(visitor: Visitor, Id(id): Id) -> Result<Response, Probl
 fn shown(event: &Event) -> Option<Value> {
     Some(match event {
         Event::Waiting { holder } => object!({ "type": "waiting", "holder": holder }),
+        Event::QuestionCut { from_chars, to_chars } => object!({
+            "type": "question_cut", "from_chars": from_chars, "to_chars": to_chars,
+        }),
         Event::Text(text) => object!({ "type": "text", "text": text }),
         Event::Thinking(text) => object!({ "type": "thinking", "text": text }),
         Event::Retry { why, wait } => object!({

@@ -109,6 +109,7 @@ impl Site {
             transcripts: None,
             workspace: Some(workspace.display().to_string()),
             bounds: Bounds::default(),
+            kept: Default::default(),
         };
         let Setup { rules, limits, .. } = &self.setup;
         let (rules, limits) = (rules.clone(), *limits);

@@ -19,7 +19,7 @@ const GOLDEN: &str = "\
 **Session ID:** {id}
 **Date:** 2025-12-30T14:30:22.123000
 **Agent:** Simple Sally
-**Agent Path:** /Users/wes/Development/agents/simple_sally/agent.py
+**Agent Path:** /Users/you/Development/agents/simple_sally/agent.py
 **Total Queries:** 3
 **Resumed From:** {parent}
 
@@ -27,7 +27,7 @@ const GOLDEN: &str = "\
 
 ## Session Restored (14:30:22)
 **Context:** Resumed from session_2 (5 queries, 2.3K tokens)
-**Previous Session:** /Users/wes/agent-conversations/session_2.md
+**Previous Session:** /Users/you/agent-conversations/session_2.md
 
 **Simple Sally:** I've reviewed our previous conversation about auth refactoring.
 We discussed JWT tokens and Redis session storage. Ready to continue!
@@ -67,11 +67,11 @@ fn the_example_of_the_design_is_written_to_the_letter() {
     let mut log = Log::new();
     log.previous = Some(Previous {
         id: "session_2".into(),
-        path: Some("/Users/wes/agent-conversations/session_2.md".into()),
+        path: Some("/Users/you/agent-conversations/session_2.md".into()),
         queries: 5,
         tokens: 2_345,
     });
-    let path = "/Users/wes/Development/agents/simple_sally/agent.py";
+    let path = "/Users/you/Development/agents/simple_sally/agent.py";
     log.session.header.agent_path = Some(path.into());
     let summary = GOLDEN.split("SUMMARY_START -->\n").nth(1).unwrap();
     let summary = summary.split("\n<!--").next().unwrap();

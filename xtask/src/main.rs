@@ -57,6 +57,11 @@ const NEEDS: &[Need] = &[
         package: "python3",
         purpose: "runs the other program in the tests of the files store",
     },
+    Need {
+        program: "script",
+        package: "bsdutils",
+        purpose: "makes the pseudo-terminals the chat is tried in",
+    },
 ];
 
 /// Why a chore stopped, what to do about it, and the exit code.

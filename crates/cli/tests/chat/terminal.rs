@@ -126,6 +126,11 @@ impl Drop for Terminal {
 
 /// Kills a process at once, as a crash would.
 pub(crate) fn kill(pid: &str) {
-    let done = Command::new("kill").args(["-9", pid]).status().expect("kill");
-    assert!(done.success());
+    signal(pid, "KILL");
+}
+
+/// Sends a signal. The shell has it built in; a program of that name is not everywhere.
+pub(crate) fn signal(pid: &str, name: &str) {
+    let done = Command::new("sh").args(["-c", &format!("kill -{name} {pid}")]).status();
+    assert!(done.expect("a shell").success());
 }

@@ -5,7 +5,7 @@ use rethread_core::summary::block;
 use serde_json::{Value, json};
 
 use crate::desk::Desk;
-use crate::terminal::{Terminal, kill};
+use crate::terminal::{Terminal, kill, signal};
 
 const MODELS: [&str; 2] = ["openai/scripted-1", "anthropic/scripted-1"];
 
@@ -322,7 +322,7 @@ fn terminated_it_saves_an_extractive_summary_and_goes() {
     terminal.say("We decided to use Redis.");
     terminal.expect("hello");
     terminal.expect("You: ");
-    assert!(std::process::Command::new("kill").arg(&pid).status().expect("kill").success());
+    signal(&pid, "TERM");
     terminal.expect("✓ Conversation saved successfully!");
     terminal.end();
     let shown = desk.json(&["show", "ended"]);

@@ -49,7 +49,8 @@ impl Served {
     /// Asks the server to end, as a service manager does.
     fn stop(self) -> (Option<i32>, String) {
         let pid = self.child.id().to_string();
-        assert!(Command::new("kill").args(["-TERM", &pid]).status().expect("kill runs").success());
+        let kill = format!("kill -TERM {pid}");
+        assert!(Command::new("sh").args(["-c", &kill]).status().expect("a shell").success());
         let output = self.child.wait_with_output().expect("it ends");
         (output.status.code(), String::from_utf8(output.stderr).expect("text"))
     }

@@ -15,6 +15,7 @@ mod verbs;
 mod words;
 
 use std::collections::HashSet;
+use std::io::{IsTerminal, stdin};
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -322,6 +323,10 @@ impl Chat {
                         what: "this line is longer than 4 MiB; it was not sent".into(),
                         hint: "put it in a file of the workspace and ask about the file",
                     }),
+                    // The terminal is gone, and the signal that says so may be late.
+                    Some(Line::Failed(_)) | None if self.voice.typed && !stdin().is_terminal() => {
+                        return Err(Leaving::Told);
+                    }
                     Some(Line::Failed(what)) => {
                         self.tell(&Error::Io(std::io::Error::other(what)));
                         return Err(Leaving::Asked);
@@ -349,8 +354,9 @@ impl Chat {
 
     /// Asks a yes-or-no question; the next line answers it.
     async fn confirmed(&mut self, question: &str) -> bool {
-        self.voice.begin(&format!("{question} "));
+        // Whoever answers does so after this moment, however quick they are.
         let asked = Instant::now();
+        self.voice.begin(&format!("{question} "));
         let line = tokio::select! {
             line = async {
                 match self.voice.typed {
@@ -448,9 +454,10 @@ impl Chat {
                 biased;
                 event = heard.recv() => {
                     let Some(event) = event else { continue };
+                    let asked = Instant::now();
                     self.voice.event(&agent, &event)?;
                     if let Event::Ask { answer, .. } = event {
-                        question = Some((Instant::now(), answer));
+                        question = Some((asked, answer));
                     }
                 }
                 told = self.signals.next() => {

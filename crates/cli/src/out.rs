@@ -6,6 +6,8 @@
 use std::io::{IsTerminal, Write};
 
 use rethread_core::name::is_invisible;
+// Counts look alike in receipts, in prose and in transcripts.
+pub(crate) use rethread_transcript::numbers::{full as count, short as short_count};
 use unicode_width::UnicodeWidthChar;
 
 use crate::errors::Error;
@@ -93,34 +95,12 @@ pub(crate) fn confirmed(question: &str) -> Result<bool, Error> {
     Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
 }
 
-/// A count with commas: 2,345.
-pub(crate) fn count(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
 /// A count and what is counted: 1 entry, 2,345 entries.
 pub(crate) fn plural(number: u64, one: &str) -> String {
     match (number, one.strip_suffix('y')) {
         (1, _) => format!("1 {one}"),
         (_, Some(stem)) => format!("{} {stem}ies", count(number)),
         (_, None) => format!("{} {one}s", count(number)),
-    }
-}
-
-/// A count in few characters: 2.3K.
-pub(crate) fn short_count(number: u64) -> String {
-    match number {
-        0..1_000 => number.to_string(),
-        1_000..1_000_000 => format!("{:.1}K", number as f64 / 1_000.0),
-        _ => format!("{:.1}M", number as f64 / 1_000_000.0),
     }
 }
 

@@ -62,8 +62,7 @@ pub struct Tokens {
 impl Tokens {
     /// What a provider charged, or nothing where it said nothing.
     pub(super) fn charged(usage: Usage) -> Option<Tokens> {
-        let input = usage.input.saturating_add(usage.cache_read).saturating_add(usage.cache_write);
-        (usage != Usage::default()).then_some(Tokens { input, output: usage.output })
+        (usage != Usage::default()).then(|| Tokens { input: usage.read(), output: usage.output })
     }
 
     pub(super) fn add(&mut self, more: Tokens) {

@@ -6,4 +6,7 @@ mod copy;
 mod desk;
 mod import;
 mod serve;
+#[path = "../chat/terminal.rs"]
+#[allow(dead_code, reason = "shared with the tests of the chat")]
+mod terminal;
 mod trouble;

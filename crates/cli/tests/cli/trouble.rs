@@ -3,6 +3,7 @@
 use std::process::Command;
 
 use crate::desk::{Desk, Said, WITH_TOOL};
+use crate::terminal::Terminal;
 use serde_json::{Value, json};
 
 const HELLO: &str = r#"{"role":"user","content":"hello"}"#;
@@ -81,25 +82,18 @@ fn colours_are_for_terminals() {
 fn a_question_is_asked_before_deleting_at_a_terminal() {
     let desk = Desk::new();
     desk.session("plan", &[HELLO]);
-    let binary = env!("CARGO_BIN_EXE_rethread");
+    // Typed when the question stands there, as a person would.
     let answer = |answer: &str| {
-        let mut script = Command::new("script");
-        script.args(["-qec", &format!("{binary} delete plan"), "/dev/null"]);
-        script.env("RETHREAD_STORE", desk.store()).env("NO_COLOR", "1");
-        script.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
-        let mut child = script.spawn().expect("`script` (util-linux) gives a terminal");
-        std::io::Write::write_all(child.stdin.as_mut().expect("its input"), answer.as_bytes())
-            .expect("typed");
-        Said::from(child.wait_with_output().expect("it ends"))
+        let mut terminal = Terminal::start(&desk, &["delete", "plan"], &[]);
+        terminal.expect("Delete plan for good? (y/n)");
+        terminal.say(answer);
+        terminal.end()
     };
-    let no = answer("n\n");
-    assert!(
-        no.out.contains("Delete plan for good? (y/n)") && no.out.contains("nothing was done"),
-        "{no:?}"
-    );
+    let (no, code) = answer("n");
+    assert!(no.contains("nothing was done") && code == 1, "{code}: {no}");
     assert_eq!(desk.run(&["show", "plan"]).code, 0);
-    let yes = answer("y\n");
-    assert!(yes.out.contains("Deleted plan."), "{yes:?}");
+    let (yes, code) = answer("y");
+    assert!(yes.contains("Deleted plan.") && code == 0, "{code}: {yes}");
     assert_eq!(desk.run(&["show", "plan"]).code, 1);
 }
 

@@ -334,9 +334,6 @@ fn store_hint(error: &StoreError) -> Option<String> {
             "restore it from a backup, or name another place with --store; it was not changed"
         }
         StoreError::Backend { .. } => "`rethread config` shows which store is used, and why",
-        StoreError::OtherOwner { .. } => {
-            "leave out --owner, or name a `sqlite:` store with --store"
-        }
         StoreError::Exists { .. } => return None,
     };
     Some(hint.into())

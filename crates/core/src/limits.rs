@@ -57,8 +57,8 @@ pub const NAME_TRIES_MAX: u32 = 1_000;
 /// Bytes of a key. Long enough for any path a file system allows, short enough to index.
 pub const KEY_BYTES_MAX: usize = 4_200;
 
-/// Bytes of an owner.
-pub const OWNER_BYTES_MAX: usize = 128;
+/// Bytes of an owner: in hex they fit into the name of a file.
+pub const OWNER_BYTES_MAX: usize = 120;
 
 /// Bytes of a description, a workspace path, an agent path, a provider or a model name.
 pub const FIELD_BYTES_MAX: usize = 8_192;

@@ -157,14 +157,6 @@ pub enum StoreError {
         /// What is wrong with it.
         what: String,
     },
-    /// The store keeps the sessions of one owner, and this is another.
-    #[error("{place} keeps the sessions of one owner, and not those of `{}`", owner.as_str())]
-    OtherOwner {
-        /// The directory.
-        place: String,
-        /// Whose session it would have been.
-        owner: Owner,
-    },
     /// Anything else that went wrong below.
     #[error("{store} could not {action}")]
     Backend {
@@ -322,9 +314,8 @@ pub trait Store: Send + Sync {
     ///
     /// [`StoreError::Exists`] if the id belongs to another session, [`StoreError::NameTaken`],
     /// [`StoreError::KeyMoved`] if a key is not where its [`Bind`] saw it,
-    /// [`StoreError::IdReused`] if two entries have one id; [`StoreError::OtherOwner`] if the store
-    /// keeps the sessions of one owner alone. If several apply, which one is reported is up to the
-    /// store.
+    /// [`StoreError::IdReused`] if two entries have one id. If several apply, which one is reported
+    /// is up to the store.
     fn create(&self, header: &Header, entries: &[NewEntry], binds: &[Bind]) -> Result<Session>;
 
     /// The header, keys and counts of a session.

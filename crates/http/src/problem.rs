@@ -217,7 +217,6 @@ impl From<StoreError> for Problem {
             StoreError::Newer { .. }
             | StoreError::NotAStore { .. }
             | StoreError::Corrupt { .. }
-            | StoreError::OtherOwner { .. }
             | StoreError::Backend { .. } => Problem::broken("the store could not be used"),
         }
     }

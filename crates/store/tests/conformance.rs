@@ -55,10 +55,6 @@ impl Place for Files {
     fn world(&self) -> Arc<Fixed> {
         self.world.clone()
     }
-
-    fn one_owner(&self) -> bool {
-        true
-    }
 }
 
 rethread_core::conformance!(files, Files::new());

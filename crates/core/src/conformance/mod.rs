@@ -22,7 +22,7 @@ use crate::measure::measure;
 use crate::message::Message;
 use crate::name::{Key, Owner, SessionId};
 use crate::session::{Header, Session};
-use crate::store::{Backend, Bind, StoreError};
+use crate::store::Backend;
 use crate::world::{Fixed, World};
 
 /// Where a case runs.
@@ -31,11 +31,6 @@ pub trait Place: Send + Sync {
     fn store(&self) -> Arc<dyn Backend>;
     /// The clock of the stores, which only the case moves.
     fn world(&self) -> Arc<Fixed>;
-    /// Whether the stores keep the sessions of one owner alone. They must say so when another's
-    /// is to be created.
-    fn one_owner(&self) -> bool {
-        false
-    }
 }
 
 /// A rule and its case.
@@ -129,15 +124,6 @@ const RIVALS: usize = 8;
 
 fn owner() -> Owner {
     Owner::local()
-}
-
-/// Creates a session of somebody else, where the place takes it.
-fn created_for_another(place: &dyn Place, header: &Header, binds: &[Bind]) -> bool {
-    match place.store().create(header, &[], binds) {
-        Ok(_) => true,
-        Err(StoreError::OtherOwner { .. }) if place.one_owner() => false,
-        Err(error) => panic!("another owner's session: {error}"),
-    }
 }
 
 fn header(place: &dyn Place) -> Header {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::{Place, created, created_for_another, entry, header, key, owner, placed, said};
+use super::{Place, created, entry, header, key, owner, placed, said};
 use crate::entry::{
     Body, Boundary, Carried, Finished, NewEntry, Origin, Previous, Restored, Started, Summarized,
 };
@@ -135,10 +135,8 @@ pub(super) fn a_healthy_store_has_nothing_to_repair(place: &dyn Place) {
     store.search(&owner(), "zebra", 0, 1).expect("searched");
     let stranger = Owner::new("stranger").expect("an owner");
     let theirs = Header { owner: stranger.clone(), archived: true, ..header(place) };
-    let mut all = BTreeSet::from([(owner(), session.id())]);
-    if created_for_another(place, &theirs, &[]) {
-        all.insert((stranger, theirs.id));
-    }
+    store.create(&theirs, &[], &[]).expect("created");
+    let all = BTreeSet::from([(owner(), session.id()), (stranger, theirs.id)]);
     let everything: BTreeSet<_> = store.everything().expect("listed").into_iter().collect();
     assert_eq!(everything, all);
     assert_eq!(store.check(true).expect("checked"), []);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Place, RIVALS, created, created_for_another, header, key, owner, placed, race, said};
+use super::{Place, RIVALS, created, header, key, owner, placed, race, said};
 use crate::entry::Origin;
 use crate::name::{Name, Owner, SessionId};
 use crate::session::{Header, Parent, Session};
@@ -88,7 +88,7 @@ pub(super) fn a_name_is_taken_once_per_owner(place: &dyn Place) {
     let error = store.create(&named(owner()), &[], &[]).expect_err("taken");
     assert!(matches!(error, StoreError::NameTaken { .. }), "{error}");
     let stranger = Owner::new("stranger").expect("an owner");
-    created_for_another(place, &named(stranger), &[]);
+    store.create(&named(stranger), &[], &[]).expect("another owner's name is another name");
     assert_eq!(store.named(&owner(), &first.name).expect("found"), Some(first.id));
     let free = Name::new("free").expect("a name");
     assert_eq!(store.named(&owner(), &free).expect("looked"), None);
@@ -228,8 +228,7 @@ pub(super) fn nobody_sees_another_owner(place: &dyn Place) {
     assert_eq!(store.get(&owner(), id).expect("there").tally.entries, 1);
 
     let theirs = Header { owner: stranger.clone(), ..header(place) };
-    let kept = created_for_another(place, &theirs, std::slice::from_ref(&bind));
-    let expected = kept.then_some(theirs.id);
-    assert_eq!(store.resolve(&stranger, &bind.key).expect("resolved"), expected);
+    store.create(&theirs, &[], std::slice::from_ref(&bind)).expect("created");
+    assert_eq!(store.resolve(&stranger, &bind.key).expect("resolved"), Some(theirs.id));
     assert_eq!(store.resolve(&owner(), &bind.key).expect("resolved"), Some(id));
 }

@@ -6,9 +6,9 @@ use rethread_core::measure::Measure;
 use rethread_core::store::{Finding, FindingState, Result};
 use rethread_core::{Entry, SessionId, StoreError};
 
-use super::Dir;
 use super::disk::{Draft, Told};
 use super::fold::names;
+use super::folder::Dir;
 use super::log;
 
 const ACTION: &str = "check the directory";

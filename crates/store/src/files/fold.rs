@@ -11,8 +11,8 @@ use rethread_core::limits::READ_ENTRIES;
 use rethread_core::store::Result;
 use rethread_core::{Body, SessionId, StoreError};
 
-use super::Dir;
 use super::disk::{Draft, Sig, Told, changed, is_draft};
+use super::folder::Dir;
 use super::log::{self, Tail};
 use super::state::{Op, Record};
 use super::visible::{self, Metadata};

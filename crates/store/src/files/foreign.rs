@@ -19,11 +19,11 @@ use rethread_core::log::open_calls;
 use rethread_core::measure::measure;
 use rethread_core::session::Parent;
 use rethread_core::store::Result;
-use rethread_core::{Body, EntryId, Header, Name, NewEntry, Owner, SessionId};
+use rethread_core::{Body, EntryId, Header, Name, NewEntry, SessionId};
 
-use super::Dir;
 use super::compare::{Compared, compared};
 use super::disk::{Sig, Told, changed};
+use super::folder::Dir;
 use super::frame;
 use super::state::{Op, Record};
 use super::visible::{self, Visible, is_stem, likeness};
@@ -231,9 +231,9 @@ impl Dir {
             let written = jiff::Timestamp::from_millisecond(found.changed / 1_000_000);
             let at = visible.created_at.or(visible.last_activity_at).or(written.ok());
             let at = at.unwrap_or_else(|| self.world.now());
-            Header::new(SessionId(self.world.uuid()), Owner::local(), at)
+            Header::new(SessionId(self.world.uuid()), self.owner.clone(), at)
         });
-        header.owner = Owner::local();
+        header.owner = self.owner.clone();
         header.archived = found.archived;
         header.created_at = visible.created_at.unwrap_or(header.created_at);
         let record =

@@ -8,8 +8,8 @@ use rethread_core::store::{Cursor, Filter, Hit, Page, Result};
 use rethread_core::text::{searchable, snippet, words};
 use rethread_core::{Entry, Session, SessionId, StoreError};
 
-use super::Dir;
 use super::disk::Told;
+use super::folder::Dir;
 use super::log::Tail;
 
 impl Dir {

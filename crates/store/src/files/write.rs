@@ -8,9 +8,9 @@ use rethread_core::store::{At, Bind, Change, Lease, Result};
 use rethread_core::{Header, Name, NewEntry, Session, SessionId, StoreError};
 
 use super::disk::Told;
+use super::folder::Dir;
 use super::log::Log;
 use super::state::{Held, Op, Pending, Record};
-use super::{Dir, is_ours};
 
 /// Entries behind the last fold at which a session is folded though nobody asked. Folding writes
 /// the whole file, so it waits until the log has doubled as well: then an append costs the same
@@ -26,10 +26,6 @@ impl Dir {
     ) -> Result<Session> {
         const ACTION: &str = "create a session";
         let id = header.id;
-        if !is_ours(&header.owner) {
-            let place = self.root.display().to_string();
-            return Err(StoreError::OtherOwner { place, owner: header.owner.clone() });
-        }
         if let Some(record) = self.state.catalogue.get(id) {
             let same = record.header.created_at == header.created_at;
             let first = self.log(id)?.read(0..entries.len() as u64).told(&self.root, ACTION)?.0;

@@ -127,16 +127,24 @@ fn nobody_else_can_read_it() {
 }
 
 #[test]
-fn another_owner_sees_nothing_and_is_told_why() {
+fn another_owner_has_a_directory_that_other_programs_do_not_see() {
     let desk = Desk::new();
     say(&desk.sessions(), "plan", &["one"]);
+    let before = names(&desk, ".");
     let stranger = Owner::new("telegram:42").expect("an owner");
-    let sessions = Sessions::new(desk.store(), stranger, Arc::new(System));
-    assert_eq!(all(&sessions), []);
-    let error = sessions.create(&rethread_core::New::default(), None).expect_err("refused");
-    assert!(
-        error
-            .to_string()
-            .ends_with("keeps the sessions of one owner, and not those of `telegram:42`")
-    );
+    let open = || Sessions::new(desk.store(), stranger.clone(), Arc::new(System));
+    assert_eq!(all(&open()), []);
+    let theirs = say(&open(), "plan", &["mine alone"]);
+    assert_eq!(names(&desk, "."), before);
+    assert_eq!(all(&open())[0].id(), theirs);
+    assert_eq!(all(&desk.sessions()).len(), 1);
+    let folder = desk.path().join(".rethread/owners/telegram%3a42");
+    let file = std::fs::read_to_string(folder.join("plan.json")).expect("a file");
+    assert!(file.contains("mine alone"), "{file}");
+    // A folder that leads elsewhere is not followed.
+    std::fs::rename(&folder, desk.path().join("elsewhere")).expect("moved");
+    std::os::unix::fs::symlink(desk.path().join("elsewhere"), &folder).expect("a link");
+    let refused =
+        open().list(&rethread_core::store::Filter::default(), None, 9).expect_err("refused");
+    assert!(refused.to_string().ends_with("telegram%3a42 is not a Rethread store"), "{refused}");
 }

@@ -276,6 +276,8 @@ fn a_disk_that_cannot_be_written_to_can_still_be_read() {
     let desk = Desk::new();
     desk.session("plan", &[HELLO]);
     let data = desk.store().parent().expect("a folder").to_owned();
+    let files = format!("files:{}", data.join("sessions").display());
+    assert_eq!(desk.run(&["copy", "--to", &files]).code, 0);
     let bind = format!("mount --bind {0} {0} && mount -o remount,ro,bind {0}", data.display());
     let can = Command::new("unshare").args(["-m", "sh", "-c", &bind]).output();
     if !can.as_ref().is_ok_and(|output| output.status.success()) {
@@ -283,19 +285,23 @@ fn a_disk_that_cannot_be_written_to_can_still_be_read() {
         return;
     }
     let binary = env!("CARGO_BIN_EXE_rethread");
-    let run = |command: &str| {
-        let script =
-            format!("{bind} && export RETHREAD_STORE={} && {command}", desk.store().display());
-        Said::from(
-            Command::new("unshare").args(["-m", "sh", "-c", &script]).output().expect("it runs"),
-        )
-    };
-    assert!(run(&format!("{binary} list")).out.contains("plan"));
-    assert!(run(&format!("{binary} show plan")).out.contains("[USER] hello"));
-    let said = run(&format!("echo '{HELLO}' | {binary} append plan"));
-    assert_eq!(said.code, 1, "{said:?}");
-    assert!(said.err.contains("cannot be written to"), "{said:?}");
-    assert_eq!(desk.json(&["show", "plan"])["entries"].as_array().map(Vec::len), Some(1));
+    for store in [desk.store().display().to_string(), files] {
+        let run = |command: &str| {
+            let script = format!("{bind} && export RETHREAD_STORE={store} && {command}");
+            let mut shell = Command::new("unshare");
+            Said::from(shell.args(["-m", "sh", "-c", &script]).output().expect("it runs"))
+        };
+        assert!(run(&format!("{binary} list")).out.contains("plan"), "{store}");
+        assert!(run(&format!("{binary} show plan")).out.contains("[USER] hello"), "{store}");
+        assert!(run(&format!("{binary} search hello")).out.contains("plan"), "{store}");
+        let said = run(&format!("{binary} doctor --check"));
+        assert_eq!(said.code, 0, "{said:?}");
+        let said = run(&format!("echo '{HELLO}' | {binary} append plan"));
+        assert_eq!(said.code, 1, "{said:?}");
+        assert!(said.err.contains("cannot be written to"), "{said:?}");
+        let shown = desk.json(&["show", "plan", "--store", &store]);
+        assert_eq!(shown["entries"].as_array().map(Vec::len), Some(1), "{store}");
+    }
 }
 
 #[cfg(unix)]

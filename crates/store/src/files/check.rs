@@ -44,6 +44,12 @@ impl Dir {
             let what = format!("{dangling} keys point at sessions that are gone");
             note(what, FindingState::Damaged);
         }
+        if let Some(trouble) = self.index_trouble() {
+            note(format!("the search index is of no use: {trouble}"), repairable(repair));
+            if repair {
+                self.throw_index_away();
+            }
+        }
         if self.state.damaged > 0 {
             let bytes = self.state.damaged;
             let what = format!("{bytes} bytes of the state could not be read");
@@ -131,6 +137,8 @@ impl Dir {
                 draft.add(log::line(&entry, 0).as_bytes()).told(&path, ACTION)?;
             }
         }
+        // Its places are no longer where the index has them.
+        self.throw_index_away();
         draft.publish().told(&path, ACTION)?;
         disk.sync_folder(&self.logs_folder()).told(&path, ACTION)?;
         self.logs.remove(&id);
@@ -138,5 +146,65 @@ impl Dir {
         record.stale = true;
         self.commit(vec![super::state::Op::Put(Box::new(record))])?;
         self.fold(&[id])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::sync::Arc;
+
+    use rethread_core::store::Upkeep;
+    use rethread_core::{Fixed, Message, New, Owner, Sessions};
+    use serde_json::Value;
+
+    use super::*;
+    use crate::files::{FilesLimit, FilesStore, frame};
+
+    /// Writes a log anew with other counts in it, every record whole.
+    fn miscount(path: &Path) {
+        let file = std::fs::File::open(path).expect("a log");
+        let mut walk = frame::Walk::new(&file, 0).expect("a walk");
+        let mut text = String::new();
+        while let Some(record) = walk.next().expect("read") {
+            let mut line: Value = serde_json::from_str(record.json).expect("JSON");
+            if line["tally"].is_object() {
+                line["tally"]["messages"] = 77.into();
+                line["measure"]["tokens"] = 99.into();
+            }
+            text.push_str(&frame::framed(&line.to_string()));
+        }
+        std::fs::write(path, text).expect("written");
+    }
+
+    #[test]
+    fn wrong_counts_are_worked_out_anew_and_no_entry_changes() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let world = Arc::new(Fixed::default());
+        let open = || {
+            let store = FilesStore::open(folder.path(), FilesLimit::default(), world.clone());
+            Arc::new(store.expect("a store"))
+        };
+        let sessions = |store: Arc<FilesStore>| Sessions::new(store, Owner::local(), world.clone());
+        let first = sessions(open());
+        let id = first.create(&New::default(), None).expect("created").id();
+        for text in ["one", "two", "three"] {
+            first.append(id, vec![Message::user(text).into()]).expect("appended");
+        }
+        let (before, entries) = (first.get(id).expect("there"), first.read(id, 0..9));
+        let entries = entries.expect("read");
+        drop(first);
+        miscount(&folder.path().join(format!(".rethread/logs/{id}.log")));
+
+        let state = |repair| {
+            let findings = open().check_session(&Owner::local(), id, repair).expect("checked");
+            findings.into_iter().map(|finding| finding.state).collect::<Vec<_>>()
+        };
+        assert_eq!(state(false), [FindingState::Repairable]);
+        assert_eq!(state(true), [FindingState::Repaired]);
+        assert_eq!(state(true), []);
+        let after = sessions(open());
+        assert_eq!(after.read(id, 0..9).expect("read"), entries);
+        assert_eq!(after.get(id).expect("there").tally, before.tally);
     }
 }

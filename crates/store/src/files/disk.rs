@@ -95,6 +95,52 @@ impl Disk for Real {
     }
 }
 
+/// A disk that may be read and not written to.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct ReadOnly;
+
+fn refused<T>() -> io::Result<T> {
+    Err(io::ErrorKind::ReadOnlyFilesystem.into())
+}
+
+impl Disk for ReadOnly {
+    fn open(&self, path: &Path) -> io::Result<File> {
+        File::open(path)
+    }
+
+    fn create(&self, _: &Path) -> io::Result<File> {
+        refused()
+    }
+
+    fn write(&self, _: &File, _: u64, _: &[u8]) -> io::Result<()> {
+        refused()
+    }
+
+    fn truncate(&self, _: &File, _: u64) -> io::Result<()> {
+        refused()
+    }
+
+    fn sync(&self, _: &File) -> io::Result<()> {
+        refused()
+    }
+
+    fn sync_folder(&self, _: &Path) -> io::Result<()> {
+        refused()
+    }
+
+    fn rename(&self, _: &Path, _: &Path) -> io::Result<()> {
+        refused()
+    }
+
+    fn remove(&self, _: &Path) -> io::Result<()> {
+        refused()
+    }
+
+    fn folder(&self, _: &Path) -> io::Result<()> {
+        refused()
+    }
+}
+
 /// How a file looked when it was last read or written.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Sig {

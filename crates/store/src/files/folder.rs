@@ -13,7 +13,7 @@ use rethread_core::store::Result;
 use rethread_core::{Owner, SessionId, StoreError, World};
 
 use super::FilesLimit;
-use super::disk::{self, Disk, Told};
+use super::disk::{self, Disk, ReadOnly, Told};
 use super::foreign::Skipped;
 use super::log::Log;
 use super::state::{self, Record, State};
@@ -51,6 +51,9 @@ pub(super) struct Dir {
     pub(super) logs: HashMap<SessionId, Log>,
     /// Sessions that this process changed since they were folded.
     pub(super) dirty: BTreeSet<SessionId>,
+    /// Nothing can be written here: what other programs did and what a crash left half done stays
+    /// as it is, and the logs are read.
+    pub(super) read_only: bool,
     /// Files that are left alone, and why.
     pub(super) skipped: BTreeMap<PathBuf, Skipped>,
 }
@@ -67,21 +70,33 @@ impl Folder {
         let Way { disk, limit, world } = way.clone();
         let ours = path.join(".rethread");
         // A link could lead anywhere, and what is written there is believed.
-        let inside = ["logs", "state", "lock"].map(|name| ours.join(name));
+        let inside = ["logs", "state", "lock", "search.db"].map(|name| ours.join(name));
         let is_link =
             |path: &PathBuf| path.symlink_metadata().is_ok_and(|there| there.is_symlink());
         if ours.is_file() || is_link(&ours) || inside.iter().any(is_link) {
             return Err(no_store());
         }
-        disk.folder(&ours.join("logs")).told(path, ACTION)?;
-        disk.sync_folder(path).told(path, ACTION)?;
-        let lock = disk.open(&ours.join("lock")).told(path, ACTION)?;
+        let writable = disk.folder(&ours.join("logs")).and_then(|()| {
+            disk.sync_folder(path)?;
+            disk.open(&ours.join("lock"))
+        });
+        let (disk, lock, read_only): (Arc<dyn Disk>, _, _) = match writable.told(path, ACTION) {
+            Ok(lock) => (disk, lock, false),
+            Err(refused @ StoreError::ReadOnly { .. }) => match File::open(ours.join("lock")) {
+                Ok(lock) => (Arc::new(ReadOnly), lock, true),
+                Err(_) => return Err(refused),
+            },
+            Err(error) => return Err(error),
+        };
         let held = Held::new(&lock, path)?;
         let state = State::open(disk.as_ref(), ours.join("state"))?;
         let (logs, dirty, skipped) = (HashMap::new(), BTreeSet::new(), BTreeMap::new());
         let root = path.to_owned();
-        let mut dir = Dir { owner, root, disk, world, limit, state, logs, dirty, skipped };
-        dir.recover()?;
+        let mut dir =
+            Dir { owner, root, disk, world, limit, state, logs, dirty, read_only, skipped };
+        if !read_only {
+            dir.recover()?;
+        }
         drop(held);
         Ok(Folder { lock, dir: Mutex::new(dir) })
     }
@@ -195,7 +210,7 @@ impl Dir {
                 self.logs.clear();
             }
             let folded = self.state.catalogue.get(id).and_then(|record| record.folded.as_ref());
-            let log = Log::open(&path, folded.map_or(0, |tail| tail.bytes));
+            let log = Log::open(self.disk.as_ref(), &path, folded.map_or(0, |tail| tail.bytes));
             self.logs.insert(id, log.told(&path, ACTION)?);
         }
         let log = self.logs.get_mut(&id).ok_or(StoreError::NotFound { id })?;

@@ -70,6 +70,9 @@ impl Dir {
 
     /// Takes in what happened to the visible files.
     pub(super) fn look(&mut self) -> Result<()> {
+        if self.read_only {
+            return Ok(());
+        }
         let now = self.world.now();
         let files = self.session_files()?;
         let known: HashMap<PathBuf, SessionId> = self

@@ -29,7 +29,7 @@ struct Head {
 /// An entry as it is written.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Line<'a> {
-    seq: u64,
+    pub(super) seq: u64,
     /// Entries of the same batch that follow.
     #[serde(default, skip_serializing_if = "is_zero")]
     more: u64,
@@ -176,8 +176,8 @@ impl Log {
     }
 
     /// Opens a log and looks at all of it; up to `believed` only at what there is.
-    pub(super) fn open(path: &Path, believed: u64) -> io::Result<Log> {
-        let file = std::fs::OpenOptions::new().read(true).write(true).open(path)?;
+    pub(super) fn open(disk: &dyn Disk, path: &Path, believed: u64) -> io::Result<Log> {
+        let file = disk.open(path)?;
         let mut log = Log { file, tail: Tail::EMPTY, spots: Vec::new(), ids: HashMap::new() };
         log.follow(believed)?;
         Ok(log)
@@ -318,7 +318,7 @@ pub(super) fn head(header: &Header) -> String {
 }
 
 /// The entry a record holds.
-fn read_line(json: &str) -> Result<Entry, String> {
+pub(super) fn read_line(json: &str) -> Result<Entry, String> {
     let line: Line<'_> = serde_json::from_str(json).map_err(|error| error.to_string())?;
     line.entry()
 }

@@ -8,7 +8,8 @@
 //! taken in when it is noticed ([`foreign`]).
 //!
 //! Listing reads no log: the state says what each log added up to when it was last folded, and
-//! the few entries behind that are read from there.
+//! the few entries behind that are read from there. Searching reads what was appended since the
+//! search before ([`search`]).
 //!
 //! The directory is the one of the person at this machine. Any other owner has a directory of the
 //! same kind within it ([`owners`]), which other programs do not see.
@@ -25,6 +26,7 @@ mod frame;
 mod log;
 mod owners;
 mod read;
+mod search;
 mod state;
 mod visible;
 mod write;

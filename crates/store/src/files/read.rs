@@ -1,11 +1,10 @@
-//! Looking at sessions: the catalogue, the ends of logs, and for a search all of them.
+//! Looking at sessions: the catalogue, and the ends of logs.
 
 use std::cmp::Reverse;
 use std::fs::File;
 use std::ops::Range;
 
-use rethread_core::store::{Cursor, Filter, Hit, Page, Result};
-use rethread_core::text::{searchable, snippet, words};
+use rethread_core::store::{Cursor, Filter, Page, Result};
 use rethread_core::{Entry, Session, SessionId, StoreError};
 
 use super::disk::Told;
@@ -94,50 +93,4 @@ impl Dir {
             (_, Some(bad)) => Err(StoreError::Damaged { id, seq: bad.seq, what: bad.what }),
         }
     }
-
-    /// The places where all these words stand: the sessions that were active last first, each
-    /// from its beginning. Holds one record and the page in memory.
-    pub(super) fn search(
-        &mut self,
-        wanted: &[String],
-        offset: usize,
-        limit: usize,
-    ) -> Result<Vec<Hit>> {
-        let everything = self.list(&Filter::default(), None, usize::MAX)?;
-        let (mut hits, mut passed) = (Vec::new(), 0);
-        for session in everything.sessions {
-            if hits.len() >= limit {
-                break;
-            }
-            let session = session.id();
-            let path = self.log_path(session);
-            let file = File::open(&path).told(&path, "search a log")?;
-            let found = |_, line: super::log::Line<'_>| {
-                // What cannot be read cannot be found; `doctor` reports it.
-                let Ok(entry) = line.entry() else { return };
-                let Some(text) = searchable(&entry.body).filter(|text| has(text, wanted)) else {
-                    return;
-                };
-                passed += 1;
-                if passed > offset && hits.len() < limit {
-                    let snippet = snippet(&text, wanted);
-                    hits.push(Hit { session, seq: entry.seq, snippet });
-                }
-            };
-            Tail::EMPTY.clone().follow(&file, 0, found).told(&path, "search a log")?;
-        }
-        Ok(hits)
-    }
-}
-
-/// Whether all these words stand in a text.
-fn has(text: &str, wanted: &[String]) -> bool {
-    let mut missing: Vec<&String> = wanted.iter().collect();
-    for word in words(text) {
-        missing.retain(|wanted| **wanted != word);
-        if missing.is_empty() {
-            return true;
-        }
-    }
-    false
 }

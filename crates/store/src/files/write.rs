@@ -309,6 +309,9 @@ impl Dir {
     /// Finishes what was begun: by this call, or by a process that died.
     pub(super) fn settle(&mut self) -> Result<()> {
         const ACTION: &str = "move a file";
+        if self.read_only {
+            return Ok(());
+        }
         for id in self.state.catalogue.pending.clone() {
             let Some(mut record) = self.state.catalogue.records.get(&id).cloned() else { continue };
             let path = self.path_of(&record.stem, record.header.archived);
@@ -326,6 +329,7 @@ impl Dir {
                     self.commit(vec![Op::Put(Box::new(record)), Op::Index(None)])?;
                 }
                 Some(Pending::Delete) => {
+                    self.unindex(id);
                     let log = self.log_path(id);
                     // A file that is not known to be this session's is somebody else's.
                     let visible = record.sig.is_some().then_some(path);

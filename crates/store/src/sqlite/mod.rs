@@ -31,6 +31,9 @@ use rethread_core::{
 };
 use rusqlite::Connection;
 
+pub(crate) use read::session_id;
+pub(crate) use search::matching;
+
 use append::{Ends, Unfolded};
 use error::Told;
 use queue::Queue;

@@ -33,7 +33,7 @@ fn session_row(row: &Row<'_>) -> rusqlite::Result<SessionRow> {
 }
 
 /// A session's id from a column of 16 bytes. A damaged one is no reason to show nothing at all.
-pub(super) fn session_id(row: &Row<'_>, column: usize) -> rusqlite::Result<SessionId> {
+pub(crate) fn session_id(row: &Row<'_>, column: usize) -> rusqlite::Result<SessionId> {
     let stored: Vec<u8> = row.get(column)?;
     let mut bytes = [0; 16];
     bytes.iter_mut().zip(stored).for_each(|(byte, stored)| *byte = stored);

@@ -76,9 +76,7 @@ impl Db {
         offset: usize,
         limit: usize,
     ) -> Result<Vec<Hit>> {
-        // Each word in quotes, so that none is taken for an operator.
-        let text: Vec<String> = words.iter().map(|word| format!("\"{word}\"")).collect();
-        let query = format!("owner : {} AND text : ({})", word_of(owner.as_str()), text.join(" "));
+        let query = format!("owner : {} AND text : ({})", word_of(owner.as_str()), matching(words));
         let columns = row::COLUMNS
             .split(", ")
             .map(|c| format!("e.{}", c.trim()))
@@ -139,6 +137,12 @@ impl Db {
         }
         Ok(())
     }
+}
+
+/// The query for all of these words. Each in quotes, so that none is taken for an operator.
+pub(crate) fn matching(words: &[String]) -> String {
+    let words: Vec<String> = words.iter().map(|word| format!("\"{word}\"")).collect();
+    words.join(" ")
 }
 
 /// An owner as one word of the index.

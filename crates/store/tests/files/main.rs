@@ -3,5 +3,6 @@
 mod desk;
 mod neighbour;
 mod rivals;
+mod search;
 mod strays;
 mod visible;

@@ -7,9 +7,9 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use rethread_core::measure::measure;
@@ -29,7 +29,7 @@ enum Crash {
     Before,
     /// Half of a write arrives.
     Torn,
-    /// The machine loses its power: what was not synced is gone.
+    /// The machine loses its power: what was not synced is gone, names in folders included.
     Power,
 }
 
@@ -40,11 +40,62 @@ struct Faulty {
     calls: AtomicU64,
     /// Files with bytes that were not synced, and their length without them.
     unsynced: Mutex<HashMap<u64, (File, u64)>>,
+    names: Mutex<Names>,
+}
+
+/// What was done to names in folders that were not synced since.
+#[derive(Default)]
+struct Names {
+    changes: Vec<Renamed>,
+    /// Where files are kept that lost their name.
+    attic: Option<tempfile::TempDir>,
+}
+
+/// A name that stands for something else than it did.
+struct Renamed {
+    path: PathBuf,
+    /// What it stood for, kept under another name; none where there was nothing.
+    before: Option<PathBuf>,
+}
+
+impl Names {
+    /// Remembers what a name stands for, before that changes.
+    fn note(&mut self, path: &Path) {
+        let attic = self.attic.get_or_insert_with(a_folder).path();
+        let kept = attic.join(uuid::Uuid::now_v7().to_string());
+        let before = std::fs::hard_link(path, &kept).is_ok().then_some(kept);
+        self.changes.push(Renamed { path: path.into(), before });
+    }
+
+    /// What was done in this folder stays.
+    fn keep(&mut self, folder: &Path) {
+        self.changes.retain(|change| change.path.parent() != Some(folder));
+    }
+
+    /// Everything else is as if it had not been done.
+    fn take_back(&mut self) {
+        for Renamed { path, before } in self.changes.drain(..).rev() {
+            drop(std::fs::remove_file(&path));
+            if let Some(before) = before {
+                std::fs::hard_link(before, path).expect("as it was");
+            }
+        }
+    }
 }
 
 impl Faulty {
     fn new(crash: Crash, at: u64) -> Faulty {
-        Faulty { crash, at, calls: AtomicU64::new(0), unsynced: Mutex::default() }
+        Faulty {
+            crash,
+            at,
+            calls: AtomicU64::new(0),
+            unsynced: Mutex::default(),
+            names: Mutex::default(),
+        }
+    }
+
+    fn names(&self) -> MutexGuard<'_, Names> {
+        self.names.lock().expect("one thread")
     }
 
     fn crashed(&self) -> bool {
@@ -61,6 +112,7 @@ impl Faulty {
                     for (file, length) in self.unsynced.lock().expect("one thread").values() {
                         file.set_len(*length).expect("cut off");
                     }
+                    self.names().take_back();
                 }
             }
         }
@@ -78,11 +130,15 @@ fn inode(file: &File) -> u64 {
 impl Disk for Faulty {
     fn open(&self, path: &Path) -> io::Result<File> {
         self.step(|| {})?;
+        if !path.exists() {
+            self.names().note(path);
+        }
         Real.open(path)
     }
 
     fn create(&self, path: &Path) -> io::Result<File> {
         self.step(|| {})?;
+        self.names().note(path);
         Real.create(path)
     }
 
@@ -107,16 +163,20 @@ impl Disk for Faulty {
 
     fn sync_folder(&self, folder: &Path) -> io::Result<()> {
         self.step(|| {})?;
+        self.names().keep(folder);
         Real.sync_folder(folder)
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         self.step(|| {})?;
+        self.names().note(from);
+        self.names().note(to);
         Real.rename(from, to)
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
         self.step(|| {})?;
+        self.names().note(path);
         Real.remove(path)
     }
 

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use rethread_core::context::{Model, Policy};
 use rethread_core::message::Usage;
-use rethread_core::{Message, New, SessionId, Sessions, sessions};
+use rethread_core::store::Change;
+use rethread_core::{Message, New, Session, SessionId, Sessions, sessions};
 
 use crate::agents::Agent;
 use crate::lease::Kept;
@@ -166,6 +167,49 @@ impl Runner {
             system: Some(system),
             ..New::default()
         }
+    }
+
+    /// This runner without any tool, for a session whose words may be anyone's.
+    pub fn without_tools(mut self) -> Runner {
+        self.agent.tools = Some(Vec::new());
+        self
+    }
+
+    /// Sees to it that the instructions that hold in a session are those of this runner's agent,
+    /// and none that came with it.
+    ///
+    /// # Errors
+    ///
+    /// Those of the store.
+    pub fn instruct(&self, session: &Session) -> Result<(), sessions::Error> {
+        let id = session.id();
+        let ours = self.new_session().system.unwrap_or_default();
+        let held = match session.tally.system {
+            Some(seq) => self.sessions.read(id, seq..seq + 1)?.pop(),
+            None => None,
+        };
+        let held = held.and_then(|entry| entry.body.message().map(Message::plain_text));
+        if held.as_deref() != Some(ours.as_str()) {
+            self.sessions.append(id, vec![Message::system(ours).into()])?;
+        }
+        Ok(())
+    }
+
+    /// Writes down that this runner's agent answers in a session from here on.
+    ///
+    /// # Errors
+    ///
+    /// Those of the store.
+    pub fn take_over(&self, id: SessionId) -> Result<Session, sessions::Error> {
+        let new = self.new_session();
+        let change = Change {
+            agent: Some(new.agent),
+            agent_path: Some(new.agent_path),
+            ..Change::default()
+        };
+        let system = Message::system(new.system.unwrap_or_default());
+        self.sessions.append(id, vec![system.into()])?;
+        self.sessions.update(id, &change)
     }
 
     /// The tools the model is told about: those of the agent, and of those that change something

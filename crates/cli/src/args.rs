@@ -280,7 +280,7 @@ pub(crate) struct Serve {
     /// The model [env: RETHREAD_MODEL]
     #[arg(long, value_name = "PROVIDER/MODEL")]
     pub(crate) model: Option<String>,
-    /// Who answers: build, plan, explore, general, or an agent of your own
+    /// Who answers in sessions that say nothing else: build, plan, explore, general, or your own
     #[arg(long, value_name = "AGENT")]
     pub(crate) agent: Option<String>,
     /// Allow a tool that changes things: write_file, edit_file or run. Nobody is asked first

@@ -4,7 +4,7 @@
 //! `session_id` is told and never looked at: a plugin that lost it loses nothing.
 
 use axum::response::{IntoResponse, Response};
-use rethread_agent::{Event, Runner};
+use rethread_agent::Event;
 use rethread_core::context::Policy;
 use rethread_core::{Block, Key, Message, Role, SessionId};
 use serde::{Deserialize, Serialize};
@@ -49,8 +49,8 @@ pub(crate) struct Said {
 #[utoipa::path(post, path = "/chat", tag = "chat", request_body = Ask,
     responses((status = 200, description = "The answer", body = Said)))]
 pub(crate) async fn chat(visitor: Visitor, Json(ask): Json<Ask>) -> Result<Response, Problem> {
-    let (place, message, runner) = ask.read(&visitor)?;
-    let ended = visitor.begin_turn(runner, place, message, None).await?;
+    let (place, message) = ask.read(&visitor)?;
+    let ended = visitor.begin_turn(Some(Policy::editor()), place, message, None).await?;
     let gone = |_| Problem::broken("the turn was given up in the middle");
     let Ended { session, outcome } = ended.await.map_err(gone)?;
     let said = Said { response: outcome?.text, session_id: session };
@@ -69,7 +69,7 @@ pub(crate) async fn chat_stream(
     stream: Stream,
     Json(ask): Json<Ask>,
 ) -> Result<Response, Problem> {
-    let (place, message, runner) = ask.read(&visitor)?;
+    let (place, message) = ask.read(&visitor)?;
     let (mut sender, response) = sse::channel(stream);
     let hearer = Box::new(move |told: Told<'_>| match told {
         Told::Event(event) => {
@@ -85,13 +85,13 @@ pub(crate) async fn chat_stream(
             sender.send(&json!({ "type": "done", "session_id": session }));
         }
     });
-    visitor.begin_turn(runner, place, message, Some(hearer)).await?;
+    visitor.begin_turn(Some(Policy::editor()), place, message, Some(hearer)).await?;
     Ok(response)
 }
 
 impl Ask {
-    /// The session, the message with its prefix, and who answers.
-    fn read(self, visitor: &Visitor) -> Result<(Place, Message, Runner), Problem> {
+    /// The session, and the message with its prefix.
+    fn read(self, visitor: &Visitor) -> Result<(Place, Message), Problem> {
         if self.message.trim().is_empty() {
             return Err(Problem::bad_request("`message` is empty"));
         }
@@ -106,9 +106,8 @@ impl Ask {
             None => Key::new("none")?,
         };
         blocks.push(Block::text(self.message));
-        let runner = Runner { policy: Policy::editor(), ..visitor.runner() };
-        let place = Place::Key(key, Box::new(runner.new_session()));
-        Ok((place, Message::new(Role::User, blocks), runner))
+        let place = Place::Key(key, Box::new(visitor.runner(None)?.new_session()));
+        Ok((place, Message::new(Role::User, blocks)))
     }
 }
 

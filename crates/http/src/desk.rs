@@ -5,8 +5,7 @@ use std::sync::Arc;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use rethread_agent::Runner;
-use rethread_agent::agents::Agents;
-use rethread_core::{Backend, Owner, Sessions, World, sessions};
+use rethread_core::{Backend, Owner, SessionId, Sessions, World, sessions};
 use tokio_util::sync::CancellationToken;
 
 use crate::limits::Limits;
@@ -15,6 +14,7 @@ use crate::metrics::Metrics;
 use crate::owners::{Account, Owners, Stream};
 use crate::problem::Problem;
 use crate::rules::Gate;
+use crate::runners::Runners;
 use crate::tokens::Ring;
 use crate::turns::Turns;
 use crate::watched::Watched;
@@ -23,9 +23,7 @@ use crate::watched::Watched;
 pub(crate) struct Desk {
     pub(crate) store: Arc<Watched>,
     pub(crate) world: Arc<dyn World>,
-    /// Runs turns, once it has the sessions of an owner.
-    pub(crate) runner: Runner,
-    pub(crate) agents: Agents,
+    pub(crate) runners: Runners,
     pub(crate) gate: Gate,
     pub(crate) ring: Ring,
     pub(crate) owners: Owners,
@@ -54,9 +52,24 @@ impl Visitor {
         Visitor { desk, owner, sessions, account }
     }
 
-    /// What runs this owner's turns.
-    pub(crate) fn runner(&self) -> Runner {
-        Runner { sessions: self.sessions.clone(), ..self.desk.runner.clone() }
+    /// What runs the turns of this owner's new sessions: by this agent, or the usual one.
+    pub(crate) fn runner(&self, agent: Option<&str>) -> Result<Runner, Problem> {
+        match agent {
+            Some(name) => self.desk.runners.named(name, self.sessions.clone()),
+            None => Ok(self.desk.runners.usual(self.sessions.clone())),
+        }
+    }
+
+    /// What runs the turns of a session.
+    pub(crate) async fn runner_of(&self, id: SessionId) -> Result<Runner, Problem> {
+        let session = self.with(move |sessions| sessions.get(id)).await?;
+        self.desk.runners.of(&session.header, self.sessions.clone())
+    }
+
+    /// What shows a session, whoever answers in it.
+    pub(crate) async fn showing(&self, id: SessionId) -> Result<Runner, Problem> {
+        let session = self.with(move |sessions| sessions.get(id)).await?;
+        Ok(self.desk.runners.showing(&session.header, self.sessions.clone()))
     }
 
     /// Does something with this owner's sessions, where it may block.

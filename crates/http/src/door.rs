@@ -4,8 +4,6 @@ use std::io::Write;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use rethread_agent::Runner;
-use rethread_agent::agents::Agents;
 use rethread_core::{Backend, World};
 use tokio::net::TcpListener;
 
@@ -16,6 +14,7 @@ use crate::metrics::Metrics;
 use crate::owners::Owners;
 use crate::routes;
 use crate::rules::{Gate, Rules};
+use crate::runners::Runners;
 use crate::serve::Listening;
 use crate::tokens::{Ring, TokenError, Tokens};
 use crate::turns::Turns;
@@ -27,10 +26,8 @@ pub struct Door {
     pub store: Arc<dyn Backend>,
     /// Where time and ids come from.
     pub world: Arc<dyn World>,
-    /// What runs turns. Its `sessions` are replaced by those of whoever asks.
-    pub runner: Runner,
-    /// Who can answer, as it is listed.
-    pub agents: Agents,
+    /// What runs turns. Their `sessions` are replaced by those of whoever asks.
+    pub runners: Runners,
     /// Who is let in.
     pub rules: Rules,
     /// How much each may use.
@@ -69,7 +66,7 @@ impl Door {
     /// [`ListenError::NoToken`] if it can be reached from other machines while there is no token:
     /// nothing was bound then.
     pub async fn listen(self, address: SocketAddr) -> Result<Listening, ListenError> {
-        let Door { store, world, runner, agents, rules, limits, log } = self;
+        let Door { store, world, runners, rules, limits, log } = self;
         let tokens = Tokens::new(store.clone(), world.clone());
         if !address.ip().is_loopback() {
             let asked = tokens.clone();
@@ -87,8 +84,7 @@ impl Door {
         let desk = Arc::new(Desk {
             store: Arc::new(Watched::new(store, metrics.clone())),
             world,
-            runner,
-            agents,
+            runners,
             gate: Gate::new(&rules, address),
             ring: Ring::new(tokens),
             owners: Owners::new(limits, metrics.clone()),

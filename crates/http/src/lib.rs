@@ -30,6 +30,7 @@ mod owners;
 mod problem;
 mod routes;
 mod rules;
+mod runners;
 mod serve;
 mod sse;
 mod tokens;
@@ -41,6 +42,7 @@ pub use door::{Door, ListenError};
 pub use limits::Limits;
 pub use routes::openapi;
 pub use rules::{OBSIDIAN, Rules};
+pub use runners::Runners;
 pub use serve::Listening;
 pub use tokens::{TOKENS_OWNER, Token, TokenError, Tokens};
 

@@ -83,6 +83,8 @@ kinds! {
         "wait for the turn to end, or stop it with POST …/turns/stop";
     id_reused: 409, "/problems/id-reused", "This id stands for something else",
         "repeat a request exactly as it was, or use a fresh id";
+    other_agent: 409, "/problems/agent", "Another agent would answer than before",
+        "say who answers with PATCH /v1/sessions/{id} and `agent`; GET /v1/agents lists them";
     nothing_to_do: 409, "/problems/nothing-to-do", "There is nothing to do here",
         "`GET …/entries` shows what happened in the session";
     too_large: 413, "/problems/too-large", "This is more than is taken",

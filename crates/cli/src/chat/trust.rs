@@ -4,7 +4,7 @@
 //! says yes, and the instructions that hold in it are those of the agent that answers here, never
 //! any that came with it.
 
-use rethread_core::{Message, SessionId};
+use rethread_core::SessionId;
 
 use super::Chat;
 use crate::errors::Error;
@@ -20,16 +20,7 @@ impl Chat {
         if !imported {
             return Ok(());
         }
-        let ours = self.runner.new_session().system.unwrap_or_default();
-        let held = match session.tally.system {
-            Some(seq) => self.runner.sessions.read(id, seq..seq + 1)?.pop(),
-            None => None,
-        };
-        let held = held.and_then(|entry| entry.body.message().map(Message::plain_text));
-        if held.as_deref() != Some(ours.as_str()) {
-            self.runner.sessions.append(id, vec![Message::system(ours).into()])?;
-        }
-        Ok(())
+        Ok(self.runner.instruct(&session)?)
     }
 
     /// Asks whether an imported session may use tools. Without someone to ask they stay off.

@@ -3,8 +3,7 @@
 use std::path::Path;
 
 use rethread_core::sessions::{self, Undone};
-use rethread_core::store::Change;
-use rethread_core::{Message, Name, SessionId};
+use rethread_core::{Name, SessionId};
 
 use super::{Chat, HELP, Word};
 use crate::args;
@@ -127,16 +126,7 @@ impl Chat {
 
     /// Writes down that another agent answers in a session from here on.
     pub(super) fn announce_agent(&mut self, id: SessionId) -> Result<(), Error> {
-        let new = self.runner.new_session();
-        let change = Change {
-            agent: Some(new.agent),
-            agent_path: Some(new.agent_path),
-            ..Change::default()
-        };
-        let sessions = &self.runner.sessions;
-        let system = Message::system(new.system.unwrap_or_default());
-        sessions.append(id, vec![system.into()])?;
-        sessions.update(id, &change)?;
+        self.runner.take_over(id)?;
         Ok(())
     }
 

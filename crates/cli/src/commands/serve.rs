@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rethread_agent::Runner;
-use rethread_http::{Door, Limits, Rules};
+use rethread_agent::agents::Agent;
+use rethread_http::{Door, Limits, Rules, Runners};
 use rethread_store::System;
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
@@ -37,14 +38,20 @@ async fn serve(desk: &Desk, args: &Serve) -> Done {
     let agents = setup::agents(desk)?;
     let agent = setup::agent(desk, &talk, &agents, None)?;
     // Nobody sits at this terminal to be asked: what is allowed by name is allowed.
-    let runner = Runner { ask_first: false, ..setup::runner(desk, &talk, &agents, agent)? };
-    let model = runner.model.id();
+    let runner = |agent: &Agent| {
+        let runner = setup::runner(desk, &talk, &agents, agent.clone())?;
+        Ok::<Runner, Error>(Runner { ask_first: false, ..runner })
+    };
+    let usual = runner(&agent)?;
+    let model = usual.model.id();
+    let runners = Runners::new(usual, agents.clone(), |agent| {
+        runner(agent).map_err(|error| error.to_string())
+    });
     let log = args.log || !std::io::stderr().is_terminal();
     let door = Door {
         store: desk.store.clone(),
         world: Arc::new(System),
-        runner,
-        agents,
+        runners,
         rules: Rules {
             require_token: args.require_token,
             allow_hosts: args.allow_host.clone(),

@@ -56,7 +56,7 @@ pub(crate) async fn show(
         let what = format!("`max_history` is at least 1, `window` from {least} to {most}");
         return Err(Problem::bad_request(what));
     }
-    let runner = visitor.runner();
+    let runner = visitor.showing(id).await?;
     let mut shape = how.policy.as_deref().map_or(Ok(runner.policy), policy)?;
     let mut model = match how.model.as_deref().map(|name| name.split_once('/')) {
         None => runner.model,

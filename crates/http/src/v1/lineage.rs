@@ -23,7 +23,7 @@ use crate::problem::Problem;
 #[utoipa::path(get, path = "/v1/sessions/{id}/compact", tag = "lineage", params(("id" = uuid::Uuid, Path, description = "The session")),
     responses((status = 200, description = "About so many tokens", body = shapes::Preview)))]
 pub(crate) async fn preview(visitor: Visitor, Id(id): Id) -> Result<Response, Problem> {
-    let runner = visitor.runner();
+    let runner = visitor.showing(id).await?;
     Ok(json(&blocking(move || runner.preview(id)).await??))
 }
 
@@ -31,7 +31,7 @@ pub(crate) async fn preview(visitor: Visitor, Id(id): Id) -> Result<Response, Pr
 #[utoipa::path(post, path = "/v1/sessions/{id}/compact", tag = "lineage", params(("id" = uuid::Uuid, Path, description = "The session")),
     responses((status = 201, description = "It goes on in a new session", body = shapes::GoesOn)))]
 pub(crate) async fn compact(visitor: Visitor, Id(id): Id) -> Result<Response, Problem> {
-    let runner = visitor.runner();
+    let runner = visitor.runner_of(id).await?;
     let work = async move { Ok(runner.compact(id, How::Model, |_| {}).await?) };
     match visitor.in_lane(id, work).await? {
         Compacted::Done(receipt) => Ok((StatusCode::CREATED, json(&receipt)).into_response()),
@@ -59,8 +59,7 @@ pub(crate) async fn resume(
     MaybeJson(resume): MaybeJson<Resume>,
 ) -> Result<Response, Problem> {
     let keys: Vec<Key> = resume.key.map(Key::new).transpose()?.into_iter().collect();
-    visitor.with(move |sessions| sessions.get(id)).await?;
-    let runner = visitor.runner();
+    let runner = visitor.runner_of(id).await?;
     let work = async move {
         let counting = runner.clone();
         let before = blocking(move || counting.context_tokens(id)).await??;
@@ -130,9 +129,8 @@ const PART_BYTES: usize = 64 << 10;
 #[utoipa::path(get, path = "/v1/sessions/{id}/export", tag = "lineage", params(("id" = uuid::Uuid, Path, description = "The session")),
     responses((status = 200, description = "Markdown", body = String, content_type = "text/markdown")))]
 pub(crate) async fn export(visitor: Visitor, Id(id): Id) -> Result<Response, Problem> {
-    visitor.with(move |sessions| sessions.get(id)).await?;
+    let runner = visitor.showing(id).await?;
     let (sender, receiver) = mpsc::channel::<io::Result<Bytes>>(PARTS_MAX);
-    let runner = visitor.runner();
     tokio::task::spawn_blocking(move || {
         let mut out = io::BufWriter::with_capacity(PART_BYTES, Pipe(sender.clone()));
         let written = runner.transcript(id, &mut out).map_err(io::Error::other);

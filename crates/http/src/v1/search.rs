@@ -79,6 +79,6 @@ pub(crate) async fn search(
 #[utoipa::path(get, path = "/v1/agents", tag = "search",
     responses((status = 200, description = "The agents", body = shapes::Agents)))]
 pub(crate) async fn agents(visitor: Visitor) -> Response {
-    let all: Vec<_> = visitor.desk.agents.iter().collect();
+    let all: Vec<_> = visitor.desk.runners.agents().iter().collect();
     json(&object!({ "agents": all }))
 }

@@ -73,7 +73,9 @@ pub(crate) struct Create {
     /// Messages its context keeps, where the policy counts them.
     #[schema(minimum = 1)]
     max_history: Option<u32>,
-    /// The system message it begins with; that of the server's agent when none is given.
+    /// Who answers in it, of those `/v1/agents` lists; the server's usual agent when none is given.
+    agent: Option<String>,
+    /// The system message it begins with; that of its agent when none is given.
     system: Option<String>,
     /// A key that points at it from now on.
     key: Option<String>,
@@ -87,7 +89,7 @@ pub(crate) async fn create(
     MaybeJson(create): MaybeJson<Create>,
 ) -> Result<Response, Problem> {
     let key = create.key.map(Key::new).transpose()?;
-    let template = visitor.runner().new_session();
+    let template = visitor.runner(create.agent.as_deref())?.new_session();
     let new = New {
         name: create.name.as_deref().map(Name::new).transpose()?,
         description: create.description,
@@ -134,6 +136,9 @@ pub(crate) struct Patch {
     #[serde(deserialize_with = "present")]
     #[schema(value_type = Option<String>)]
     workspace: Option<Option<String>>,
+    /// Another agent, of those `/v1/agents` lists: it answers from now on, by its own
+    /// instructions.
+    agent: Option<String>,
     /// Another history length.
     #[serde(deserialize_with = "present")]
     #[schema(value_type = Option<u32>)]
@@ -151,6 +156,7 @@ pub(crate) async fn patch(
     Json(patch): Json<Patch>,
 ) -> Result<Response, Problem> {
     let name = patch.name.as_deref().map(Name::new).transpose()?;
+    let agent = patch.agent.as_deref().map(|name| visitor.runner(Some(name))).transpose()?;
     positive(patch.max_history.flatten())?;
     let change = Change {
         description: patch.description,
@@ -161,6 +167,9 @@ pub(crate) async fn patch(
     };
     let session = visitor
         .with(move |sessions| {
+            if let Some(runner) = agent {
+                runner.take_over(id)?;
+            }
             let session = sessions.update(id, &change)?;
             match name {
                 Some(name) if name != session.header.name => sessions.rename(id, &name),

@@ -1,7 +1,7 @@
 //! Turns: run one, follow one, stop one.
 
 use axum::response::Response;
-use rethread_agent::{Answer, Event, Runner};
+use rethread_agent::{Answer, Event};
 use rethread_core::context::Policy;
 use rethread_core::limits::READ_ENTRIES;
 use rethread_core::message::Usage;
@@ -25,24 +25,21 @@ pub(crate) struct Question {
     /// What the person says: a string, a block or a list of blocks.
     #[schema(value_type = Value)]
     content: Raw,
-    /// How the context is shaped: `chat`, `editor`, `emacs`, `cli` or `bot`.
+    /// How the context is shaped: `chat`, `editor`, `emacs`, `cli` or `bot`; as the session's agent
+    /// wants it when none is given.
     #[serde(default)]
     policy: Option<String>,
 }
 
 impl Question {
-    fn read(self, visitor: &Visitor) -> Result<(Message, Runner), Problem> {
+    fn read(self) -> Result<(Message, Option<Policy>), Problem> {
         let text = format!("{{\"role\":\"user\",\"content\":{}}}", self.content.get());
         let message: Message = serde_json::from_str(&text)
             .map_err(|error| Problem::bad_request(format!("`content`: {error}")))?;
         if !message.opens_turn() || message.content.is_empty() {
             return Err(Problem::bad_request("`content` says nothing"));
         }
-        let runner = visitor.runner();
-        match self.policy.as_deref() {
-            None => Ok((message, runner)),
-            Some(name) => Ok((message, Runner { policy: policy(name)?, ..runner })),
-        }
+        Ok((message, self.policy.as_deref().map(policy).transpose()?))
     }
 }
 
@@ -63,8 +60,8 @@ pub(crate) async fn run(
     Id(id): Id,
     Json(ask): Json<Question>,
 ) -> Result<Response, Problem> {
-    let (message, runner) = ask.read(&visitor)?;
-    let ended = visitor.begin_turn(runner, Place::Session(id), message, None).await?;
+    let (message, policy) = ask.read()?;
+    let ended = visitor.begin_turn(policy, Place::Session(id), message, None).await?;
     let gone = |_| Problem::broken("the turn was given up in the middle");
     let answer = ended.await.map_err(gone)?.outcome?;
     let sessions = visitor.sessions.clone();
@@ -86,7 +83,7 @@ pub(crate) async fn stream(
     stream: Stream,
     Json(ask): Json<Question>,
 ) -> Result<Response, Problem> {
-    let (message, runner) = ask.read(&visitor)?;
+    let (message, policy) = ask.read()?;
     let (mut sender, response) = sse::channel(stream);
     let hearer = Box::new(move |told: Told<'_>| match told {
         Told::Event(event) => {
@@ -106,7 +103,7 @@ pub(crate) async fn stream(
             sender.send(&object!({ "type": "done", "session": session }));
         }
     });
-    visitor.begin_turn(runner, Place::Session(id), message, Some(hearer)).await?;
+    visitor.begin_turn(policy, Place::Session(id), message, Some(hearer)).await?;
     Ok(response)
 }
 

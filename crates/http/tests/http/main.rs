@@ -1,5 +1,6 @@
 //! The HTTP door, over real connections, against a real store and a scripted model.
 
+mod agents;
 mod bad;
 mod chat;
 mod client;

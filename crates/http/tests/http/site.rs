@@ -11,7 +11,7 @@ use rethread_agent::tool::{Toolbox, Workspace};
 use rethread_agent::{Bounds, Runner, Scribe};
 use rethread_core::context::Policy;
 use rethread_core::{Backend, Name, Owner, Sessions};
-use rethread_http::{Door, Limits, ListenError, Rules, Tokens};
+use rethread_http::{Door, Limits, ListenError, Rules, Runners, Tokens};
 use rethread_store::System;
 use serde_json::Value;
 use tokio::runtime::Runtime;
@@ -113,7 +113,10 @@ impl Site {
         };
         let Setup { rules, limits, .. } = &self.setup;
         let (rules, limits) = (rules.clone(), *limits);
-        Door { store, world, runner, agents, rules, limits, log: None }
+        let runners = Runners::new(runner.clone(), agents, |agent| {
+            Ok(Runner { agent: agent.clone(), ..runner.clone() })
+        });
+        Door { store, world, runners, rules, limits, log: None }
     }
 
     /// Stops the server as a signal would, and waits until it has.

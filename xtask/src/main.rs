@@ -4,6 +4,8 @@
 //! took when it is done. Nothing here is part of the program people install, and nothing here
 //! knows how a test works: that is cargo's business.
 
+mod schemathesis;
+
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus};
@@ -21,8 +23,14 @@ const CHORES: &[Chore] = &[
     Chore {
         name: "test",
         arguments: "[ARGS]",
-        about: "get what the tests need, then run all of them; ARGS go to `cargo test`",
+        about: "get what the tests need, then run all of them; with ARGS only `cargo test ARGS`",
         run: test,
+    },
+    Chore {
+        name: "schemathesis",
+        arguments: "[ARGS]",
+        about: "ask the real server everything its OpenAPI document allows; part of `test`",
+        run: schemathesis::chore,
     },
     Chore {
         name: "lint",
@@ -56,6 +64,11 @@ const NEEDS: &[Need] = &[
         program: "python3",
         package: "python3",
         purpose: "runs the other program in the tests of the files store",
+    },
+    Need {
+        program: "chromium",
+        package: "chromium",
+        purpose: "opens the pages that must not get in at the HTTP door, and its own",
     },
     Need {
         program: "script",
@@ -100,7 +113,7 @@ fn dispatch(arguments: &[String]) -> Result<(), Failure> {
 fn usage() -> String {
     let mut text = "The chores of this repository.\n\nusage: cargo xtask <chore>\n\n".to_owned();
     for Chore { name, arguments, about, .. } in CHORES {
-        text.push_str(&format!("  {:<14}{about}\n", format!("{name} {arguments}")));
+        text.push_str(&format!("  {:<22}{about}\n", format!("{name} {arguments}")));
     }
     text
 }
@@ -118,7 +131,12 @@ fn chore(name: &str) -> Result<&'static Chore, Failure> {
 fn test(arguments: &[String]) -> Result<(), Failure> {
     provide(NEEDS)?;
     let mut command = cargo(&["test", "--release", "--workspace", "--locked"]);
-    run(command.args(arguments).current_dir(root()))
+    run(command.args(arguments).current_dir(root()))?;
+    match arguments.is_empty() {
+        // The tests have built the server.
+        true => schemathesis::ask(&[]),
+        false => Ok(()),
+    }
 }
 
 /// Every check is made even if one before it failed, so that one run tells everything.

@@ -193,7 +193,7 @@ fn holder() -> String {
 }
 
 /// Whether this holder was a process of this machine, and is no more. Its lease is then nobody's.
-fn is_dead(holder: &str) -> bool {
+pub fn is_dead(holder: &str) -> bool {
     let Some((process, rest)) = holder.split_once('@') else { return false };
     let Some((machine_of, _)) = rest.split_once('#') else { return false };
     let Some((pid, began)) = process.split_once('.') else { return false };

@@ -31,7 +31,7 @@ mod turn;
 
 pub use compact::{Compacted, Preview, Receipt, Stage};
 pub use events::{Event, Events};
-pub use lease::Kept;
+pub use lease::{Kept, is_dead};
 pub use past::{FileError, FromFile};
 pub use restore::{GoesOn, NO_ACKNOWLEDGMENT, Past};
 pub use rethread_transcript::read::markdown::Summary as FileSummary;

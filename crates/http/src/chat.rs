@@ -17,12 +17,14 @@ use crate::owners::Stream;
 use crate::problem::Problem;
 use crate::sse;
 use crate::turns::{Ended, Place, Told};
+use crate::v1::shapes;
 
 /// What a plugin asks.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Ask {
     /// What the person wrote.
+    #[schema(min_length = 1, pattern = r"\S")]
     message: String,
     /// The id a plugin remembers. It is not looked at.
     #[serde(default)]
@@ -63,7 +65,7 @@ pub(crate) async fn chat(visitor: Visitor, Json(ask): Json<Ask>) -> Result<Respo
 /// `tool_result` (`tool`, `success`), `response` (`content`, once and whole) or `error`
 /// (`error`), and always last `done` (`session_id`).
 #[utoipa::path(post, path = "/chat/stream", tag = "chat", request_body = Ask,
-    responses((status = 200, description = "What happens", body = String, content_type = "text/event-stream")))]
+    responses((status = 200, description = "What happens", body = shapes::Event, content_type = "text/event-stream")))]
 pub(crate) async fn chat_stream(
     visitor: Visitor,
     stream: Stream,

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use utoipa::openapi::{InfoBuilder, OpenApi, OpenApiBuilder};
 
+use crate::house::PUBLIC;
 use crate::problem::KINDS;
 
 /// The document before any route is in it.
@@ -25,6 +26,19 @@ pub(crate) fn finished(api: OpenApi) -> String {
     let mut statuses: Vec<u16> = KINDS.iter().map(|(_, status, _)| *status).collect();
     statuses.sort_unstable();
     statuses.dedup();
+    unsigned(&mut document);
+    let schemas = document["components"]["schemas"].clone();
+    if let Some(paths) = document["paths"].as_object_mut() {
+        for (path, operations) in paths {
+            let Some(operations) = operations.as_object_mut() else { continue };
+            for operation in operations.values_mut() {
+                optional_body(operation, &schemas);
+                if PUBLIC.contains(&path.as_str()) {
+                    operation["security"] = json!([]);
+                }
+            }
+        }
+    }
     if let Some(paths) = document["paths"].as_object_mut() {
         let operations = paths.values_mut().filter_map(Value::as_object_mut);
         for operation in operations.flat_map(|path| path.values_mut()) {
@@ -53,4 +67,35 @@ pub(crate) fn finished(api: OpenApi) -> String {
     let mut text = serde_json::to_string_pretty(&document).expect("a document is valid JSON");
     text.push('\n');
     text
+}
+
+/// A body of which every field may be missing may be missing itself.
+fn optional_body(operation: &mut Value, schemas: &Value) {
+    let Some(body) = operation.get_mut("requestBody") else { return };
+    let reference = body["content"]["application/json"]["schema"]["$ref"].as_str();
+    let name = reference.and_then(|reference| reference.rsplit('/').next()).unwrap_or_default();
+    if schemas.get(name).is_some_and(|schema| schema.get("required").is_none()) {
+        body["required"] = json!(false);
+    }
+}
+
+/// Numbers here are never negative, and reach as far as their type: a format for numbers with a
+/// sign would promise less.
+fn unsigned(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            let signed = fields.get("format").and_then(Value::as_str);
+            let most = match (signed, fields.get("minimum").and_then(Value::as_u64)) {
+                (Some("int32"), Some(_)) => Some(json!(u32::MAX)),
+                (Some("int64"), Some(_)) => None,
+                _ => return fields.values_mut().for_each(unsigned),
+            };
+            fields.remove("format");
+            if let (Some(most), None) = (most, fields.get("maximum")) {
+                fields.insert("maximum".into(), most);
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(unsigned),
+        _ => {}
+    }
 }

@@ -88,10 +88,10 @@ impl Door {
             gate: Gate::new(&rules, address),
             ring: Ring::new(tokens),
             owners: Owners::new(limits, metrics.clone()),
-            turns: Turns::new(),
+            turns: Turns::new(limits.turns),
+            log: Log::new(log, metrics.clone()),
             metrics,
             limits,
-            log: Log::new(log),
             closing: Default::default(),
         });
         let router = routes::router(desk.clone());

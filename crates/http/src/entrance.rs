@@ -14,6 +14,7 @@ use rethread_core::world::rfc3339;
 use serde_json::json;
 
 use crate::desk::{Desk, Visitor, blocking};
+use crate::house::PUBLIC;
 use crate::input::{has_body, says_json, too_large};
 use crate::limits::{BODY_BYTES_MAX, HEAD_BYTES_MAX, HEADERS_MAX};
 use crate::problem::Problem;
@@ -66,6 +67,13 @@ async fn answered(desk: &Arc<Desk>, request: Request, next: Next) -> (Option<Own
         let response = preflight(headers);
         return (None, allowing(response, origin.as_deref()));
     }
+    if PUBLIC.contains(&request.uri().path()) && !headers.contains_key(header::AUTHORIZATION) {
+        let response = match desk.owners.spend(desk.owners.anybody(), Instant::now()) {
+            Ok(()) => next.run(request).await,
+            Err(wait) => too_often(desk, wait).into_response(),
+        };
+        return (None, allowing(response, origin.as_deref()));
+    }
     let (owner, response) = match admitted(desk, headers).await {
         Ok(visitor) => {
             let owner = visitor.owner.clone();
@@ -94,10 +102,7 @@ fn short_head(request: &Request) -> Result<(), Problem> {
 async fn admitted(desk: &Arc<Desk>, headers: &HeaderMap) -> Result<Visitor, Problem> {
     let owner = owner(desk, headers).await?;
     let visitor = Visitor::new(desk.clone(), owner);
-    desk.owners.spend(&visitor.account, Instant::now()).map_err(|wait| {
-        let rate = desk.limits.rate;
-        Problem::too_many(format!("at most {rate} requests a second")).retry_after(wait)
-    })?;
+    desk.owners.spend(&visitor.account, Instant::now()).map_err(|wait| too_often(desk, wait))?;
     if has_body(headers) {
         if !says_json(headers) {
             return Err(Problem::not_json("the body is not said to be application/json"));
@@ -109,6 +114,11 @@ async fn admitted(desk: &Arc<Desk>, headers: &HeaderMap) -> Result<Visitor, Prob
         }
     }
     Ok(visitor)
+}
+
+fn too_often(desk: &Desk, wait: u64) -> Problem {
+    let rate = desk.limits.rate;
+    Problem::too_many(format!("at most {rate} requests a second")).retry_after(wait)
 }
 
 /// The owner: by the token, or `local` where none is asked for. Never by anything else.

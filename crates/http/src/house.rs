@@ -13,6 +13,10 @@ use crate::v1::shapes;
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
+/// What anybody may read who may come to this server at all: a browser sends no token when a
+/// person types an address, and these say nothing but what stands in the source.
+pub(crate) const PUBLIC: [&str; 4] = ["/openapi.json", "/docs", "/docs/page.js", "/docs/page.css"];
+
 /// The document never changes while the process runs.
 static DOCUMENT: LazyLock<String> = LazyLock::new(crate::routes::openapi);
 
@@ -47,28 +51,28 @@ pub(crate) async fn metrics(visitor: Visitor) -> Response {
 /// Show this document
 #[utoipa::path(get, path = "/openapi.json", tag = "house",
     responses((status = 200, description = "OpenAPI 3.1", body = Object)))]
-pub(crate) async fn openapi(_: Visitor) -> Response {
+pub(crate) async fn openapi() -> Response {
     ([("content-type", "application/json")], DOCUMENT.as_str()).into_response()
 }
 
 /// Show this document as a page
 #[utoipa::path(get, path = "/docs", tag = "house",
     responses((status = 200, description = "A page that needs no network", body = String, content_type = "text/html")))]
-pub(crate) async fn docs(_: Visitor) -> Response {
+pub(crate) async fn docs() -> Response {
     page("text/html; charset=utf-8", include_str!("docs/page.html"))
 }
 
 /// The script of that page
 #[utoipa::path(get, path = "/docs/page.js", tag = "house",
     responses((status = 200, description = "A script", body = String, content_type = "text/javascript")))]
-pub(crate) async fn docs_script(_: Visitor) -> Response {
+pub(crate) async fn docs_script() -> Response {
     page("text/javascript; charset=utf-8", include_str!("docs/page.js"))
 }
 
 /// The style of that page
 #[utoipa::path(get, path = "/docs/page.css", tag = "house",
     responses((status = 200, description = "A style", body = String, content_type = "text/css")))]
-pub(crate) async fn docs_style(_: Visitor) -> Response {
+pub(crate) async fn docs_style() -> Response {
     page("text/css; charset=utf-8", include_str!("docs/page.css"))
 }
 

@@ -4,8 +4,8 @@
 
 use axum::body::Body;
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
-use axum::http::header;
 use axum::http::request::Parts;
+use axum::http::{HeaderValue, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use rethread_core::{Key, SessionId};
 use serde::de::DeserializeOwned;
@@ -28,6 +28,18 @@ pub(crate) struct Id(pub(crate) SessionId);
 
 /// The key a path names.
 pub(crate) struct KeyPath(pub(crate) Key);
+
+/// A header that means something once: twice it is refused, because nobody could say which counts.
+pub(crate) fn once<'a>(
+    headers: &'a axum::http::HeaderMap,
+    name: &str,
+) -> Result<Option<&'a HeaderValue>, Problem> {
+    let mut given = headers.get_all(name).iter();
+    match (given.next(), given.next()) {
+        (first, None) => Ok(first),
+        _ => Err(Problem::bad_request(format!("there is more than one `{name}`"))),
+    }
+}
 
 /// Whether a request has a body.
 pub(crate) fn has_body(headers: &axum::http::HeaderMap) -> bool {

@@ -15,6 +15,7 @@
 //! # }
 //! ```
 
+mod bare;
 mod chat;
 mod desk;
 mod document;

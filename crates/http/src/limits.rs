@@ -12,7 +12,7 @@ pub const BODY_BYTES_MAX: usize = MESSAGE_BYTES_MAX + (64 << 10);
 
 /// Bytes of a request's head. Enough for any key in a path, percent-encoded (three times 4,200),
 /// and the headers a browser sends; more is answered with 431. What has twice as much is not even
-/// read to its end, and its 431 has no body.
+/// read to its end.
 pub const HEAD_BYTES_MAX: usize = 20 << 10;
 
 /// Headers of a request. A browser sends about twenty.
@@ -98,6 +98,8 @@ pub struct Limits {
     pub rate: u32,
     /// See [`RATE_BURST`].
     pub burst: u32,
+    /// See [`TURNS_MAX`].
+    pub turns: usize,
     /// See [`WAITING_MAX`].
     pub waiting: usize,
     /// See [`BODY_TIME_MAX`].
@@ -113,6 +115,7 @@ impl Default for Limits {
             streams: STREAMS_MAX,
             rate: RATE_PER_SECOND,
             burst: RATE_BURST,
+            turns: TURNS_MAX,
             waiting: WAITING_MAX,
             body_time: BODY_TIME_MAX,
             grace: GRACE,

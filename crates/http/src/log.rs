@@ -1,21 +1,26 @@
 //! The request log: one line of JSON for each request.
 //!
 //! Lines are written by a thread of their own. Where nobody takes them they are dropped, because
-//! a full pipe must not stop the server.
+//! a full pipe must not stop the server; the metrics say how many.
 
 use std::io::Write;
+use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 
 use serde_json::Value;
 
 use crate::limits::LOG_LINES_MAX;
+use crate::metrics::Metrics;
 
 /// Where lines go; nowhere without a sink.
-pub(crate) struct Log(Option<SyncSender<String>>);
+pub(crate) struct Log {
+    lines: Option<SyncSender<String>>,
+    metrics: Arc<Metrics>,
+}
 
 impl Log {
-    pub(crate) fn new(sink: Option<Box<dyn Write + Send>>) -> Log {
-        Log(sink.map(|mut sink| {
+    pub(crate) fn new(sink: Option<Box<dyn Write + Send>>, metrics: Arc<Metrics>) -> Log {
+        let lines = sink.map(|mut sink| {
             let (sender, lines) = sync_channel::<String>(LOG_LINES_MAX);
             std::thread::spawn(move || {
                 for line in lines {
@@ -24,12 +29,68 @@ impl Log {
                 }
             });
             sender
-        }))
+        });
+        Log { lines, metrics }
     }
 
     pub(crate) fn line(&self, value: &Value) {
-        if let Some(sender) = &self.0 {
-            drop(sender.try_send(format!("{value}\n")));
+        if let Some(sender) = &self.lines
+            && sender.try_send(format!("{value}\n")).is_err()
+        {
+            self.metrics.log_dropped();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::sync::mpsc::{Receiver, Sender, channel};
+    use std::time::Duration;
+
+    use super::*;
+
+    /// A pipe that is full until it is told otherwise.
+    struct Full {
+        open: Receiver<()>,
+        written: Sender<String>,
+    }
+
+    impl Write for Full {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            // When the other end is dropped, everything flows.
+            self.open.recv().ok();
+            drop(self.written.send(String::from_utf8_lossy(bytes).into_owned()));
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_log_nobody_reads_stops_nobody_and_says_how_much_it_lost() {
+        let metrics = Arc::new(Metrics::default());
+        let ((tap, open), (written, lines)) = (channel(), channel());
+        let log = Log::new(Some(Box::new(Full { open, written })), metrics.clone());
+        let sent = LOG_LINES_MAX + 100;
+        for number in 0..sent {
+            log.line(&serde_json::json!({ "number": number }));
+        }
+        let page = metrics.text();
+        let dropped = page.lines().find_map(|line| {
+            line.strip_prefix("rethread_log_lines_dropped_total ")?.parse::<usize>().ok()
+        });
+        let dropped = dropped.expect("the metrics say it");
+        // One line may be in the hands of the thread that writes.
+        assert!((99..=100).contains(&dropped), "{dropped}");
+        drop(tap);
+        let kept: Vec<String> = (0..sent - dropped)
+            .map(|_| lines.recv_timeout(Duration::from_secs(60)).expect("a line"))
+            .collect();
+        assert_eq!(kept[0], "{\"number\":0}\n");
+        drop(log);
+        assert!(lines.recv_timeout(Duration::from_secs(60)).is_err(), "the rest is gone");
     }
 }

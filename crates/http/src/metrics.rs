@@ -25,6 +25,7 @@ pub(crate) struct Metrics {
     requests: [AtomicU64; 5],
     appends: [AtomicU64; APPEND_BOUNDS.len() + 1],
     append_micros: AtomicU64,
+    log_dropped: AtomicU64,
     pub(crate) streams: Gauge,
     pub(crate) connections: Gauge,
     pub(crate) turns: Gauge,
@@ -67,6 +68,11 @@ impl Metrics {
         add(&self.tokens_written, answer.usage.output);
     }
 
+    /// A line of the request log found no room.
+    pub(crate) fn log_dropped(&self) {
+        add(&self.log_dropped, 1);
+    }
+
     /// A request was answered with this status.
     pub(crate) fn request(&self, status: u16) {
         let class = usize::from(status / 100).clamp(1, 5) - 1;
@@ -96,6 +102,9 @@ impl Metrics {
         ] {
             page.line("rethread_tokens_total", &format!("kind=\"{kind}\""), get(counter));
         }
+        let what = "Lines of the request log that nobody took.";
+        page.head("rethread_log_lines_dropped_total", "counter", what);
+        page.line("rethread_log_lines_dropped_total", "", get(&self.log_dropped));
         page.head("rethread_requests_total", "counter", "Requests by class of status.");
         for (index, counter) in self.requests.iter().enumerate() {
             let class = format!("class=\"{}xx\"", index + 1);

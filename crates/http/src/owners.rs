@@ -17,6 +17,8 @@ pub(crate) struct Owners {
     limits: Limits,
     metrics: Arc<Metrics>,
     accounts: Mutex<HashMap<Owner, Arc<Account>>>,
+    /// Of everybody together who reads what needs no owner.
+    anybody: Account,
 }
 
 /// What one owner has used.
@@ -36,17 +38,25 @@ pub(crate) struct Stream {
     metrics: Arc<Metrics>,
 }
 
+impl Account {
+    fn new(limits: &Limits) -> Account {
+        let bucket = Bucket { left: limits.burst.into(), at: Instant::now() };
+        Account { bucket: Mutex::new(bucket), streams: AtomicUsize::new(0) }
+    }
+}
+
 impl Owners {
     pub(crate) fn new(limits: Limits, metrics: Arc<Metrics>) -> Owners {
-        Owners { limits, metrics, accounts: Mutex::default() }
+        Owners { limits, metrics, accounts: Mutex::default(), anybody: Account::new(&limits) }
+    }
+
+    pub(crate) fn anybody(&self) -> &Account {
+        &self.anybody
     }
 
     pub(crate) fn account(&self, owner: &Owner) -> Arc<Account> {
         let mut accounts = self.accounts.lock().unwrap_or_else(PoisonError::into_inner);
-        let new = || {
-            let bucket = Bucket { left: self.limits.burst.into(), at: Instant::now() };
-            Arc::new(Account { bucket: Mutex::new(bucket), streams: AtomicUsize::new(0) })
-        };
+        let new = || Arc::new(Account::new(&self.limits));
         accounts.entry(owner.clone()).or_insert_with(new).clone()
     }
 

@@ -6,6 +6,7 @@
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use jiff::Timestamp;
 use rethread_agent::provider::Failure;
 use rethread_agent::{TurnError, WriteError};
 use rethread_core::name::NameError;
@@ -81,6 +82,8 @@ kinds! {
         "read what was written since, then decide again";
     held: 409, "/problems/held", "Someone is in a turn of this session",
         "wait for the turn to end, or stop it with POST …/turns/stop";
+    elsewhere: 409, "/problems/elsewhere", "Another program is in a turn of this session",
+        "stop it where it runs; `holder` says which process that is";
     id_reused: 409, "/problems/id-reused", "This id stands for something else",
         "repeat a request exactly as it was, or use a fresh id";
     other_agent: 409, "/problems/agent", "Another agent would answer than before",
@@ -136,6 +139,13 @@ impl Problem {
         self
     }
 
+    /// Names who holds the session, and until when.
+    pub(crate) fn by(mut self, holder: String, until: Timestamp) -> Problem {
+        self.0.holder = Some(holder);
+        self.0.until = Some(rfc3339(until));
+        self
+    }
+
     pub(crate) fn detail(&self) -> &str {
         &self.0.detail
     }
@@ -144,9 +154,23 @@ impl Problem {
         StatusCode::from_u16(self.0.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
     }
 
-    /// The body, for a place without a response type.
-    pub(crate) fn json(&self) -> String {
+    fn json(&self) -> String {
         serde_json::to_string(self).expect("plain data is always valid JSON")
+    }
+
+    /// The whole answer, for a connection that is closed after it.
+    pub(crate) fn alone(&self) -> Vec<u8> {
+        let (status, body) = (self.status(), self.json());
+        let retry = self.0.retry_after.map(|seconds| format!("retry-after: {seconds}\r\n"));
+        format!(
+            "HTTP/1.1 {} {}\r\ncontent-type: application/problem+json\r\ncontent-length: {}\r\n\
+             {}connection: close\r\n\r\n{body}",
+            status.as_u16(),
+            status.canonical_reason().unwrap_or_default(),
+            body.len(),
+            retry.unwrap_or_default()
+        )
+        .into_bytes()
     }
 }
 
@@ -198,10 +222,7 @@ impl From<StoreError> for Problem {
                 problem
             }
             StoreError::Held { holder, until, .. } => {
-                let mut problem = Problem::held(said).retry_after(1);
-                problem.0.holder = Some(holder);
-                problem.0.until = Some(rfc3339(until));
-                problem
+                Problem::held(said).retry_after(1).by(holder, until)
             }
             StoreError::StaleFence { .. }
             | StoreError::KeyMoved { .. }

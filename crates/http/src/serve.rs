@@ -16,6 +16,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::task::TaskTracker;
 
+use crate::bare::Spoken;
 use crate::desk::Desk;
 use crate::limits::{GRACE_LAST, HEAD_BYTES_MAX, HEAD_TIME_MAX, HEADERS_MAX};
 use crate::metrics::Metrics;
@@ -93,7 +94,7 @@ async fn connection(
         .header_read_timeout(HEAD_TIME_MAX)
         .max_headers(2 * HEADERS_MAX)
         .max_buf_size(2 * HEAD_BYTES_MAX)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+        .serve_connection(TokioIo::new(Spoken::new(stream)), TowerToHyperService::new(router));
     tokio::pin!(served);
     // What goes wrong on a connection is the client's to notice: there is nobody left to tell.
     tokio::select! {
@@ -106,16 +107,10 @@ async fn connection(
 
 /// Answers one connection too many, without reading what it asks.
 async fn turn_away(mut stream: TcpStream) {
-    let problem = Problem::busy("there are too many connections");
-    let body = problem.json();
-    let answer = format!(
-        "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/problem+json\r\n\
-         content-length: {}\r\nretry-after: 1\r\nconnection: close\r\n\r\n{body}",
-        body.len()
-    );
+    let answer = Problem::busy("there are too many connections").alone();
     // Whoever does not take the answer loses it.
     let sent = async {
-        stream.write_all(answer.as_bytes()).await?;
+        stream.write_all(&answer).await?;
         stream.shutdown().await
     };
     drop(tokio::time::timeout(std::time::Duration::from_secs(1), sent).await);

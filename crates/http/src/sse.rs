@@ -46,3 +46,34 @@ pub(crate) fn response(events: impl Stream<Item = Event> + Send + 'static) -> Re
     let alive = KeepAlive::new().interval(KEEP_ALIVE);
     (headers, Sse::new(events).keep_alive(alive)).into_response()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use http_body_util::BodyExt;
+    use rethread_core::Owner;
+
+    use super::*;
+    use crate::limits::Limits;
+    use crate::owners::Owners;
+
+    #[tokio::test]
+    async fn a_client_too_far_behind_is_let_go_and_holds_up_nobody() {
+        let owners = Owners::new(Limits::default(), Arc::default());
+        let account = owners.account(&Owner::local());
+        let (mut sender, response) = channel(owners.stream(&account).expect("the first"));
+        // Nobody reads. None of these waits.
+        for number in 0..=BEHIND_MAX {
+            assert!(sender.0.is_some(), "{number} fits");
+            sender.send(&number);
+        }
+        assert!(sender.0.is_none(), "one more did not fit");
+        sender.send(&"too late");
+        let body = response.into_body().collect().await.expect("it ends by itself").to_bytes();
+        let text = String::from_utf8(body.into()).expect("text");
+        let events: Vec<&str> = text.split_terminator("\n\n").collect();
+        assert_eq!(events.len(), BEHIND_MAX, "what fitted comes, in order");
+        assert_eq!((events[0], events[BEHIND_MAX - 1]), ("data: 0", "data: 4095"));
+    }
+}

@@ -17,7 +17,6 @@ use tokio_util::task::TaskTracker;
 
 use crate::desk::{Visitor, blocking};
 use crate::lanes::{Lanes, Ticket};
-use crate::limits::TURNS_MAX;
 use crate::metrics::Metrics;
 use crate::problem::Problem;
 
@@ -70,10 +69,10 @@ pub(crate) enum Told<'a> {
 pub(crate) type Hearer = Option<Box<dyn FnMut(Told<'_>) + Send>>;
 
 impl Turns {
-    pub(crate) fn new() -> Turns {
+    pub(crate) fn new(most: usize) -> Turns {
         Turns {
             lanes: Lanes::new(),
-            room: Arc::new(Semaphore::new(TURNS_MAX)),
+            room: Arc::new(Semaphore::new(most)),
             running: Arc::default(),
             tasks: TaskTracker::new(),
             stop: CancellationToken::new(),
@@ -158,7 +157,8 @@ impl Visitor {
     }
 
     fn room(&self) -> Result<Room, Problem> {
-        let full = |_| Problem::busy(format!("{TURNS_MAX} turns run or wait"));
+        let most = self.desk.limits.turns;
+        let full = |_| Problem::busy(format!("{most} turns run or wait"));
         let permit = self.desk.turns.room.clone().try_acquire_owned().map_err(full)?;
         self.desk.metrics.turns.add(1);
         Ok(Room { _permit: permit, metrics: self.desk.metrics.clone() })

@@ -405,6 +405,17 @@ impl Sessions {
         Ok(())
     }
 
+    /// Says whether nobody is in a turn of a session.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Held`] with the holder if someone is.
+    pub fn is_free(&self, id: SessionId) -> Result<()> {
+        // Giving back what one does not have changes nothing.
+        self.store.lease(&self.owner, id, "", std::time::Duration::ZERO)?;
+        Ok(())
+    }
+
     /// Ends the lease of a holder that is known to be gone.
     ///
     /// # Errors

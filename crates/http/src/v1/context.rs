@@ -22,11 +22,13 @@ const WINDOW: std::ops::RangeInclusive<u64> = 256..=1_000_000_000;
 #[into_params(parameter_in = Query)]
 pub(crate) struct How {
     /// `chat`, `editor`, `emacs`, `cli` or `bot`; the server's own when none is given.
+    #[param(value_type = Option<shapes::Preset>, inline)]
     policy: Option<String>,
     /// Keep at most this many messages.
     #[param(minimum = 1)]
     max_history: Option<u32>,
     /// The model it is for, as `provider/model`; the server's own when none is given.
+    #[param(pattern = "^[^/]+/.")]
     model: Option<String>,
     /// Tokens the model can see, its reply included.
     #[param(minimum = 256, maximum = 1_000_000_000)]

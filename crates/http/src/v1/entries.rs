@@ -9,7 +9,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::{json, shapes};
 use crate::desk::Visitor;
-use crate::input::{Id, Json, Params};
+use crate::input::{Id, Json, Params, once};
 use crate::limits::{ENTRIES_BYTES_MAX, ENTRIES_MAX};
 use crate::problem::Problem;
 
@@ -107,8 +107,7 @@ pub(crate) struct Append {
 #[schema(as = Message)]
 #[expect(dead_code, reason = "it describes what core reads")]
 pub(crate) struct MessageIn {
-    /// `system`, `user`, `assistant` or `tool`.
-    role: String,
+    role: shapes::Role,
     /// A string, a block or a list of blocks.
     content: serde_json::Value,
     /// Makes it safe to send it again.
@@ -150,7 +149,7 @@ pub(crate) async fn append(
 }
 
 fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Problem> {
-    let Some(given) = headers.get("idempotency-key") else { return Ok(None) };
+    let Some(given) = once(headers, "idempotency-key")? else { return Ok(None) };
     let text = given.to_str().ok().filter(|text| !text.is_empty() && text.len() <= 100);
     match text {
         Some(text) => Ok(Some(text.to_owned())),

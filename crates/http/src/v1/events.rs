@@ -14,8 +14,9 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::entries::written_out;
+use super::shapes;
 use crate::desk::Visitor;
-use crate::input::{Id, Params};
+use crate::input::{Id, Params, once};
 use crate::limits::{TAIL_ENTRIES, TAIL_POLL};
 use crate::owners::Stream;
 use crate::problem::Problem;
@@ -43,7 +44,7 @@ pub(crate) struct From {
 #[utoipa::path(get, path = "/v1/sessions/{id}/events", tag = "entries",
     params(("id" = uuid::Uuid, Path, description = "The session"), From,
         ("last-event-id" = Option<i64>, Header, description = "The last event that was seen; goes before `from`")),
-    responses((status = 200, description = "Entries as they are written", body = String, content_type = "text/event-stream")))]
+    responses((status = 200, description = "Entries as they are written", body = shapes::Event, content_type = "text/event-stream")))]
 pub(crate) async fn follow(
     visitor: Visitor,
     Id(id): Id,
@@ -69,7 +70,7 @@ pub(crate) async fn follow(
 
 /// The last event a client has seen; -1 where it has seen none.
 fn last_seen(headers: &HeaderMap) -> Result<Option<u64>, Problem> {
-    let Some(given) = headers.get("last-event-id") else { return Ok(None) };
+    let Some(given) = once(headers, "last-event-id")? else { return Ok(None) };
     match given.to_str().ok().and_then(|text| text.parse::<i64>().ok()) {
         // One before the first, so that the next is the first.
         Some(-1) => Ok(Some(u64::MAX)),

@@ -2,6 +2,7 @@
 
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use rethread_core::name::is_invisible;
 use rethread_core::store::{Change, Filter};
 use rethread_core::{Key, Name, New, Sessions};
 use serde::Deserialize;
@@ -9,7 +10,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::{json, present, shapes};
 use crate::desk::Visitor;
-use crate::input::{Id, Json, MaybeJson, Params};
+use crate::input::{Id, MaybeJson, Params};
 use crate::problem::Problem;
 
 /// Sessions in a page when nobody asks for a number: what a screen shows.
@@ -89,6 +90,7 @@ pub(crate) async fn create(
     MaybeJson(create): MaybeJson<Create>,
 ) -> Result<Response, Problem> {
     let key = create.key.map(Key::new).transpose()?;
+    folder(create.workspace.as_deref())?;
     let template = visitor.runner(create.agent.as_deref())?.new_session();
     let new = New {
         name: create.name.as_deref().map(Name::new).transpose()?,
@@ -105,6 +107,14 @@ pub(crate) async fn create(
     let body = json(&serde_json::json!({ "session": session }));
     let place = [("location", format!("/v1/sessions/{id}"))];
     Ok((StatusCode::CREATED, place, body).into_response())
+}
+
+/// The folder a session is about is shown in lists, so nothing in it may drive a terminal.
+fn folder(given: Option<&str>) -> Result<(), Problem> {
+    match given.is_some_and(|folder| folder.chars().any(is_invisible)) {
+        true => Err(Problem::bad_request("`workspace` holds characters that cannot be seen")),
+        false => Ok(()),
+    }
 }
 
 fn positive(number: Option<u32>) -> Result<Option<u32>, Problem> {
@@ -141,7 +151,7 @@ pub(crate) struct Patch {
     agent: Option<String>,
     /// Another history length.
     #[serde(deserialize_with = "present")]
-    #[schema(value_type = Option<u32>)]
+    #[schema(value_type = Option<u32>, minimum = 1)]
     max_history: Option<Option<u32>>,
     /// Put away, or back.
     archived: Option<bool>,
@@ -153,11 +163,12 @@ pub(crate) struct Patch {
 pub(crate) async fn patch(
     visitor: Visitor,
     Id(id): Id,
-    Json(patch): Json<Patch>,
+    MaybeJson(patch): MaybeJson<Patch>,
 ) -> Result<Response, Problem> {
     let name = patch.name.as_deref().map(Name::new).transpose()?;
     let agent = patch.agent.as_deref().map(|name| visitor.runner(Some(name))).transpose()?;
     positive(patch.max_history.flatten())?;
+    folder(patch.workspace.as_ref().and_then(|folder| folder.as_deref()))?;
     let change = Change {
         description: patch.description,
         workspace: patch.workspace,

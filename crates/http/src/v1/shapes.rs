@@ -7,6 +7,35 @@ use serde_json::Value;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
+/// How a context is shaped.
+#[derive(ToSchema)]
+#[schema(rename_all = "lowercase")]
+pub(crate) enum Preset {
+    Chat,
+    Editor,
+    Emacs,
+    Cli,
+    Bot,
+}
+
+/// Who says something.
+#[derive(ToSchema)]
+#[schema(rename_all = "lowercase")]
+pub(crate) enum Role {
+    System,
+    User,
+    Assistant,
+    Tool,
+}
+
+/// One event of a stream.
+#[derive(ToSchema)]
+pub(crate) struct Event {
+    /// One line of JSON.
+    #[schema(content_media_type = "application/json")]
+    data: String,
+}
+
 /// A session: what it says about itself, and what its log adds up to.
 #[derive(ToSchema)]
 pub(crate) struct Session {

@@ -1,11 +1,13 @@
 //! Turns: run one, follow one, stop one.
 
 use axum::response::Response;
-use rethread_agent::{Answer, Event};
+use rethread_agent::{Answer, Event, is_dead};
 use rethread_core::context::Policy;
 use rethread_core::limits::READ_ENTRIES;
 use rethread_core::message::Usage;
-use rethread_core::{Body, Entry, Message, Raw, Session, SessionId, Sessions, sessions};
+use rethread_core::{
+    Body, Entry, Message, Raw, Session, SessionId, Sessions, StoreError, sessions,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json as object};
 use utoipa::ToSchema;
@@ -28,6 +30,7 @@ pub(crate) struct Question {
     /// How the context is shaped: `chat`, `editor`, `emacs`, `cli` or `bot`; as the session's agent
     /// wants it when none is given.
     #[serde(default)]
+    #[schema(value_type = Option<shapes::Preset>)]
     policy: Option<String>,
 }
 
@@ -76,7 +79,7 @@ pub(crate) async fn run(
 /// (`tool`, `id`, `success`, `text`), then `answer` (`answer`, `end`, `rounds`, `usage`, `ms`,
 /// `seq`) or `error` (`problem`), and always last `done` (`session`).
 #[utoipa::path(post, path = "/v1/sessions/{id}/turns/stream", tag = "turns", params(("id" = uuid::Uuid, Path, description = "The session")),
-    request_body = Question, responses((status = 200, description = "What happens", body = String, content_type = "text/event-stream")))]
+    request_body = Question, responses((status = 200, description = "What happens", body = shapes::Event, content_type = "text/event-stream")))]
 pub(crate) async fn stream(
     visitor: Visitor,
     Id(id): Id,
@@ -108,11 +111,25 @@ pub(crate) async fn stream(
 }
 
 /// Stop the turn that runs in a session; what was said until then is kept
+///
+/// A turn that another program runs in this session cannot be stopped from here: the answer names
+/// that program.
 #[utoipa::path(post, path = "/v1/sessions/{id}/turns/stop", tag = "turns", params(("id" = uuid::Uuid, Path, description = "The session")),
     responses((status = 200, description = "Whether there was one", body = shapes::Stopped)))]
 pub(crate) async fn stop(visitor: Visitor, Id(id): Id) -> Result<Response, Problem> {
     visitor.with(move |sessions| sessions.get(id)).await?;
     let stopped = visitor.desk.turns.stop(&visitor.owner, id);
+    if !stopped {
+        match visitor.with(move |sessions| Ok(sessions.is_free(id))).await? {
+            Err(sessions::Error::Store(StoreError::Held { holder, until, .. }))
+                if !is_dead(&holder) =>
+            {
+                let what = format!("`{holder}` is in a turn, and only it can stop that");
+                return Err(Problem::elsewhere(what).by(holder, until));
+            }
+            _ => {}
+        }
+    }
     Ok(json(&object!({ "stopped": stopped })))
 }
 

@@ -83,6 +83,24 @@ fn paths_and_methods_that_are_not_there_are_problems_too() {
 }
 
 #[test]
+fn what_is_said_twice_or_cannot_be_seen_is_refused() {
+    let site = Site::new([]);
+    let id = site.post("/v1/sessions", &json!({})).json()["session"]["id"].clone();
+    let path = format!("/v1/sessions/{}", id.as_str().expect("an id"));
+    let keys = [JSON, ("idempotency-key", "a"), ("idempotency-key", "b")];
+    let body = json!({"messages": [{"role": "user", "content": "hello"}]}).to_string();
+    let twice = site.request("POST", &format!("{path}/entries"), &keys, body.as_bytes());
+    twice.is_problem(400, "bad-request");
+    let seen = [("last-event-id", "0"), ("last-event-id", "1")];
+    site.request("GET", &format!("{path}/events"), &seen, b"").is_problem(400, "bad-request");
+    let hidden = json!({"workspace": "/home/you\u{1b}[2J"});
+    site.post("/v1/sessions", &hidden).is_problem(400, "bad-request");
+    site.json("PATCH", &path, &hidden).is_problem(400, "bad-request");
+    let entries = site.get(&format!("{path}/entries")).json();
+    assert_eq!(entries["head"], 1, "nothing was stored: {entries}");
+}
+
+#[test]
 fn tricks_in_keys_are_only_names() {
     let site = Site::new([]);
     let id = site.post("/v1/sessions", &json!({})).json()["session"]["id"].clone();

@@ -215,6 +215,8 @@ fn requests_for_one_file_are_answered_in_the_order_they_came() {
     let streams: Vec<_> = (0..8)
         .map(|n| site.stream("/chat/stream", &ask(&format!("question {n}"), Some("a.md"))))
         .collect();
+    // The first has the slow answer before anybody else asks the model.
+    site.model.wait_for_requests(1);
     // Another file does not wait for this one.
     let other = site.post("/chat", &ask("hello", Some("b.md"))).json();
     assert!(other["response"].as_str().is_some_and(|text| text.ends_with("after 2")), "{other}");

@@ -161,7 +161,124 @@ fn headers_that_are_too_long_or_too_many_are_refused() {
     let many = vec![("x-many", "1"); 101];
     site.request("GET", "/healthz", &many, b"").is_problem(431, "headers");
     let endless = "x".repeat(100 << 10);
-    assert_eq!(site.request("GET", "/healthz", &[("x-long", &endless)], b"").status, 431);
+    site.request("GET", "/healthz", &[("x-long", &endless)], b"").is_problem(431, "headers");
+    site.request("GET", &format!("/{endless}"), &[], b"").is_problem(431, "headers");
+    let flood = vec![("x-many", "1"); 1_000];
+    site.request("GET", "/healthz", &flood, b"").is_problem(431, "headers");
+}
+
+#[test]
+fn turns_of_everybody_are_bounded_and_one_that_ends_makes_room() {
+    let limits = Limits { turns: 2, ..Limits::default() };
+    let slow = || Answer::text("slow").slowly(0);
+    let site = Site::of(Setup { limits, ..Setup::default() }, [slow(), slow()]);
+    let ask = |file: &str| json!({"message": "hello", "session_id": null, "active_file": file});
+    let running: Vec<_> =
+        ["a.md", "b.md"].map(|file| site.stream("/chat/stream", &ask(file))).into_iter().collect();
+    site.model.wait_for_requests(2);
+    let refused = site.post("/chat", &ask("c.md"));
+    refused.is_problem(503, "busy");
+    assert!(refused.header("retry-after").is_some());
+    assert!(refused.json()["detail"].as_str().is_some_and(|text| text.starts_with("2 turns")));
+    // Whatever is no turn goes on.
+    assert_eq!(site.get("/v1/sessions").status, 200);
+    site.model.release();
+    site.model.release();
+    for events in running {
+        assert_eq!(events.count(), 2);
+    }
+    // A stream ends a moment before its turn has given its place back.
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while site.post("/chat", &ask("c.md")).status != 200 {
+        assert!(std::time::Instant::now() < deadline, "there is still no room");
+    }
+}
+
+#[test]
+fn the_document_and_its_page_are_for_everybody_who_may_come_to_the_server_at_all() {
+    let rules = Rules { require_token: true, ..Rules::default() };
+    let limits = Limits { rate: 1, burst: 8, ..Limits::default() };
+    let site = Site::of(Setup { rules, limits, ..Setup::default() }, []);
+    let pages = ["/openapi.json", "/docs", "/docs/page.js", "/docs/page.css"];
+    for page in pages {
+        assert_eq!(site.get(page).status, 200, "{page}");
+        // Whoever names a token must have one, and the other rules hold here too.
+        let wrong = [("authorization", "Bearer rt_wrong")];
+        site.request("GET", page, &wrong, b"").is_problem(401, "unauthorized");
+        site.request("GET", page, &[("host", "evil.example")], b"").is_problem(403, "host");
+        let foreign = [("origin", "https://evil.example")];
+        site.request("GET", page, &foreign, b"").is_problem(403, "origin");
+    }
+    for near in ["/docs/", "/docs/../v1/sessions", "//docs", "/docs/page.js/", "/metrics"] {
+        site.get(near).is_problem(401, "unauthorized");
+    }
+    let answers: Vec<u16> = (0..5).map(|_| site.get("/docs").status).collect();
+    assert_eq!(answers.last(), Some(&429), "{answers:?}");
+}
+
+/// Sends bytes as they are, on a connection of their own, and reads whatever comes until the end.
+fn raw(site: &Site, bytes: &[u8]) -> String {
+    let mut stream = TcpStream::connect(site.address()).expect("it listens");
+    stream.set_read_timeout(Some(std::time::Duration::from_secs(60))).expect("a timeout");
+    // A server that refuses early may close before everything is sent.
+    drop(stream.write_all(bytes));
+    drop(stream.shutdown(std::net::Shutdown::Write));
+    let mut answer = Vec::new();
+    drop(std::io::Read::read_to_end(&mut stream, &mut answer));
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+#[test]
+fn what_is_no_request_or_could_be_read_as_two_is_refused_and_nothing_of_it_is_stored() {
+    let site = Site::new([]);
+    let host = site.address();
+    let chat = String::from_utf8_lossy(CHAT).into_owned();
+    let inner = format!(
+        "POST /chat HTTP/1.1\r\nhost: {host}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{chat}",
+        chat.len()
+    );
+    let post = |headers: &str, body: &str| {
+        format!(
+            "POST /chat HTTP/1.1\r\nhost: {host}\r\ncontent-type: application/json\r\n{headers}\r\n\r\n{body}"
+        )
+    };
+    let bare = "transfer-encoding: chunked";
+    for (what, bytes) in [
+        ("two lengths", post("content-length: 3\r\ncontent-length: 300", &inner)),
+        ("a length and chunks", post(&format!("content-length: 3\r\n{bare}"), "not chunks")),
+        ("a length with a sign", post("content-length: +5", &inner)),
+        ("a length that is no number", post("content-length: 5, 6", &inner)),
+        ("an unknown coding", post("transfer-encoding: gzip", &inner)),
+        ("chunked is not last", post("transfer-encoding: chunked, identity", &inner)),
+        ("a chunk without a size", post(bare, "zz\r\n{}\r\n0\r\n\r\n")),
+        ("a chunk larger than numbers are", post(bare, "fffffffffffffffffff\r\n{}")),
+        ("chunks that break off", post(bare, "5\r\n{\"me")),
+        ("a body that breaks off", post("content-length: 900", "{\"message\":")),
+        ("a space before a colon", post("content-length : 5", &inner)),
+        ("a folded header", post("x-a: 1\r\n content-length: 5", &inner)),
+        ("a NUL in a header", post("x-a: \0", "")),
+        (
+            "no host",
+            format!(
+                "POST /chat HTTP/1.1\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{chat}",
+                chat.len()
+            ),
+        ),
+        ("HTTP/2", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".into()),
+        ("TLS", "\u{16}\u{3}\u{1}\u{2}\0\u{1}\0\u{1}\u{fc}".into()),
+        ("no HTTP", "hello\r\n\r\n".into()),
+        ("a lone line feed in the target", "GET /docs\nx: y HTTP/1.1\r\n\r\n".into()),
+    ] {
+        let answer = raw(&site, bytes.as_bytes());
+        let status = answer.split(' ').nth(1).unwrap_or_default();
+        assert!(status.is_empty() || status.starts_with('4'), "{what}: {answer}");
+        assert_eq!(answer.matches("HTTP/1.1 ").count(), usize::from(!status.is_empty()), "{what}");
+        if !status.is_empty() {
+            assert!(answer.contains("application/problem+json"), "{what}: {answer}");
+        }
+        nothing_is_stored(&site);
+    }
+    assert_eq!(site.request("POST", "/chat", &[JSON], CHAT).status, 200);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod agents;
 mod bad;
+mod browser;
 mod chat;
 mod client;
 mod events;

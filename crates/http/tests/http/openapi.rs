@@ -45,6 +45,13 @@ fn the_document_is_served_and_every_reference_in_it_leads_somewhere() {
     }
 }
 
+#[test]
+fn the_policies_of_the_document_are_those_there_are() {
+    let document: Value = serde_json::from_str(&rethread_http::openapi()).expect("JSON");
+    let said = &document["components"]["schemas"]["Preset"]["enum"];
+    assert_eq!(said, &json!(rethread_core::context::Policy::PRESETS));
+}
+
 fn references(value: &Value, found: &mut dyn FnMut(&str)) {
     match value {
         Value::Object(fields) => {
@@ -117,7 +124,13 @@ fn health_readiness_and_metrics_say_what_is_so() {
     assert_eq!(site.get("/readyz").json(), json!({"status": "ready"}));
     let ask = json!({"message": "hello", "session_id": null, "active_file": null});
     site.post("/chat", &ask);
-    let metrics = site.get("/metrics");
+    // A connection that is closed is still counted for a moment.
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    let mut metrics = site.get("/metrics");
+    while !metrics.body.contains("\nrethread_connections 1\n") {
+        assert!(std::time::Instant::now() < deadline, "{}", metrics.body);
+        metrics = site.get("/metrics");
+    }
     assert!(metrics.header("content-type").is_some_and(|kind| kind.starts_with("text/plain")));
     for line in [
         "rethread_turns_total{end=\"answered\"} 1",

@@ -81,7 +81,11 @@ fn on_every_route_another_owners_session_is_one_that_never_existed() {
             // Without a token nothing is to be had at all.
             let target = path.replace("{id}", &hers).replace("{key}", "k");
             let nobody = site.request(&method.to_uppercase(), &target, &[], b"");
-            nobody.is_problem(401, "unauthorized");
+            match document["paths"][path][method]["security"] == json!([]) {
+                // What stands in the source is no secret.
+                true => assert_eq!(nobody.status, 200, "{method} {path}"),
+                false => nobody.is_problem(401, "unauthorized"),
+            }
         }
     }
     assert!(tried > 30, "the document has {tried} operations");

@@ -1,7 +1,11 @@
 //! Every verb over HTTP.
 
+use std::sync::Arc;
+
 use rethread_agent::scripted::Answer;
 use rethread_core::summary::block;
+use rethread_core::{Message, Owner, Sessions};
+use rethread_store::System;
 use serde_json::{Value, json};
 
 use crate::client::Whole;
@@ -233,4 +237,36 @@ fn a_compaction_while_a_question_waits_takes_the_question_along() {
         assert_eq!(done[0], json!({"type": "response", "content": "in the child"}));
         assert_eq!(done[1]["session_id"], child);
     });
+}
+
+#[test]
+fn a_turn_of_another_program_is_not_stopped_from_here_and_the_answer_names_it() {
+    let site = Site::new([]);
+    let id = created(&site, &json!({}));
+    let stop = format!("/v1/sessions/{id}/turns/stop");
+    assert_eq!(site.post(&stop, &json!({})).json(), json!({"stopped": false}));
+    // Another program on the same store takes the session.
+    let sessions = Sessions::new(site.store(), Owner::local(), Arc::new(System));
+    let mut thread = sessions.thread(sessions.select("last").expect("it")).expect("opened");
+    thread.hold("telegram:7", std::time::Duration::from_secs(60)).expect("held");
+    let refused = site.post(&stop, &json!({}));
+    refused.is_problem(409, "elsewhere");
+    assert_eq!(refused.json()["holder"], "telegram:7");
+    assert!(refused.json()["until"].as_str().is_some_and(|until| until.ends_with('Z')));
+    // It holds what it held.
+    thread.append(Message::user("still mine")).expect("appended");
+    thread.release("telegram:7").expect("released");
+    assert_eq!(site.post(&stop, &json!({})).json(), json!({"stopped": false}));
+    // What is left of a process that died is nobody's.
+    let mut child = std::process::Command::new("sleep").arg("600").spawn().expect("sleep");
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").expect("read");
+    let space = std::fs::read_link("/proc/self/ns/pid").expect("read");
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).expect("read");
+    let began = stat.split_whitespace().nth(21).expect("a start");
+    let holder = format!("{}.{began}@{}-{}#0", child.id(), boot.trim(), space.display());
+    thread.hold(&holder, std::time::Duration::from_secs(60)).expect("held");
+    site.post(&stop, &json!({})).is_problem(409, "elsewhere");
+    child.kill().expect("killed");
+    child.wait().expect("gone");
+    assert_eq!(site.post(&stop, &json!({})).json(), json!({"stopped": false}));
 }

@@ -1,0 +1,109 @@
+//! Refusals before there is a request: what cannot be read as HTTP is answered by the library
+//! that reads it, with a status and nothing else. Here such an answer becomes a problem like any
+//! other.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+
+use crate::limits::{HEAD_BYTES_MAX, HEADERS_MAX};
+use crate::problem::Problem;
+
+/// A connection on which every refusal says why.
+pub(crate) struct Spoken {
+    stream: TcpStream,
+    /// What is sent in the place of a bare refusal, as far as it has not been sent yet.
+    instead: Vec<u8>,
+}
+
+impl Spoken {
+    pub(crate) fn new(stream: TcpStream) -> Spoken {
+        Spoken { stream, instead: Vec::new() }
+    }
+}
+
+/// The problem for a refusal that has no body, where these bytes are one.
+fn explained(bytes: &[u8]) -> Option<Vec<u8>> {
+    let status = bytes.strip_prefix(b"HTTP/1.1 4")?.get(..2)?;
+    let head = std::str::from_utf8(bytes.strip_suffix(b"\r\n\r\n")?).ok()?;
+    // All our own answers of this kind say what they hold.
+    if head.contains("\r\n\r\n") || !head.contains("\r\ncontent-length: 0") {
+        return None;
+    }
+    let problem = match status {
+        b"14" | b"31" => Problem::head_too_large(format!(
+            "a request has at most {HEADERS_MAX} headers and {HEAD_BYTES_MAX} bytes of them"
+        )),
+        _ => Problem::bad_request("this cannot be read as a request of HTTP/1.1"),
+    };
+    Some(problem.alone())
+}
+
+impl AsyncRead for Spoken {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(context, buffer)
+    }
+}
+
+impl AsyncWrite for Spoken {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        if self.instead.is_empty() {
+            match explained(bytes) {
+                Some(instead) => self.instead = instead,
+                None => return Pin::new(&mut self.stream).poll_write(context, bytes),
+            }
+        }
+        while !self.instead.is_empty() {
+            let this = &mut *self;
+            let sent = ready!(Pin::new(&mut this.stream).poll_write(context, &this.instead))?;
+            this.instead.drain(..sent);
+        }
+        Poll::Ready(Ok(bytes.len()))
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_refusal_without_a_body_is_explained() {
+        let bare = b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\n\
+                     content-length: 0\r\ndate: Sun, 15 Nov 2026 13:00:00 GMT\r\n\r\n";
+        let told = String::from_utf8(explained(bare).expect("explained")).expect("text");
+        assert!(told.starts_with("HTTP/1.1 431 Request Header Fields Too Large\r\n"), "{told}");
+        assert!(told.contains("\r\ncontent-type: application/problem+json\r\n"), "{told}");
+        let long = b"HTTP/1.1 414 URI Too Long\r\ncontent-length: 0\r\n\r\n";
+        assert!(explained(long).expect("explained").starts_with(b"HTTP/1.1 431 "));
+        let odd = b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n";
+        assert!(explained(odd).expect("explained").starts_with(b"HTTP/1.1 400 Bad Request\r\n"));
+        for other in [
+            &b"HTTP/1.1 204 No Content\r\ncontent-length: 0\r\n\r\n"[..],
+            b"HTTP/1.1 404 Not Found\r\ncontent-length: 2\r\n\r\n{}",
+            b"HTTP/1.1 404 Not Found\r\ncontent-length: 2\r\n\r\n",
+            b"HTTP/1.1 4",
+            b"data: HTTP/1.1 431\r\ncontent-length: 0\r\n\r\n",
+        ] {
+            assert_eq!(explained(other), None, "{}", String::from_utf8_lossy(other));
+        }
+    }
+}

@@ -12,11 +12,11 @@ use crate::run::{Report, Setting, Target, median, prose, quantile, timed, us};
 /// Characters of a message.
 const CHARS: usize = 1_000;
 
-fn raw_file(setting: &Setting) -> File {
+pub(crate) fn raw_file(setting: &Setting) -> File {
     OpenOptions::new().create(true).append(true).open(setting.folder.join("raw")).expect("a file")
 }
 
-fn raw_append(file: &mut File, text: &str) {
+pub(crate) fn raw_append(file: &mut File, text: &str) {
     file.write_all(text.as_bytes()).and_then(|()| file.sync_data()).expect("a synced write");
 }
 

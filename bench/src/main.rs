@@ -8,6 +8,7 @@
 
 mod append;
 mod files;
+mod http;
 mod list;
 mod round;
 mod run;
@@ -24,7 +25,7 @@ use run::Report;
 /// Speed, as ratios in one run.
 #[derive(Debug, Parser)]
 struct Args {
-    /// Only these: append, group, tail, context, list, size, files, round, transcript
+    /// Only these: append, group, tail, context, list, size, files, round, transcript, http
     names: Vec<String>,
     /// The folder to write in; it decides which disk is measured [default: under target/]
     #[arg(long)]
@@ -43,7 +44,7 @@ fn main() -> ExitCode {
     let args = Args::parse();
     let folder = args.folder.clone().unwrap_or_else(|| PathBuf::from("target/bench"));
     std::fs::create_dir_all(&folder).expect("a folder to write in");
-    let benches: [(&str, Bench); 9] = [
+    let benches: [(&str, Bench); 10] = [
         ("append", append::one_writer),
         ("group", append::many_writers),
         ("tail", tail::last_entries),
@@ -53,6 +54,7 @@ fn main() -> ExitCode {
         ("round", round::overhead),
         ("files", files::long_session),
         ("transcript", transcript::claude_code),
+        ("http", http::door),
     ];
     let mut met = true;
     for (name, bench) in benches {

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 
+use crate::answering::Asked;
 use crate::desk::Visitor;
 use crate::input::Json;
 use crate::owners::Stream;
@@ -52,7 +53,7 @@ pub(crate) struct Said {
     responses((status = 200, description = "The answer", body = Said)))]
 pub(crate) async fn chat(visitor: Visitor, Json(ask): Json<Ask>) -> Result<Response, Problem> {
     let (place, message) = ask.read(&visitor)?;
-    let ended = visitor.begin_turn(Some(Policy::editor()), place, message, None).await?;
+    let ended = visitor.begin_turn(as_editor(), place, message, None).await?;
     let gone = |_| Problem::broken("the turn was given up in the middle");
     let Ended { session, outcome } = ended.await.map_err(gone)?;
     let said = Said { response: outcome?.text, session_id: session };
@@ -87,7 +88,7 @@ pub(crate) async fn chat_stream(
             sender.send(&json!({ "type": "done", "session_id": session }));
         }
     });
-    visitor.begin_turn(Some(Policy::editor()), place, message, Some(hearer)).await?;
+    visitor.begin_turn(as_editor(), place, message, Some(hearer)).await?;
     Ok(response)
 }
 
@@ -127,4 +128,9 @@ fn shown(event: &Event) -> Option<Value> {
         }
         _ => None,
     }
+}
+
+/// A question of an editor: to the session's own agent, with the context of an editor.
+fn as_editor() -> Asked {
+    Asked { policy: Some(Policy::editor()), ..Asked::default() }
 }

@@ -15,6 +15,7 @@
 //! # }
 //! ```
 
+mod answering;
 mod bare;
 mod chat;
 mod desk;

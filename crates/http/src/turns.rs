@@ -7,15 +7,15 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use rethread_agent::{Answer, Event, Events, Runner};
-use rethread_core::context::Policy;
+use rethread_agent::{Answer, Event, Events};
 use rethread_core::{Key, Message, New, Owner, SessionId};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::desk::{Visitor, blocking};
+use crate::answering::Asked;
+use crate::desk::Visitor;
 use crate::lanes::{Lanes, Ticket};
 use crate::metrics::Metrics;
 use crate::problem::Problem;
@@ -98,11 +98,11 @@ impl Turns {
 }
 
 impl Visitor {
-    /// Begins a turn, shaped by a policy or as its agent wants, and returns what will come of it once its session is found. It takes its place before the first
-    /// wait, so whoever calls this first goes first.
+    /// Begins a turn, and returns what will come of it once its session is found. It takes its
+    /// place before the first wait, so whoever calls this first goes first.
     pub(crate) async fn begin_turn(
         &self,
-        policy: Option<Policy>,
+        asked: Asked,
         place: Place,
         message: Message,
         hearer: Hearer,
@@ -122,7 +122,7 @@ impl Visitor {
             drop(tell.send(known));
             let ended = match found {
                 Ok((id, ticket, key)) => {
-                    visitor.turn(policy, id, ticket, key, message, hearer).await
+                    visitor.turn(asked, id, ticket, key, message, hearer).await
                 }
                 Err(problem) => {
                     Ended { session: SessionId(uuid::Uuid::nil()), outcome: Err(problem) }
@@ -210,7 +210,7 @@ impl Visitor {
 
     async fn turn(
         &self,
-        policy: Option<Policy>,
+        asked: Asked,
         mut session: SessionId,
         mut ticket: Ticket<Lane>,
         key: Option<Key>,
@@ -218,7 +218,11 @@ impl Visitor {
         mut hearer: Hearer,
     ) -> Ended {
         let outcome = match self.reach(&mut session, &mut ticket, key).await {
-            Ok(()) => self.run(policy, session, message, &mut hearer).await,
+            Ok(()) => {
+                let outcome = self.run(&asked, session, message, &mut hearer).await;
+                self.answered(session, &asked).await;
+                outcome
+            }
             Err(problem) => Err(problem),
         };
         self.desk.metrics.turn(outcome.as_ref().ok());
@@ -251,26 +255,14 @@ impl Visitor {
         Err(Problem::conflict("the session of this file was moved again and again"))
     }
 
-    /// Who answers in a session; where it was imported, by nobody's instructions but its own.
-    async fn answering(&self, id: SessionId) -> Result<Runner, Problem> {
-        let session = self.with(move |sessions| sessions.get(id)).await?;
-        let runner = self.desk.runners.of(&session.header, self.sessions.clone())?;
-        if session.header.imported.is_some() {
-            let instructing = runner.clone();
-            blocking(move || instructing.instruct(&session)).await??;
-        }
-        Ok(runner)
-    }
-
     async fn run(
         &self,
-        policy: Option<Policy>,
+        asked: &Asked,
         session: SessionId,
         message: Message,
         hearer: &mut Hearer,
     ) -> Result<Answer, Problem> {
-        let runner = self.answering(session).await?;
-        let runner = Runner { policy: policy.unwrap_or(runner.policy), ..runner };
+        let runner = self.answering(session, asked).await?;
         let turns = &self.desk.turns;
         let stop = turns.stop.child_token();
         let _running = turns.running.enter((self.owner.clone(), session), stop.clone());

@@ -13,6 +13,7 @@ use serde_json::{Value, json as object};
 use utoipa::ToSchema;
 
 use super::{json, shapes};
+use crate::answering::Asked;
 use crate::desk::{Visitor, blocking};
 use crate::input::{Id, Json};
 use crate::owners::Stream;
@@ -32,17 +33,25 @@ pub(crate) struct Question {
     #[serde(default)]
     #[schema(value_type = Option<shapes::Preset>)]
     policy: Option<String>,
+    /// Who answers this once, of those `/v1/agents` lists; the session's own agent when none is
+    /// named.
+    #[serde(default)]
+    agent: Option<String>,
 }
 
 impl Question {
-    fn read(self) -> Result<(Message, Option<Policy>), Problem> {
+    fn read(self, visitor: &Visitor) -> Result<(Message, Asked), Problem> {
         let text = format!("{{\"role\":\"user\",\"content\":{}}}", self.content.get());
         let message: Message = serde_json::from_str(&text)
             .map_err(|error| Problem::bad_request(format!("`content`: {error}")))?;
         if !message.opens_turn() || message.content.is_empty() {
             return Err(Problem::bad_request("`content` says nothing"));
         }
-        Ok((message, self.policy.as_deref().map(policy).transpose()?))
+        if let Some(name) = &self.agent {
+            visitor.runner(Some(name))?;
+        }
+        let policy = self.policy.as_deref().map(policy).transpose()?;
+        Ok((message, Asked { agent: self.agent, policy }))
     }
 }
 
@@ -63,8 +72,8 @@ pub(crate) async fn run(
     Id(id): Id,
     Json(ask): Json<Question>,
 ) -> Result<Response, Problem> {
-    let (message, policy) = ask.read()?;
-    let ended = visitor.begin_turn(policy, Place::Session(id), message, None).await?;
+    let (message, asked) = ask.read(&visitor)?;
+    let ended = visitor.begin_turn(asked, Place::Session(id), message, None).await?;
     let gone = |_| Problem::broken("the turn was given up in the middle");
     let answer = ended.await.map_err(gone)?.outcome?;
     let sessions = visitor.sessions.clone();
@@ -86,7 +95,7 @@ pub(crate) async fn stream(
     stream: Stream,
     Json(ask): Json<Question>,
 ) -> Result<Response, Problem> {
-    let (message, policy) = ask.read()?;
+    let (message, asked) = ask.read(&visitor)?;
     let (mut sender, response) = sse::channel(stream);
     let hearer = Box::new(move |told: Told<'_>| match told {
         Told::Event(event) => {
@@ -106,7 +115,7 @@ pub(crate) async fn stream(
             sender.send(&object!({ "type": "done", "session": session }));
         }
     });
-    visitor.begin_turn(policy, Place::Session(id), message, Some(hearer)).await?;
+    visitor.begin_turn(asked, Place::Session(id), message, Some(hearer)).await?;
     Ok(response)
 }
 

@@ -1,6 +1,7 @@
 //! Who answers in which session.
 
 use rethread_agent::agents::Agents;
+use rethread_agent::scripted::Answer;
 use rethread_core::sessions::{Arrival, Coming};
 use rethread_core::store::Change;
 use rethread_core::{Body, EntryId, Message, New, Sessions};
@@ -134,4 +135,82 @@ fn an_imported_session_is_answered_without_tools_and_by_no_instructions_that_cam
     let fork = site.post(&format!("/v1/sessions/{id}/fork"), &json!({})).json();
     assert_eq!(turn(&site, &fork["session"]["id"]).status, 200);
     assert_eq!(sent(&site).1, 0, "what goes on from it is no better known");
+}
+
+fn id_of(site: &Site, body: &Value) -> String {
+    created(site, body)["id"].as_str().expect("an id").to_owned()
+}
+
+/// The instructions the model was given, request by request.
+fn instructions(site: &Site) -> Vec<String> {
+    let first = |body: &Value| body["messages"][0]["content"].to_string();
+    site.model.requests().iter().map(|asked| first(&asked.body)).collect()
+}
+
+#[test]
+fn an_agent_named_with_a_question_answers_once() {
+    let site = Site::new(["one", "two", "three"].map(Answer::text));
+    let id = id_of(&site, &json!({"system": "Be brief."}));
+    let path = format!("/v1/sessions/{id}");
+    for question in [
+        json!({"content": "one"}),
+        json!({"content": "two", "agent": "plan"}),
+        json!({"content": "three"}),
+    ] {
+        let turn = site.post(&format!("{path}/turns"), &question);
+        assert_eq!(turn.status, 200, "{turn:?}");
+    }
+    assert_eq!(site.get(&path).json()["session"]["agent"], "build");
+    let given = instructions(&site);
+    assert_eq!(given[0], json!("Be brief.").to_string());
+    assert!(given[1].contains(&prompt("plan")), "{given:?}");
+    assert_eq!(given[2], given[0]);
+    // Whoever looks in between sees the session's own instructions, too.
+    let context = site.get(&format!("{path}/context")).json();
+    assert_eq!(context["messages"][0]["content"], "Be brief.");
+}
+
+#[test]
+fn a_turn_that_fails_leaves_the_own_instructions_in_place() {
+    let site = Site::new([Answer::status(400), Answer::text("two")]);
+    let id = id_of(&site, &json!({"system": "Be brief."}));
+    let path = format!("/v1/sessions/{id}");
+    let failed = site.post(&format!("{path}/turns"), &json!({"content": "1", "agent": "plan"}));
+    failed.is_problem(502, "model");
+    let context = site.get(&format!("{path}/context")).json();
+    assert_eq!(context["messages"][0]["content"], "Be brief.");
+}
+
+#[test]
+fn instructions_that_a_crash_left_behind_hold_for_no_other_turn() {
+    let site = Site::new([Answer::text("one")]);
+    let id = id_of(&site, &json!({"system": "Be brief."}));
+    let path = format!("/v1/sessions/{id}");
+    // This is what the log holds when the server is killed in the middle of such a turn.
+    let left = json!({"role": "system", "content": "Plan.", "instead_of": 0});
+    let appended = site.post(&format!("{path}/entries"), &json!({"messages": [left]}));
+    assert_eq!(appended.status, 200, "{appended:?}");
+    assert_eq!(site.get(&format!("{path}/context")).json()["messages"][0]["content"], "Plan.");
+    site.post(&format!("{path}/turns"), &json!({"content": "one"}));
+    assert_eq!(instructions(&site), [json!("Be brief.").to_string()]);
+}
+
+#[test]
+fn an_agent_nobody_knows_is_refused_before_anything_is_stored() {
+    let site = Site::new([]);
+    let id = id_of(&site, &json!({}));
+    let path = format!("/v1/sessions/{id}");
+    let head = || site.get(&format!("{path}/entries")).json()["head"].clone();
+    let before = head();
+    let refused = [
+        site.post("/v1/sessions", &json!({"agent": "biuld"})),
+        site.json("PATCH", &path, &json!({"agent": "biuld"})),
+        site.post(&format!("{path}/turns"), &json!({"content": "x", "agent": "biuld"})),
+    ];
+    for refused in refused {
+        refused.is_problem(400, "bad-request");
+        let detail = refused.json()["detail"].to_string();
+        assert!(detail.contains("did you mean `build`?"), "{detail}");
+    }
+    assert_eq!(head(), before);
 }

@@ -46,7 +46,7 @@ const CHORES: &[Chore] = &[
     },
 ];
 
-/// A program the tests call.
+/// A program the tests call, or a file they read, by its whole path.
 struct Need {
     program: &'static str,
     /// The Debian package that brings it.
@@ -74,6 +74,16 @@ const NEEDS: &[Need] = &[
         program: "script",
         package: "bsdutils",
         purpose: "makes the pseudo-terminals the chat is tried in",
+    },
+    Need {
+        program: "emacs",
+        package: "emacs-nox",
+        purpose: "is the other end of the Emacs client",
+    },
+    Need {
+        program: "/usr/lib/emacsen-common/packages/install/elpa-package-lint",
+        package: "elpa-package-lint",
+        purpose: "looks at the Emacs client as its package archive does",
     },
 ];
 
@@ -253,7 +263,8 @@ fn missing<'a>(needs: &'a [Need], search: &OsStr) -> Vec<&'a Need> {
     needs.iter().filter(|need| !found(need.program, search)).collect()
 }
 
-/// Whether a program is in one of the directories of a search path.
+/// Whether a program is in one of the directories of a search path. One with a whole path is where
+/// that says.
 fn found(program: &str, search: &OsStr) -> bool {
     std::env::split_paths(search).any(|directory| directory.join(program).is_file())
 }
@@ -378,6 +389,7 @@ mod tests {
         assert!(found(name, &search));
         assert!(!found(name, OsStr::new("nowhere")));
         assert!(!found("no-such-program", &search));
+        assert!(found(own.to_str().unwrap(), OsStr::new("nowhere")), "a whole path");
     }
 
     #[test]

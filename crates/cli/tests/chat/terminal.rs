@@ -28,13 +28,15 @@ struct Screen {
 impl Terminal {
     /// Starts `rethread` with these arguments and variables.
     pub(crate) fn start(desk: &Desk, args: &[&str], variables: &[(&str, String)]) -> Terminal {
-        let quoted: Vec<String> =
-            args.iter().map(|arg| format!("'{}'", arg.replace('\'', "'\\''"))).collect();
-        let binary = env!("CARGO_BIN_EXE_rethread");
+        let all = [&[env!("CARGO_BIN_EXE_rethread")], args].concat();
         // The shell tells its number, and becomes the program: a test may kill it.
-        let line = format!("echo \"pid $$.\"; exec '{binary}' {}", quoted.join(" "));
+        Terminal::run(desk, &format!("echo \"pid $$.\"; exec {}", quoted(&all)), variables)
+    }
+
+    /// Starts a shell with this line and these variables.
+    pub(crate) fn run(desk: &Desk, line: &str, variables: &[(&str, String)]) -> Terminal {
         let mut command = Command::new("script");
-        command.args(["-qefc", &line, "/dev/null"]).current_dir(desk.path()).env_clear();
+        command.args(["-qefc", line, "/dev/null"]).current_dir(desk.path()).env_clear();
         command.env("HOME", desk.path()).env("RETHREAD_STORE", desk.store());
         command.env("PATH", "/usr/bin:/bin").env("TERM", "xterm").env("SHELL", "/bin/sh");
         command.env("TZ", "UTC").env("NO_COLOR", "1");
@@ -122,6 +124,12 @@ impl Drop for Terminal {
         drop(self.child.kill());
         drop(self.child.wait());
     }
+}
+
+/// Words as a shell takes them.
+pub(crate) fn quoted(words: &[&str]) -> String {
+    let quoted = |word: &&str| format!("'{}'", word.replace('\'', "'\\''"));
+    words.iter().map(quoted).collect::<Vec<_>>().join(" ")
 }
 
 /// Kills a process at once, as a crash would.

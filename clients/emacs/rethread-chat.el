@@ -223,6 +223,11 @@ Windows that show the end follow it; others stay where they are."
   "Return non-nil while SESSION is replying to this Emacs."
   (and (rethread-session--turn session) t))
 
+(defun rethread-chat--want-idle (session)
+  "Signal an error while SESSION is replying."
+  (when (rethread-session-busy-p session)
+    (user-error "Rethread: a reply is still arriving; wait for it, or stop it with M-x rethread-cancel")))
+
 (defun rethread-agent-process (prompt &optional callback agent session)
   "Ask PROMPT in the current session, and return the session at once.
 The reply arrives in the chat buffer of the session.  When it is complete,
@@ -235,9 +240,7 @@ without an agent gets `rethread-default-agent'."
         (context nil))
     (when (string-blank-p prompt)
       (user-error "Rethread: there is no question in an empty prompt"))
-    (when (rethread-session-busy-p session)
-      (user-error "Rethread: a reply is still arriving in %s; wait for it, or stop it with M-x rethread-cancel"
-                  (rethread-session-get-id session)))
+    (rethread-chat--want-idle session)
     (rethread-session--follow-key session)
     (unless (rethread-session--agent session)
       (rethread-session--assign-agent session))

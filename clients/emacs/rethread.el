@@ -65,8 +65,9 @@ this buffer.  What was added with `rethread-add-region' and
                   '(nil (inhibit-same-window . nil))))
 
 (defun rethread--prompt-text ()
-  "Return what is shown where a question is typed."
+  "Return the prompt for a question, which cannot be asked during a reply."
   (let* ((session (rethread-session-get))
+         (_ (rethread-chat--want-idle session))
          (labels (mapcar #'car (rethread-session--context session))))
     (format "Ask %s%s: " (rethread-chat--agent-name session)
             (if labels (concat " (with " (string-join (reverse labels) ", ") ")") ""))))
@@ -108,8 +109,7 @@ this buffer.  What was added with `rethread-add-region' and
   "Clear the current session; \\[rethread-undo] takes that back."
   (interactive)
   (let ((session (rethread-session-get)))
-    (when (rethread-session-busy-p session)
-      (user-error "Rethread: a reply is arriving; stop it first, with M-x rethread-cancel"))
+    (rethread-chat--want-idle session)
     (rethread-session-reset)
     (rethread--refresh-chat session)
     (message "Rethread: cleared; M-x rethread-undo brings it back")))
@@ -167,8 +167,7 @@ receipt tells what became of it, and `rethread-undo' takes it back."
   (let ((session (rethread-session-get)))
     (unless (rethread-session--uuid session)
       (user-error "Rethread: nothing was said in this session yet"))
-    (when (rethread-session-busy-p session)
-      (user-error "Rethread: a reply is arriving; compact when it is complete"))
+    (rethread-chat--want-idle session)
     (when (or quietly
               (let ((saving (rethread-session-request session "GET" "/compact")))
                 (y-or-n-p (format "Compact about %d tokens to %d, with %s carried over word for word? "

@@ -21,6 +21,7 @@ pub(crate) struct Terminal {
 
 #[derive(Default)]
 struct Screen {
+    bytes: Vec<u8>,
     text: String,
     ended: bool,
 }
@@ -49,13 +50,12 @@ impl Terminal {
         let screen: Arc<(Mutex<Screen>, Condvar)> = Arc::default();
         let shared = screen.clone();
         std::thread::spawn(move || {
-            let mut bytes = Vec::new();
             let mut buffer = [0; 4096];
             loop {
                 let read = output.read(&mut buffer).unwrap_or(0);
-                bytes.extend_from_slice(&buffer[..read]);
                 let mut screen = shared.0.lock().expect("whole");
-                screen.text = String::from_utf8_lossy(&bytes).replace('\r', "");
+                screen.bytes.extend_from_slice(&buffer[..read]);
+                screen.text = String::from_utf8_lossy(&screen.bytes).replace('\r', "");
                 screen.ended = read == 0;
                 shared.1.notify_all();
                 if read == 0 {
@@ -81,6 +81,23 @@ impl Terminal {
                 "`{text}` was not shown after:\n{}",
                 &screen.text[self.seen..]
             );
+            screen = self.screen.1.wait_timeout(screen, Duration::from_secs(1)).expect("whole").0;
+        }
+    }
+
+    /// Waits until `shown` makes something of all the bytes that were written so far.
+    pub(crate) fn wait<T>(&self, what: &str, shown: impl Fn(&[u8]) -> Result<T, String>) -> T {
+        let began = Instant::now();
+        let mut screen = self.screen.0.lock().expect("whole");
+        loop {
+            match shown(&screen.bytes) {
+                Ok(found) => return found,
+                Err(instead) if screen.ended || began.elapsed() >= PATIENCE => {
+                    drop(screen);
+                    panic!("{what} was not shown, but:\n{instead}")
+                }
+                Err(_) => {}
+            }
             screen = self.screen.1.wait_timeout(screen, Duration::from_secs(1)).expect("whole").0;
         }
     }

@@ -5,6 +5,7 @@
 #[path = "../cli/desk.rs"]
 #[allow(dead_code, reason = "shared with the tests of the commands")]
 mod desk;
+mod grid;
 mod screen;
 #[path = "../chat/terminal.rs"]
 #[allow(dead_code, reason = "shared with the tests of the chat")]

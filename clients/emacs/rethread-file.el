@@ -69,8 +69,8 @@ read it."
   "Write BYTES to FILE, whole or not at all, for nobody else to read."
   (with-file-modes #o700
     (make-directory (file-name-directory file) t))
-  (let ((temporary (with-file-modes #o600
-                     (make-temp-file (concat file "-")))))
+  ;; A temporary file is for its owner alone from the beginning.
+  (let ((temporary (make-temp-file (concat file "-"))))
     (unwind-protect
         (let ((coding-system-for-write 'binary)
               (write-region-inhibit-fsync nil))

@@ -98,6 +98,9 @@
 (ert-deftest rethread-plain-text-stays-as-it-is ()
   (dolist (text '("日本語と漢字" "👩‍🚀 é ß" "tab\tand\nline" "→ ✓ ✗" "\U0001F1E9\U0001F1EA"))
     (should (equal (rethread-plain text) text)))
+  (let ((text (rethread-plain (propertize "a\eb" 'face 'bold 'display "x"))))
+    (should (null (text-properties-at 0 text)))
+    (should (null (text-properties-at (1- (length text)) text))))
   (should (equal (rethread-plain "\u009b31m \u200b\ufeff\r") "\\u{9b}31m \\u{200b}\\u{feff}\\u{d}")))
 
 (ert-deftest rethread-a-chat-that-is-closed-does-not-disturb-the-reply ()

@@ -86,6 +86,7 @@ impl Terminal {
     }
 
     /// Waits until `shown` makes something of all the bytes that were written so far.
+    #[allow(dead_code, reason = "the tests of the Emacs client look at whole screens")]
     pub(crate) fn wait<T>(&self, what: &str, shown: impl Fn(&[u8]) -> Result<T, String>) -> T {
         let began = Instant::now();
         let mut screen = self.screen.0.lock().expect("whole");

@@ -239,17 +239,25 @@ With a prefix argument, ask for the FILE; otherwise it is in
   (interactive)
   (pop-to-buffer (rethread-chat-buffer (rethread-session-get))))
 
+(defun rethread--with-context (from to)
+  "Let what was added for the next question in FROM go to TO, and return TO."
+  (unless (eq from to)
+    (setf (rethread-session--context to)
+          (append (rethread-session--context from) (rethread-session--context to)))
+    (setf (rethread-session--context from) nil))
+  to)
+
 (defun rethread-use-buffer-session ()
   "Give this buffer a session of its own, and go on with it if it had one."
   (interactive)
-  (let ((session (rethread-buffer-session-get)))
+  (let ((session (rethread--with-context (rethread-session-get) (rethread-buffer-session-get))))
     (message "Rethread: this buffer has a session of its own now, %s"
              (rethread-plain (or (rethread-session-id session) "with nothing said yet")))))
 
 (defun rethread-use-project-session ()
   "Let this buffer mean the session of its project."
   (interactive)
-  (let ((session (rethread-project-session-get)))
+  (let ((session (rethread--with-context (rethread-session-get) (rethread-project-session-get))))
     (setq rethread-buffer-session session)
     (message "Rethread: this buffer uses the session of %s now"
              (abbreviate-file-name (rethread-project-root)))))

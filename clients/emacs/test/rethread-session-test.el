@@ -241,6 +241,12 @@
                                 (alist-get 'session (rethread-session-request session "GET" "")))
                      "what is this?"))
       (should (string-match-p "\\`Ask build: \\'" (rethread--prompt-text))))
+    ;; Whoever changes the session before asking takes it along.
+    (rethread-add-file "notes.md")
+    (rethread-use-buffer-session)
+    (should (string-match-p "with .*notes.md" (rethread--prompt-text)))
+    (kill-local-variable 'rethread-buffer-session)
+    (should (string-match-p "\\`Ask build: \\'" (rethread--prompt-text)))
     (erase-buffer)
     (insert (make-string (1+ rethread--context-max) ?x))
     (should (string-match-p "take a part of it"

@@ -14,6 +14,7 @@ mod compact;
 mod conversation;
 mod events;
 mod extract;
+pub mod lanes;
 mod lease;
 pub mod limits;
 mod past;

@@ -3,7 +3,7 @@
 //! A request walks down: `serve.rs` takes the connection, `entrance.rs` lets it in or says why
 //! not, a handler reads its input (`input.rs`) and calls a verb. `chat.rs` is the contract of an
 //! editor's plugin; `v1/` has every verb. Turns go on by themselves (`turns.rs`), in the order
-//! they were asked for (`lanes.rs`). Every error is a [problem](https://www.rfc-editor.org/rfc/rfc9457)
+//! they were asked for ([`Lanes`](rethread_agent::lanes::Lanes)). Every error is a [problem](https://www.rfc-editor.org/rfc/rfc9457)
 //! (`problem.rs`); every limit is in [`limits`].
 //!
 //! ```no_run
@@ -24,7 +24,6 @@ mod door;
 mod entrance;
 mod house;
 mod input;
-mod lanes;
 pub mod limits;
 mod log;
 mod metrics;

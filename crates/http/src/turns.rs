@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use rethread_agent::lanes::{Lanes, Ticket};
 use rethread_agent::{Answer, Event, Events};
 use rethread_core::{Key, Message, New, Owner, SessionId};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
@@ -16,7 +17,6 @@ use tokio_util::task::TaskTracker;
 
 use crate::answering::Asked;
 use crate::desk::Visitor;
-use crate::lanes::{Lanes, Ticket};
 use crate::metrics::Metrics;
 use crate::problem::Problem;
 

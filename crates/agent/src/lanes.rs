@@ -2,7 +2,8 @@
 //!
 //! The lease of a session keeps turns apart, across processes too, but says nothing about who is
 //! next. A lane does: a ticket is taken the moment a request is there, without waiting, and each
-//! ticket waits for the one before it. A lane exists as long as someone is in it.
+//! ticket waits for the one before it. A lane exists as long as someone is in it. Every door that
+//! is asked by many at once keeps its order with these.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -10,7 +11,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio_util::sync::CancellationToken;
 
-pub(crate) struct Lanes<N: Hash + Eq>(Arc<Mutex<HashMap<N, Lane>>>);
+/// The lanes there are, by name.
+pub struct Lanes<N: Hash + Eq>(Arc<Mutex<HashMap<N, Lane>>>);
 
 struct Lane {
     /// Ends with the last ticket that was taken.
@@ -19,7 +21,7 @@ struct Lane {
 }
 
 /// A place in a lane. Dropping it lets the next one go.
-pub(crate) struct Ticket<N: Hash + Eq> {
+pub struct Ticket<N: Hash + Eq> {
     lanes: Arc<Mutex<HashMap<N, Lane>>>,
     name: N,
     before: Option<CancellationToken>,
@@ -27,12 +29,13 @@ pub(crate) struct Ticket<N: Hash + Eq> {
 }
 
 impl<N: Hash + Eq + Clone> Lanes<N> {
-    pub(crate) fn new() -> Lanes<N> {
+    /// No lanes yet.
+    pub fn new() -> Lanes<N> {
         Lanes(Arc::default())
     }
 
     /// Takes the next place in a lane, unless this many wait already.
-    pub(crate) fn ticket(&self, name: N, waiting_max: usize) -> Option<Ticket<N>> {
+    pub fn ticket(&self, name: N, waiting_max: usize) -> Option<Ticket<N>> {
         let mut lanes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mine = CancellationToken::new();
         let before = match lanes.get_mut(&name) {
@@ -51,9 +54,15 @@ impl<N: Hash + Eq + Clone> Lanes<N> {
     }
 }
 
+impl<N: Hash + Eq + Clone> Default for Lanes<N> {
+    fn default() -> Lanes<N> {
+        Lanes::new()
+    }
+}
+
 impl<N: Hash + Eq> Ticket<N> {
     /// Waits until everyone before has gone.
-    pub(crate) async fn turn(&self) {
+    pub async fn turn(&self) {
         if let Some(before) = &self.before {
             before.cancelled().await;
         }

@@ -7,7 +7,7 @@ use rethread_core::entry::{Carried, Origin, Summarized};
 use rethread_core::limits::TAIL_TOKENS_MAX;
 use rethread_core::measure::message_tokens;
 use rethread_core::sessions::carried;
-use rethread_core::{SessionId, Thread, sessions};
+use rethread_core::{Key, SessionId, Thread, sessions};
 use serde::Serialize;
 use serde_json::json;
 
@@ -145,6 +145,25 @@ impl Runner {
         told(Stage::Saved(Box::new(past.clone())));
         told(Stage::Restoring);
         let on = self.restore(&past, &summary.text, Origin::Compact, session.keys).await?;
+        Ok(Compacted::Done(Box::new(Receipt { from: id, before, summary, on })))
+    }
+
+    /// Starts a new session from the summary of another, and points these keys at it. Where the
+    /// model does not summarise, the summary is taken from what was said.
+    ///
+    /// # Errors
+    ///
+    /// Those of the store; that there is no summary is no error but [`Compacted::NoSummary`].
+    pub async fn resume(&self, id: SessionId, keys: Vec<Key>) -> Result<Compacted, TurnError> {
+        let runner = self.clone();
+        let before = blocking(move || runner.context_tokens(id)).await?;
+        let summary = match self.summarize(id, How::ModelOrExtract).await? {
+            Summary::Written(summary) => summary,
+            Summary::Failed { why } => return Ok(Compacted::NoSummary { why }),
+            Summary::Nothing => return Ok(Compacted::Nothing),
+        };
+        let past = self.past(id).await?;
+        let on = self.restore(&past, &summary.text, Origin::Resume, keys).await?;
         Ok(Compacted::Done(Box::new(Receipt { from: id, before, summary, on })))
     }
 }

@@ -6,8 +6,7 @@ use axum::body::{Body, Bytes};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use futures_util::stream::unfold;
-use rethread_agent::{Compacted, How, Receipt, Summary};
-use rethread_core::entry::Origin;
+use rethread_agent::{Compacted, How};
 use rethread_core::{Key, Name, sessions};
 use serde::Deserialize;
 use serde_json::json as object;
@@ -60,22 +59,12 @@ pub(crate) async fn resume(
 ) -> Result<Response, Problem> {
     let keys: Vec<Key> = resume.key.map(Key::new).transpose()?.into_iter().collect();
     let runner = visitor.runner_of(id).await?;
-    let work = async move {
-        let counting = runner.clone();
-        let before = blocking(move || counting.context_tokens(id)).await??;
-        let summary = match runner.summarize(id, How::ModelOrExtract).await? {
-            Summary::Written(summary) => summary,
-            Summary::Failed { why } => return Err(Problem::model(why)),
-            Summary::Nothing => {
-                return Err(Problem::nothing_to_do("nothing was said in this session yet"));
-            }
-        };
-        let past = runner.past(id).await?;
-        let on = runner.restore(&past, &summary.text, Origin::Resume, keys).await?;
-        Ok(Receipt { from: id, before, summary, on })
-    };
-    let receipt = visitor.in_lane(id, work).await?;
-    Ok((StatusCode::CREATED, json(&receipt)).into_response())
+    let work = async move { Ok(runner.resume(id, keys).await?) };
+    match visitor.in_lane(id, work).await? {
+        Compacted::Done(receipt) => Ok((StatusCode::CREATED, json(&receipt)).into_response()),
+        Compacted::Nothing => Err(Problem::nothing_to_do("nothing was said in this session yet")),
+        Compacted::NoSummary { why } => Err(Problem::model(why)),
+    }
 }
 
 /// How a fork is to be made.

@@ -1,4 +1,4 @@
-//! A session held for the length of a turn.
+//! A session held for the length of a turn, or for as long as a door writes to it.
 //!
 //! The store blocks and the loop does not: everything done to the thread is done on a thread for
 //! blocking work, and the lease is renewed in the background while a model takes its time. Waiting
@@ -47,7 +47,7 @@ impl Kept {
 }
 
 /// A thread whose lease is kept alive until it is released or dropped.
-pub(crate) struct Held {
+pub struct Held {
     thread: Arc<Mutex<Thread>>,
     holder: String,
     owner: Owner,
@@ -58,7 +58,11 @@ pub(crate) struct Held {
 impl Held {
     /// Opens a session and takes its lease, after whoever has it now, but waits no longer than
     /// `wait`, nor once it is told to stop.
-    pub(crate) async fn take(
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Held`] when someone else has it for longer, and those of the store.
+    pub async fn take(
         sessions: &Sessions,
         kept: &Kept,
         id: SessionId,
@@ -116,7 +120,11 @@ impl Held {
     }
 
     /// Does something with the thread.
-    pub(crate) async fn with<T: Send + 'static>(
+    ///
+    /// # Errors
+    ///
+    /// Those of the work.
+    pub async fn with<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Thread) -> Result<T, sessions::Error> + Send + 'static,
     ) -> Result<T, sessions::Error> {
@@ -125,7 +133,11 @@ impl Held {
     }
 
     /// Gives the session back, and keeps what was read of it for the next turn.
-    pub(crate) async fn release(mut self, kept: &Kept) -> Result<(), sessions::Error> {
+    ///
+    /// # Errors
+    ///
+    /// Those of the store.
+    pub async fn release(mut self, kept: &Kept) -> Result<(), sessions::Error> {
         self.renewal.abort();
         let holder = self.holder.clone();
         self.with(move |thread| thread.release(&holder)).await?;

@@ -258,7 +258,13 @@ fn address(base: &Url) -> String {
     format!("{}://{host}:{port}", base.scheme())
 }
 
-fn client(base: &Url) -> reqwest::Result<Client> {
+/// What asks over HTTP: with this program's TLS and name, without redirects, and without a proxy
+/// on the way to this machine itself.
+///
+/// # Errors
+///
+/// When the system has no certificates to trust.
+pub fn client(base: &Url) -> reqwest::Result<Client> {
     // An error says that there is one already, which does as well.
     drop(rustls::crypto::ring::default_provider().install_default());
     let mut builder = Client::builder()

@@ -17,7 +17,7 @@ mod openai_body;
 mod reply;
 
 pub use env::Env;
-pub use http::Secret;
+pub use http::{Secret, client};
 pub use models::{default_model, describe};
 
 use std::future::Future;

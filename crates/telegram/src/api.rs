@@ -1,0 +1,232 @@
+//! Telegram's Bot API, asked over this program's own client.
+//!
+//! The types are those of `frankenstein`; the transport is not, because the token is part of every
+//! address: no error made here holds an address, and what Telegram says is searched for the token
+//! before it is passed on. Nothing is retried here.
+
+use std::time::Duration;
+
+use frankenstein::methods::{
+    AnswerCallbackQueryParams, EditMessageTextParams, GetUpdatesParams, SendChatActionParams,
+    SendMessageParams, SetMyCommandsParams,
+};
+use frankenstein::types::{AllowedUpdate, User};
+use reqwest::{Client, Url};
+use serde::de::{DeserializeOwned, IgnoredAny};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::limits::{ANSWER_BYTES_MAX, ANSWER_TIME_MAX, POLL_SECONDS, UPDATES_MAX};
+use crate::token::Token;
+
+/// Where Telegram is.
+pub const DEFAULT_URL: &str = "https://api.telegram.org";
+
+/// Why Telegram did not do something.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ApiError {
+    /// The address is none.
+    #[error("the address of the Bot API is not an http or https address")]
+    BadAddress,
+    /// It said no.
+    #[error("Telegram says {code}: {what}")]
+    Refused {
+        /// The number of the error.
+        code: u64,
+        /// What it said.
+        what: String,
+        /// How long it wants to be left alone.
+        wait: Option<Duration>,
+    },
+    /// No answer came.
+    #[error("Telegram cannot be reached: {what}")]
+    Unreachable {
+        /// What happened.
+        what: String,
+    },
+    /// An answer came that is none.
+    #[error("Telegram's answer cannot be read: {what}")]
+    Nonsense {
+        /// What is wrong with it.
+        what: String,
+    },
+}
+
+impl ApiError {
+    /// The number of the error, where Telegram gave one.
+    pub(crate) fn code(&self) -> Option<u64> {
+        match self {
+            ApiError::Refused { code, .. } => Some(*code),
+            _ => None,
+        }
+    }
+
+    /// Whether Telegram said this.
+    pub(crate) fn says(&self, words: &str) -> bool {
+        matches!(self, ApiError::Refused { what, .. } if what.to_lowercase().contains(words))
+    }
+
+    /// How long Telegram wants to be left alone.
+    pub(crate) fn wait(&self) -> Option<Duration> {
+        match self {
+            ApiError::Refused { wait, .. } => *wait,
+            _ => None,
+        }
+    }
+}
+
+/// A way to Telegram for one bot.
+pub(crate) struct Api {
+    client: Client,
+    base: Url,
+    token: Token,
+}
+
+/// What a message that was sent is called.
+#[derive(Deserialize)]
+pub(crate) struct Sent {
+    pub(crate) message_id: i32,
+}
+
+#[derive(Deserialize)]
+struct Wire<'a> {
+    ok: bool,
+    #[serde(borrow)]
+    result: Option<&'a RawValue>,
+    error_code: Option<u64>,
+    description: Option<String>,
+    parameters: Option<Parameters>,
+}
+
+#[derive(Deserialize)]
+struct Parameters {
+    retry_after: Option<u64>,
+}
+
+impl Api {
+    /// A way to the API at `url`.
+    pub(crate) fn new(url: &str, token: Token) -> Result<Api, ApiError> {
+        let base = Url::parse(&format!("{}/", url.trim().trim_end_matches('/')))
+            .ok()
+            .filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
+            .ok_or(ApiError::BadAddress)?;
+        let client = rethread_agent::provider::client(&base)
+            .map_err(|error| ApiError::Unreachable { what: innermost(error) })?;
+        Ok(Api { client, base, token })
+    }
+
+    pub(crate) async fn get_me(&self) -> Result<User, ApiError> {
+        self.ask("getMe", &serde_json::json!({}), ANSWER_TIME_MAX).await
+    }
+
+    /// Updates from `offset` on, each by itself: one that cannot be read is no reason to lose the
+    /// others.
+    pub(crate) async fn updates(
+        &self,
+        offset: Option<i64>,
+    ) -> Result<Vec<Box<RawValue>>, ApiError> {
+        let params = GetUpdatesParams {
+            offset,
+            limit: Some(UPDATES_MAX),
+            timeout: Some(POLL_SECONDS),
+            allowed_updates: Some(vec![AllowedUpdate::Message, AllowedUpdate::CallbackQuery]),
+        };
+        let time = Duration::from_secs(POLL_SECONDS.into()) + ANSWER_TIME_MAX;
+        self.ask("getUpdates", &params, time).await
+    }
+
+    pub(crate) async fn send(&self, params: &SendMessageParams) -> Result<Sent, ApiError> {
+        self.ask("sendMessage", params, ANSWER_TIME_MAX).await
+    }
+
+    pub(crate) async fn edit(&self, params: &EditMessageTextParams) -> Result<(), ApiError> {
+        self.told("editMessageText", params).await
+    }
+
+    pub(crate) async fn action(&self, params: &SendChatActionParams) -> Result<(), ApiError> {
+        self.told("sendChatAction", params).await
+    }
+
+    pub(crate) async fn answer(&self, params: &AnswerCallbackQueryParams) -> Result<(), ApiError> {
+        self.told("answerCallbackQuery", params).await
+    }
+
+    pub(crate) async fn set_commands(&self, params: &SetMyCommandsParams) -> Result<(), ApiError> {
+        self.told("setMyCommands", params).await
+    }
+
+    /// Tells Telegram something whose answer is of no interest beyond yes or no.
+    async fn told(&self, method: &str, params: &impl Serialize) -> Result<(), ApiError> {
+        self.ask::<IgnoredAny>(method, params, ANSWER_TIME_MAX).await.map(drop)
+    }
+
+    async fn ask<T: DeserializeOwned>(
+        &self,
+        method: &str,
+        params: &impl Serialize,
+        time: Duration,
+    ) -> Result<T, ApiError> {
+        let body = serde_json::to_vec(params).map_err(|error| self.nonsense(error.to_string()))?;
+        let asked = async {
+            let url = self.base.join(&self.token.path(method)).map_err(|_| ApiError::BadAddress)?;
+            let request = self.client.post(url).header("content-type", "application/json");
+            let mut response = request.body(body).send().await.map_err(|e| self.lost(e))?;
+            let status = response.status().as_u16();
+            let mut bytes = Vec::new();
+            while let Some(chunk) = response.chunk().await.map_err(|e| self.lost(e))? {
+                bytes.extend_from_slice(&chunk);
+                if bytes.len() > ANSWER_BYTES_MAX {
+                    return Err(self.nonsense(format!("it is over {ANSWER_BYTES_MAX} bytes")));
+                }
+            }
+            self.read(status, &bytes)
+        };
+        let silent = || ApiError::Unreachable {
+            what: format!("{method} had no answer within {} seconds", time.as_secs()),
+        };
+        tokio::time::timeout(time, asked).await.unwrap_or_else(|_| Err(silent()))
+    }
+
+    fn read<T: DeserializeOwned>(&self, status: u16, bytes: &[u8]) -> Result<T, ApiError> {
+        let Ok(wire) = serde_json::from_slice::<Wire<'_>>(bytes) else {
+            // Something between us and Telegram answers with pages of its own.
+            return match status {
+                200..300 => Err(self.nonsense("it is not JSON".into())),
+                _ => Err(ApiError::Refused {
+                    code: status.into(),
+                    what: "no more than that".into(),
+                    wait: None,
+                }),
+            };
+        };
+        match (wire.ok, wire.result) {
+            (true, Some(result)) => {
+                serde_json::from_str(result.get()).map_err(|error| self.nonsense(error.to_string()))
+            }
+            _ => Err(ApiError::Refused {
+                code: wire.error_code.unwrap_or(status.into()),
+                what: self.token.hide_in(&wire.description.unwrap_or_default()),
+                wait: wire.parameters.and_then(|p| p.retry_after).map(Duration::from_secs),
+            }),
+        }
+    }
+
+    fn lost(&self, error: reqwest::Error) -> ApiError {
+        ApiError::Unreachable { what: self.token.hide_in(&innermost(error)) }
+    }
+
+    fn nonsense(&self, what: String) -> ApiError {
+        ApiError::Nonsense { what: self.token.hide_in(&what) }
+    }
+}
+
+/// What went wrong at the bottom, without the address it went wrong at.
+fn innermost(error: reqwest::Error) -> String {
+    use std::error::Error;
+    let error = error.without_url();
+    let mut cause: &dyn Error = &error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    cause.to_string()
+}

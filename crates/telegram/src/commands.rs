@@ -1,0 +1,456 @@
+//! What can be sent beside talking: the same verbs as at every door.
+//!
+//! A verb that changes something notes how the chat stood before it ([`Before`](crate::inbox::Before)). When it is found
+//! begun and not ended, the chat as it stands now tells whether it was done.
+
+use rethread_agent::numbers::full;
+use rethread_agent::{Compacted, Receipt, TurnError};
+use rethread_core::entry::Origin;
+use rethread_core::sessions::Undone;
+use rethread_core::store::Cursor;
+use rethread_core::{Name, Session, SessionId, Sessions, StoreError, sessions};
+
+use crate::buttons::{Buttons, Press, Purpose, mark};
+use crate::inbox::{Pending, Reply};
+use crate::limits::LIST_ROWS;
+use crate::markup::Rich;
+use crate::visit::{Visit, VisitError};
+use crate::words::{self, count};
+
+/// What came of a verb: what to say. Errors are said as well; only those of the inbox are errors
+/// here.
+type Said = Result<Reply, VisitError>;
+
+impl Visit {
+    /// Does what a command says.
+    pub(crate) async fn command(&self, text: &str, pending: &Pending) -> Said {
+        let (name, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
+        let (name, rest) = (name.to_lowercase(), rest.trim());
+        let done = match name.as_str() {
+            "start" => return Ok(self.start().into()),
+            "help" => return Ok(words::help().into()),
+            "new" => self.new_session(rest, pending).await,
+            "sessions" => self.list(Purpose::Open, None).await,
+            "open" if rest.is_empty() => self.list(Purpose::Open, None).await,
+            "resume" if rest.is_empty() => self.list(Purpose::Resume, None).await,
+            "open" => self.open(self.selected(rest), pending).await,
+            "resume" => self.resume(self.selected(rest), pending).await,
+            "compact" => self.compact(pending).await,
+            "undo" => self.undo(pending).await,
+            "clear" => self.clear(pending).await,
+            "workspace" => self.workspace(rest, pending).await,
+            "agent" => self.agent(rest, pending).await,
+            "stats" => self.stats().await,
+            "history" => self.history(rest).await,
+            "delete" if rest.is_empty() => self.ask_delete_current().await,
+            "delete" => self.ask_delete(self.selected(rest)).await,
+            other => return Ok(words::unknown(other).into()),
+        };
+        said(done)
+    }
+
+    /// Does what a button stands for.
+    pub(crate) async fn press(&self, data: &str, pending: &Pending) -> Said {
+        let done = match Press::read(data) {
+            Some(Press::Open(id)) => self.open(async { Ok(id) }, pending).await,
+            Some(Press::Resume(id)) => self.resume(async { Ok(id) }, pending).await,
+            Some(Press::AskDelete(id)) => self.ask_delete(async { Ok(id) }).await,
+            Some(Press::Delete(id)) => self.delete(id).await,
+            Some(Press::More(purpose, cursor)) => self.list(purpose, Some(cursor)).await,
+            Some(Press::History { session, before, all }) => {
+                self.history_of(session, Some(before), all).await
+            }
+            Some(Press::Agent(chosen)) => {
+                let agent = self.desk.runners.keys().find(|name| mark(name) == chosen);
+                match agent {
+                    Some(name) => self.agent(name, pending).await,
+                    None => Ok(words::stale().into()),
+                }
+            }
+            Some(Press::Workspace(chosen)) => {
+                let folders = self.desk.workspaces.choices(LIST_ROWS);
+                let folders = folders.into_iter().map(|path| path.display().to_string());
+                match folders.into_iter().find(|path| mark(path) == chosen) {
+                    Some(path) => self.workspace(&path, pending).await,
+                    None => Ok(words::stale().into()),
+                }
+            }
+            Some(Press::Nothing) => Ok(Rich::plain("Everything stays as it is.").into()),
+            None => Ok(words::stale().into()),
+        };
+        said(done)
+    }
+
+    fn start(&self) -> Rich {
+        let runner = self.runner_of(None, None);
+        words::start(&format!("@{}", self.desk.me.username), &runner.model.id())
+    }
+
+    /// The session that was named.
+    async fn selected(&self, selector: &str) -> Result<SessionId, VisitError> {
+        let selector = selector.to_owned();
+        Ok(self.with(move |sessions| sessions.select(&selector)).await?)
+    }
+
+    async fn new_session(&self, name: &str, pending: &Pending) -> Said {
+        let name = match name.is_empty() {
+            true => None,
+            false => Some(Name::new(name).map_err(sessions::Error::from)?),
+        };
+        let (before, again) = self.begin(pending).await?;
+        if !(again && self.stands().await?.session != before.session) {
+            // The folder goes along.
+            let current = self.current().await?;
+            let mut new = self.runner(current.as_ref()).new_session();
+            new.name = name;
+            let key = self.key.clone();
+            self.with(move |sessions| sessions.create(&new, Some(&key))).await?;
+        }
+        let text = self
+            .here()
+            .await?
+            .and(" It is new and empty; the one before is kept, and /undo goes back to it.");
+        Ok(text.into())
+    }
+
+    async fn list(&self, purpose: Purpose, after: Option<Cursor>) -> Said {
+        let filter = Sessions::default_filter();
+        let page = self.with(move |sessions| sessions.list(&filter, after, LIST_ROWS)).await?;
+        if page.sessions.is_empty() {
+            return Ok(match after {
+                None => words::nothing_yet().into(),
+                Some(_) => Rich::plain("There are no more.").into(),
+            });
+        }
+        let current = self.current().await?.map(|session| session.id());
+        let mut buttons = Buttons::default();
+        for (index, session) in page.sessions.iter().enumerate() {
+            let here = if Some(session.id()) == current { "● " } else { "" };
+            let number = if after.is_none() { format!("{}. ", index + 1) } else { String::new() };
+            let text = format!("{number}{here}{}", row(session));
+            buttons = buttons.row(&text, purpose.press(session.id()));
+        }
+        if let Some(next) = page.next {
+            buttons = buttons.row("more …", Press::More(purpose, next));
+        }
+        let text = match purpose {
+            Purpose::Open => {
+                Rich::plain("Your sessions, newest first. Press one to go on with it:")
+            }
+            Purpose::Resume => Rich::plain("Press a session to start a new one from its summary:"),
+            Purpose::Delete => Rich::plain("Press a session to delete it; it is asked first:"),
+        };
+        Ok(Reply { text, buttons })
+    }
+
+    async fn open(
+        &self,
+        found: impl Future<Output = Result<SessionId, VisitError>>,
+        pending: &Pending,
+    ) -> Said {
+        let (before, again) = self.begin(pending).await?;
+        if !(again && self.stands().await?.session != before.session) {
+            let (id, key) = (found.await?, self.key.clone());
+            self.with(move |sessions| {
+                // An archived session comes back.
+                let id = sessions.thread(id)?.session().id();
+                sessions.bind(&key, id)
+            })
+            .await?;
+        }
+        let Some(session) = self.current().await? else { return Ok(words::nothing_yet().into()) };
+        let runner = self.runner(Some(&session));
+        let text = words::here(&session)
+            .and(format!(
+                " {}, about {} in {}.",
+                words::capital(&count(session.tally.messages, "message")),
+                runner.agent.name,
+                self.folder(&runner)
+            ))
+            .and(" /history shows what was said.");
+        Ok(text.into())
+    }
+
+    async fn resume(
+        &self,
+        found: impl Future<Output = Result<SessionId, VisitError>>,
+        pending: &Pending,
+    ) -> Said {
+        let (before, again) = self.begin(pending).await?;
+        if again && self.stands().await?.session != before.session {
+            return Ok(self
+                .here()
+                .await?
+                .and(" It goes on from the summary; /undo goes back.")
+                .into());
+        }
+        let id = found.await?;
+        let session = self.with(move |sessions| sessions.get(id)).await?;
+        let resumed =
+            self.typing(self.runner(Some(&session)).resume(id, vec![self.key.clone()])).await;
+        self.went_on("Resumed", resumed).await
+    }
+
+    async fn compact(&self, pending: &Pending) -> Said {
+        let (before, again) = self.begin(pending).await?;
+        if again && self.stands().await?.session != before.session {
+            return Ok(self
+                .here()
+                .await?
+                .and(" It goes on from the summary; /undo goes back.")
+                .into());
+        }
+        let Some(session) = self.current().await? else { return Ok(words::nothing_yet().into()) };
+        let runner = self.runner(Some(&session));
+        let how = rethread_agent::How::ModelOrExtract;
+        let compacted = self.typing(runner.compact(session.id(), how, |_| {})).await;
+        self.went_on("Compacted", compacted).await
+    }
+
+    /// What a compact or a resume came to.
+    async fn went_on(&self, verb: &str, outcome: Result<Compacted, TurnError>) -> Said {
+        Ok(match outcome {
+            Ok(Compacted::Done(receipt)) => {
+                let Receipt { before, on, .. } = *receipt;
+                Rich::plain(format!(
+                    "{verb}: about {} tokens before, {} now; {} carried over word for word. You are in ",
+                    full(before),
+                    full(on.tokens),
+                    count(on.carried as u64, "turn"),
+                ))
+                .code(on.session.header.name.as_str())
+                .and("; nothing is lost, and /undo goes back.")
+                .into()
+            }
+            Ok(Compacted::Nothing) => words::nothing_yet().into(),
+            Ok(Compacted::NoSummary { why }) => {
+                Rich::plain(format!("There is no summary, and everything is as it was: {why}."))
+                    .into()
+            }
+            Err(TurnError::Sessions(error)) => return Err(error.into()),
+            Err(TurnError::Provider(failure)) => {
+                Rich::plain(format!("Everything is as it was: {failure}.")).into()
+            }
+        })
+    }
+
+    async fn undo(&self, pending: &Pending) -> Said {
+        let (before, again) = self.begin(pending).await?;
+        let Some(session) = self.current().await? else { return Ok(words::nothing_yet().into()) };
+        let now = self.stands().await?;
+        if again && (now.session, now.cleared) != (before.session, before.cleared) {
+            return Ok(Rich::plain("Undone. ").join(words::here(&session)).into());
+        }
+        let id = session.id();
+        let undone = self.with(move |sessions| sessions.undo(id)).await?;
+        let what = match undone {
+            Undone::Clear { .. } => {
+                return Ok(Rich::plain(
+                    "The clear is undone: what was said before is there again.",
+                )
+                .into());
+            }
+            Undone::Start { origin: Origin::New, .. } => "new",
+            Undone::Start { origin: Origin::Fork, .. } => "fork",
+            Undone::Start { origin: Origin::Compact, .. } => "compact",
+            Undone::Start { origin: Origin::Resume, .. } => "resume",
+        };
+        Ok(Rich::plain(format!("The {what} is undone. ")).join(self.here().await?).into())
+    }
+
+    async fn clear(&self, pending: &Pending) -> Said {
+        let (before, again) = self.begin(pending).await?;
+        let Some(session) = self.current().await? else { return Ok(words::nothing_yet().into()) };
+        let id = session.id();
+        let done = again && self.stands().await?.cleared > before.cleared;
+        if !done {
+            self.with(move |sessions| sessions.clear(id)).await?;
+        }
+        Ok(Rich::plain("The history is empty; the session stays, with its folder and its name. /undo brings it back, ")
+            .code("/history all")
+            .and(" shows it.")
+            .into())
+    }
+
+    async fn workspace(&self, typed: &str, pending: &Pending) -> Said {
+        let current = self.current().await?;
+        let spaces = &self.desk.workspaces;
+        if typed.is_empty() {
+            let runner = self.runner(current.as_ref());
+            let mut text = Rich::plain("The workspace is ").code(self.folder(&runner)).and(".");
+            let remembered = current.as_ref().and_then(|s| s.header.workspace.as_deref());
+            if remembered.is_some() && remembered != runner.workspace.as_deref() {
+                text =
+                    text.and(" (The one this session remembers is not among those allowed here.)");
+            }
+            let mut buttons = Buttons::default();
+            let choices = spaces.choices(LIST_ROWS);
+            if choices.len() > 1 {
+                text = text.and(" Press another, or send ").code("/workspace PATH").and(".");
+                for path in choices {
+                    let press = Press::Workspace(mark(&path.display().to_string()));
+                    buttons = buttons.row(&spaces.shown(&path), press);
+                }
+            }
+            return Ok(Reply { text, buttons });
+        }
+        let Some(folder) = spaces.find(typed) else {
+            return Ok(Rich::plain(
+                "There is no such folder among those allowed here. /workspace shows some.",
+            )
+            .into());
+        };
+        self.begin(pending).await?;
+        let path = folder.path.display().to_string();
+        let agent = current.as_ref().and_then(|session| session.header.agent.clone());
+        let runner = self.runner_of(agent.as_deref(), Some(&path));
+        let (key, new) = (self.key.clone(), runner.new_session());
+        let id = self.with(move |sessions| Ok(sessions.open(&key, &new)?.session().id())).await?;
+        self.announce(&runner, id).await?;
+        Ok(Rich::plain("The workspace is ").code(self.folder(&runner)).and(" from now on.").into())
+    }
+
+    async fn agent(&self, name: &str, pending: &Pending) -> Said {
+        let current = self.current().await?;
+        let runners = &self.desk.runners;
+        if name.is_empty() {
+            let answers = self.runner(current.as_ref()).agent.name;
+            let mut buttons = Buttons::default();
+            for runner in runners.values() {
+                let here = if runner.agent.name == answers { "● " } else { "" };
+                let text = format!("{here}{}: {}", runner.agent.name, runner.agent.description);
+                buttons = buttons.row(&text, Press::Agent(mark(&runner.agent.name)));
+            }
+            let text = Rich::bold(Rich::default(), answers).and(" answers. Press another:");
+            return Ok(Reply { text, buttons });
+        }
+        let Some(name) = runners.keys().find(|known| known.eq_ignore_ascii_case(name)) else {
+            let known: Vec<&str> = runners.keys().map(String::as_str).collect();
+            return Ok(Rich::plain(format!(
+                "There is no such agent; there are {}.",
+                known.join(", ")
+            ))
+            .into());
+        };
+        self.begin(pending).await?;
+        let remembered = current.as_ref().and_then(|session| session.header.workspace.clone());
+        let runner = self.runner_of(Some(name), remembered.as_deref());
+        let (key, new) = (self.key.clone(), runner.new_session());
+        let id = self.with(move |sessions| Ok(sessions.open(&key, &new)?.session().id())).await?;
+        self.announce(&runner, id).await?;
+        Ok(Rich::default().bold(name.as_str()).and(" answers from now on.").into())
+    }
+
+    async fn stats(&self) -> Said {
+        let Some(session) = self.current().await? else { return Ok(words::nothing_yet().into()) };
+        let id = session.id();
+        let runner = self.runner(Some(&session));
+        let counted = runner.clone();
+        let (stats, context) = self
+            .with(move |sessions| {
+                Ok((sessions.stats(id)?, sessions.context(id, &counted.policy, &counted.model)?))
+            })
+            .await?;
+        let mut text = Rich::default()
+            .bold(session.header.name.as_str())
+            .and(format!(
+                "\nMessages: {} from you, {} from the assistant, {} from tools",
+                full(stats.user),
+                full(stats.assistant),
+                full(stats.tool)
+            ))
+            .and(format!(
+                "\nTokens: {} said, about {} in the next context (policy {})",
+                full(stats.tokens),
+                full(context.tokens),
+                runner.policy.name
+            ));
+        if stats.usage.total() > 0 {
+            text = text.and(format!("\nCharged: {} tokens", full(stats.usage.total())));
+        }
+        text = text
+            .and(format!("\nAgent: {}, {}", runner.agent.name, runner.model.id()))
+            .and("\nWorkspace: ")
+            .code(self.folder(&runner));
+        if session.header.imported.is_some() {
+            text = text.and("\nIt was imported, so its tools are off; /new begins one with tools.");
+        }
+        Ok(text.into())
+    }
+
+    async fn ask_delete_current(&self) -> Said {
+        match self.current().await? {
+            Some(session) => self.ask_delete(async { Ok(session.id()) }).await,
+            None => self.list(Purpose::Delete, None).await,
+        }
+    }
+
+    async fn ask_delete(&self, found: impl Future<Output = Result<SessionId, VisitError>>) -> Said {
+        let id = found.await?;
+        let session = self.with(move |sessions| sessions.get(id)).await?;
+        let text = Rich::plain("Delete ").code(session.header.name.as_str()).and(format!(
+            " for good? It has {}. This cannot be undone; /clear empties the history and keeps it.",
+            count(session.tally.messages, "message")
+        ));
+        let buttons = Buttons::default().rows([
+            ("Delete it".to_owned(), Press::Delete(id)),
+            ("Keep it".to_owned(), Press::Nothing),
+        ]);
+        Ok(Reply { text, buttons })
+    }
+
+    async fn delete(&self, id: SessionId) -> Said {
+        match self.with(move |sessions| sessions.delete(id)).await {
+            Ok(()) | Err(sessions::Error::Store(StoreError::NotFound { .. })) => {}
+            Err(error) => return Err(error.into()),
+        }
+        // What was said in it is not to stay in the inbox either.
+        self.desk.inbox.begin_anew().await?;
+        Ok(Rich::plain(
+            "It is deleted. Write something, and a new session begins; /sessions shows the others.",
+        )
+        .into())
+    }
+
+    /// Where the person is now.
+    async fn here(&self) -> Result<Rich, VisitError> {
+        Ok(match self.current().await? {
+            Some(session) => words::here(&session),
+            None => words::nothing_yet(),
+        })
+    }
+
+    /// Shows that something is being done while it takes its time.
+    async fn typing<T>(&self, work: impl Future<Output = T>) -> T {
+        let typing = async {
+            let mut tick = tokio::time::interval(crate::limits::TYPING_EVERY);
+            loop {
+                tick.tick().await;
+                self.desk.post.typing(self.heard.chat).await;
+            }
+        };
+        tokio::select! {
+            done = work => done,
+            () = typing => unreachable!("it goes on for ever"),
+        }
+    }
+}
+
+/// One session as the text of a button.
+fn row(session: &Session) -> String {
+    let about = session.first_message.trim();
+    let about = if about.is_empty() { session.header.name.as_str() } else { about };
+    let day = session.last_activity_at.strftime("%b %-d");
+    format!("{day} · {} · {about}", session.tally.messages)
+}
+
+/// An error of a verb is said to the person; one that has to do with the store as a whole is not
+/// theirs, and is tried again.
+fn said(done: Said) -> Said {
+    match done {
+        Err(VisitError::Sessions(error)) if !crate::talk::is_passing(&error) => {
+            Ok(words::trouble(&error).into())
+        }
+        other => other,
+    }
+}

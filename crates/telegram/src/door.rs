@@ -1,0 +1,361 @@
+//! The door itself: what it needs, how it is opened, and how it listens.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use frankenstein::methods::SetMyCommandsParams;
+use frankenstein::types::BotCommand;
+use frankenstein::updates::Update;
+use rethread_agent::Runner;
+use rethread_agent::lanes::{Lanes, Ticket};
+use rethread_core::{Sessions, StoreError, sessions};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use tokio::sync::{Notify, Semaphore};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::api::{Api, ApiError};
+use crate::heard::{Heard, Me, What};
+use crate::inbox::Inbox;
+use crate::limits::{GRACE, PENDING_MAX, TURNS_MAX};
+use crate::people::{People, Strangers};
+use crate::post::{Post, Waits};
+use crate::token::Token;
+use crate::visit::{Visit, VisitError};
+use crate::words;
+use crate::workspaces::Workspaces;
+
+/// Where it is said what goes wrong: a line, without its end. It never holds the token, nor
+/// anything a person or a model said.
+pub type Voice = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// Everything the Telegram door needs.
+pub struct Door {
+    /// Where the Bot API is.
+    pub url: String,
+    /// The secret of the bot.
+    pub token: Token,
+    /// Who may talk to it.
+    pub people: People,
+    /// Where sessions live; of whom does not matter here.
+    pub sessions: Sessions,
+    /// What runs the turns of each agent, by its name. Their sessions and workspaces are replaced
+    /// by those of whoever talks.
+    pub runners: BTreeMap<String, Runner>,
+    /// The agent that answers in a session that names none of these.
+    pub agent: String,
+    /// The folders sessions may be about.
+    pub workspaces: Workspaces,
+    /// Where it is said what goes wrong.
+    pub voice: Voice,
+}
+
+/// Why the door cannot be opened, or had to be closed.
+#[derive(Debug, thiserror::Error)]
+pub enum DoorError {
+    /// Telegram does not know the bot, or the address is none.
+    #[error(transparent)]
+    Api(#[from] ApiError),
+    /// The store refused.
+    #[error(transparent)]
+    Sessions(#[from] sessions::Error),
+    /// Another process has this bot.
+    #[error("another process answers as this bot ({holder})")]
+    Held {
+        /// Who.
+        holder: String,
+    },
+    /// It was told to stop before it was open.
+    #[error("stopped before Telegram was reached")]
+    Stopped,
+}
+
+/// A bot that knows who it is and has not begun to answer.
+pub struct Bot {
+    desk: Arc<Desk>,
+}
+
+/// What everything here works with.
+pub(crate) struct Desk {
+    pub(crate) api: Arc<Api>,
+    pub(crate) post: Post,
+    pub(crate) inbox: Inbox,
+    pub(crate) me: Me,
+    pub(crate) people: People,
+    pub(crate) strangers: Strangers,
+    pub(crate) sessions: Sessions,
+    pub(crate) runners: BTreeMap<String, Runner>,
+    pub(crate) agent: String,
+    pub(crate) workspaces: Workspaces,
+    pub(crate) voice: Voice,
+    lanes: Lanes<i64>,
+    room: Semaphore,
+    /// Something was dealt with.
+    dealt_with: Notify,
+    tasks: TaskTracker,
+    pub(crate) stopping: CancellationToken,
+    /// Another process took the inbox over.
+    lost: CancellationToken,
+}
+
+impl Door {
+    /// Asks Telegram who the bot is, and takes its inbox. A network that is not there yet is waited
+    /// for until `stop`.
+    ///
+    /// # Errors
+    ///
+    /// [`DoorError`].
+    pub async fn open(self, stop: &CancellationToken) -> Result<Bot, DoorError> {
+        let Door { url, token, people, sessions, runners, agent, workspaces, voice } = self;
+        let api = Arc::new(Api::new(&url, token)?);
+        let me = who_am_i(&api, &voice, stop).await?;
+        let inbox = match Inbox::open(&sessions, me.id, stop).await {
+            Err(sessions::Error::Store(StoreError::Held { holder, .. })) => {
+                return Err(DoorError::Held { holder });
+            }
+            opened => opened?,
+        };
+        let stopping = CancellationToken::new();
+        let desk = Desk {
+            post: Post::new(api.clone(), voice.clone(), stopping.clone()),
+            api,
+            inbox,
+            me,
+            people,
+            strangers: Strangers::default(),
+            sessions,
+            runners,
+            agent,
+            workspaces,
+            voice,
+            lanes: Lanes::new(),
+            room: Semaphore::new(TURNS_MAX),
+            dealt_with: Notify::new(),
+            tasks: TaskTracker::new(),
+            stopping,
+            lost: CancellationToken::new(),
+        };
+        Ok(Bot { desk: Arc::new(desk) })
+    }
+}
+
+/// Asks until there is an answer. What Telegram refuses for good ends it.
+async fn who_am_i(api: &Api, voice: &Voice, stop: &CancellationToken) -> Result<Me, DoorError> {
+    let mut waits = Waits::default();
+    loop {
+        let failed = match api.get_me().await {
+            Ok(user) => {
+                return Ok(Me { id: user.id, username: user.username.unwrap_or_default() });
+            }
+            Err(failed) => failed,
+        };
+        if matches!(failed.code(), Some(400..=428)) {
+            return Err(failed.into());
+        }
+        voice(&format!("{failed}; trying again"));
+        tokio::select! {
+            () = stop.cancelled() => return Err(DoorError::Stopped),
+            () = tokio::time::sleep(waits.next(&failed)) => {}
+        }
+    }
+}
+
+impl Bot {
+    /// What people call it, such as `@thread_bot`.
+    pub fn name(&self) -> String {
+        format!("@{}", self.desk.me.username)
+    }
+
+    /// Answers until it is told to stop; then lets turns that run come to their end, for 25
+    /// seconds at the most. What has not ended by then goes on after the next start.
+    ///
+    /// # Errors
+    ///
+    /// [`DoorError::Held`] if another process took over.
+    pub async fn serve(self, stop: &CancellationToken) -> Result<(), DoorError> {
+        let Bot { desk } = self;
+        let menu = desk.clone();
+        desk.tasks.spawn(async move { menu.show_menu().await });
+        // What the last process left comes first: it was said first.
+        for heard in desk.inbox.pending() {
+            desk.clone().dispatch(heard);
+        }
+        tokio::select! {
+            () = stop.cancelled() => {}
+            () = desk.lost.cancelled() => {}
+            () = desk.clone().listen() => {}
+        }
+        desk.stopping.cancel();
+        desk.tasks.close();
+        if tokio::time::timeout(GRACE, desk.tasks.wait()).await.is_err() {
+            (desk.voice)("some turns did not end in time; they go on after the next start");
+        }
+        if desk.lost.is_cancelled() {
+            return Err(DoorError::Held { holder: "it took over".into() });
+        }
+        desk.inbox.close().await?;
+        Ok(())
+    }
+}
+
+/// Enough of an update to know which one it is.
+#[derive(Deserialize)]
+struct Numbered {
+    update_id: i64,
+}
+
+impl Desk {
+    /// Asks for updates, for ever. One is confirmed, by asking for what follows it, only when it
+    /// is in the inbox.
+    async fn listen(self: Arc<Desk>) {
+        let mut offset = None;
+        let mut waits = Waits::default();
+        loop {
+            while self.inbox.count() >= PENDING_MAX {
+                self.dealt_with.notified().await;
+            }
+            let updates = match self.api.updates(offset).await {
+                Ok(updates) => updates,
+                Err(failed) => {
+                    (self.voice)(&format!("{}; trying again", told(&failed)));
+                    tokio::time::sleep(waits.next(&failed)).await;
+                    continue;
+                }
+            };
+            waits.reset();
+            // An answer without updates confirms all before. From there on Telegram is asked for
+            // whatever it has, because after a quiet week its numbers begin somewhere else.
+            let last = updates.iter().filter_map(|raw| number(raw)).max();
+            let heard: Vec<Heard> = updates.iter().filter_map(|raw| self.hear(raw)).collect();
+            self.take_in(heard).await;
+            offset = last.map(|last| last + 1);
+        }
+    }
+
+    /// What an update says, if it says something to the bot and whoever says it is let in.
+    fn hear(self: &Arc<Desk>, raw: &RawValue) -> Option<Heard> {
+        let update: Update = match serde_json::from_str(raw.get()) {
+            Ok(update) => update,
+            Err(_) => {
+                // Of a kind nobody here knows: it is confirmed with the others.
+                (self.voice)(&format!("update {:?} cannot be read; it is left out", number(raw)));
+                return None;
+            }
+        };
+        let heard = Heard::of(update, &self.me)?;
+        if self.people.place(&heard).is_some() {
+            return Some(heard);
+        }
+        self.turn_away(heard);
+        None
+    }
+
+    /// Tells a stranger, once, in one line. Nothing is stored, here or later.
+    fn turn_away(self: &Arc<Desk>, heard: Heard) {
+        let desk = self.clone();
+        let told_now = self.strangers.meet(heard.user);
+        if !told_now && matches!(heard.what, What::Said(_) | What::Wordless) {
+            return;
+        }
+        self.tasks.spawn(async move {
+            let text = words::stranger(heard.user);
+            if let What::Pressed { query, .. } = &heard.what {
+                return desk.post.pressed(query, Some("This is a private bot.")).await;
+            }
+            for part in text.parts() {
+                // One who blocked the bot need not be told.
+                desk.post.send(&heard, &part, &Default::default()).await.ok();
+            }
+        });
+    }
+
+    /// Puts what was heard on disk, however often that has to be tried, and begins to deal with it.
+    async fn take_in(self: &Arc<Desk>, heard: Vec<Heard>) {
+        let mut waits = Waits::default();
+        loop {
+            match self.inbox.take_in(heard.clone()).await {
+                Ok(new) => return new.into_iter().for_each(|heard| self.clone().dispatch(heard)),
+                Err(error) => self.pause(&error, &mut waits).await,
+            }
+        }
+    }
+
+    /// Deals with one update after those before it in the same chat, beside those of others.
+    fn dispatch(self: Arc<Desk>, heard: Heard) {
+        // What may wait is bounded for all chats together.
+        let Some(ticket) = self.lanes.ticket(heard.chat.id, usize::MAX - 1) else { return };
+        let desk = self.clone();
+        self.tasks.spawn(async move {
+            desk.deal_with(heard, &ticket).await;
+            drop(ticket);
+            desk.dealt_with.notify_one();
+        });
+    }
+
+    async fn deal_with(self: &Arc<Desk>, heard: Heard, ticket: &Ticket<i64>) {
+        let turn = async {
+            ticket.turn().await;
+            self.room.acquire().await
+        };
+        let _room = tokio::select! {
+            biased;
+            () = self.stopping.cancelled() => return,
+            room = turn => room,
+        };
+        let mut waits = Waits::default();
+        loop {
+            let dealt_with = match Visit::new(self.clone(), heard.clone()) {
+                Some(visit) => visit.run().await,
+                None => self.inbox.done(heard.update).await.map_err(VisitError::from),
+            };
+            match dealt_with {
+                Ok(()) | Err(VisitError::Stopping) => return,
+                // As after a restart, it goes on behind the last step that is on disk.
+                Err(VisitError::Sessions(error)) => self.pause(&error, &mut waits).await,
+            }
+            if self.stopping.is_cancelled() {
+                return;
+            }
+        }
+    }
+
+    /// Says that the store refused, and waits a little. If it refuses because another process has
+    /// taken over, everything ends.
+    async fn pause(&self, error: &sessions::Error, waits: &mut Waits) {
+        (self.voice)(&format!("{error}; trying again"));
+        if matches!(error, sessions::Error::Store(StoreError::StaleFence { .. })) {
+            self.lost.cancel();
+            self.stopping.cancel();
+        }
+        tokio::select! {
+            () = self.stopping.cancelled() => {}
+            () = tokio::time::sleep(waits.longer()) => {}
+        }
+    }
+
+    /// Shows the commands in Telegram's menu. Without it they can be typed as well.
+    async fn show_menu(&self) {
+        let command = |(name, what): &(&str, &str)| {
+            BotCommand::builder().command(*name).description(*what).build()
+        };
+        let commands = words::COMMANDS.iter().map(command).collect();
+        let params = SetMyCommandsParams::builder().commands(commands).build();
+        if let Err(failed) = self.api.set_commands(&params).await {
+            (self.voice)(&format!("the menu of commands is not shown: {failed}"));
+        }
+    }
+}
+
+fn number(raw: &RawValue) -> Option<i64> {
+    serde_json::from_str::<Numbered>(raw.get()).ok().map(|update| update.update_id)
+}
+
+/// What is wrong, and what to do about it where a person can.
+fn told(failed: &ApiError) -> String {
+    match failed.code() {
+        Some(409) => format!("{failed} (another program asks for the updates of this bot)"),
+        Some(401 | 404) => format!("{failed} (was the token revoked?)"),
+        _ => failed.to_string(),
+    }
+}

@@ -1,0 +1,248 @@
+//! What an update says, to whom, and whether it is meant for the bot.
+//!
+//! Of an update only this is kept. In a group the bot is meant when it is mentioned, when a
+//! command carries its name, or when someone replies to it; everything else said there is not even
+//! looked at.
+
+use frankenstein::types::{ChatType, MaybeInaccessibleMessage, Message, MessageEntityType, User};
+use frankenstein::updates::{Update, UpdateContent};
+use serde::{Deserialize, Serialize};
+
+use crate::limits::NAME_CHARS_MAX;
+
+/// Who the bot is.
+#[derive(Clone, Debug)]
+pub(crate) struct Me {
+    pub(crate) id: u64,
+    pub(crate) username: String,
+}
+
+/// Where something was said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Chat {
+    pub(crate) id: i64,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) group: bool,
+    /// The topic of a group that has topics.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) topic: Option<i32>,
+}
+
+/// Something meant for the bot.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Heard {
+    pub(crate) update: u32,
+    pub(crate) chat: Chat,
+    pub(crate) user: u64,
+    /// What the person is called.
+    pub(crate) name: String,
+    /// The message it was said in, or whose button was pressed.
+    pub(crate) message: i32,
+    pub(crate) what: What,
+}
+
+/// What was said or done.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum What {
+    /// A text, or a command.
+    Said(String),
+    /// A button was pressed.
+    Pressed {
+        /// What Telegram calls the pressing.
+        query: String,
+        /// What stands behind the button.
+        data: String,
+    },
+    /// A picture, a voice, a place: nothing with words.
+    Wordless,
+}
+
+impl Heard {
+    /// What this update says to the bot; nothing, if it is not meant.
+    pub(crate) fn of(update: Update, me: &Me) -> Option<Heard> {
+        match update.content {
+            UpdateContent::Message(message) => said(update.update_id, *message, me),
+            UpdateContent::CallbackQuery(query) => {
+                let Some(MaybeInaccessibleMessage::Message(message)) = query.message else {
+                    return None;
+                };
+                let data = query.data?;
+                Some(Heard {
+                    update: update.update_id,
+                    chat: chat(&message),
+                    user: query.from.id,
+                    name: name(&query.from),
+                    message: message.message_id,
+                    what: What::Pressed { query: query.id, data },
+                })
+            }
+            _ => None,
+        }
+    }
+}
+
+fn said(update: u32, message: Message, me: &Me) -> Option<Heard> {
+    if message.chat.type_field == ChatType::Channel {
+        return None;
+    }
+    let from = message.from.as_deref().filter(|from| !from.is_bot)?;
+    let chat = chat(&message);
+    let (text, entities) = match (&message.text, &message.caption) {
+        (Some(text), _) => (text.as_str(), message.entities.as_deref()),
+        (None, Some(caption)) => (caption.as_str(), message.caption_entities.as_deref()),
+        (None, None) => ("", None),
+    };
+    let units: Vec<u16> = text.encode_utf16().collect();
+    let mut meant = !chat.group
+        || message
+            .reply_to_message
+            .as_ref()
+            .and_then(|replied| replied.from.as_ref())
+            .is_some_and(|from| from.id == me.id);
+    // What names the bot is cut out, from the end, so that the places before it stay where they are.
+    let mut kept = units.clone();
+    for entity in entities.unwrap_or_default().iter().rev() {
+        let (start, end) =
+            (usize::from(entity.offset), usize::from(entity.offset) + usize::from(entity.length));
+        let Some(words) = units.get(start..end).map(String::from_utf16_lossy) else { continue };
+        if end > kept.len() {
+            continue;
+        }
+        let at_me = |words: &str| {
+            words.strip_prefix('@').is_some_and(|name| name.eq_ignore_ascii_case(&me.username))
+        };
+        let names_me = match entity.type_field {
+            MessageEntityType::Mention => at_me(&words),
+            MessageEntityType::TextMention => {
+                entity.user.as_ref().is_some_and(|user| user.id == me.id)
+            }
+            MessageEntityType::BotCommand => match words.find('@') {
+                Some(at) if at_me(&words[at..]) => {
+                    let cut = start + words[..at].encode_utf16().count();
+                    kept.drain(cut..end);
+                    meant = true;
+                    false
+                }
+                // A command for another bot.
+                Some(_) if start == 0 => return None,
+                _ => false,
+            },
+            _ => false,
+        };
+        if names_me {
+            meant = true;
+            kept.drain(start..end);
+        }
+    }
+    if !meant {
+        return None;
+    }
+    let text = String::from_utf16_lossy(&kept).trim().to_owned();
+    let what = if text.is_empty() { What::Wordless } else { What::Said(text) };
+    let (user, name, message) = (from.id, name(from), message.message_id);
+    Some(Heard { update, chat, user, name, message, what })
+}
+
+fn chat(message: &Message) -> Chat {
+    Chat {
+        id: message.chat.id,
+        group: message.chat.type_field != ChatType::Private,
+        topic: message.message_thread_id.filter(|_| message.is_topic_message == Some(true)),
+    }
+}
+
+/// What a person is called, on one line. It is what they chose: anything.
+fn name(user: &User) -> String {
+    let full = format!("{} {}", user.first_name, user.last_name.as_deref().unwrap_or_default());
+    let seen =
+        full.chars().filter(|c| !rethread_core::name::is_invisible(*c) && !"[]".contains(*c));
+    let name: String = seen.take(NAME_CHARS_MAX).collect();
+    name.trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn heard(message: Value) -> Option<Heard> {
+        let mut message = message;
+        message["message_id"] = json!(5);
+        message["date"] = json!(1);
+        message["from"] =
+            json!({"id": 7, "is_bot": false, "first_name": "Ada", "last_name": "L\n."});
+        let update = json!({"update_id": 9, "message": message});
+        let me = Me { id: 42, username: "ThreadBot".into() };
+        Heard::of(serde_json::from_value(update).expect("an update"), &me)
+    }
+
+    fn words(message: Value) -> Option<String> {
+        match heard(message)?.what {
+            What::Said(text) => Some(text),
+            other => Some(format!("{other:?}")),
+        }
+    }
+
+    fn group(text: &str, entities: Value) -> Option<String> {
+        let chat = json!({"id": -100, "type": "supergroup", "title": "t"});
+        words(json!({"chat": chat, "text": text, "entities": entities}))
+    }
+
+    #[test]
+    fn with_one_person_everything_is_meant() {
+        let chat = json!({"id": 7, "type": "private", "first_name": "Ada"});
+        let said = heard(json!({"chat": chat, "text": " hello "})).expect("meant");
+        assert_eq!(said.what, What::Said("hello".into()));
+        assert_eq!((said.user, said.name.as_str(), said.chat.group), (7, "Ada L.", false));
+        assert_eq!(words(json!({"chat": chat, "caption": "look"})).as_deref(), Some("look"));
+        assert_eq!(words(json!({"chat": chat})).as_deref(), Some("Wordless"));
+    }
+
+    #[test]
+    fn in_a_group_only_what_names_the_bot_is_meant() {
+        let mention =
+            |offset, length| json!([{"type": "mention", "offset": offset, "length": length}]);
+        assert_eq!(group("hello", json!([])), None);
+        assert_eq!(group("@other hello", mention(0, 6)), None);
+        assert_eq!(group("@threadbot hello", mention(0, 10)).as_deref(), Some("hello"));
+        // Places are counted in UTF-16 units.
+        assert_eq!(group("🧵 @ThreadBot go", mention(3, 10)).as_deref(), Some("🧵  go"));
+        assert_eq!(group("@ThreadBot", mention(0, 10)).as_deref(), Some("Wordless"));
+        assert_eq!(group("x", mention(3, 600)), None, "a place outside of the text");
+    }
+
+    #[test]
+    fn in_a_group_a_command_is_meant_when_it_names_the_bot() {
+        let command = |length| json!([{"type": "bot_command", "offset": 0, "length": length}]);
+        assert_eq!(group("/new", command(4)), None);
+        assert_eq!(group("/new@other", command(10)), None);
+        assert_eq!(group("/new@threadbot plan", command(14)).as_deref(), Some("/new plan"));
+    }
+
+    #[test]
+    fn a_reply_to_the_bot_is_meant() {
+        let reply = |id: u64| {
+            json!({"chat": {"id": -1, "type": "group"}, "text": "and?", "reply_to_message": {
+                "message_id": 1, "date": 1, "chat": {"id": -1, "type": "group"},
+                "from": {"id": id, "is_bot": true, "first_name": "b"}}})
+        };
+        assert_eq!(words(reply(42)).as_deref(), Some("and?"));
+        assert_eq!(words(reply(43)), None);
+    }
+
+    #[test]
+    fn a_button_and_who_pressed_it_are_heard() {
+        let update = json!({"update_id": 3, "callback_query": {"id": "q", "chat_instance": "i", "data": "o:1",
+            "from": {"id": 8, "is_bot": false, "first_name": "Bo"},
+            "message": {"message_id": 6, "date": 1, "chat": {"id": 8, "type": "private"}}}});
+        let me = Me { id: 42, username: "ThreadBot".into() };
+        let heard =
+            Heard::of(serde_json::from_value(update).expect("an update"), &me).expect("meant");
+        assert_eq!((heard.user, heard.message), (8, 6));
+        assert_eq!(heard.what, What::Pressed { query: "q".into(), data: "o:1".into() });
+        let kept = serde_json::to_string(&heard).expect("JSON");
+        assert_eq!(serde_json::from_str::<Heard>(&kept).expect("the same"), heard);
+    }
+}

@@ -1,0 +1,127 @@
+//! `/history`: what was said, newest last, a page at a time.
+
+use rethread_core::limits::READ_ENTRIES;
+use rethread_core::{Body, Entry, Role, SessionId, Sessions, sessions};
+
+use crate::buttons::{Buttons, Press};
+use crate::inbox::Reply;
+use crate::limits::{HISTORY_PARTS_MAX, MESSAGE_UNITS_MAX};
+use crate::markup::Rich;
+use crate::visit::{Visit, VisitError};
+use crate::words;
+
+impl Visit {
+    pub(crate) async fn history(&self, rest: &str) -> Result<Reply, VisitError> {
+        let all = match rest {
+            "" => false,
+            "all" => true,
+            _ => {
+                return Ok(Rich::plain("It is ")
+                    .code("/history")
+                    .and(" or ")
+                    .code("/history all")
+                    .and(".")
+                    .into());
+            }
+        };
+        match self.current().await? {
+            Some(session) => self.history_of(session.id(), None, all).await,
+            None => Ok(words::nothing_yet().into()),
+        }
+    }
+
+    /// What was said before an entry, or until now; back to the last clear, or to the beginning.
+    pub(crate) async fn history_of(
+        &self,
+        id: SessionId,
+        before: Option<u64>,
+        all: bool,
+    ) -> Result<Reply, VisitError> {
+        Ok(self.with(move |sessions| page(sessions, id, before, all)).await?)
+    }
+}
+
+fn page(
+    sessions: &Sessions,
+    id: SessionId,
+    before: Option<u64>,
+    all: bool,
+) -> Result<Reply, sessions::Error> {
+    let session = sessions.get(id)?;
+    let begins = if all { 0 } else { session.tally.begins() };
+    let mut end = before.unwrap_or(session.tally.entries).min(session.tally.entries);
+    let room = MESSAGE_UNITS_MAX * HISTORY_PARTS_MAX;
+    let mut said: Vec<Rich> = Vec::new();
+    let mut units = 0;
+    let mut earlier = None;
+    'pages: while end > begins {
+        let start = end.saturating_sub(READ_ENTRIES).max(begins);
+        for entry in sessions.read(id, start..end)?.iter().rev() {
+            let Some(text) = shown(entry) else { continue };
+            units += text.units() + 2;
+            // One that is longer than a page is a page of its own.
+            if units > room && !said.is_empty() {
+                earlier = Some(entry.seq + 1);
+                break 'pages;
+            }
+            said.push(text);
+        }
+        end = start;
+    }
+    let hidden = !all && begins > 0 && earlier.is_none();
+    if said.is_empty() {
+        let text = Rich::plain("Nothing was said since the last clear.");
+        return Ok(match hidden {
+            true => {
+                text.and(" ").code("/history all").and(" shows what was said before it.").into()
+            }
+            false => words::nothing_yet().into(),
+        });
+    }
+    let mut text = Rich::default();
+    for one in said.into_iter().rev() {
+        text = text.join(one).and("\n\n");
+    }
+    if hidden {
+        text = text.italic("What was said before the last clear: /history all");
+    }
+    let buttons = match earlier {
+        Some(before) => {
+            Buttons::default().row("earlier …", Press::History { session: id, before, all })
+        }
+        None => Buttons::default(),
+    };
+    Ok(Reply { text, buttons })
+}
+
+/// What people said to each other; what tools said is not part of it.
+fn shown(entry: &Entry) -> Option<Rich> {
+    let at = entry.at.strftime("%Y-%m-%d %H:%M");
+    match &entry.body {
+        Body::Message(message) => {
+            let text = message.plain_text();
+            let who = match message.role {
+                Role::User => "You",
+                Role::Assistant => "Assistant",
+                Role::System | Role::Tool => return None,
+            };
+            if text.trim().is_empty() {
+                return None;
+            }
+            let head = Rich::default().bold(who).italic(format!(" · {at} UTC")).and("\n");
+            Some(match message.role {
+                Role::Assistant => head.join(Rich::markdown(&text)),
+                _ => head.and(text),
+            })
+        }
+        Body::Cleared { .. } => Some(Rich::default().italic(format!("— cleared · {at} UTC —"))),
+        Body::Undone { .. } => Some(Rich::default().italic(format!("— clear undone · {at} UTC —"))),
+        Body::Restored(restored) => Some(
+            Rich::default()
+                .italic(format!("— goes on from a summary · {at} UTC —"))
+                .and("\n")
+                .join(Rich::markdown(&restored.summary)),
+        ),
+        _ => None,
+    }
+}

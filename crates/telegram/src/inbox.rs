@@ -1,0 +1,467 @@
+//! What was heard and is not dealt with yet, on disk.
+//!
+//! An update is confirmed to Telegram only when it is here; from then on it is this log that
+//! knows it. Each step of dealing with it is noted before the next one: where it began, what is to
+//! be said, which messages were sent, that it is done. A process that was killed between any two
+//! of them goes on behind the last.
+//!
+//! The log belongs to a reserved owner, in the same store as everything else, and one process
+//! holds it. What people wrote is in it only until it is begun anew, which happens whenever it has
+//! grown a little: then everything that is done is gone.
+
+use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use rethread_agent::{Events, Held, Kept};
+use rethread_core::limits::READ_ENTRIES;
+use rethread_core::store::Filter;
+use rethread_core::{Body, Entry, Key, New, Owner, Raw, SessionId, Sessions, StoreError, sessions};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use crate::buttons::Buttons;
+use crate::heard::Heard;
+use crate::limits::{INBOX_ENTRIES_MAX, INBOX_IDLE_ENTRIES_MAX, INBOX_WAIT, SEEN_MAX};
+use crate::markup::Rich;
+
+/// Whose log the inbox is. Nobody can talk to the bot as this owner.
+pub const INBOX_OWNER: &str = "rethread:telegram";
+
+const HEARD: &str = "telegram_heard";
+const BEGUN: &str = "telegram_begun";
+const REPLY: &str = "telegram_reply";
+const SENT: &str = "telegram_sent";
+const DONE: &str = "telegram_done";
+const CARRIED: &str = "telegram_carried";
+
+/// How a chat stood before something was done in it. Whether it was done is told by comparing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Before {
+    /// The session its key pointed at.
+    pub(crate) session: Option<SessionId>,
+    /// How many entries that had.
+    pub(crate) head: u64,
+    /// The clear that held in it.
+    pub(crate) cleared: Option<u64>,
+}
+
+/// What is to be said.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Reply {
+    pub(crate) text: Rich,
+    #[serde(default, skip_serializing_if = "Buttons::is_empty")]
+    pub(crate) buttons: Buttons,
+}
+
+impl From<Rich> for Reply {
+    fn from(text: Rich) -> Reply {
+        Reply { text, buttons: Buttons::default() }
+    }
+}
+
+/// Something heard, and how far it was dealt with.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Pending {
+    pub(crate) heard: Heard,
+    #[serde(default)]
+    pub(crate) before: Option<Before>,
+    #[serde(default)]
+    pub(crate) reply: Option<Reply>,
+    /// The messages that were sent for it, in order.
+    #[serde(default)]
+    pub(crate) sent: Vec<i32>,
+}
+
+/// What the log comes to.
+#[derive(Default)]
+struct State {
+    /// By the order they came in.
+    pending: BTreeMap<u64, Pending>,
+    next: u64,
+    places: BTreeMap<u32, u64>,
+    seen: HashSet<u32>,
+    seen_order: VecDeque<u32>,
+    entries: u64,
+}
+
+/// What was heard and is not dealt with yet.
+pub(crate) struct Inbox {
+    sessions: Sessions,
+    key: Key,
+    held: tokio::sync::Mutex<Option<Held>>,
+    state: Mutex<State>,
+}
+
+impl Inbox {
+    /// Opens the inbox of a bot, after the process that has it now.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Held`] if that one does not let go, and those of the store.
+    pub(crate) async fn open(
+        sessions: &Sessions,
+        bot: u64,
+        stop: &CancellationToken,
+    ) -> Result<Inbox, sessions::Error> {
+        let owner = Owner::new(INBOX_OWNER).expect("a valid owner");
+        let sessions = sessions.of_owner(owner);
+        let key = Key::new(format!("inbox:{bot}")).expect("a number is visible");
+        let (store, opened) = (sessions.clone(), key.clone());
+        let id = blocking(move || Ok(store.open(&opened, &New::default())?.session().id())).await?;
+        let held = hold(&sessions, id, stop).await?;
+        let store = sessions.clone();
+        let state = blocking(move || read(&store, id)).await?;
+        let inbox = Inbox { sessions, key, held: Some(held).into(), state: Mutex::new(state) };
+        inbox.sweep(id).await?;
+        inbox.begin_anew().await?;
+        Ok(inbox)
+    }
+
+    /// Everything that is pending, in the order it came.
+    pub(crate) fn pending(&self) -> Vec<Heard> {
+        self.state().pending.values().map(|pending| pending.heard.clone()).collect()
+    }
+
+    /// How much is pending.
+    pub(crate) fn count(&self) -> usize {
+        self.state().pending.len()
+    }
+
+    /// How far this update was dealt with; nothing once it is done.
+    pub(crate) fn get(&self, update: u32) -> Option<Pending> {
+        let state = self.state();
+        state.places.get(&update).and_then(|place| state.pending.get(place)).cloned()
+    }
+
+    /// Takes in what was heard; those nobody had seen are on disk when this returns, and are
+    /// given back in their order.
+    pub(crate) async fn take_in(
+        &self,
+        mut heard: Vec<Heard>,
+    ) -> Result<Vec<Heard>, sessions::Error> {
+        heard.sort_by_key(|heard| heard.update);
+        heard.dedup_by_key(|heard| heard.update);
+        heard.retain(|heard| !self.state().seen.contains(&heard.update));
+        if !heard.is_empty() {
+            self.note(HEARD, &json!({ "updates": heard })).await?;
+        }
+        Ok(heard)
+    }
+
+    /// Notes how things stood when an update began to be dealt with.
+    pub(crate) async fn begun(&self, update: u32, before: Before) -> Result<(), sessions::Error> {
+        self.note(BEGUN, &json!({ "update": update, "before": before })).await
+    }
+
+    /// Notes what is to be said.
+    pub(crate) async fn reply(&self, update: u32, reply: &Reply) -> Result<(), sessions::Error> {
+        self.note(REPLY, &json!({ "update": update, "reply": reply })).await
+    }
+
+    /// Notes that a message was sent.
+    pub(crate) async fn sent(&self, update: u32, message: i32) -> Result<(), sessions::Error> {
+        self.note(SENT, &json!({ "update": update, "message": message })).await
+    }
+
+    /// Notes that an update is dealt with.
+    pub(crate) async fn done(&self, update: u32) -> Result<(), sessions::Error> {
+        self.note(DONE, &json!({ "update": update })).await?;
+        let (entries, idle) = {
+            let state = self.state();
+            (state.entries, state.pending.is_empty())
+        };
+        if entries > INBOX_ENTRIES_MAX || idle && entries > INBOX_IDLE_ENTRIES_MAX {
+            self.begin_anew().await?;
+        }
+        Ok(())
+    }
+
+    /// Lets go of the inbox, so that another process need not wait.
+    pub(crate) async fn close(&self) -> Result<(), sessions::Error> {
+        match self.held.lock().await.take() {
+            Some(held) => held.release(&Kept::default()).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Begins the log anew with what is pending, and removes the one before: what people wrote
+    /// and was dealt with is gone.
+    pub(crate) async fn begin_anew(&self) -> Result<(), sessions::Error> {
+        let mut place = self.held.lock().await;
+        let Some(old) = place.as_ref() else { return Ok(()) };
+        let (pending, seen): (Vec<Pending>, Vec<u32>) = {
+            let state = self.state();
+            (state.pending.values().cloned().collect(), state.seen_order.iter().copied().collect())
+        };
+        let before = old.with(|thread| Ok(thread.session().id())).await?;
+        let store = self.sessions.clone();
+        let id = blocking(move || Ok(store.create(&New::default(), None)?.id())).await?;
+        let new = hold(&self.sessions, id, &CancellationToken::new()).await?;
+        let carried = json!({ "pending": pending, "seen": seen });
+        new.with(move |thread| thread.note(body(CARRIED, &carried)).map(drop)).await?;
+        let (store, key) = (self.sessions.clone(), self.key.clone());
+        blocking(move || store.bind(&key, id)).await?;
+        if let Some(old) = place.replace(new) {
+            old.release(&Kept::default()).await?;
+        }
+        self.state().entries = 1;
+        let store = self.sessions.clone();
+        blocking(move || gone(store.delete(before))).await
+    }
+
+    /// Removes logs that a process left behind when it was killed while it began anew.
+    async fn sweep(&self, current: SessionId) -> Result<(), sessions::Error> {
+        let store = self.sessions.clone();
+        blocking(move || {
+            for session in store.list(&Filter::default(), None, 100)?.sessions {
+                if session.id() != current && session.keys.is_empty() {
+                    gone(store.delete(session.id()))?;
+                }
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    async fn note(&self, kind: &'static str, raw: &impl Serialize) -> Result<(), sessions::Error> {
+        let noted = body(kind, raw);
+        let written = noted.clone();
+        let place = self.held.lock().await;
+        let Some(held) = place.as_ref() else { return Ok(()) };
+        held.with(move |thread| thread.note(written).map(drop)).await?;
+        self.state().follow(&noted);
+        Ok(())
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[derive(Deserialize)]
+struct Noted {
+    update: u32,
+    #[serde(default)]
+    before: Option<Before>,
+    #[serde(default)]
+    reply: Option<Reply>,
+    #[serde(default)]
+    message: Option<i32>,
+}
+
+#[derive(Deserialize)]
+struct Came {
+    updates: Vec<Heard>,
+}
+
+#[derive(Deserialize)]
+struct Carried {
+    pending: Vec<Pending>,
+    seen: Vec<u32>,
+}
+
+impl State {
+    fn follow(&mut self, body: &Body) {
+        self.entries += 1;
+        let Body::Unknown { kind, raw } = body else { return };
+        let raw = raw.get();
+        match kind.as_str() {
+            HEARD => {
+                for heard in
+                    serde_json::from_str::<Came>(raw).map(|came| came.updates).unwrap_or_default()
+                {
+                    self.see(heard.update);
+                    self.add(Pending { heard, before: None, reply: None, sent: Vec::new() });
+                }
+            }
+            CARRIED => {
+                if let Ok(carried) = serde_json::from_str::<Carried>(raw) {
+                    carried.seen.into_iter().for_each(|update| self.see(update));
+                    carried.pending.into_iter().for_each(|pending| self.add(pending));
+                }
+            }
+            _ => {
+                if let Ok(noted) = serde_json::from_str::<Noted>(raw) {
+                    self.step(kind, noted);
+                }
+            }
+        }
+    }
+
+    fn step(&mut self, kind: &str, noted: Noted) {
+        let Some(place) = self.places.get(&noted.update).copied() else { return };
+        if kind == DONE {
+            self.places.remove(&noted.update);
+            self.pending.remove(&place);
+            return;
+        }
+        let Some(pending) = self.pending.get_mut(&place) else { return };
+        match kind {
+            BEGUN => pending.before = noted.before,
+            REPLY => pending.reply = noted.reply,
+            SENT => pending.sent.extend(noted.message),
+            _ => {}
+        }
+    }
+
+    fn add(&mut self, pending: Pending) {
+        self.places.insert(pending.heard.update, self.next);
+        self.pending.insert(self.next, pending);
+        self.next += 1;
+    }
+
+    fn see(&mut self, update: u32) {
+        if !self.seen.insert(update) {
+            return;
+        }
+        self.seen_order.push_back(update);
+        while self.seen_order.len() > SEEN_MAX {
+            if let Some(oldest) = self.seen_order.pop_front() {
+                self.seen.remove(&oldest);
+            }
+        }
+    }
+}
+
+fn body(kind: &str, raw: &impl Serialize) -> Body {
+    Body::Unknown { kind: kind.into(), raw: Raw::of(raw) }
+}
+
+fn read(sessions: &Sessions, id: SessionId) -> Result<State, sessions::Error> {
+    let mut state = State::default();
+    let head = sessions.get(id)?.tally.entries;
+    for start in (0..head).step_by(READ_ENTRIES as usize) {
+        for Entry { body, .. } in sessions.read(id, start..head.min(start + READ_ENTRIES))? {
+            state.follow(&body);
+        }
+    }
+    Ok(state)
+}
+
+async fn hold(
+    sessions: &Sessions,
+    id: SessionId,
+    stop: &CancellationToken,
+) -> Result<Held, sessions::Error> {
+    Held::take(sessions, &Kept::default(), id, INBOX_WAIT, &Events::none(), stop).await
+}
+
+/// What is not there any more is gone as it should be.
+fn gone(deleted: Result<(), sessions::Error>) -> Result<(), sessions::Error> {
+    match deleted {
+        Err(sessions::Error::Store(StoreError::NotFound { .. })) => Ok(()),
+        other => other,
+    }
+}
+
+/// Does something with the store, where it may block.
+pub(crate) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, sessions::Error> + Send + 'static,
+) -> Result<T, sessions::Error> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done,
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            // The runtime is being shut down: nobody waits for this any more.
+            Err(_) => std::future::pending().await,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use rethread_core::{Fixed, MemoryStore};
+
+    use super::*;
+    use crate::heard::{Chat, What};
+
+    fn sessions() -> Sessions {
+        let world = Arc::new(Fixed::default());
+        Sessions::new(Arc::new(MemoryStore::new(world.clone())), Owner::local(), world)
+    }
+
+    fn said(update: u32) -> Heard {
+        let chat = Chat { id: 7, group: false, topic: None };
+        let what = What::Said("secret words".into());
+        Heard { update, chat, user: 7, name: "Ada".into(), message: 1, what }
+    }
+
+    async fn open(sessions: &Sessions) -> Inbox {
+        Inbox::open(sessions, 42, &CancellationToken::new()).await.expect("opened")
+    }
+
+    fn updates(heard: &[Heard]) -> Vec<u32> {
+        heard.iter().map(|heard| heard.update).collect()
+    }
+
+    #[tokio::test]
+    async fn what_is_told_twice_or_out_of_order_is_taken_in_once_and_in_order() {
+        let sessions = sessions();
+        let inbox = open(&sessions).await;
+        let new = inbox.take_in(vec![said(12), said(10), said(12), said(11)]).await.expect("noted");
+        assert_eq!(updates(&new), [10, 11, 12]);
+        let new = inbox.take_in(vec![said(11), said(13), said(9)]).await.expect("noted");
+        assert_eq!(updates(&new), [9, 13], "one that comes late is not lost");
+        inbox.done(11).await.expect("noted");
+        assert!(inbox.take_in(vec![said(11)]).await.expect("noted").is_empty(), "done is done");
+        inbox.close().await.expect("closed");
+        let inbox = open(&sessions).await;
+        assert_eq!(updates(&inbox.pending()), [10, 12, 9, 13]);
+        assert!(inbox.take_in(vec![said(11), said(10)]).await.expect("noted").is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_process_that_comes_after_knows_how_far_each_was_dealt_with() {
+        let sessions = sessions();
+        let inbox = open(&sessions).await;
+        inbox.take_in(vec![said(1), said(2)]).await.expect("noted");
+        let before = Before { session: None, head: 3, cleared: Some(1) };
+        inbox.begun(1, before).await.expect("noted");
+        let reply = Reply::from(Rich::plain("done").bold("!"));
+        inbox.reply(1, &reply).await.expect("noted");
+        inbox.sent(1, 77).await.expect("noted");
+        inbox.close().await.expect("closed");
+        let inbox = open(&sessions).await;
+        let found = inbox.get(1).expect("pending");
+        assert_eq!((found.before, found.reply, found.sent), (Some(before), Some(reply), vec![77]));
+        assert_eq!(inbox.get(2).expect("pending").before, None);
+        inbox.done(1).await.expect("noted");
+        assert_eq!(inbox.get(1), None);
+    }
+
+    #[tokio::test]
+    async fn what_is_done_is_removed_from_the_store() {
+        let sessions = sessions();
+        let inbox = open(&sessions).await;
+        for update in 0..400 {
+            inbox.take_in(vec![said(update)]).await.expect("noted");
+            inbox.done(update).await.expect("noted");
+        }
+        inbox.take_in(vec![said(1_000)]).await.expect("noted");
+        let mine = sessions.of_owner(Owner::new(INBOX_OWNER).expect("valid"));
+        let logs = mine.list(&Filter::default(), None, 100).expect("listed").sessions;
+        assert_eq!(logs.len(), 1, "one log, however often it was begun anew");
+        assert!(logs[0].tally.entries <= INBOX_IDLE_ENTRIES_MAX + 2, "{}", logs[0].tally.entries);
+        inbox.begin_anew().await.expect("begun");
+        let log = mine.list(&Filter::default(), None, 100).expect("listed").sessions.remove(0);
+        let entries = mine.read(log.id(), 0..10).expect("read");
+        assert_eq!(entries.len(), 1);
+        let kept = format!("{:?}", entries[0].body);
+        assert_eq!(kept.matches("secret words").count(), 1, "only what is pending: {kept}");
+    }
+
+    #[tokio::test]
+    async fn a_second_process_is_told_that_the_inbox_is_held() {
+        let sessions = sessions();
+        let inbox = open(&sessions).await;
+        let stop = CancellationToken::new();
+        stop.cancel();
+        let refused = Inbox::open(&sessions, 42, &stop).await.err().expect("refused");
+        assert!(matches!(refused, sessions::Error::Store(StoreError::Held { .. })), "{refused}");
+        Inbox::open(&sessions, 43, &stop).await.expect("another bot has its own");
+        drop(inbox);
+    }
+}

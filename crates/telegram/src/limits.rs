@@ -1,0 +1,95 @@
+//! Every limit of this door: a number, its unit, and why it is that number.
+
+use std::time::Duration;
+
+/// UTF-16 units of one message, formatting not counted: Telegram takes no more.
+pub const MESSAGE_UNITS_MAX: usize = 4_096;
+
+/// Bytes of the data behind a button: Telegram takes no more.
+pub const BUTTON_BYTES_MAX: usize = 64;
+
+/// Updates asked for at once: Telegram gives no more.
+pub const UPDATES_MAX: u32 = 100;
+
+/// Seconds Telegram holds a question for updates open while there are none. Long enough that an
+/// idle bot asks about once a minute, short enough for any network on the way.
+pub const POLL_SECONDS: u32 = 50;
+
+/// How long an answer to anything else may take.
+pub const ANSWER_TIME_MAX: Duration = Duration::from_secs(30);
+
+/// Bytes of an answer. A hundred updates of the longest messages are a tenth of it.
+pub const ANSWER_BYTES_MAX: usize = 16 << 20;
+
+/// Updates that may wait to be worked on. More are left with Telegram, which keeps them for a day.
+pub const PENDING_MAX: usize = 1_000;
+
+/// Turns that run at once, of everybody. A turn mostly waits for a model; each holds the end of a
+/// log and a reply, well below a megabyte.
+pub const TURNS_MAX: usize = 64;
+
+/// Update ids that are remembered, so that one told twice is worked on once. Telegram repeats at
+/// most what it gave and was not confirmed, a hundred.
+pub const SEEN_MAX: usize = 4_096;
+
+/// Entries of the inbox before it is begun anew with what is still pending.
+pub const INBOX_ENTRIES_MAX: u64 = 2_000;
+
+/// The same, at a moment when nothing is pending: what people wrote is not kept there for long.
+pub const INBOX_IDLE_ENTRIES_MAX: u64 = 200;
+
+/// How long a new process waits for the one before it to let go of the inbox. A process that is
+/// told to stop takes [`GRACE`] at the most.
+pub const INBOX_WAIT: Duration = Duration::from_secs(30);
+
+/// Messages and edits in a second, to all chats together: Telegram allows about thirty.
+pub const SENDS_PER_SECOND: u32 = 25;
+
+/// How far behind that rate a draft is left out: the next one shows more anyway.
+pub const DRAFT_BEHIND_MAX: Duration = Duration::from_millis(500);
+
+/// Time between two edits of a reply that is being written, with one person: Telegram allows
+/// about one message a second in a chat.
+pub const DRAFT_EVERY: Duration = Duration::from_millis(1_500);
+
+/// The same in a group, where twenty a minute are allowed.
+pub const DRAFT_EVERY_IN_GROUP: Duration = Duration::from_secs(4);
+
+/// How long a reply may take before its beginning is shown: most are complete by then, and are
+/// sent once.
+pub const DRAFT_AFTER: Duration = Duration::from_millis(1_200);
+
+/// Characters a draft has at the least; fewer say nothing.
+pub const DRAFT_CHARS_MIN: usize = 24;
+
+/// How often it is said that the bot is typing: Telegram shows it for five seconds.
+pub const TYPING_EVERY: Duration = Duration::from_secs(4);
+
+/// First wait after an answer that did not come; doubled each time, up to [`RETRY_WAIT_MAX`].
+pub const RETRY_WAIT: Duration = Duration::from_millis(500);
+
+/// Longest such wait: a bot is back within this after its network is.
+pub const RETRY_WAIT_MAX: Duration = Duration::from_secs(30);
+
+/// How long turns that run may take to end when the bot is told to stop. What has not ended then
+/// goes on after the next start. Service managers wait ninety seconds before they kill.
+pub const GRACE: Duration = Duration::from_secs(25);
+
+/// Sessions shown in one list of buttons: more do not fit a phone.
+pub const LIST_ROWS: usize = 8;
+
+/// Messages one page of `/history` may take.
+pub const HISTORY_PARTS_MAX: usize = 5;
+
+/// Strangers that are told they are strangers, each once, by one process. More are not answered:
+/// nobody shall use the bot to have messages sent.
+pub const STRANGERS_MAX: usize = 1_000;
+
+/// Workspaces whose folder is kept open.
+pub const WORKSPACES_MAX: usize = 64;
+
+/// Characters of a name shown to a model. Telegram allows 64 for each half.
+pub const NAME_CHARS_MAX: usize = 128;
+
+/// Bytes of a file with a token. One has about fifty.
+pub const TOKEN_FILE_BYTES_MAX: u64 = 4_096;

@@ -1,0 +1,98 @@
+//! Who may talk to the bot, and whose sessions they mean.
+//!
+//! Nobody may who is not on the list. A private chat belongs to its person, a group to itself; the
+//! owner never comes from anything that is said.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::{Mutex, PoisonError};
+
+use rethread_core::{Key, Owner};
+
+use crate::heard::{Chat, Heard};
+use crate::limits::STRANGERS_MAX;
+
+/// Who may talk to the bot.
+#[derive(Clone, Debug, Default)]
+pub struct People {
+    /// Their numbers, as Telegram knows them.
+    pub allowed: BTreeSet<u64>,
+    /// Whose sessions a person means in their own chat, where not their own.
+    pub owners: BTreeMap<u64, Owner>,
+}
+
+/// Whose sessions are meant, and what this chat calls its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) owner: Owner,
+    pub(crate) key: Key,
+}
+
+impl People {
+    /// Where this was said, if whoever said it is let in.
+    pub(crate) fn place(&self, heard: &Heard) -> Option<Place> {
+        if !self.allowed.contains(&heard.user) {
+            return None;
+        }
+        let Chat { id, group, .. } = heard.chat;
+        let named = format!("telegram:{id}");
+        let key = Key::new(named.clone()).expect("a number is visible");
+        // In a chat of their own, the number of the chat is that of the person.
+        let mapped = self.owners.get(&heard.user).filter(|_| !group).cloned();
+        let owner = mapped.unwrap_or_else(|| Owner::new(named).expect("a number is visible"));
+        Some(Place { owner, key })
+    }
+}
+
+/// Strangers who were told so. They are remembered by this process alone: nothing of them is
+/// stored.
+#[derive(Default)]
+pub(crate) struct Strangers(Mutex<HashSet<u64>>);
+
+impl Strangers {
+    /// Whether this one is to be told now.
+    pub(crate) fn meet(&self, user: u64) -> bool {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.len() < STRANGERS_MAX && known.insert(user)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::heard::What;
+
+    fn said(user: u64, chat: i64) -> Heard {
+        let chat = Chat { id: chat, group: chat < 0, topic: None };
+        let what = What::Said("x".into());
+        Heard { update: 1, chat, user, name: "n".into(), message: 1, what }
+    }
+
+    #[test]
+    fn nobody_is_let_in_who_is_not_on_the_list() {
+        assert_eq!(People::default().place(&said(7, 7)), None);
+        let people = People { allowed: [7].into(), ..People::default() };
+        assert_eq!(people.place(&said(8, 8)), None);
+        assert_eq!(people.place(&said(8, -100)), None, "nor in a group others are let in to");
+        let place = people.place(&said(7, 7)).expect("let in");
+        assert_eq!((place.owner.as_str(), place.key.as_str()), ("telegram:7", "telegram:7"));
+    }
+
+    #[test]
+    fn a_person_may_be_another_owner_in_their_own_chat_and_nowhere_else() {
+        let owners = [(7, Owner::local())].into();
+        let people = People { allowed: [7].into(), owners };
+        let place = people.place(&said(7, 7)).expect("let in");
+        assert_eq!((place.owner.as_str(), place.key.as_str()), ("local", "telegram:7"));
+        let place = people.place(&said(7, -100)).expect("let in");
+        assert_eq!((place.owner.as_str(), place.key.as_str()), ("telegram:-100", "telegram:-100"));
+    }
+
+    #[test]
+    fn a_stranger_is_told_once_and_only_so_many_are() {
+        let strangers = Strangers::default();
+        assert!(strangers.meet(1));
+        assert!(!strangers.meet(1));
+        let told = (2..5_000).filter(|user| strangers.meet(*user)).count();
+        assert_eq!(told, STRANGERS_MAX - 1);
+    }
+}

@@ -1,0 +1,267 @@
+//! Getting messages to Telegram, at the pace it allows, for as long as it takes.
+//!
+//! A message that matters is tried until Telegram takes it or says that it never will. When the
+//! answer to a try is lost, nobody can tell whether Telegram took the message: it is sent again,
+//! because two are better than none. An edit may be repeated without harm.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use frankenstein::ParseMode;
+use frankenstein::methods::{
+    AnswerCallbackQueryParams, EditMessageTextParams, SendChatActionParams, SendMessageParams,
+};
+use frankenstein::types::{ChatAction, ChatId, LinkPreviewOptions, ReplyMarkup, ReplyParameters};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::api::{Api, ApiError};
+use crate::buttons::Buttons;
+use crate::door::Voice;
+use crate::heard::{Chat, Heard};
+use crate::limits::{DRAFT_BEHIND_MAX, RETRY_WAIT, RETRY_WAIT_MAX, SENDS_PER_SECOND};
+use crate::markup::Part;
+
+/// Why a message was not delivered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Undelivered {
+    /// Telegram will never take it: the bot was blocked, the chat or the message is gone.
+    Never,
+    /// The bot is stopping; it is delivered after the next start.
+    Stopping,
+}
+
+/// What became of a draft.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Draft<T> {
+    Shown(T),
+    /// Not now; and not before this time.
+    Later(Duration),
+}
+
+/// Gets messages to Telegram.
+pub(crate) struct Post {
+    api: Arc<Api>,
+    /// When the next message may go.
+    next: Mutex<Instant>,
+    voice: Voice,
+    stopping: CancellationToken,
+}
+
+impl Post {
+    pub(crate) fn new(api: Arc<Api>, voice: Voice, stopping: CancellationToken) -> Post {
+        Post { api, next: Mutex::new(Instant::now()), voice, stopping }
+    }
+
+    /// Sends a message, and returns what Telegram calls it.
+    pub(crate) async fn send(
+        &self,
+        heard: &Heard,
+        part: &Part,
+        buttons: &Buttons,
+    ) -> Result<i32, Undelivered> {
+        let mut styled = true;
+        let mut waits = Waits::default();
+        loop {
+            self.my_turn().await;
+            let failed = match self.api.send(&message(heard, part, buttons, styled)).await {
+                Ok(sent) => return Ok(sent.message_id),
+                Err(failed) => failed,
+            };
+            match failed.says("can't parse entities") && styled {
+                true => styled = false,
+                false => self.again(&failed, &mut waits).await?,
+            }
+        }
+    }
+
+    /// Makes a message say something else.
+    pub(crate) async fn edit(
+        &self,
+        chat: Chat,
+        message: i32,
+        part: &Part,
+        buttons: &Buttons,
+    ) -> Result<(), Undelivered> {
+        let mut styled = true;
+        let mut waits = Waits::default();
+        loop {
+            self.my_turn().await;
+            let failed = match self.api.edit(&edited(chat, message, part, buttons, styled)).await {
+                Ok(()) => return Ok(()),
+                Err(failed) if failed.says("message is not modified") => return Ok(()),
+                Err(failed) => failed,
+            };
+            match failed.says("can't parse entities") && styled {
+                true => styled = false,
+                false => self.again(&failed, &mut waits).await?,
+            }
+        }
+    }
+
+    /// Shows the beginning of a reply that is still being written, unless there is no room for it.
+    pub(crate) async fn first_draft(&self, heard: &Heard, part: &Part) -> Draft<i32> {
+        if !self.has_room() {
+            return Draft::Later(DRAFT_BEHIND_MAX);
+        }
+        match self.api.send(&message(heard, part, &Buttons::default(), true)).await {
+            Ok(sent) => Draft::Shown(sent.message_id),
+            Err(failed) => Draft::Later(failed.wait().unwrap_or(RETRY_WAIT_MAX)),
+        }
+    }
+
+    /// Shows more of a reply that is still being written, unless there is no room for it.
+    pub(crate) async fn draft(&self, chat: Chat, message: i32, part: &Part) -> Draft<()> {
+        if !self.has_room() {
+            return Draft::Later(DRAFT_BEHIND_MAX);
+        }
+        match self.api.edit(&edited(chat, message, part, &Buttons::default(), true)).await {
+            Ok(()) => Draft::Shown(()),
+            Err(failed) => Draft::Later(failed.wait().unwrap_or(RETRY_WAIT)),
+        }
+    }
+
+    /// Says that the bot is typing. Nobody misses it if it is not shown.
+    pub(crate) async fn typing(&self, chat: Chat) {
+        let params = SendChatActionParams::builder()
+            .chat_id(chat.id)
+            .maybe_message_thread_id(chat.topic)
+            .action(ChatAction::Typing)
+            .build();
+        drop(self.api.action(&params).await);
+    }
+
+    /// Lets a button stop turning. Telegram forgets presses that are old; so it is tried once.
+    pub(crate) async fn pressed(&self, query: &str, text: Option<&str>) {
+        let params = AnswerCallbackQueryParams::builder()
+            .callback_query_id(query)
+            .maybe_text(text.map(str::to_owned))
+            .build();
+        drop(self.api.answer(&params).await);
+    }
+
+    /// Waits for the place of one message in what Telegram takes in a second.
+    async fn my_turn(&self) {
+        let at = {
+            let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+            let at = (*next).max(Instant::now());
+            *next = at + Duration::from_secs(1) / SENDS_PER_SECOND;
+            at
+        };
+        tokio::time::sleep_until(at).await;
+    }
+
+    /// Takes a place now, if there is one.
+    fn has_room(&self) -> bool {
+        let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        let room = *next <= now + DRAFT_BEHIND_MAX;
+        if room {
+            *next = (*next).max(now) + Duration::from_secs(1) / SENDS_PER_SECOND;
+        }
+        room
+    }
+
+    /// Waits until it is worth trying again; or says that it never will be.
+    async fn again(&self, failed: &ApiError, waits: &mut Waits) -> Result<(), Undelivered> {
+        if matches!(failed.code(), Some(400 | 403)) {
+            (self.voice)(&format!("a message was not delivered: {failed}"));
+            return Err(Undelivered::Never);
+        }
+        let wait = waits.next(failed);
+        tokio::select! {
+            () = self.stopping.cancelled() => Err(Undelivered::Stopping),
+            () = tokio::time::sleep(wait) => Ok(()),
+        }
+    }
+}
+
+/// How long to wait before the next try.
+#[derive(Default)]
+pub(crate) struct Waits(u32);
+
+impl Waits {
+    /// As long as Telegram says; else longer each time.
+    pub(crate) fn next(&mut self, failed: &ApiError) -> Duration {
+        if let Some(asked) = failed.wait() {
+            return asked;
+        }
+        self.longer()
+    }
+
+    pub(crate) fn longer(&mut self) -> Duration {
+        let wait = RETRY_WAIT.saturating_mul(2_u32.saturating_pow(self.0)).min(RETRY_WAIT_MAX);
+        self.0 += 1;
+        wait
+    }
+
+    pub(crate) fn reset(&mut self) {
+        self.0 = 0;
+    }
+}
+
+/// Telegram fetches what a link leads to when it shows a preview, so there are none: what a model
+/// writes must not make anyone ask for an address.
+fn no_preview() -> LinkPreviewOptions {
+    LinkPreviewOptions::builder().is_disabled(true).build()
+}
+
+fn message(heard: &Heard, part: &Part, buttons: &Buttons, styled: bool) -> SendMessageParams {
+    let Chat { id, group, topic } = heard.chat;
+    // In a group several people talk: a reply says whose question it answers.
+    let reply = group.then(|| {
+        ReplyParameters::builder()
+            .message_id(heard.message)
+            .allow_sending_without_reply(true)
+            .build()
+    });
+    SendMessageParams::builder()
+        .chat_id(id)
+        .maybe_message_thread_id(topic)
+        .text(if styled { &part.html } else { &part.plain })
+        .maybe_parse_mode(styled.then_some(ParseMode::Html))
+        .link_preview_options(no_preview())
+        .maybe_reply_parameters(reply)
+        .maybe_reply_markup(buttons.markup().map(ReplyMarkup::InlineKeyboardMarkup))
+        .build()
+}
+
+fn edited(
+    chat: Chat,
+    message: i32,
+    part: &Part,
+    buttons: &Buttons,
+    styled: bool,
+) -> EditMessageTextParams {
+    EditMessageTextParams::builder()
+        .chat_id(ChatId::Integer(chat.id))
+        .message_id(message)
+        .text(if styled { &part.html } else { &part.plain })
+        .maybe_parse_mode(styled.then_some(ParseMode::Html))
+        .link_preview_options(no_preview())
+        .maybe_reply_markup(buttons.markup())
+        .build()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_is_what_telegram_says_and_else_longer_each_time() {
+        let mut waits = Waits::default();
+        let limited = ApiError::Refused {
+            code: 429,
+            what: "Too Many Requests".into(),
+            wait: Some(Duration::from_secs(7)),
+        };
+        let away = ApiError::Unreachable { what: "x".into() };
+        assert_eq!(waits.next(&limited), Duration::from_secs(7));
+        assert_eq!(waits.next(&away), RETRY_WAIT);
+        assert_eq!(waits.next(&away), RETRY_WAIT * 2);
+        for _ in 0..100 {
+            assert!(waits.next(&away) <= RETRY_WAIT_MAX);
+        }
+        assert_eq!(waits.next(&away), RETRY_WAIT_MAX);
+    }
+}

@@ -1,0 +1,163 @@
+//! The folders sessions may be about: those below the configured roots, and no others.
+//!
+//! What a session remembers, a person types or an import brought is a wish. It is looked up on
+//! disk each time, detours followed, and used only if it really lies below a root.
+
+use std::collections::HashMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rethread_agent::tool::{Toolbox, Workspace};
+
+use crate::limits::WORKSPACES_MAX;
+
+/// The folders sessions may be about.
+pub struct Workspaces {
+    roots: Vec<PathBuf>,
+    /// Where a session is that remembers none.
+    usual: PathBuf,
+    open: Mutex<HashMap<PathBuf, Arc<Toolbox>>>,
+}
+
+/// A folder, and the tools that see nothing else.
+pub(crate) struct Folder {
+    pub(crate) path: PathBuf,
+    pub(crate) tools: Arc<Toolbox>,
+}
+
+impl Workspaces {
+    /// Folders below these roots; without any, only `usual` and what is below it.
+    ///
+    /// # Errors
+    ///
+    /// When a root or the usual folder cannot be opened, with its path.
+    pub fn new(usual: &Path, roots: &[PathBuf]) -> Result<Workspaces, (PathBuf, io::Error)> {
+        let real = |path: &Path| -> Result<PathBuf, (PathBuf, io::Error)> {
+            let opened = Workspace::open(path).map_err(|error| (path.to_owned(), error))?;
+            Ok(opened.root().to_owned())
+        };
+        let usual = real(usual)?;
+        let roots = match roots.is_empty() {
+            true => vec![usual.clone()],
+            false => roots.iter().map(|root| real(root)).collect::<Result<_, _>>()?,
+        };
+        // A usual folder outside of the roots would be the one way out of them.
+        let inside = roots.iter().any(|root| usual.starts_with(root));
+        let usual = if inside { usual } else { roots[0].clone() };
+        Ok(Workspaces { roots, usual, open: Mutex::default() })
+    }
+
+    /// The folder a session remembers, or the usual one where that is not to be used.
+    pub(crate) fn folder(&self, remembered: Option<&str>) -> io::Result<Folder> {
+        if let Some(path) = remembered
+            && let Ok(folder) = self.at(Path::new(path))
+        {
+            return Ok(folder);
+        }
+        self.at(&self.usual)
+    }
+
+    /// The folder a person means: a path below a root, or a whole one.
+    pub(crate) fn find(&self, typed: &str) -> Option<Folder> {
+        let typed = Path::new(typed.trim());
+        if typed.is_absolute() {
+            return self.at(typed).ok();
+        }
+        self.roots.iter().find_map(|root| self.at(&root.join(typed)).ok())
+    }
+
+    /// The folders that can be chosen by a button: the roots and what is directly below them.
+    pub(crate) fn choices(&self, most: usize) -> Vec<PathBuf> {
+        let mut found = Vec::new();
+        for root in &self.roots {
+            found.push(root.clone());
+            let Ok(entries) = std::fs::read_dir(root) else { continue };
+            let folders = entries.flatten().filter(|entry| {
+                let hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
+                !hidden && entry.file_type().is_ok_and(|kind| kind.is_dir())
+            });
+            let mut below: Vec<PathBuf> = folders.map(|entry| entry.path()).collect();
+            below.sort();
+            found.extend(below);
+        }
+        found.truncate(most);
+        found
+    }
+
+    /// How a folder is shown: from its root on.
+    pub(crate) fn shown(&self, path: &Path) -> String {
+        let root = self.roots.iter().find(|root| path.starts_with(root));
+        let above = root.and_then(|root| root.parent());
+        let short = above.and_then(|above| path.strip_prefix(above).ok()).unwrap_or(path);
+        short.display().to_string()
+    }
+
+    fn at(&self, path: &Path) -> io::Result<Folder> {
+        // What is kept open is still looked up: it may have been moved away.
+        let real = path.canonicalize()?;
+        if !self.roots.iter().any(|root| real.starts_with(root)) {
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(tools) = open.get(&real) {
+            return Ok(Folder { path: real, tools: tools.clone() });
+        }
+        let workspace = Workspace::open(&real)?;
+        let path = workspace.root().to_owned();
+        // It may have become a detour between the two looks.
+        if !self.roots.iter().any(|root| path.starts_with(root)) {
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
+        let tools = Arc::new(Toolbox::new(workspace));
+        if open.len() >= WORKSPACES_MAX {
+            open.clear();
+        }
+        open.insert(path.clone(), tools.clone());
+        Ok(Folder { path, tools })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_outside_of_the_roots_is_ever_a_workspace() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let top = folder.path().canonicalize().expect("real");
+        for path in ["root/a/deep", "root/b", "outside"] {
+            std::fs::create_dir_all(top.join(path)).expect("made");
+        }
+        std::os::unix::fs::symlink(top.join("outside"), top.join("root/detour")).expect("linked");
+        std::fs::write(top.join("root/file"), "x").expect("written");
+        let root = top.join("root");
+        let spaces = Workspaces::new(&top, std::slice::from_ref(&root)).expect("opened");
+        let found = |typed: &str| spaces.find(typed).map(|folder| folder.path);
+        assert_eq!(found("a"), Some(root.join("a")));
+        assert_eq!(found("a/deep"), Some(root.join("a/deep")));
+        assert_eq!(found(&root.join("b").display().to_string()), Some(root.join("b")));
+        let outside = top.join("outside").display().to_string();
+        for bad in ["..", "../outside", "detour", "a/../../outside", "file", "none", "/", &outside]
+        {
+            assert_eq!(found(bad), None, "{bad}");
+        }
+        // What a session remembers is no better, and neither is a usual folder outside.
+        for remembered in [Some(outside.as_str()), Some("/"), Some("detour"), None] {
+            assert_eq!(spaces.folder(remembered).expect("opened").path, root);
+        }
+        assert_eq!(spaces.choices(8), [root.clone(), root.join("a"), root.join("b")]);
+        assert_eq!(spaces.shown(&root.join("a")), "root/a");
+    }
+
+    #[test]
+    fn without_roots_there_is_the_usual_folder_and_what_is_below_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let top = folder.path().canonicalize().expect("real");
+        std::fs::create_dir_all(top.join("here/below")).expect("made");
+        let spaces = Workspaces::new(&top.join("here"), &[]).expect("opened");
+        assert!(spaces.find("below").is_some());
+        assert!(spaces.find(&top.display().to_string()).is_none());
+        assert!(Workspaces::new(&top.join("none"), &[]).is_err());
+    }
+}

@@ -164,6 +164,9 @@ pub(crate) enum Command {
     /// Open the door for editors and programs: sessions over HTTP
     #[command(after_help = SERVE)]
     Serve(Serve),
+    /// Open the door for Telegram: a bot with a session for each person
+    #[command(after_help = TELEGRAM)]
+    Telegram(Telegram),
     /// Let programs in from afar: make, list and revoke access tokens
     #[command(subcommand)]
     Token(Token),
@@ -298,6 +301,45 @@ pub(crate) struct Serve {
     /// Write a line of JSON about each request to standard error [default: where that is no terminal]
     #[arg(long)]
     pub(crate) log: bool,
+}
+
+const TELEGRAM: &str =
+    "The token comes from TELEGRAM_BOT_TOKEN, or from a file that nobody else can read; never from the \
+command line, which everybody on this machine can see. Nobody may talk to the bot who is not on its list: \
+write to it once, and it tells you your number.
+
+Configuration: telegram.allow_users, telegram.owners ([\"12345=local\"] goes on in the terminal where the phone \
+left off), telegram.roots, telegram.token_file, telegram.policy, telegram.clip_texts, telegram.clip_chars.
+
+Examples:
+  TELEGRAM_BOT_TOKEN=… rethread telegram --allow-user 12345
+  rethread telegram --token-file ~/.config/rethread/bot-token --allow-user 12345 --allow-user 67890
+  rethread telegram --token-file bot-token --root ~/projects --model anthropic/claude-sonnet-4-5";
+
+/// Flags of `telegram`.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Telegram {
+    /// Let this person in, by their number (repeatable)
+    #[arg(long, value_name = "ID", value_delimiter = ',')]
+    pub(crate) allow_user: Vec<u64>,
+    /// The file with the bot's token, readable by you alone [env: TELEGRAM_BOT_TOKEN has the token itself]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) token_file: Option<PathBuf>,
+    /// Let sessions be about folders below this one (repeatable) [default: the workspace]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) root: Vec<PathBuf>,
+    /// How much of the past a model sees [default: bot, the last 2 texts of 500 characters]
+    #[arg(long, value_name = "POLICY", value_parser = clap::builder::PossibleValuesParser::new(Policy::PRESETS))]
+    pub(crate) policy: Option<String>,
+    /// The model [env: RETHREAD_MODEL]
+    #[arg(long, value_name = "PROVIDER/MODEL")]
+    pub(crate) model: Option<String>,
+    /// Who answers in new sessions: build, plan, explore, general, or an agent of your own
+    #[arg(long, value_name = "AGENT")]
+    pub(crate) agent: Option<String>,
+    /// Allow a tool that changes things: write_file, edit_file or run. Nobody is asked first
+    #[arg(long, value_name = "TOOL", value_delimiter = ',', value_parser = clap::builder::PossibleValuesParser::new(CHANGING))]
+    pub(crate) allow: Vec<String>,
 }
 
 /// An origin is a scheme and a host, and never everybody.

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use etcetera::{AppStrategy, AppStrategyArgs, choose_app_strategy};
 use rethread_agent::tool::CHANGING;
+use rethread_core::Owner;
 use rethread_core::context::Policy;
 
 use crate::args::Global;
@@ -36,7 +37,7 @@ const fn known(name: &'static str, kind: Kind, variable: Option<&'static str>) -
 }
 
 /// The settings, in the order they are shown.
-const SETTINGS: [Known; 14] = [
+const SETTINGS: [Known; 22] = [
     known("store", Kind::Text, Some("RETHREAD_STORE")),
     known("owner", Kind::Text, Some("RETHREAD_OWNER")),
     known("policy", Kind::Text, None),
@@ -51,6 +52,14 @@ const SETTINGS: [Known; 14] = [
     known("session.max_sessions", Kind::Number, None),
     known("compact.auto", Kind::YesNo, None),
     known("compact.suggest", Kind::YesNo, None),
+    known("telegram.allow_users", Kind::List, None),
+    known("telegram.owners", Kind::List, None),
+    known("telegram.roots", Kind::List, None),
+    known("telegram.token_file", Kind::Text, None),
+    known("telegram.api_url", Kind::Text, Some("TELEGRAM_API_URL")),
+    known("telegram.policy", Kind::Text, None),
+    known("telegram.clip_texts", Kind::Number, None),
+    known("telegram.clip_chars", Kind::Number, None),
 ];
 
 /// A value and where it came from. An empty value is one that nobody set.
@@ -86,6 +95,8 @@ impl Config {
                 "owner" => "local".into(),
                 "policy" => "chat".into(),
                 "agent" => "build".into(),
+                "telegram.api_url" => rethread_telegram::DEFAULT_URL.into(),
+                "telegram.policy" => "bot".into(),
                 "rounds" => rethread_agent::limits::ROUNDS_MAX.to_string(),
                 "transcripts" => data.join("transcripts").display().to_string(),
                 _ if known.kind == Kind::YesNo => "true".into(),
@@ -163,7 +174,16 @@ impl Config {
     fn check(&self) -> Result<(), Error> {
         for (known, Setting { value, origin }) in SETTINGS.iter().zip(&self.values) {
             let good = match (known.name, known.kind) {
-                ("policy", _) => Policy::preset(value).is_some(),
+                ("policy" | "telegram.policy", _) => Policy::preset(value).is_some(),
+                ("telegram.allow_users", _) => {
+                    self.list(known.name).iter().all(|id| id.parse::<u64>().is_ok())
+                }
+                ("telegram.owners", _) => {
+                    self.list(known.name).iter().all(|pair| owner_of(pair).is_some())
+                }
+                ("telegram.clip_texts" | "telegram.clip_chars", _) if !value.is_empty() => {
+                    value.parse().is_ok_and(|n: usize| n >= 1)
+                }
                 ("allow", _) => {
                     self.list("allow").iter().all(|tool| CHANGING.contains(&tool.as_str()))
                 }
@@ -233,11 +253,22 @@ fn written(kind: Kind, value: toml::Value) -> Result<String, &'static str> {
         (Kind::Number, toml::Value::Integer(number)) if number >= 0 => Ok(number.to_string()),
         (Kind::Number, _) => Err("a whole number"),
         (Kind::List, toml::Value::Array(items)) => {
-            let words: Option<Vec<&str>> = items.iter().map(toml::Value::as_str).collect();
+            let word = |item: &toml::Value| match item {
+                toml::Value::String(text) => Some(text.clone()),
+                toml::Value::Integer(number) => Some(number.to_string()),
+                _ => None,
+            };
+            let words: Option<Vec<String>> = items.iter().map(word).collect();
             words.map(|words| words.join(",")).ok_or("a list of strings")
         }
         (Kind::List, _) => Err("a list of strings"),
     }
+}
+
+/// Whose sessions a person of this number means, as in `12345=local`.
+pub(crate) fn owner_of(pair: &str) -> Option<(u64, Owner)> {
+    let (id, owner) = pair.split_once('=')?;
+    Some((id.trim().parse().ok()?, Owner::new(owner.trim()).ok()?))
 }
 
 /// A variable of the environment; an empty one is as good as none.

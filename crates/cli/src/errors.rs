@@ -10,6 +10,7 @@ use rethread_core::name::{NameError, is_invisible};
 use rethread_core::sessions::{self, SelectError};
 use rethread_http::{ListenError, TokenError};
 use rethread_store::ConnectError;
+use rethread_telegram::{ApiError, DoorError};
 
 use crate::out::clean;
 
@@ -56,6 +57,10 @@ pub(crate) enum Error {
     NoPlace { tool: String, places: Vec<PathBuf> },
     /// The HTTP door cannot be opened.
     Listen(ListenError),
+    /// The Telegram door cannot be opened.
+    Telegram(DoorError),
+    /// There is no token for a bot, or it cannot be used.
+    BotToken(Option<rethread_telegram::TokenError>),
     /// A token cannot be made or revoked.
     Token(TokenError),
     /// Standard input or output failed.
@@ -132,6 +137,9 @@ impl std::fmt::Display for Error {
                 write!(f, "there is nothing of {tool} at {}", places.join(" or "))
             }
             Error::Listen(error) => error.fmt(f),
+            Error::Telegram(error) => error.fmt(f),
+            Error::BotToken(Some(error)) => error.fmt(f),
+            Error::BotToken(None) => f.write_str("there is no token for a bot"),
             Error::Token(error) => error.fmt(f),
             Error::Io(error) => error.fmt(f),
         }
@@ -164,12 +172,16 @@ impl Error {
             Error::BadConfig { .. } => {
                 "correct the file, or use another with --config; `rethread config` shows the settings"
             }
-            Error::BadSetting { name: "policy", .. } => {
+            Error::BadSetting { name: "policy" | "telegram.policy", .. } => {
                 "the policies are chat, editor, emacs, cli and bot"
             }
             Error::BadSetting { name: "allow", .. } => {
                 "the tools that can be allowed are write_file, edit_file and run"
             }
+            Error::BadSetting { name: "telegram.allow_users", .. } => {
+                "people are named by their numbers; the bot tells a stranger theirs"
+            }
+            Error::BadSetting { name: "telegram.owners", .. } => "for example [\"12345=local\"]",
             Error::BadSetting { .. } => "`rethread config` shows the settings",
             Error::ChatFlag { .. } => "`rethread --help` shows what goes with the chat",
             Error::NoAgent { .. } => "`rethread agents` shows them all",
@@ -186,6 +198,26 @@ impl Error {
                 "something else may listen there; --listen takes another ADDR:PORT"
             }
             Error::Listen(ListenError::Tokens(error)) => return token_hint(error),
+            Error::Telegram(DoorError::Sessions(error)) => return verb_hint(error),
+            Error::Telegram(DoorError::Held { .. }) => {
+                "one bot is answered by one process; end the other one first"
+            }
+            Error::Telegram(DoorError::Api(ApiError::BadAddress)) => {
+                "TELEGRAM_API_URL is an address such as https://api.telegram.org"
+            }
+            Error::Telegram(DoorError::Api(_)) => {
+                "check the token, and TELEGRAM_API_URL if you set it; @BotFather shows the token of a bot"
+            }
+            Error::Telegram(DoorError::Stopped) => return None,
+            Error::BotToken(Some(rethread_telegram::TokenError::Open { .. })) => {
+                "whoever has the token is the bot: `chmod 600` the file"
+            }
+            Error::BotToken(Some(rethread_telegram::TokenError::Unreadable { .. })) => {
+                "--token-file takes a file that holds the token and nothing else"
+            }
+            Error::BotToken(_) => {
+                "@BotFather gives one: set TELEGRAM_BOT_TOKEN, or put it into a file for --token-file"
+            }
             Error::Token(error) => return token_hint(error),
             Error::Io(_) => return None,
         };
@@ -207,6 +239,8 @@ impl Error {
             | Error::Word { .. }
             | Error::Provider(Failure::NoKey { .. } | Failure::Unknown { .. })
             | Error::Listen(ListenError::NoToken { .. })
+            | Error::Telegram(DoorError::Api(ApiError::BadAddress))
+            | Error::BotToken(_)
             | Error::Token(TokenError::Name(_) | TokenError::Reserved)
             | Error::BadModel { .. } => 2,
             _ => 1,
@@ -220,6 +254,7 @@ impl Error {
             Error::Verb(error) | Error::AtLine { source: error, .. } => error.source(),
             Error::Connect(error) => error.source(),
             Error::Listen(error) => error.source(),
+            Error::Telegram(error) => error.source(),
             Error::Token(error) => error.source(),
             _ => None,
         };

@@ -17,6 +17,7 @@ pub(crate) mod search;
 mod serve;
 pub(crate) mod show;
 pub(crate) mod stats;
+mod telegram;
 mod token;
 
 use std::path::PathBuf;
@@ -53,6 +54,7 @@ pub(crate) fn run(args: Args) -> Done {
     }
     match command {
         Command::Serve(args) => serve::run(&Desk::new(global)?, &args),
+        Command::Telegram(args) => telegram::run(&Desk::new(global)?, &args),
         Command::Token(args) => token::run(&Desk::new(global)?, &args),
         Command::Agents => agents::run(&Desk::new(global)?),
         Command::Compact(args) => compact::run(&Desk::new(global)?, &args),

@@ -1,0 +1,242 @@
+//! What can be sent beside talking.
+
+use rethread_agent::scripted::Answer;
+
+use crate::bot::Place;
+use crate::fake::Seen;
+
+/// Sends something and waits for what is said to it.
+fn send(place: &Place, text: &str, words: &str) -> Seen {
+    let before = place.fake.chat(7).len();
+    place.fake.says(7, text);
+    place.fake.wait(&format!("{words:?} to {text:?}"), |fake| {
+        fake.chat(7).into_iter().skip(before).find(|seen| seen.text.contains(words))
+    })
+}
+
+#[test]
+fn every_command_is_in_the_menu_and_in_the_help() {
+    let place = Place::new();
+    let bot = place.start();
+    let start = send(&place, "/start", "Just write");
+    assert!(start.text.contains("@ThreadBot") && start.text.contains("openai/gpt-5"), "{start:?}");
+    let help = send(&place, "/help", "Or send:");
+    let menu = place.fake.wait("a menu", |fake| {
+        fake.asked()
+            .into_iter()
+            .find(|asked| asked.method == "setMyCommands")
+            .map(|asked| asked.body)
+    });
+    for name in [
+        "help",
+        "new",
+        "sessions",
+        "open",
+        "resume",
+        "compact",
+        "undo",
+        "workspace",
+        "stats",
+        "agent",
+        "delete",
+        "clear",
+        "history",
+    ] {
+        assert!(help.text.contains(&format!("/{name} ")), "{name}: {help:?}");
+        assert!(menu["commands"].to_string().contains(&format!("\"{name}\"")), "{name}: {menu}");
+    }
+    send(&place, "/frobnicate now", "There is no /frobnicate");
+    for command in ["/stats", "/history", "/clear", "/undo", "/compact", "/sessions", "/delete"] {
+        send(&place, command, "Nothing was said here yet");
+    }
+    bot.stop();
+    assert!(place.sessions("telegram:7").is_empty(), "looking around starts nothing");
+    assert!(place.model.requests().is_empty());
+    assert_eq!(place.fake.refused(), [""; 0]);
+}
+
+#[test]
+fn clear_empties_the_history_and_keeps_the_session() {
+    let place = Place::new();
+    let bot = place.start();
+    send(&place, "an old secret", "answer to an old secret");
+    send(&place, "/clear", "The history is empty");
+    send(&place, "/history", "Nothing was said since the last clear");
+    let all = send(&place, "/history all", "an old secret");
+    assert!(all.text.contains("cleared"), "{all:?}");
+    send(&place, "and now?", "answer to and now?");
+    let asked = place.model.requests().last().expect("asked").text.clone();
+    assert!(!asked.contains("old secret"), "{asked}");
+    send(&place, "/undo", "The clear is undone");
+    let history = send(&place, "/history", "an old secret");
+    assert!(history.text.contains("and now?"), "{history:?}");
+    send(&place, "again", "answer to again");
+    bot.stop();
+    assert_eq!(place.sessions("telegram:7").len(), 1);
+    assert_eq!(place.fake.refused(), [""; 0]);
+}
+
+#[test]
+fn sessions_are_opened_resumed_and_deleted_by_buttons() {
+    let place = Place::new();
+    let bot = place.start();
+    send(&place, "about gardens", "answer to about gardens");
+    send(&place, "/new boats", "You are in boats");
+    send(&place, "about boats", "answer to about boats");
+    let list = send(&place, "/sessions", "Your sessions");
+    assert_eq!(list.buttons.len(), 2);
+    assert!(
+        list.buttons[0].0.contains("● ") && list.buttons[0].0.contains("about boats"),
+        "{list:?}"
+    );
+    place.fake.presses(7, &list, "about gardens");
+    let opened = place.fake.wait("opened", |fake| {
+        fake.chat(7).into_iter().find(|seen| seen.id == list.id && seen.text.contains("You are in"))
+    });
+    assert!(opened.buttons.is_empty(), "a list that was used is no list any more: {opened:?}");
+    send(&place, "/history", "about gardens");
+    send(&place, "/open boats", "You are in boats");
+    send(&place, "/open nowhere", "No session matches `nowhere`");
+
+    let resume = send(&place, "/resume", "from its summary");
+    place.fake.presses(7, &resume, "about gardens");
+    place.fake.wait_for(7, "Resumed: ");
+    send(&place, "/undo", "The resume is undone");
+
+    let delete = send(&place, "/delete boats", "Delete boats for good?");
+    place.fake.presses(7, &delete, "Keep it");
+    place.fake.wait_for(7, "Everything stays as it is");
+    let delete = send(&place, "/delete boats", "Delete boats for good?");
+    place.fake.presses(7, &delete, "Delete it");
+    place.fake.wait_for(7, "It is deleted");
+    // The same button once more finds nothing, and says so without harm.
+    place.fake.presses(7, &delete, "Delete it");
+    send(&place, "/sessions", "Your sessions");
+    bot.stop();
+    let names: Vec<String> =
+        place.sessions("telegram:7").iter().map(|session| session["name"].to_string()).collect();
+    assert!(!names.iter().any(|name| name.contains("boats")), "{names:?}");
+    let answered =
+        place.fake.asked().iter().filter(|asked| asked.method == "answerCallbackQuery").count();
+    assert_eq!(answered, 5, "no button keeps turning");
+    assert_eq!(place.fake.refused(), [""; 0]);
+}
+
+#[test]
+fn a_long_list_has_more_pages() {
+    let place = Place::new();
+    for n in 0..11 {
+        let line = format!(r#"{{"role":"user","content":"topic {n}"}}"#);
+        let said = place
+            .desk
+            .feed(&["append", "--new", "--name", &format!("s{n}"), "--owner", "telegram:7"], line);
+        assert_eq!(said.code, 0, "{said:?}");
+    }
+    let bot = place.start();
+    let list = send(&place, "/sessions", "Your sessions");
+    assert_eq!(list.buttons.len(), 9);
+    place.fake.presses(7, &list, "more");
+    let next = place.fake.wait("more", |fake| {
+        fake.chat(7).into_iter().find(|seen| seen.id == list.id && seen.edits > 0)
+    });
+    assert_eq!(next.buttons.len(), 3, "{next:?}");
+    place.fake.presses(7, &next, "topic 0");
+    place.fake.wait_for(7, "You are in s0");
+    bot.stop();
+}
+
+#[test]
+fn compact_goes_on_lighter_and_is_undone() {
+    let place = Place::new();
+    let bot = place.start();
+    for n in 0..3 {
+        let text = format!("question {n} about the garden wall");
+        send(&place, &text, &format!("answer to {text}"));
+    }
+    let summary = "<!-- SESSION_SUMMARY_START -->\n**Background Context:** Initial session.\n\n**Topics Discussed:**\n- the wall\n\n\
+        **Decisions Made:**\n- bricks\n\n**Pending:**\n- none\n<!-- SESSION_SUMMARY_END -->";
+    place.model.push(Answer::text(summary));
+    let told = send(&place, "/compact", "Compacted: about");
+    assert!(told.text.contains("/undo goes back"), "{told:?}");
+    let history = send(&place, "/history", "goes on from a summary");
+    assert!(history.text.contains("bricks"), "{history:?}");
+    send(&place, "after it", "answer to");
+    send(&place, "/undo", "The compact is undone");
+    send(&place, "/history", "question 0 about the garden wall");
+    bot.stop();
+    assert_eq!(place.fake.refused(), [""; 0]);
+}
+
+#[test]
+fn another_agent_answers_and_stats_say_so() {
+    let place = Place::new();
+    let bot = place.start();
+    send(&place, "hello", "answer to hello");
+    let list = send(&place, "/agent", "answers. Press another");
+    place.fake.presses(7, &list, "plan");
+    place.fake.wait_for(7, "plan answers from now on");
+    send(&place, "again", "answer to again");
+    let stats = send(&place, "/stats", "Messages: 2 from you, 2 from the assistant");
+    assert!(stats.text.contains("Agent: plan") && stats.text.contains("policy bot"), "{stats:?}");
+    send(&place, "/agent nobody", "There is no such agent");
+    send(&place, "/agent Explore", "explore answers from now on");
+    bot.stop();
+    assert_eq!(place.sessions("telegram:7")[0]["agent"], "explore");
+}
+
+#[test]
+fn history_shows_all_of_it_a_page_at_a_time() {
+    let place = Place::new();
+    let line = |n: usize| {
+        let role = if n.is_multiple_of(2) { "user" } else { "assistant" };
+        format!(r#"{{"role":"{role}","content":"message number {n} {}"}}"#, "word ".repeat(100))
+    };
+    let lines: Vec<String> = (0..120).map(line).collect();
+    let said = place.desk.feed(
+        &["append", "--key", "telegram:7", "--owner", "telegram:7", "--batch"],
+        lines.join("\n"),
+    );
+    assert_eq!(said.code, 0, "{said:?}");
+    let bot = place.start();
+    place.fake.says(7, "/history");
+    let mut pages = 1;
+    loop {
+        let seen = place.fake.wait("a page", |fake| {
+            let chat = fake.chat(7);
+            let with = chat.iter().filter(|seen| !seen.buttons.is_empty()).count();
+            let first = chat.iter().any(|seen| seen.text.contains("message number 0 "));
+            (with == pages || first).then_some(chat)
+        });
+        match seen.iter().rev().find(|seen| !seen.buttons.is_empty()).cloned() {
+            Some(last) if !seen.iter().any(|seen| seen.text.contains("message number 0 ")) => {
+                place.fake.presses(7, &last, "earlier");
+                pages += 1;
+            }
+            _ => break,
+        }
+    }
+    bot.stop();
+    assert!(pages > 1, "more than one page");
+    let seen = place.fake.chat(7);
+    for n in 0..120 {
+        let words = format!("message number {n} ");
+        assert_eq!(
+            seen.iter().map(|seen| seen.text.matches(&words).count()).sum::<usize>(),
+            1,
+            "{n}"
+        );
+    }
+    assert_eq!(place.fake.refused(), [""; 0]);
+}
+
+#[test]
+fn what_has_no_words_is_answered_politely() {
+    let place = Place::new();
+    let bot = place.start();
+    place.fake.update(serde_json::json!({ "message": { "message_id": 1, "date": 1,
+        "from": { "id": 7, "is_bot": false, "first_name": "A" }, "chat": { "id": 7, "type": "private" },
+        "location": { "latitude": 1.0, "longitude": 2.0 } } }));
+    place.fake.wait_for(7, "Only text can be read here");
+    bot.stop();
+    assert!(place.model.requests().is_empty());
+}

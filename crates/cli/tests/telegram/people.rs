@@ -1,0 +1,190 @@
+//! Who may talk, whose sessions they mean, and which folders they may look at.
+
+use serde_json::json;
+
+use crate::bot::Place;
+
+#[test]
+fn a_stranger_gets_one_polite_line_and_nothing_is_stored() {
+    let place = Place::new();
+    let bot = place.start();
+    place.fake.says(999, "let me in, my word is plughxyzzy");
+    let line = place.fake.wait_for(999, "private bot");
+    assert!(line.text.contains("999") && line.text.lines().count() == 1, "{line:?}");
+    place.fake.says(999, "please, plughxyzzy");
+    place.fake.says(7, "hello");
+    place.fake.wait_for(7, "answer to hello");
+    bot.stop();
+    assert_eq!(place.fake.chat(999).len(), 1, "one line, once");
+    assert!(place.sessions("telegram:999").is_empty());
+    assert_eq!(place.model.requests().len(), 1, "a stranger costs nothing");
+    for file in std::fs::read_dir(place.desk.store().parent().expect("a folder")).expect("read") {
+        let bytes = std::fs::read(file.expect("a file").path()).expect("read");
+        assert!(!bytes.windows(10).any(|window| window == b"plughxyzzy"));
+    }
+}
+
+#[test]
+fn without_a_list_nobody_is_let_in() {
+    let place = Place::new();
+    let bot = place.start_with(&[]);
+    place.fake.says(7, "hello");
+    place.fake.wait_for(7, "private bot");
+    let wrote = bot.stop();
+    assert!(wrote.contains("Nobody may talk to it yet"), "{wrote}");
+    assert!(place.sessions("telegram:7").is_empty());
+}
+
+#[test]
+fn a_stranger_who_presses_a_button_of_others_changes_nothing() {
+    let place = Place::new();
+    let bot = place.start();
+    place.fake.says_in_group(7, -100, "@ThreadBot hello");
+    place.fake.wait_for(-100, "answer to");
+    place.fake.says_in_group(7, -100, "/delete@ThreadBot");
+    let asked = place.fake.wait_for(-100, "for good?");
+    place.fake.presses(999, &asked, "Delete it");
+    place.fake.wait("told", |fake| {
+        fake.asked().iter().find(|asked| asked.body["text"] == "This is a private bot.").map(drop)
+    });
+    bot.stop();
+    assert_eq!(place.sessions("telegram:-100").len(), 1);
+}
+
+#[test]
+fn in_a_group_the_bot_answers_only_when_mentioned_in_one_session_for_all() {
+    let place = Place::new();
+    let bot = place.start_with(&["--allow-user", "7", "--allow-user", "8"]);
+    place.fake.says_in_group(7, -100, "not for the bot");
+    place.fake.says_in_group(999, -100, "@ThreadBot I am not on the list");
+    place.fake.says_in_group(7, -100, "@ThreadBot from seven");
+    let seen = place.fake.wait_for(-100, "answer to [From: User7]\n\nfrom seven");
+    assert!(seen.reply_to.is_some(), "a reply says whom it answers");
+    place.fake.says_in_group(8, -100, "and @threadbot from eight");
+    place.fake.wait_for(-100, "from eight");
+    bot.stop();
+    let sessions = place.sessions("telegram:-100");
+    assert_eq!(sessions.len(), 1);
+    assert_eq!(sessions[0]["keys"], json!(["telegram:-100"]));
+    assert_eq!(sessions[0]["queries"], 2);
+    assert_eq!(
+        sessions[0]["first_message"], "from seven",
+        "who said it is no part of what was said"
+    );
+    assert!(place.sessions("telegram:7").is_empty());
+    assert_eq!(place.fake.refused(), [""; 0]);
+}
+
+#[test]
+fn a_person_who_is_local_goes_on_in_the_terminal_where_the_phone_left_off() {
+    let place = Place::new();
+    let config = place.desk.path().join("config.toml");
+    std::fs::write(&config, "[telegram]\nallow_users = [7, \"8\"]\nowners = [\"7=local\"]\n")
+        .expect("written");
+    let config = config.display().to_string();
+    let bot = place.start_with(&["--config", &config]);
+    place.fake.says(7, "from the phone");
+    place.fake.wait_for(7, "answer to from the phone");
+    bot.stop();
+    let mut chat =
+        place.desk.command(&["-c", "-p", "from the terminal", "--model", "openai/gpt-5"]);
+    let said = chat.envs(place.model.vars()).output().expect("it runs");
+    assert!(
+        String::from_utf8_lossy(&said.stdout).contains("answer to from the terminal"),
+        "{said:?}"
+    );
+    let bot = place.start_with(&["--config", &config]);
+    place.fake.says(7, "on the phone again");
+    place.fake.wait_for(7, "answer to on the phone again");
+    bot.stop();
+    let sessions = place.sessions("local");
+    assert_eq!(sessions.len(), 1, "{sessions:#?}");
+    assert_eq!(sessions[0]["queries"], 3);
+    assert!(sessions[0]["keys"].to_string().contains("telegram:7"), "{sessions:#?}");
+    assert!(place.sessions("telegram:7").is_empty());
+    let asked = place.model.requests().last().expect("asked").text.clone();
+    assert!(
+        asked.contains("answer to from the terminal"),
+        "the phone knows what the terminal heard: {asked}"
+    );
+}
+
+#[test]
+fn sessions_of_an_earlier_bot_are_gone_on_with() {
+    let place = Place::new();
+    let file = place.desk.path().join("sessions.json");
+    let old = json!({ "7": {
+        "user_id": 7, "created_at": "2025-01-15T10:00:00Z", "last_activity": "2025-01-15T10:30:00Z",
+        "history": [
+            { "role": "user", "content": "Hello from before", "timestamp": "2025-01-15T10:00:00Z" },
+            { "role": "assistant", "content": "Hi, said the old bot", "timestamp": "2025-01-15T10:00:05Z" },
+        ],
+        "current_workspace": "/nowhere/near",
+    } });
+    std::fs::write(&file, old.to_string()).expect("written");
+    let imported = place.desk.run(&["import", "sessions.json"]);
+    assert_eq!(imported.code, 0, "{imported:?}");
+    let bot = place.start();
+    place.fake.says(7, "do you remember?");
+    place.fake.wait_for(7, "answer to do you remember?");
+    place.fake.says(7, "/history");
+    let history = place.fake.wait_for(7, "Hello from before");
+    assert!(
+        history.text.contains("Hi, said the old bot") && history.text.contains("do you remember?"),
+        "{history:?}"
+    );
+    place.fake.says(7, "/workspace");
+    place.fake.wait_for(7, "not among those allowed here");
+    bot.stop();
+    let sessions = place.sessions("telegram:7");
+    assert_eq!(sessions.len(), 1, "the same session: {sessions:#?}");
+    let asked = place.model.requests().last().expect("asked").clone();
+    assert!(asked.text.contains("Hi, said the old bot"), "{}", asked.text);
+    assert!(asked.body["tools"].is_null(), "what was imported may be anyone's words: no tools");
+}
+
+#[test]
+fn a_workspace_is_remembered_and_lies_below_the_roots() {
+    let place = Place::new();
+    for folder in ["projects/alpha", "projects/beta", "private"] {
+        std::fs::create_dir_all(place.desk.path().join(folder)).expect("made");
+    }
+    let beta = place.desk.path().join("projects/beta/readme.md");
+    std::fs::write(beta, "The gate opens at nine o'clock.\n").expect("written");
+    let start = || place.start_with(&["--allow-user", "7", "--root", "projects"]);
+    let bot = start();
+    for outside in ["../private", "/", "private"] {
+        place.fake.says(7, &format!("/workspace {outside}"));
+    }
+    place.fake.says(7, "/workspace");
+    let choice = place.fake.wait_for(7, "The workspace is projects.");
+    let refused =
+        place.fake.chat(7).iter().filter(|seen| seen.text.contains("no such folder")).count();
+    assert_eq!(refused, 3);
+    place.fake.presses(7, &choice, "beta");
+    place.fake.wait_for(7, "The workspace is projects/beta from now on.");
+    bot.stop();
+    let bot = start();
+    place.fake.says(7, "/workspace");
+    place.fake.wait_for(7, "The workspace is projects/beta.");
+    place.fake.says(7, "/new other");
+    place.fake.wait_for(7, "You are in other");
+    // The tools of the model see this folder and no other.
+    let call = |path: &str| {
+        rethread_agent::scripted::Answer::calls([("read_file", json!({ "path": path }))])
+    };
+    place.model.push(call("readme.md"));
+    place.fake.says(7, "when does it open?");
+    place.fake.wait_for(7, "answer to when does it open?");
+    let asked = place.model.requests().last().expect("asked").text.clone();
+    assert!(asked.contains("nine o'clock"), "{asked}");
+    place.model.push(call("../../private"));
+    place.fake.says(7, "and outside?");
+    place.fake.wait_for(7, "answer to and outside?");
+    let asked = place.model.requests().last().expect("asked").text.clone();
+    assert!(asked.contains("outside the workspace"), "{asked}");
+    for tool in ["write_file", "edit_file", "\"run\""] {
+        assert!(!asked.contains(tool), "nothing is changed unless that is allowed: {tool}");
+    }
+    bot.stop();
+}

@@ -36,6 +36,8 @@ impl Told {
         let head = sessions.get(session)?.tally.entries;
         let mut told = Told::Never;
         let mut text = String::new();
+        // A reply that calls no tool is the last one, whether its turn was noted as finished or not.
+        let mut replied = false;
         for start in (from..head).step_by(READ_ENTRIES as usize) {
             for entry in sessions.read(session, start..head.min(start + READ_ENTRIES))? {
                 if told == Told::Never {
@@ -44,10 +46,12 @@ impl Told {
                     }
                 } else if follow(&entry, &mut text).is_break() {
                     return Ok(Told::Answered(text));
+                } else if let Some(message) = entry.body.message() {
+                    replied = message.role == Role::Assistant && message.calls().next().is_none();
                 }
             }
         }
-        Ok(told)
+        Ok(if replied { Told::Answered(text) } else { told })
     }
 }
 
@@ -77,7 +81,9 @@ mod tests {
     use std::sync::Arc;
 
     use rethread_core::entry::Finished;
-    use rethread_core::{Fixed, Incoming, Key, MemoryStore, Message, New, Owner, Thread};
+    use rethread_core::{
+        Block, Fixed, Incoming, Key, MemoryStore, Message, New, Owner, Raw, Thread,
+    };
 
     use super::*;
 
@@ -99,15 +105,22 @@ mod tests {
     }
 
     #[test]
-    fn a_question_is_open_until_its_turn_is_finished() {
+    fn a_question_is_open_until_it_has_its_last_reply() {
         let (sessions, mut thread, id) = asked("q");
         let other = EntryId::new("other").expect("valid");
         assert_eq!(find(&sessions, &thread, &other), Told::Never);
         assert_eq!(find(&sessions, &thread, &id), Told::Open);
+        let call = Block::tool_use("1", "grep", Raw::of(&serde_json::json!({})));
+        let reply = Message::new(Role::Assistant, vec![Block::text("let me look"), call]);
+        thread.append(reply).expect("appended");
+        assert_eq!(find(&sessions, &thread, &id), Told::Open, "its tools have not run");
+        thread.append(Message::tool_result("1", "found")).expect("appended");
+        assert_eq!(find(&sessions, &thread, &id), Told::Open, "nothing was said about it");
         thread.append(Message::assistant("this")).expect("appended");
-        assert_eq!(find(&sessions, &thread, &id), Told::Open);
+        let answered = Told::Answered("this".into());
+        assert_eq!(find(&sessions, &thread, &id), answered, "killed before it was noted");
         thread.note(Body::Finished(Finished::default())).expect("noted");
-        assert_eq!(find(&sessions, &thread, &id), Told::Answered("this".into()));
+        assert_eq!(find(&sessions, &thread, &id), answered);
     }
 
     #[test]

@@ -268,7 +268,10 @@ fn written(kind: Kind, value: toml::Value) -> Result<String, &'static str> {
 /// Whose sessions a person of this number means, as in `12345=local`.
 pub(crate) fn owner_of(pair: &str) -> Option<(u64, Owner)> {
     let (id, owner) = pair.split_once('=')?;
-    Some((id.trim().parse().ok()?, Owner::new(owner.trim()).ok()?))
+    let owner = Owner::new(owner.trim()).ok()?;
+    // What the program keeps for itself is nobody's.
+    let reserved = owner.as_str().starts_with("rethread:");
+    Some((id.trim().parse().ok()?, owner)).filter(|_| !reserved)
 }
 
 /// A variable of the environment; an empty one is as good as none.

@@ -11,7 +11,7 @@ use rethread_agent::Runner;
 use rethread_core::store::Change;
 use rethread_core::{Key, Message, Session, SessionId, Sessions, sessions};
 
-use crate::buttons::Buttons;
+use crate::buttons::{Buttons, Press};
 use crate::door::Desk;
 use crate::heard::{Heard, What};
 use crate::inbox::{Before, Pending, Reply, blocking};
@@ -89,7 +89,9 @@ impl Visit {
             let buttons = if index == last { &reply.buttons } else { &none };
             let known = match (&self.heard.what, pending.sent.get(index)) {
                 // What a button does is shown where the button was.
-                (What::Pressed { .. }, None) if last == 0 => Some(self.heard.message),
+                (What::Pressed { data, .. }, None) if last == 0 && in_place(data) => {
+                    Some(self.heard.message)
+                }
                 // Of messages that were sent only the first can be an unfinished one.
                 (_, Some(_)) if index > 0 => continue,
                 (_, Some(message)) => Some(*message),
@@ -244,4 +246,10 @@ impl Visit {
             None => "none".into(),
         }
     }
+}
+
+/// Whether what a button does stands in place of the message it was below. What was said earlier
+/// does not: both are there to be read.
+fn in_place(data: &str) -> bool {
+    !matches!(Press::read(data), Some(Press::History { .. }))
 }

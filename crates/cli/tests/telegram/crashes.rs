@@ -3,7 +3,7 @@
 
 use rethread_agent::scripted::Answer;
 
-use crate::bot::{Bot, Place};
+use crate::bot::Place;
 use crate::fake::{Fault, Seen};
 
 /// What a person sends: questions, and commands that must not be done twice.
@@ -27,19 +27,18 @@ fn count(seen: &[Seen], words: &str) -> usize {
 /// false once the script is over before that request.
 fn killed_at(number: usize, after: bool) -> bool {
     let place = Place::new();
-    let bot = place.start();
-    let pid = bot.pid();
-    let fault = if after { Fault::KillAfter(pid) } else { Fault::KillBefore(pid) };
+    let fault = if after { Fault::KillAfter } else { Fault::KillBefore };
     place.fake.fault_at(number, fault);
+    let bot = place.start();
+    place.fake.victim(bot.pid());
+    let mut update = 0;
     for text in SCRIPT {
-        place.fake.says(7, text);
+        update = place.fake.says(7, text);
     }
     let last = REPLIES[REPLIES.len() - 1];
     let killed = place.fake.wait("killed, or done", |fake| {
-        if fake.fired() > 0 {
-            return Some(true);
-        }
-        (count(&fake.chat(7), last) > 0 && fake.asked().len() > number + 2).then_some(false)
+        let done = count(&fake.chat(7), last) > 0 && fake.confirmed() >= update;
+        (fake.fired() > 0 || done).then(|| fake.fired() > 0)
     });
     let method = place.fake.asked().get(number).map(|asked| asked.method.clone());
     let bot = match killed {
@@ -161,11 +160,10 @@ fn a_second_process_waits_for_the_first_and_takes_over() {
     assert_eq!(place.fake.chat(7).len(), 2);
 }
 
-/// A bot is a process that can be told from another.
 #[test]
 fn deleting_a_session_leaves_no_word_of_it_in_the_store() {
     let place = Place::new();
-    let bot: Bot = place.start();
+    let bot = place.start();
     place.fake.says(7, "remember xyzzyplugh for me");
     place.fake.wait_for(7, "answer to remember");
     place.fake.says(7, "/delete");

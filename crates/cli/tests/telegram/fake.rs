@@ -18,7 +18,7 @@ pub(crate) const TOKEN: &str = "4242:AAH-s3cret_0123456789";
 pub(crate) const NAME: &str = "ThreadBot";
 pub(crate) const ID: u64 = 4242;
 
-/// How long anything waits at the most. A test that takes longer has failed.
+/// How long nothing may happen at the most. A test in which it does not has failed.
 pub(crate) const WAIT_MAX: Duration = Duration::from_secs(60);
 
 /// What is to go wrong.
@@ -32,10 +32,10 @@ pub(crate) enum Fault {
     CutBefore,
     /// It is done, and the connection is cut before the answer.
     CutAfter,
-    /// This process is killed before anything is done.
-    KillBefore(u32),
-    /// It is done, and the process is killed before the answer.
-    KillAfter(u32),
+    /// The victim is killed before anything is done.
+    KillBefore,
+    /// It is done, and the victim is killed before the answer.
+    KillAfter,
 }
 
 /// A request as it came.
@@ -76,6 +76,7 @@ struct State {
     fired: usize,
     refused: Vec<String>,
     confirmed: i64,
+    victim: Option<u32>,
     stopped: bool,
 }
 
@@ -165,6 +166,12 @@ impl Fake {
         self.shared.lock().next_of.entry(method.into()).or_default().push(fault);
     }
 
+    /// Whom a fault may kill.
+    pub(crate) fn victim(&self, pid: u32) {
+        self.shared.lock().victim = Some(pid);
+        self.shared.changed.notify_all();
+    }
+
     /// How many faults happened.
     pub(crate) fn fired(&self) -> usize {
         self.shared.lock().fired
@@ -193,14 +200,19 @@ impl Fake {
         self.shared.lock().confirmed
     }
 
-    /// Waits until something is so.
+    /// Waits until something is so, for as long as the bot still does something.
     pub(crate) fn wait<T>(&self, what: &str, check: impl Fn(&Fake) -> Option<T>) -> T {
-        let end = Instant::now() + WAIT_MAX;
+        let mut end = Instant::now() + WAIT_MAX;
+        let mut known = 0;
         loop {
             if let Some(found) = check(self) {
                 return found;
             }
             let state = self.shared.lock();
+            if state.asked.len() > known {
+                known = state.asked.len();
+                end = Instant::now() + WAIT_MAX;
+            }
             assert!(
                 Instant::now() < end,
                 "{what}\nseen: {:#?}\nasked: {:#?}",
@@ -296,20 +308,35 @@ impl Shared {
                     continue;
                 }
                 Some(Fault::CutBefore) => return,
-                Some(Fault::KillBefore(pid)) => return kill(pid),
+                Some(Fault::KillBefore) => return self.kill(),
                 _ => {}
             }
             let (status, answer) = self.answer(method, &body);
             self.changed.notify_all();
             match fault {
                 Some(Fault::CutAfter) => return,
-                Some(Fault::KillAfter(pid)) => return kill(pid),
+                Some(Fault::KillAfter) => return self.kill(),
                 _ => {}
             }
             if !respond(&mut out, status, &answer.to_string()) {
                 return;
             }
         }
+    }
+
+    /// Kills the victim, once it is known who that is.
+    fn kill(&self) {
+        let mut state = self.lock();
+        let pid = loop {
+            if let Some(pid) = state.victim {
+                break pid;
+            }
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        };
+        drop(state);
+        let kill = format!("kill -9 {pid}");
+        let killed = std::process::Command::new("sh").args(["-c", &kill]).status();
+        assert!(killed.expect("a shell").success(), "{pid} was there to be killed");
     }
 
     fn answer(&self, method: &str, body: &Value) -> (u16, Value) {
@@ -445,9 +472,4 @@ fn respond(out: &mut TcpStream, status: u16, body: &str) -> bool {
         body.len()
     );
     out.write_all(format!("{head}{body}").as_bytes()).is_ok()
-}
-
-fn kill(pid: u32) {
-    let killed = std::process::Command::new("sh").args(["-c", &format!("kill -9 {pid}")]).status();
-    assert!(killed.expect("a shell").success(), "{pid} was there to be killed");
 }

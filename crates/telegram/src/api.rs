@@ -168,7 +168,9 @@ impl Api {
     ) -> Result<T, ApiError> {
         let body = serde_json::to_vec(params).map_err(|error| self.nonsense(error.to_string()))?;
         let asked = async {
-            let url = self.base.join(&self.token.path(method)).map_err(|_| ApiError::BadAddress)?;
+            // Joined as text: the colon of a token would make a scheme of what is before it.
+            let mut url = self.base.clone();
+            url.set_path(&format!("{}{}", self.base.path(), self.token.path(method)));
             let request = self.client.post(url).header("content-type", "application/json");
             let mut response = request.body(body).send().await.map_err(|e| self.lost(e))?;
             let status = response.status().as_u16();

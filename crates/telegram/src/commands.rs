@@ -162,8 +162,8 @@ impl Visit {
         let runner = self.runner(Some(&session));
         let text = words::here(&session)
             .and(format!(
-                " {}, about {} in {}.",
-                words::capital(&count(session.tally.messages, "message")),
+                " It has {}; {} answers, in {}.",
+                count(session.tally.messages, "message"),
                 runner.agent.name,
                 self.folder(&runner)
             ))
@@ -406,10 +406,7 @@ impl Visit {
         }
         // What was said in it is not to stay in the inbox either.
         self.desk.inbox.begin_anew().await?;
-        Ok(Rich::plain(
-            "It is deleted. Write something, and a new session begins; /sessions shows the others.",
-        )
-        .into())
+        Ok(Rich::plain("It is deleted. /sessions shows the others.").into())
     }
 
     /// Where the person is now.

@@ -17,7 +17,7 @@ pub(crate) const COMMANDS: [(&str, &str); 14] = [
     ("workspace", "the folder this is about, or another one"),
     ("agent", "who answers"),
     ("stats", "this session in numbers"),
-    ("history", "what was said since the last clear; `all` for everything"),
+    ("history", "what was said since the last clear, or /history all"),
     ("clear", "empty the history; the session stays"),
     ("delete", "remove a session for good"),
 ];

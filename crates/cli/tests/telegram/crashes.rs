@@ -40,6 +40,7 @@ fn killed_at(number: usize, after: bool) -> bool {
         let done = count(&fake.chat(7), last) > 0 && fake.confirmed() >= update;
         (fake.fired() > 0 || done).then(|| fake.fired() > 0)
     });
+    let killed = killed | place.fake.calm();
     let method = place.fake.asked().get(number).map(|asked| asked.method.clone());
     let bot = match killed {
         true => {

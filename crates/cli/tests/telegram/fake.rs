@@ -172,6 +172,13 @@ impl Fake {
         self.shared.changed.notify_all();
     }
 
+    /// Nothing goes wrong by number any more. True if something had.
+    pub(crate) fn calm(&self) -> bool {
+        let mut state = self.shared.lock();
+        state.at.clear();
+        state.fired > 0
+    }
+
     /// How many faults happened.
     pub(crate) fn fired(&self) -> usize {
         self.shared.lock().fired

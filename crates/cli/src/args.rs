@@ -236,8 +236,18 @@ pub(crate) struct Import {
 }
 
 /// Programs whose places are known.
-pub(crate) const TOOLS: [&str; 8] =
-    ["claude-code", "codex", "gemini", "opencode", "pi", "aider", "magent", "agent"];
+pub(crate) const TOOLS: [&str; 10] = [
+    "claude-code",
+    "codex",
+    "gemini",
+    "opencode",
+    "goose",
+    "llm",
+    "pi",
+    "aider",
+    "magent",
+    "agent",
+];
 
 /// Flags of `export`.
 #[derive(Debug, ClapArgs)]

@@ -284,7 +284,7 @@ impl Desk<'_> {
             parent: parent.filter(|parent| parent.id != id),
             keys: found.keys.iter().filter_map(|key| Key::new(key).ok()).collect(),
             archived: found.archived,
-            imported: Some(self.format.name().to_owned()),
+            imported: Some(self.came_from(found)),
         };
         match sessions.import(&arrival) {
             // The id is another owner's: a copy for this one.
@@ -295,6 +295,13 @@ impl Desk<'_> {
             }
             other => Ok(other?),
         }
+    }
+
+    /// The format a session came in. What was imported before it was exported stays so.
+    fn came_from(&self, found: &Found) -> String {
+        let known = |name: &&String| Format::ALL.iter().any(|format| format.name() == *name);
+        let before = found.imported.as_ref().filter(known);
+        before.cloned().unwrap_or_else(|| self.format.name().to_owned())
     }
 
     fn parent(&self, owner: &Owner, link: &Link) -> Parent {

@@ -61,6 +61,17 @@ pub(crate) fn heading(line: &str) -> Option<Heading<'_>> {
     (digits > 0 && ends(rest)).then(|| Heading::Query(inside(rest)))
 }
 
+/// The number in `## Query 3 (14:30:45)`.
+pub(crate) fn query_number(line: &str) -> Option<u64> {
+    match heading(line)? {
+        Heading::Query(_) => {
+            let digits = line.trim_start_matches(|c: char| !c.is_ascii_digit());
+            digits.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
+        }
+        Heading::Restored(_) => None,
+    }
+}
+
 fn inside(text: &str) -> &str {
     text.trim().trim_start_matches('(').trim_end_matches(')')
 }

@@ -123,7 +123,17 @@ fn places(args: &Import) -> Result<Vec<PathBuf>, Error> {
             vec![own.join("sessions"), own.join("archived_sessions")]
         }
         "gemini" => vec![home.join(".gemini/tmp")],
-        "opencode" => vec![data.join("opencode/storage")],
+        "opencode" => vec![data.join("opencode/opencode.db"), data.join("opencode/storage")],
+        "goose" => {
+            let mac = home.join("Library/Application Support/Block.goose/data/sessions");
+            vec![data.join("goose/sessions"), mac.join("sessions.db")]
+        }
+        "llm" => {
+            let config = given("XDG_CONFIG_HOME").unwrap_or_else(|| home.join(".config"));
+            let mac = home.join("Library/Application Support/io.datasette.llm");
+            let own = given("LLM_USER_PATH").unwrap_or_else(|| config.join("io.datasette.llm"));
+            vec![own.join("logs.db"), mac.join("logs.db")]
+        }
         "pi" => vec![home.join(".pi/agent/sessions")],
         "aider" => vec![PathBuf::from(".aider.chat.history.md")],
         "magent" => {
@@ -254,7 +264,7 @@ fn unknown(path: &Path, bytes: u64) -> String {
     match &head[..read] {
         _ if bytes == 0 => "it is empty".into(),
         head if head.starts_with(b"SQLite format 3") => {
-            "it is a SQLite database; none of their layouts is read yet".into()
+            "it is a SQLite database of a layout that is not known".into()
         }
         head if head.starts_with(&[0xff, 0xfe]) || head.starts_with(&[0xfe, 0xff]) => {
             "it is UTF-16; transcripts are UTF-8".into()

@@ -48,7 +48,8 @@ pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
 
 fn file(path: &Path, out: &mut Out<'_>) -> Result<()> {
     let text = document::text(path)?;
-    let doc = Fields::parse(text.trim()).map_err(Error::broken)?;
+    let (text, damage) = document::mended(&text)?;
+    let doc = Fields::parse(&text).map_err(Error::broken)?;
     let meta = doc.object("metadata").unwrap_or_default();
     if !doc.has("messages") && meta.get("id").is_none() {
         return Err(Error::broken("it has no metadata and no messages"));
@@ -70,16 +71,18 @@ fn file(path: &Path, out: &mut Out<'_>) -> Result<()> {
     })?;
     out.records(1);
     out.told("metadata");
-    let rest = doc.without(&["metadata", "messages", "contextSummary"]);
+    let rest = doc.without_list("messages", &["metadata", "contextSummary"]);
     if rest != "{}" {
         out.records(1);
         let id = format!("header:{}", fingerprint(&[&rest]));
         out.raw(Slot { session, id, at: created }, "header", &rest)?;
     }
-    for (index, item) in doc.list("messages").unwrap_or_default().into_iter().enumerate() {
+    let items = doc.list("messages").unwrap_or_default();
+    for item in &items {
         out.records(1);
-        one(out, session, item, index)?;
+        one(out, session, item)?;
     }
+    out.damaged(damage, items.len());
     if let Some(summary) = doc.get("contextSummary") {
         // It is shown to a person who comes back; no model was ever sent it.
         out.records(1);

@@ -6,6 +6,7 @@
 //! `logicalParentUuid` ties to the old one: here the context starts anew. What was left behind by
 //! going back becomes a fork, what a helper did a session of its own.
 
+use std::collections::HashMap;
 use std::path::Path;
 
 use rethread_core::entry::{Body, Origin};
@@ -13,7 +14,7 @@ use rethread_core::message::{Block, BlockKind, Role, Usage};
 use rethread_core::{Message, Raw};
 use serde::Deserialize;
 
-use super::claude_tree::{Leaf, Tree};
+use super::claude_tree::{Leaf, Tree, hash};
 use super::fields::Fields;
 use super::found::{Found, Link};
 use super::lines::{Line, Lines};
@@ -21,8 +22,10 @@ use super::messages::usage_of;
 use super::out::{Out, Slot, fingerprint, said};
 use super::{Result, time};
 
-/// Forks that get a copy of what was said before them. Beyond it they hold their own part only.
-const FORKS_COPIED_MAX: usize = 8;
+/// Records that forks get as copies of what was said before them, all forks together. A file in
+/// which someone went back hundreds of times would otherwise be stored hundreds of times; beyond
+/// this, forks hold their own part only.
+const RECORDS_COPIED_MAX: usize = 200_000;
 
 pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
     let survey = Survey::of(path)?;
@@ -32,8 +35,11 @@ pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
         survey,
         nodes: 0,
         at: None,
-        seen: std::collections::HashMap::new(),
+        seen: HashMap::new(),
+        counted: HashMap::new(),
+        copied: Vec::new(),
     };
+    reader.copied = reader.copied_forks();
     let lines = reader.survey.lines;
     out.lines(path, |out, number, line| match number > lines {
         // What was written since the first walk comes with the next import.
@@ -74,7 +80,7 @@ struct Light<'a> {
     side: Option<bool>,
     #[serde(rename = "agentId", borrow)]
     agent: Option<&'a str>,
-    #[serde(rename = "sessionId", borrow)]
+    #[serde(rename = "sessionId", alias = "session_id", borrow)]
     session: Option<&'a str>,
     #[serde(borrow)]
     message: Option<LightMessage<'a>>,
@@ -142,10 +148,20 @@ impl Survey {
     /// has an id.
     fn look_closely(&mut self, line: &str) {
         let Some(fields) = Fields::of(line) else { return };
+        self.session = fields.word("sessionId").or_else(|| self.session.take());
         let Some(id) = fields.text("uuid") else { return };
-        let parent = fields.text("parentUuid");
+        let parent = fields.text("parentUuid").or_else(|| fields.text("logicalParentUuid"));
         let spoken = matches!(fields.text("type").as_deref(), Some("user" | "assistant"));
-        self.tree.add(&Leaf { id: &id, parent: parent.as_deref(), spoken, ..Leaf::default() });
+        let side = fields.is_true("isSidechain");
+        let helper = fields.text("agentId");
+        self.tree.add(&Leaf {
+            id: &id,
+            parent: parent.as_deref(),
+            helper: helper.as_deref(),
+            spoken,
+            side,
+            ..Leaf::default()
+        });
     }
 
     fn look_for_header(&mut self, line: &str) {
@@ -182,7 +198,12 @@ struct Reader {
     rounds: Vec<Option<Round>>,
     nodes: usize,
     at: Option<jiff::Timestamp>,
-    seen: std::collections::HashMap<String, u32>,
+    /// Records whose id stands more than once, by id.
+    seen: HashMap<String, Vec<u64>>,
+    /// What replies cost that were counted, by the fingerprint of their id.
+    counted: HashMap<u64, Usage>,
+    /// Forks that get a copy of what was said before they left.
+    copied: Vec<usize>,
 }
 
 impl Reader {
@@ -206,7 +227,13 @@ impl Reader {
             Some(uuid) => {
                 let branch = self.survey.tree.branch(self.nodes);
                 self.nodes += 1;
-                (branch, self.id_of(uuid))
+                match self.id_of(uuid, line) {
+                    Some(id) => (branch, id),
+                    None => {
+                        out.told("repeated");
+                        return Ok(());
+                    }
+                }
             }
             None => (self.survey.first_branch, format!("{number}:{}", fingerprint(&[line]))),
         };
@@ -269,16 +296,21 @@ impl Reader {
         Ok(())
     }
 
-    /// The id of a record. Where one stands twice, the second gets a number.
-    fn id_of(&mut self, uuid: &str) -> String {
+    /// The id of a record. Where one stands twice, the second gets a number; nothing where the
+    /// same record stands there once more.
+    fn id_of(&mut self, uuid: &str, line: &str) -> Option<String> {
         if !self.survey.tree.is_repeated(uuid) {
-            return uuid.to_owned();
+            return Some(uuid.to_owned());
         }
-        let count = self.seen.entry(uuid.to_owned()).or_default();
-        *count += 1;
-        match *count {
-            1 => uuid.to_owned(),
-            count => format!("{uuid}.{count}"),
+        let mark = hash(line);
+        let seen = self.seen.entry(uuid.to_owned()).or_default();
+        if seen.contains(&mark) {
+            return None;
+        }
+        seen.push(mark);
+        match seen.len() {
+            1 => Some(uuid.to_owned()),
+            count => Some(format!("{uuid}.{count}")),
         }
     }
 
@@ -318,7 +350,7 @@ impl Reader {
         self.sessions[branch] = Some(session);
         // The forks appear with the main session, so that they get what was said before them.
         if branch == 0 {
-            for fork in self.copied_forks() {
+            for fork in self.copied.clone() {
                 self.session(out, fork)?;
             }
         }
@@ -329,8 +361,12 @@ impl Reader {
     fn copied_forks(&self) -> Vec<usize> {
         let branches = self.survey.tree.branches().iter().enumerate().skip(1);
         let forks = branches.filter(|(_, b)| !b.side && b.replied && b.at.is_some());
-        let forks: Vec<usize> = forks.map(|(index, _)| index).collect();
-        if forks.len() > FORKS_COPIED_MAX { Vec::new() } else { forks }
+        let mut copied = 0;
+        let forks = forks.take_while(|(_, branch)| {
+            copied += branch.at.unwrap_or(0) + 1;
+            copied <= RECORDS_COPIED_MAX
+        });
+        forks.map(|(index, _)| index).collect()
     }
 
     /// Hands a message over, and a copy to each fork that leaves later.
@@ -357,7 +393,7 @@ impl Reader {
         if branch != 0 || self.survey.tree.branches().len() == 1 {
             return Ok(());
         }
-        for fork in self.copied_forks() {
+        for &fork in &self.copied {
             let leaves = self.survey.tree.branches()[fork].at.unwrap_or(0);
             if let (true, Some(session)) = (node <= leaves + 1, self.sessions[fork]) {
                 let slot = Slot { session, id: slot.id.clone(), at: slot.at };
@@ -404,6 +440,7 @@ impl Reader {
     fn end_round(&mut self, out: &mut Out<'_>, branch: usize) -> Result<()> {
         let Some(mut round) = self.rounds[branch].take() else { return Ok(()) };
         push_source(&mut round.message, &round.sources);
+        round.message.usage = self.not_counted(&round.group, round.message.usage);
         let node = round.node;
         self.say(out, branch, round.slot, round.message, (round.records, node))?;
         for (slot, after) in round.after {
@@ -418,6 +455,24 @@ impl Reader {
         Ok(())
     }
 
+    /// What a reply cost that was not counted before: one may stand in several places.
+    fn not_counted(&mut self, group: &str, usage: Option<Usage>) -> Option<Usage> {
+        let usage = usage?;
+        if group.is_empty() {
+            return Some(usage);
+        }
+        let before = self.counted.entry(hash(group)).or_default();
+        let all = larger(Some(*before), Some(usage)).unwrap_or(usage);
+        let new = Usage {
+            input: all.input - before.input,
+            output: all.output - before.output,
+            cache_read: all.cache_read - before.cache_read,
+            cache_write: all.cache_write - before.cache_write,
+        };
+        *before = all;
+        Some(new)
+    }
+
     fn finish(&mut self, out: &mut Out<'_>) -> Result<()> {
         for branch in 0..self.rounds.len() {
             self.end_round(out, branch)?;
@@ -426,6 +481,11 @@ impl Reader {
         let (sides, forks): (Vec<_>, Vec<_>) = forks.partition(|branch| branch.side);
         if !forks.is_empty() {
             out.note(format!("{} left behind by going back: kept as forks", forks.len()));
+            let replied = forks.iter().filter(|fork| fork.replied && fork.at.is_some()).count();
+            if replied > self.copied.len() {
+                let bare = replied - self.copied.len();
+                out.note(format!("{bare} of them hold only what came after going back"));
+            }
         }
         if !sides.is_empty() {
             out.note(format!("{} of helpers: kept as sessions of their own", sides.len()));

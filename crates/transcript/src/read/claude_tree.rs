@@ -214,7 +214,7 @@ impl Tree {
 }
 
 /// FNV-1a. It is in the names of branches, which must not change with the standard library.
-fn hash(text: &str) -> u64 {
+pub(super) fn hash(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     })

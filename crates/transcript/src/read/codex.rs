@@ -9,12 +9,12 @@ use std::path::Path;
 
 use rethread_core::Message;
 use rethread_core::entry::Body;
-use rethread_core::message::{Block, Role, Usage};
+use rethread_core::message::Usage;
 
-use super::fields::{Fields, quoted};
+use super::fields::Fields;
 use super::found::Found;
-use super::messages::{arguments, parts, result_json};
-use super::out::{Out, Slot, fingerprint, said};
+use super::out::{Out, Slot, fingerprint};
+use super::responses::Items;
 use super::{Result, time};
 
 /// What a message begins with that a program wrote in the user's name.
@@ -28,9 +28,10 @@ const INJECTED: [&str; 6] = [
 ];
 
 pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
-    let mut reader = Reader { stem: stem(path), ..Reader::default() };
+    let items = Items::new("response_item/", Some(is_injected));
+    let mut reader = Reader { stem: stem(path), items, ..Reader::default() };
     out.lines(path, |out, number, line| reader.line(out, number, line))?;
-    reader.end_round(out)?;
+    reader.items.end(out)?;
     // The last count is the source's own word for all of it.
     out.account.tokens = reader.total;
     if reader.sealed > 0 {
@@ -69,27 +70,11 @@ struct Reader {
     stem: Option<String>,
     session: Option<usize>,
     provider: Option<String>,
-    model: Option<String>,
     at: Option<jiff::Timestamp>,
     total: Usage,
     metas: u64,
     sealed: u64,
-    round: Option<Round>,
-}
-
-/// A reply and the answers to its calls, until the tokens it cost are known.
-struct Round {
-    slot: Slot,
-    message: Message,
-    records: u64,
-    /// Answers came, so what the model says next is another reply.
-    answered: bool,
-    after: Vec<(Slot, After)>,
-}
-
-enum After {
-    Message(Message),
-    Raw { kind: String, text: String },
+    items: Items,
 }
 
 impl Reader {
@@ -122,17 +107,20 @@ impl Reader {
         let slot = Slot { session, id, at: self.at };
         match outer.as_str() {
             "turn_context" => {
-                self.model = payload.word("model").or(self.model.take());
-                self.keep(out, slot, kind, line)
+                if let Some(model) = payload.word("model") {
+                    let provider = self.provider.as_deref().unwrap_or("openai");
+                    self.items.model = Some(format!("{provider}/{model}"));
+                }
+                self.items.keep(out, slot, kind, line)
             }
-            "response_item" => self.item(out, slot, &payload, kind, line),
-            _ if bare && !first => self.item(out, slot, &payload, kind, line),
+            "response_item" => self.items.take(out, slot, &payload, kind, line),
+            _ if bare && !first => self.items.take(out, slot, &payload, kind, line),
             "compacted" => self.compacted(out, slot, &payload, kind, line),
             "event_msg" if inner.as_deref() == Some("token_count") => {
                 self.count(out, &payload);
-                self.keep(out, slot, kind, line)
+                self.items.keep(out, slot, kind, line)
             }
-            _ => self.keep(out, slot, kind, line),
+            _ => self.items.keep(out, slot, kind, line),
         }
     }
 
@@ -165,82 +153,6 @@ impl Reader {
         Ok(session)
     }
 
-    /// Something the model was sent, or sent.
-    fn item(
-        &mut self,
-        out: &mut Out<'_>,
-        slot: Slot,
-        item: &Fields<'_>,
-        kind: String,
-        line: &str,
-    ) -> Result<()> {
-        let kind_of_item = item.word("type").unwrap_or_default();
-        let content = item.get("content").unwrap_or("null");
-        match (kind_of_item.as_str(), item.text("role").as_deref()) {
-            ("message", Some("assistant")) => match said(Role::Assistant, &parts(content)) {
-                Ok(message) => self.reply(out, slot, message.content),
-                Err(_) => self.keep(out, slot, kind, line),
-            },
-            ("message", Some("user")) => match said(Role::User, &parts(content)) {
-                Ok(message) if !is_injected(&message) => {
-                    self.end_round(out)?;
-                    out.message(slot, message, "response_item/message", 1)
-                }
-                _ => self.keep(out, slot, kind, line),
-            },
-            // The payload itself is the block: its own provider may take it back.
-            ("reasoning" | "web_search_call" | "image_generation_call", _) => {
-                let text = item.without(&[]);
-                match said(Role::Assistant, &format!("[{text}]")) {
-                    Ok(message) => self.reply(out, slot, message.content),
-                    Err(_) => self.keep(out, slot, kind, line),
-                }
-            }
-            ("function_call" | "custom_tool_call" | "tool_search_call" | "local_shell_call", _) => {
-                let id = item.word("call_id").or_else(|| item.word("id")).unwrap_or_default();
-                let name = item
-                    .word("name")
-                    .unwrap_or_else(|| kind_of_item.trim_end_matches("_call").to_owned());
-                let given = ["arguments", "input", "action"].iter().find_map(|n| item.get(n));
-                let call = Block::tool_use(id, name, arguments(given));
-                self.reply(out, slot, vec![call])
-            }
-            (
-                "function_call_output"
-                | "custom_tool_call_output"
-                | "tool_search_output"
-                | "local_shell_call_output",
-                _,
-            ) => match answer(item) {
-                Some(message) => match &mut self.round {
-                    Some(round) => {
-                        round.answered = true;
-                        round.after.push((slot, After::Message(message)));
-                        Ok(())
-                    }
-                    None => out.message(slot, message, "response_item/output", 1),
-                },
-                None => self.keep(out, slot, kind, line),
-            },
-            _ => self.keep(out, slot, kind, line),
-        }
-    }
-
-    /// More of a reply, or the beginning of the next.
-    fn reply(&mut self, out: &mut Out<'_>, slot: Slot, mut blocks: Vec<Block>) -> Result<()> {
-        if let Some(round) = self.round.as_mut().filter(|round| !round.answered) {
-            round.message.content.append(&mut blocks);
-            round.records += 1;
-            return Ok(());
-        }
-        self.end_round(out)?;
-        let mut message = Message::new(Role::Assistant, blocks);
-        let provider = self.provider.as_deref().unwrap_or("openai");
-        message.model = self.model.as_ref().map(|model| format!("{provider}/{model}"));
-        self.round = Some(Round { slot, message, records: 1, answered: false, after: Vec::new() });
-        Ok(())
-    }
-
     /// Counts go on from one to the next; what is new belongs to the reply before it.
     fn count(&mut self, out: &mut Out<'_>, payload: &Fields<'_>) {
         let Some(info) = payload.object("info") else { return };
@@ -266,9 +178,7 @@ impl Reader {
             }
             (false, None) => total,
         };
-        if let Some(round) = self.round.as_mut().filter(|_| new != Usage::default()) {
-            *round.message.usage.get_or_insert_default() += new;
-        }
+        self.items.cost(new);
     }
 
     fn compacted(
@@ -279,7 +189,7 @@ impl Reader {
         kind: String,
         line: &str,
     ) -> Result<()> {
-        self.end_round(out)?;
+        self.items.end(out)?;
         let summary = payload.word("message");
         let (session, id, at) = (slot.session, slot.id.clone(), slot.at);
         out.raw(slot, &kind, line)?;
@@ -291,52 +201,12 @@ impl Reader {
         out.entry(mark("clear"), Body::Cleared { before: None })?;
         out.entry(mark("summary"), Body::Message(Message::user(summary)))
     }
-
-    fn keep(&mut self, out: &mut Out<'_>, slot: Slot, kind: String, line: &str) -> Result<()> {
-        match &mut self.round {
-            Some(round) => {
-                round.after.push((slot, After::Raw { kind, text: line.to_owned() }));
-                Ok(())
-            }
-            None => out.raw(slot, &kind, line),
-        }
-    }
-
-    fn end_round(&mut self, out: &mut Out<'_>) -> Result<()> {
-        let Some(round) = self.round.take() else { return Ok(()) };
-        out.message(round.slot, round.message, "response_item/reply", round.records)?;
-        for (slot, after) in round.after {
-            match after {
-                After::Message(message) => out.message(slot, message, "response_item/output", 1)?,
-                After::Raw { kind, text } => out.raw(slot, &kind, &text)?,
-            }
-        }
-        Ok(())
-    }
 }
 
 fn is_injected(message: &Message) -> bool {
     let text = message.plain_text();
     let text = text.trim_start();
     INJECTED.iter().any(|mark| text.starts_with(mark))
-}
-
-/// What a tool answered, in any of the forms it is written in.
-fn answer(item: &Fields<'_>) -> Option<Message> {
-    let id = item.word("call_id").unwrap_or_default();
-    let output = item.get("output").or_else(|| item.get("tools")).unwrap_or("null");
-    let (content, failed) = match Fields::of(output) {
-        Some(object) => {
-            let failed = object.get("success") == Some("false");
-            let text = object.get("content").or_else(|| object.get("text"));
-            (text.map_or_else(|| quoted(output), parts), failed)
-        }
-        None if output.starts_with('[') && !output.contains("\"type\"") => (quoted(output), false),
-        None => (parts(output), false),
-    };
-    let message = said(Role::Tool, &format!("[{}]", result_json(&id, &content, failed))).ok()?;
-    let answers = message.results().next().is_some();
-    answers.then_some(message)
 }
 
 /// Tokens as Codex counts them: what was read from the cache is part of the input.

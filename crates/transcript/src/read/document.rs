@@ -1,7 +1,10 @@
 //! A file that is one JSON document.
 
+use std::borrow::Cow;
 use std::io::Read;
 use std::path::Path;
+
+use serde_json::value::RawValue;
 
 use super::lines::unpacked;
 use super::{Error, Result};
@@ -24,6 +27,67 @@ pub(super) fn text(path: &Path) -> Result<String> {
     })
 }
 
+/// What is wrong with a document that could be saved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Damage {
+    /// It ends in the middle.
+    CutOff,
+    /// Something stands behind its end.
+    Trailing,
+}
+
+/// A document that is whole JSON. Of one that was cut off it is what was whole: the fields of an
+/// object, and the elements of the list that the file ends in.
+pub(super) fn mended(text: &str) -> Result<(Cow<'_, str>, Option<Damage>)> {
+    let body = text.trim();
+    let mut values = serde_json::Deserializer::from_str(body).into_iter::<&RawValue>();
+    match values.next() {
+        Some(Ok(_)) => {
+            let (own, behind) = body.split_at(values.byte_offset());
+            let damage = (!behind.trim().is_empty()).then_some(Damage::Trailing);
+            Ok((Cow::Borrowed(own), damage))
+        }
+        Some(Err(error)) => match saved(body) {
+            Some(saved) => Ok((Cow::Owned(saved), Some(Damage::CutOff))),
+            None => Err(Error::broken(error.to_string())),
+        },
+        None => Err(Error::broken("it is empty")),
+    }
+}
+
+/// What is whole in a list or an object that is not.
+fn saved(body: &str) -> Option<String> {
+    if body.starts_with('[') {
+        let (items, _) = whole_items(body);
+        return Some(format!("[{}]", items.join(",")));
+    }
+    let mut rest = body.strip_prefix('{')?;
+    let mut fields = Vec::new();
+    loop {
+        rest = rest.trim_start_matches([' ', '\t', '\r', '\n', ',']);
+        let Some((key, after)) = first_value(rest).filter(|(key, _)| key.starts_with('"')) else {
+            break;
+        };
+        let Some(value) = after.trim_start().strip_prefix(':').map(str::trim_start) else { break };
+        let Some((raw, after)) = first_value(value) else {
+            if value.starts_with('[') {
+                fields.push(format!("{key}:[{}]", whole_items(value).0.join(",")));
+            }
+            break;
+        };
+        fields.push(format!("{key}:{raw}"));
+        rest = after;
+    }
+    (!fields.is_empty()).then(|| format!("{{{}}}", fields.join(",")))
+}
+
+/// The JSON value a text begins with, and what follows it.
+fn first_value(text: &str) -> Option<(&str, &str)> {
+    let mut values = serde_json::Deserializer::from_str(text).into_iter::<&RawValue>();
+    let value = values.next()?.ok()?.get();
+    Some((value, &text[values.byte_offset()..]))
+}
+
 /// What can be saved of a document that ends in the middle: the elements of a list that are whole,
 /// and whether all of it is. `raw` begins with `[`.
 pub(super) fn whole_items(raw: &str) -> (Vec<&str>, bool) {
@@ -34,14 +98,12 @@ pub(super) fn whole_items(raw: &str) -> (Vec<&str>, bool) {
         if rest.starts_with(']') {
             return (items, true);
         }
-        let mut values =
-            serde_json::Deserializer::from_str(rest).into_iter::<&serde_json::value::RawValue>();
-        match values.next() {
-            Some(Ok(value)) => {
-                items.push(value.get());
-                rest = &rest[values.byte_offset()..];
+        match first_value(rest) {
+            Some((value, after)) => {
+                items.push(value);
+                rest = after;
             }
-            _ => return (items, false),
+            None => return (items, false),
         }
     }
 }

@@ -75,6 +75,16 @@ impl<'a> Fields<'a> {
         self.0.iter().map(|(key, raw)| (key.as_ref(), raw.get()))
     }
 
+    /// The object again, without some of its fields and without a list. What stands in the place
+    /// of the list and is none stays.
+    pub(super) fn without_list(&self, list: &str, names: &[&str]) -> String {
+        let mut names = names.to_vec();
+        if self.get(list).is_none() || self.list(list).is_some() {
+            names.push(list);
+        }
+        self.without(&names)
+    }
+
     /// The object again, without some of its fields.
     pub(super) fn without(&self, names: &[&str]) -> String {
         let mut text = String::from("{");

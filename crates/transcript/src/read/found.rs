@@ -36,6 +36,8 @@ pub struct Found {
     pub parent: Option<Link>,
     /// Put away.
     pub archived: bool,
+    /// The format it was imported from before it was exported.
+    pub imported: Option<String>,
     /// The file drops old messages as new ones come, and its messages have no ids: what is new is
     /// found by where the stored log and the file overlap.
     pub windowed: bool,

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use rethread_core::message::{Block, Role, Usage};
+use rethread_core::message::{Block, BlockKind, Role, Usage};
 use rethread_core::{Message, Raw};
 
 use super::document;
@@ -18,7 +18,9 @@ pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
     let first = {
         let mut lines = Lines::open(path)?;
         match lines.next()? {
-            Some((_, Line::Text(line))) => Fields::of(line).map(|fields| fields.has("messages")),
+            Some((_, Line::Text(line))) => {
+                Fields::of(line).map(|fields| fields.has("messages") || fields.has("history"))
+            }
             _ => None,
         }
     };
@@ -30,19 +32,87 @@ pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
 
 fn document(path: &Path, out: &mut Out<'_>) -> Result<()> {
     let text = document::text(path)?;
-    let doc = Fields::parse(text.trim()).map_err(Error::broken)?;
+    let (text, damage) = document::mended(&text)?;
+    if text.starts_with('[') {
+        let turns = list(&text).unwrap_or_default();
+        checkpoint(out, &Fields::default(), &turns)?;
+        out.damaged(damage, turns.len());
+        return Ok(());
+    }
+    let doc = Fields::parse(&text).map_err(Error::broken)?;
+    if let (Some(turns), false) = (doc.list("history"), doc.has("messages")) {
+        checkpoint(out, &doc, &turns)?;
+        out.damaged(damage, turns.len());
+        return Ok(());
+    }
     let session = begin(out, &doc)?;
     out.records(1);
-    out.raw(
-        Slot { session, id: "session".into(), at: None },
-        "session",
-        &doc.without(&["messages"]),
-    )?;
-    for (index, item) in doc.list("messages").unwrap_or_default().into_iter().enumerate() {
+    let rest = doc.without_list("messages", &[]);
+    out.raw(Slot { session, id: "session".into(), at: None }, "session", &rest)?;
+    let items = doc.list("messages").unwrap_or_default();
+    for (index, item) in items.iter().enumerate() {
         out.records(1);
         message(out, session, item, &format!("message {}", index + 1))?;
     }
+    out.damaged(damage, items.len());
     Ok(())
+}
+
+/// What `/chat save` writes: the turns as the API takes them. They have no ids and no times.
+fn checkpoint(out: &mut Out<'_>, doc: &Fields<'_>, turns: &[&str]) -> Result<()> {
+    let first = turns.first().copied().unwrap_or_default();
+    let session = out.session(Found {
+        identity: fingerprint(&[first]),
+        agent: Some("gemini".into()),
+        provider: Some("google".into()),
+        windowed: true,
+        ..Found::default()
+    })?;
+    let rest = doc.without(&["history"]);
+    if rest != "{}" {
+        out.records(1);
+        let id = format!("header:{}", fingerprint(&[&rest]));
+        out.raw(Slot { session, id, at: None }, "header", &rest)?;
+    }
+    for turn in turns {
+        out.records(1);
+        let fields = Fields::of(turn).unwrap_or_default();
+        let kind = fields.word("role").unwrap_or_else(|| "other".into());
+        let slot = Slot { session, id: fingerprint(&[turn]), at: None };
+        match turn_of(&fields, &kind) {
+            Some(message) => out.message(slot, message, &kind, 1)?,
+            None => out.raw(slot, &kind, turn)?,
+        }
+    }
+    Ok(())
+}
+
+/// A turn of the API. Calls there have no ids of their own before they are answered, so the name
+/// of the function stands for one.
+fn turn_of(fields: &Fields<'_>, role: &str) -> Option<Message> {
+    let role = match role {
+        "user" | "function" => Role::User,
+        "model" => Role::Assistant,
+        _ => return None,
+    };
+    let mut blocks = Vec::new();
+    for part in fields.list("parts")? {
+        let part_fields = Fields::of(part)?;
+        if let Some(call) = part_fields.object("functionCall") {
+            let name = call.word("name")?;
+            let id = call.word("id").unwrap_or_else(|| name.clone());
+            blocks.push(Block::tool_use(id, name, arguments(call.get("args"))));
+        } else if let Some(answer) = part_fields.object("functionResponse") {
+            let id = answer.word("id").or_else(|| answer.word("name"))?;
+            let result = result_json(&id, &output(&format!("[{part}]")), false);
+            blocks.extend(said(Role::Tool, &format!("[{result}]")).ok()?.content);
+        } else {
+            blocks.extend(said(role, &parts(&format!("[{part}]"))).ok()?.content);
+        }
+    }
+    let answers = |block: &Block| matches!(block.kind, BlockKind::ToolResult(_));
+    let all_answers = !blocks.is_empty() && blocks.iter().all(answers);
+    Some(Message::new(if all_answers { Role::Tool } else { role }, blocks))
 }
 
 fn lines(path: &Path, out: &mut Out<'_>) -> Result<()> {

@@ -9,43 +9,24 @@ use std::path::Path;
 use rethread_core::message::{BlockKind, Role};
 use rethread_core::{Message, Raw};
 
-use super::document::{self, whole_items};
+use super::document;
 use super::fields::Fields;
 use super::found::Found;
-use super::messages::{Converted, convert};
+use super::messages::{Converted, convert, is_instructions};
 use super::out::{Out, Slot, fingerprint, said};
 use super::{Error, Result, time};
 
 pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
     let text = document::text(path)?;
-    match Fields::parse(text.trim()) {
-        Ok(doc) => {
-            let items = doc.list("messages").unwrap_or_default();
-            session(path, out, &doc, &items, true)
-        }
-        // A file that was cut off keeps the messages that are whole.
-        Err(what) => {
-            let list = text.find("\"messages\"").map(|at| &text[at + "\"messages\"".len()..]);
-            let list = list.and_then(|rest| rest.trim_start().strip_prefix(':'));
-            let Some(list) = list.filter(|list| list.trim_start().starts_with('[')) else {
-                return Err(Error::broken(what));
-            };
-            let (items, _) = whole_items(list);
-            let head =
-                format!("{}\"messages\":null}}", &text[..text.find("\"messages\"").unwrap_or(0)]);
-            let doc = Fields::of(&head).unwrap_or_default();
-            session(path, out, &doc, &items, false)
-        }
-    }
+    let (text, damage) = document::mended(&text)?;
+    let doc = Fields::parse(&text).map_err(Error::broken)?;
+    let items = doc.list("messages").unwrap_or_default();
+    session(path, out, &doc, &items)?;
+    out.damaged(damage, items.len());
+    Ok(())
 }
 
-fn session(
-    path: &Path,
-    out: &mut Out<'_>,
-    doc: &Fields<'_>,
-    items: &[&str],
-    whole: bool,
-) -> Result<()> {
+fn session(path: &Path, out: &mut Out<'_>, doc: &Fields<'_>, items: &[&str]) -> Result<()> {
     let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
     let id = doc.word("id").or(stem.clone()).unwrap_or_default();
     let at = doc.get("timestamp").and_then(|raw| time::of_json(raw, &out.options.zone));
@@ -62,7 +43,7 @@ fn session(
     })?;
     out.records(1);
     out.told("session");
-    let rest = doc.without(&["messages", "id", "timestamp", "agent"]);
+    let rest = doc.without_list("messages", &["id", "timestamp", "agent"]);
     if rest != "{}" {
         out.records(1);
         let id = format!("header:{}", fingerprint(&[&rest]));
@@ -84,10 +65,6 @@ fn session(
             Some(message) => out.message(slot, message.clone(), &kind, 1)?,
             None => out.raw(slot, &kind, item)?,
         }
-    }
-    if !whole {
-        out.records(1);
-        out.unreadable("broken", format!("message {}", items.len() + 1), "the file ends in it");
     }
     Ok(())
 }
@@ -138,6 +115,15 @@ fn is_newest_first(read: &[(&str, Option<Message>)]) -> bool {
                 Some(called) if called < index => return false,
                 _ => {}
             }
+        }
+    }
+    // Instructions stand at the beginning.
+    if read.len() > 1 {
+        let at = |index: usize| is_instructions(read[index].0);
+        match (at(0), at(read.len() - 1)) {
+            (true, false) => return false,
+            (false, true) => return true,
+            _ => {}
         }
     }
     let is_user = |message: Option<&Option<&Message>>| {

@@ -10,7 +10,7 @@ use jiff::civil::{DateTime, Time};
 use rethread_core::summary::{END, START};
 
 use super::section::{Section, footer_of, spoken};
-use crate::marks::{self, BUILT_IN, Heading, RULE, YOU};
+use crate::marks::{self, BUILT_IN, CLEARED, Heading, RULE, UNDONE, YOU};
 use crate::numbers;
 
 /// What a transcript tells.
@@ -40,6 +40,8 @@ pub struct Told {
     pub summary: Summary,
     /// Tokens of all turns that count them; the restoration is not among them.
     pub tokens: u64,
+    /// Words that belong to none of these: what was said around the summary, or half of one.
+    pub rest: Vec<String>,
 }
 
 /// What a transcript says about its summary.
@@ -141,10 +143,10 @@ pub fn read(text: &str) -> Result<Told, ReadError> {
     let title = lines[first].strip_prefix("# ").map(str::trim).ok_or(ReadError::NoTitle)?;
     let titled = title.strip_suffix("Conversation").ok_or(ReadError::NoTitle)?.trim();
 
-    let (summary, ends) = summary_of(&lines);
+    let (summary, ends, behind) = summary_of(&lines);
+    let rest = words_in(&lines[behind..]);
     let lines = &lines[first + 1..ends.max(first + 1)];
-    let sections: Vec<usize> =
-        (0..lines.len()).filter(|i| marks::heading(lines[*i]).is_some()).collect();
+    let sections: Vec<usize> = (0..lines.len()).filter(|at| is_heading(lines, *at)).collect();
     let head = &lines[..sections.first().copied().unwrap_or(lines.len())];
     let head = head.split(|line| line.trim_end() == RULE).next().unwrap_or_default();
     let field = |name: &str| field_in(head, name);
@@ -169,15 +171,18 @@ pub fn read(text: &str) -> Result<Told, ReadError> {
         turns: Vec::new(),
         summary,
         tokens: 0,
+        rest: Vec::new(),
     };
     if let Summary::Text(text) = &mut told.summary {
         let label = marks::label(&agent);
         let lines: Vec<_> = text.lines().map(|l| marks::unescape_line(l, &label)).collect();
         *text = lines.join("\n");
     }
+    let sections = not_quoted(lines, sections, told.queries);
     for (index, &start) in sections.iter().enumerate() {
         let end = sections.get(index + 1).copied().unwrap_or(lines.len());
         let section = Section { lines: &lines[start + 1..end], agent: &agent, is_named };
+        told.rest.extend(behind_footer(section.lines));
         match marks::heading(lines[start]) {
             Some(Heading::Query(time)) => told.turns.push(turn_of(&section, time)),
             Some(Heading::Restored(time)) => told.restored = Some(restored_of(&section, time)),
@@ -190,15 +195,76 @@ pub fn read(text: &str) -> Result<Told, ReadError> {
     }
     let counted = told.turns.iter().filter_map(|turn| turn.cost.tokens);
     told.tokens = counted.fold(0, u64::saturating_add);
+    told.rest.extend(rest);
     Ok(told)
 }
 
-/// The summary, and the line that the conversation ends before.
+/// Whether a turn or a restoration begins at a line. Below the heading of a turn stands what the
+/// user said; a line that only looks like one is part of an answer.
+fn is_heading(lines: &[&str], at: usize) -> bool {
+    let next = || lines[at + 1..].iter().find(|line| !line.trim().is_empty());
+    match marks::heading(lines[at]) {
+        Some(Heading::Query(_)) => next().is_none_or(|line| line.starts_with(YOU)),
+        Some(Heading::Restored(_)) => true,
+        None => false,
+    }
+}
+
+/// The headings without those of a transcript that is quoted in an answer: where there are more
+/// turns than the file says, and those that count on from one another are as many as it says, the
+/// others are quoted.
+fn not_quoted(lines: &[&str], sections: Vec<usize>, queries: Option<u64>) -> Vec<usize> {
+    let number = |at: usize| marks::query_number(lines[at]);
+    let turns = sections.iter().filter(|at| number(**at).is_some()).count() as u64;
+    if queries.is_none_or(|queries| queries >= turns) {
+        return sections;
+    }
+    let mut last = None;
+    let mut restored = false;
+    let mut counted = 0;
+    let mut kept = Vec::new();
+    for &at in &sections {
+        match number(at) {
+            Some(number) if last.is_none_or(|last| number == last + 1) => {
+                last = Some(number);
+                counted += 1;
+                kept.push(at);
+            }
+            None if !restored && last.is_none() => {
+                restored = true;
+                kept.push(at);
+            }
+            _ => {}
+        }
+    }
+    if Some(counted) == queries { kept } else { sections }
+}
+
+/// What stands below the line that says what a turn cost: words around a summary, for example.
+fn behind_footer(lines: &[&str]) -> Option<String> {
+    let (body, _) = footer_of(lines);
+    let footer = body.len();
+    let has_footer = lines.get(footer).is_some_and(|line| line.starts_with('*'));
+    words_in(lines.get(footer + usize::from(has_footer)..)?)
+}
+
+/// The lines as text, without rules and marks around them; nothing if nothing is left.
+fn words_in(lines: &[&str]) -> Option<String> {
+    let is_mark = |line: &&str| {
+        let line = line.trim_end();
+        line == RULE || line.starts_with(CLEARED) || line.starts_with(UNDONE)
+    };
+    let words: Vec<&str> = lines.iter().copied().filter(|line| !is_mark(line)).collect();
+    Some(words.join("\n").trim().to_owned()).filter(|words| !words.is_empty())
+}
+
+/// The summary, the line that the conversation ends before, and the line from which on something
+/// else stands.
 ///
 /// A conversation may quote the markers. So only what stands behind the heading of the last turn
 /// counts, a marker must open or close its line, and the last pair wins.
-fn summary_of(lines: &[&str]) -> (Summary, usize) {
-    let from = lines.iter().rposition(|line| marks::heading(line).is_some()).unwrap_or(0);
+fn summary_of(lines: &[&str]) -> (Summary, usize, usize) {
+    let from = (0..lines.len()).rfind(|at| is_heading(lines, *at)).unwrap_or(0);
     let opens = |line: &&str| line.trim_start().starts_with(START);
     let closes = |line: &&str| line.trim_end().ends_with(END);
     let close = lines[from..].iter().rposition(closes).map(|at| from + at);
@@ -206,13 +272,14 @@ fn summary_of(lines: &[&str]) -> (Summary, usize) {
         .iter()
         .rposition(opens)
         .map(|at| from + at);
+    let all = lines.len();
     match (open, close) {
         (Some(open), Some(close)) => {
             let block = lines[open..=close].join("\n");
             let inner = block.trim().strip_prefix(START).and_then(|rest| rest.strip_suffix(END));
             match inner.map(str::trim) {
-                Some(text) if !text.is_empty() => (Summary::Text(text.to_owned()), open),
-                _ => (Summary::Broken, open),
+                Some(text) if !text.is_empty() => (Summary::Text(text.to_owned()), open, close + 1),
+                _ => (Summary::Broken, open, close + 1),
             }
         }
         // Half a summary behind a rule is one that was cut off; anywhere else it is a quotation
@@ -220,10 +287,11 @@ fn summary_of(lines: &[&str]) -> (Summary, usize) {
         (Some(open), None) => {
             let before = lines[from..open].iter().rev().find(|line| !line.trim().is_empty());
             let behind_rule = before.is_some_and(|line| line.trim_end() == RULE);
-            (Summary::Broken, if behind_rule { open } else { lines.len() })
+            let ends = if behind_rule { open } else { all };
+            (Summary::Broken, ends, ends)
         }
-        (None, Some(_)) => (Summary::Broken, lines.len()),
-        (None, None) => (Summary::Nothing, lines.len()),
+        (None, Some(_)) => (Summary::Broken, all, all),
+        (None, None) => (Summary::Nothing, all, all),
     }
 }
 

@@ -72,6 +72,11 @@ pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
         Summary::Broken => out.note("its summary has no end, or nothing in it"),
         Summary::Nothing => {}
     }
+    for words in &told.rest {
+        out.records(1);
+        let id = format!("rest:{}", fingerprint(&[words]));
+        out.raw(Slot { session, id, at: Some(clock.now) }, "rest", words)?;
+    }
     if told.queries.is_some_and(|queries| queries != told.turns.len() as u64) {
         out.note(format!(
             "it says {} queries; {} are there",

@@ -6,11 +6,12 @@ use std::path::Path;
 use rethread_core::message::{Block, Role, Usage};
 use rethread_core::{Message, Raw};
 
-use super::document::{self, whole_items};
+use super::document;
 use super::fields::{Fields, list, quoted, string};
 use super::found::Found;
 use super::out::{Out, Slot, fingerprint, said};
-use super::{Result, time};
+use super::responses::{self, Items};
+use super::{Error, Result, time};
 
 /// What a message of an API is here.
 pub(super) enum Converted {
@@ -24,11 +25,19 @@ pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
     let text = document::text(path)?;
     let body = text.trim();
     if body.starts_with('[') {
-        let (items, whole) = whole_items(body);
-        return conversation(out, None, &items, whole);
+        let (list_text, damage) = document::mended(body)?;
+        let items = list(&list_text).unwrap_or_default();
+        conversation(out, None, &items)?;
+        out.damaged(damage, items.len());
+        return Ok(());
     }
-    if let Some(doc) = Fields::of(body) {
-        return request(out, &doc, body);
+    let lines: Vec<&str> = body.lines().filter(|line| !line.trim().is_empty()).collect();
+    if lines.len() < 2 || lines.iter().take(2).any(|line| Fields::of(line).is_none()) {
+        let (text, damage) = document::mended(body)?;
+        let doc = Fields::parse(&text).map_err(Error::broken)?;
+        request(out, &doc, &text)?;
+        out.damaged(damage, doc.list("messages").unwrap_or_default().len());
+        return Ok(());
     }
     // One record a line: messages, or conversations.
     let mut messages = Vec::new();
@@ -44,25 +53,20 @@ pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
     }
     match messages.is_empty() {
         true => Ok(()),
-        false => conversation(out, None, &messages, true),
+        false => conversation(out, None, &messages),
     }
 }
 
 /// An object with a list of messages, and more.
 fn request(out: &mut Out<'_>, doc: &Fields<'_>, text: &str) -> Result<()> {
     match doc.list("messages") {
-        Some(items) => conversation(out, Some(doc), &items, true),
-        None if doc.has("role") => conversation(out, None, &[text], true),
-        None => conversation(out, Some(doc), &[], true),
+        Some(items) => conversation(out, Some(doc), &items),
+        None if doc.has("role") => conversation(out, None, &[text]),
+        None => conversation(out, Some(doc), &[]),
     }
 }
 
-fn conversation(
-    out: &mut Out<'_>,
-    doc: Option<&Fields<'_>>,
-    items: &[&str],
-    whole: bool,
-) -> Result<()> {
+fn conversation(out: &mut Out<'_>, doc: Option<&Fields<'_>>, items: &[&str]) -> Result<()> {
     // Such lists have no name of their own; what was said first is what tells them apart.
     let first = items.iter().find(|item| !is_instructions(item)).copied().unwrap_or_default();
     let given = doc.and_then(|doc| doc.word("id"));
@@ -75,26 +79,38 @@ fn conversation(
         ..Found::default()
     })?;
     if let Some(doc) = doc {
-        let rest = doc.without(&["messages"]);
+        let rest = doc.without_list("messages", &[]);
         if rest != "{}" {
             out.records(1);
             let id = format!("request:{}", fingerprint(&[&rest]));
             out.raw(Slot { session, id, at: None }, "request", &rest)?;
         }
     }
-    for (index, item) in items.iter().enumerate() {
-        out.records(1);
-        one(out, session, item, index)?;
+    if items.iter().any(|item| responses::is_item(item)) {
+        return of_items(out, session, items);
     }
-    if !whole {
+    for item in items {
         out.records(1);
-        out.unreadable("broken", format!("message {}", items.len() + 1), "the file ends in it");
+        one(out, session, item)?;
     }
     Ok(())
 }
 
-/// Hands over one message of a list.
-pub(super) fn one(out: &mut Out<'_>, session: usize, item: &str, index: usize) -> Result<()> {
+/// A list of items of OpenAI's newer API.
+fn of_items(out: &mut Out<'_>, session: usize, list: &[&str]) -> Result<()> {
+    let mut items = Items::default();
+    for item in list {
+        out.records(1);
+        let slot = Slot { session, id: fingerprint(&[item]), at: None };
+        let fields = Fields::of(item).unwrap_or_default();
+        let kind = fields.word("type").or_else(|| fields.word("role"));
+        items.take(out, slot, &fields, kind.unwrap_or_else(|| "other".into()), item)?;
+    }
+    items.end(out)
+}
+
+/// Hands over one message of a list. What is none is kept.
+pub(super) fn one(out: &mut Out<'_>, session: usize, item: &str) -> Result<()> {
     let Some(fields) = Fields::of(item) else {
         let id = fingerprint(&[item]);
         return out.raw(Slot { session, id, at: None }, "other", item);
@@ -103,19 +119,14 @@ pub(super) fn one(out: &mut Out<'_>, session: usize, item: &str, index: usize) -
     let at = given.iter().find_map(|name| fields.get(name));
     let at = at.and_then(|raw| time::of_json(raw, &out.options.zone));
     let slot = Slot { session, id: fingerprint(&[item]), at };
-    let kind = fields.text("role").unwrap_or_default().into_owned();
+    let kind = fields.word("role").unwrap_or_else(|| "other".into());
     match convert(&fields) {
         Ok(Converted::Said(message)) => out.message(slot, message, &kind, 1),
-        Ok(Converted::Instructions) => out.raw(slot, &kind, item),
-        Err(_) if !kind.is_empty() => out.raw(slot, &kind, item),
-        Err(what) => {
-            out.unreadable("broken", format!("message {}", index + 1), what);
-            Ok(())
-        }
+        Ok(Converted::Instructions) | Err(_) => out.raw(slot, &kind, item),
     }
 }
 
-fn is_instructions(item: &str) -> bool {
+pub(super) fn is_instructions(item: &str) -> bool {
     let role = Fields::of(item).and_then(|fields| fields.word("role"));
     matches!(role.as_deref(), Some("system" | "developer"))
 }
@@ -133,7 +144,10 @@ pub(super) fn convert(fields: &Fields<'_>) -> std::result::Result<Converted, Str
     };
     let model = fields.word("model").filter(|_| message.role == Role::Assistant);
     message.model = model;
-    message.usage = fields.object("usage").and_then(|usage| usage_of(&usage));
+    // Some keep the reply as it came, with what it cost.
+    let reply = fields.object("extra").and_then(|extra| extra.object("response"));
+    let usage = fields.object("usage").or_else(|| reply.and_then(|reply| reply.object("usage")));
+    message.usage = usage.and_then(|usage| usage_of(&usage));
     let known = ["role", "content", "tool_calls", "function_call", "tool_call_id", "model"];
     let rest = fields.without(&known);
     if rest != "{}" {
@@ -200,7 +214,7 @@ pub(super) fn arguments(raw: Option<&str>) -> Raw {
     Raw::of(&serde_json::json!({ "input": text }))
 }
 
-fn id_text(raw: &str) -> Option<String> {
+pub(super) fn id_text(raw: &str) -> Option<String> {
     match string(raw) {
         Some(text) => Some(text.into_owned()),
         None => raw.parse::<u64>().ok().map(|number| number.to_string()),

@@ -12,20 +12,25 @@ mod aider;
 mod claude_code;
 mod claude_tree;
 mod codex;
+mod database;
 mod document;
 mod fields;
 mod found;
 mod gemini;
+mod goose;
 mod lines;
+mod llm;
 mod magent;
 pub mod markdown;
 mod markdown_session;
 mod messages;
+mod openai_agents;
 mod opencode;
 mod ours;
 mod out;
 mod pi;
 mod recognise;
+mod responses;
 mod section;
 mod specstory;
 mod swe_agent;
@@ -111,6 +116,9 @@ pub fn read(
         Format::Aider => aider::read(path, &mut out)?,
         Format::SpecStory => specstory::read(path, &mut out)?,
         Format::SweAgent => swe_agent::read(path, &mut out)?,
+        Format::Goose => goose::read(path, &mut out)?,
+        Format::Llm => llm::read(path, &mut out)?,
+        Format::OpenAiAgents => openai_agents::read(path, &mut out)?,
     }
     Ok(out.finish())
 }

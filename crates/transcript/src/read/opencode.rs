@@ -1,12 +1,14 @@
 //! opencode's folder: a file for each session, each message and each part of one.
 
 use std::collections::BTreeMap;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use rethread_core::entry::Origin;
 use rethread_core::message::{Block, Role, Usage};
 use rethread_core::{Message, Raw};
 
+use super::database::{Database, MAGIC};
 use super::document;
 use super::fields::{Fields, quoted};
 use super::found::{Found, Link};
@@ -21,6 +23,119 @@ const DEPTH_MAX: usize = 6;
 const FILES_MAX: usize = 2_000_000;
 
 pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
+    match path.is_dir() {
+        true => storage(path, out),
+        false if is_database(path)? => database(path, out),
+        false => exported(path, out),
+    }
+}
+
+/// Whether a database is one of opencode.
+pub(super) fn is_one(database: &Database) -> bool {
+    let both = database.has("message", &["id", "session_id", "data"])
+        && database.has("part", &["id", "message_id", "data"]);
+    both && database.has("session", &["id"])
+}
+
+fn is_database(path: &Path) -> Result<bool> {
+    let mut head = Vec::new();
+    std::fs::File::open(path)?.take(16).read_to_end(&mut head)?;
+    Ok(head.starts_with(MAGIC))
+}
+
+/// What newer versions write: the same records, as rows.
+fn database(path: &Path, out: &mut Out<'_>) -> Result<()> {
+    let database = Database::open(path)?;
+    for row in database.rows("SELECT * FROM session ORDER BY rowid", &[])? {
+        out.records(1);
+        let row = match row {
+            Ok(row) => row,
+            Err(what) => {
+                out.unreadable("session", "a session".into(), what);
+                continue;
+            }
+        };
+        let fields = Fields::of(&row).unwrap_or_default();
+        let id = fields.word("id").unwrap_or_default();
+        let session = begin(out, &id, &row, true)?;
+        let order = database.column("message", &["time_created"]).unwrap_or("rowid");
+        let query = format!("SELECT * FROM message WHERE session_id = ?1 ORDER BY {order}, id");
+        database.each(&query, &[&id], |row| {
+            let mut own = Vec::new();
+            let (slot, info) = match row {
+                Ok(row) => {
+                    let fields = Fields::of(&row).unwrap_or_default();
+                    let id = fields.word("id").unwrap_or_default();
+                    let parts = "SELECT * FROM part WHERE message_id = ?1 ORDER BY id";
+                    for part in database.rows(parts, &[&id])? {
+                        out.records(1);
+                        match part {
+                            Ok(part) => own.push(data_of(&part)),
+                            Err(what) => out.unreadable("part", format!("of message {id}"), what),
+                        }
+                    }
+                    let created = fields.get("time_created");
+                    let at = created.and_then(|raw| time::of_json(raw, &out.options.zone));
+                    (Slot { session, id, at }, data_of(&row))
+                }
+                Err(what) => {
+                    out.records(1);
+                    out.unreadable("message", format!("of session {id}"), what);
+                    return Ok(());
+                }
+            };
+            out.records(1);
+            message(out, slot, &info, &own)
+        })?;
+    }
+    Ok(())
+}
+
+/// The record in a row; the row itself where there is none.
+fn data_of(row: &str) -> String {
+    let data = Fields::of(row).and_then(|fields| fields.text("data").map(|data| data.into_owned()));
+    data.filter(|data| Fields::of(data).is_some()).unwrap_or_else(|| row.to_owned())
+}
+
+/// What `opencode export` writes: a session with its messages and their parts in one document.
+fn exported(path: &Path, out: &mut Out<'_>) -> Result<()> {
+    let text = document::text(path)?;
+    let (text, damage) = document::mended(&text)?;
+    let doc = Fields::parse(&text).map_err(Error::broken)?;
+    let info = doc.get("info").unwrap_or("{}");
+    let given = Fields::of(info).and_then(|info| info.word("id"));
+    let id = given.unwrap_or_else(|| stem(path));
+    out.records(1);
+    let session = begin(out, &id, info, true)?;
+    let rest = doc.without_list("messages", &["info"]);
+    if rest != "{}" {
+        out.records(1);
+        let id = format!("header:{}", fingerprint(&[&rest]));
+        out.raw(Slot { session, id, at: None }, "header", &rest)?;
+    }
+    let items = doc.list("messages").unwrap_or_default();
+    for item in &items {
+        let fields = Fields::of(item).unwrap_or_default();
+        let Some(info) = fields.get("info").filter(|info| Fields::of(info).is_some()) else {
+            out.records(1);
+            let slot = Slot { session, id: fingerprint(&[item]), at: None };
+            out.raw(slot, "message", item)?;
+            continue;
+        };
+        let head = Fields::of(info).unwrap_or_default();
+        let times = head.object("time").unwrap_or_default();
+        let at = times.get("created").and_then(|raw| time::of_json(raw, &out.options.zone));
+        let id = head.word("id").unwrap_or_else(|| fingerprint(&[item]));
+        let parts = fields.list("parts").unwrap_or_default();
+        let parts: Vec<String> = parts.into_iter().map(str::to_owned).collect();
+        out.records(1 + parts.len() as u64);
+        message(out, Slot { session, id, at }, info, &parts)?;
+    }
+    out.damaged(damage, items.len());
+    Ok(())
+}
+
+fn storage(path: &Path, out: &mut Out<'_>) -> Result<()> {
     let mut sessions = BTreeMap::new();
     for file in files(&path.join("session"))? {
         let Some(text) = record(out, &file) else { continue };
@@ -76,25 +191,7 @@ fn session(
     files: &[PathBuf],
     parts: &mut BTreeMap<String, Vec<PathBuf>>,
 ) -> Result<()> {
-    let fields = Fields::of(text).unwrap_or_default();
-    let times = fields.object("time").unwrap_or_default();
-    let zone = &out.options.zone;
-    let begun = times.get("created").and_then(|raw| time::of_json(raw, zone));
-    let parent = fields.word("parentID");
-    let title = fields.word("title");
-    let session = out.session(Found {
-        identity: id.to_owned(),
-        name: fields.word("slug").or(title.clone()),
-        description: title,
-        agent: Some("opencode".into()),
-        workspace: fields.word("directory"),
-        created_at: begun,
-        parent: parent.map(|identity| Link { identity, origin: Origin::New }),
-        ..Found::default()
-    })?;
-    if filed {
-        out.raw(Slot { session, id: "session".into(), at: begun }, "session", text)?;
-    }
+    let session = begin(out, id, text, filed)?;
     let mut read = Vec::new();
     for file in files {
         let Some(text) = record(out, file) else { continue };
@@ -113,6 +210,31 @@ fn session(
         message(out, Slot { session, id, at }, &text, &own)?;
     }
     Ok(())
+}
+
+/// A session, from the record that describes it.
+fn begin(out: &mut Out<'_>, id: &str, text: &str, filed: bool) -> Result<usize> {
+    let fields = Fields::of(text).unwrap_or_default();
+    let times = fields.object("time").unwrap_or_default();
+    let zone = &out.options.zone;
+    let begun = times.get("created").or_else(|| fields.get("time_created"));
+    let begun = begun.and_then(|raw| time::of_json(raw, zone));
+    let parent = fields.word("parentID").or_else(|| fields.word("parent_id"));
+    let title = fields.word("title");
+    let session = out.session(Found {
+        identity: id.to_owned(),
+        name: fields.word("slug").or(title.clone()),
+        description: title,
+        agent: Some("opencode".into()),
+        workspace: fields.word("directory"),
+        created_at: begun,
+        parent: parent.map(|identity| Link { identity, origin: Origin::New }),
+        ..Found::default()
+    })?;
+    if filed {
+        out.raw(Slot { session, id: "session".into(), at: begun }, "session", text)?;
+    }
+    Ok(session)
 }
 
 fn message(out: &mut Out<'_>, slot: Slot, text: &str, parts: &[String]) -> Result<()> {

@@ -71,6 +71,7 @@ fn found(header: Header, fields: &Fields<'_>) -> Found {
             .parent
             .map(|parent| Link { identity: parent.id.to_string(), origin: parent.origin }),
         archived: header.archived,
+        imported: header.imported,
         windowed: false,
     }
 }
@@ -80,7 +81,9 @@ fn entry(out: &mut Out<'_>, session: usize, fields: &Fields<'_>, place: String) 
     let at = fields.get("at").and_then(|raw| time::of_json(raw, &out.options.zone));
     // JSON of another program that was spread over lines stands in a string.
     let text = fields.text("text");
+    // A record of another program may be `null`, which is something that was there.
     let body = text.as_deref().or(fields.get("body"));
+    let body = body.or_else(|| fields.has("body").then_some("null"));
     let (Some(kind), Some(id), Some(json)) = (kind, fields.word("id"), body) else {
         out.unreadable("entry", place, "it lacks its kind, its id or its body");
         return Ok(());

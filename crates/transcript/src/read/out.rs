@@ -13,6 +13,7 @@ use rethread_core::{Message, Raw, Role};
 use sha2::{Digest, Sha256};
 
 use super::account::Account;
+use super::document::Damage;
 use super::found::{Found, FoundEntry, Sink};
 use super::lines::{Line, Lines};
 use super::recognise::Format;
@@ -128,6 +129,21 @@ impl<'a> Out<'a> {
     /// A record that cannot be read.
     pub(super) fn unreadable(&mut self, kind: &str, place: String, what: impl Into<String>) {
         self.account.report(kind, place, what.into());
+    }
+
+    /// A document was damaged; `items` of its list were whole.
+    pub(super) fn damaged(&mut self, damage: Option<Damage>, items: usize) {
+        let Some(damage) = damage else { return };
+        self.records(1);
+        match damage {
+            Damage::CutOff => {
+                let place = format!("message {}", items + 1);
+                self.unreadable("broken", place, "the file ends in it");
+            }
+            Damage::Trailing => {
+                self.unreadable("broken", "the end".into(), "something stands behind the document");
+            }
+        }
     }
 
     /// An entry that no record stands for: a mark, or a copy.

@@ -3,14 +3,19 @@
 use std::io::Read;
 use std::path::Path;
 
+use super::database::{self, Database};
 use super::fields::{Fields, string};
 use super::lines::unpacked;
+use super::{goose, llm, openai_agents, opencode};
 
 /// Bytes of a file that are looked at. The first record of some formats holds whole instructions.
 const HEAD_BYTES: u64 = 256 << 10;
 
 /// Characters of a value that are looked at.
 const VALUE_CHARS: usize = 4_000;
+
+/// Lines that are looked at where the first tells nothing.
+const LINES_TRIED: usize = 20;
 
 macro_rules! formats {
     ($($(#[$doc:meta])* $variant:ident = $name:literal,)*) => {
@@ -61,6 +66,12 @@ formats! {
     SpecStory = "specstory",
     /// A trajectory of SWE-agent or mini-swe-agent.
     SweAgent = "swe-agent",
+    /// goose's database of sessions.
+    Goose = "goose",
+    /// The database of simonw/llm.
+    Llm = "llm",
+    /// A database of the OpenAI Agents SDK.
+    OpenAiAgents = "openai-agents",
 }
 
 /// What a file or folder is; nothing if it is no transcript of a known format. A folder is one
@@ -75,6 +86,9 @@ pub fn recognise(path: &Path) -> std::io::Result<Option<Format>> {
     }
     let mut head = Vec::new();
     unpacked(path)?.take(HEAD_BYTES).read_to_end(&mut head)?;
+    if head.starts_with(database::MAGIC) {
+        return layout(path);
+    }
     let text = match std::str::from_utf8(&head) {
         Ok(text) => text,
         // The cut may go through a character; anything else is no text.
@@ -89,10 +103,32 @@ pub fn recognise(path: &Path) -> std::io::Result<Option<Format>> {
     };
     let text = text.trim_start_matches('\u{feff}').trim_start();
     Ok(match text.as_bytes().first() {
-        Some(b'{') => object(text),
+        Some(b'{') => object(text).or_else(|| later(text)),
         Some(b'[') => array(text),
-        Some(_) => prose(text),
+        Some(_) => prose(text).or_else(|| later(text)),
         None => None,
+    })
+}
+
+/// What a file is whose first lines are damaged, cut off or not its own. Only lines that are
+/// records tell.
+fn later(text: &str) -> Option<Format> {
+    let records = text.lines().skip(1).take(LINES_TRIED).filter(|line| line.starts_with('{'));
+    let whole = records.filter(|line| Fields::of(line).is_some());
+    let known = [Format::ClaudeCode, Format::Codex, Format::Pi, Format::Gemini, Format::Rethread];
+    whole.filter_map(object).find(|format| known.contains(format))
+}
+
+/// Whose database this is, told by its tables and their columns.
+fn layout(path: &Path) -> std::io::Result<Option<Format>> {
+    let database =
+        Database::open(path).map_err(|error| std::io::Error::other(error.to_string()))?;
+    Ok(match () {
+        () if goose::is_one(&database) => Some(Format::Goose),
+        () if openai_agents::is_one(&database) => Some(Format::OpenAiAgents),
+        () if llm::is_one(&database) => Some(Format::Llm),
+        () if opencode::is_one(&database) => Some(Format::OpenCode),
+        () => None,
     })
 }
 
@@ -120,6 +156,12 @@ fn object(text: &str) -> Option<Format> {
     if has("projectHash") || has("sessionId") && has("messages") {
         return Some(Format::Gemini);
     }
+    if has("info") && peek.value("messages").is_some_and(|value| value.contains("\"parts\"")) {
+        return Some(Format::OpenCode);
+    }
+    if peek.value("history").is_some_and(|value| value.contains("\"parts\"")) {
+        return Some(Format::Gemini);
+    }
     if has("type") && has("payload")
         || has("instructions") && has("timestamp") && has("id")
         || peek.text("record_type").is_some()
@@ -129,7 +171,8 @@ fn object(text: &str) -> Option<Format> {
     if kind == "session" && (has("cwd") || has("version") || has("modelId")) {
         return Some(Format::Pi);
     }
-    let claude = ["uuid", "parentUuid", "sessionId", "leafUuid", "snapshot", "isSidechain"];
+    let claude =
+        ["uuid", "parentUuid", "sessionId", "session_id", "leafUuid", "snapshot", "isSidechain"];
     if has("type") && claude.iter().any(|name| has(name)) {
         return Some(Format::ClaudeCode);
     }
@@ -160,6 +203,14 @@ fn object(text: &str) -> Option<Format> {
 fn array(text: &str) -> Option<Format> {
     let first = text[1..].trim_start();
     let peek = Peek::of(first);
+    if peek.has("role") && peek.has("parts") {
+        return Some(Format::Gemini);
+    }
+    // Items of OpenAI's newer API: some have a role, others a type alone.
+    let kind = peek.text("type").unwrap_or_default();
+    if peek.has("call_id") || kind == "reasoning" || kind == "message" && peek.has("role") {
+        return Some(Format::OpenAi);
+    }
     (peek.has("role") && (peek.has("content") || peek.has("tool_calls"))).then(|| style(text))
 }
 

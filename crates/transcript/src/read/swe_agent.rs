@@ -13,8 +13,10 @@ use super::{Error, Result};
 
 pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
     let text = document::text(path)?;
-    let doc = Fields::parse(text.trim()).map_err(Error::broken)?;
-    let items = doc.list("history").or_else(|| doc.list("messages")).unwrap_or_default();
+    let (text, damage) = document::mended(&text)?;
+    let doc = Fields::parse(&text).map_err(Error::broken)?;
+    let said = ["history", "messages"].into_iter().find(|name| doc.list(name).is_some());
+    let items = said.and_then(|name| doc.list(name)).unwrap_or_default();
     let info = doc.object("info").unwrap_or_default();
     let config = info.object("config").and_then(|config| config.object("model"));
     let model = config.and_then(|model| model.word("model_name"));
@@ -29,18 +31,18 @@ pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
         windowed: true,
         ..Found::default()
     })?;
-    for (index, item) in items.iter().enumerate() {
+    for item in &items {
         out.records(1);
-        one(out, session, item, index)?;
+        one(out, session, item)?;
     }
-    for (index, step) in doc.list("trajectory").unwrap_or_default().into_iter().enumerate() {
+    let steps = doc.list("trajectory");
+    let told = [said, steps.as_ref().map(|_| "trajectory")];
+    for (index, step) in steps.unwrap_or_default().into_iter().enumerate() {
         out.records(1);
         let id = format!("step:{index}:{}", fingerprint(&[step]));
         out.raw(Slot { session, id, at: None }, "step", step)?;
     }
-    for (name, raw) in
-        doc.iter().filter(|(n, _)| !["history", "messages", "trajectory"].contains(n))
-    {
+    for (name, raw) in doc.iter().filter(|(name, _)| !told.contains(&Some(*name))) {
         out.records(1);
         let id = format!("{name}:{}", fingerprint(&[raw]));
         out.raw(Slot { session, id, at: None }, name, raw)?;
@@ -48,7 +50,11 @@ pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
     if let Some(stats) = info.object("model_stats") {
         let number = |name: &str| stats.number(name).unwrap_or(0);
         let (input, output) = (number("tokens_sent"), number("tokens_received"));
-        out.tokens(Usage { input, output, ..Usage::default() });
+        // Where the whole run is counted, replies that count themselves are not counted twice.
+        if input > 0 || output > 0 {
+            out.account.tokens = Usage { input, output, ..Usage::default() };
+        }
     }
+    out.damaged(damage, items.len());
     Ok(())
 }

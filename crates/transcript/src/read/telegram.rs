@@ -62,6 +62,13 @@ fn session(out: &mut Out<'_>, key: &str, raw: &str) -> Result<()> {
         out.unreadable("broken", format!("session {key}"), "it is no object");
         return Ok(());
     };
+    // Some programs put all of it into one field.
+    if key == "sessions" && !fields.has("history") {
+        for (key, raw) in fields.iter() {
+            session(out, key, raw)?;
+        }
+        return Ok(());
+    }
     let items = fields.list("history").unwrap_or_default();
     messages(out, key, &fields, &items)
 }
@@ -111,8 +118,8 @@ fn messages(out: &mut Out<'_>, key: &str, fields: &Fields<'_>, items: &[&str]) -
     })?;
     out.records(1);
     out.told("session");
-    let known = ["user_id", "created_at", "last_activity", "history", "current_workspace"];
-    let rest = fields.without(&known);
+    let known = ["user_id", "created_at", "last_activity", "current_workspace"];
+    let rest = fields.without_list("history", &known);
     if rest != "{}" {
         out.records(1);
         let id = format!("header:{}", fingerprint(&[&rest]));

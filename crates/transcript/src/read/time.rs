@@ -5,8 +5,8 @@ use jiff::civil::DateTime;
 use jiff::fmt::strtime;
 use jiff::tz::TimeZone;
 
-/// Reads a time: RFC 3339, an offset without a colon (`-0800`), a naive time of this zone, or a
-/// number of seconds or milliseconds since 1970.
+/// Reads a time: RFC 3339, an offset without a colon (`-0800`), a naive time of this zone, the
+/// date of a mail, or a number of seconds or parts of one since 1970.
 pub(super) fn read(text: &str, zone: &TimeZone) -> Option<Timestamp> {
     let text = text.trim();
     if let Ok(at) = text.parse::<Timestamp>() {
@@ -21,8 +21,12 @@ pub(super) fn read(text: &str, zone: &TimeZone) -> Option<Timestamp> {
             return Some(at);
         }
     }
-    let naive: DateTime = text.trim_end_matches('Z').trim().parse().ok()?;
-    match text.ends_with('Z') {
+    if let Ok(at) = jiff::fmt::rfc2822::parse(text) {
+        return Some(at.timestamp());
+    }
+    let plain = text.trim_end_matches("UTC").trim_end_matches("GMT").trim_end_matches('Z');
+    let naive: DateTime = plain.trim().parse().ok()?;
+    match plain.len() < text.len() {
         true => TimeZone::UTC.to_timestamp(naive).ok(),
         false => zone.to_timestamp(naive).ok(),
     }
@@ -36,11 +40,18 @@ pub(super) fn of_json(raw: &str, zone: &TimeZone) -> Option<Timestamp> {
     }
 }
 
-/// Seconds or milliseconds since 1970. Seconds reach this size in the year 5138.
+/// Seconds, or thousandths, millionths or billionths of one, since 1970. Each reaches the size
+/// of the next in the year 5138.
 fn number(text: &str) -> Option<Timestamp> {
     let number: f64 = text.parse().ok().filter(|number: &f64| number.is_finite())?;
-    let millis = if number.abs() < 1e11 { number * 1_000.0 } else { number };
-    Timestamp::from_millisecond(millis as i64).ok()
+    let micros = match number.abs() {
+        size if size < 1e11 => number * 1e6,
+        size if size < 1e14 => number * 1e3,
+        size if size < 1e17 => number,
+        size if size < 1e19 => number / 1e3,
+        _ => return None,
+    };
+    Timestamp::from_microsecond(micros.round() as i64).ok()
 }
 
 #[cfg(test)]
@@ -59,6 +70,11 @@ mod tests {
             ("2025-02-21 22:30:15Z", "2025-02-21T22:30:15Z"),
             ("1740177015", "2025-02-21T22:30:15Z"),
             ("1740177015000", "2025-02-21T22:30:15Z"),
+            ("1740177015000000", "2025-02-21T22:30:15Z"),
+            ("1740177015000000000", "2025-02-21T22:30:15Z"),
+            ("1740177015.25", "2025-02-21T22:30:15.25Z"),
+            ("2025-02-21 22:30:15 UTC", "2025-02-21T22:30:15Z"),
+            ("Fri, 21 Feb 2025 22:30:15 GMT", "2025-02-21T22:30:15Z"),
         ] {
             assert_eq!(read(text, &zone), at.parse().ok(), "{text}");
         }

@@ -102,6 +102,7 @@ fn a_file_of_the_first_program_is_read_whole() {
         ],
         summary: Summary::Text("**Background Context:** Initial session.".into()),
         tokens: 1_345,
+        rest: Vec::new(),
     };
     assert_eq!(read(FOREIGN), Ok(told.clone()));
     let windows = format!("\u{feff}{}", FOREIGN.replace('\n', "\r\n"));

@@ -142,8 +142,9 @@ fn unknown_records_are_kept_byte_for_byte() {
 }
 
 #[test]
-fn a_record_that_stands_twice_is_kept_twice() {
-    let heap = read(&[user("u", None, "go"), user("u", None, "go")]);
+fn a_record_that_stands_twice_is_one_and_another_of_its_id_is_kept() {
+    let heap = read(&[user("u", None, "go"), user("u", None, "go"), user("u", None, "stop")]);
     let ids: Vec<&str> = heap.sessions[0].1.iter().map(|entry| entry.id.as_str()).collect();
     assert_eq!(ids, ["u", "u.2"]);
+    assert_eq!(heap.account.kinds["repeated"].stored, 1);
 }

@@ -3,7 +3,9 @@
 mod api;
 mod claude_code;
 mod codex;
+mod databases;
 mod desk;
 mod others;
 mod seeds;
+mod strange;
 mod trouble;

@@ -99,7 +99,7 @@ const OLD: &str = "# Simple Sally Conversation\n\n**Date:** 2025-12-30T23:59:58\
 fn a_markdown_transcript_of_an_old_version_is_read() {
     let heap = read_as("old.md", OLD, Format::Markdown);
     assert_eq!(heap.said(0).len(), 4);
-    assert_eq!(heap.kinds(0), ["summary"]);
+    assert_eq!(heap.kinds(0), ["summary", "imported/markdown/rest"], "and the words around it");
     let at = |index: usize| heap.sessions[0].1[index].at.expect("a time").to_string();
     assert_eq!(at(0), "2025-12-31T07:59:59Z");
     assert_eq!(at(2), "2025-12-31T08:00:03Z", "past midnight");

@@ -1,0 +1,201 @@
+//! SQLite databases of other programs: opened without changing anything, read row by row.
+//!
+//! A program may be writing to its database right now. Everything is read in one transaction, so
+//! it is one moment of it. Where nobody writes, not even a lock file appears beside it; where the
+//! folder allows no lock file, a private copy is read. The layout is never trusted: tables and
+//! columns are looked for, and a row is handed over as a JSON object of whatever it has.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::limits::Limit;
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, OpenFlags, Row, ToSql};
+use serde_json::{Map, Value, json};
+
+use super::{Error, Result};
+
+/// What every SQLite file begins with.
+pub(super) const MAGIC: &[u8] = b"SQLite format 3\0";
+
+/// How long a lock of the other program is waited for. It holds one while it writes a message.
+const LOCK_WAIT: Duration = Duration::from_secs(5);
+
+/// Bytes of one value. A message has at most 16 MiB; what is longer was made to fill memory.
+const VALUE_BYTES_MAX: i32 = 64 << 20;
+
+/// Where the header says how the file is written: 2 is a log beside it.
+const WRITE_VERSION_AT: usize = 18;
+
+/// A database, at one moment.
+pub(super) struct Database {
+    connection: Connection,
+    tables: BTreeMap<String, BTreeSet<String>>,
+    /// Goes away with the copy that is in it.
+    _copy: Option<tempfile::TempDir>,
+}
+
+impl Database {
+    pub(super) fn open(path: &Path) -> Result<Database> {
+        match Database::in_place(path) {
+            Ok(database) => Ok(database),
+            // A log that nobody finished, or a folder in which no lock may stand.
+            Err(_) => Database::copied(path),
+        }
+    }
+
+    fn in_place(path: &Path) -> Result<Database> {
+        let path = std::fs::canonicalize(path)?;
+        let mut head = [0; 100];
+        let read = std::fs::File::open(&path)?.read(&mut head)?;
+        let logged = read > WRITE_VERSION_AT && head[WRITE_VERSION_AT] == 2;
+        let log = beside(&path, "-wal");
+        let is_idle = logged && log.metadata().map_or(0, |meta| meta.len()) == 0;
+        let how = if is_idle { "immutable=1" } else { "mode=ro" };
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
+            | OpenFlags::SQLITE_OPEN_URI
+            | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection =
+            Connection::open_with_flags(format!("file:{}?{how}", escaped(&path)), flags);
+        Database::begin(connection.map_err(told)?, None)
+    }
+
+    fn copied(path: &Path) -> Result<Database> {
+        let folder = tempfile::tempdir()?;
+        let copy = folder.path().join("copy.db");
+        for end in ["", "-wal", "-journal"] {
+            let from = if end.is_empty() { path.to_owned() } else { beside(path, end) };
+            if from.is_file() {
+                std::fs::copy(from, beside(&copy, end))?;
+            }
+        }
+        Database::begin(Connection::open(&copy).map_err(told)?, Some(folder))
+    }
+
+    fn begin(connection: Connection, copy: Option<tempfile::TempDir>) -> Result<Database> {
+        connection.busy_timeout(LOCK_WAIT).map_err(told)?;
+        connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, VALUE_BYTES_MAX).map_err(told)?;
+        connection
+            .execute_batch("PRAGMA trusted_schema = OFF; PRAGMA query_only = ON; BEGIN;")
+            .map_err(told)?;
+        let mut database = Database { connection, tables: BTreeMap::new(), _copy: copy };
+        let names = database.rows(
+            "SELECT name FROM sqlite_schema WHERE type = 'table' AND sql NOT LIKE 'CREATE VIRTUAL%'",
+            &[],
+        )?;
+        for name in names.into_iter().flatten() {
+            let Some(name) = text_of(&name, "name") else { continue };
+            let columns = database.rows("SELECT name FROM pragma_table_info(?1)", &[&name])?;
+            let columns = columns.iter().flatten().filter_map(|row| text_of(row, "name"));
+            let columns = columns.collect();
+            database.tables.insert(name, columns);
+        }
+        Ok(database)
+    }
+
+    /// Whether there is a table with these columns.
+    pub(super) fn has(&self, table: &str, columns: &[&str]) -> bool {
+        let found = self.tables.get(table);
+        found.is_some_and(|found| columns.iter().all(|column| found.contains(*column)))
+    }
+
+    /// All tables, with their columns.
+    pub(super) fn tables(&self) -> impl Iterator<Item = (&str, &BTreeSet<String>)> {
+        self.tables.iter().map(|(name, columns)| (name.as_str(), columns))
+    }
+
+    /// The first of these columns that a table has.
+    pub(super) fn column(&self, table: &str, names: &[&'static str]) -> Option<&'static str> {
+        names.iter().copied().find(|name| self.has(table, &[name]))
+    }
+
+    /// The rows of a query, each as a JSON object, or as what is wrong with it.
+    pub(super) fn rows(&self, query: &str, given: &[&dyn ToSql]) -> Result<Vec<Read1>> {
+        let mut rows = Vec::new();
+        self.each(query, given, |row| {
+            rows.push(row);
+            Ok(())
+        })?;
+        Ok(rows)
+    }
+
+    /// Hands over the rows of a query one by one. A page that is damaged ends them with an error
+    /// in place of a row.
+    pub(super) fn each(
+        &self,
+        query: &str,
+        given: &[&dyn ToSql],
+        mut take: impl FnMut(Read1) -> Result<()>,
+    ) -> Result<()> {
+        let mut statement = self.connection.prepare_cached(query).map_err(told)?;
+        let columns: Vec<String> =
+            statement.column_names().into_iter().map(str::to_owned).collect();
+        let mut rows = statement.query(given).map_err(told)?;
+        loop {
+            match rows.next() {
+                Ok(Some(row)) => take(json_of(row, &columns))?,
+                Ok(None) => return Ok(()),
+                Err(error) => return take(Err(error.to_string())),
+            }
+        }
+    }
+}
+
+/// A row as the text of a JSON object, or what is wrong with it.
+pub(super) type Read1 = std::result::Result<String, String>;
+
+fn json_of(row: &Row<'_>, columns: &[String]) -> Read1 {
+    let mut object = Map::new();
+    for (index, column) in columns.iter().enumerate() {
+        let value = match row.get_ref(index).map_err(|error| error.to_string())? {
+            ValueRef::Null => Value::Null,
+            ValueRef::Integer(number) => number.into(),
+            ValueRef::Real(number) => number.into(),
+            ValueRef::Text(bytes) => match std::str::from_utf8(bytes) {
+                Ok(text) => text.into(),
+                Err(_) => return Err(format!("`{column}` is not UTF-8")),
+            },
+            ValueRef::Blob(bytes) => {
+                let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+                json!({ "hex": digits })
+            }
+        };
+        object.insert(column.clone(), value);
+    }
+    Ok(Value::Object(object).to_string())
+}
+
+/// A name as SQL has it.
+pub(super) fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+fn text_of(row: &str, name: &str) -> Option<String> {
+    super::fields::Fields::of(row)?.word(name)
+}
+
+fn beside(path: &Path, end: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(end);
+    PathBuf::from(name)
+}
+
+/// A path as it stands in a URI.
+fn escaped(path: &Path) -> String {
+    let mut text = String::new();
+    for byte in path.as_os_str().as_encoded_bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'-' | b'_' => {
+                text.push(*byte as char);
+            }
+            _ => text.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    text
+}
+
+fn told(error: rusqlite::Error) -> Error {
+    Error::broken(format!("the database could not be read: {error}"))
+}

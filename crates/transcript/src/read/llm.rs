@@ -1,0 +1,225 @@
+//! simonw/llm's `logs.db`: a row for each prompt with its answer.
+//!
+//! The results of tools stand with the prompt that sent them back, so they come before it. A
+//! prompt that belongs to no conversation is a session of its own. What a prompt was given as
+//! instructions stays in the record and never becomes a message.
+
+use std::path::Path;
+
+use rethread_core::message::{Block, Role, Usage};
+use rethread_core::{Message, Raw};
+
+use super::Result;
+use super::database::Database;
+use super::fields::{Fields, quoted};
+use super::found::Found;
+use super::goose::utc;
+use super::messages::{arguments, id_text, result_json};
+use super::out::{Out, Slot, said};
+
+/// Tables in which something is said, or that say what a conversation is.
+const READ: [&str; 6] =
+    ["conversations", "responses", "tool_calls", "tool_results", "prompt_fragments", "fragments"];
+
+/// Whether a database is one of llm.
+pub(super) fn is_one(database: &Database) -> bool {
+    database.has("responses", &["id", "prompt", "response"])
+}
+
+pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
+    let database = Database::open(path)?;
+    let mut known = Vec::new();
+    if database.has("conversations", &["id"]) {
+        for row in database.rows("SELECT * FROM conversations ORDER BY rowid", &[])? {
+            out.records(1);
+            match row {
+                Ok(row) => {
+                    let id = Fields::of(&row).and_then(|fields| fields.word("id"));
+                    known.push((id.unwrap_or_default(), Some(row)));
+                }
+                Err(what) => {
+                    out.unreadable("conversation", format!("row {}", known.len() + 1), what)
+                }
+            }
+        }
+    }
+    let time = database.column("responses", &["datetime_utc"]).unwrap_or("rowid");
+    let order = format!("ORDER BY {time}, rowid");
+    if database.has("responses", &["conversation_id"]) {
+        let named =
+            "SELECT DISTINCT conversation_id FROM responses WHERE conversation_id IS NOT NULL";
+        for row in database.rows(named, &[])?.into_iter().flatten() {
+            let id = Fields::of(&row).and_then(|fields| fields.word("conversation_id"));
+            if let Some(id) = id.filter(|id| known.iter().all(|(known, _)| known != id)) {
+                known.push((id, None));
+            }
+        }
+        let query = format!("SELECT * FROM responses WHERE conversation_id = ?1 {order}");
+        for (id, row) in &known {
+            let fields = row.as_deref().and_then(Fields::of).unwrap_or_default();
+            let session = begin(out, id, &fields, None)?;
+            if let Some(row) = row {
+                let slot = Slot { session, id: "conversation".into(), at: None };
+                out.raw(slot, "conversation", row)?;
+            }
+            database.each(&query, &[id], |row| turn(&database, out, Some(session), row))?;
+        }
+    }
+    let alone = match database.has("responses", &["conversation_id"]) {
+        true => format!("SELECT * FROM responses WHERE conversation_id IS NULL {order}"),
+        false => format!("SELECT * FROM responses {order}"),
+    };
+    database.each(&alone, &[], |row| turn(&database, out, None, row))?;
+    let others = database.tables().filter(|(name, _)| {
+        let own = ["_", "sqlite_"].iter().any(|start| name.starts_with(start));
+        !READ.contains(name) && !own && !name.contains("_fts")
+    });
+    let others: Vec<&str> = others.map(|(name, _)| name).collect();
+    if !others.is_empty() {
+        out.note(format!("these tables hold nothing that was said: {}", others.join(", ")));
+    }
+    Ok(())
+}
+
+fn begin(
+    out: &mut Out<'_>,
+    id: &str,
+    fields: &Fields<'_>,
+    at: Option<jiff::Timestamp>,
+) -> Result<usize> {
+    out.session(Found {
+        identity: id.to_owned(),
+        name: Some(id.to_owned()),
+        description: fields.word("name"),
+        agent: Some("llm".into()),
+        model: fields.word("model"),
+        created_at: at,
+        ..Found::default()
+    })
+}
+
+/// A prompt, what was sent back with it, and the answer.
+fn turn(
+    database: &Database,
+    out: &mut Out<'_>,
+    session: Option<usize>,
+    row: std::result::Result<String, String>,
+) -> Result<()> {
+    out.records(1);
+    let row = match row {
+        Ok(row) => row,
+        Err(what) => {
+            out.unreadable("response", "a response".into(), what);
+            return Ok(());
+        }
+    };
+    let fields = Fields::of(&row).unwrap_or_default();
+    let id = fields.get("id").and_then(id_text).unwrap_or_default();
+    let at = utc(fields.get("datetime_utc"));
+    let session = match session {
+        Some(session) => session,
+        None => begin(out, &id, &fields, at)?,
+    };
+    let slot = |what: &str| Slot { session, id: format!("{id}:{what}"), at };
+    let answers = results(database, out, &id)?;
+    if !answers.is_empty()
+        && let Ok(message) = said(Role::Tool, &format!("[{}]", answers.join(",")))
+    {
+        out.message(slot("results"), message, "response", 0)?;
+    }
+    let mut asked = Vec::new();
+    for text in fragments(database, &id)? {
+        asked.push(Block::text(text));
+    }
+    asked.extend(fields.word("prompt").map(Block::text));
+    if !asked.is_empty() || answers.is_empty() {
+        out.message(slot("prompt"), Message::new(Role::User, asked), "response", 0)?;
+    }
+    let mut reply = Message::new(Role::Assistant, Vec::new());
+    if let Some(reasoning) = fields.get("reasoning").filter(|raw| raw.len() > 2) {
+        let block = format!("[{{\"type\":\"thinking\",\"thinking\":{reasoning}}}]");
+        reply.content.extend(said(Role::Assistant, &block).map(|m| m.content).unwrap_or_default());
+    }
+    reply.content.extend(fields.word("response").map(Block::text));
+    reply.content.extend(calls(database, out, &id)?);
+    let model = fields.word("resolved_model").or_else(|| fields.word("model"));
+    reply.model =
+        model.map(|model| if model.contains('/') { model } else { format!("llm/{model}") });
+    let count = |name: &str| fields.number(name);
+    if count("input_tokens").is_some() || count("output_tokens").is_some() {
+        let (input, output) = (count("input_tokens"), count("output_tokens"));
+        let usage =
+            Usage { input: input.unwrap_or(0), output: output.unwrap_or(0), ..Usage::default() };
+        reply.usage = Some(usage);
+    }
+    if let Ok(raw) = Raw::parse(fields.without(&["prompt", "response", "reasoning"])) {
+        reply.extra.push(("source".into(), raw));
+    }
+    out.message(slot("reply"), reply, "response", 1)
+}
+
+/// What stands in rows that belong to a response.
+fn belonging(database: &Database, table: &str, id: &str) -> Result<Vec<super::database::Read1>> {
+    match database.has(table, &["response_id"]) {
+        true => database
+            .rows(&format!("SELECT * FROM {table} WHERE response_id = ?1 ORDER BY rowid"), &[&id]),
+        false => Ok(Vec::new()),
+    }
+}
+
+fn calls(database: &Database, out: &mut Out<'_>, id: &str) -> Result<Vec<Block>> {
+    let mut calls = Vec::new();
+    for row in belonging(database, "tool_calls", id)? {
+        out.records(1);
+        match row {
+            Ok(row) => {
+                let call = Fields::of(&row).unwrap_or_default();
+                let name = call.word("name").unwrap_or_else(|| "unknown".into());
+                let call_id = call.word("tool_call_id").unwrap_or_else(|| name.clone());
+                calls.push(Block::tool_use(call_id, name, arguments(call.get("arguments"))));
+                out.told("tool_call");
+            }
+            Err(what) => out.unreadable("tool_call", format!("of response {id}"), what),
+        }
+    }
+    Ok(calls)
+}
+
+fn results(database: &Database, out: &mut Out<'_>, id: &str) -> Result<Vec<String>> {
+    let mut results = Vec::new();
+    for row in belonging(database, "tool_results", id)? {
+        out.records(1);
+        match row {
+            Ok(row) => {
+                let result = Fields::of(&row).unwrap_or_default();
+                let call = result.word("tool_call_id").or_else(|| result.word("name"));
+                let failed = result.word("exception");
+                let text = result.text("output").unwrap_or_default();
+                let text = match &failed {
+                    Some(exception) if text.is_empty() => exception.as_str(),
+                    _ => &text,
+                };
+                let call = call.unwrap_or_default();
+                results.push(result_json(&call, &quoted(text), failed.is_some()));
+                out.told("tool_result");
+            }
+            Err(what) => out.unreadable("tool_result", format!("of response {id}"), what),
+        }
+    }
+    Ok(results)
+}
+
+/// Longer texts that a prompt was given, in their order.
+fn fragments(database: &Database, id: &str) -> Result<Vec<String>> {
+    if !database.has("prompt_fragments", &["response_id", "fragment_id", "order"])
+        || !database.has("fragments", &["id", "content"])
+    {
+        return Ok(Vec::new());
+    }
+    let query = "SELECT f.content AS content FROM prompt_fragments p \
+                 JOIN fragments f ON f.id = p.fragment_id \
+                 WHERE p.response_id = ?1 ORDER BY p.\"order\"";
+    let rows = database.rows(query, &[&id])?;
+    let texts = rows.iter().flatten().filter_map(|row| Fields::of(row)?.word("content"));
+    Ok(texts.collect())
+}

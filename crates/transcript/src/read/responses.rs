@@ -1,0 +1,192 @@
+//! Items of OpenAI's newer API: what was said, calls and their answers, one after the other.
+//!
+//! One reply is several items: reasoning, calls, text. They are put together until answers come,
+//! and the answers stand behind the reply. Codex, the Agents SDK and plain lists write them.
+
+use rethread_core::Message;
+use rethread_core::message::{Block, Role, Usage};
+
+use super::Result;
+use super::fields::{Fields, quoted};
+use super::messages::{arguments, id_text, parts, result_json};
+use super::out::{Out, Slot, said};
+
+/// Takes items, and hands replies over when they are complete.
+#[derive(Default)]
+pub(super) struct Items {
+    /// The model that answers.
+    pub(super) model: Option<String>,
+    prefix: &'static str,
+    injected: Option<fn(&Message) -> bool>,
+    round: Option<Round>,
+}
+
+/// A reply and the answers to its calls, until the tokens it cost are known.
+struct Round {
+    slot: Slot,
+    message: Message,
+    records: u64,
+    /// Answers came, so what the model says next is another reply.
+    answered: bool,
+    after: Vec<(Slot, After)>,
+}
+
+enum After {
+    Message(Message),
+    Raw { kind: String, text: String },
+}
+
+impl Items {
+    /// Nothing yet. `prefix` stands before the kinds of records; `injected` says whether something
+    /// was not said by the user, though it is in their name.
+    pub(super) fn new(prefix: &'static str, injected: Option<fn(&Message) -> bool>) -> Items {
+        Items { prefix, injected, ..Items::default() }
+    }
+
+    /// One more item; `text` is the record it stands in.
+    pub(super) fn take(
+        &mut self,
+        out: &mut Out<'_>,
+        slot: Slot,
+        item: &Fields<'_>,
+        kind: String,
+        text: &str,
+    ) -> Result<()> {
+        let role = item.text("role");
+        let type_of_item = match item.word("type") {
+            Some(name) => name,
+            None if role.is_some() => "message".into(),
+            None => String::new(),
+        };
+        let content = item.get("content").unwrap_or("null");
+        match (type_of_item.as_str(), role.as_deref()) {
+            ("message", Some("assistant")) => match said(Role::Assistant, &parts(content)) {
+                Ok(message) => self.reply(out, slot, message.content),
+                Err(_) => self.keep(out, slot, kind, text),
+            },
+            ("message", Some("user")) => match said(Role::User, &parts(content)) {
+                Ok(message) if !self.injected.is_some_and(|injected| injected(&message)) => {
+                    self.end(out)?;
+                    out.message(slot, message, &self.kind("message"), 1)
+                }
+                _ => self.keep(out, slot, kind, text),
+            },
+            // The item itself is the block: its own provider may take it back.
+            ("reasoning" | "web_search_call" | "image_generation_call", _) => {
+                match said(Role::Assistant, &format!("[{}]", item.without(&[]))) {
+                    Ok(message) => self.reply(out, slot, message.content),
+                    Err(_) => self.keep(out, slot, kind, text),
+                }
+            }
+            ("function_call" | "custom_tool_call" | "tool_search_call" | "local_shell_call", _) => {
+                self.reply(out, slot, vec![call(item, &type_of_item)])
+            }
+            (
+                "function_call_output"
+                | "custom_tool_call_output"
+                | "tool_search_output"
+                | "local_shell_call_output",
+                _,
+            ) => match answer(item) {
+                Some(message) => match &mut self.round {
+                    Some(round) => {
+                        round.answered = true;
+                        round.after.push((slot, After::Message(message)));
+                        Ok(())
+                    }
+                    None => out.message(slot, message, &self.kind("output"), 1),
+                },
+                None => self.keep(out, slot, kind, text),
+            },
+            _ => self.keep(out, slot, kind, text),
+        }
+    }
+
+    /// More of a reply, or the beginning of the next.
+    fn reply(&mut self, out: &mut Out<'_>, slot: Slot, mut blocks: Vec<Block>) -> Result<()> {
+        if let Some(round) = self.round.as_mut().filter(|round| !round.answered) {
+            round.message.content.append(&mut blocks);
+            round.records += 1;
+            return Ok(());
+        }
+        self.end(out)?;
+        let mut message = Message::new(Role::Assistant, blocks);
+        message.model = self.model.clone();
+        self.round = Some(Round { slot, message, records: 1, answered: false, after: Vec::new() });
+        Ok(())
+    }
+
+    /// A record that is kept as it was, behind the reply that goes on.
+    pub(super) fn keep(
+        &mut self,
+        out: &mut Out<'_>,
+        slot: Slot,
+        kind: String,
+        text: &str,
+    ) -> Result<()> {
+        match &mut self.round {
+            Some(round) => {
+                round.after.push((slot, After::Raw { kind, text: text.to_owned() }));
+                Ok(())
+            }
+            None => out.raw(slot, &kind, text),
+        }
+    }
+
+    /// What the reply that goes on cost besides.
+    pub(super) fn cost(&mut self, usage: Usage) {
+        if let Some(round) = self.round.as_mut().filter(|_| usage != Usage::default()) {
+            *round.message.usage.get_or_insert_default() += usage;
+        }
+    }
+
+    /// The reply is complete.
+    pub(super) fn end(&mut self, out: &mut Out<'_>) -> Result<()> {
+        let Some(round) = self.round.take() else { return Ok(()) };
+        out.message(round.slot, round.message, &self.kind("reply"), round.records)?;
+        for (slot, after) in round.after {
+            match after {
+                After::Message(message) => out.message(slot, message, &self.kind("output"), 1)?,
+                After::Raw { kind, text } => out.raw(slot, &kind, &text)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn kind(&self, name: &str) -> String {
+        format!("{}{name}", self.prefix)
+    }
+}
+
+/// Whether this is an item of that API that is no message.
+pub(super) fn is_item(item: &str) -> bool {
+    let Some(fields) = Fields::of(item) else { return false };
+    let kind = fields.word("type").unwrap_or_default();
+    !fields.has("role") && (kind.ends_with("_call") || kind.ends_with("_output"))
+        || kind == "reasoning"
+}
+
+fn call(item: &Fields<'_>, kind: &str) -> Block {
+    let id = item.get("call_id").or_else(|| item.get("id")).and_then(id_text);
+    let name = item.word("name").unwrap_or_else(|| kind.trim_end_matches("_call").to_owned());
+    let given = ["arguments", "input", "action"].iter().find_map(|name| item.get(name));
+    Block::tool_use(id.unwrap_or_default(), name, arguments(given))
+}
+
+/// What a tool answered, in any of the forms it is written in.
+fn answer(item: &Fields<'_>) -> Option<Message> {
+    let id = item.get("call_id").and_then(id_text).unwrap_or_default();
+    let output = item.get("output").or_else(|| item.get("tools")).unwrap_or("null");
+    let (content, failed) = match Fields::of(output) {
+        Some(object) => {
+            let failed = object.get("success") == Some("false");
+            let text = object.get("content").or_else(|| object.get("text"));
+            (text.map_or_else(|| quoted(output), parts), failed)
+        }
+        None if output.starts_with('[') && !output.contains("\"type\"") => (quoted(output), false),
+        None => (parts(output), false),
+    };
+    let message = said(Role::Tool, &format!("[{}]", result_json(&id, &content, failed))).ok()?;
+    let answers = message.results().next().is_some();
+    answers.then_some(message)
+}

@@ -1,0 +1,180 @@
+//! SQLite databases of other programs.
+
+use std::path::Path;
+
+use rethread_core::message::Usage;
+use rethread_transcript::read::{Format, recognise};
+use rusqlite::Connection;
+
+use crate::desk::read_file;
+
+fn database(folder: &Path, sql: &str) -> std::path::PathBuf {
+    let path = folder.join("data.db");
+    let connection = Connection::open(&path).expect("opened");
+    connection.execute_batch(sql).expect("filled");
+    path
+}
+
+const GOOSE: &str = r#"
+    CREATE TABLE sessions (id TEXT PRIMARY KEY, name TEXT, working_dir TEXT, created_at TIMESTAMP,
+        accumulated_input_tokens INTEGER, accumulated_output_tokens INTEGER, newer TEXT);
+    CREATE TABLE messages (id INTEGER PRIMARY KEY AUTOINCREMENT, session_id TEXT, role TEXT,
+        content_json TEXT, created_timestamp INTEGER, metadata_json TEXT);
+    INSERT INTO sessions VALUES ('20260101_1', 'A talk', '/w', '2026-01-01 10:00:00', 90, 10, 'x');
+    INSERT INTO messages (session_id, role, content_json, created_timestamp, metadata_json) VALUES
+      ('20260101_1', 'user', '[{"type":"text","text":"list"}]', 1767261600, '{"agentVisible":false}'),
+      ('20260101_1', 'assistant', '[{"type":"toolRequest","id":"c","toolCall":{"status":"success","value":{"name":"shell","arguments":{"command":"ls"}}}}]', 1767261601, '{"agentVisible":false}'),
+      ('20260101_1', 'user', '[{"type":"toolResponse","id":"c","toolResult":{"status":"success","value":{"content":[{"type":"text","text":"a"}],"isError":false}}}]', 1767261602, '{"agentVisible":false}'),
+      ('20260101_1', 'user', '[{"type":"text","text":"what was said"}]', 1767261603, '{"userVisible":false}'),
+      ('20260101_1', 'assistant', '[{"type":"toolRequest","id":"d","toolCall":{"status":"error","error":"no such tool"}}]', 1767261604, NULL),
+      ('20260101_1', 'user', '[{"type":"toolResponse","id":"d","toolResult":{"status":"error","error":"gone"}}]', 1767261605, NULL),
+      ('20260101_1', 'robot', '[]', 1767261606, NULL),
+      ('gone', 'user', '[{"type":"text","text":"alone"}]', 1767261607, NULL);
+"#;
+
+#[test]
+fn goose_is_read_with_calls_compaction_and_tokens() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let heap = read_file(&database(folder.path(), GOOSE), Format::Goose).expect("it is read");
+    assert_eq!(
+        heap.said(0),
+        [
+            "user: list",
+            "assistant: shell({\"command\":\"ls\"})",
+            "tool: = a",
+            "user: what was said",
+            "assistant: unknown({\"input\":\"no such tool\"})",
+            "tool: = gone",
+        ]
+    );
+    assert_eq!(heap.kinds(0), ["imported/goose/session", "cleared", "imported/goose/robot"]);
+    assert_eq!(heap.said(1), ["user: alone"], "messages whose session is gone");
+    assert_eq!(heap.account.records, 9);
+    assert_eq!((heap.account.calls, heap.account.pairs), (2, 2));
+    assert_eq!(heap.account.tokens, Usage { input: 90, output: 10, ..Usage::default() });
+    assert_eq!(heap.found(0).created_at.expect("a time").to_string(), "2026-01-01T10:00:00Z");
+}
+
+const LLM: &str = r#"
+    CREATE TABLE conversations (id TEXT PRIMARY KEY, name TEXT, model TEXT);
+    CREATE TABLE responses (id TEXT PRIMARY KEY, model TEXT, prompt TEXT, system TEXT, response TEXT,
+        conversation_id TEXT, datetime_utc TEXT, input_tokens INTEGER, output_tokens INTEGER, reasoning TEXT);
+    CREATE TABLE tool_calls (id INTEGER PRIMARY KEY, response_id TEXT, name TEXT, arguments TEXT, tool_call_id TEXT);
+    CREATE TABLE tool_results (id INTEGER PRIMARY KEY, response_id TEXT, name TEXT, output TEXT, tool_call_id TEXT, exception TEXT);
+    CREATE TABLE fragments (id INTEGER PRIMARY KEY, content TEXT);
+    CREATE TABLE prompt_fragments (response_id TEXT, fragment_id INTEGER, "order" INTEGER);
+    INSERT INTO conversations VALUES ('c1', 'Versions', 'gpt-x');
+    INSERT INTO responses VALUES ('r1', 'gpt-x', 'which version?', 'obey', '', 'c1', '2026-01-01T10:00:00', 20, 5, 'I look');
+    INSERT INTO tool_calls VALUES (1, 'r1', 'llm_version', '{}', 'k');
+    INSERT INTO responses VALUES ('r2', 'gpt-x', '', NULL, '0.27', 'c1', '2026-01-01T10:00:01', 30, 6, NULL);
+    INSERT INTO tool_results VALUES (1, 'r2', 'llm_version', '0.27', 'k', NULL);
+    INSERT INTO responses VALUES ('r3', 'gpt-x', 'alone', NULL, 'yes', NULL, '2026-01-02T10:00:00', NULL, NULL, NULL);
+    INSERT INTO fragments VALUES (1, 'a long text');
+    INSERT INTO prompt_fragments VALUES ('r3', 1, 0);
+"#;
+
+#[test]
+fn llm_keeps_results_before_the_prompt_that_sent_them() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let heap = read_file(&database(folder.path(), LLM), Format::Llm).expect("it is read");
+    assert_eq!(
+        heap.said(0),
+        ["user: which version?", "assistant: llm_version({})", "tool: = 0.27", "assistant: 0.27"]
+    );
+    assert_eq!(heap.said(1), ["user: a long text\n\nalone", "assistant: yes"]);
+    assert_eq!((heap.account.records, heap.account.pairs), (6, 1));
+    assert_eq!(heap.account.tokens, Usage { input: 50, output: 11, ..Usage::default() });
+}
+
+const AGENTS: &str = r#"
+    CREATE TABLE my_sessions (session_id TEXT PRIMARY KEY, created_at TIMESTAMP, updated_at TIMESTAMP);
+    CREATE TABLE my_messages (id INTEGER PRIMARY KEY, session_id TEXT, message_data TEXT, created_at TIMESTAMP);
+    CREATE TABLE turn_usage (id INTEGER PRIMARY KEY, session_id TEXT, input_tokens INTEGER, output_tokens INTEGER, input_tokens_details TEXT);
+    INSERT INTO my_sessions VALUES ('talk', '2026-01-01 10:00:00', '2026-01-01 10:00:00');
+    INSERT INTO my_messages (session_id, message_data, created_at) VALUES
+      ('talk', '{"content":"list","role":"user"}', '2026-01-01 10:00:00'),
+      ('talk', '{"id":"rs","summary":[],"type":"reasoning"}', '2026-01-01 10:00:01'),
+      ('talk', '{"arguments":"{\"d\":1}","call_id":"c","name":"ls","type":"function_call"}', '2026-01-01 10:00:01'),
+      ('talk', '{"call_id":"c","output":"a","type":"function_call_output"}', '2026-01-01 10:00:02'),
+      ('talk', '{"content":[{"type":"output_text","text":"One file."}],"role":"assistant","type":"message"}', '2026-01-01 10:00:03'),
+      ('talk', 'not json', '2026-01-01 10:00:04');
+    INSERT INTO turn_usage VALUES (1, 'talk', 50, 9, '{"cached_tokens":20}');
+"#;
+
+#[test]
+fn a_database_of_the_agents_sdk_is_read_whatever_its_tables_are_called() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let heap =
+        read_file(&database(folder.path(), AGENTS), Format::OpenAiAgents).expect("it is read");
+    assert_eq!(
+        heap.said(0),
+        ["user: list", "assistant: ls({\"d\":1})", "tool: = a", "assistant: One file."]
+    );
+    assert_eq!((heap.account.records, heap.account.raw), (8, 3));
+    let tokens = Usage { input: 30, output: 9, cache_read: 20, cache_write: 0 };
+    assert_eq!(heap.account.tokens, tokens);
+}
+
+#[test]
+fn an_opencode_database_is_read_like_its_folder() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let sql = r#"
+        CREATE TABLE session (id TEXT PRIMARY KEY, directory TEXT, title TEXT, time_created INTEGER);
+        CREATE TABLE message (id TEXT PRIMARY KEY, session_id TEXT, time_created INTEGER, data TEXT);
+        CREATE TABLE part (id TEXT PRIMARY KEY, message_id TEXT, session_id TEXT, data TEXT);
+        INSERT INTO session VALUES ('s', '/w', 'T', 1730000000000);
+        INSERT INTO message VALUES ('m1', 's', 1730000000001, '{"role":"user"}');
+        INSERT INTO part VALUES ('p1', 'm1', 's', '{"type":"text","text":"hi"}');
+    "#;
+    let heap = read_file(&database(folder.path(), sql), Format::OpenCode).expect("it is read");
+    assert_eq!(heap.said(0), ["user: hi"]);
+    assert_eq!(heap.account.records, 3);
+}
+
+#[test]
+fn a_database_that_is_being_written_is_read_and_nothing_appears_beside_an_idle_one() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = database(folder.path(), &format!("PRAGMA journal_mode = WAL; {AGENTS}"));
+    let names = || {
+        let files = std::fs::read_dir(folder.path()).expect("read");
+        files.map(|file| file.expect("a file").file_name()).collect::<Vec<_>>()
+    };
+    assert_eq!(names().len(), 1, "the writer tidied up");
+    let before = std::fs::read(&path).expect("read");
+    read_file(&path, Format::OpenAiAgents).expect("it is read");
+    assert_eq!(names().len(), 1, "{:?}", names());
+    assert_eq!(std::fs::read(&path).expect("read"), before);
+    // A writer that is in the middle of something.
+    let writer = Connection::open(&path).expect("opened");
+    writer
+        .execute_batch(
+            "INSERT INTO my_messages (session_id, message_data) VALUES ('talk', '{\"role\":\"user\",\"content\":\"new\"}');
+             BEGIN; INSERT INTO my_messages (session_id, message_data) VALUES ('talk', '{\"role\":\"user\",\"content\":\"not yet\"}');",
+        )
+        .expect("written");
+    let heap = read_file(&path, Format::OpenAiAgents).expect("it is read");
+    assert_eq!(heap.said(0).last().map(String::as_str), Some("user: new"));
+    writer.execute_batch("COMMIT").expect("the reader held nothing up");
+}
+
+#[test]
+fn a_database_that_is_damaged_or_of_another_program_is_named() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = database(folder.path(), "CREATE TABLE songs (id INTEGER, title TEXT);");
+    assert_eq!(recognise(&path).expect("it is looked at"), None);
+    std::fs::write(&path, [b"SQLite format 3\0", &[0xff; 200][..]].concat()).expect("written");
+    assert!(recognise(&path).is_err(), "it says what is wrong");
+    // A table in the middle of which pages are gone.
+    std::fs::remove_file(&path).expect("removed");
+    let filler = format!(
+        "{AGENTS} WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2000) \
+         INSERT INTO my_messages (session_id, message_data) SELECT 'talk', '{{\"role\":\"user\",\"content\":\"filler filler filler filler\"}}' FROM n;"
+    );
+    let path = database(folder.path(), &filler);
+    let mut bytes = std::fs::read(&path).expect("read");
+    let middle = bytes.len() / 2;
+    bytes[middle..middle + 8192].fill(0xee);
+    std::fs::write(&path, bytes).expect("written");
+    let heap = read_file(&path, Format::OpenAiAgents).expect("what is whole is read");
+    assert!(heap.account.unreadable > 0 && heap.account.stored > 100, "{:?}", heap.account);
+}

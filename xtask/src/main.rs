@@ -4,6 +4,7 @@
 //! took when it is done. Nothing here is part of the program people install, and nothing here
 //! knows how a test works: that is cargo's business.
 
+mod fuzz;
 mod schemathesis;
 
 use std::ffi::OsStr;
@@ -43,6 +44,12 @@ const CHORES: &[Chore] = &[
         arguments: "[ARGS]",
         about: "measure; ARGS go to the benchmark, which lists what it can do with --help",
         run: bench,
+    },
+    Chore {
+        name: "fuzz",
+        arguments: "[--seconds N] [TARGET]",
+        about: "see a planted fault found, then run every fuzz target for N seconds (30)",
+        run: fuzz::run,
     },
 ];
 

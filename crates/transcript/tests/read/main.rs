@@ -6,6 +6,7 @@ mod codex;
 mod databases;
 mod desk;
 mod others;
+mod replay;
 mod seeds;
 mod strange;
 mod trouble;

@@ -1,0 +1,4 @@
+//! Any bytes as whatever they look like.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| rethread_fuzz::recognises(data));

@@ -95,3 +95,7 @@ pub const TAIL_TOKENS_MAX: u32 = 4_000;
 /// Calls an importer remembers while they wait for their results. A reply makes a handful at once;
 /// what is older than a thousand open calls will not be answered any more.
 pub const CALLS_OPEN_MAX: usize = 1_000;
+
+/// Entries of an import from which on two threads count their tokens. Starting a thread takes as
+/// long as counting a few of them.
+pub const WEIGHED_AT_ONCE_MIN: usize = 16;

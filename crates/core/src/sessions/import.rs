@@ -13,6 +13,7 @@ use super::{Error, New, Result, Sessions, fits};
 use crate::entry::{Body, EntryId, NewEntry, Tally};
 use crate::limits::{
     APPEND_TRIES_MAX, BATCH_ENTRIES_MAX, CALLS_OPEN_MAX, MESSAGE_BYTES_MAX, READ_ENTRIES,
+    WEIGHED_AT_ONCE_MIN,
 };
 use crate::measure::{Measure, measure};
 use crate::name::{Key, SessionId};
@@ -157,7 +158,7 @@ impl Import {
         if coming.len() > BATCH_ENTRIES_MAX {
             return Err(Error::TooMany { count: coming.len(), max: BATCH_ENTRIES_MAX });
         }
-        let mut entries = Vec::with_capacity(coming.len());
+        let mut fresh = Vec::with_capacity(coming.len());
         let mut ids = HashSet::new();
         for Coming { id, at, body } in coming {
             if let Body::Message(message) = &body
@@ -167,12 +168,13 @@ impl Import {
             }
             let new = !self.knows(&id) && ids.insert(id.clone());
             // Calls are remembered also where they are stored already: what is new may answer them.
-            let measure = self.measure(&body, new);
+            let names = self.follow(&body);
             if new {
-                entries.push(NewEntry { id, at, body, measure });
+                fresh.push((NewEntry { id, at, body, measure: Measure::default() }, names));
             }
         }
-        self.write(entries)
+        weigh(&mut fresh);
+        self.write(fresh.into_iter().map(|(entry, _)| entry).collect())
     }
 
     fn write(&mut self, mut entries: Vec<NewEntry>) -> Result<u64> {
@@ -228,27 +230,45 @@ impl Import {
         Ok(())
     }
 
-    /// Measures an entry, and remembers its calls until they are answered.
-    fn measure(&mut self, body: &Body, new: bool) -> Measure {
-        let calls = &self.calls;
-        let named = |id: &str| {
-            calls.iter().rev().find(|(call, _)| call == id).map(|(_, name)| name.clone())
-        };
-        let measure = match new {
-            true => measure(body, named),
-            false => Measure::default(),
-        };
-        if let Some(message) = body.message() {
-            for result in message.results() {
-                self.calls.retain(|(id, _)| *id != result.tool_use_id);
-            }
-            self.calls.extend(message.calls().map(|call| (call.id.clone(), call.name.clone())));
-            while self.calls.len() > CALLS_OPEN_MAX {
-                self.calls.pop_front();
-            }
+    /// The tools that the results of an entry came from. Its calls are remembered until they are
+    /// answered.
+    fn follow(&mut self, body: &Body) -> Names {
+        let Some(message) = body.message() else { return Names::new() };
+        let mut names = Names::new();
+        for result in message.results() {
+            let called = self.calls.iter().rev().find(|(id, _)| *id == result.tool_use_id);
+            names.extend(called.cloned());
         }
-        measure
+        self.calls.retain(|(id, _)| names.iter().all(|(answered, _)| answered != id));
+        self.calls.extend(message.calls().map(|call| (call.id.clone(), call.name.clone())));
+        while self.calls.len() > CALLS_OPEN_MAX {
+            self.calls.pop_front();
+        }
+        names
     }
+}
+
+/// Ids of calls, and the tools that were called.
+type Names = Vec<(String, String)>;
+
+/// Measures entries. Counting tokens takes most of the time of an import, and each entry is
+/// counted by itself, so both halves are counted at once.
+fn weigh(entries: &mut [(NewEntry, Names)]) {
+    let weigh_each = |entries: &mut [(NewEntry, Names)]| {
+        for (entry, names) in entries {
+            let named =
+                |id: &str| names.iter().find(|(call, _)| call == id).map(|(_, name)| name.clone());
+            entry.measure = measure(&entry.body, named);
+        }
+    };
+    if entries.len() < WEIGHED_AT_ONCE_MIN {
+        return weigh_each(entries);
+    }
+    let (one, two) = entries.split_at_mut(entries.len() / 2);
+    std::thread::scope(|scope| {
+        scope.spawn(|| weigh_each(one));
+        weigh_each(two);
+    });
 }
 
 /// Sixty-four bits of an id are enough to know it again among the millions of one session.

@@ -200,7 +200,7 @@ struct Reader {
     at: Option<jiff::Timestamp>,
     /// Records whose id stands more than once, by id.
     seen: HashMap<String, Vec<u64>>,
-    /// What replies cost that were counted, by the fingerprint of their id.
+    /// What replies cost that stand in several places, by the fingerprint of their id.
     counted: HashMap<u64, Usage>,
     /// Forks that get a copy of what was said before they left.
     copied: Vec<usize>,
@@ -458,7 +458,7 @@ impl Reader {
     /// What a reply cost that was not counted before: one may stand in several places.
     fn not_counted(&mut self, group: &str, usage: Option<Usage>) -> Option<Usage> {
         let usage = usage?;
-        if group.is_empty() {
+        if !self.survey.tree.is_split(group) {
             return Some(usage);
         }
         let before = self.counted.entry(hash(group)).or_default();

@@ -40,6 +40,7 @@ pub(super) struct Tree {
     nodes: Vec<Node>,
     branches: Vec<Branch>,
     repeated: HashSet<u64>,
+    split: HashSet<u64>,
 }
 
 struct Node {
@@ -101,9 +102,17 @@ impl Tree {
     pub(super) fn grow(&mut self) {
         let mut ids: Vec<u64> = self.nodes.iter().map(|node| node.id).collect();
         ids.sort_unstable();
-        self.repeated =
-            ids.windows(2).filter(|pair| pair[0] == pair[1]).map(|pair| pair[0]).collect();
+        self.repeated = twice(&ids);
         drop(ids);
+        let mut groups: Vec<u64> = Vec::new();
+        for node in self.nodes.iter().filter(|node| node.flags & SIDE == 0 && node.group != 0) {
+            if groups.last() != Some(&node.group) {
+                groups.push(node.group);
+            }
+        }
+        groups.sort_unstable();
+        self.split = twice(&groups);
+        drop(groups);
         self.branches.push(Branch::default());
         self.spines();
         let spine: HashSet<u64> = self
@@ -207,10 +216,20 @@ impl Tree {
         &self.branches
     }
 
+    /// Whether other messages stand between the records of this one.
+    pub(super) fn is_split(&self, group: &str) -> bool {
+        self.split.contains(&hash(group))
+    }
+
     /// Whether another record has the same id.
     pub(super) fn is_repeated(&self, id: &str) -> bool {
         self.repeated.contains(&hash(id))
     }
+}
+
+/// What stands more than once in a sorted list.
+fn twice(sorted: &[u64]) -> HashSet<u64> {
+    sorted.windows(2).filter(|pair| pair[0] == pair[1]).map(|pair| pair[0]).collect()
 }
 
 /// FNV-1a. It is in the names of branches, which must not change with the standard library.

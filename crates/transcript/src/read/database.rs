@@ -112,7 +112,7 @@ impl Database {
     }
 
     /// The rows of a query, each as a JSON object, or as what is wrong with it.
-    pub(super) fn rows(&self, query: &str, given: &[&dyn ToSql]) -> Result<Vec<Read1>> {
+    pub(super) fn rows(&self, query: &str, given: &[&dyn ToSql]) -> Result<Vec<RowText>> {
         let mut rows = Vec::new();
         self.each(query, given, |row| {
             rows.push(row);
@@ -127,7 +127,7 @@ impl Database {
         &self,
         query: &str,
         given: &[&dyn ToSql],
-        mut take: impl FnMut(Read1) -> Result<()>,
+        mut take: impl FnMut(RowText) -> Result<()>,
     ) -> Result<()> {
         let mut statement = self.connection.prepare_cached(query).map_err(told)?;
         let columns: Vec<String> =
@@ -144,9 +144,9 @@ impl Database {
 }
 
 /// A row as the text of a JSON object, or what is wrong with it.
-pub(super) type Read1 = std::result::Result<String, String>;
+pub(super) type RowText = std::result::Result<String, String>;
 
-fn json_of(row: &Row<'_>, columns: &[String]) -> Read1 {
+fn json_of(row: &Row<'_>, columns: &[String]) -> RowText {
     let mut object = Map::new();
     for (index, column) in columns.iter().enumerate() {
         let value = match row.get_ref(index).map_err(|error| error.to_string())? {

@@ -159,7 +159,7 @@ fn turn(
 }
 
 /// What stands in rows that belong to a response.
-fn belonging(database: &Database, table: &str, id: &str) -> Result<Vec<super::database::Read1>> {
+fn belonging(database: &Database, table: &str, id: &str) -> Result<Vec<super::database::RowText>> {
     match database.has(table, &["response_id"]) {
         true => database
             .rows(&format!("SELECT * FROM {table} WHERE response_id = ?1 ORDER BY rowid"), &[&id]),

@@ -228,6 +228,7 @@ fn what_cannot_be_resumed_is_said_in_the_words_people_know() {
     std::fs::write(desk.path().join("whole.md"), whole).expect("written");
     let said = chat(&desk, &["--resume", "whole.md"], &["exit"]);
     assert!(said.out.contains("greetings in Rust"), "{said:?}");
+    assert!(said.err.contains("Tools are off"), "anyone may have written it: {said:?}");
 }
 
 #[test]

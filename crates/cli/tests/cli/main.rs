@@ -4,6 +4,7 @@ mod append;
 mod commands;
 mod copy;
 mod desk;
+mod foreign;
 mod import;
 mod serve;
 #[path = "../chat/terminal.rs"]

@@ -13,6 +13,9 @@ use crate::session::{Parent, Session};
 use crate::store::Bind;
 use crate::stub::with_reference;
 
+/// The format of what is restored from a file.
+const TRANSCRIPT: &str = "markdown";
+
 impl Sessions {
     /// Starts a session that continues `parent`, with these keys: it appears with all it needs,
     /// or not at all. What `restored.started` says is filled in here. Without a parent it
@@ -31,10 +34,11 @@ impl Sessions {
     ) -> Result<Session> {
         let mut header = self.header(new)?;
         header.parent = parent.map(|id| Parent { id, origin });
-        // What came from elsewhere stays so in the sessions that carry it on.
+        // What came from elsewhere stays so in the sessions that carry it on. Without a session
+        // it came from a transcript, which anyone may have written.
         header.imported = match parent {
             Some(id) => self.get(id)?.header.imported,
-            None => None,
+            None => Some(TRANSCRIPT.to_owned()),
         };
         let mut binds = Vec::new();
         for key in keys {

@@ -178,9 +178,9 @@ fn costs(told: &Told) -> Vec<Usage> {
     let mut before = Usage::default();
     for (turn, usage) in told.turns.iter().zip(&counts).filter(|(_, u)| u.output > 0) {
         let own = u64::from(tokens::count(&turn.assistant));
-        sum += own;
-        each_off += usage.output.abs_diff(own);
-        sum_off += usage.output.abs_diff(sum);
+        sum = sum.saturating_add(own);
+        each_off = each_off.saturating_add(usage.output.abs_diff(own));
+        sum_off = sum_off.saturating_add(usage.output.abs_diff(sum));
         rising &= usage.output >= before.output && usage.input >= before.input;
         before = *usage;
     }
@@ -195,8 +195,9 @@ fn costs(told: &Told) -> Vec<Usage> {
             continue;
         }
         costs.push(Usage {
-            input: usage.input - before.input,
-            output: usage.output - before.output,
+            // A turn without a reply is not among those that were looked at.
+            input: usage.input.saturating_sub(before.input),
+            output: usage.output.saturating_sub(before.output),
             ..Usage::default()
         });
         before = usage;

@@ -183,3 +183,20 @@ fn a_record_that_is_null_comes_home_as_null() {
     assert_eq!(heap.kinds(0), ["imported/telegram/other"]);
     assert_eq!(heap.found(0).imported.as_deref(), Some("telegram"));
 }
+
+#[test]
+fn counts_that_go_back_or_are_absurd_do_no_harm() {
+    let turn = |number: usize, reply: &str, input: u64, output: u64| {
+        format!(
+            "## Query {number} (10:00:0{number})\n**You:** q\n\n**Sally:** {reply}\n\n*Time: 1.0s | Tokens: 1 (in: {input}, out: {output})*\n\n---\n\n"
+        )
+    };
+    let head = "# Sally Conversation\n\n**Session ID:** s\n**Agent:** Sally\n\n---\n\n";
+    let words = "word ".repeat(20);
+    let back = [turn(1, &words, 90, 20), turn(2, "", 10, 0), turn(3, &words, 95, 41)];
+    let absurd = [turn(1, &words, u64::MAX, u64::MAX), turn(2, &words, u64::MAX, u64::MAX)];
+    for turns in [back.concat(), absurd.concat()] {
+        let heap = read_as("s.md", format!("{head}{turns}"), Format::Markdown);
+        assert!(heap.account.tokens.output >= 41, "{:?}", heap.account.tokens);
+    }
+}

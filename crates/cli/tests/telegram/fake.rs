@@ -90,6 +90,9 @@ pub(crate) struct Fake {
     shared: Arc<Shared>,
 }
 
+/// The buttons under a message: what they say, and what they send.
+type Buttons = Vec<(String, String)>;
+
 impl Fake {
     pub(crate) fn start() -> Fake {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
@@ -394,7 +397,7 @@ impl Shared {
     }
 
     /// What a person would see of a message, as Telegram reads it.
-    fn shown(&self, body: &Value) -> Result<(String, String, Vec<(String, String)>), String> {
+    fn shown(&self, body: &Value) -> Result<(String, String, Buttons), String> {
         let text = body["text"].as_str().unwrap_or_default().to_owned();
         let seen = match body["parse_mode"].as_str() {
             Some("HTML") => checker::check(&text),

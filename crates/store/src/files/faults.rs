@@ -49,6 +49,8 @@ struct Names {
     changes: Vec<Renamed>,
     /// Where files are kept that lost their name.
     attic: Option<tempfile::TempDir>,
+    /// How many were.
+    kept: u64,
 }
 
 /// A name that stands for something else than it did.
@@ -62,7 +64,8 @@ impl Names {
     /// Remembers what a name stands for, before that changes.
     fn note(&mut self, path: &Path) {
         let attic = self.attic.get_or_insert_with(a_folder).path();
-        let kept = attic.join(uuid::Uuid::now_v7().to_string());
+        let kept = attic.join(self.kept.to_string());
+        self.kept += 1;
         let before = std::fs::hard_link(path, &kept).is_ok().then_some(kept);
         self.changes.push(Renamed { path: path.into(), before });
     }

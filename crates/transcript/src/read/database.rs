@@ -130,8 +130,7 @@ impl Database {
         mut take: impl FnMut(RowText) -> Result<()>,
     ) -> Result<()> {
         let mut statement = self.connection.prepare_cached(query).map_err(told)?;
-        let columns: Vec<String> =
-            statement.column_names().into_iter().map(str::to_owned).collect();
+        let columns: Vec<String> = statement.column_names().map(str::to_owned).collect();
         let mut rows = statement.query(given).map_err(told)?;
         loop {
             match rows.next() {

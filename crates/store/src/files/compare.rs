@@ -26,6 +26,7 @@ pub(super) fn compared(ours: &[Likeness], theirs: &[Option<Likeness>]) -> Compar
     // Each message is looked for behind the one before it.
     let mut next = 0;
     let mut matched = Vec::new();
+    let known = |matched: &[bool]| matched.iter().take_while(|matched| **matched).count();
     for likeness in theirs {
         let places = likeness.as_ref().and_then(|likeness| places.get(likeness));
         let place = places
@@ -38,9 +39,13 @@ pub(super) fn compared(ours: &[Likeness], theirs: &[Option<Likeness>]) -> Compar
     let new = matched.iter().rposition(|matched| *matched).map_or(0, |last| last + 1);
     let other = matched[..new].iter().any(|matched| !matched);
     let nothing = new == 0 && !ours.is_empty() && !theirs.is_empty();
-    match other || nothing {
-        true => Compared::Other,
-        false => Compared::New(new),
+    // Whoever changes something in the middle keeps what followed. Where our last message is not
+    // there, somebody had not seen it, and what looks like one of ours was said again.
+    let said_again = other && known(&matched) > 0 && next < ours.len();
+    match (said_again, other || nothing) {
+        (true, _) => Compared::New(known(&matched)),
+        (false, true) => Compared::Other,
+        (false, false) => Compared::New(new),
     }
 }
 
@@ -66,6 +71,7 @@ mod tests {
         assert_eq!(compare("", "ab"), Compared::New(0));
         assert_eq!(compare("abc", ""), Compared::New(0));
         assert_eq!(compare("abcd", "abx"), Compared::New(2), "it had not seen the last");
+        assert_eq!(compare("abcd", "abxycz"), Compared::New(2), "nor the last two, and said one");
     }
 
     #[test]

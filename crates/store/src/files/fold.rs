@@ -9,7 +9,7 @@ use std::path::Path;
 
 use rethread_core::limits::READ_ENTRIES;
 use rethread_core::store::Result;
-use rethread_core::{Body, SessionId, StoreError};
+use rethread_core::{Body, Raw, SessionId, StoreError};
 
 use super::disk::{Draft, Sig, Told, changed, is_draft};
 use super::folder::Dir;
@@ -167,7 +167,11 @@ impl Dir {
                 before = ",\n";
             }
         }
-        let ending = visible::ending(summary.as_deref(), &record.kept, &record.header);
+        let theirs = record.kept.summary.as_ref();
+        let theirs = theirs.filter(|theirs| theirs.instead_of == tail.tally.summary);
+        let summary =
+            theirs.map(|theirs| theirs.text.clone()).or(summary.map(|ours| Raw::of(&ours)));
+        let ending = visible::ending(summary, &record.kept, &record.header);
         draft.add(b"\n]").told(&path, ACTION)?;
         draft.add(ending.as_bytes()).told(&path, ACTION)?;
         record.sig = Some(draft.publish().told(&path, ACTION)?);
@@ -295,7 +299,7 @@ fn metadata<'a>(record: &'a Record, tail: &'a Tail) -> Metadata<'a> {
         header: &record.header,
         stem: &record.stem,
         display: record.display.as_deref(),
-        last_activity_at: tail.last_at.unwrap_or(record.header.created_at),
+        last_activity_at: record.last_activity_at(tail),
         messages: tail.shown,
         first_message: &tail.first_message,
         kept: &record.kept,

@@ -268,6 +268,10 @@ impl Dir {
             record.display = Some(shown.to_owned());
         }
         record.kept.clone_from(&visible.kept);
+        if let Some(summary) = &mut record.kept.summary {
+            summary.instead_of = record.folded.as_ref().and_then(|tail| tail.tally.summary);
+        }
+        record.active_at = visible.last_activity_at;
         record.says = (visible.id == stem).then(|| visible.metadata.clone());
         record
     }

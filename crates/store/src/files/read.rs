@@ -36,10 +36,11 @@ impl Dir {
 
     pub(super) fn session(&mut self, id: SessionId) -> Result<Session> {
         let tail = self.tail(id)?;
-        let header = self.record(id)?.header.clone();
+        let record = self.record(id)?;
+        let (header, last_activity_at) = (record.header.clone(), record.last_activity_at(&tail));
         let keys = self.state.catalogue.keys.iter();
         Ok(Session {
-            last_activity_at: tail.last_at.unwrap_or(header.created_at),
+            last_activity_at,
             header,
             keys: keys.filter(|(_, to)| **to == id).map(|(key, _)| key.clone()).collect(),
             tally: tail.tally,

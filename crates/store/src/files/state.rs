@@ -52,6 +52,19 @@ pub(super) struct Kept {
     /// Of its `metadata`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) metadata: Vec<(String, Raw)>,
+    /// The summary it gives, until there is a newer one here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) summary: Option<Summary>,
+}
+
+/// A summary another program wrote.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Summary {
+    /// As it was written.
+    pub(super) text: Raw,
+    /// The place of our latest summary at that time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) instead_of: Option<u64>,
 }
 
 /// What is known of a session.
@@ -76,6 +89,9 @@ pub(super) struct Record {
     /// What was begun and not finished.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) pending: Option<Pending>,
+    /// When something last happened to it, as another program says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) active_at: Option<Timestamp>,
     /// What the file says about the session, where another program wrote it last. The index
     /// says the same then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -86,6 +102,11 @@ pub(super) struct Record {
 }
 
 impl Record {
+    /// When something last happened, whoever did it.
+    pub(super) fn last_activity_at(&self, tail: &Tail) -> Timestamp {
+        tail.last_at.max(self.active_at).unwrap_or(self.header.created_at)
+    }
+
     /// A session that was never folded.
     pub(super) fn new(header: Header, stem: String) -> Record {
         let kept = Kept::default();
@@ -97,6 +118,7 @@ impl Record {
             sig: None,
             stale: true,
             pending: None,
+            active_at: None,
             says: None,
             kept,
         }

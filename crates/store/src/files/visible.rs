@@ -15,7 +15,7 @@ use rethread_core::{Block, BlockKind, Body, Entry, EntryId, Header, Message, Raw
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-use super::state::Kept;
+use super::state::{Kept, Summary};
 
 /// The kind of an entry that holds a message nobody here can read, as it was written.
 const FOREIGN: &str = "foreign";
@@ -143,7 +143,7 @@ pub(super) fn parse(text: &str) -> Result<Visible, String> {
     for derived in ["messageCount", "firstMessage"] {
         metadata.take(derived);
     }
-    top.take("contextSummary");
+    let summary = top.take("contextSummary").map(|text| Summary { text, instead_of: None });
     Ok(Visible {
         id,
         name: metadata.take_text("name"),
@@ -155,7 +155,7 @@ pub(super) fn parse(text: &str) -> Result<Visible, String> {
         messages: messages.iter().map(said).collect(),
         metadata: says,
         ours,
-        kept: Kept { top: top.0, metadata: metadata.0 },
+        kept: Kept { top: top.0, metadata: metadata.0, summary },
     })
 }
 
@@ -283,9 +283,9 @@ impl Metadata<'_> {
 
 /// What follows the messages in a session file: the summary, what another program keeps there,
 /// and our header.
-pub(super) fn ending(summary: Option<&str>, kept: &Kept, header: &Header) -> String {
+pub(super) fn ending(summary: Option<Raw>, kept: &Kept, header: &Header) -> String {
     let mut fields = Vec::new();
-    fields.extend(summary.map(|text| ("contextSummary".to_owned(), Raw::of(&text))));
+    fields.extend(summary.map(|text| ("contextSummary".to_owned(), text)));
     fields.extend(kept.top.iter().cloned());
     fields.push(("rethread".to_owned(), Raw::of(header)));
     let json = Fields(fields).json();

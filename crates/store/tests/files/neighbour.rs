@@ -1,7 +1,12 @@
 //! Another program on the same directory, in turns with us.
 
-use crate::desk::{Desk, add, all, findings, named, say, texts, tool_round};
-use rethread_core::{Key, Role};
+use rethread_core::entry::Summarized;
+use rethread_core::measure::measure;
+use rethread_core::message::Usage;
+use rethread_core::store::At;
+use rethread_core::{Body, EntryId, Key, NewEntry, Owner, Role};
+
+use crate::desk::{Desk, add, all, findings, named, now, say, texts, tool_round};
 
 #[test]
 fn its_directory_opens_lists_and_continues() {
@@ -211,4 +216,48 @@ fn half_an_emoji_trips_nobody() {
     assert!(written.contains(r#""content":"cut \ud83d""#), "{written}");
     assert_eq!(texts(&desk.sessions(), id), ["cut \u{fffd}", "more"]);
     assert_eq!(desk.seed2(&["check"]), "");
+}
+
+/// Changes a file as another program does: reads it, changes it, writes it whole.
+fn change(desk: &Desk, file: &str, change: impl FnOnce(&mut serde_json::Value)) {
+    let mut json = desk.json(file);
+    change(&mut json);
+    std::fs::write(desk.path().join(file), json.to_string()).expect("written");
+}
+
+#[test]
+fn its_summary_stays_until_there_is_a_newer_one() {
+    let desk = Desk::new();
+    let sessions = desk.sessions();
+    let id = say(&sessions, "plan", &["one", "two"]);
+    drop(sessions);
+    change(&desk, "plan.json", |json| json["contextSummary"] = "theirs".into());
+    let sessions = desk.sessions();
+    add(&sessions, id, &["three"]);
+    drop(sessions);
+    assert_eq!(desk.json("plan.json")["contextSummary"], "theirs");
+    let (by, usage) = ("extractive".to_owned(), Usage::default());
+    let body = Body::Summary(Summarized { text: "ours".into(), by, usage });
+    let measure = measure(&body, |_| None);
+    let id_of_entry = EntryId::new("summary").expect("an id");
+    let summary = NewEntry { id: id_of_entry, at: now(), body, measure };
+    desk.store().append(&Owner::local(), id, At::END, &[summary]).expect("appended");
+    assert_eq!(desk.json("plan.json")["contextSummary"], "ours");
+}
+
+#[test]
+fn when_it_was_last_active_is_what_either_of_us_says() {
+    let desk = Desk::new();
+    let sessions = desk.sessions();
+    let first = say(&sessions, "first", &["one"]);
+    let second = say(&sessions, "second", &["one"]);
+    drop(sessions);
+    let later = "2099-12-01T00:00:00.000Z";
+    change(&desk, "first.json", |json| json["metadata"]["lastActivityAt"] = later.into());
+    let sessions = desk.sessions();
+    let listed: Vec<_> = all(&sessions).iter().map(|session| session.id()).collect();
+    assert_eq!(listed, [first, second]);
+    add(&sessions, first, &["two"]);
+    drop(sessions);
+    assert_eq!(desk.json("first.json")["metadata"]["lastActivityAt"], later);
 }

@@ -82,6 +82,12 @@ impl Workspace {
             false => path,
         };
         let clean: PathBuf = inside.components().filter(|c| *c != Component::CurDir).collect();
+        if is_of_the_store(&clean) {
+            return Err(ToolFailure(format!(
+                "`{}` belongs to the store of sessions; `recall` and `search_sessions` read those",
+                path.display()
+            )));
+        }
         Ok(if clean.as_os_str().is_empty() { PathBuf::from(".") } else { clean })
     }
 
@@ -152,7 +158,9 @@ impl Workspace {
             .sort_by_file_name(Ord::cmp)
             .filter_entry(move |entry| {
                 let Ok(path) = entry.path().strip_prefix(&root) else { return false };
-                entry.file_name() != ".git" && (path.starts_with(&below) || below.starts_with(path))
+                entry.file_name() != ".git"
+                    && (!is_of_the_store(path) || below.starts_with(path))
+                    && (path.starts_with(&below) || below.starts_with(path))
             });
         let root = self.root.clone();
         let found = builder
@@ -180,6 +188,14 @@ impl Workspace {
             false => Err(ToolFailure(format!("`{}` is not a folder", path.display()))),
         }
     }
+}
+
+/// Whether a path leads to what a store of sessions keeps in its directory: other people's
+/// sessions among them. A project's agents stand in a folder of that name as well.
+fn is_of_the_store(path: &Path) -> bool {
+    let mut parts = path.components().map(Component::as_os_str);
+    parts.any(|part| part == ".rethread")
+        && (parts.next().is_none_or(|next| next != "agents") || parts.any(|part| part == ".."))
 }
 
 /// A path as models see it.

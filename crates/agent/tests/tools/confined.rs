@@ -156,3 +156,30 @@ fn a_pipe_and_a_folder_are_refused_at_once() {
         assert!(answer.starts_with("error: `pipe` is"), "{answer}");
     }
 }
+
+#[test]
+fn what_a_store_keeps_in_its_directory_is_read_by_no_tool() {
+    let desk = Desk::new();
+    desk.write("sessions/.rethread/owners/ada/plan.json", SECRET);
+    desk.write("sessions/.rethread/agents/poet.md", "rhymes\n");
+    for path in [
+        "sessions/.rethread",
+        "sessions/.rethread/owners/ada/plan.json",
+        "sessions/x/../.rethread/owners/ada/plan.json",
+        "sessions/.rethread/agents/../owners/ada/plan.json",
+    ] {
+        for (tool, input) in [
+            ("read_file", json!({"path": path})),
+            ("list_dir", json!({"path": path})),
+            ("grep", json!({"pattern": ".", "path": path})),
+            ("glob", json!({"pattern": "**", "path": path})),
+            ("write_file", json!({"path": path, "content": "overwritten"})),
+        ] {
+            let answer = desk.run(tool, input);
+            let refused = answer.starts_with("error: ");
+            assert!(refused && !answer.contains(SECRET), "{tool} {path}: {answer}");
+        }
+    }
+    let agents = desk.run("read_file", json!({"path": "sessions/.rethread/agents/poet.md"}));
+    assert!(agents.contains("rhymes"), "{agents}");
+}

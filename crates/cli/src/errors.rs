@@ -33,6 +33,8 @@ pub(crate) enum Error {
     NotConfirmed,
     /// A folder that is not there.
     NoFolder { path: PathBuf },
+    /// A store to copy from that is not there.
+    NotThere { place: String },
     /// There is no home folder to keep things in.
     NoHome,
     /// The configuration file is wrong.
@@ -117,6 +119,7 @@ impl std::fmt::Display for Error {
             Error::NoInput => f.write_str("there was no message on standard input"),
             Error::NotConfirmed => f.write_str("nothing was done"),
             Error::NoFolder { path } => write!(f, "there is no folder {}", path.display()),
+            Error::NotThere { place } => write!(f, "there is nothing at {place}"),
             Error::NoHome => f.write_str("there is no home folder to keep sessions in"),
             Error::BadConfig { path, what } => write!(f, "{}: {what}", path.display()),
             Error::BadSetting { name, value, origin } => {
@@ -168,6 +171,7 @@ impl Error {
             Error::NoInput => "pipe JSON lines into it: `rethread append --help` shows how",
             Error::NotConfirmed => "--yes does it without asking",
             Error::NoFolder { .. } => "--workspace takes a folder that exists",
+            Error::NotThere { .. } => "--from takes a store that exists; nothing was made",
             Error::NoHome => "set HOME, or name a store with --store and a file with --config",
             Error::BadConfig { .. } => {
                 "correct the file, or use another with --config; `rethread config` shows the settings"
@@ -232,6 +236,7 @@ impl Error {
             )
             | Error::Connect(ConnectError::Unknown { .. } | ConnectError::Option { .. })
             | Error::NoFolder { .. }
+            | Error::NotThere { .. }
             | Error::BadConfig { .. }
             | Error::BadSetting { .. }
             | Error::ChatFlag { .. }

@@ -6,19 +6,21 @@ use indicatif::{ProgressBar, ProgressStyle};
 use rethread_core::limits::PAGE_ROWS_MAX;
 use rethread_core::sessions::Copied;
 use rethread_core::store::Filter;
-use rethread_core::{Session, Sessions};
+use rethread_core::{Session, Sessions, sessions};
 use serde_json::json;
 
 use super::{Done, open_store};
 use crate::args::{Copy, Global};
 use crate::config::Config;
 use crate::errors::Error;
-use crate::out::{clean, line, plural};
+use crate::out::{clean, line, note, plural};
 
 pub(super) fn run(global: &Global, args: &Copy) -> Done {
     let config = Config::load(global)?;
-    let from = open_store(&config, args.from.as_deref().unwrap_or(config.text("store")))?.1;
-    let to = open_store(&config, &args.to)?.1;
+    let from = args.from.as_deref().unwrap_or(config.text("store"));
+    is_there(from)?;
+    let from = open_store(&config, from)?.1;
+    let to = open_store(&config, &keeping_all(&args.to))?.1;
     let chosen = chosen(&from, &args.sels)?;
     let bar = ProgressBar::new(chosen.iter().map(|session| session.tally.entries).sum());
     if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} entries, {eta} left") {
@@ -26,13 +28,57 @@ pub(super) fn run(global: &Global, args: &Copy) -> Done {
     }
     let mut copied: Vec<Copied> = Vec::new();
     let mut before = 0;
+    let mut failed = None;
     for session in &chosen {
-        copied.push(from.copy_to(session.id(), &to, |done| bar.set_position(before + done))?);
+        match from.copy_to(session.id(), &to, |done| bar.set_position(before + done)) {
+            Ok(one) => copied.push(one),
+            // It is about this session alone, so the others are copied all the same.
+            Err(error @ sessions::Error::Differs { .. }) => {
+                let name = clean(session.header.name.as_str());
+                bar.suspend(|| note(format_args!("warning: {name} was not copied: {error}")));
+                failed = failed.or(Some(error));
+            }
+            Err(error) => return Err(error.into()),
+        }
         before += session.tally.entries;
     }
     bar.finish_and_clear();
     told(global, &copied)?;
-    Ok(ExitCode::SUCCESS)
+    match failed {
+        Some(error) => Err(error.into()),
+        None => Ok(ExitCode::SUCCESS),
+    }
+}
+
+/// A place that is to be copied from is not made: it was mistyped.
+fn is_there(url: &str) -> Result<(), Error> {
+    let path = match url.split_once(':') {
+        Some(("sqlite", path)) => path,
+        Some(("files", rest)) => match rest.rsplit_once('?') {
+            Some((path, options)) if !options.contains('/') => path,
+            _ => rest,
+        },
+        Some((scheme, _)) if scheme.len() > 1 && !scheme.contains(['/', '\\', '.']) => {
+            return Ok(());
+        }
+        _ => url,
+    };
+    match std::path::Path::new(path).exists() {
+        true => Ok(()),
+        false => Err(Error::NotThere { place: path.to_owned() }),
+    }
+}
+
+/// A copy puts nothing away: how many sessions a directory keeps holds for new ones.
+fn keeping_all(url: &str) -> String {
+    let Some(rest) = url.strip_prefix("files:") else { return url.to_owned() };
+    match rest.rsplit_once('?').filter(|(_, options)| !options.contains('/')) {
+        Some((_, options)) if options.split('&').any(|option| option.starts_with("max_")) => {
+            url.to_owned()
+        }
+        Some(_) => format!("{url}&max_sessions=0"),
+        None => format!("{url}?max_sessions=0"),
+    }
 }
 
 /// The sessions that were named, or all, the ones that were active longest ago first: then what

@@ -90,3 +90,39 @@ fn copy_takes_what_is_missing_and_says_when_both_went_on() {
     assert_eq!(said.code, 1);
     assert!(said.err.contains("is there already, and differs from entry 5 on"), "{}", said.err);
 }
+
+#[test]
+fn a_copy_puts_nothing_away_and_a_session_that_differs_stops_no_other() {
+    let desk = Desk::new();
+    let lines: Vec<String> = (0..60).map(|i| format!("s{i}")).collect();
+    for name in &lines {
+        desk.session(name, &[r#"{"role":"user","content":"hello"}"#]);
+    }
+    let said = desk.run(&["copy", "--to", "files:there"]);
+    assert_eq!(said.code, 0, "{said:?}");
+    let kept = std::fs::read_dir(desk.path().join("there")).expect("there").count();
+    assert_eq!(kept, 60 + 3, "60 files, the index, last_session and .rethread");
+    assert!(!desk.path().join("there/archive").exists());
+
+    // Both sides go on by themselves in one of them; the others are copied all the same.
+    let hello = r#"{"role":"user","content":"here"}"#;
+    desk.feed(&["append", "s7"], hello);
+    desk.feed(&["append", "s7", "--store", "files:there?max_sessions=0"], hello);
+    desk.feed(&["append", "s8"], hello);
+    let said = desk.run(&["copy", "--to", "files:there"]);
+    assert_eq!(said.code, 1, "{said:?}");
+    assert!(said.err.contains("s7 was not copied"), "{said:?}");
+    let there = desk.json(&["show", "s8", "--store", "files:there?max_sessions=0"]);
+    assert_eq!(there["entries"].as_array().map(Vec::len), Some(2));
+}
+
+#[test]
+fn a_store_to_copy_from_is_not_made() {
+    let desk = Desk::new();
+    for from in ["sqlite:typo.db", "files:typo", "typo.db"] {
+        let said = desk.run(&["copy", "--from", from, "--to", "files:there"]);
+        assert_eq!(said.code, 2, "{from}: {said:?}");
+        assert!(said.err.contains("there is nothing at typo"), "{said:?}");
+        assert!(!desk.path().join("typo").exists() && !desk.path().join("typo.db").exists());
+    }
+}

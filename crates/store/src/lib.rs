@@ -25,7 +25,9 @@
 //! There are two kinds of place. [`SqliteStore`] is one file, and the two that SQLite keeps beside
 //! it. [`FilesStore`] is a directory of JSON files that other programs read and write as well.
 
+mod check;
 mod files;
+mod row;
 mod sqlite;
 mod url;
 mod world;

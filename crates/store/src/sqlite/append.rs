@@ -8,7 +8,8 @@ use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, params};
 
 use super::Db;
 use super::error::Told;
-use super::row::{self, Ready, sql_id};
+use super::row::{self, sql_id};
+use crate::row::{Ready, ready, time};
 
 /// What the store is about to do here; other writes make it forget where logs end.
 pub(super) const ACTION: &str = "append";
@@ -37,7 +38,7 @@ pub(super) struct Request {
 
 impl Request {
     pub(super) fn new(owner: &Owner, id: SessionId, at: At, entries: &[NewEntry]) -> Request {
-        Request { owner: owner.clone(), id, at, entries: entries.iter().map(row::ready).collect() }
+        Request { owner: owner.clone(), id, at, entries: entries.iter().map(ready).collect() }
     }
 }
 
@@ -166,7 +167,7 @@ impl Db {
                 return Err(StoreError::StaleFence { id, fence, latest: place.fence });
             }
             (None, Some((holder, until))) if *until > self.world.now().as_millisecond() => {
-                let (holder, until) = (holder.clone(), row::time(*until));
+                let (holder, until) = (holder.clone(), time(*until));
                 return Err(StoreError::Held { id, holder, until });
             }
             _ => {}

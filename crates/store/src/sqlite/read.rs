@@ -9,7 +9,8 @@ use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
 
 use super::Db;
 use super::error::Told;
-use super::row::{self, time};
+use super::row;
+use crate::row::time;
 
 /// A row of `sessions`, read but not yet understood.
 pub(super) struct SessionRow {

@@ -96,7 +96,7 @@ impl Db {
         let mut hits = Vec::new();
         for row in rows.told(self.place(), WHAT)? {
             let (stored, session) = row.told(self.place(), WHAT)?;
-            let seq = stored.seq();
+            let seq = stored.seq;
             let text = stored.entry(session).ok().and_then(|entry| searchable(&entry.body));
             let snippet = text.map(|text| snippet(&text, words)).unwrap_or_default();
             hits.push(Hit { session, seq, snippet });

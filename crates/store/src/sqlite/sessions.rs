@@ -8,7 +8,7 @@ use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
 
 use super::Db;
 use super::error::Told;
-use super::row::{self, Ready};
+use crate::row::{Ready, time};
 
 impl Db {
     pub(super) fn create(
@@ -175,7 +175,7 @@ impl Db {
         let now = self.world.now().as_millisecond();
         let held = place.lease.filter(|(_, until)| *until > now);
         if let Some((other, until)) = held.as_ref().filter(|(other, _)| other != holder) {
-            return Err(StoreError::Held { id, holder: other.clone(), until: row::time(*until) });
+            return Err(StoreError::Held { id, holder: other.clone(), until: time(*until) });
         }
         let fresh = held.is_none() && !ttl.is_zero();
         let fence = place.fence + u64::from(fresh);
@@ -190,7 +190,7 @@ impl Db {
         statement
             .execute(params![place.n, number, holder, ends])
             .told(self.place(), "take a lease")?;
-        Ok(Lease { fence, until: row::time(until) })
+        Ok(Lease { fence, until: time(until) })
     }
 
     pub(super) fn delete(&self, tx: &Connection, owner: &Owner, id: SessionId) -> Result<()> {
@@ -198,7 +198,7 @@ impl Db {
         let place = self.place_of(tx, owner, id)?;
         let now = self.world.now().as_millisecond();
         if let Some((holder, until)) = place.lease.filter(|(_, until)| *until > now) {
-            return Err(StoreError::Held { id, holder, until: row::time(until) });
+            return Err(StoreError::Held { id, holder, until: time(until) });
         }
         self.unindex(tx, owner, id, place.n)?;
         for sql in [

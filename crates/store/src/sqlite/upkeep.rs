@@ -1,7 +1,6 @@
 //! Looking after the file: what can be worked out from the entries is checked against them.
 
 use rethread_core::audit::Audit;
-use rethread_core::session::preview;
 use rethread_core::store::{Finding, FindingState, Result};
 use rethread_core::{Owner, SessionId, StoreError, Tally};
 use rusqlite::{Connection, params};
@@ -10,6 +9,8 @@ use super::Db;
 use super::error::Told;
 use super::read::session_id;
 use super::row;
+use crate::check::LogCheck;
+use crate::row::{number, tally_columns};
 
 const WHAT: &str = "check the store";
 
@@ -146,8 +147,7 @@ impl Db {
         id: SessionId,
         repair: bool,
     ) -> Result<Vec<Finding>> {
-        let mut audit = Audit::new(id);
-        let mut first_message = String::new();
+        let mut log = LogCheck::new(id);
         let n = self.read(|snapshot| {
             let n = self.place_of(snapshot, owner, id)?.n;
             let sql = format!(
@@ -159,41 +159,11 @@ impl Db {
                 statement.query_map([n], |row| Ok((row::stored(row)?, row.get::<_, Vec<u8>>(19)?)));
             for row in rows.told(self.place(), WHAT)? {
                 let (stored, hash) = row.told(self.place(), WHAT)?;
-                let seq = stored.seq();
-                match stored.fingerprint() {
-                    // What cannot be unpacked cannot be read either, and is reported below.
-                    Err(_) => {}
-                    Ok(found) if found.as_slice() != hash => {
-                        audit.note(
-                            Some(seq),
-                            "its text is not what was written".into(),
-                            FindingState::Damaged,
-                        );
-                    }
-                    Ok(_) => {}
-                }
-                match stored.entry(id) {
-                    Ok(entry) => {
-                        if audit.tally().first.is_none()
-                            && let Some(message) = entry.body.message().filter(|m| m.opens_turn())
-                        {
-                            first_message = preview(message);
-                        }
-                        audit.entry(&entry);
-                    }
-                    Err(StoreError::Damaged { what, .. }) => {
-                        audit.note(
-                            Some(seq),
-                            format!("it cannot be read: {what}"),
-                            FindingState::Damaged,
-                        );
-                        audit.skip();
-                    }
-                    Err(error) => return Err(error),
-                }
+                log.entry(stored, &hash)?;
             }
             Ok(n)
         })?;
+        let LogCheck { mut audit, first_message, .. } = log;
         let tokens = std::mem::take(&mut audit.wrong_tokens);
         if !tokens.is_empty() {
             if repair {
@@ -293,22 +263,34 @@ impl Db {
                    t_turn = ?7, t_system = ?8, t_started = ?9, t_summary = ?10, t_clear = ?11, \
                    t_clear_messages = ?12, t_clear_tokens = ?13 WHERE session = ?1 AND seq = ?2";
         let mut statement = tx.prepare(sql).told(self.place(), WHAT)?;
-        let number = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
         for (seq, tally) in wrong {
+            let [
+                messages,
+                queries,
+                tokens,
+                first,
+                turn,
+                system,
+                started,
+                summary,
+                clear,
+                before,
+                spent,
+            ] = tally_columns(tally);
             let done = statement.execute(params![
                 n,
                 number(*seq),
-                number(tally.messages),
-                number(tally.queries),
-                number(tally.tokens),
-                tally.first.map(number),
-                tally.turn.map(number),
-                tally.system.map(number),
-                tally.started.map(number),
-                tally.summary.map(number),
-                tally.boundary.map(|b| number(b.seq)),
-                tally.boundary.map(|b| number(b.messages)),
-                tally.boundary.map(|b| number(b.tokens)),
+                messages,
+                queries,
+                tokens,
+                first,
+                turn,
+                system,
+                started,
+                summary,
+                clear,
+                before,
+                spent,
             ]);
             done.told(self.place(), WHAT)?;
         }

@@ -1,0 +1,251 @@
+//! Entries as rows, in whichever database.
+//!
+//! A row's `body` is two lines: the measures of the entry's tool results (an empty line when it
+//! has none), and the body as JSON. Together they compress better, because a stub repeats the
+//! beginning of its result. `size` is the length of both before compression, or NULL where
+//! compressing them did not pay.
+
+use std::borrow::Cow;
+use std::cell::RefCell;
+
+use jiff::Timestamp;
+use rethread_core::entry::{Boundary, Effect, fingerprint};
+use rethread_core::measure::{Measure, ResultMeasure};
+use rethread_core::session::preview;
+use rethread_core::{Body, Entry, EntryId, NewEntry, SessionId, StoreError, Tally};
+use zstd::zstd_safe::CParameter;
+
+/// Bodies shorter than this are stored as they are: compressing them saves less than it costs.
+const COMPRESS_BYTES_MIN: usize = 256;
+
+/// Texts up to this length are compressed with small tables.
+const SHORT_BYTES_MAX: usize = 4 << 10;
+
+/// The fastest level that still halves ordinary text.
+const LEVEL: i32 = 1;
+
+/// An entry made ready for its row, before any lock is taken.
+pub(crate) struct Ready {
+    pub(crate) id: EntryId,
+    pub(crate) at: i64,
+    pub(crate) hash: [u8; 16],
+    pub(crate) effect: Effect,
+    /// The preview, in case it is the session's first question.
+    pub(crate) preview: Option<String>,
+    pub(crate) kind: Option<String>,
+    pub(crate) tokens: u32,
+    thinking: u32,
+    pub(crate) size: Option<i64>,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Ready {
+    /// Tokens of thinking, where there are any.
+    pub(crate) fn thinking(&self) -> Option<u32> {
+        (self.thinking > 0).then_some(self.thinking)
+    }
+}
+
+/// Makes an entry ready: writes it as JSON, fingerprints and compresses it.
+pub(crate) fn ready(entry: &NewEntry) -> Ready {
+    let json = entry.body.json();
+    let kind = entry.body.kind();
+    let message = entry.body.message();
+    let (size, body) = pack(&entry.measure.results, &json);
+    Ready {
+        id: entry.id.clone(),
+        at: entry.at.as_millisecond(),
+        hash: fingerprint(kind, &json),
+        effect: Effect::of(&entry.body, &entry.measure),
+        preview: message.filter(|message| message.opens_turn()).map(preview),
+        kind: (kind != "message").then(|| kind.to_owned()),
+        tokens: entry.measure.tokens,
+        thinking: entry.measure.thinking,
+        size,
+        body,
+    }
+}
+
+fn pack(results: &[ResultMeasure], json: &str) -> (Option<i64>, Vec<u8>) {
+    let mut plain = Vec::with_capacity(json.len() + 1);
+    if !results.is_empty() {
+        serde_json::to_writer(&mut plain, results).expect("measures are always valid JSON");
+    }
+    plain.push(b'\n');
+    plain.extend_from_slice(json.as_bytes());
+    if plain.len() < COMPRESS_BYTES_MIN {
+        return (None, plain);
+    }
+    match compress(&plain) {
+        Some(packed) if packed.len() < plain.len() => (i64::try_from(plain.len()).ok(), packed),
+        _ => (None, plain),
+    }
+}
+
+fn compress(plain: &[u8]) -> Option<Vec<u8>> {
+    type Slot = RefCell<Option<zstd::bulk::Compressor<'static>>>;
+    thread_local! {
+        static SHORT: Slot = const { RefCell::new(None) };
+        static LONG: Slot = const { RefCell::new(None) };
+    }
+    let short = plain.len() <= SHORT_BYTES_MAX;
+    let slot = if short { &SHORT } else { &LONG };
+    slot.with_borrow_mut(|compressor| {
+        if compressor.is_none() {
+            let mut new = zstd::bulk::Compressor::new(LEVEL).ok()?;
+            if short {
+                // A table for a short text need not be larger than the text; clearing a large one
+                // takes longer than compressing.
+                new.set_parameter(CParameter::WindowLog(12)).ok()?;
+                new.set_parameter(CParameter::HashLog(10)).ok()?;
+            }
+            *compressor = Some(new);
+        }
+        compressor.as_mut()?.compress(plain).ok()
+    })
+}
+
+/// The columns of a tally behind `entries`, which is told by the seq.
+pub(crate) const TALLY_COLUMNS: usize = 11;
+
+/// A tally as columns: `t_messages`, `t_queries`, `t_tokens`, `t_first`, `t_turn`, `t_system`,
+/// `t_started`, `t_summary`, `t_clear`, `t_clear_messages`, `t_clear_tokens`.
+pub(crate) fn tally_columns(tally: &Tally) -> [Option<i64>; TALLY_COLUMNS] {
+    let boundary = tally.boundary;
+    [
+        Some(tally.messages),
+        Some(tally.queries),
+        Some(tally.tokens),
+        tally.first,
+        tally.turn,
+        tally.system,
+        tally.started,
+        tally.summary,
+        boundary.map(|b| b.seq),
+        boundary.map(|b| b.messages),
+        boundary.map(|b| b.tokens),
+    ]
+    .map(|value| value.map(number))
+}
+
+/// The tally that columns hold, for the entry at `seq`.
+pub(crate) fn tally_of(seq: u64, columns: [Option<i64>; TALLY_COLUMNS]) -> Tally {
+    let [messages, queries, tokens, first, turn, system, started, summary, clear, before, spent] =
+        columns.map(|value| value.and_then(|value| u64::try_from(value).ok()));
+    let boundary = match (clear, before, spent) {
+        (Some(seq), Some(messages), Some(tokens)) => Some(Boundary { seq, messages, tokens }),
+        _ => None,
+    };
+    Tally {
+        entries: seq + 1,
+        messages: messages.unwrap_or_default(),
+        queries: queries.unwrap_or_default(),
+        tokens: tokens.unwrap_or_default(),
+        first,
+        turn,
+        system,
+        started,
+        summary,
+        boundary,
+    }
+}
+
+/// A count or a place as a database holds it.
+pub(crate) fn number(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+/// What an entry is stored as, read back and unpacked, but not yet understood.
+pub(crate) struct Stored {
+    pub(crate) seq: u64,
+    pub(crate) at: i64,
+    /// Its id, or why it is none.
+    pub(crate) id: Result<EntryId, String>,
+    pub(crate) kind: Option<String>,
+    pub(crate) tokens: u32,
+    pub(crate) thinking: Option<u32>,
+    pub(crate) size: Option<i64>,
+    pub(crate) body: Vec<u8>,
+    pub(crate) tally: Tally,
+}
+
+impl Stored {
+    /// The fingerprint of what is stored now, if it can be unpacked.
+    pub(crate) fn fingerprint(&self) -> Result<[u8; 16], String> {
+        let plain = self.plain()?;
+        let (_, json) = split(&plain)?;
+        Ok(fingerprint(self.kind.as_deref().unwrap_or("message"), json))
+    }
+
+    fn plain(&self) -> Result<Cow<'_, [u8]>, String> {
+        let Some(size) = self.size else { return Ok(Cow::Borrowed(&self.body)) };
+        let size = usize::try_from(size).map_err(|_| "its size makes no sense".to_owned())?;
+        if size > rethread_core::limits::MESSAGE_BYTES_MAX * 4 {
+            return Err("its size makes no sense".into());
+        }
+        let plain = decompress(&self.body, size).map_err(|e| e.to_string())?;
+        match plain.len() == size {
+            true => Ok(Cow::Owned(plain)),
+            false => Err("it is shorter than it was".into()),
+        }
+    }
+
+    fn understood(self) -> Result<Entry, String> {
+        let plain = self.plain()?;
+        let (results, json) = split(&plain)?;
+        let results: Vec<ResultMeasure> = match results.is_empty() {
+            true => Vec::new(),
+            false => serde_json::from_str(results).map_err(|e| e.to_string())?,
+        };
+        let body = Body::parse(self.kind.as_deref().unwrap_or("message"), json)
+            .map_err(|error| format!("{error}: {}", error.source))?;
+        Ok(Entry {
+            seq: self.seq,
+            at: time(self.at),
+            id: self.id?,
+            body,
+            measure: Measure {
+                tokens: self.tokens,
+                thinking: self.thinking.unwrap_or_default(),
+                results,
+            },
+            tally: self.tally,
+        })
+    }
+
+    /// The entry.
+    pub(crate) fn entry(self, id: SessionId) -> Result<Entry, StoreError> {
+        let seq = self.seq;
+        self.understood().map_err(|what| StoreError::Damaged { id, seq, what })
+    }
+}
+
+fn split(plain: &[u8]) -> Result<(&str, &str), String> {
+    let text = std::str::from_utf8(plain).map_err(|error| error.to_string())?;
+    text.split_once('\n').ok_or_else(|| "it has no body".to_owned())
+}
+
+/// A count that was written as one; a damaged one is none, and `doctor` counts anew.
+pub(crate) fn small(number: i64) -> u32 {
+    u32::try_from(number).unwrap_or_default()
+}
+
+/// A time from milliseconds.
+pub(crate) fn time(millis: i64) -> Timestamp {
+    Timestamp::from_millisecond(millis).unwrap_or(Timestamp::UNIX_EPOCH)
+}
+/// Setting up a decompressor takes longer than reading a short text with it, so each thread keeps
+/// one.
+fn decompress(body: &[u8], size: usize) -> std::io::Result<Vec<u8>> {
+    type Slot = RefCell<Option<zstd::bulk::Decompressor<'static>>>;
+    thread_local! {
+        static SLOT: Slot = const { RefCell::new(None) };
+    }
+    SLOT.with_borrow_mut(|slot| {
+        let reader = match slot {
+            Some(reader) => reader,
+            None => slot.insert(zstd::bulk::Decompressor::new()?),
+        };
+        reader.decompress(body, size)
+    })
+}

@@ -156,10 +156,11 @@ impl Error {
             Error::Verb(error) | Error::AtLine { source: error, .. } => return verb_hint(error),
             Error::Connect(ConnectError::Store(error)) => return store_hint(error),
             Error::Connect(ConnectError::Unknown { .. }) => {
-                "a store is `sqlite:PATH`, `files:DIR`, or just a path"
+                "a store is `sqlite:PATH`, `files:DIR`, `postgres://USER@HOST/DATABASE`, or just a path"
             }
             Error::Connect(ConnectError::Option { .. }) => {
-                "a directory takes `files:DIR?max_sessions=N` and `&purge=archive` or `&purge=delete`"
+                "a directory takes `files:DIR?max_sessions=N` and `&purge=archive` or `&purge=delete`; a database \
+                 `postgres://USER:PASSWORD@HOST:PORT/DATABASE?sslmode=…&sslrootcert=FILE`"
             }
             Error::Line { .. } => {
                 "a message is {\"role\": \"user\", \"content\": \"…\"}; the lines before this one are stored \
@@ -368,6 +369,10 @@ fn store_hint(error: &StoreError) -> Option<String> {
         StoreError::Full { .. } => "make room and try again; what was acknowledged is safe",
         StoreError::ReadOnly { .. } => "check the permissions, or name another place with --store",
         StoreError::Busy { .. } => "try again; `rethread doctor` tells if the file is sound",
+        StoreError::Unreachable { .. } => {
+            "check that the server runs, and the host, user, password and database in the URL; \
+             what was acknowledged is safe"
+        }
         StoreError::BadCursor { .. } => "take the cursor from the end of the page before",
         StoreError::BadQuery { .. } => "for example `rethread search rate limiter`",
         StoreError::Corrupt { .. } => {

@@ -145,6 +145,14 @@ pub enum StoreError {
         /// The file or database.
         place: String,
     },
+    /// The server of a store cannot be reached, or does not let this program in.
+    #[error("{place} cannot be reached")]
+    Unreachable {
+        /// The database, without a password.
+        place: String,
+        /// The cause.
+        source: BoxError,
+    },
     /// A place in a list that no list gave.
     #[error("`{cursor}` is not a cursor")]
     BadCursor {

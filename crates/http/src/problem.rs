@@ -232,7 +232,10 @@ impl From<StoreError> for Problem {
             StoreError::BadCursor { .. } | StoreError::BadQuery { .. } => {
                 Problem::bad_request(said)
             }
-            StoreError::Busy { .. } | StoreError::Full { .. } | StoreError::ReadOnly { .. } => {
+            StoreError::Busy { .. }
+            | StoreError::Full { .. }
+            | StoreError::ReadOnly { .. }
+            | StoreError::Unreachable { .. } => {
                 // Where the store is, is the administrator's matter and stands in the log.
                 Problem::unready("the store cannot be written to at the moment")
             }

@@ -22,17 +22,22 @@
 //! # }
 //! ```
 //!
-//! There are two kinds of place. [`SqliteStore`] is one file, and the two that SQLite keeps beside
+//! There are three kinds of place. [`SqliteStore`] is one file, and the two that SQLite keeps beside
 //! it. [`FilesStore`] is a directory of JSON files that other programs read and write as well.
+//! [`PostgresStore`] is a database that many machines share.
 
 mod check;
 mod files;
+mod postgres;
 mod row;
 mod sqlite;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod url;
 mod world;
 
 pub use files::{FilesLimit, FilesStore};
+pub use postgres::PostgresStore;
 pub use sqlite::SqliteStore;
-pub use url::{ConnectError, connect};
+pub use url::{ConnectError, connect, shown};
 pub use world::System;

@@ -156,6 +156,7 @@ pub(crate) fn number(value: u64) -> i64 {
 }
 
 /// What an entry is stored as, read back and unpacked, but not yet understood.
+#[derive(Clone)]
 pub(crate) struct Stored {
     pub(crate) seq: u64,
     pub(crate) at: i64,

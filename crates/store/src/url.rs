@@ -6,6 +6,7 @@ use std::sync::Arc;
 use rethread_core::{Backend, StoreError, World};
 
 use crate::files::{FilesLimit, FilesStore};
+use crate::postgres::{PostgresStore, place};
 use crate::sqlite::SqliteStore;
 
 /// Why a place could not be opened.
@@ -54,11 +55,20 @@ impl From<StoreError> for ConnectError {
     }
 }
 
-/// Opens the store at a URL, creating it if nothing is there: `sqlite:PATH`, `files:DIR`, or just
-/// a path, which is SQLite's.
+/// The URL of a store as people may see it: without a password.
+pub fn shown(url: &str) -> String {
+    place::shown(url)
+}
+
+/// Opens the store at a URL, creating it if nothing is there: `sqlite:PATH`, `files:DIR`,
+/// `postgres://USER@HOST/DATABASE`, or just a path, which is SQLite's.
 ///
 /// `files:DIR?max_sessions=N` keeps at most N sessions that are not archived (0: any number),
 /// `&purge=delete` deletes the others instead of archiving them.
+///
+/// `postgres://` takes what `psql` takes, several hosts and `target_session_attrs` included. What
+/// goes to another machine is encrypted and its certificate checked, unless `sslmode=` (`disable`,
+/// `prefer`, `require`, `verify-full`) says otherwise; `sslrootcert=FILE` names who is trusted.
 ///
 /// # Errors
 ///
@@ -67,6 +77,9 @@ impl From<StoreError> for ConnectError {
 /// or cannot be reached.
 pub fn connect(url: &str, world: Arc<dyn World>) -> Result<Arc<dyn Backend>, ConnectError> {
     let nowhere = || StoreError::NotAStore { place: "an empty path".into() };
+    if place::split(url).is_some() {
+        return Ok(Arc::new(PostgresStore::open(url)?));
+    }
     let path = match url.split_once(':') {
         Some(("sqlite", path)) => path,
         Some(("files", rest)) => {

@@ -1,0 +1,416 @@
+//! The append itself.
+//!
+//! The first try is one statement, with the end of the log from memory: it writes only if the log
+//! still ends there and the writer may, so one wait for the network is all it takes. Where that
+//! writes nothing, or the place or an id is taken, the session is locked, looked at, and the append
+//! decided as the contract says.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use rethread_core::store::{At, Result};
+use rethread_core::{EntryId, NewEntry, Owner, SessionId, StoreError, Tally};
+use tokio_postgres::types::ToSql;
+
+use super::error::Fail;
+use super::link::{Answer, Link};
+use super::{Db, sql};
+use crate::row::{self, Ready, number, time};
+
+pub(super) const ACTION: &str = "append";
+
+/// Sessions whose end is remembered.
+const ENDS_MAX: usize = 4_096;
+
+/// Sessions written to since lists were brought up to date before that is done again. A list looks
+/// up each of them.
+pub(super) const FOLD_SESSIONS: usize = 128;
+
+/// An append made ready, before anything is sent.
+pub(super) struct Request {
+    pub(super) owner: Owner,
+    pub(super) id: SessionId,
+    pub(super) at: At,
+    pub(super) entries: Vec<Ready>,
+}
+
+impl Request {
+    pub(super) fn new(owner: &Owner, id: SessionId, at: At, entries: &[NewEntry]) -> Request {
+        Request { owner: owner.clone(), id, at, entries: entries.iter().map(row::ready).collect() }
+    }
+}
+
+/// Where logs ended when this process last saw them. It may be wrong at any time; the statement
+/// that relies on it checks it.
+#[derive(Default)]
+pub(super) struct Ends(Mutex<HashMap<(Owner, SessionId), End>>);
+
+/// Where a log ends.
+#[derive(Clone, Default)]
+pub(super) struct End {
+    tally: Tally,
+    /// The last entry, by which one tells that it is still the same log.
+    last: String,
+}
+
+impl Ends {
+    fn known(&self) -> MutexGuard<'_, HashMap<(Owner, SessionId), End>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn remember(&self, request: &Request, end: End) {
+        let mut known = self.known();
+        if known.len() >= ENDS_MAX {
+            known.clear();
+        }
+        known.insert((request.owner.clone(), request.id), end);
+    }
+
+    fn forget(&self, owner: &Owner, id: SessionId) {
+        self.known().remove(&(owner.clone(), id));
+    }
+}
+
+/// Sessions this process has written to since it last brought lists up to date.
+#[derive(Default)]
+pub(super) struct Touched(Mutex<HashMap<Owner, HashSet<SessionId>>>);
+
+impl Touched {
+    /// Whether there are so many by now that someone should bring lists up to date.
+    fn touch(&self, owner: &Owner, id: SessionId) -> bool {
+        let mut touched = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let sessions = match touched.get_mut(owner) {
+            Some(sessions) => sessions,
+            None => touched.entry(owner.clone()).or_default(),
+        };
+        sessions.insert(id);
+        let many = sessions.len() >= FOLD_SESSIONS;
+        if many {
+            touched.remove(owner);
+        }
+        many
+    }
+}
+
+/// What became of entries.
+pub(super) struct Inserted {
+    /// Their places; none, if nothing was written.
+    pub(super) seqs: Vec<u64>,
+    end: End,
+    /// What all statements of the batch gave.
+    pub(super) answers: Vec<Answer>,
+}
+
+/// A lease as the store sees it.
+struct Place {
+    fence: u64,
+    lease: Option<(String, i64)>,
+    now: i64,
+}
+
+impl Db {
+    pub(super) fn append(&self, request: &Request) -> Result<Vec<u64>> {
+        let seqs = self.pool.run(ACTION, async |link, doubt| {
+            if !doubt && let Some(seqs) = self.append_at_once(link, request).await? {
+                return Ok(seqs);
+            }
+            self.append_with_care(link, request).await
+        });
+        if seqs.is_err() {
+            self.ends.forget(&request.owner, request.id);
+        }
+        if seqs.is_ok() && self.touched.touch(&request.owner, request.id) {
+            // It is stored; that lists are a little slower is no reason to say otherwise.
+            drop(self.fold(&request.owner));
+        }
+        seqs
+    }
+
+    /// Appends where this process believes the log ends; nothing, if that did not work.
+    async fn append_at_once(
+        &self,
+        link: &mut Link,
+        request: &Request,
+    ) -> std::result::Result<Option<Vec<u64>>, Fail> {
+        let known = self.ends.known().get(&(request.owner.clone(), request.id)).cloned();
+        let Some(end) = known else { return Ok(None) };
+        let head = end.tally.entries;
+        let asks_the_first = |ready: &Ready| ready.preview.is_some();
+        if request.entries.is_empty()
+            || request.at.head.is_some_and(|expected| expected != head)
+            || (end.tally.first.is_none() && request.entries.iter().any(asks_the_first))
+        {
+            return Ok(None);
+        }
+        match self.insert(link, request, request.at.fence, &end, &[], &[]).await {
+            Ok(Inserted { seqs, end, .. }) if !seqs.is_empty() => {
+                self.ends.remember(request, end);
+                Ok(Some(seqs))
+            }
+            Ok(_) => Ok(None),
+            Err(fail) if fail.taken().is_some() => Ok(None),
+            Err(fail) => Err(fail),
+        }
+    }
+
+    /// Locks the session, decides, and writes.
+    async fn append_with_care(
+        &self,
+        link: &mut Link,
+        request: &Request,
+    ) -> std::result::Result<Vec<u64>, Fail> {
+        let Request { owner, id, at, entries } = request;
+        let (name, session, now) = (owner.as_str(), id.0, self.now());
+        let ids: Vec<&str> = entries.iter().map(|ready| ready.id.as_str()).collect();
+        let answers = link
+            .all(&[
+                (sql::BEGIN, &[]),
+                (sql::LOCK_PLACE, &[&name, &session, &now]),
+                (sql::END, &[&name, &session]),
+                (sql::IDS, &[&name, &session, &ids]),
+            ])
+            .await?;
+        let place = place(&answers[1], *id)?;
+        let end = end(&answers[2])?;
+        if let Some(seqs) = repeated(&answers[3], *id, entries)? {
+            // The lock is a write, so this commit waits for the standby as the first one should
+            // have: what is acknowledged now is as safe as what is new.
+            link.one(sql::COMMIT, &[]).await?;
+            return Ok(seqs);
+        }
+        allowed(*id, at, &place, &end.tally)?;
+        if entries.is_empty() {
+            link.one(sql::COMMIT, &[]).await?;
+            return Ok(Vec::new());
+        }
+        let commit: Statement<'_> = (sql::COMMIT, &[]);
+        let inserted = match first_question(&end.tally, entries) {
+            Some(preview) => {
+                let first: Statement<'_> = (sql::SET_FIRST, &[&name, &session, &preview]);
+                self.insert(link, request, Some(place.fence), &end, &[], &[first, commit]).await
+            }
+            None => self.insert(link, request, Some(place.fence), &end, &[], &[commit]).await,
+        };
+        match inserted {
+            Ok(Inserted { seqs, end, .. }) if !seqs.is_empty() => {
+                self.ends.remember(request, end);
+                Ok(seqs)
+            }
+            // A snapshot from before the lock was given may not have shown the end of the log.
+            Ok(_) => Err(Fail::Again),
+            Err(fail) if fail.taken().is_some() => Err(Fail::Again),
+            Err(fail) => Err(fail),
+        }
+    }
+
+    /// Writes entries behind `end`, with other statements before and after them, all in one go. No
+    /// seqs come back if nothing was written.
+    pub(super) async fn insert(
+        &self,
+        link: &mut Link,
+        request: &Request,
+        fence: Option<u64>,
+        end: &End,
+        before: &[Statement<'_>],
+        after: &[Statement<'_>],
+    ) -> std::result::Result<Inserted, Fail> {
+        let Request { owner, id, entries, .. } = request;
+        let (owner, session, fence, now) = (owner.as_str(), id.0, fence.map(number), self.now());
+        let (head, last) = (number(end.tally.entries), end.last.as_str());
+        let columns = Columns::new(end.tally, entries);
+        let mut params: Vec<&(dyn ToSql + Sync)> =
+            vec![&owner, &session, &fence, &now, &head, &last];
+        params.extend(columns.params());
+        let mut statements = before.to_vec();
+        statements.push((sql::APPEND, &params));
+        statements.extend_from_slice(after);
+        let answers = link.all(&statements).await?;
+        let written = answers[before.len()].written;
+        if written != entries.len() as u64 {
+            return Ok(Inserted { seqs: Vec::new(), end: end.clone(), answers });
+        }
+        let seqs = (end.tally.entries..columns.tally.entries).collect();
+        let last = entries.last().map(|ready| ready.id.as_str().to_owned()).unwrap_or_default();
+        Ok(Inserted { seqs, end: End { tally: columns.tally, last }, answers })
+    }
+
+    /// Brings the times of an owner's sessions up to date.
+    pub(super) fn fold(&self, owner: &Owner) -> Result<()> {
+        const WHAT: &str = "bring lists up to date";
+        let name = owner.as_str();
+        loop {
+            let more = self.pool.run(WHAT, async |link, _| {
+                let limit = FOLD_SESSIONS as i64;
+                let some = link.one(sql::SOME_FRESH, &[&name, &limit]).await?;
+                let ids: Vec<uuid::Uuid> = some
+                    .rows
+                    .iter()
+                    .map(|row| row.try_get(0))
+                    .collect::<std::result::Result<_, _>>()?;
+                if ids.is_empty() {
+                    return Ok(false);
+                }
+                link.all(&[
+                    (sql::BEGIN, &[]),
+                    (sql::LOCK_SESSIONS, &[&name, &ids]),
+                    (sql::FOLD, &[&name, &ids]),
+                    (sql::FOLDED, &[&name, &ids]),
+                    (sql::COMMIT, &[]),
+                ])
+                .await?;
+                Ok(ids.len() == FOLD_SESSIONS)
+            })?;
+            if !more {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// A statement and what it is given.
+pub(super) type Statement<'a> = (&'static str, super::link::Params<'a>);
+
+/// The preview of the session's first question, if it is among these.
+pub(super) fn first_question<'a>(tally: &Tally, entries: &'a [Ready]) -> Option<&'a [u8]> {
+    if tally.first.is_some() {
+        return None;
+    }
+    entries.iter().find_map(|ready| ready.preview.as_deref()).map(str::as_bytes)
+}
+
+/// Whether a writer with this lease, who has seen this much, may write.
+fn allowed(id: SessionId, at: &At, place: &Place, tally: &Tally) -> Result<()> {
+    match (at.fence, &place.lease) {
+        (Some(fence), _) if fence != place.fence => {
+            return Err(StoreError::StaleFence { id, fence, latest: place.fence });
+        }
+        (None, Some((holder, until))) if *until > place.now => {
+            return Err(StoreError::Held { id, holder: holder.clone(), until: time(*until) });
+        }
+        _ => {}
+    }
+    let actual = tally.entries;
+    match at.head.filter(|head| *head != actual) {
+        Some(expected) => Err(StoreError::Conflict { id, expected, actual }),
+        None => Ok(()),
+    }
+}
+
+/// Whether someone has the session, and so it may not be deleted.
+pub(super) fn free(answer: &Answer, id: SessionId) -> std::result::Result<(), Fail> {
+    let Place { lease, now, .. } = place(answer, id)?;
+    match lease.filter(|(_, until)| *until > now) {
+        Some((holder, until)) => Err(StoreError::Held { id, holder, until: time(until) }.into()),
+        None => Ok(()),
+    }
+}
+
+fn place(answer: &Answer, id: SessionId) -> std::result::Result<Place, Fail> {
+    let row = answer.rows.first().ok_or(StoreError::NotFound { id })?;
+    let lease: (Option<String>, Option<i64>) = (row.try_get(1)?, row.try_get(2)?);
+    Ok(Place {
+        fence: u64::try_from(row.try_get::<_, i64>(0)?).unwrap_or_default(),
+        lease: lease.0.zip(lease.1),
+        now: row.try_get(3)?,
+    })
+}
+
+fn end(answer: &Answer) -> std::result::Result<End, Fail> {
+    let Some(row) = answer.rows.first() else { return Ok(End::default()) };
+    let seq: i64 = row.try_get(0)?;
+    let tally = super::read::tally(row, seq, 2)?;
+    Ok(End { tally, last: row.try_get(1)? })
+}
+
+/// The places of these entries, if the log has them all already.
+pub(super) fn repeated(
+    answer: &Answer,
+    id: SessionId,
+    entries: &[Ready],
+) -> std::result::Result<Option<Vec<u64>>, Fail> {
+    let mut stored: HashMap<String, (u64, Vec<u8>)> = HashMap::new();
+    for row in &answer.rows {
+        let seq: i64 = row.try_get(1)?;
+        stored.insert(row.try_get(0)?, (u64::try_from(seq).unwrap_or_default(), row.try_get(2)?));
+    }
+    let mut ids: HashSet<&EntryId> = HashSet::new();
+    let (mut seqs, mut seen) = (Vec::new(), None);
+    for ready in entries {
+        let reused = || StoreError::IdReused { id, entry: ready.id.clone() };
+        if !ids.insert(&ready.id) {
+            return Err(reused().into());
+        }
+        match stored.get(ready.id.as_str()) {
+            Some((_, hash)) if hash.as_slice() != ready.hash => return Err(reused().into()),
+            Some((seq, _)) => {
+                seqs.push(*seq);
+                seen = seen.or(Some(&ready.id));
+            }
+            None => {}
+        }
+    }
+    match seen {
+        None => Ok(None),
+        Some(_) if seqs.len() == entries.len() => Ok(Some(seqs)),
+        Some(entry) => Err(StoreError::IdReused { id, entry: entry.clone() }.into()),
+    }
+}
+
+/// Entries as columns, one value for each entry, and what the log adds up to behind them.
+struct Columns<'a> {
+    tally: Tally,
+    seq: Vec<i64>,
+    at: Vec<i64>,
+    id: Vec<&'a str>,
+    kind: Vec<Option<&'a str>>,
+    hash: Vec<&'a [u8]>,
+    tokens: Vec<i64>,
+    thinking: Vec<Option<i64>>,
+    size: Vec<Option<i64>>,
+    body: Vec<&'a [u8]>,
+    tallies: [Vec<Option<i64>>; row::TALLY_COLUMNS],
+}
+
+impl<'a> Columns<'a> {
+    fn new(mut tally: Tally, entries: &'a [Ready]) -> Columns<'a> {
+        let mut seq = Vec::with_capacity(entries.len());
+        let mut tallies: [Vec<Option<i64>>; row::TALLY_COLUMNS] = Default::default();
+        for ready in entries {
+            seq.push(number(tally.entries));
+            tally = tally.with(ready.effect);
+            for (column, value) in tallies.iter_mut().zip(row::tally_columns(&tally)) {
+                column.push(value);
+            }
+        }
+        Columns {
+            tally,
+            seq,
+            at: entries.iter().map(|ready| ready.at).collect(),
+            id: entries.iter().map(|ready| ready.id.as_str()).collect(),
+            kind: entries.iter().map(|ready| ready.kind.as_deref()).collect(),
+            hash: entries.iter().map(|ready| ready.hash.as_slice()).collect(),
+            tokens: entries.iter().map(|ready| i64::from(ready.tokens)).collect(),
+            thinking: entries.iter().map(|ready| ready.thinking().map(i64::from)).collect(),
+            size: entries.iter().map(|ready| ready.size).collect(),
+            body: entries.iter().map(|ready| ready.body.as_slice()).collect(),
+            tallies,
+        }
+    }
+
+    /// In the order the statement wants them.
+    fn params(&self) -> Vec<&(dyn ToSql + Sync)> {
+        let mut params: Vec<&(dyn ToSql + Sync)> = vec![
+            &self.seq,
+            &self.at,
+            &self.id,
+            &self.kind,
+            &self.hash,
+            &self.tokens,
+            &self.thinking,
+            &self.size,
+            &self.body,
+        ];
+        params.extend(self.tallies.iter().map(|column| column as &(dyn ToSql + Sync)));
+        params
+    }
+}

@@ -1,0 +1,109 @@
+//! What the server says, as decisions for the caller.
+
+use rethread_core::StoreError;
+use rethread_core::store::BoxError;
+use tokio_postgres::Error;
+use tokio_postgres::error::SqlState;
+
+/// Why an attempt did not come to its end.
+#[derive(Debug)]
+pub(super) enum Fail {
+    /// The store refuses; trying again would not help.
+    Refused(StoreError),
+    /// Someone else was faster; the whole transaction is to be tried again.
+    Again,
+    /// The server refuses, or is gone.
+    Server(Error),
+}
+
+impl From<StoreError> for Fail {
+    fn from(error: StoreError) -> Fail {
+        Fail::Refused(error)
+    }
+}
+
+impl From<Error> for Fail {
+    fn from(error: Error) -> Fail {
+        Fail::Server(error)
+    }
+}
+
+impl Fail {
+    /// The index or key that already holds what was to be written.
+    pub(super) fn taken(&self) -> Option<&str> {
+        let Fail::Server(error) = self else { return None };
+        let error = error.as_db_error()?;
+        (*error.code() == SqlState::UNIQUE_VIOLATION).then(|| error.constraint().unwrap_or(""))
+    }
+}
+
+/// Whether the connection is gone, and with it the answer: the transaction may have been committed.
+pub(super) fn is_lost(error: &Error) -> bool {
+    use std::error::Error as _;
+    match error.code() {
+        Some(code) => {
+            code.code().starts_with("08")
+                || [
+                    SqlState::ADMIN_SHUTDOWN,
+                    SqlState::CRASH_SHUTDOWN,
+                    SqlState::CANNOT_CONNECT_NOW,
+                    SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT,
+                ]
+                .contains(code)
+        }
+        None => {
+            error.is_closed()
+                || error.source().is_some_and(|source| source.is::<std::io::Error>())
+                || error.to_string().starts_with("unexpected message")
+        }
+    }
+}
+
+/// Whether the server took the transaction back, and a second try may well succeed.
+pub(super) fn is_passing(error: &Error) -> bool {
+    let passing = [
+        SqlState::T_R_SERIALIZATION_FAILURE,
+        SqlState::T_R_DEADLOCK_DETECTED,
+        SqlState::TOO_MANY_CONNECTIONS,
+    ];
+    error.code().is_some_and(|code| passing.contains(code))
+}
+
+/// Whether the server takes no writes: a standby, or one that was a primary until now.
+pub(super) fn is_read_only(error: &Error) -> bool {
+    error.code() == Some(&SqlState::READ_ONLY_SQL_TRANSACTION)
+}
+
+/// What the server said while the store was about to do `action`.
+pub(super) fn told(place: &str, action: &'static str, error: Error) -> StoreError {
+    let place = place.to_owned();
+    match error.code() {
+        Some(code) if *code == SqlState::READ_ONLY_SQL_TRANSACTION => {
+            StoreError::ReadOnly { place }
+        }
+        Some(code) if *code == SqlState::DISK_FULL => StoreError::Full { place },
+        Some(code) if *code == SqlState::LOCK_NOT_AVAILABLE => StoreError::Busy { place },
+        Some(code) if [SqlState::DATA_CORRUPTED, SqlState::INDEX_CORRUPTED].contains(code) => {
+            StoreError::Corrupt { place }
+        }
+        _ if is_lost(&error) => unreachable(place, error),
+        _ => StoreError::Backend { store: "postgres", action, source: cause(error) },
+    }
+}
+
+/// The server cannot be reached, or does not let us in.
+pub(super) fn unreachable(place: String, error: Error) -> StoreError {
+    StoreError::Unreachable { place, source: cause(error) }
+}
+
+/// What went wrong in the server's own words; the client's would only be `db error`.
+fn cause(error: Error) -> BoxError {
+    use std::error::Error as _;
+    match error.as_db_error() {
+        Some(said) => said.message().to_owned().into(),
+        None => match error.source() {
+            Some(source) => source.to_string().into(),
+            None => error.to_string().into(),
+        },
+    }
+}

@@ -1,0 +1,210 @@
+//! One connection.
+//!
+//! Statements are prepared once on each connection. Those that do not need each other's answers go
+//! out together, and their answers come back together: a transaction costs as many waits for the
+//! network as it has decisions to make, not as it has statements.
+
+use std::collections::HashMap;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Waker};
+
+use futures_util::TryStreamExt;
+use futures_util::future::join_all;
+use tokio_postgres::error::{DbError, Severity, SqlState};
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{AsyncMessage, Client, Error, Row, Statement};
+
+use super::error::Fail;
+use super::place::Place;
+use super::sql;
+
+/// What a statement is given.
+pub(super) type Params<'a> = &'a [&'a (dyn ToSql + Sync)];
+
+/// What a statement gave.
+pub(super) struct Answer {
+    pub(super) rows: Vec<Row>,
+    /// Rows it wrote.
+    pub(super) written: u64,
+}
+
+/// A connection, and what moves its bytes.
+pub(super) struct Conn {
+    pub(super) link: Link,
+    wire: Pin<Box<dyn Future<Output = ()> + Send>>,
+}
+
+/// What a transaction works with.
+pub(super) struct Link {
+    client: Client,
+    prepared: HashMap<&'static str, Statement>,
+    /// The server has said that it committed without waiting for its standby.
+    unsynced: Arc<AtomicBool>,
+    open: bool,
+    #[cfg(feature = "testing")]
+    faults: Arc<super::testing::Faults>,
+}
+
+impl Conn {
+    /// Connects, and sets the connection up.
+    pub(super) async fn connect(
+        place: &Place,
+        #[cfg(feature = "testing")] faults: Arc<super::testing::Faults>,
+    ) -> Result<Conn, Error> {
+        let (client, connection) = place.config.connect(place.tls.clone()).await?;
+        let mut connection = Some(connection);
+        let unsynced = Arc::new(AtomicBool::new(false));
+        let warned = unsynced.clone();
+        let wire = Box::pin(poll_fn(move |cx| {
+            while let Some(live) = &mut connection {
+                match live.poll_message(cx) {
+                    Poll::Pending => return Poll::Pending,
+                    Poll::Ready(Some(Ok(AsyncMessage::Notice(notice)))) => {
+                        // It comes before the answer to the commit, and must be seen before it.
+                        if is_unsynced(&notice) {
+                            warned.store(true, Ordering::SeqCst);
+                        }
+                    }
+                    Poll::Ready(Some(Ok(_))) => {}
+                    // Dropping it tells whoever waits for an answer that there will be none.
+                    Poll::Ready(Some(Err(_)) | None) => connection = None,
+                }
+            }
+            Poll::Ready(())
+        }));
+        let link = Link {
+            client,
+            prepared: HashMap::new(),
+            unsynced,
+            open: false,
+            #[cfg(feature = "testing")]
+            faults,
+        };
+        let mut conn = Conn { link, wire };
+        let Conn { link, wire } = &mut conn;
+        carried(wire, link.client.batch_execute(sql::SETTINGS)).await?;
+        Ok(conn)
+    }
+
+    /// Runs work on the connection.
+    pub(super) async fn run<'a, T, F: Future<Output = T> + 'a>(
+        &'a mut self,
+        work: impl FnOnce(&'a mut Link) -> F,
+    ) -> T {
+        let Conn { link, wire } = self;
+        link.unsynced.store(false, Ordering::SeqCst);
+        carried(wire, work(link)).await
+    }
+
+    /// Whether the server has closed it, as far as one can tell without asking.
+    pub(super) fn is_closed(&mut self) -> bool {
+        let ended = self.wire.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready();
+        ended || self.link.client.is_closed()
+    }
+}
+
+/// Whether a notice says that the wait for a standby was given up. Its text depends on the server's
+/// language, so it is told by its kind: a plain warning, of which a commit has no other.
+fn is_unsynced(notice: &DbError) -> bool {
+    notice.parsed_severity() == Some(Severity::Warning)
+        && [SqlState::WARNING, SqlState::ADMIN_SHUTDOWN].contains(notice.code())
+}
+
+/// Waits for work, and moves bytes meanwhile.
+async fn carried<T>(
+    wire: &mut Pin<Box<dyn Future<Output = ()> + Send>>,
+    work: impl Future<Output = T>,
+) -> T {
+    let mut work = pin!(work);
+    let mut ended = false;
+    poll_fn(move |cx| {
+        loop {
+            if let Poll::Ready(done) = work.as_mut().poll(cx) {
+                return Poll::Ready(done);
+            }
+            if ended || wire.as_mut().poll(cx).is_pending() {
+                return Poll::Pending;
+            }
+            // The end of the wire ends every wait for an answer.
+            ended = true;
+        }
+    })
+    .await
+}
+
+impl Link {
+    /// Sends one statement and waits for its answer.
+    pub(super) async fn one(
+        &mut self,
+        sql: &'static str,
+        params: Params<'_>,
+    ) -> Result<Answer, Fail> {
+        let mut answers = self.all(&[(sql, params)]).await?;
+        Ok(answers.pop().expect("an answer to each statement"))
+    }
+
+    /// Sends statements together, in this order, and waits for all answers. If one is refused, that
+    /// is the outcome; in a transaction the server then passes over those behind it.
+    pub(super) async fn all(
+        &mut self,
+        statements: &[(&'static str, Params<'_>)],
+    ) -> Result<Vec<Answer>, Fail> {
+        for (sql, _) in statements {
+            if !self.prepared.contains_key(sql) {
+                let statement = self.client.prepare(sql).await?;
+                self.prepared.insert(sql, statement);
+            }
+        }
+        let begins = [sql::BEGIN, sql::BEGIN_SNAPSHOT];
+        self.open |= statements.iter().any(|(sql, _)| begins.contains(sql));
+        let (client, prepared) = (&self.client, &self.prepared);
+        #[cfg(feature = "testing")]
+        let faults = &self.faults;
+        let sent = statements.iter().map(async |(sql, params)| {
+            #[cfg(feature = "testing")]
+            if faults.strikes() {
+                client.batch_execute(super::testing::FAULT).await?;
+            }
+            answer(client, &prepared[sql], params).await
+        });
+        let mut answers = Vec::with_capacity(statements.len());
+        for answer in join_all(sent).await {
+            answers.push(answer?);
+        }
+        let ends = [sql::COMMIT, sql::ROLLBACK];
+        self.open &= !statements.iter().any(|(sql, _)| ends.contains(sql));
+        Ok(answers)
+    }
+
+    /// Sends statements that take no parameters, all in one text, and are not worth preparing.
+    pub(super) async fn script(&mut self, script: &str) -> Result<(), Fail> {
+        Ok(self.client.batch_execute(script).await?)
+    }
+
+    /// Whether a transaction is open.
+    pub(super) fn is_open(&self) -> bool {
+        self.open
+    }
+
+    /// Whether the server committed without waiting for its standby.
+    pub(super) fn is_unsynced(&self) -> bool {
+        self.unsynced.load(Ordering::SeqCst)
+    }
+}
+
+async fn answer(
+    client: &Client,
+    statement: &Statement,
+    params: Params<'_>,
+) -> Result<Answer, Error> {
+    let stream = client.query_raw(statement, params.iter().copied()).await?;
+    let mut stream = pin!(stream);
+    let mut rows = Vec::new();
+    while let Some(row) = stream.try_next().await? {
+        rows.push(row);
+    }
+    Ok(Answer { rows, written: stream.rows_affected().unwrap_or_default() })
+}

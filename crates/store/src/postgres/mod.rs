@@ -1,0 +1,211 @@
+//! The store for many machines: one PostgreSQL database, shared by as many servers as like.
+//!
+//! The log is guarded by its own key: an entry's place is taken once, whoever comes from wherever,
+//! and its id is stored once. Leases are counted on the clock of the database. What is derived from
+//! entries follows behind marks, as in the other stores: when a session was last active, and search.
+//!
+//! The statements ([`sql`]) keep to what PostgreSQL and the distributed engines that speak its
+//! protocol have in common; search by `tsvector` ([`search`]) is PostgreSQL's own.
+//!
+//! Whatever the server takes back, and whatever a lost connection leaves in doubt, is tried again as
+//! a whole ([`pool`]); everything the store does is safe to repeat.
+
+mod append;
+mod error;
+mod link;
+#[cfg(test)]
+mod lint;
+pub(crate) mod place;
+mod pool;
+mod queue;
+mod read;
+mod search;
+mod sessions;
+mod setup;
+mod sql;
+#[cfg(feature = "testing")]
+pub(crate) mod testing;
+mod tls;
+mod upkeep;
+mod wait;
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rethread_core::store::{
+    At, Bind, Change, Cursor, Filter, Finding, Hit, Lease, Page, Result, Search, Then, Upkeep,
+};
+use rethread_core::{
+    Entry, Header, Key, Name, NewEntry, Owner, Session, SessionId, Store, StoreError, World,
+};
+
+use crate::url::ConnectError;
+use append::{Ends, Request, Touched};
+use place::{BadOption, Place};
+use pool::Pool;
+use queue::Queue;
+
+/// Sessions in a PostgreSQL database.
+pub struct PostgresStore {
+    // Dropped first: what was begun is finished while there are connections.
+    queue: Queue,
+    db: Arc<Db>,
+}
+
+pub(crate) struct Db {
+    pool: Pool,
+    ends: Ends,
+    touched: Touched,
+    /// Whose clock leases are counted on: the server's, or in tests one that can be moved.
+    clock: Option<Arc<dyn World>>,
+}
+
+impl PostgresStore {
+    /// Opens the database at a `postgres://` URL, and makes the tables in one that has none.
+    ///
+    /// # Errors
+    ///
+    /// [`ConnectError::Option`] for a URL that says something that means nothing; otherwise
+    /// [`StoreError::Unreachable`], [`StoreError::NotAStore`] if tables of these names are somebody
+    /// else's, and [`StoreError::Newer`] if a newer version made them.
+    pub fn open(url: &str) -> std::result::Result<PostgresStore, ConnectError> {
+        PostgresStore::with_clock(url, None)
+    }
+
+    /// The same with leases counted on another clock than the server's.
+    #[cfg(feature = "testing")]
+    pub fn open_at(
+        url: &str,
+        clock: Arc<dyn World>,
+    ) -> std::result::Result<PostgresStore, ConnectError> {
+        PostgresStore::with_clock(url, Some(clock))
+    }
+
+    fn with_clock(
+        url: &str,
+        clock: Option<Arc<dyn World>>,
+    ) -> std::result::Result<PostgresStore, ConnectError> {
+        let place = Place::new(url).map_err(|source| StoreError::Backend {
+            store: "postgres",
+            action: "set up encryption",
+            source,
+        })?;
+        let place = place.map_err(|BadOption(option)| ConnectError::Option { option })?;
+        let pool = Pool::new(place)?;
+        let db = Db { pool, ends: Ends::default(), touched: Touched::default(), clock };
+        db.set_up()?;
+        Ok(PostgresStore { queue: Queue::default(), db: Arc::new(db) })
+    }
+
+    /// What a test can do to the statements of this store.
+    #[cfg(feature = "testing")]
+    pub fn faults(&self) -> &testing::Faults {
+        &self.db.pool.faults
+    }
+}
+
+impl Db {
+    /// The time a statement is given; nothing, where the server's own counts.
+    fn now(&self) -> Option<i64> {
+        self.clock.as_ref().map(|clock| clock.now().as_millisecond())
+    }
+
+    fn place(&self) -> &str {
+        &self.pool.place.shown
+    }
+}
+
+impl Store for PostgresStore {
+    fn create(&self, header: &Header, entries: &[NewEntry], binds: &[Bind]) -> Result<Session> {
+        self.db.create(header, entries, binds)
+    }
+
+    fn get(&self, owner: &Owner, id: SessionId) -> Result<Session> {
+        self.db.get(owner, id)
+    }
+
+    fn named(&self, owner: &Owner, name: &Name) -> Result<Option<SessionId>> {
+        self.db.named(owner, name)
+    }
+
+    fn with_prefix(&self, owner: &Owner, digits: &str, limit: usize) -> Result<Vec<SessionId>> {
+        self.db.with_prefix(owner, digits, limit)
+    }
+
+    fn list(
+        &self,
+        owner: &Owner,
+        filter: &Filter,
+        after: Option<Cursor>,
+        limit: usize,
+    ) -> Result<Page> {
+        self.db.list(owner, filter, after, limit)
+    }
+
+    fn append(
+        &self,
+        owner: &Owner,
+        id: SessionId,
+        at: At,
+        entries: &[NewEntry],
+    ) -> Result<Vec<u64>> {
+        self.db.append(&Request::new(owner, id, at, entries))
+    }
+
+    fn append_then(
+        &self,
+        owner: &Owner,
+        id: SessionId,
+        at: At,
+        entries: Vec<NewEntry>,
+        then: Then,
+    ) {
+        self.queue.append_then(&self.db, Request::new(owner, id, at, &entries), then);
+    }
+
+    fn read(&self, owner: &Owner, id: SessionId, range: Range<u64>) -> Result<Vec<Entry>> {
+        self.db.entries(owner, id, range)
+    }
+
+    fn resolve(&self, owner: &Owner, key: &Key) -> Result<Option<SessionId>> {
+        self.db.resolve(owner, key)
+    }
+
+    fn bind(&self, owner: &Owner, bind: &Bind, to: Option<SessionId>) -> Result<()> {
+        self.db.bind(owner, bind, to)
+    }
+
+    fn update(&self, owner: &Owner, id: SessionId, change: &Change) -> Result<Session> {
+        self.db.update(owner, id, change)
+    }
+
+    fn lease(&self, owner: &Owner, id: SessionId, holder: &str, ttl: Duration) -> Result<Lease> {
+        self.db.lease(owner, id, holder, ttl)
+    }
+
+    fn delete(&self, owner: &Owner, id: SessionId) -> Result<()> {
+        self.db.delete(owner, id)
+    }
+}
+
+impl Search for PostgresStore {
+    fn search(&self, owner: &Owner, query: &str, offset: usize, limit: usize) -> Result<Vec<Hit>> {
+        let words = rethread_core::store::query_words(query)?;
+        self.db.search(owner, &words, offset, limit)
+    }
+}
+
+impl Upkeep for PostgresStore {
+    fn everything(&self) -> Result<Vec<(Owner, SessionId)>> {
+        self.db.everything()
+    }
+
+    fn check(&self, repair: bool) -> Result<Vec<Finding>> {
+        self.db.check(repair)
+    }
+
+    fn check_session(&self, owner: &Owner, id: SessionId, repair: bool) -> Result<Vec<Finding>> {
+        self.db.check_session(owner, id, repair)
+    }
+}

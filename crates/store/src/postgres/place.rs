@@ -1,0 +1,257 @@
+//! Where the database is, as its URL says.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use rethread_core::store::BoxError;
+use tokio_postgres::config::{Host, SslMode};
+
+use super::tls::{Tls, Trust};
+
+/// How long connecting to one address may take. A server that is there answers in far less, even
+/// from another continent.
+const CONNECT: Duration = Duration::from_secs(5);
+
+/// How long the network may swallow what is sent before the connection counts as lost.
+const SILENCE: Duration = Duration::from_secs(15);
+
+/// How long a connection is idle before the other side is asked whether it is still there.
+const KEEP_ALIVE: Duration = Duration::from_secs(30);
+
+/// A database, and how to reach it.
+pub(super) struct Place {
+    /// How people see it: without the password.
+    pub(super) shown: String,
+    pub(super) config: tokio_postgres::Config,
+    pub(super) tls: Tls,
+}
+
+/// What a URL says that means nothing.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct BadOption(pub(super) String);
+
+/// The URL of a store without the password in it, for people to see. Other URLs stay as they are.
+pub(crate) fn shown(url: &str) -> String {
+    let Some((scheme, rest)) = split(url) else { return url.to_owned() };
+    let (rest, options) = match rest.split_once('?') {
+        Some((rest, options)) => (rest, Some(options)),
+        None => (rest, None),
+    };
+    let end = rest.find('/').unwrap_or(rest.len());
+    let (authority, path) = rest.split_at(end);
+    let authority = match authority.rsplit_once('@') {
+        Some((user, hosts)) => {
+            let user = user.split_once(':').map_or(user, |(user, _)| user);
+            format!("{user}@{hosts}")
+        }
+        None => authority.to_owned(),
+    };
+    // A password may also stand among the options; and hosts, which are worth seeing.
+    let kept: Vec<&str> = options
+        .unwrap_or_default()
+        .split('&')
+        .filter(|option| !option.is_empty() && !option.starts_with("password="))
+        .collect();
+    match kept.is_empty() {
+        true => format!("{scheme}://{authority}{path}"),
+        false => format!("{scheme}://{authority}{path}?{}", kept.join("&")),
+    }
+}
+
+/// The scheme and the rest, if it is a URL of ours.
+pub(crate) fn split(url: &str) -> Option<(&str, &str)> {
+    let (scheme, rest) = url.split_once("://")?;
+    matches!(scheme, "postgres" | "postgresql").then_some((scheme, rest))
+}
+
+/// How a connection is to be encrypted.
+#[derive(Debug, PartialEq, Eq)]
+struct Guard {
+    mode: SslMode,
+    trust: Trust,
+}
+
+impl Place {
+    pub(super) fn new(url: &str) -> Result<Result<Place, BadOption>, BoxError> {
+        let (url, mode, roots) = match without_tls(url) {
+            Ok(parts) => parts,
+            Err(option) => return Ok(Err(option)),
+        };
+        let mut config = match url.parse::<tokio_postgres::Config>() {
+            Ok(config) => config,
+            // What the parser says may quote the URL; which option it was is all that is said.
+            Err(error) => {
+                let what = std::error::Error::source(&error).map(ToString::to_string);
+                let what = what.filter(|what| what.starts_with("unknown option"));
+                return Ok(Err(BadOption(what.unwrap_or_else(|| "the URL".into()))));
+            }
+        };
+        let guard = match guard(&config, mode.as_deref(), roots) {
+            Ok(guard) => guard,
+            Err(option) => return Ok(Err(option)),
+        };
+        config.ssl_mode(guard.mode);
+        if config.get_connect_timeout().is_none() {
+            config.connect_timeout(CONNECT);
+        }
+        config.tcp_user_timeout(SILENCE).keepalives_idle(KEEP_ALIVE);
+        if config.get_application_name().is_none() {
+            config.application_name("rethread");
+        }
+        if config.get_password().is_none()
+            && let Some(password) = std::env::var_os("PGPASSWORD")
+        {
+            config.password(password.as_encoded_bytes());
+        }
+        Ok(Ok(Place { shown: shown(&url), config, tls: Tls::new(&guard.trust)? }))
+    }
+}
+
+/// Takes the options about encryption out of a URL: what is left the client understands.
+fn without_tls(url: &str) -> Result<(String, Option<String>, Option<PathBuf>), BadOption> {
+    let Some((base, options)) = url.split_once('?') else { return Ok((url.into(), None, None)) };
+    let (mut mode, mut roots, mut left) = (None, None, Vec::new());
+    for option in options.split('&').filter(|option| !option.is_empty()) {
+        match option.split_once('=') {
+            Some(("sslmode", value)) => mode = Some(value.to_owned()),
+            Some(("sslrootcert", "system")) => {}
+            Some(("sslrootcert", value)) => roots = Some(PathBuf::from(decoded(value))),
+            Some(("password" | "sslpassword", _)) => {
+                return Err(BadOption("password=…".into()));
+            }
+            _ => left.push(option),
+        }
+    }
+    let url = match left.is_empty() {
+        true => base.to_owned(),
+        false => format!("{base}?{}", left.join("&")),
+    };
+    Ok((url, mode, roots))
+}
+
+/// `%2F` and its like as what they stand for.
+fn decoded(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((first, tail)) = rest.split_first() {
+        let hex = tail.get(..2).filter(|_| *first == b'%');
+        let hex = hex.and_then(|hex| std::str::from_utf8(hex).ok());
+        match hex.and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = &tail[2..];
+            }
+            None => {
+                bytes.push(*first);
+                rest = tail;
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// What goes over a network is encrypted and the server is who it says it is, unless the URL says
+/// otherwise.
+fn guard(
+    config: &tokio_postgres::Config,
+    mode: Option<&str>,
+    roots: Option<PathBuf>,
+) -> Result<Guard, BadOption> {
+    let trusted = |roots: Option<PathBuf>| roots.map_or(Trust::Machine, Trust::File);
+    let guard = |mode, trust| Ok(Guard { mode, trust });
+    match mode {
+        Some("disable") => guard(SslMode::Disable, Trust::Anybody),
+        Some("prefer") => guard(SslMode::Prefer, Trust::Anybody),
+        Some("require") if roots.is_none() => guard(SslMode::Require, Trust::Anybody),
+        Some("require" | "verify-full") => guard(SslMode::Require, trusted(roots)),
+        Some(other) => Err(BadOption(format!("sslmode={other}"))),
+        None if roots.is_some() => guard(SslMode::Require, trusted(roots)),
+        None if is_here(config) => guard(SslMode::Prefer, Trust::Anybody),
+        None => guard(SslMode::Require, Trust::Machine),
+    }
+}
+
+/// Whether the server is on this machine.
+fn is_here(config: &tokio_postgres::Config) -> bool {
+    let here = |host: &Host| match host {
+        Host::Unix(_) => true,
+        Host::Tcp(name) => {
+            name == "localhost"
+                || name.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+        }
+    };
+    config.get_hosts().iter().all(here)
+        && config.get_hostaddrs().iter().all(std::net::IpAddr::is_loopback)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_password_is_never_shown() {
+        for (url, expected) in [
+            ("postgres://ada:secret@db.example/chat", "postgres://ada@db.example/chat"),
+            ("postgres://ada:s%40/x@db/chat", "postgres://ada@db/chat"),
+            (
+                "postgresql://ada:a@b@db:5433/chat?sslmode=disable",
+                "postgresql://ada@db:5433/chat?sslmode=disable",
+            ),
+            ("postgres://db/chat?password=secret&user=ada", "postgres://db/chat?user=ada"),
+            ("postgres://ada:secret@db", "postgres://ada@db"),
+            ("sqlite:/home/you/a:b@c", "sqlite:/home/you/a:b@c"),
+        ] {
+            let shown = shown(url);
+            assert!(!shown.contains("secret"), "{shown}");
+            // A slash in a password ends the authority for every reader of URLs, so what is left
+            // of such a URL is of no use; it must not be the password, though.
+            if !url.contains("%40/") {
+                assert_eq!(shown, expected);
+            }
+        }
+    }
+
+    #[test]
+    fn what_crosses_a_network_is_verified_unless_the_url_says_otherwise() {
+        let guarded = |url: &str| {
+            let (left, mode, roots) = without_tls(url)?;
+            guard(&left.parse().expect("a URL"), mode.as_deref(), roots)
+        };
+        let is = |mode, trust| Ok(Guard { mode, trust });
+        let file = || Trust::File("/etc/a b.pem".into());
+        assert_eq!(guarded("postgres://db.example/a"), is(SslMode::Require, Trust::Machine));
+        assert_eq!(guarded("postgres://127.0.0.1/a"), is(SslMode::Prefer, Trust::Anybody));
+        assert_eq!(guarded("postgres://localhost,db/a"), is(SslMode::Require, Trust::Machine));
+        assert_eq!(
+            guarded("postgres:///a?host=/run/postgresql"),
+            is(SslMode::Prefer, Trust::Anybody)
+        );
+        assert_eq!(
+            guarded("postgres://localhost/a?hostaddr=10.0.0.1"),
+            is(SslMode::Require, Trust::Machine)
+        );
+        assert_eq!(
+            guarded("postgres://db/a?sslrootcert=%2Fetc/a%20b.pem"),
+            is(SslMode::Require, file())
+        );
+        assert_eq!(
+            guarded("postgres://db/a?sslmode=require&sslrootcert=/etc/a%20b.pem"),
+            is(SslMode::Require, file())
+        );
+        assert_eq!(
+            guarded("postgres://db/a?sslmode=require"),
+            is(SslMode::Require, Trust::Anybody)
+        );
+        assert_eq!(
+            guarded("postgres://db/a?sslmode=disable"),
+            is(SslMode::Disable, Trust::Anybody)
+        );
+        let wrong = guarded("postgres://db/a?sslmode=allow");
+        assert_eq!(wrong, Err(BadOption("sslmode=allow".into())));
+        assert_eq!(
+            guarded("postgres://db/a?password=x"),
+            Err(BadOption("password=…".into())),
+            "and it is not repeated"
+        );
+    }
+}

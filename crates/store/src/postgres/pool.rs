@@ -1,0 +1,267 @@
+//! Connections, and what is tried again.
+//!
+//! Everything the store does is one transaction, and safe to repeat: entries have ids, sessions
+//! have ids, a lease knows its holder. So whatever the server takes back is tried again as a whole,
+//! and whatever a lost connection leaves in doubt is tried again until an answer comes.
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use rethread_core::StoreError;
+use rethread_core::store::Result;
+use tokio::runtime::Runtime;
+use tokio_postgres::config::TargetSessionAttrs;
+
+use super::error::{self, Fail};
+use super::link::{Conn, Link};
+use super::place::Place;
+use super::{sql, wait};
+
+/// Connections one process has at the most. A server has room for a hundred by default, and several
+/// processes share it; a connection that is busy for a millisecond serves a thousand calls a second.
+const CONNECTIONS_MAX: usize = 16;
+
+/// Connections kept when idle.
+const IDLE_MAX: usize = 8;
+
+/// How long a call waits for a connection that others use.
+const FREE: Duration = Duration::from_secs(20);
+
+/// How long after its beginning a call is still tried again. A standby is promoted within it.
+const AGAIN: Duration = Duration::from_secs(20);
+
+/// How long one try may take. The server gives up a statement before that; this is for a server
+/// that says nothing at all.
+const ATTEMPT: Duration = Duration::from_secs(60);
+
+/// Waits between tries: the first, and the longest.
+const PAUSE: Duration = Duration::from_millis(2);
+const PAUSE_MAX: Duration = Duration::from_millis(500);
+
+pub(super) struct Pool {
+    pub(super) place: Place,
+    runtime: Option<Runtime>,
+    state: Mutex<State>,
+    freed: Condvar,
+    #[cfg(feature = "testing")]
+    pub(super) faults: std::sync::Arc<super::testing::Faults>,
+}
+
+#[derive(Default)]
+struct State {
+    idle: Vec<Conn>,
+    /// Connections there are, the idle ones included.
+    open: usize,
+}
+
+/// A connection taken from the pool. Dropped, it is closed and makes room for another.
+struct Taken<'a> {
+    pool: &'a Pool,
+    conn: Option<Conn>,
+}
+
+impl Pool {
+    pub(super) fn new(place: Place) -> Result<Pool> {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .thread_name("rethread-postgres")
+            .enable_all()
+            .build()
+            .map_err(|error| StoreError::Backend {
+                store: "postgres",
+                action: "start the thread that watches its connections",
+                source: error.into(),
+            })?;
+        Ok(Pool {
+            place,
+            runtime: Some(runtime),
+            state: Mutex::default(),
+            freed: Condvar::new(),
+            #[cfg(feature = "testing")]
+            faults: std::sync::Arc::default(),
+        })
+    }
+
+    /// Runs one transaction, again if need be. The work is told whether an earlier try may have
+    /// been committed without anybody hearing of it.
+    pub(super) fn run<T>(
+        &self,
+        action: &'static str,
+        work: impl AsyncFn(&mut Link, bool) -> std::result::Result<T, Fail>,
+    ) -> Result<T> {
+        let began = Instant::now();
+        let (mut pause, mut doubt) = (PAUSE, false);
+        loop {
+            let error = match self.attempt(action, doubt, &work)? {
+                Ok(done) => return Ok(done),
+                Err(None) => None,
+                Err(Some(error)) => {
+                    let lost = error::is_lost(&error);
+                    let demoted = error::is_read_only(&error) && self.wants_primary();
+                    if !(lost || demoted || error::is_passing(&error)) || !self.tries_again() {
+                        return Err(error::told(&self.place.shown, action, error));
+                    }
+                    doubt |= lost;
+                    Some(error)
+                }
+            };
+            if began.elapsed() + pause > AGAIN {
+                return Err(match error {
+                    Some(error) => error::told(&self.place.shown, action, error),
+                    None => StoreError::Busy { place: self.place.shown.clone() },
+                });
+            }
+            std::thread::sleep(spread(pause, began));
+            pause = (pause * 2).min(PAUSE_MAX);
+        }
+    }
+
+    /// One try: its outcome, or what the server said against it (nothing, if the work itself wants
+    /// another try).
+    #[expect(clippy::type_complexity, reason = "three outcomes, told apart at one place")]
+    fn attempt<T>(
+        &self,
+        action: &'static str,
+        doubt: bool,
+        work: &impl AsyncFn(&mut Link, bool) -> std::result::Result<T, Fail>,
+    ) -> Result<std::result::Result<T, Option<tokio_postgres::Error>>> {
+        let _inside = self.runtime().enter();
+        let mut taken = match self.take()? {
+            Ok(taken) => taken,
+            Err(error) if error::is_lost(&error) || error::is_passing(&error) => {
+                return Ok(Err(Some(error)));
+            }
+            Err(error) => return Err(error::unreachable(self.place.shown.clone(), error)),
+        };
+        let conn = taken.conn.as_mut().expect("it was taken just now");
+        let deadline = Instant::now() + ATTEMPT;
+        let outcome = wait::until(deadline, conn.run(async |link| work(link, doubt).await));
+        let Some(outcome) = outcome else {
+            let source = format!("the server gave no answer for {} s", ATTEMPT.as_secs()).into();
+            return Err(StoreError::Unreachable { place: self.place.shown.clone(), source });
+        };
+        if outcome.is_ok() && conn.link.is_unsynced() {
+            let source = "the server stopped waiting for its standby, so this counts as not \
+                          stored; the same again is safe";
+            return Err(StoreError::Backend { store: "postgres", action, source: source.into() });
+        }
+        let sound = match &outcome {
+            Err(Fail::Server(error)) => {
+                error.as_db_error().is_some()
+                    && !error::is_lost(error)
+                    && !error::is_read_only(error)
+            }
+            _ => true,
+        };
+        if sound && (!conn.link.is_open() || self.taken_back(conn)) {
+            taken.put();
+        }
+        match outcome {
+            Ok(done) => Ok(Ok(done)),
+            Err(Fail::Refused(error)) => Err(error),
+            Err(Fail::Again) => Ok(Err(None)),
+            Err(Fail::Server(error)) => Ok(Err(Some(error))),
+        }
+    }
+
+    /// Takes an open transaction back.
+    fn taken_back(&self, conn: &mut Conn) -> bool {
+        let rollback = conn.run(async |link| link.one(sql::ROLLBACK, &[]).await.is_ok());
+        wait::until(Instant::now() + ATTEMPT, rollback).unwrap_or(false)
+    }
+
+    fn take(&self) -> Result<std::result::Result<Taken<'_>, tokio_postgres::Error>> {
+        let mut state = self.state();
+        let deadline = Instant::now() + FREE;
+        loop {
+            while let Some(mut conn) = state.idle.pop() {
+                if !conn.is_closed() {
+                    return Ok(Ok(Taken { pool: self, conn: Some(conn) }));
+                }
+                state.open -= 1;
+            }
+            if state.open < CONNECTIONS_MAX {
+                state.open += 1;
+                break;
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(StoreError::Busy { place: self.place.shown.clone() });
+            }
+            state = self.freed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        drop(state);
+        let mut taken = Taken { pool: self, conn: None };
+        let connect = Conn::connect(
+            &self.place,
+            #[cfg(feature = "testing")]
+            self.faults.clone(),
+        );
+        match wait::until(Instant::now() + ATTEMPT, connect) {
+            Some(Ok(conn)) => {
+                taken.conn = Some(conn);
+                Ok(Ok(taken))
+            }
+            Some(Err(error)) => Ok(Err(error)),
+            None => {
+                let source = "it took too long to connect".into();
+                Err(StoreError::Unreachable { place: self.place.shown.clone(), source })
+            }
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn runtime(&self) -> &Runtime {
+        self.runtime.as_ref().expect("it is there until the pool is dropped")
+    }
+
+    /// Whether the URL asks for the one server that takes writes.
+    fn wants_primary(&self) -> bool {
+        self.place.config.get_target_session_attrs() == TargetSessionAttrs::ReadWrite
+    }
+
+    fn tries_again(&self) -> bool {
+        #[cfg(feature = "testing")]
+        return self.faults.tries_again();
+        #[cfg(not(feature = "testing"))]
+        true
+    }
+}
+
+impl Taken<'_> {
+    /// Gives the connection back.
+    fn put(mut self) {
+        let mut state = self.pool.state();
+        if state.idle.len() < IDLE_MAX {
+            state.idle.extend(self.conn.take());
+            // Forgetting it would lose nothing now, but what is dropped counts as closed.
+            state.open += 1;
+        }
+    }
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        self.pool.state().open -= 1;
+        self.pool.freed.notify_one();
+    }
+}
+
+impl Drop for Pool {
+    /// May happen anywhere, in the middle of somebody's runtime too, so nothing is waited for.
+    fn drop(&mut self) {
+        self.state().idle.clear();
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// A pause a little longer or shorter than another's, so that rivals do not meet again.
+fn spread(pause: Duration, began: Instant) -> Duration {
+    let noise = began.elapsed().subsec_nanos() % 1_000;
+    pause.mul_f64(0.5 + f64::from(noise) / 1_000.0)
+}

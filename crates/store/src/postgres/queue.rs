@@ -1,0 +1,88 @@
+//! Appends begun by callers who do not wait.
+//!
+//! A few threads of the store carry them out. Those of one session go to one thread, so that they
+//! stay in the order they were begun in; others go on beside them.
+
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use rethread_core::StoreError;
+use rethread_core::store::Then;
+
+use super::Db;
+use super::append::{ACTION, Request};
+
+/// Appends on their way at once.
+const THREADS: usize = 8;
+
+/// Appends that may wait for each thread. Beyond it whoever wants to append waits as well, so that
+/// memory does not grow with a burst.
+const WAITING_MAX: usize = 512;
+
+/// The threads, once somebody needs them.
+#[derive(Default)]
+pub(super) struct Queue(Mutex<Vec<Lane>>);
+
+struct Lane {
+    sender: Option<SyncSender<(Request, Then)>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Queue {
+    /// Appends, and tells how it ended.
+    pub(super) fn append_then(&self, db: &Arc<Db>, request: Request, then: Then) {
+        let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(request.id);
+        let lane = hash as usize % THREADS;
+        let sender = {
+            let mut lanes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            if lanes.is_empty() {
+                lanes.extend((0..THREADS).map(|_| Lane::new(db)));
+            }
+            lanes[lane].sender.clone()
+        };
+        let Some(sender) = sender else { return then(Err(no_thread())) };
+        if let Err(unsent) = sender.send((request, then)) {
+            (unsent.0.1)(Err(no_thread()));
+        }
+    }
+}
+
+impl Lane {
+    fn new(db: &Arc<Db>) -> Lane {
+        let (sender, receiver) = sync_channel(WAITING_MAX);
+        let db = db.clone();
+        let thread = std::thread::Builder::new().name("rethread-append".into());
+        let thread = thread.spawn(move || run(&db, &receiver)).ok();
+        Lane { sender: thread.is_some().then_some(sender), thread }
+    }
+}
+
+fn run(db: &Db, receiver: &Receiver<(Request, Then)>) {
+    while let Ok((request, then)) = receiver.recv() {
+        let outcome = db.append(&request);
+        // Whoever is told may panic; everybody else still wants to be told.
+        drop(std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| then(outcome))));
+    }
+}
+
+fn no_thread() -> StoreError {
+    let source = "there is no thread to do it".into();
+    StoreError::Backend { store: "postgres", action: ACTION, source }
+}
+
+impl Drop for Queue {
+    /// Everything that was begun is finished first.
+    fn drop(&mut self) {
+        let lanes = std::mem::take(self.0.get_mut().unwrap_or_else(PoisonError::into_inner));
+        for mut lane in lanes {
+            lane.sender = None;
+            if let Some(thread) = lane.thread.take()
+                && thread.join().is_err()
+            {
+                // It has told its panic; there is nothing left to finish.
+            }
+        }
+    }
+}

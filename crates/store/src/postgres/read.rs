@@ -1,0 +1,265 @@
+//! Reading: one session, a list of them, a part of a log.
+
+use std::ops::Range;
+
+use rethread_core::store::{Cursor, Filter, Page, Result};
+use rethread_core::{
+    Entry, EntryId, Header, Key, Name, Owner, Session, SessionId, StoreError, Tally,
+};
+use sha2::{Digest, Sha256};
+use tokio_postgres::Row;
+use uuid::Uuid;
+
+use super::append::{FOLD_SESSIONS, Statement};
+use super::error::Fail;
+use super::link::{Answer, Link};
+use super::{Db, sql};
+use crate::row::{self, Stored, TALLY_COLUMNS, time};
+
+type Read<T> = std::result::Result<T, Fail>;
+
+/// What stands for a text that may be too long for an index.
+pub(super) fn hash(text: &str) -> Vec<u8> {
+    Sha256::digest(text).to_vec()
+}
+
+/// A row of [`sql::SESSION`] that is not understood yet.
+struct SessionRow {
+    id: SessionId,
+    /// Its place in a list.
+    last_at: i64,
+    header: String,
+    first_message: Vec<u8>,
+    keys: Vec<String>,
+    tally: Tally,
+}
+
+impl SessionRow {
+    fn new(row: &Row) -> Read<SessionRow> {
+        let (seq, at): (Option<i64>, Option<i64>) = (row.try_get(6)?, row.try_get(5)?);
+        let tally = match seq {
+            Some(seq) => tally(row, seq, 7)?,
+            None => Tally::default(),
+        };
+        Ok(SessionRow {
+            id: SessionId(row.try_get(0)?),
+            last_at: at.unwrap_or(row.try_get(2)?),
+            header: row.try_get(1)?,
+            first_message: row.try_get(3)?,
+            keys: row.try_get(4)?,
+            tally,
+        })
+    }
+
+    fn understood(self) -> Result<Session> {
+        let mut keys: Vec<Key> =
+            self.keys.into_iter().filter_map(|key| Key::new(key).ok()).collect();
+        keys.sort_unstable();
+        Ok(Session {
+            header: header_of(self.id, &self.header)?,
+            keys,
+            tally: self.tally,
+            last_activity_at: time(self.last_at),
+            first_message: String::from_utf8_lossy(&self.first_message).into_owned(),
+        })
+    }
+}
+
+/// A header as it is stored.
+pub(super) fn header_of(id: SessionId, json: &str) -> Result<Header> {
+    serde_json::from_str(json).map_err(|error| StoreError::Damaged {
+        id,
+        seq: 0,
+        what: format!("its header cannot be read: {error}"),
+    })
+}
+
+/// The tally in the columns from `first` on.
+pub(super) fn tally(row: &Row, seq: i64, first: usize) -> Read<Tally> {
+    let mut columns = [None; TALLY_COLUMNS];
+    for (index, column) in columns.iter_mut().enumerate() {
+        *column = row.try_get(first + index)?;
+    }
+    Ok(row::tally_of(u64::try_from(seq).unwrap_or_default(), columns))
+}
+
+/// An entry in the columns from `first` on.
+pub(super) fn stored(row: &Row, first: usize) -> Read<Stored> {
+    let seq: i64 = row.try_get(first)?;
+    let id: String = row.try_get(first + 2)?;
+    Ok(Stored {
+        seq: u64::try_from(seq).unwrap_or_default(),
+        at: row.try_get(first + 1)?,
+        id: EntryId::new(id).map_err(|error| error.to_string()),
+        kind: row.try_get(first + 3)?,
+        tokens: row::small(row.try_get(first + 4)?),
+        thinking: row.try_get::<_, Option<i64>>(first + 5)?.map(row::small),
+        size: row.try_get(first + 6)?,
+        body: row.try_get(first + 7)?,
+        tally: tally(row, seq, first + 8)?,
+    })
+}
+
+/// The session an answer holds.
+pub(super) fn session(answer: &Answer, id: SessionId) -> Read<Session> {
+    let row = answer.rows.first().ok_or(StoreError::NotFound { id })?;
+    Ok(SessionRow::new(row)?.understood()?)
+}
+
+/// The id an answer holds.
+pub(super) fn found(answer: &Answer) -> Read<Option<SessionId>> {
+    Ok(match answer.rows.first() {
+        Some(row) => Some(SessionId(row.try_get(0)?)),
+        None => None,
+    })
+}
+
+impl Db {
+    pub(super) fn get(&self, owner: &Owner, id: SessionId) -> Result<Session> {
+        self.pool.run("read a session", async |link, _| {
+            session(&link.one(sql::SESSION, &[&owner.as_str(), &id.0]).await?, id)
+        })
+    }
+
+    pub(super) fn named(&self, owner: &Owner, name: &Name) -> Result<Option<SessionId>> {
+        self.pool.run("find a name", async |link, _| {
+            found(&link.one(sql::NAMED, &[&owner.as_str(), &name.as_str()]).await?)
+        })
+    }
+
+    pub(super) fn resolve(&self, owner: &Owner, key: &Key) -> Result<Option<SessionId>> {
+        let hash = hash(key.as_str());
+        self.pool.run("resolve a key", async |link, _| {
+            found(&link.one(sql::RESOLVE, &[&owner.as_str(), &hash]).await?)
+        })
+    }
+
+    pub(super) fn with_prefix(
+        &self,
+        owner: &Owner,
+        digits: &str,
+        limit: usize,
+    ) -> Result<Vec<SessionId>> {
+        let bound = |fill: char| -> Option<Uuid> {
+            let digits: String = digits.chars().chain(std::iter::repeat(fill)).take(32).collect();
+            Uuid::try_parse(&digits).ok()
+        };
+        let (Some(low), Some(high)) = (bound('0'), bound('f')) else { return Ok(Vec::new()) };
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        self.pool.run("find an id", async |link, _| {
+            let answer =
+                link.one(sql::WITH_PREFIX, &[&owner.as_str(), &low, &high, &limit]).await?;
+            answer.rows.iter().map(|row| Ok(SessionId(row.try_get(0)?))).collect()
+        })
+    }
+
+    pub(super) fn entries(
+        &self,
+        owner: &Owner,
+        id: SessionId,
+        range: Range<u64>,
+    ) -> Result<Vec<Entry>> {
+        let (name, session, now) = (owner.as_str(), id.0, self.now());
+        let (start, end) = (row::number(range.start), row::number(range.end));
+        self.pool.run("read entries", async |link, _| {
+            let answers = link
+                .all(&[
+                    (sql::ENTRIES, &[&name, &session, &start, &end]),
+                    (sql::PLACE, &[&name, &session, &now]),
+                ])
+                .await?;
+            if answers[0].rows.is_empty() && answers[1].rows.is_empty() {
+                return Err(StoreError::NotFound { id }.into());
+            }
+            let entry = |row| Ok(stored(row, 0)?.entry(id)?);
+            answers[0].rows.iter().map(entry).collect()
+        })
+    }
+
+    /// Lists by the times that were brought up to date, and puts in the right place the few
+    /// sessions written to since.
+    pub(super) fn list(
+        &self,
+        owner: &Owner,
+        filter: &Filter,
+        after: Option<Cursor>,
+        limit: usize,
+    ) -> Result<Page> {
+        let (mut rows, fresh) = self
+            .pool
+            .run("list", async |link, _| self.listed(link, owner, filter, after, limit).await)?;
+        if fresh > FOLD_SESSIONS {
+            match self.fold(owner) {
+                // A standby cannot, and lists are right without it, if slower.
+                Ok(()) | Err(StoreError::ReadOnly { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        rows.sort_by_key(|row| std::cmp::Reverse((row.last_at, row.id)));
+        let more = rows.len() > limit;
+        rows.truncate(limit);
+        let next = rows.last().filter(|_| more);
+        let next = next.map(|row| Cursor { at: time(row.last_at), id: row.id });
+        let mut page = Page { sessions: Vec::new(), next, damaged: Vec::new() };
+        for row in rows {
+            match row.understood() {
+                Ok(session) => page.sessions.push(session),
+                Err(StoreError::Damaged { id, .. }) => page.damaged.push(id),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(page)
+    }
+
+    /// The rows of a page, too many of them and in any order, and how many sessions are behind.
+    async fn listed(
+        &self,
+        link: &mut Link,
+        owner: &Owner,
+        filter: &Filter,
+        after: Option<Cursor>,
+        limit: usize,
+    ) -> Read<(Vec<SessionRow>, usize)> {
+        let owner = owner.as_str();
+        let workspace = filter.workspace.as_deref().map(hash);
+        let before = after.map_or(i64::MAX, |cursor| cursor.at.as_millisecond());
+        let below = after.map_or(Uuid::max(), |cursor| cursor.id.0);
+        let newest = filter.newest_of_chain;
+        let wanted = i64::try_from(limit).unwrap_or(i64::MAX).saturating_add(1);
+        let (no, yes) = (false, true);
+        let everything = i64::MAX;
+        let (kept, put_away): (Statement<'_>, Statement<'_>) = match &workspace {
+            Some(hash) => (
+                (sql::PAGE_OF_WORKSPACE, &[&owner, &no, &before, &below, &newest, &wanted, hash]),
+                (sql::PAGE_OF_WORKSPACE, &[&owner, &yes, &before, &below, &newest, &wanted, hash]),
+            ),
+            None => (
+                (sql::PAGE, &[&owner, &no, &before, &below, &newest, &wanted]),
+                (sql::PAGE, &[&owner, &yes, &before, &below, &newest, &wanted]),
+            ),
+        };
+        let fresh: Statement<'_> =
+            (sql::FRESH, &[&owner, &filter.archived, &workspace, &newest, &everything]);
+        let mut statements: Vec<Statement<'_>> =
+            vec![(sql::BEGIN_SNAPSHOT, &[]), (sql::PLAN_ANEW, &[]), fresh];
+        if filter.archived != Some(true) {
+            statements.push(kept);
+        }
+        if filter.archived != Some(false) {
+            statements.push(put_away);
+        }
+        statements.push((sql::COMMIT, &[]));
+        let answers = link.all(&statements).await?;
+        let mut rows = Vec::new();
+        for row in &answers[2].rows {
+            let row = SessionRow::new(row)?;
+            if (row.last_at, row.id.0) < (before, below) {
+                rows.push(row);
+            }
+        }
+        for row in answers[3..].iter().flat_map(|answer| &answer.rows) {
+            rows.push(SessionRow::new(row)?);
+        }
+        Ok((rows, answers[2].rows.len()))
+    }
+}

@@ -1,0 +1,12 @@
+-- The words of entries. This is PostgreSQL's own part: everything in it can be made anew.
+
+CREATE TABLE rethread_search (
+    owner   text     NOT NULL,
+    session uuid     NOT NULL,
+    seq     bigint   NOT NULL,
+    at      bigint   NOT NULL,
+    words   tsvector NOT NULL,
+    PRIMARY KEY (owner, session, seq)
+);
+
+CREATE INDEX rethread_search_words ON rethread_search USING gin (words) WITH (fastupdate = off);

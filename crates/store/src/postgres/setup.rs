@@ -1,0 +1,94 @@
+//! Setting a database up, once, however many come at the same time.
+
+use rethread_core::StoreError;
+use rethread_core::store::Result;
+use tokio_postgres::error::SqlState;
+
+use super::error::Fail;
+use super::link::Link;
+use super::{Db, search, sql};
+
+/// The format this version writes, and the newest it reads.
+const FORMAT: i64 = 1;
+
+const WHAT: &str = "set up the database";
+
+impl Db {
+    /// Checks that the database holds a store of this format, and makes one in a database that
+    /// holds none.
+    pub(super) fn set_up(&self) -> Result<()> {
+        self.pool.run(WHAT, async |link, _| {
+            match self.format(link).await? {
+                Some(FORMAT) => return Ok(()),
+                Some(0) | None => {}
+                Some(found) => return Err(self.unknown(found).into()),
+            }
+            self.migrate(link).await
+        })
+    }
+
+    /// The format; nothing if there is no store.
+    async fn format(&self, link: &mut Link) -> std::result::Result<Option<i64>, Fail> {
+        match link.one(sql::FORMAT, &[]).await {
+            Ok(answer) => match answer.rows.first() {
+                Some(row) => Ok(Some(row.try_get(0)?)),
+                None => Ok(None),
+            },
+            Err(Fail::Server(error)) => match error.code() {
+                Some(code) if *code == SqlState::UNDEFINED_TABLE => Ok(None),
+                // A table of this name that somebody else made.
+                Some(code) if *code == SqlState::UNDEFINED_COLUMN => Err(self.not_ours().into()),
+                _ => Err(error.into()),
+            },
+            Err(fail) => Err(fail),
+        }
+    }
+
+    /// Everybody who comes at the same time waits for a row; the first one makes the tables, the
+    /// others find them made.
+    async fn migrate(&self, link: &mut Link) -> std::result::Result<(), Fail> {
+        for statement in [sql::CREATE_STORE, sql::BEGIN_STORE] {
+            match link.script(statement).await {
+                Ok(()) => {}
+                // `IF NOT EXISTS` does not wait for whoever is creating it in this moment.
+                Err(fail) if fail.taken().is_some() || is_there(&fail) => return Err(Fail::Again),
+                Err(fail) => return Err(fail),
+            }
+        }
+        let answers = link.all(&[(sql::BEGIN, &[]), (sql::LOCK_FORMAT, &[])]).await?;
+        let row = answers[1].rows.first().ok_or(Fail::Again)?;
+        match row.try_get(0)? {
+            FORMAT => {
+                link.one(sql::COMMIT, &[]).await?;
+                return Ok(());
+            }
+            0 => {}
+            found => return Err(self.unknown(found).into()),
+        }
+        for script in [sql::SCHEMA, search::SCHEMA] {
+            if let Err(fail) = link.script(script).await {
+                // Tables of these names without ours to say what they are.
+                return Err(if is_there(&fail) { self.not_ours().into() } else { fail });
+            }
+        }
+        link.all(&[(sql::SET_FORMAT, &[&FORMAT]), (sql::COMMIT, &[])]).await?;
+        Ok(())
+    }
+
+    fn unknown(&self, found: i64) -> StoreError {
+        match found > FORMAT {
+            true => StoreError::Newer { place: self.place().into(), found, known: FORMAT },
+            false => self.not_ours(),
+        }
+    }
+
+    fn not_ours(&self) -> StoreError {
+        StoreError::NotAStore { place: self.place().into() }
+    }
+}
+
+/// Whether something was to be made that is there.
+fn is_there(fail: &Fail) -> bool {
+    let there = [SqlState::DUPLICATE_TABLE, SqlState::DUPLICATE_OBJECT];
+    matches!(fail, Fail::Server(error) if error.code().is_some_and(|code| there.contains(code)))
+}

@@ -1,0 +1,341 @@
+//! Every statement the store sends, except those of search.
+//!
+//! They keep to what PostgreSQL and the distributed engines that speak its protocol have in
+//! common: keys that begin with the owner, row locks, and nothing that lives outside of a row. A
+//! test beside this file reads them.
+//!
+//! Where a statement has the parameter `now`, it is the time in milliseconds, or NULL for the
+//! clock of the server.
+
+/// The tables.
+pub(super) const SCHEMA: &str = include_str!("schema.sql");
+
+/// What marks a database as a store, and the lock that those who set it up take.
+pub(super) const CREATE_STORE: &str = "CREATE TABLE IF NOT EXISTS rethread_store (
+    what text PRIMARY KEY, format bigint NOT NULL)";
+
+/// The row that says nothing has been set up yet.
+pub(super) const BEGIN_STORE: &str = "INSERT INTO rethread_store (what, format) \
+    VALUES ('store', 0) ON CONFLICT (what) DO NOTHING";
+
+/// The format.
+pub(super) const FORMAT: &str = "SELECT format FROM rethread_store WHERE what = 'store'";
+
+/// The format, while nobody else sets the store up.
+pub(super) const LOCK_FORMAT: &str =
+    "SELECT format FROM rethread_store WHERE what = 'store' FOR UPDATE";
+
+/// Says that the store is set up.
+pub(super) const SET_FORMAT: &str = "UPDATE rethread_store SET format = $1 WHERE what = 'store'";
+
+/// What every connection is set to. A statement or a lock that takes longer than this is stuck, or
+/// asks for more than a caller waits for; a transaction nobody goes on with must not keep its
+/// locks. What is acknowledged is on disk, whatever the server was told for others; a stricter
+/// setting stays.
+pub(super) const SETTINGS: &str = "SET statement_timeout = 30000; SET lock_timeout = 10000; \
+    SET idle_in_transaction_session_timeout = 60000; SET jit = off; \
+    SELECT set_config('synchronous_commit', CASE current_setting('synchronous_commit') \
+      WHEN 'off' THEN 'on' ELSE current_setting('synchronous_commit') END, false)";
+
+/// For upkeep, which looks at everything.
+pub(super) const NO_TIMEOUT: &str = "SET LOCAL statement_timeout = 0";
+
+pub(super) const BEGIN: &str = "BEGIN";
+pub(super) const BEGIN_SNAPSHOT: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
+pub(super) const COMMIT: &str = "COMMIT";
+pub(super) const ROLLBACK: &str = "ROLLBACK";
+
+/// The columns of an entry, in the order `row::stored` reads them.
+macro_rules! columns {
+    () => {
+        "seq, at, id, kind, tokens, thinking, size, body, t_messages, t_queries, t_tokens, \
+         t_first, t_turn, t_system, t_started, t_summary, t_clear, t_clear_messages, \
+         t_clear_tokens"
+    };
+}
+
+/// The time now.
+macro_rules! now {
+    ($parameter:literal) => {
+        concat!(
+            "coalesce(",
+            $parameter,
+            "::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint)"
+        )
+    };
+}
+
+/// Appends, if the writer may and the log ends where it is said to: behind the entry `$6` at
+/// `$5 - 1`. The lock on the session keeps it from being leased or deleted meanwhile; the key of
+/// the table keeps others from taking the same place, and the index of ids an entry from being
+/// stored twice.
+///
+/// `$1` owner, `$2` session, `$3` fence, `$4` now, `$5` head, `$6` the id of the last entry, then
+/// the columns of the entries.
+pub(super) const APPEND: &str = concat!(
+    "WITH place AS (SELECT s.owner, s.id FROM rethread_sessions s \
+       WHERE s.owner = $1 AND s.id = $2 \
+       AND (s.fence = $3 OR ($3 IS NULL AND (s.until IS NULL OR s.until <= ",
+    now!("$4"),
+    "))) AND ($5::bigint = 0 OR EXISTS (SELECT 1 FROM rethread_entries p \
+         WHERE p.owner = $1 AND p.session = $2 AND p.seq = $5 - 1 AND p.id = $6)) \
+       FOR UPDATE OF s), \
+     fresh AS (INSERT INTO rethread_fresh (owner, session) SELECT owner, id FROM place \
+       ON CONFLICT (owner, session) DO NOTHING), \
+     unsearched AS (INSERT INTO rethread_unsearched (owner, session) SELECT owner, id FROM place \
+       ON CONFLICT (owner, session) DO NOTHING) \
+     INSERT INTO rethread_entries (owner, session, seq, at, id, kind, hash, tokens, thinking, \
+       size, body, t_messages, t_queries, t_tokens, t_first, t_turn, t_system, t_started, \
+       t_summary, t_clear, t_clear_messages, t_clear_tokens) \
+     SELECT place.owner, place.id, e.* FROM place, unnest($7::bigint[], $8::bigint[], $9::text[], \
+       $10::text[], $11::bytea[], $12::bigint[], $13::bigint[], $14::bigint[], $15::bytea[], \
+       $16::bigint[], $17::bigint[], $18::bigint[], $19::bigint[], $20::bigint[], $21::bigint[], \
+       $22::bigint[], $23::bigint[], $24::bigint[], $25::bigint[], $26::bigint[]) AS e"
+);
+
+/// A session's lease and the time, with the session locked. `$3` now.
+pub(super) const LOCK_PLACE: &str = concat!(
+    "SELECT fence, holder, until, ",
+    now!("$3"),
+    " FROM rethread_sessions WHERE owner = $1 AND id = $2 FOR UPDATE"
+);
+
+/// The same without a lock.
+pub(super) const PLACE: &str = concat!(
+    "SELECT fence, holder, until, ",
+    now!("$3"),
+    " FROM rethread_sessions WHERE owner = $1 AND id = $2"
+);
+
+/// The tally of a session's last entry, and its id.
+pub(super) const END: &str = "SELECT seq, id, t_messages, t_queries, t_tokens, t_first, t_turn, \
+    t_system, t_started, t_summary, t_clear, t_clear_messages, t_clear_tokens \
+    FROM rethread_entries WHERE owner = $1 AND session = $2 ORDER BY seq DESC LIMIT 1";
+
+/// The places of these ids, and what stands there. Each is looked up by itself: given the choice, a
+/// planner that underrates a session reads all of it.
+pub(super) const IDS: &str = "SELECT w.id, e.seq, e.hash FROM unnest($3::text[]) AS w (id) \
+    CROSS JOIN LATERAL (SELECT l.seq, l.hash FROM rethread_entries l \
+      WHERE l.owner = $1 AND l.session = $2 AND l.id = w.id LIMIT 1) e";
+
+/// What a list shows of a session's first question.
+pub(super) const SET_FIRST: &str =
+    "UPDATE rethread_sessions SET first_message = $3 WHERE owner = $1 AND id = $2";
+
+/// A session with its keys and the tally of its last entry, in the order `read::session` reads it.
+macro_rules! session {
+    ($sessions:expr) => {
+        concat!(
+            "SELECT s.id, s.header, s.last_at, s.first_message, ARRAY(SELECT k.key \
+               FROM rethread_keys k WHERE k.owner = s.owner AND k.session = s.id), \
+               e.at, e.seq, e.t_messages, e.t_queries, e.t_tokens, e.t_first, e.t_turn, \
+               e.t_system, e.t_started, e.t_summary, e.t_clear, e.t_clear_messages, \
+               e.t_clear_tokens FROM ",
+            $sessions,
+            " s LEFT JOIN LATERAL (SELECT * FROM rethread_entries l WHERE l.owner = s.owner \
+               AND l.session = s.id ORDER BY l.seq DESC LIMIT 1) e ON true"
+        )
+    };
+}
+
+/// One session.
+pub(super) const SESSION: &str =
+    concat!(session!("rethread_sessions"), " WHERE s.owner = $1 AND s.id = $2");
+
+/// Leaves out sessions that another one continues, if the parameter says so. Not `NOT EXISTS`, here
+/// and below: a planner may answer that by reading a whole table once, or in another order.
+macro_rules! newest {
+    ($parameter:literal) => {
+        concat!(
+            "(NOT ",
+            $parameter,
+            "::boolean OR (SELECT c.id FROM rethread_sessions c WHERE c.owner = s.owner \
+               AND c.parent = s.id AND c.continues AND NOT c.archived LIMIT 1) IS NULL)"
+        )
+    };
+}
+
+/// The sessions of a page: those whose times are up to date, in their order, before anything else
+/// is looked up about them.
+macro_rules! page {
+    ($workspace:literal) => {
+        session!(concat!(
+            "(SELECT s.* FROM rethread_sessions s WHERE s.owner = $1 ",
+            $workspace,
+            " AND s.archived = $2 AND (s.last_at, s.id) < ($3, $4) \
+               AND (SELECT f.session FROM rethread_fresh f WHERE f.owner = s.owner \
+                 AND f.session = s.id LIMIT 1) IS NULL AND ",
+            newest!("$5"),
+            " ORDER BY s.last_at DESC, s.id DESC LIMIT $6)"
+        ))
+    };
+}
+
+/// Sessions whose times are up to date, newest first. `$2` archived, `$3`, `$4` the cursor, `$5`
+/// newest of a chain alone, `$6` how many.
+pub(super) const PAGE: &str = page!("");
+
+/// The same of one workspace, `$7`.
+pub(super) const PAGE_OF_WORKSPACE: &str = page!("AND s.workspace_hash = $7");
+
+/// A page is planned with its length in view: how many rows are wanted decides which way is best.
+pub(super) const PLAN_ANEW: &str = "SET LOCAL plan_cache_mode = force_custom_plan";
+
+/// Sessions whose times are behind. `$2` archived or not, `$3` the workspace, where one is asked
+/// for; `$4` newest of a chain alone; `$5` how many at the most.
+pub(super) const FRESH: &str = concat!(
+    session!("rethread_sessions"),
+    " WHERE s.owner = $1 AND s.id IN (SELECT f.session FROM rethread_fresh f WHERE f.owner = $1 \
+       ORDER BY f.session LIMIT $5) \
+     AND ($2::boolean IS NULL OR s.archived = $2) \
+     AND ($3::bytea IS NULL OR s.workspace_hash = $3) AND ",
+    newest!("$4")
+);
+
+/// Which sessions of an owner are behind, some of them.
+pub(super) const SOME_FRESH: &str =
+    "SELECT session FROM rethread_fresh WHERE owner = $1 ORDER BY session LIMIT $2";
+
+/// Locks sessions, in one order whoever does it.
+pub(super) const LOCK_SESSIONS: &str = "SELECT id FROM rethread_sessions \
+    WHERE owner = $1 AND id = ANY($2) ORDER BY id FOR UPDATE";
+
+/// Brings the times of sessions up to date.
+pub(super) const FOLD: &str = "UPDATE rethread_sessions s SET last_at = coalesce((SELECT e.at \
+    FROM rethread_entries e WHERE e.owner = s.owner AND e.session = s.id \
+    ORDER BY e.seq DESC LIMIT 1), s.last_at) WHERE s.owner = $1 AND s.id = ANY($2)";
+
+/// They are up to date.
+pub(super) const FOLDED: &str = "DELETE FROM rethread_fresh WHERE owner = $1 AND session = ANY($2)";
+
+pub(super) const NAMED: &str = "SELECT id FROM rethread_sessions WHERE owner = $1 AND name = $2";
+
+pub(super) const WITH_PREFIX: &str = "SELECT id FROM rethread_sessions \
+    WHERE owner = $1 AND id >= $2 AND id <= $3 ORDER BY id LIMIT $4";
+
+pub(super) const RESOLVE: &str =
+    "SELECT session FROM rethread_keys WHERE owner = $1 AND key_hash = $2";
+
+/// The same, and nobody else moves it meanwhile.
+pub(super) const LOCK_KEY: &str =
+    "SELECT session FROM rethread_keys WHERE owner = $1 AND key_hash = $2 FOR UPDATE";
+
+/// A key nobody has pointed anywhere.
+pub(super) const NEW_KEY: &str =
+    "INSERT INTO rethread_keys (owner, key_hash, key, session) VALUES ($1, $2, $3, $4)";
+
+pub(super) const MOVE_KEY: &str =
+    "UPDATE rethread_keys SET session = $3 WHERE owner = $1 AND key_hash = $2";
+
+pub(super) const DROP_KEY: &str = "DELETE FROM rethread_keys WHERE owner = $1 AND key_hash = $2";
+
+pub(super) const ENTRIES: &str = concat!(
+    "SELECT ",
+    columns!(),
+    " FROM rethread_entries WHERE owner = $1 AND session = $2 AND seq >= $3 AND seq < $4 \
+      ORDER BY seq"
+);
+
+/// The same with the fingerprints, for whoever checks them.
+pub(super) const CHECKED_ENTRIES: &str = concat!(
+    "SELECT ",
+    columns!(),
+    ", hash FROM rethread_entries WHERE owner = $1 AND session = $2 AND seq >= $3 AND seq < $4 \
+      ORDER BY seq"
+);
+
+pub(super) const CREATE: &str = "INSERT INTO rethread_sessions (owner, id, name, header, archived, \
+    workspace_hash, parent, continues, last_at, first_message, indexed, fence) \
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 0, 0)";
+
+pub(super) const LOCK_HEADER: &str =
+    "SELECT header FROM rethread_sessions WHERE owner = $1 AND id = $2 FOR UPDATE";
+
+pub(super) const UPDATE: &str = "UPDATE rethread_sessions SET name = $3, header = $4, \
+    archived = $5, workspace_hash = $6, parent = $7, continues = $8 WHERE owner = $1 AND id = $2";
+
+/// Takes, renews or gives back a lease, unless someone else has it. `$3` holder, `$4` how long,
+/// `$5` now.
+pub(super) const LEASE: &str = concat!(
+    "UPDATE rethread_sessions SET \
+       fence = fence + CASE WHEN $4::bigint > 0 AND (until IS NULL OR until <= ",
+    now!("$5"),
+    ") THEN 1 ELSE 0 END, \
+       holder = CASE WHEN $4 > 0 THEN $3::text END, \
+       until = CASE WHEN $4 > 0 THEN $4 + ",
+    now!("$5"),
+    " END WHERE owner = $1 AND id = $2 AND (until IS NULL OR holder = $3 OR until <= ",
+    now!("$5"),
+    ") RETURNING fence, coalesce(until, ",
+    now!("$5"),
+    ")"
+);
+
+/// Everything of a session but the session itself, and that last.
+pub(super) const DELETE: [&str; 5] = [
+    "DELETE FROM rethread_entries WHERE owner = $1 AND session = $2",
+    "DELETE FROM rethread_keys WHERE owner = $1 AND session = $2",
+    "DELETE FROM rethread_fresh WHERE owner = $1 AND session = $2",
+    "DELETE FROM rethread_unsearched WHERE owner = $1 AND session = $2",
+    "DELETE FROM rethread_sessions WHERE owner = $1 AND id = $2",
+];
+
+/// Sessions of this owner that search has not seen the end of.
+pub(super) const SOME_UNSEARCHED: &str =
+    "SELECT session FROM rethread_unsearched WHERE owner = $1 ORDER BY session LIMIT $2";
+
+/// How far search has seen a session, with the session locked.
+pub(super) const LOCK_INDEXED: &str =
+    "SELECT indexed FROM rethread_sessions WHERE owner = $1 AND id = $2 FOR UPDATE";
+
+pub(super) const SET_INDEXED: &str =
+    "UPDATE rethread_sessions SET indexed = $3 WHERE owner = $1 AND id = $2";
+
+pub(super) const SEARCHED: &str =
+    "DELETE FROM rethread_unsearched WHERE owner = $1 AND session = $2";
+
+pub(super) const UNSEARCHED: &str = "INSERT INTO rethread_unsearched (owner, session) \
+    VALUES ($1, $2) ON CONFLICT (owner, session) DO NOTHING";
+
+/// Entries of these places, for what search found.
+pub(super) const FOUND: &str = concat!(
+    "SELECT e.session, ",
+    "e.seq, e.at, e.id, e.kind, e.tokens, e.thinking, e.size, e.body, e.t_messages, e.t_queries, \
+     e.t_tokens, e.t_first, e.t_turn, e.t_system, e.t_started, e.t_summary, e.t_clear, \
+     e.t_clear_messages, e.t_clear_tokens \
+     FROM unnest($2::uuid[], $3::bigint[]) AS h (session, seq) JOIN rethread_entries e \
+     ON e.owner = $1 AND e.session = h.session AND e.seq = h.seq"
+);
+
+/// All sessions; for upkeep alone, as is what follows.
+pub(super) const EVERYTHING: &str = "SELECT owner, id FROM rethread_sessions";
+
+pub(super) const STRAYS: &str = "SELECT count(*) FROM rethread_entries e WHERE NOT EXISTS \
+    (SELECT 1 FROM rethread_sessions s WHERE s.owner = e.owner AND s.id = e.session)";
+
+pub(super) const DANGLING: &str = "SELECT count(*) FROM rethread_keys k WHERE NOT EXISTS \
+    (SELECT 1 FROM rethread_sessions s WHERE s.owner = k.owner AND s.id = k.session)";
+
+pub(super) const DROP_DANGLING: &str = "DELETE FROM rethread_keys k WHERE NOT EXISTS \
+    (SELECT 1 FROM rethread_sessions s WHERE s.owner = k.owner AND s.id = k.session)";
+
+/// How many sessions lists and search are behind with.
+pub(super) const LAG: &str = "SELECT (SELECT count(*) FROM rethread_fresh), \
+    (SELECT count(*) FROM rethread_unsearched)";
+
+/// What the columns of a session say that its header and its log say too.
+pub(super) const SAYS: &str = "SELECT name, header, archived, workspace_hash, parent, continues, \
+    first_message, last_at, EXISTS (SELECT 1 FROM rethread_fresh f \
+      WHERE f.owner = s.owner AND f.session = s.id), indexed \
+    FROM rethread_sessions s WHERE owner = $1 AND id = $2";
+
+pub(super) const SET_TIMES: &str = "UPDATE rethread_sessions SET first_message = $3, last_at = $4 \
+    WHERE owner = $1 AND id = $2";
+
+pub(super) const SET_TOKENS: &str = "UPDATE rethread_entries SET tokens = $4 \
+    WHERE owner = $1 AND session = $2 AND seq = $3";
+
+pub(super) const SET_TALLY: &str = "UPDATE rethread_entries SET t_messages = $4, t_queries = $5, \
+    t_tokens = $6, t_first = $7, t_turn = $8, t_system = $9, t_started = $10, t_summary = $11, \
+    t_clear = $12, t_clear_messages = $13, t_clear_tokens = $14 \
+    WHERE owner = $1 AND session = $2 AND seq = $3";

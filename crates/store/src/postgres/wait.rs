@@ -1,0 +1,39 @@
+//! Waiting for the network on the thread of the caller.
+//!
+//! The calls of a store block. Whoever calls polls the connection itself, on its own thread, and
+//! sleeps until the network has something for it; a thread of the store only watches the sockets.
+//! So a statement costs one change of threads, and a call may come from anywhere: a thread, a pool
+//! for blocking work, or the middle of somebody's runtime.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::Thread;
+use std::time::Instant;
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// Runs a future to its end, or until the time is up.
+pub(super) fn until<T>(deadline: Instant, future: impl Future<Output = T>) -> Option<T> {
+    let mut future = pin!(future);
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let mut context = Context::from_waker(&waker);
+    loop {
+        if let Poll::Ready(done) = future.as_mut().poll(&mut context) {
+            return Some(done);
+        }
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return None;
+        }
+        // Whoever woke us in between has left a token, and this returns at once.
+        std::thread::park_timeout(left);
+    }
+}

@@ -1,0 +1,192 @@
+//! A store that loses answers and transactions, and nothing else.
+
+use rethread_core::measure::measure;
+use rethread_core::store::{At, Bind, Change, Filter, Search, Upkeep};
+use rethread_core::{
+    Body, EntryId, Header, Key, Message, Name, NewEntry, Owner, SessionId, Store, StoreError, World,
+};
+use rethread_store::testing::Proxy;
+use rethread_store::{PostgresStore, System};
+
+use crate::CLUSTER;
+
+fn said(id: &str) -> NewEntry {
+    let body = Body::Message(Message::user(format!("zebra {id}")));
+    let measure = measure(&body, |_| None);
+    NewEntry { id: EntryId::new(id).expect("an id"), at: System.now(), body, measure }
+}
+
+fn owner() -> Owner {
+    Owner::local()
+}
+
+/// Everything a store does, once: each step gives what it should, and leaves what it should.
+struct Walk {
+    id: SessionId,
+    other: SessionId,
+}
+
+type Step = fn(&PostgresStore, &Walk) -> Result<(), StoreError>;
+
+const STEPS: [(&str, Step); 12] = [
+    ("create", |store, walk| {
+        let mut header = Header::new(walk.id, owner(), System.now());
+        header.created_at = jiff::Timestamp::UNIX_EPOCH;
+        header.name = Name::new("walk").expect("a name");
+        let bind = [Bind { key: Key::new("file:a").expect("a key"), seen: None }];
+        let session = store.create(&header, &[said("first")], &bind)?;
+        assert_eq!((session.tally.entries, session.keys.len()), (1, 1));
+        Ok(())
+    }),
+    ("append", |store, walk| {
+        assert_eq!(store.append(&owner(), walk.id, At::head(1), &[said("a"), said("b")])?, [1, 2]);
+        Ok(())
+    }),
+    ("append at once", |store, walk| {
+        assert_eq!(store.append(&owner(), walk.id, At::END, &[said("c")])?, [3]);
+        Ok(())
+    }),
+    ("append begun", |store, walk| {
+        let (tell, told) = std::sync::mpsc::channel();
+        let then = Box::new(move |outcome| tell.send(outcome).expect("somebody waits"));
+        store.append_then(&owner(), walk.id, At::END, vec![said("d")], then);
+        assert_eq!(told.recv().expect("an outcome")?, [4]);
+        Ok(())
+    }),
+    ("lease", |store, walk| {
+        let hour = std::time::Duration::from_secs(3600);
+        let lease = store.lease(&owner(), walk.id, "me", hour)?;
+        assert_eq!(lease.fence, 1, "a lease is taken once");
+        let at = At { head: Some(5), fence: Some(lease.fence) };
+        assert_eq!(store.append(&owner(), walk.id, at, &[said("e")])?, [5]);
+        Ok(())
+    }),
+    ("give back", |store, walk| {
+        store.lease(&owner(), walk.id, "me", std::time::Duration::ZERO).map(drop)
+    }),
+    ("update", |store, walk| {
+        let change = Change { description: Some(Some("it".into())), ..Change::default() };
+        let session = store.update(&owner(), walk.id, &change)?;
+        assert_eq!(session.header.description.as_deref(), Some("it"));
+        Ok(())
+    }),
+    ("bind", |store, walk| {
+        store.create(&Header::new(walk.other, owner(), System.now()), &[], &[])?;
+        let bind = Bind { key: Key::new("file:a").expect("a key"), seen: Some(walk.id) };
+        store.bind(&owner(), &bind, Some(walk.other))
+    }),
+    ("read", |store, walk| {
+        let ids: Vec<String> = store
+            .read(&owner(), walk.id, 0..99)?
+            .into_iter()
+            .map(|entry| entry.id.as_str().to_owned())
+            .collect();
+        assert_eq!(ids, ["first", "a", "b", "c", "d", "e"]);
+        Ok(())
+    }),
+    ("list", |store, _| {
+        assert_eq!(store.list(&owner(), &Filter::default(), None, 9)?.sessions.len(), 2);
+        Ok(())
+    }),
+    ("search", |store, _| {
+        assert_eq!(store.search(&owner(), "zebra", 0, 99)?.len(), 6);
+        Ok(())
+    }),
+    ("delete", |store, walk| {
+        store.delete(&owner(), walk.other)?;
+        assert_eq!(store.resolve(&owner(), &Key::new("file:a").expect("a key"))?, None);
+        Ok(())
+    }),
+];
+
+fn walk() -> Walk {
+    Walk { id: SessionId(System.uuid()), other: SessionId(System.uuid()) }
+}
+
+fn is_sound(store: &PostgresStore, walk: &Walk) {
+    assert_eq!(store.check(false).expect("checked"), []);
+    assert_eq!(store.check_session(&owner(), walk.id, false).expect("checked"), []);
+    assert_eq!(store.get(&owner(), walk.id).expect("there").tally.entries, 6);
+}
+
+/// At the first statement of each step, then at the second, until a step has no more.
+#[test]
+fn a_transaction_the_server_takes_back_at_any_statement_is_tried_again() {
+    let mut faults = 0;
+    for statement in 1.. {
+        let url = CLUSTER.database();
+        let store = PostgresStore::open(&url).expect("a store");
+        let walk = walk();
+        let mut struck = 0;
+        for (name, step) in STEPS {
+            store.faults().fail_at(statement);
+            step(&store, &walk).unwrap_or_else(|error| panic!("{name} at {statement}: {error:?}"));
+            struck += usize::from(!store.faults().is_waiting());
+            store.faults().fail_at(0);
+        }
+        is_sound(&store, &walk);
+        faults += struck;
+        if struck == 0 {
+            break;
+        }
+        assert!(statement < 100, "a step has no end");
+    }
+    assert!(faults > 40, "only {faults} faults happened");
+}
+
+/// The control: without the second try, the same fault is everybody's.
+#[test]
+fn a_transaction_the_server_takes_back_is_lost_if_nobody_tries_again() {
+    let store = PostgresStore::open(&CLUSTER.database()).expect("a store");
+    let walk = walk();
+    store.faults().try_once(true);
+    store.faults().fail_at(1);
+    let error = STEPS[0].1(&store, &walk).expect_err("refused");
+    assert!(matches!(error, StoreError::Backend { .. }), "{error:?}");
+}
+
+/// The server commits, and nobody hears of it.
+#[test]
+fn an_answer_lost_after_any_exchange_doubles_and_loses_nothing() {
+    let mut lost = 0;
+    for question in 1.. {
+        let url = CLUSTER.database();
+        let proxy = Proxy::new(CLUSTER.port());
+        let store = PostgresStore::open(&proxy.through(&url)).expect("a store");
+        let walk = walk();
+        let mut cut = 0;
+        for (name, step) in STEPS {
+            proxy.cut_answer(question);
+            step(&store, &walk).unwrap_or_else(|error| panic!("{name} at {question}: {error:?}"));
+            cut += usize::from(!proxy.is_waiting());
+            proxy.cut_answer(0);
+        }
+        is_sound(&store, &walk);
+        lost += cut;
+        if cut == 0 {
+            break;
+        }
+        assert!(question < 200, "a step has no end");
+    }
+    assert!(lost > 30, "only {lost} answers were lost");
+}
+
+/// The control: who gives each try another id stores the same thing twice.
+#[test]
+fn an_answer_lost_after_the_commit_doubles_what_has_no_id_of_its_own() {
+    let url = CLUSTER.database();
+    let proxy = Proxy::new(CLUSTER.port());
+    let store = PostgresStore::open(&proxy.through(&url)).expect("a store");
+    let walk = walk();
+    STEPS[0].1(&store, &walk).expect("created");
+    STEPS[1].1(&store, &walk).expect("appended");
+    store.faults().try_once(true);
+    proxy.cut_answer(1);
+    store.append(&owner(), walk.id, At::END, &[said("one try")]).expect_err("no answer");
+    store.append(&owner(), walk.id, At::END, &[said("another")]).expect("appended");
+    assert_eq!(
+        store.get(&owner(), walk.id).expect("there").tally.entries,
+        5,
+        "it stands there twice"
+    );
+}

@@ -10,6 +10,7 @@ mod append;
 mod files;
 mod http;
 mod list;
+mod postgres;
 mod round;
 mod run;
 mod size;
@@ -25,7 +26,7 @@ use run::Report;
 /// Speed, as ratios in one run.
 #[derive(Debug, Parser)]
 struct Args {
-    /// Only these: append, group, tail, context, list, size, files, round, transcript, http
+    /// Only these: append, group, tail, context, list, size, files, round, transcript, http, postgres
     names: Vec<String>,
     /// The folder to write in; it decides which disk is measured [default: under target/]
     #[arg(long)]
@@ -55,6 +56,7 @@ fn main() -> ExitCode {
         ("files", files::long_session),
         ("transcript", transcript::claude_code),
         ("http", http::door),
+        ("postgres", postgres::appends),
     ];
     let mut met = true;
     for (name, bench) in benches {

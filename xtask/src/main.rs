@@ -40,6 +40,12 @@ const CHORES: &[Chore] = &[
         run: lint,
     },
     Chore {
+        name: "faults",
+        arguments: "postgres",
+        about: "longer runs with servers killed, paused and cut off, and standbys promoted",
+        run: faults,
+    },
+    Chore {
         name: "bench",
         arguments: "[ARGS]",
         about: "measure; ARGS go to the benchmark, which lists what it can do with --help",
@@ -92,7 +98,20 @@ const NEEDS: &[Need] = &[
         package: "elpa-package-lint",
         purpose: "looks at the Emacs client as its package archive does",
     },
+    Need {
+        program: "initdb",
+        package: "postgresql",
+        purpose: "makes the private databases of the tests of the PostgreSQL store",
+    },
+    Need {
+        program: "setpriv",
+        package: "util-linux",
+        purpose: "runs PostgreSQL as another user where the tests are run by root",
+    },
 ];
+
+/// Where Debian keeps the programs of PostgreSQL: a folder for each version, on nobody's path.
+const POSTGRES_FOLDERS: &str = "/usr/lib/postgresql";
 
 /// Why a chore stopped, what to do about it, and the exit code.
 #[derive(Debug, PartialEq)]
@@ -209,6 +228,25 @@ fn lint(arguments: &[String]) -> Result<(), Failure> {
     }
 }
 
+/// The faults a test injects by itself come first, then the runs with real processes.
+fn faults(arguments: &[String]) -> Result<(), Failure> {
+    let Some(("postgres", runs)) =
+        arguments.split_first().map(|(name, rest)| (name.as_str(), rest))
+    else {
+        return Err(Failure {
+            message: "there are faults for `postgres`".to_owned(),
+            hint: Some("`cargo xtask faults postgres`; words behind it choose runs".to_owned()),
+            code: 2,
+        });
+    };
+    provide(NEEDS)?;
+    let test = ["test", "--release", "--locked", "--package"];
+    let injected = ["rethread-store", "--test", "postgres", "--", "faults::"];
+    run(cargo(&test).args(injected).current_dir(root()))?;
+    let real = ["rethread", "--test", "faults", "--"];
+    run(cargo(&test).args(real).args(runs).current_dir(root()))
+}
+
 /// Runs where the caller is, because the arguments may be paths.
 fn bench(arguments: &[String]) -> Result<(), Failure> {
     let mut command = cargo(&["run", "--release", "--locked", "--package", "rethread-bench", "--"]);
@@ -270,10 +308,12 @@ fn missing<'a>(needs: &'a [Need], search: &OsStr) -> Vec<&'a Need> {
     needs.iter().filter(|need| !found(need.program, search)).collect()
 }
 
-/// Whether a program is in one of the directories of a search path. One with a whole path is where
-/// that says.
+/// Whether a program is in one of the directories of a search path, or where Debian keeps those of
+/// PostgreSQL. One with a whole path is where that says.
 fn found(program: &str, search: &OsStr) -> bool {
-    std::env::split_paths(search).any(|directory| directory.join(program).is_file())
+    let apart = std::fs::read_dir(POSTGRES_FOLDERS).into_iter().flatten().flatten();
+    let apart = apart.map(|version| version.path().join("bin"));
+    std::env::split_paths(search).chain(apart).any(|directory| directory.join(program).is_file())
 }
 
 fn is_root() -> bool {
@@ -374,18 +414,18 @@ mod tests {
     #[test]
     fn what_is_missing_is_named_with_the_command_that_brings_it() {
         let need = |program, package| Need { program, package, purpose: "stores sessions" };
-        let needs = [need("postgres", "postgresql"), need("psql", "postgresql"), need("cc", "gcc")];
+        let needs = [need("no-such-a", "one"), need("no-such-b", "one"), need("cc", "gcc")];
         let missing = missing(&needs, OsStr::new("")); // nothing is found on an empty search path
         let expected = Failure {
-            message: "the tests need what is not installed: `postgres` (stores sessions), \
-                      `psql` (stores sessions), `cc` (stores sessions)"
+            message: "the tests need what is not installed: `no-such-a` (stores sessions), \
+                      `no-such-b` (stores sessions), `cc` (stores sessions)"
                 .to_owned(),
-            hint: Some("as root: apt-get install postgresql gcc".to_owned()),
+            hint: Some("as root: apt-get install one gcc".to_owned()),
             code: 1,
         };
         assert_eq!(asking_for(&missing, true), expected);
         let hint = asking_for(&missing, false).hint;
-        assert_eq!(hint.as_deref(), Some("install what Debian calls: postgresql gcc"));
+        assert_eq!(hint.as_deref(), Some("install what Debian calls: one gcc"));
     }
 
     #[test]
@@ -397,6 +437,12 @@ mod tests {
         assert!(!found(name, OsStr::new("nowhere")));
         assert!(!found("no-such-program", &search));
         assert!(found(own.to_str().unwrap(), OsStr::new("nowhere")), "a whole path");
+    }
+
+    #[test]
+    fn faults_say_which_there_are() {
+        assert_eq!(faults(&[]).unwrap_err().code, 2);
+        assert_eq!(faults(&["sqlite".to_owned()]).unwrap_err().code, 2);
     }
 
     #[test]

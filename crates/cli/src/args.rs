@@ -94,7 +94,8 @@ impl Talk {
 #[derive(Clone, Debug, ClapArgs)]
 #[command(next_help_heading = "Everywhere")]
 pub(crate) struct Global {
-    /// Where sessions live: `sqlite:PATH`, `files:DIR` or a path [env: RETHREAD_STORE]
+    /// Where sessions live: `sqlite:PATH`, `files:DIR`, `postgres://USER@HOST/DATABASE` or a path
+    /// [env: RETHREAD_STORE, the place for a URL with a password: others can read what is typed]
     #[arg(long, global = true, value_name = "URL")]
     pub(crate) store: Option<String>,
     /// Whose sessions [env: RETHREAD_OWNER]

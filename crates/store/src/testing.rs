@@ -327,6 +327,11 @@ fn as_nobody(program: &Path) -> Command {
     }
 }
 
+/// The statement an append sends, for whoever wants to send it by other means.
+pub fn append_statement() -> &'static str {
+    crate::postgres::testing::append_statement()
+}
+
 /// A program of PostgreSQL. Debian keeps them apart from the others, by version.
 ///
 /// # Panics

@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use rethread_store::shown;
 use serde_json::json;
 
 use super::Done;
@@ -15,7 +16,10 @@ pub(super) fn run(global: &Global) -> Done {
     if global.json {
         let settings: serde_json::Map<String, serde_json::Value> = config
             .settings()
-            .map(|(name, s)| (name.to_owned(), json!({ "value": s.value, "origin": s.origin })))
+            .map(|(name, setting)| {
+                let value = shown(&setting.value);
+                (name.to_owned(), json!({ "value": value, "origin": setting.origin }))
+            })
             .collect();
         crate::out::json(&json!({ "file": file, "exists": there, "settings": settings }))?;
         return Ok(ExitCode::SUCCESS);
@@ -23,7 +27,7 @@ pub(super) fn run(global: &Global) -> Done {
     for (name, setting) in config.settings() {
         line(format_args!(
             "{name:<21} {}  \x1b[2m({})\x1b[0m",
-            if setting.value.is_empty() { "-".into() } else { clean(&setting.value) },
+            if setting.value.is_empty() { "-".into() } else { clean(&shown(&setting.value)) },
             clean(&setting.origin)
         ))?;
     }

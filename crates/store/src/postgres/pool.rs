@@ -52,6 +52,9 @@ struct State {
     idle: Vec<Conn>,
     /// Connections there are, the idle ones included.
     open: usize,
+    /// Whether there ever was one. A server that was there comes back; one that never was may be
+    /// a slip of the pen, and is told at once.
+    known: bool,
 }
 
 /// A connection taken from the pool. Dropped, it is closed and makes room for another.
@@ -128,7 +131,10 @@ impl Pool {
         let _inside = self.runtime().enter();
         let mut taken = match self.take()? {
             Ok(taken) => taken,
-            Err(error) if error::is_lost(&error) || error::is_passing(&error) => {
+            Err(error)
+                if (error::is_lost(&error) && (self.state().known || error.code().is_some()))
+                    || error::is_passing(&error) =>
+            {
                 return Ok(Err(Some(error)));
             }
             Err(error) => return Err(error::unreachable(self.place.shown.clone(), error)),
@@ -199,6 +205,7 @@ impl Pool {
         );
         match wait::until(Instant::now() + ATTEMPT, connect) {
             Some(Ok(conn)) => {
+                self.state().known = true;
                 taken.conn = Some(conn);
                 Ok(Ok(taken))
             }

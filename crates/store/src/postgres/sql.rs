@@ -142,15 +142,16 @@ macro_rules! session {
 pub(super) const SESSION: &str =
     concat!(session!("rethread_sessions"), " WHERE s.owner = $1 AND s.id = $2");
 
-/// Leaves out sessions that another one continues, if the parameter says so. Not `NOT EXISTS`, here
-/// and below: a planner may answer that by reading a whole table once, or in another order.
+/// Leaves out sessions that another one continues, if the parameter says so. It is written so, here
+/// and below, because of what planners make of other ways: `NOT EXISTS` may be answered by reading a
+/// whole table once, and what `IS NULL` they take for rare, and read everything to find it.
 macro_rules! newest {
     ($parameter:literal) => {
         concat!(
-            "(NOT ",
+            "coalesce((SELECT NOT ",
             $parameter,
-            "::boolean OR (SELECT c.id FROM rethread_sessions c WHERE c.owner = s.owner \
-               AND c.parent = s.id AND c.continues AND NOT c.archived LIMIT 1) IS NULL)"
+            "::boolean FROM rethread_sessions c WHERE c.owner = s.owner AND c.parent = s.id \
+               AND c.continues AND NOT c.archived LIMIT 1), true)"
         )
     };
 }
@@ -163,8 +164,8 @@ macro_rules! page {
             "(SELECT s.* FROM rethread_sessions s WHERE s.owner = $1 ",
             $workspace,
             " AND s.archived = $2 AND (s.last_at, s.id) < ($3, $4) \
-               AND (SELECT f.session FROM rethread_fresh f WHERE f.owner = s.owner \
-                 AND f.session = s.id LIMIT 1) IS NULL AND ",
+               AND coalesce((SELECT false FROM rethread_fresh f WHERE f.owner = s.owner \
+                 AND f.session = s.id LIMIT 1), true) AND ",
             newest!("$5"),
             " ORDER BY s.last_at DESC, s.id DESC LIMIT $6)"
         ))

@@ -6,6 +6,10 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 pub(super) const FAULT: &str =
     "DO $$ BEGIN RAISE EXCEPTION 'injected' USING ERRCODE = '40001'; END $$";
 
+pub(crate) fn append_statement() -> &'static str {
+    super::sql::APPEND
+}
+
 /// Faults to come.
 #[derive(Debug, Default)]
 pub struct Faults {

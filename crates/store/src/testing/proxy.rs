@@ -130,8 +130,10 @@ fn answers(mut server: TcpStream, mut client: TcpStream, swallow: &AtomicBool) {
     while let Ok(read @ 1..) = server.read(&mut buffer) {
         if swallow.load(Ordering::SeqCst) {
             let answer = &buffer[..read];
-            let ready = answer.len() > READY.len()
-                && answer[answer.len() - READY.len() - 1..].starts_with(&READY);
+            // One letter is the answer to whether the server would encrypt.
+            let ready = answer.len() == 1
+                || answer.len() > READY.len()
+                    && answer[answer.len() - READY.len() - 1..].starts_with(&READY);
             if ready {
                 break;
             }

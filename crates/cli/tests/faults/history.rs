@@ -1,0 +1,56 @@
+//! What was acknowledged, against what is there.
+
+use std::collections::BTreeMap;
+
+use rethread_core::{Owner, SessionId, Store};
+
+/// One thing a writer had stored: what it said, and where it was told that it stands.
+#[derive(Clone, Debug)]
+pub(crate) struct Acknowledged {
+    pub(crate) writer: usize,
+    pub(crate) text: String,
+    pub(crate) seq: u64,
+}
+
+/// Checks that the log is one order in which every acknowledged thing stands once, where it was
+/// said to stand, in the order of its writer; and that nothing stands there twice.
+pub(crate) fn check(
+    store: &dyn Store,
+    id: SessionId,
+    acknowledged: &[Acknowledged],
+) -> Result<String, String> {
+    let entries = store.read(&Owner::local(), id, 0..u64::MAX).map_err(|e| format!("{e:?}"))?;
+    let mut places: BTreeMap<String, Vec<u64>> = BTreeMap::new();
+    for (index, entry) in entries.iter().enumerate() {
+        if entry.seq != index as u64 {
+            return Err(format!("entry {index} is missing"));
+        }
+        if let Some(message) = entry.body.message() {
+            places.entry(message.plain_text()).or_default().push(entry.seq);
+        }
+    }
+    let twice = places.iter().filter(|(_, seqs)| seqs.len() > 1).count();
+    let mut lost = 0;
+    let mut last: BTreeMap<usize, u64> = BTreeMap::new();
+    for Acknowledged { writer, text, seq } in acknowledged {
+        match places.get(text) {
+            None => lost += 1,
+            Some(seqs) if !seqs.contains(seq) => {
+                return Err(format!("`{text}` was acknowledged at {seq} and stands at {seqs:?}"));
+            }
+            Some(_) => {}
+        }
+        if last.insert(*writer, *seq).is_some_and(|before| before >= *seq) {
+            return Err(format!("the entries of writer {writer} are out of order at {seq}"));
+        }
+    }
+    let said = format!(
+        "{} acknowledged, {} stored, {lost} lost, {twice} doubled",
+        acknowledged.len(),
+        entries.len()
+    );
+    match lost + twice {
+        0 => Ok(said),
+        _ => Err(said),
+    }
+}

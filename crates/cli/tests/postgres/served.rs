@@ -1,0 +1,98 @@
+//! Real `rethread` processes on one database.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+
+/// How long an answer may take. Longer than a turn waits for another.
+const PATIENCE: Duration = Duration::from_secs(180);
+
+/// The command, with nothing of this machine's environment. The store is told by the environment,
+/// where a password stands in no process list.
+pub(crate) fn command(home: &Path, store: &str, args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rethread"));
+    command.args(args).current_dir(home).env_clear();
+    command.env("HOME", home).env("RETHREAD_STORE", store);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// A server on a free port.
+pub(crate) struct Served {
+    child: Child,
+    pub(crate) address: String,
+}
+
+impl Served {
+    pub(crate) fn start(
+        home: &Path,
+        store: &str,
+        vars: &[(&str, String)],
+        args: &[&str],
+    ) -> Served {
+        let all = [&["serve", "--listen", "127.0.0.1:0", "--json"], args].concat();
+        let mut command = command(home, store, &all);
+        command.envs(vars.iter().map(|(name, value)| (name, value))).stderr(Stdio::null());
+        let mut child = command.spawn().expect("it starts");
+        let mut line = String::new();
+        let out = child.stdout.as_mut().expect("its output");
+        BufReader::new(out).read_line(&mut line).expect("a line");
+        let said: Value = serde_json::from_str(&line).unwrap_or_else(|e| panic!("{e}: {line}"));
+        let url = said["listening"].as_str().expect("an address");
+        Served { child, address: url.trim_start_matches("http://").to_owned() }
+    }
+
+    /// Sends a signal by its name.
+    pub(crate) fn signal(&self, name: &str) {
+        let pid = self.child.id().to_string();
+        let done = Command::new("kill").args([&format!("-{name}"), &pid]).status();
+        assert!(done.expect("kill can be started").success(), "{name} to {pid}");
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        // It may be paused, or gone.
+        drop(Command::new("kill").args(["-KILL", &self.child.id().to_string()]).output());
+        drop(self.child.wait());
+    }
+}
+
+/// Asks a server. Nothing comes back if it went away meanwhile.
+pub(crate) fn ask(
+    address: &str,
+    method: &str,
+    path: &str,
+    body: Option<&Value>,
+) -> Option<(u16, Value)> {
+    let mut stream = send(address, method, path, body)?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).ok()?;
+    let status = answer.split(' ').nth(1)?.parse().ok()?;
+    let (_, body) = answer.split_once("\r\n\r\n")?;
+    Some((status, serde_json::from_str(body).ok()?))
+}
+
+/// Sends a request, and leaves the answer to be read.
+pub(crate) fn send(
+    address: &str,
+    method: &str,
+    path: &str,
+    body: Option<&Value>,
+) -> Option<TcpStream> {
+    let body = body.map(Value::to_string).unwrap_or_default();
+    let mut stream = TcpStream::connect(address).ok()?;
+    stream.set_read_timeout(Some(PATIENCE)).ok()?;
+    write!(
+        stream,
+        "{method} {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\
+         content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    )
+    .ok()?;
+    Some(stream)
+}

@@ -104,6 +104,11 @@ const NEEDS: &[Need] = &[
         purpose: "makes the private databases of the tests of the PostgreSQL store",
     },
     Need {
+        program: "openssl",
+        package: "openssl",
+        purpose: "makes the certificate of such a database",
+    },
+    Need {
         program: "setpriv",
         package: "util-linux",
         purpose: "runs PostgreSQL as another user where the tests are run by root",

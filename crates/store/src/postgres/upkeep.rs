@@ -77,8 +77,9 @@ impl Db {
             note(format!("{dangling} keys point at sessions that are gone"), repairable(repair));
         }
         if unsearched > 0 {
+            let sessions = if unsearched == 1 { "session" } else { "sessions" };
             let what = format!(
-                "search is behind with {unsearched} sessions; it catches up when it is asked"
+                "search is behind with {unsearched} {sessions}; it catches up when it is asked"
             );
             note(what, FindingState::Noted);
         }

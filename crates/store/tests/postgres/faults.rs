@@ -5,7 +5,7 @@ use rethread_core::store::{At, Bind, Change, Filter, Search, Upkeep};
 use rethread_core::{
     Body, EntryId, Header, Key, Message, Name, NewEntry, Owner, SessionId, Store, StoreError, World,
 };
-use rethread_store::testing::Proxy;
+use rethread_store::testing::{Cluster, Proxy};
 use rethread_store::{PostgresStore, System};
 
 use crate::CLUSTER;
@@ -189,4 +189,42 @@ fn an_answer_lost_after_the_commit_doubles_what_has_no_id_of_its_own() {
         5,
         "it stands there twice"
     );
+}
+
+/// The server commits, stops waiting for its standby, and only warns of it.
+#[test]
+fn a_commit_that_did_not_wait_for_its_standby_counts_as_not_stored() {
+    use std::time::{Duration, Instant};
+    let cluster = Cluster::start();
+    let store = PostgresStore::open(&cluster.database()).expect("a store");
+    let walk = walk();
+    STEPS[0].1(&store, &walk).expect("created");
+    STEPS[1].1(&store, &walk).expect("appended");
+    let wait_for = |standbys: &str| {
+        let set = format!("ALTER SYSTEM SET synchronous_standby_names = '{standbys}'");
+        cluster.sql("postgres", &format!("{set}; SELECT pg_reload_conf()"));
+        let began = Instant::now();
+        while cluster.sql("postgres", "SHOW synchronous_standby_names") != standbys {
+            assert!(began.elapsed() < Duration::from_secs(60), "the setting is not read");
+        }
+    };
+    wait_for("nobody");
+    let append = || store.append(&owner(), walk.id, At::END, &[said("c")]);
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(append);
+        let began = Instant::now();
+        // Whoever waits for a standby that is not there is told to stop waiting.
+        let cancel = "SELECT count(pg_cancel_backend(pid)) FROM pg_stat_activity \
+                      WHERE wait_event = 'SyncRep'";
+        while cluster.sql("postgres", cancel) == "0" {
+            assert!(began.elapsed() < Duration::from_secs(60), "nobody waits for the standby");
+        }
+        let error = waiting.join().expect("no panic").expect_err("not stored");
+        let source = std::error::Error::source(&error).map(ToString::to_string);
+        assert!(source.is_some_and(|text| text.contains("standby")), "{error:?}");
+    });
+    // The same again is safe, and acknowledged only when it is.
+    wait_for("");
+    assert_eq!(append().expect("stored"), [3]);
+    assert_eq!(store.get(&owner(), walk.id).expect("there").tally.entries, 4);
 }

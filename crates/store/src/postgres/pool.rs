@@ -121,7 +121,6 @@ impl Pool {
 
     /// One try: its outcome, or what the server said against it (nothing, if the work itself wants
     /// another try).
-    #[expect(clippy::type_complexity, reason = "three outcomes, told apart at one place")]
     fn attempt<T>(
         &self,
         action: &'static str,

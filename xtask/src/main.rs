@@ -174,8 +174,7 @@ fn test(arguments: &[String]) -> Result<(), Failure> {
     let mut command = cargo(&["test", "--release", "--workspace", "--locked"]);
     run(command.args(arguments).current_dir(root()))?;
     match arguments.is_empty() {
-        // The tests have built the server.
-        true => schemathesis::ask(&[]),
+        true => schemathesis::after_the_tests(),
         false => Ok(()),
     }
 }

@@ -87,15 +87,27 @@ fn with_status(answer: String, status: &str) -> String {
 /// Builds the server, and asks it.
 pub(super) fn chore(arguments: &[String]) -> Result<(), Failure> {
     run(cargo(&["build", "--release", "--locked"]).current_dir(root()))?;
-    ask(arguments)
+    ask(&tester()?, arguments)
+}
+
+/// Asks the server that the tests have built. Where the tester cannot be had, that is said, and
+/// the other tests stand for themselves.
+pub(super) fn after_the_tests() -> Result<(), Failure> {
+    match tester() {
+        Ok(tester) => ask(&tester, &[]),
+        Err(Failure { message, hint, .. }) => {
+            eprintln!("\nNOT RUN: what schemathesis would ask the server. {message}");
+            eprintln!("hint: {}", hint.unwrap_or_default());
+            Ok(())
+        }
+    }
 }
 
 /// Asks the server that was built last, which must be without faults, and the same with each bug,
 /// which must be found.
-pub(super) fn ask(arguments: &[String]) -> Result<(), Failure> {
-    let tester = tester()?;
+fn ask(tester: &Path, arguments: &[String]) -> Result<(), Failure> {
     let place = home().join(format!("run-{}", std::process::id()));
-    let done = asked(&tester, &place, arguments);
+    let done = asked(tester, &place, arguments);
     // What is left of a run is of no use to anybody.
     std::fs::remove_dir_all(&place).ok();
     done

@@ -39,6 +39,7 @@ pub mod audit;
 pub mod conformance;
 pub mod context;
 pub mod entry;
+pub mod halves;
 pub mod limits;
 pub mod log;
 pub mod measure;

@@ -96,6 +96,6 @@ pub const TAIL_TOKENS_MAX: u32 = 4_000;
 /// what is older than a thousand open calls will not be answered any more.
 pub const CALLS_OPEN_MAX: usize = 1_000;
 
-/// Entries of an import from which on two threads count their tokens. Starting a thread takes as
+/// Entries from which on two threads count their tokens and pack them. Starting a thread takes as
 /// long as counting a few of them.
-pub const WEIGHED_AT_ONCE_MIN: usize = 16;
+pub const AT_ONCE_MIN: usize = 16;

@@ -10,6 +10,7 @@ use std::cell::RefCell;
 
 use jiff::Timestamp;
 use rethread_core::entry::{Boundary, Effect, fingerprint};
+use rethread_core::halves;
 use rethread_core::measure::{Measure, ResultMeasure};
 use rethread_core::session::preview;
 use rethread_core::{Body, Entry, EntryId, NewEntry, SessionId, StoreError, Tally};
@@ -46,8 +47,12 @@ impl Ready {
     }
 }
 
-/// Makes an entry ready: writes it as JSON, fingerprints and compresses it.
-pub(crate) fn ready(entry: &NewEntry) -> Ready {
+/// Makes entries ready: writes each as JSON, fingerprints and compresses it.
+pub(crate) fn ready(entries: &[NewEntry]) -> Vec<Ready> {
+    halves::each(entries, ready_one)
+}
+
+fn ready_one(entry: &NewEntry) -> Ready {
     let json = entry.body.json();
     let kind = entry.body.kind();
     let message = entry.body.message();

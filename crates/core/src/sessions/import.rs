@@ -11,9 +11,9 @@ use sha2::{Digest, Sha256};
 
 use super::{Error, New, Result, Sessions, fits};
 use crate::entry::{Body, EntryId, NewEntry, Tally};
+use crate::halves;
 use crate::limits::{
     APPEND_TRIES_MAX, BATCH_ENTRIES_MAX, CALLS_OPEN_MAX, MESSAGE_BYTES_MAX, READ_ENTRIES,
-    WEIGHED_AT_ONCE_MIN,
 };
 use crate::measure::{Measure, measure};
 use crate::name::{Key, SessionId};
@@ -251,24 +251,16 @@ impl Import {
 /// Ids of calls, and the tools that were called.
 type Names = Vec<(String, String)>;
 
-/// Measures entries. Counting tokens takes most of the time of an import, and each entry is
-/// counted by itself, so both halves are counted at once.
+/// Measures entries. Counting tokens takes most of the time of an import.
 fn weigh(entries: &mut [(NewEntry, Names)]) {
-    let weigh_each = |entries: &mut [(NewEntry, Names)]| {
-        for (entry, names) in entries {
-            let named =
-                |id: &str| names.iter().find(|(call, _)| call == id).map(|(_, name)| name.clone());
-            entry.measure = measure(&entry.body, named);
-        }
-    };
-    if entries.len() < WEIGHED_AT_ONCE_MIN {
-        return weigh_each(entries);
-    }
-    let (one, two) = entries.split_at_mut(entries.len() / 2);
-    std::thread::scope(|scope| {
-        scope.spawn(|| weigh_each(one));
-        weigh_each(two);
+    let measures = halves::each(entries, |(entry, names)| {
+        let named =
+            |id: &str| names.iter().find(|(call, _)| call == id).map(|(_, name)| name.clone());
+        measure(&entry.body, named)
     });
+    for ((entry, _), measure) in entries.iter_mut().zip(measures) {
+        entry.measure = measure;
+    }
 }
 
 /// Sixty-four bits of an id are enough to know it again among the millions of one session.

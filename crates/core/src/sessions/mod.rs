@@ -24,6 +24,7 @@ use std::sync::Arc;
 
 use crate::context::{Context, Model, Policy};
 use crate::entry::{Body, Entry, EntryId, NewEntry, Origin, Started};
+use crate::halves;
 use crate::limits::{
     BATCH_ENTRIES_MAX, FIELD_BYTES_MAX, MESSAGE_BYTES_MAX, NAME_TRIES_MAX, PAGE_ROWS_MAX,
     READ_ENTRIES,
@@ -326,21 +327,23 @@ impl Sessions {
         if messages.len() > BATCH_ENTRIES_MAX {
             return Err(Error::TooMany { count: messages.len(), max: BATCH_ENTRIES_MAX });
         }
-        let mut entries: Vec<NewEntry> = Vec::with_capacity(messages.len());
-        for Incoming { id, message } in messages {
+        let mut named = Vec::with_capacity(messages.len());
+        for (place, Incoming { id, message }) in messages.into_iter().enumerate() {
             // Most messages are so short that nobody needs to count.
             if message.bytes_at_most() > MESSAGE_BYTES_MAX {
                 fits("a message", &message, MESSAGE_BYTES_MAX)?;
             }
             let id = id.unwrap_or_else(|| self.world.uuid().into());
-            let body = Body::Message(message);
-            let measure = measure(&body, |call| {
-                let said = before.iter().map(|entry| &entry.body);
-                open_calls(said.chain(entries.iter().map(|entry| &entry.body)), call)
-            });
-            entries.push(NewEntry { id, at: self.world.now(), body, measure });
+            named.push((place, id, self.world.now(), Body::Message(message)));
         }
-        Ok(entries)
+        let measures = halves::each(&named, |(place, _, _, body)| {
+            measure(body, |call| {
+                let said = before.iter().map(|entry| &entry.body);
+                open_calls(said.chain(named[..*place].iter().map(|(.., body)| body)), call)
+            })
+        });
+        let entries = named.into_iter().zip(measures);
+        Ok(entries.map(|((_, id, at, body), measure)| NewEntry { id, at, body, measure }).collect())
     }
 
     /// The end of a log, back to the reply whose calls these messages may answer.

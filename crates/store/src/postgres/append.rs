@@ -36,7 +36,7 @@ pub(super) struct Request {
 
 impl Request {
     pub(super) fn new(owner: &Owner, id: SessionId, at: At, entries: &[NewEntry]) -> Request {
-        Request { owner: owner.clone(), id, at, entries: entries.iter().map(row::ready).collect() }
+        Request { owner: owner.clone(), id, at, entries: row::ready(entries) }
     }
 }
 

@@ -38,7 +38,7 @@ pub(super) struct Request {
 
 impl Request {
     pub(super) fn new(owner: &Owner, id: SessionId, at: At, entries: &[NewEntry]) -> Request {
-        Request { owner: owner.clone(), id, at, entries: entries.iter().map(ready).collect() }
+        Request { owner: owner.clone(), id, at, entries: ready(entries) }
     }
 }
 

@@ -164,7 +164,7 @@ impl Drop for Open<'_> {
 
 impl Store for SqliteStore {
     fn create(&self, header: &Header, entries: &[NewEntry], binds: &[Bind]) -> Result<Session> {
-        let ready: Vec<crate::row::Ready> = entries.iter().map(crate::row::ready).collect();
+        let ready = crate::row::ready(entries);
         self.db.write("create a session", |tx| self.db.create(tx, header, &ready, binds))
     }
 

@@ -505,10 +505,16 @@ impl Chat {
     }
 }
 
-/// The newest session of this folder.
+/// The newest session of this folder. Programs that share a directory of files know no folders:
+/// there it is the newest of all, where it is theirs.
 fn newest(desk: &Desk) -> Result<Option<Session>, Error> {
     let filter = Filter { workspace: Some(desk.workspace()?), ..Sessions::default_filter() };
-    Ok(desk.sessions.list(&filter, None, 1)?.sessions.pop())
+    let here = desk.sessions.list(&filter, None, 1)?.sessions.pop();
+    if here.is_some() || !desk.config.text("store").starts_with("files:") {
+        return Ok(here);
+    }
+    let newest = desk.sessions.list(&Sessions::default_filter(), None, 1)?.sessions.pop();
+    Ok(newest.filter(|session| session.header.workspace.is_none()))
 }
 
 /// When the question was asked.

@@ -1,6 +1,6 @@
 //! The chat behind pipes: plain lines in, plain text out.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::desk::{Desk, Said};
 
@@ -485,4 +485,25 @@ fn a_folder_of_someone_else_does_not_choose_where_things_are_sent() {
     assert_eq!(said.code, 0, "{said:?}");
     assert!(said.err.contains("wants openai/expensive; offline/offline is used"), "{said:?}");
     assert!(said.err.contains("agent build (this folder's own"), "{said:?}");
+}
+
+#[test]
+fn the_last_session_of_another_program_is_continued() {
+    let desk = Desk::new();
+    let folder = desk.path().join("sessions");
+    std::fs::create_dir(&folder).expect("a folder");
+    let at = "2026-01-01T00:00:00.000Z";
+    let file = json!({
+        "metadata": {"id": "prior-chat", "name": "prior-chat", "createdAt": at, "lastActivityAt": at,
+            "messageCount": 1, "firstMessage": "where is the key?", "provider": "p", "model": "m"},
+        "messages": [{"id": "1", "role": "user", "content": "where is the key?", "timestamp": at}],
+    });
+    std::fs::write(folder.join("prior-chat.json"), file.to_string()).expect("written");
+    std::fs::write(folder.join("last_session"), "prior-chat").expect("written");
+    let store = format!("files:{}", folder.display());
+    let said = desk.run(&["-c", "-p", "hello", "--store", &store]);
+    assert_eq!(said.code, 0, "{said:?}");
+    let listed = desk.json(&["list", "--store", &store]);
+    assert_eq!(listed["sessions"].as_array().map(Vec::len), Some(1), "{listed}");
+    assert_eq!(listed["sessions"][0]["queries"], 2, "{listed}");
 }

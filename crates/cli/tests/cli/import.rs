@@ -84,18 +84,21 @@ fn bad_files_are_named_and_the_rest_is_imported() {
     let desk = Desk::new();
     file(&desk, "in/good.jsonl", claude(1));
     file(&desk, "in/binary", b"\x7fELF\x00\x01\x02");
-    file(&desk, "in/cut.json", "{\"id\":\"x\",\"messages\":");
+    let cut = r#"{"id":"x","messages":[{"role":"user","content":"hi"},{"role":"assi"#;
+    file(&desk, "in/cut.json", cut);
     file(&desk, "in/empty.jsonl", "");
     file(&desk, "in/torn.jsonl", format!("{}{{\"type\":\"us", claude(1)).replace("s-1", "s-2"));
     std::os::unix::fs::symlink(desk.path().join("in"), desk.path().join("in/loop"))
         .expect("a link");
     let said = desk.run(&["import", "in", "nowhere"]);
     assert_eq!(said.code, 1, "{said:?}");
-    for name in ["binary", "cut.json", "empty.jsonl", "loop", "nowhere"] {
+    for name in ["binary", "empty.jsonl", "loop", "nowhere"] {
         assert!(said.err.contains(name), "{name}: {said:?}");
     }
     assert!(said.out.contains("unreadable: line 3"), "{said:?}");
-    assert_eq!(desk.json(&["list"])["sessions"].as_array().map(Vec::len), Some(2));
+    // What is whole of a file that was cut off is stored, and the rest is said.
+    assert!(said.out.contains("unreadable: message 2: the file ends in it"), "{said:?}");
+    assert_eq!(desk.json(&["list"])["sessions"].as_array().map(Vec::len), Some(3));
 }
 
 #[test]

@@ -194,3 +194,27 @@ fn a_workspace_is_remembered_and_lies_below_the_roots() {
     }
     bot.stop();
 }
+
+#[test]
+fn on_a_directory_of_files_everybody_has_one_of_their_own() {
+    let place = Place::new();
+    let folder = place.desk.path().join("sessions");
+    let files = format!("files:{}", folder.display());
+    let run = || place.start_with(&["--store", &files, "--allow-user", "7", "--allow-user", "8"]);
+    let bot = run();
+    place.fake.says(7, "from seven");
+    place.fake.says(8, "from eight");
+    place.fake.wait_for(7, "answer to from seven");
+    place.fake.wait_for(8, "answer to from eight");
+    bot.stop();
+    let bot = run();
+    place.fake.says(7, "again");
+    place.fake.wait_for(7, "answer to again");
+    bot.stop();
+    for (owner, messages) in [("telegram:7", 4), ("telegram:8", 2)] {
+        let list = place.desk.json(&["list", "--owner", owner, "--store", &files]);
+        assert_eq!(list["sessions"].as_array().map(Vec::len), Some(1), "{list}");
+        assert_eq!(list["sessions"][0]["messages"], messages, "{list}");
+    }
+    assert!(folder.join(".rethread/owners/telegram%3a7").is_dir());
+}

@@ -334,6 +334,11 @@ returns.  The session keeps its own agent.  CALLBACK is that of
           (format "[the question did not fit: %d of its %d characters were sent; the log has all]\n"
                   (alist-get 'to_chars event) (alist-get 'from_chars event)))))
       ("retry"
+       ;; The next answer starts afresh, and does not go on where this one broke off.
+       (unless (string-empty-p (rethread-turn-text turn))
+         (setf (rethread-turn-text turn) "")
+         (rethread-chat--writing session
+           (rethread-chat--note "\n[the reply broke off here; the model is asked again]\n")))
        (message "Rethread: the model is asked again in %.0f s (%s)"
                 (/ (alist-get 'ms event) 1000.0) (rethread-plain (alist-get 'why event))))
       ((or "answer" "error")

@@ -53,6 +53,15 @@
       (should (equal (funcall (rethread-test-said 'user) (rethread-session-get-messages session))
                      '("tell me a story" "go on"))))))
 
+(ert-deftest rethread-a-reply-that-breaks-off-is-not-run-together-with-the-next ()
+  (rethread-test-afresh
+    (let ((session (rethread-agent-process "tell me a story")))
+      (rethread-test-settled session)
+      (should (string-match-p
+               "Once upon[^\n]*\n\\[the reply broke off here; the model is asked again\\]\nThe end\\.\n"
+               (rethread-test-chat session)))
+      (should (= 2 (length (split-string (rethread-test-chat session) "The end")))))))
+
 (ert-deftest rethread-an-emacs-that-exits-lets-the-reply-end ()
   (rethread-test-afresh
     (let ((session (rethread-agent-process "tell me a story")))

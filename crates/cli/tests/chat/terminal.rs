@@ -88,16 +88,23 @@ impl Terminal {
     /// Waits until `shown` makes something of all the bytes that were written so far.
     #[allow(dead_code, reason = "the tests of the Emacs client look at whole screens")]
     pub(crate) fn wait<T>(&self, what: &str, shown: impl Fn(&[u8]) -> Result<T, String>) -> T {
+        self.look(PATIENCE, shown)
+            .unwrap_or_else(|instead| panic!("{what} was not shown, but:\n{instead}"))
+    }
+
+    /// As [`Terminal::wait`], but this long at most; else what `shown` said in the end.
+    #[allow(dead_code, reason = "the tests of the Emacs client look at whole screens")]
+    pub(crate) fn look<T>(
+        &self,
+        patience: Duration,
+        shown: impl Fn(&[u8]) -> Result<T, String>,
+    ) -> Result<T, String> {
         let began = Instant::now();
         let mut screen = self.screen.0.lock().expect("whole");
         loop {
             match shown(&screen.bytes) {
-                Ok(found) => return found,
-                Err(instead) if screen.ended || began.elapsed() >= PATIENCE => {
-                    drop(screen);
-                    panic!("{what} was not shown, but:\n{instead}")
-                }
-                Err(_) => {}
+                Err(_) if !screen.ended && began.elapsed() < patience => {}
+                seen => return seen,
             }
             screen = self.screen.1.wait_timeout(screen, Duration::from_secs(1)).expect("whole").0;
         }

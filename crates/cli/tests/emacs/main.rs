@@ -136,6 +136,14 @@ fn two_emacsen_share_a_session() {
 }
 
 #[test]
+fn a_reply_that_breaks_off_is_not_run_together_with_the_next() {
+    let story = "Once upon a time there was a heron, and it lived happily ever after.";
+    let server = Server::start([Answer::text(story).cut_after(4), Answer::text("The end.")]);
+    let test = "rethread-a-reply-that-breaks-off-is-not-run-together-with-the-next";
+    ert(&new_desk(), "rethread-reply-test", test, &variables(&server));
+}
+
+#[test]
 fn a_model_that_fails_leaves_the_question_in_the_log() {
     let server = Server::start([Answer::status(400), Answer::text("The end.")]);
     let test = "rethread-a-model-that-fails-leaves-the-question-in-the-log";

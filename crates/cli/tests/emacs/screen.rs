@@ -1,5 +1,7 @@
 //! A person at an Emacs in a terminal.
 
+use std::time::Duration;
+
 use rethread_agent::scripted::{Answer, Server};
 use serde_json::json;
 
@@ -36,10 +38,24 @@ fn ask(terminal: &mut Terminal, question: &str) {
 
 /// Waits until the screen shows this text.
 fn see(terminal: &Terminal, text: &str) {
-    terminal.wait(&format!("`{text}`"), |bytes| {
-        let shown = grid::shown(bytes);
-        if shown.contains(text) { Ok(()) } else { Err(shown) }
-    });
+    terminal.wait(&format!("`{text}`"), |bytes| shown(bytes, text));
+}
+
+fn shown(bytes: &[u8], text: &str) -> Result<(), String> {
+    let shown = grid::shown(bytes);
+    if shown.contains(text) { Ok(()) } else { Err(shown) }
+}
+
+/// Presses a key, and again when nothing comes of it: while Emacs shows an error, it throws away
+/// what is typed. A person sees that, too.
+fn press_until(terminal: &mut Terminal, key: &str, text: &str) {
+    for _ in 0..5 {
+        terminal.press(key);
+        if terminal.look(Duration::from_secs(10), |bytes| shown(bytes, text)).is_ok() {
+            return;
+        }
+    }
+    see(terminal, text);
 }
 
 #[test]
@@ -77,8 +93,7 @@ fn a_person_stops_a_reply_with_c_g_and_goes_on() {
     // Another question has to wait; Emacs does not.
     terminal.press(ASK);
     see(&terminal, "still arriving");
-    terminal.press(QUIT);
-    see(&terminal, "until then is kept");
+    press_until(&mut terminal, QUIT, "until then is kept");
     see(&terminal, "beta!");
     ask(&mut terminal, "go on");
     see(&terminal, "build: Finis.");

@@ -147,7 +147,9 @@ impl Serialize for Session {
 
 /// The first 200 characters of what a message says.
 pub fn preview(message: &Message) -> String {
-    message.plain_text().chars().take(PREVIEW_CHARS).collect()
+    let text = message.plain_text();
+    let end = text.char_indices().nth(PREVIEW_CHARS).map_or(text.len(), |(at, _)| at);
+    text[..end].to_owned()
 }
 
 #[cfg(test)]

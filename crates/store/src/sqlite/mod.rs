@@ -60,6 +60,11 @@ pub(crate) struct Db {
     ends: Mutex<Ends>,
 }
 
+/// The cache of the connection that writes, in KiB below zero, as SQLite wants it. A page that is
+/// split makes SQLite look at every page it holds when it commits, so a large cache would cost the
+/// appends more than it saves them.
+const WRITER_CACHE: i32 = -4_096;
+
 impl SqliteStore {
     /// Opens the file, making it if it is not there: mode 0600, in a folder of mode 0700.
     ///
@@ -69,6 +74,7 @@ impl SqliteStore {
     /// version wrote it, and those of the disk.
     pub fn open(path: &Path, world: Arc<dyn World>) -> Result<SqliteStore> {
         let (file, connection) = schema::open(path)?;
+        connection.pragma_update(None, "cache_size", WRITER_CACHE).told(path, "open the file")?;
         let db = Arc::new(Db {
             file,
             world,

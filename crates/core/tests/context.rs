@@ -140,18 +140,41 @@ fn inside_a_turn_what_was_sent_stays_the_same() {
 }
 
 #[test]
-fn following_a_log_gives_the_same_context_as_building_it_anew() {
+fn following_a_log_through_its_turns_gives_the_same_context_as_building_it_anew() {
     for_every_case(|dice| {
-        let mut entries = dice.log();
+        let mut entries = asked(&dice.log());
         let (policy, model) = (dice.policy(), dice.model("anthropic"));
         let mut follower = Follower::new(policy.clone(), model.clone());
+        // The whole log, or its end, read further back only where a context asks for it.
+        let mut start = if dice.one_in(2) { 0 } else { entries.len() - 1 };
+        let whole = start == 0;
+        let mut tail = log(&entries[start..]);
         for _ in 0..dice.up_to(8) {
-            let log = log(&entries);
-            let (followed, built) = (follower.context(&log), build(&log, &policy, &model));
-            assert_eq!(*followed, built, "{}\n\n{}", explain(&followed), explain(&built));
-            match dice.one_in(6) {
+            let followed = follower.extend(&tail).unwrap_or_else(|| {
+                while let Some(need) = next(&tail, &policy, &model) {
+                    match need {
+                        Need::Entry(seq) => tail.pin(entries[seq as usize].clone()),
+                        Need::Earlier => {
+                            let earlier = start.saturating_sub(1 + dice.up_to(5));
+                            tail.extend_back(entries[earlier..start].to_vec()).expect("no gaps");
+                            start = earlier;
+                        }
+                    }
+                }
+                follower.build(&tail)
+            });
+            let built = build(&log(&entries), &policy, &model);
+            if followed.messages != built.messages || (whole && *followed != built) {
+                panic!("from {start}:\n{}\n\nanew:\n{}", explain(&followed), explain(&built));
+            }
+            assert_eq!((followed.tokens, followed.stable), (built.tokens, built.stable));
+            let known = entries.len();
+            match dice.one_in(3) {
                 true => entries = asked(&entries),
                 false => dice.round_message(&mut entries),
+            }
+            for entry in &entries[known..] {
+                tail.push(entry.clone()).expect("no gaps");
             }
         }
     });

@@ -85,13 +85,18 @@ pub(super) struct Answer<'a> {
 }
 
 impl Turn<'_> {
-    /// Whether it is a turn that goes on and stands by itself: it was read whole, and its question
-    /// answers no call of the turn before.
+    /// Whether it is a turn that goes on and stands by itself.
     pub(super) fn can_go_on(&self) -> bool {
+        !self.finished && self.is_own()
+    }
+
+    /// Whether it stands by itself: it was read whole, and its question answers no call of the
+    /// turn before.
+    pub(super) fn is_own(&self) -> bool {
         let answers = |said: &Said<'_>| {
             said.blocks.iter().any(|block| matches!(block.kind, BlockKind::ToolResult(_)))
         };
-        let own = !self.finished && !self.pinned && !self.carried && !self.partial;
+        let own = !self.pinned && !self.carried && !self.partial;
         own && self.user.as_ref().is_some_and(|user| !answers(user))
     }
 
@@ -204,18 +209,16 @@ impl<'a> Draft<'a> {
         draft
     }
 
-    /// Only the turn that begins at this entry and goes on to the end of the log. None where it is
-    /// over, or began with something of the turn before.
-    pub(super) fn turn_at(log: &'a Log, seq: u64) -> Option<Draft<'a>> {
+    /// Only the turn that begins at this entry, which was going on, and those after it. None where
+    /// it is not whole, or began with something of the turn before.
+    pub(super) fn turns_from(log: &'a Log, seq: u64) -> Option<Draft<'a>> {
         let start = usize::try_from(seq.checked_sub(log.first())?).ok()?;
         let mut draft = Draft { log, system: None, turns: Vec::new(), cuts: Vec::new() };
         for (index, entry) in log.entries().iter().enumerate().skip(start) {
             draft.read(entry, log.tally_before(index).into());
         }
         draft.settle();
-        let goes_on =
-            matches!(draft.turns.as_slice(), [turn] if turn.seq == seq && turn.can_go_on());
-        goes_on.then_some(draft)
+        draft.turns.first().is_some_and(|turn| turn.seq == seq && turn.is_own()).then_some(draft)
     }
 
     /// The turn that is not finished, if there is one.

@@ -25,20 +25,29 @@ const TEXT_CHARS: std::ops::RangeInclusive<usize> = 32..=131_072;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fit {
     /// Whole turns were left out, or nothing.
-    Turns,
+    Turns(Option<Older>),
     /// The turns that are left had to be thinned as well.
     Less,
+}
+
+/// The newest page that was left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Older {
+    /// Where it ends, in the running count of tokens.
+    pub(super) end: u64,
+    /// Tokens it would need.
+    pub(super) tokens: u64,
 }
 
 /// Brings a context under `budget` tokens.
 pub(super) fn apply(mut draft: Draft<'_>, budget: u64) -> (Draft<'_>, Fit) {
     if draft.tokens() <= budget {
-        return (draft, Fit::Turns);
+        return (draft, Fit::Turns(None));
     }
     let page = (budget / 4).max(1);
-    drop_pages(&mut draft, budget, page);
+    let older = drop_pages(&mut draft, budget, page);
     if draft.tokens() <= budget {
-        return (draft, Fit::Turns);
+        return (draft, Fit::Turns(older));
     }
     thin_last_turn(&mut draft, budget, page);
     if draft.tokens() > budget {
@@ -49,26 +58,30 @@ pub(super) fn apply(mut draft: Draft<'_>, budget: u64) -> (Draft<'_>, Fit) {
 
 /// Leaves out turns by whole pages until the rest fits. The last turn stays, finished or not:
 /// a context without it would be about nothing.
-fn drop_pages(draft: &mut Draft<'_>, budget: u64, page: u64) {
+fn drop_pages(draft: &mut Draft<'_>, budget: u64, page: u64) -> Option<Older> {
     let last = draft.turns.len().saturating_sub(1);
     let stays = |(index, turn): &(usize, &Turn<'_>)| turn.pinned || *index == last;
     let (fixed, old): (Vec<_>, Vec<_>) = draft.turns.iter().enumerate().partition(stays);
     let mut total = draft.system.as_ref().map_or(0, |said| said.tokens)
         + fixed.iter().map(|(_, turn)| turn.tokens()).sum::<u64>();
     // Pages from the newest backwards: each whole page that still fits stays.
-    let mut first = None;
+    let (mut first, mut older) = (None, None);
     let page_of = |turn: &Turn<'_>| turn.before.tokens / page;
     for group in old.chunk_by(|(_, a), (_, b)| page_of(a) == page_of(b)).rev() {
-        total += group.iter().map(|(_, turn)| turn.tokens()).sum::<u64>();
+        let (number, tokens) =
+            (page_of(group[0].1), group.iter().map(|(_, turn)| turn.tokens()).sum::<u64>());
+        total += tokens;
         if total > budget {
+            older = Some(Older { end: (number + 1) * page, tokens });
             break;
         }
-        first = Some(page_of(group[0].1));
+        first = Some(number);
     }
     let newest = draft.turns.last().map(|turn| turn.seq);
     draft.drop_turns(Step::FitBudget, |turn| {
         Some(turn.seq) == newest || first.is_some_and(|first| page_of(turn) >= first)
     });
+    older
 }
 
 /// Stubs, then leaves out, the older rounds of the last turn, by whole pages.

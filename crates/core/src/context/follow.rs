@@ -1,17 +1,18 @@
-//! The contexts of one turn, without starting from scratch each time.
+//! The contexts of a log that grows, without starting from scratch each time.
 //!
-//! While a turn goes on, what stands before it stays as it is: that is what keeps a provider's
-//! cache warm, and it need not be worked out again for every round either. A follower keeps the
-//! last context and builds only the turn that goes on; where anything else may have changed, it
-//! builds all of it. The result is always that of [`build`](super::build), which a test holds it to.
+//! What stands before the turn that goes on stays as it is: that is what keeps a provider's cache
+//! warm, and it need not be worked out again for every round either, nor for the next question. A
+//! follower keeps the last context and builds only what is new: the turn that goes on, or the turn
+//! that was going on then and those after it. Where anything else may have changed, it builds all
+//! of it. The result is always that of [`build`](super::build), which a test holds it to.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::draft::Draft;
-use super::fit_budget::Fit;
+use super::draft::{Draft, Turn};
+use super::fit_budget::{Fit, Older};
 use super::validity::Out;
-use super::{Context, Model, Policy, shape, truncate_results};
+use super::{Context, Model, Policy, shape, stub_tools, truncate_results};
 use crate::entry::Tally;
 use crate::log::Log;
 use crate::message::Role;
@@ -23,22 +24,30 @@ pub struct Follower {
     last: Option<Last>,
 }
 
-/// The last context, and what of it holds while the turn goes on.
+/// The last context, and what of it holds whatever comes next.
 struct Last {
     context: Arc<Context>,
     /// What the log said when it was built.
     tally: Tally,
-    /// The first entry of the turn.
+    /// The first entry of the turn that was going on.
     turn: u64,
-    /// Tokens the turn may have before something else must make room.
-    room: u64,
-    /// Messages, tokens and cuts of what stands before the turn.
-    messages: usize,
-    tokens: u64,
-    cuts: usize,
+    before: Before,
     /// The ids of calls that are used: before the turn, and in it.
     ids: HashSet<String>,
     ids_in_turn: Vec<String>,
+}
+
+/// What stands before a turn.
+#[derive(Clone, Copy)]
+struct Before {
+    messages: usize,
+    /// Tokens of the messages.
+    tokens: u64,
+    /// Tokens as they are weighed against the window.
+    weight: u64,
+    cuts: usize,
+    /// What had to go to make room.
+    older: Option<Older>,
 }
 
 impl Follower {
@@ -55,79 +64,94 @@ impl Follower {
     /// What the model sees of the log now. Building the next one is cheapest when this one is
     /// gone by then.
     pub fn context(&mut self, log: &Log) -> Arc<Context> {
-        match self.extended(log) {
+        match self.extend(log) {
             Some(context) => context,
-            None => self.built(log),
+            None => self.build(log),
         }
     }
 
-    /// The last context with the turn built anew, if nothing else can have changed.
-    fn extended(&mut self, log: &Log) -> Option<Arc<Context>> {
+    /// The last context with what is new, if nothing else can have changed. The log need not hold
+    /// more than it did then, and what was added.
+    pub fn extend(&mut self, log: &Log) -> Option<Arc<Context>> {
         let last = self.last.take()?;
         let (then, now) = (last.tally, log.tally());
-        let same = now.turn == Some(last.turn)
-            && (now.boundary, now.system, now.started)
-                == (then.boundary, then.system, then.started);
-        if !same {
+        let same =
+            (now.boundary, now.system, now.started) == (then.boundary, then.system, then.started);
+        // Those two may let go of something older with each question.
+        let by_turns = self.policy.keep_recent.is_some() || self.policy.clip.is_some();
+        if !same || (by_turns && now.turn != Some(last.turn)) {
             return None;
         }
-        let mut draft = Draft::turn_at(log, last.turn)?;
+        let mut draft = Draft::turns_from(log, last.turn)?;
         if let Some(chars) = self.policy.truncate_results {
             draft = truncate_results::apply(draft, chars);
         }
-        if draft.tokens() > last.room {
+        if self.policy.stub_tools {
+            draft = stub_tools::apply(draft);
+        }
+        let weight = last.before.weight + draft.tokens();
+        let budget = self.model.budget();
+        let stays_out = |older: Older| {
+            let apart = draft.turns.first().is_some_and(|turn| turn.before.tokens >= older.end);
+            apart && weight + older.tokens > budget
+        };
+        if weight > budget || !last.before.older.is_none_or(stays_out) {
             return None;
         }
+        let current = draft.turns.pop_if(|turn| turn.can_go_on())?;
         let mut context = Arc::unwrap_or_clone(last.context);
-        let Last { mut ids, ids_in_turn, .. } = last;
+        let Last { mut ids, ids_in_turn, before, .. } = last;
         for id in ids_in_turn {
             ids.remove(&id);
         }
-        context.messages.truncate(last.messages);
-        context.cuts.truncate(last.cuts);
+        context.messages.truncate(before.messages);
+        context.cuts.truncate(before.cuts);
         context.cuts.append(&mut draft.cuts);
-        let mut out = Out::new(&self.model, context.messages, last.tokens, context.cuts, ids);
-        out.turns(draft.turns);
-        let (context, ids, ids_in_turn) = out.finish();
-        let context = Arc::new(context);
-        self.last = Some(Last { context: context.clone(), tally: now, ids, ids_in_turn, ..last });
-        Some(context)
+        let mut out = Out::new(&self.model, context.messages, before.tokens, context.cuts, ids);
+        out.turns(std::mem::take(&mut draft.turns));
+        Some(self.finish(log, out, Some(current), weight, before.older))
     }
 
-    /// The context from scratch, and what of it will hold.
-    fn built(&mut self, log: &Log) -> Arc<Context> {
+    /// The context from scratch. The log must reach far enough back, see [`next`](super::next).
+    pub fn build(&mut self, log: &Log) -> Arc<Context> {
         let (mut draft, fit) = shape(log, &self.policy, &self.model);
-        let tokens = draft.tokens();
-        let current = match fit {
-            Fit::Turns => draft.turns.pop_if(|turn| turn.can_go_on()),
-            Fit::Less => None,
+        let weight = draft.tokens();
+        let (current, older) = match fit {
+            Fit::Turns(older) => (draft.turns.pop_if(|turn| turn.can_go_on()), older),
+            Fit::Less => (None, None),
         };
         let mut out =
             Out::new(&self.model, Vec::new(), 0, std::mem::take(&mut draft.cuts), HashSet::new());
         out.system(draft.system.take());
         out.turns(std::mem::take(&mut draft.turns));
+        self.finish(log, out, current, weight, older)
+    }
+
+    /// Says the turn that goes on, and remembers what stands before it.
+    fn finish(
+        &mut self,
+        log: &Log,
+        mut out: Out,
+        current: Option<Turn<'_>>,
+        weight: u64,
+        older: Option<Older>,
+    ) -> Arc<Context> {
         // What the person says now would join what they said before.
         let joins = out.speaks(Role::User);
-        let before = (out.messages(), out.tokens());
+        let (messages, tokens) = (out.messages(), out.tokens());
         let turn = current.as_ref().map(|turn| (turn.seq, turn.tokens()));
         out.forget_which_ids_are_new();
         out.turns(current);
         let (context, ids, ids_in_turn) = out.finish();
         let context = Arc::new(context);
-        if let Some((seq, own)) = turn.filter(|(seq, _)| !joins && log.tally().turn == Some(*seq)) {
-            self.last = Some(Last {
-                context: context.clone(),
-                tally: log.tally(),
-                turn: seq,
-                room: self.model.budget().saturating_sub(tokens - own),
-                messages: before.0,
-                tokens: before.1,
+        let tally = log.tally();
+        self.last =
+            turn.filter(|(seq, _)| !joins && tally.turn == Some(*seq)).map(|(turn, own)| {
                 // They are in the order of the log.
-                cuts: context.cuts.iter().take_while(|cut| cut.seq < seq).count(),
-                ids,
-                ids_in_turn,
+                let cuts = context.cuts.iter().take_while(|cut| cut.seq < turn).count();
+                let before = Before { messages, tokens, weight: weight - own, cuts, older };
+                Last { context: context.clone(), tally, turn, before, ids, ids_in_turn }
             });
-        }
         context
     }
 }

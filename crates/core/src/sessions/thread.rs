@@ -22,8 +22,7 @@ pub struct Thread {
     session: Session,
     log: Log,
     fence: Option<u64>,
-    /// Builds contexts, once the log was read far enough back for them. It stays enough while
-    /// the log only grows.
+    /// Builds contexts from what it built before.
     follower: Option<Follower>,
 }
 
@@ -76,9 +75,6 @@ impl Thread {
     ///
     /// As [`append`](Thread::append).
     pub fn note(&mut self, body: Body) -> Result<u64> {
-        if matches!(body, Body::Cleared { .. } | Body::Undone { .. }) {
-            self.follower = None;
-        }
         let measure = measure(&body, |_| None);
         let entry = NewEntry { measure, ..self.sessions.entry(body) };
         let seqs = self.write(vec![entry])?;
@@ -126,8 +122,6 @@ impl Thread {
             self.log.push(entry).map_err(|gap| damaged(&session, gap))?;
         }
         self.session = session;
-        // A clear that was undone reaches further back.
-        self.follower = None;
         Ok(())
     }
 
@@ -155,21 +149,22 @@ impl Thread {
         Ok(())
     }
 
-    /// What a model would see now. Reads further back only if the context needs it, and within a
-    /// turn builds only what is new.
+    /// What a model would see now. Builds only what is new where it can, and reads further back only
+    /// where it must.
     ///
     /// # Errors
     ///
     /// Those of the store.
     pub fn context(&mut self, policy: &Policy, model: &Model) -> Result<Arc<Context>> {
-        let mut follower = match self.follower.take().filter(|f| f.is_for(policy, model)) {
-            Some(follower) => follower,
+        let follower = self.follower.take().filter(|follower| follower.is_for(policy, model));
+        let mut follower = follower.unwrap_or_else(|| Follower::new(policy.clone(), model.clone()));
+        let context = match follower.extend(&self.log) {
+            Some(context) => context,
             None => {
                 self.read_for(policy, model)?;
-                Follower::new(policy.clone(), model.clone())
+                follower.build(&self.log)
             }
         };
-        let context = follower.context(&self.log);
         self.follower = Some(follower);
         Ok(context)
     }

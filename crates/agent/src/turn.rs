@@ -49,20 +49,17 @@ impl Runner {
         events: &Events,
         stop: &CancellationToken,
     ) -> Result<Answer, TurnError> {
-        let mut turn = self.begin(held, input).await?;
+        let (mut turn, mut context) = self.begin(held, input).await?;
         for _ in 0..self.bounds.rounds {
-            let (policy, model) = (turn.policy.clone(), self.model.clone());
-            let context = held.with(move |thread| thread.context(&policy, &model)).await?;
             turn.fullness = fullness(&context, self.model.budget());
             turn.tell_if_cut(&context, events);
             let reply = match self.ask(&context, &turn.tools, events, stop).await {
                 Asked::Reply(reply) => reply,
-                Asked::Stopped(partial) => {
-                    turn.heard(held, partial).await?;
-                    return turn.end(held, End::Stopped).await;
-                }
+                Asked::Stopped(partial) => return turn.end(held, partial, End::Stopped).await,
                 Asked::Failed(failure, partial) => {
-                    turn.heard(held, partial).await?;
+                    if let Some(partial) = partial {
+                        turn.heard(held, partial).await?;
+                    }
                     return Err(failure.into());
                 }
             };
@@ -70,36 +67,42 @@ impl Runner {
             // What the provider counted is the truth where it exists.
             let read = reply.usage.unwrap_or_default().read();
             turn.fullness = turn.fullness.max(percent(read, self.model.budget()));
-            turn.heard(held, Some(reply.clone())).await?;
             let Step::RunTools(calls) = next_step(&reply) else {
-                return turn.end(held, End::Answered).await;
+                return turn.end(held, Some(reply), End::Answered).await;
             };
+            turn.heard(held, reply).await?;
             for (index, call) in calls.into_iter().enumerate() {
                 let result = self.run_call(turn.id, index, call, &turn.tools, events, stop).await;
                 held.with(move |thread| thread.append(result)).await?;
             }
             if stop.is_cancelled() {
-                return turn.end(held, End::Stopped).await;
+                return turn.end(held, None, End::Stopped).await;
             }
+            // The next one is built upon it, which is cheapest when nobody else has it.
+            drop(context);
+            let (policy, model) = (turn.policy.clone(), self.model.clone());
+            context = held.with(move |thread| thread.context(&policy, &model)).await?;
         }
         held.with(|thread| thread.note(Body::RoundLimit)).await?;
         turn.text = cut_short(&turn.text);
-        turn.end(held, End::RoundLimit).await
+        turn.end(held, None, End::RoundLimit).await
     }
 
     /// Answers what a crash left open, then writes the question down.
-    async fn begin(&self, held: &Held, input: Incoming) -> Result<Turn, TurnError> {
+    async fn begin(&self, held: &Held, input: Incoming) -> Result<(Turn, Arc<Context>), TurnError> {
         let began = Instant::now();
-        let policy = self.policy.clone();
-        let (id, policy, seq) = held
+        let (policy, model) = (self.policy.clone(), self.model.clone());
+        let (id, policy, seq, context) = held
             .with(move |thread| {
                 thread.repair()?;
                 let seq = thread.append(input)?;
                 let session = thread.session();
-                Ok((session.id(), policy.for_session(&session.header), seq))
+                let (id, policy) = (session.id(), policy.for_session(&session.header));
+                let context = thread.context(&policy, &model)?;
+                Ok((id, policy, seq, context))
             })
             .await?;
-        Ok(Turn {
+        let turn = Turn {
             id,
             began,
             policy,
@@ -110,7 +113,8 @@ impl Runner {
             rounds: 0,
             usage: Usage::default(),
             fullness: 0,
-        })
+        };
+        Ok((turn, context))
     }
 }
 
@@ -139,24 +143,36 @@ impl Turn {
         }
     }
 
-    /// Writes down what the model said.
-    async fn heard(&mut self, held: &Held, reply: Option<Message>) -> Result<(), TurnError> {
-        let Some(reply) = reply else { return Ok(()) };
+    /// Writes down what the model said on its way.
+    async fn heard(&mut self, held: &Held, reply: Message) -> Result<(), TurnError> {
+        self.hear(&reply);
+        held.with(move |thread| thread.append(reply)).await?;
+        Ok(())
+    }
+
+    fn hear(&mut self, reply: &Message) {
         self.usage += reply.usage.unwrap_or_default();
         self.cut_off = reply.interrupted;
         let text = reply.plain_text();
         if !text.is_empty() {
             self.text = text;
         }
-        held.with(move |thread| thread.append(reply)).await?;
-        Ok(())
     }
 
-    async fn end(self, held: &Held, end: End) -> Result<Answer, TurnError> {
+    /// Writes down the last word, if there is one, and that the turn is over: as one.
+    async fn end(
+        mut self,
+        held: &Held,
+        last: Option<Message>,
+        end: End,
+    ) -> Result<Answer, TurnError> {
+        if let Some(last) = &last {
+            self.hear(last);
+        }
         let took = self.began.elapsed();
         let ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
-        let finished = Finished { rounds: self.rounds, ms, usage: self.usage };
-        held.with(move |thread| thread.note(Body::Finished(finished))).await?;
+        let finished = Body::Finished(Finished { rounds: self.rounds, ms, usage: self.usage });
+        held.with(move |thread| thread.conclude(last, finished)).await?;
         let Turn { text, cut_off, seq, rounds, usage, fullness, .. } = self;
         Ok(Answer { text, end, cut_off, seq, rounds, usage, took, fullness })
     }

@@ -75,10 +75,22 @@ impl Thread {
     ///
     /// As [`append`](Thread::append).
     pub fn note(&mut self, body: Body) -> Result<u64> {
+        self.conclude(None, body)
+    }
+
+    /// Says a last word, if there is one, and notes what that was the end of, as one. Returns the
+    /// seq of the note.
+    ///
+    /// # Errors
+    ///
+    /// As [`append`](Thread::append).
+    pub fn conclude(&mut self, last: Option<Message>, body: Body) -> Result<u64> {
+        let last: Vec<Incoming> = last.into_iter().map(Incoming::from).collect();
+        let mut entries = self.sessions.prepare(last, self.log.entries())?;
         let measure = measure(&body, |_| None);
-        let entry = NewEntry { measure, ..self.sessions.entry(body) };
-        let seqs = self.write(vec![entry])?;
-        Ok(seqs.first().copied().unwrap_or_default())
+        entries.push(NewEntry { measure, ..self.sessions.entry(body) });
+        let seqs = self.write(entries)?;
+        Ok(seqs.last().copied().unwrap_or_default())
     }
 
     /// Answers calls that a crash left open. Returns how many there were.

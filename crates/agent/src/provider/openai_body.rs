@@ -3,7 +3,8 @@
 
 use rethread_core::message::ToolResult;
 use rethread_core::{Block, BlockKind, Message, Raw, Role};
-use serde_json::{Map, Value, json};
+use serde::Serialize;
+use serde_json::{Value, json};
 
 use super::Request;
 use crate::tool::Spec;
@@ -11,18 +12,50 @@ use crate::tool::Spec;
 /// Stands for a picture where the wire has no place for one.
 pub(super) const PICTURE: &str = "[a picture that cannot be shown here]";
 
+/// A message as it is written: from what the context holds, without a copy in between.
+#[derive(Serialize)]
+struct Said<'a> {
+    role: &'static str,
+    content: Content,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_call_id: Option<&'a str>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tool_calls: Vec<Value>,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Content {
+    Nothing(()),
+    Text(String),
+    Parts(Vec<Value>),
+}
+
+impl<'a> Said<'a> {
+    fn new(role: &'static str, content: Content) -> Said<'a> {
+        Said { role, content, tool_call_id: None, tool_calls: Vec::new() }
+    }
+}
+
 /// The body of a request.
 pub(super) fn body(request: &Request<'_>) -> Vec<u8> {
-    let mut body = json!({
-        "model": request.model.name,
-        "stream": true,
-        "stream_options": {"include_usage": true},
-        "messages": request.messages.iter().flat_map(messages).collect::<Vec<Value>>(),
-    });
-    if !request.tools.is_empty() {
-        body["tools"] = request.tools.iter().map(tool).collect();
+    #[derive(Serialize)]
+    struct Body<'a> {
+        model: &'a str,
+        stream: bool,
+        stream_options: Value,
+        messages: Vec<Said<'a>>,
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        tools: Vec<Value>,
     }
-    body.to_string().into_bytes()
+    let body = Body {
+        model: &request.model.name,
+        stream: true,
+        stream_options: json!({"include_usage": true}),
+        messages: request.messages.iter().flat_map(messages).collect(),
+        tools: request.tools.iter().map(tool).collect(),
+    };
+    serde_json::to_vec(&body).expect("messages are always valid JSON")
 }
 
 /// What a model is told about a tool.
@@ -67,20 +100,18 @@ pub(super) fn result_text(result: &ToolResult) -> String {
 }
 
 /// A message; several results in one become one each.
-fn messages(message: &Message) -> Vec<Value> {
-    let mut said: Vec<Value> = message
+fn messages(message: &Message) -> Vec<Said<'_>> {
+    let mut said: Vec<Said<'_>> = message
         .results()
-        .map(|result| {
-            json!({"role": "tool", "tool_call_id": result.tool_use_id,
-                "content": result_text(result)})
+        .map(|result| Said {
+            tool_call_id: Some(&result.tool_use_id),
+            ..Said::new("tool", Content::Text(result_text(result)))
         })
         .collect();
     match message.role {
-        Role::System => {
-            said.push(json!({"role": "system", "content": texts(&message.content)}));
-        }
+        Role::System => said.push(Said::new("system", Content::Text(texts(&message.content)))),
         Role::User if message.opens_turn() => {
-            said.push(json!({"role": "user", "content": user(&message.content)}));
+            said.push(Said::new("user", user(&message.content)));
         }
         Role::Assistant => said.extend(assistant(message)),
         Role::User | Role::Tool => {}
@@ -88,21 +119,19 @@ fn messages(message: &Message) -> Vec<Value> {
     said
 }
 
-fn user(content: &[Block]) -> Value {
+fn user(content: &[Block]) -> Content {
     let is_picture = |block: &Block| matches!(block.kind, BlockKind::Image { .. });
     if !content.iter().any(is_picture) {
-        return texts(content).into();
+        return Content::Text(texts(content));
     }
-    content
-        .iter()
-        .filter_map(|block| match &block.kind {
-            BlockKind::Text(text) | BlockKind::Prefix(text) => {
-                Some(json!({"type": "text", "text": text}))
-            }
-            BlockKind::Image { source } => Some(picture(source)),
-            _ => None,
-        })
-        .collect()
+    let parts = content.iter().filter_map(|block| match &block.kind {
+        BlockKind::Text(text) | BlockKind::Prefix(text) => {
+            Some(json!({"type": "text", "text": text}))
+        }
+        BlockKind::Image { source } => Some(picture(source)),
+        _ => None,
+    });
+    Content::Parts(parts.collect())
 }
 
 fn picture(source: &Raw) -> Value {
@@ -117,30 +146,27 @@ fn picture(source: &Raw) -> Value {
 }
 
 /// Nothing, if the message holds only what nobody else takes.
-fn assistant(message: &Message) -> Option<Value> {
+fn assistant(message: &Message) -> Option<Said<'_>> {
     let text = texts(&message.content);
-    let calls: Vec<Value> = message
-        .calls()
-        .map(|call| {
-            json!({"id": call.id, "type": "function",
-                "function": {"name": call.name, "arguments": call.input.get()}})
-        })
-        .collect();
-    if text.is_empty() && calls.is_empty() {
+    let calls = message.calls().map(|call| {
+        json!({"id": call.id, "type": "function",
+            "function": {"name": call.name, "arguments": call.input.get()}})
+    });
+    let tool_calls: Vec<Value> = calls.collect();
+    if text.is_empty() && tool_calls.is_empty() {
         return None;
     }
-    let mut said = Map::new();
-    said.insert("role".into(), "assistant".into());
-    said.insert("content".into(), if text.is_empty() { Value::Null } else { text.into() });
-    if !calls.is_empty() {
-        said.insert("tool_calls".into(), calls.into());
-    }
-    Some(said.into())
+    let content = if text.is_empty() { Content::Nothing(()) } else { Content::Text(text) };
+    Some(Said { tool_calls, ..Said::new("assistant", content) })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn written(said: impl Serialize) -> Value {
+        serde_json::to_value(said).expect("valid JSON")
+    }
 
     fn image(source: Value) -> Block {
         Block::of(BlockKind::Image { source: Raw::of(&source) })
@@ -149,7 +175,7 @@ mod tests {
     #[test]
     fn a_user_message_of_texts_is_one_string() {
         let content = [Block::prefix("[Active file: a.rs]"), Block::text("What is it?")];
-        assert_eq!(user(&content), json!("[Active file: a.rs]\n\nWhat is it?"));
+        assert_eq!(written(user(&content)), json!("[Active file: a.rs]\n\nWhat is it?"));
     }
 
     #[test]
@@ -164,14 +190,14 @@ mod tests {
             {"type": "image_url", "image_url": {"url": "data:image/png;base64,QUJD"}},
             {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}},
         ]);
-        assert_eq!(user(&content), expected);
+        assert_eq!(written(user(&content)), expected);
     }
 
     #[test]
     fn the_arguments_of_a_call_are_sent_as_they_were_written() {
         let input = Raw::parse("{ \"n\": 1.00 }".into()).unwrap();
         let message = Message::new(Role::Assistant, vec![Block::tool_use("c", "read", input)]);
-        let said = messages(&message);
+        let said = written(messages(&message));
         assert_eq!(said[0]["tool_calls"][0]["function"]["arguments"], "{ \"n\": 1.00 }");
         assert_eq!(said[0]["content"], Value::Null);
     }
@@ -179,10 +205,10 @@ mod tests {
     #[test]
     fn results_before_a_word_of_the_user_become_messages_of_their_own() {
         let content = vec![Block::tool_result("c", "found"), Block::text("and now?")];
-        let expected = [
-            json!({"role": "tool", "tool_call_id": "c", "content": "found"}),
-            json!({"role": "user", "content": "and now?"}),
-        ];
-        assert_eq!(messages(&Message::new(Role::User, content)), expected);
+        let expected = json!([
+            {"role": "tool", "tool_call_id": "c", "content": "found"},
+            {"role": "user", "content": "and now?"},
+        ]);
+        assert_eq!(written(messages(&Message::new(Role::User, content))), expected);
     }
 }

@@ -1,6 +1,6 @@
 //! Gemini CLI: one document, or lines of which a later one replaces an earlier of the same id.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 use std::path::Path;
 
 use rethread_core::message::{Block, BlockKind, Role, Usage};
@@ -9,25 +9,36 @@ use rethread_core::{Message, Raw};
 use super::document;
 use super::fields::{Fields, list, quoted, string};
 use super::found::Found;
+use super::gemini_lines;
 use super::lines::{Line, Lines};
 use super::messages::{arguments, result_json};
 use super::out::{Out, Slot, fingerprint, said};
 use super::{Error, Result, time};
 
+/// Lines that are looked at to tell lines from a document.
+const LINES_TRIED: usize = 20;
+
 pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
-    let first = {
-        let mut lines = Lines::open(path)?;
-        match lines.next()? {
-            Some((_, Line::Text(line))) => {
-                Fields::of(line).map(|fields| fields.has("messages") || fields.has("history"))
-            }
-            _ => None,
-        }
-    };
-    match first {
-        Some(false) => lines(path, out),
-        _ => document(path, out),
+    match is_lines(path)? {
+        true => gemini_lines::read(path, out),
+        false => document(path, out),
     }
+}
+
+/// Whether each line is a record: several are whole objects, or the only one holds no list.
+fn is_lines(path: &Path) -> Result<bool> {
+    let mut lines = Lines::open(path)?;
+    let mut whole = 0;
+    for _ in 0..LINES_TRIED {
+        let Some((_, line)) = lines.next()? else { break };
+        let Line::Text(line) = line else { continue };
+        let Some(fields) = Fields::of(line) else { continue };
+        whole += 1;
+        if whole > 1 || !fields.has("messages") && !fields.has("history") {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 fn document(path: &Path, out: &mut Out<'_>) -> Result<()> {
@@ -50,9 +61,10 @@ fn document(path: &Path, out: &mut Out<'_>) -> Result<()> {
     let rest = doc.without_list("messages", &[]);
     out.raw(Slot { session, id: "session".into(), at: None }, "session", &rest)?;
     let items = doc.list("messages").unwrap_or_default();
+    let mut answered = HashSet::new();
     for (index, item) in items.iter().enumerate() {
         out.records(1);
-        message(out, session, item, &format!("message {}", index + 1))?;
+        message(out, session, item, &mut answered, &format!("message {}", index + 1))?;
     }
     out.damaged(damage, items.len());
     Ok(())
@@ -79,7 +91,13 @@ fn checkpoint(out: &mut Out<'_>, doc: &Fields<'_>, turns: &[&str]) -> Result<()>
         let fields = Fields::of(turn).unwrap_or_default();
         let kind = fields.word("role").unwrap_or_else(|| "other".into());
         let slot = Slot { session, id: fingerprint(&[turn]), at: None };
-        match turn_of(&fields, &kind) {
+        let role = match kind.as_str() {
+            "user" | "function" => Some(Role::User),
+            "model" => Some(Role::Assistant),
+            _ => None,
+        };
+        let parts = fields.get("parts");
+        match role.zip(parts).and_then(|(role, parts)| turn_of(parts, role)) {
             Some(message) => out.message(slot, message, &kind, 1)?,
             None => out.raw(slot, &kind, turn)?,
         }
@@ -89,14 +107,9 @@ fn checkpoint(out: &mut Out<'_>, doc: &Fields<'_>, turns: &[&str]) -> Result<()>
 
 /// A turn of the API. Calls there have no ids of their own before they are answered, so the name
 /// of the function stands for one.
-fn turn_of(fields: &Fields<'_>, role: &str) -> Option<Message> {
-    let role = match role {
-        "user" | "function" => Role::User,
-        "model" => Role::Assistant,
-        _ => return None,
-    };
+fn turn_of(content: &str, role: Role) -> Option<Message> {
     let mut blocks = Vec::new();
-    for part in fields.list("parts")? {
+    for part in list(content)? {
         let part_fields = Fields::of(part)?;
         if let Some(call) = part_fields.object("functionCall") {
             let name = call.word("name")?;
@@ -115,49 +128,6 @@ fn turn_of(fields: &Fields<'_>, role: &str) -> Option<Message> {
     Some(Message::new(if all_answers { Role::Tool } else { role }, blocks))
 }
 
-fn lines(path: &Path, out: &mut Out<'_>) -> Result<()> {
-    // A message is written again when it grew: the last one counts.
-    let mut last: HashMap<String, u64> = HashMap::new();
-    let mut ahead = Lines::open(path)?;
-    while let Ok(Some((number, line))) = ahead.next() {
-        let Line::Text(line) = line else { continue };
-        if let Some(id) = Fields::of(line).and_then(|fields| fields.word("id")) {
-            last.insert(id, number);
-        }
-    }
-    let mut session = None;
-    out.lines(path, |out, number, line| {
-        let fields = match Fields::parse(line) {
-            Ok(fields) => fields,
-            Err(what) => {
-                out.unreadable("broken", format!("line {number}"), what);
-                return Ok(());
-            }
-        };
-        let id = format!("{number}:{}", fingerprint(&[line]));
-        let session = match session {
-            Some(session) => session,
-            None => {
-                let begun = begin(out, &fields)?;
-                session = Some(begun);
-                begun
-            }
-        };
-        let slot = Slot { session, id, at: None };
-        match fields.word("id") {
-            Some(id) if last.get(&id) == Some(&number) => {
-                message(out, session, line, &format!("line {number}"))
-            }
-            Some(_) => out.raw(slot, "replaced", line),
-            None if fields.has("projectHash") => out.raw(slot, "session", line),
-            None => {
-                let kind = fields.iter().next().map(|(key, _)| key.to_owned());
-                out.raw(slot, &kind.unwrap_or_else(|| "other".into()), line)
-            }
-        }
-    })
-}
-
 fn begin(out: &mut Out<'_>, doc: &Fields<'_>) -> Result<usize> {
     let begun = doc.get("startTime").and_then(|raw| time::of_json(raw, &out.options.zone));
     out.session(Found {
@@ -172,7 +142,13 @@ fn begin(out: &mut Out<'_>, doc: &Fields<'_>) -> Result<usize> {
     })
 }
 
-fn message(out: &mut Out<'_>, session: usize, item: &str, place: &str) -> Result<()> {
+fn message(
+    out: &mut Out<'_>,
+    session: usize,
+    item: &str,
+    answered: &mut HashSet<String>,
+    place: &str,
+) -> Result<()> {
     let fields = match Fields::parse(item) {
         Ok(fields) => fields,
         Err(what) => {
@@ -180,28 +156,55 @@ fn message(out: &mut Out<'_>, session: usize, item: &str, place: &str) -> Result
             return Ok(());
         }
     };
-    let kind = fields.word("type").unwrap_or_else(|| "other".into());
+    let kind = kind_of(&fields);
     let at = fields.get("timestamp").and_then(|raw| time::of_json(raw, &out.options.zone));
     let id = fields.word("id").unwrap_or_else(|| fingerprint(&[item]));
-    let slot = |id: String| Slot { session, id, at };
+    let Some(meant) = meaning(&fields, answered) else {
+        return out.raw(Slot { session, id, at }, &kind, item);
+    };
+    let mut records = 1;
+    for (end, message) in meant {
+        out.message(Slot { session, id: format!("{id}{end}"), at }, message, &kind, records)?;
+        records = 0;
+    }
+    Ok(())
+}
+
+pub(super) fn kind_of(fields: &Fields<'_>) -> String {
+    fields.word("type").unwrap_or_else(|| "other".into())
+}
+
+/// What a record says: a message, and the answers to its calls behind it, each with what its id
+/// ends in. A call and its answer are one record there. Nothing where it says nothing here, or
+/// nothing that `answered` does not hold yet.
+pub(super) fn meaning(
+    fields: &Fields<'_>,
+    answered: &mut HashSet<String>,
+) -> Option<Vec<(&'static str, Message)>> {
     let content = fields.get("content").unwrap_or("null");
-    match kind.as_str() {
-        "user" => match said(Role::User, &parts(content)) {
-            Ok(message) => out.message(slot(id), message, &kind, 1),
-            Err(_) => out.raw(slot(id), &kind, item),
-        },
-        "gemini" | "model" | "assistant" => {
-            let Ok((reply, answers)) = reply(&fields, content) else {
-                return out.raw(slot(id), &kind, item);
+    match kind_of(fields).as_str() {
+        "user" => {
+            let message = match content.contains("\"functionResponse\"") {
+                true => turn_of(content, Role::User)?,
+                false => said(Role::User, &parts(content)).ok()?,
             };
-            out.message(slot(id.clone()), reply, &kind, 1)?;
-            match answers {
-                // The call and its answer are one record there, and two entries here.
-                Some(answers) => out.message(slot(format!("{id}:results")), answers, &kind, 0),
-                None => Ok(()),
+            let is_old = message.results().all(|result| answered.contains(&result.tool_use_id));
+            if is_old && message.role == Role::Tool {
+                return None;
             }
+            answered.extend(message.results().map(|result| result.tool_use_id.clone()));
+            Some(vec![("", message)])
         }
-        _ => out.raw(slot(id), &kind, item),
+        "gemini" | "model" | "assistant" => {
+            let (reply, answers) = reply(fields, content).ok()?;
+            let mut meant = vec![("", reply)];
+            if let Some(answers) = answers {
+                answered.extend(answers.results().map(|result| result.tool_use_id.clone()));
+                meant.push((":results", answers));
+            }
+            Some(meant)
+        }
+        _ => None,
     }
 }
 
@@ -209,7 +212,16 @@ fn reply(
     fields: &Fields<'_>,
     content: &str,
 ) -> std::result::Result<(Message, Option<Message>), String> {
-    let mut reply = said(Role::Assistant, &parts(content))?;
+    let calls = fields.list("toolCalls").unwrap_or_default();
+    let has_calls = content.contains("\"functionCall\"");
+    let mut reply = match has_calls {
+        true if calls.is_empty() => {
+            turn_of(content, Role::Assistant).ok_or("its parts are not known")?
+        }
+        // The calls stand there twice; those with their answers are taken.
+        true => said(Role::Assistant, &parts(&without_calls(content)))?,
+        false => said(Role::Assistant, &parts(content))?,
+    };
     let mut thoughts = Vec::new();
     for thought in fields.list("thoughts").unwrap_or_default() {
         let thought = Fields::of(thought).unwrap_or_default();
@@ -224,9 +236,11 @@ fn reply(
         reply.content = blocks;
     }
     let mut answers = Vec::new();
-    for call in fields.list("toolCalls").unwrap_or_default() {
-        let call = Fields::parse(call)?;
-        let id = call.word("id").unwrap_or_default();
+    for call in calls {
+        // What is no call stays in the source.
+        let Some(fields) = Fields::of(call) else { continue };
+        let id = fields.word("id").unwrap_or_else(|| fingerprint(&[call]));
+        let call = fields;
         let name = call.word("name").unwrap_or_else(|| "unknown".into());
         reply.content.push(Block::tool_use(&id, name, arguments(call.get("args"))));
         let failed = matches!(call.text("status").as_deref(), Some("error" | "cancelled"));
@@ -248,7 +262,10 @@ fn reply(
             cache_write: 0,
         }
     });
-    let known = ["id", "timestamp", "type", "content", "thoughts", "tokens", "model"];
+    let mut known = vec!["id", "timestamp", "type", "thoughts", "tokens", "model"];
+    if !has_calls {
+        known.push("content");
+    }
     let rest = fields.without(&known);
     if rest != "{}" {
         reply.extra.push(("source".into(), Raw::parse(rest).map_err(|error| error.to_string())?));
@@ -290,10 +307,24 @@ fn parts(content: &str) -> String {
     };
     let blocks: Vec<String> = items
         .into_iter()
-        .map(|item| match Fields::of(item).and_then(|part| part.get("text")) {
-            Some(text) => format!("{{\"type\":\"text\",\"text\":{text}}}"),
-            None => item.to_owned(),
+        .map(|item| {
+            let part = Fields::of(item).unwrap_or_default();
+            match part.get("text") {
+                Some(text) if part.is_true("thought") => {
+                    format!("{{\"type\":\"thinking\",\"thinking\":{text}}}")
+                }
+                Some(text) => format!("{{\"type\":\"text\",\"text\":{text}}}"),
+                None => item.to_owned(),
+            }
         })
         .collect();
     format!("[{}]", blocks.join(","))
+}
+
+/// Parts without those that are calls.
+fn without_calls(content: &str) -> String {
+    let items = list(content).unwrap_or_default();
+    let is_call = |item: &&str| Fields::of(item).is_some_and(|part| part.has("functionCall"));
+    let others: Vec<&str> = items.into_iter().filter(|item| !is_call(item)).collect();
+    format!("[{}]", others.join(","))
 }

@@ -17,6 +17,8 @@ mod document;
 mod fields;
 mod found;
 mod gemini;
+mod gemini_fold;
+mod gemini_lines;
 mod goose;
 mod lines;
 mod llm;

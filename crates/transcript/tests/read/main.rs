@@ -5,6 +5,7 @@ mod claude_code;
 mod codex;
 mod databases;
 mod desk;
+mod gemini;
 mod others;
 mod replay;
 mod seeds;

@@ -1,0 +1,155 @@
+//! Gemini CLI's lines: a journal of a list that is added to, replaced and cut.
+
+use rethread_core::entry::Origin;
+use rethread_transcript::read::Format;
+use serde_json::{Value, json};
+
+use crate::desk::{Heap, read_as};
+
+fn header() -> Value {
+    json!({"sessionId": "g", "projectHash": "h", "startTime": "2026-09-28T10:00:00Z", "kind": "main"})
+}
+
+fn message(id: &str, kind: &str, content: Value) -> Value {
+    json!({"id": id, "timestamp": "2026-09-28T10:00:01Z", "type": kind, "content": content})
+}
+
+fn calls(id: &str, result: Option<&str>) -> Value {
+    let mut call = json!({"id": "c1", "name": "ls", "args": {"d": "."}, "status": "executing"});
+    if let Some(result) = result {
+        call["status"] = "success".into();
+        call["result"] = json!([{"functionResponse": {"response": {"output": result}}}]);
+    }
+    let mut reply = message(id, "gemini", "".into());
+    reply["toolCalls"] = json!([call]);
+    reply
+}
+
+fn read(lines: &[Value]) -> Heap {
+    let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    read_as("session.jsonl", text, Format::Gemini)
+}
+
+#[test]
+fn a_message_stands_where_it_was_first_and_says_what_it_said_last() {
+    let answer =
+        json!([{"functionResponse": {"id": "c1", "name": "ls", "response": {"output": "a"}}}]);
+    let heap = read(&[
+        header(),
+        message("u1", "user", json!([{"text": "q"}])),
+        calls("g1", None),
+        message("u2", "user", answer),
+        calls("g1", Some("a.txt")),
+        message("g2", "gemini", json!([{"text": "hm", "thought": true}, {"text": "one file"}])),
+    ]);
+    assert_eq!(
+        heap.said(0),
+        ["user: q", "assistant: ls({\"d\":\".\"})", "tool: = a.txt", "assistant: one file"]
+    );
+    let account = &heap.account;
+    assert_eq!((account.calls, account.pairs, account.orphans), (1, 1, 0));
+    assert_eq!((account.records, account.stored, account.raw), (6, 3, 3));
+}
+
+#[test]
+fn what_was_rewound_is_a_fork_and_the_rest_the_session() {
+    let heap = read(&[
+        header(),
+        message("u1", "user", "keep".into()),
+        message("g1", "gemini", "kept".into()),
+        message("u2", "user", "rewound".into()),
+        message("g2", "gemini", "rewound answer".into()),
+        json!({"$rewindTo": "u2"}),
+        message("u3", "user", "after".into()),
+    ]);
+    assert_eq!(heap.said(0), ["user: keep", "assistant: kept", "user: after"]);
+    let fork = ["user: keep", "assistant: kept", "user: rewound", "assistant: rewound answer"];
+    assert_eq!(heap.said(1), fork);
+    let parent = heap.found(1).parent.clone().expect("a parent");
+    assert_eq!((parent.identity.as_str(), parent.origin), ("g", Origin::Fork));
+    assert_eq!((heap.account.records, heap.account.stored), (7, 5));
+    assert_eq!(heap.account.notes, ["1 left behind by going back: kept as forks"]);
+}
+
+#[test]
+fn a_rewind_to_nowhere_starts_the_context_anew_and_loses_nothing() {
+    let lines = [header(), message("u1", "user", "still here".into()), json!({"$rewindTo": "x"})];
+    let heap = read(&lines);
+    assert_eq!(heap.said(0), ["user: still here"]);
+    assert_eq!(heap.kinds(0), ["imported/gemini/session", "imported/gemini/$rewindTo", "cleared"]);
+}
+
+#[test]
+fn a_compression_starts_the_context_anew_with_its_own_list() {
+    let snapshot = message("x1", "user", json!([{"text": "<state_snapshot>so far"}]));
+    let mut reply = message("g1", "gemini", "first answer".into());
+    reply["tokens"] = json!({"input": 7, "output": 3, "total": 10});
+    let heap = read(&[
+        header(),
+        json!({"$set": {"messages": [message("s0", "user", json!([{"text": "<session_context>"}]))]}}),
+        message("u1", "user", "first question".into()),
+        reply.clone(),
+        message("i1", "info", "compressed".into()),
+        json!({"$set": {"messages": [snapshot, reply], "summary": "A talk"}}),
+        message("u2", "user", "second question".into()),
+    ]);
+    assert_eq!(
+        heap.said(0),
+        [
+            "user: <session_context>",
+            "user: first question",
+            "assistant: first answer",
+            "user: <state_snapshot>so far",
+            "assistant: first answer",
+            "user: second question"
+        ]
+    );
+    assert!(heap.kinds(0).contains(&"cleared"), "{:?}", heap.kinds(0));
+    assert_eq!(heap.account.tokens.total(), 10, "what stands there again is counted once");
+    assert_eq!(heap.found(0).description.as_deref(), Some("A talk"));
+    assert_eq!(heap.sessions.len(), 1);
+}
+
+#[test]
+fn a_turn_that_was_given_up_is_a_fork() {
+    let heap = read(&[
+        header(),
+        message("u1", "user", "cancel me".into()),
+        json!({"$set": {"messages": []}}),
+        message("u2", "user", "again".into()),
+    ]);
+    assert_eq!(
+        (heap.said(0), heap.said(1)),
+        (vec!["user: again".into()], vec!["user: cancel me".into()])
+    );
+}
+
+#[test]
+fn a_header_that_holds_messages_hides_no_lines() {
+    let mut head = header();
+    head["messages"] = json!([message("u0", "user", "in the header".into())]);
+    head["directories"] = json!(["/w"]);
+    let lines = [head, message("g1", "gemini", "in a line".into())];
+    let heap = read(&lines);
+    assert_eq!(heap.said(0), ["user: in the header", "assistant: in a line"]);
+    assert_eq!((heap.account.records, heap.account.unreadable), (2, 0));
+    assert_eq!(heap.found(0).workspace.as_deref(), Some("/w"));
+}
+
+#[test]
+fn calls_in_the_content_are_calls() {
+    let call = json!({"functionCall": {"id": "f1", "name": "read", "args": {"p": "x"}}});
+    let answer =
+        json!({"functionResponse": {"id": "f1", "name": "read", "response": {"output": "y"}}});
+    let heap = read(&[
+        header(),
+        message("g1", "gemini", json!([{"text": "checking"}, call])),
+        message("g1_response", "user", json!([answer])),
+        json!({"id": "g2", "type": "gemini", "content": "x", "toolCalls": ["nope", null]}),
+    ]);
+    assert_eq!(
+        heap.said(0),
+        ["assistant: checking read({\"p\":\"x\"})", "tool: = y", "assistant: x"]
+    );
+    assert_eq!((heap.account.calls, heap.account.pairs), (1, 1));
+}

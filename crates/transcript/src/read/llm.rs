@@ -4,6 +4,7 @@
 //! prompt that belongs to no conversation is a session of its own. What a prompt was given as
 //! instructions stays in the record and never becomes a message.
 
+use std::collections::HashMap;
 use std::path::Path;
 
 use rethread_core::message::{Block, Role, Usage};
@@ -14,6 +15,7 @@ use super::database::Database;
 use super::fields::{Fields, quoted};
 use super::found::Found;
 use super::goose::utc;
+use super::llm_threads::{self, Older};
 use super::messages::{arguments, id_text, result_json};
 use super::out::{Out, Slot, said};
 
@@ -23,11 +25,41 @@ const READ: [&str; 6] =
 
 /// Whether a database is one of llm.
 pub(super) fn is_one(database: &Database) -> bool {
+    has_responses(database) || llm_threads::is_one(database)
+}
+
+fn has_responses(database: &Database) -> bool {
     database.has("responses", &["id", "prompt", "response"])
 }
 
 pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
     let database = Database::open(path)?;
+    let mut older = HashMap::new();
+    if has_responses(&database) {
+        responses(&database, out, &mut older)?;
+    }
+    let has_threads = llm_threads::is_one(&database);
+    if has_threads {
+        llm_threads::read(&database, out, &older)?;
+    }
+    let others = database.tables().filter(|(name, _)| {
+        let own = ["_", "sqlite_"].iter().any(|start| name.starts_with(start));
+        let read = READ.contains(name) || has_threads && llm_threads::READ.contains(name);
+        !read && !own && !name.contains("_fts")
+    });
+    let others: Vec<&str> = others.map(|(name, _)| name).collect();
+    if !others.is_empty() {
+        out.note(format!("these tables hold nothing that was said: {}", others.join(", ")));
+    }
+    Ok(())
+}
+
+/// The older tables. `older` gets their conversations.
+fn responses(
+    database: &Database,
+    out: &mut Out<'_>,
+    older: &mut HashMap<String, Older>,
+) -> Result<()> {
     let mut known = Vec::new();
     if database.has("conversations", &["id"]) {
         for row in database.rows("SELECT * FROM conversations ORDER BY rowid", &[])? {
@@ -62,23 +94,19 @@ pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
                 let slot = Slot { session, id: "conversation".into(), at: None };
                 out.raw(slot, "conversation", row)?;
             }
-            database.each(&query, &[id], |row| turn(&database, out, Some(session), row))?;
+            let mut said = false;
+            database.each(&query, &[id], |row| {
+                said = true;
+                turn(database, out, Some(session), row)
+            })?;
+            older.insert(id.clone(), Older { session, said });
         }
     }
     let alone = match database.has("responses", &["conversation_id"]) {
         true => format!("SELECT * FROM responses WHERE conversation_id IS NULL {order}"),
         false => format!("SELECT * FROM responses {order}"),
     };
-    database.each(&alone, &[], |row| turn(&database, out, None, row))?;
-    let others = database.tables().filter(|(name, _)| {
-        let own = ["_", "sqlite_"].iter().any(|start| name.starts_with(start));
-        !READ.contains(name) && !own && !name.contains("_fts")
-    });
-    let others: Vec<&str> = others.map(|(name, _)| name).collect();
-    if !others.is_empty() {
-        out.note(format!("these tables hold nothing that was said: {}", others.join(", ")));
-    }
-    Ok(())
+    database.each(&alone, &[], |row| turn(database, out, None, row))
 }
 
 fn begin(

@@ -22,6 +22,7 @@ mod gemini_lines;
 mod goose;
 mod lines;
 mod llm;
+mod llm_threads;
 mod magent;
 pub mod markdown;
 mod markdown_session;

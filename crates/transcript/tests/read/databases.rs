@@ -86,6 +86,75 @@ fn llm_keeps_results_before_the_prompt_that_sent_them() {
     assert_eq!(heap.account.tokens, Usage { input: 50, output: 11, ..Usage::default() });
 }
 
+const LLM_THREADS: &str = r#"
+    CREATE TABLE fragments (id INTEGER PRIMARY KEY, content TEXT);
+    CREATE TABLE attachments (id TEXT PRIMARY KEY, type TEXT, content BLOB);
+    CREATE TABLE messages (hash TEXT PRIMARY KEY, parent_hash TEXT, role TEXT, provider_metadata TEXT);
+    CREATE TABLE parts (id INTEGER PRIMARY KEY, message_hash TEXT, position INTEGER, type TEXT, tool_name TEXT, text TEXT, payload TEXT);
+    CREATE TABLE threads (id TEXT PRIMARY KEY, name TEXT, tip_message_hash TEXT, forked_from TEXT, datetime_utc TEXT);
+    CREATE TABLE turns (id TEXT PRIMARY KEY, thread_id TEXT, parent_message_hash TEXT, tip_message_hash TEXT, model TEXT,
+        input_tokens INTEGER, output_tokens INTEGER, datetime_utc TEXT, response_json TEXT);
+    INSERT INTO fragments VALUES (1, 'a long text');
+    INSERT INTO messages VALUES ('s', NULL, 'system', NULL), ('u1', 's', 'user', NULL), ('a1', 'u1', 'assistant', NULL),
+      ('t1', 'a1', 'tool', NULL), ('a2', 't1', 'assistant', '{"p":1}'), ('u2', 'a2', 'user', NULL), ('a3', 'u2', 'assistant', NULL),
+      ('u3', 'a2', 'user', NULL), ('a4', 'u3', 'assistant', NULL), ('u4', NULL, 'user', NULL), ('a5', 'u4', 'assistant', NULL);
+    INSERT INTO parts (message_hash, position, type, tool_name, text, payload) VALUES
+      ('s', 0, 'text', NULL, 'obey', NULL),
+      ('u1', 0, 'text', NULL, NULL, '{"text_ref":[{"fragment":1},{"literal":"\nwhich?"}]}'),
+      ('u1', 1, 'attachment', NULL, NULL, '{"attachment_id":"x"}'),
+      ('a1', 0, 'reasoning', NULL, 'I look', NULL),
+      ('a1', 1, 'tool_call', 'llm_version', NULL, '{"arguments":{"v":1},"tool_call_id":"k"}'),
+      ('t1', 0, 'tool_result', 'llm_version', NULL, '{"output":"0.32","tool_call_id":"k"}'),
+      ('a2', 0, 'text', NULL, 'It is 0.32.', NULL), ('u2', 0, 'text', NULL, 'thanks', NULL), ('a3', 0, 'text', NULL, 'Sure.', NULL),
+      ('u3', 0, 'text', NULL, 'other', NULL), ('a4', 0, 'text', NULL, 'way', NULL),
+      ('u4', 0, 'text', NULL, 'alone', NULL), ('a5', 0, 'text', NULL, 'yes', NULL), ('gone', 0, 'text', NULL, 'lost', NULL);
+    INSERT INTO threads VALUES ('c1', 'Which?', 'a3', NULL, '2026-01-01 10:00:00'), ('c2', 'Fork', 'a4', 'c1', '2026-01-01 11:00:00');
+    INSERT INTO turns VALUES ('1', 'c1', 'u1', 'a1', 'gpt-x', 20, 5, '2026-01-01T10:00:00+00:00', NULL),
+      ('2', 'c1', 't1', 'a2', 'gpt-x', 30, 6, '2026-01-01T10:00:01+00:00', NULL), ('3', 'c1', 'u2', 'a3', 'gpt-x', 40, 7, '2026-01-01T10:00:02+00:00', '{}'),
+      ('4', 'c2', 'u3', 'a4', 'gpt-x', 1, 1, '2026-01-01T11:00:00+00:00', NULL), ('5', NULL, 'u4', 'a5', 'gpt-x', NULL, NULL, '2026-01-02T10:00:00+00:00', NULL);
+"#;
+
+#[test]
+fn llm_threads_are_sessions_and_what_they_share_stands_in_each() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let heap = read_file(&database(folder.path(), LLM_THREADS), Format::Llm).expect("it is read");
+    let shared = [
+        "user: a long text\nwhich?",
+        "assistant: llm_version({\"v\":1})",
+        "tool: = 0.32",
+        "assistant: It is 0.32.",
+    ];
+    assert_eq!(heap.said(0), [&shared[..], &["user: thanks", "assistant: Sure."]].concat());
+    assert_eq!(heap.said(1), [&shared[..], &["user: other", "assistant: way"]].concat());
+    assert_eq!(heap.said(2), ["user: alone", "assistant: yes"]);
+    assert_eq!(heap.kinds(0), ["imported/llm/thread", "imported/llm/system"]);
+    let fork = heap.found(1).parent.as_ref().expect("a parent");
+    assert_eq!(fork.identity, "c1");
+    let account = &heap.account;
+    assert_eq!((account.records, account.unreadable), (2 + 5 + 11 + 14, 1), "{account:?}");
+    assert_eq!((account.calls, account.pairs), (1, 1));
+    assert_eq!(account.tokens, Usage { input: 91, output: 19, ..Usage::default() });
+}
+
+#[test]
+fn an_llm_thread_goes_on_from_the_conversation_it_repeats() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let both = format!(
+        "{} {LLM}
+        INSERT INTO messages VALUES ('p1', NULL, 'user', NULL), ('p2', 'p1', 'assistant', NULL), ('p3', 'p2', 'user', NULL), ('p4', 'p3', 'assistant', NULL);
+        INSERT INTO parts (message_hash, position, type, text) VALUES ('p1', 0, 'text', 'which version?'), ('p2', 0, 'text', '0.27'),
+          ('p3', 0, 'text', 'and now?'), ('p4', 0, 'text', 'the same');
+        INSERT INTO threads VALUES ('c1', 'Versions', 'p4', NULL, '2026-01-03 10:00:00');
+        INSERT INTO turns (id, thread_id, parent_message_hash, tip_message_hash) VALUES ('9', 'c1', 'p3', 'p4');",
+        LLM_THREADS.split("INSERT").next().unwrap_or_default().replace("CREATE TABLE fragments (id INTEGER PRIMARY KEY, content TEXT);", "")
+    );
+    let heap = read_file(&database(folder.path(), &both), Format::Llm).expect("it is read");
+    let said = heap.said(0);
+    assert_eq!(said.iter().filter(|line| line.contains("which version?")).count(), 1, "{said:?}");
+    assert_eq!(said[said.len() - 2..], ["user: and now?", "assistant: the same"]);
+    assert_eq!(heap.sessions.iter().filter(|(found, _)| found.identity == "c1").count(), 1);
+}
+
 const AGENTS: &str = r#"
     CREATE TABLE my_sessions (session_id TEXT PRIMARY KEY, created_at TIMESTAMP, updated_at TIMESTAMP);
     CREATE TABLE my_messages (id INTEGER PRIMARY KEY, session_id TEXT, message_data TEXT, created_at TIMESTAMP);

@@ -92,6 +92,16 @@ impl Account {
         }
     }
 
+    /// Nothing of it was taken: whatever was read counts as unreadable.
+    pub(super) fn give_up(&mut self) {
+        (self.stored, self.raw, self.unreadable) = (0, 0, self.records);
+        self.sessions = 0;
+        for kind in self.kinds.values_mut() {
+            let all = kind.stored + kind.raw + kind.unreadable;
+            *kind = Kind { unreadable: all, ..Kind::default() };
+        }
+    }
+
     fn kind(&mut self, kind: &str) -> &mut Kind {
         // Most records are of a kind that was seen before; only a new one needs its own string.
         if !self.kinds.contains_key(kind) {

@@ -123,5 +123,5 @@ pub fn read(
         Format::Llm => llm::read(path, &mut out)?,
         Format::OpenAiAgents => openai_agents::read(path, &mut out)?,
     }
-    Ok(out.finish())
+    out.finish()
 }

@@ -22,6 +22,10 @@ use super::{Error, Options, Result};
 /// Bytes between two words about the progress.
 const PROGRESS_BYTES: u64 = 1 << 20;
 
+/// Bytes of records that wait for the first thing that is said. A file that holds more of them is
+/// taken as it is.
+const WAITING_BYTES_MAX: usize = 4 << 20;
+
 /// What a reader writes to.
 pub(super) struct Out<'a> {
     pub(super) options: &'a Options,
@@ -31,6 +35,16 @@ pub(super) struct Out<'a> {
     progress: &'a mut dyn FnMut(u64),
     told: u64,
     ledgers: Vec<Ledger>,
+    /// What was found before anything is said. Of a file that ends before that nothing is taken.
+    waiting: Option<Waiting>,
+}
+
+/// Sessions, and records that are kept as they were written.
+#[derive(Default)]
+struct Waiting {
+    sessions: Vec<Found>,
+    entries: Vec<(usize, FoundEntry)>,
+    bytes: usize,
 }
 
 /// The open calls of a session.
@@ -56,7 +70,8 @@ impl<'a> Out<'a> {
         progress: &'a mut dyn FnMut(u64),
     ) -> Out<'a> {
         let account = Account::default();
-        Out { options, account, format, sink, progress, told: 0, ledgers: Vec::new() }
+        let waiting = Some(Waiting::default());
+        Out { options, account, format, sink, progress, told: 0, ledgers: Vec::new(), waiting }
     }
 
     /// The format that is read.
@@ -68,8 +83,23 @@ impl<'a> Out<'a> {
     pub(super) fn session(&mut self, found: Found) -> Result<usize> {
         self.account.sessions += 1;
         self.ledgers.push(Ledger::default());
-        self.sink.session(found).map_err(Error::Sink)?;
+        match &mut self.waiting {
+            Some(waiting) => waiting.sessions.push(found),
+            None => self.sink.session(found).map_err(Error::Sink)?,
+        }
         Ok(self.ledgers.len() - 1)
+    }
+
+    /// Something is said: what waited is handed over, and nothing waits any more.
+    fn open(&mut self) -> Result<()> {
+        let Some(waiting) = self.waiting.take() else { return Ok(()) };
+        for found in waiting.sessions {
+            self.sink.session(found).map_err(Error::Sink)?;
+        }
+        for (session, entry) in waiting.entries {
+            self.sink.entry(session, entry).map_err(Error::Sink)?;
+        }
+        Ok(())
     }
 
     /// Some records were read; each must be stored, kept or reported.
@@ -118,7 +148,17 @@ impl<'a> Out<'a> {
         let raw = Raw::parse(text.to_owned()).unwrap_or_else(|_| Raw::of(&text));
         let shown: String = kind.chars().filter(|c| !is_invisible(*c)).take(80).collect();
         let kind = format!("imported/{}/{shown}", self.format.name());
-        self.entry(slot, Body::Unknown { kind, raw })
+        let Some(waiting) = &mut self.waiting else {
+            return self.entry(slot, Body::Unknown { kind, raw });
+        };
+        waiting.bytes += text.len();
+        let Slot { session, id, at } = slot;
+        let entry = FoundEntry { id: valid_id(id), at, body: Body::Unknown { kind, raw } };
+        waiting.entries.push((session, entry));
+        match waiting.bytes > WAITING_BYTES_MAX {
+            true => self.open(),
+            false => Ok(()),
+        }
     }
 
     /// A record that is kept as it was written inside another entry.
@@ -148,6 +188,7 @@ impl<'a> Out<'a> {
 
     /// An entry that no record stands for: a mark, or a copy.
     pub(super) fn entry(&mut self, slot: Slot, body: Body) -> Result<()> {
+        self.open()?;
         let id = valid_id(slot.id);
         let entry = FoundEntry { id, at: slot.at, body };
         self.sink.entry(slot.session, entry).map_err(Error::Sink)
@@ -223,7 +264,18 @@ impl<'a> Out<'a> {
     }
 
     /// The account, closed.
-    pub(super) fn finish(mut self) -> Account {
+    pub(super) fn finish(mut self) -> Result<Account> {
+        if self.waiting.as_ref().is_some_and(|waiting| !waiting.sessions.is_empty()) {
+            match self.account.unreadable {
+                0 => self.note("nothing is said in it"),
+                _ => {
+                    self.waiting = None;
+                    self.account.give_up();
+                    self.note("it breaks off before anything is said: no session was made");
+                }
+            }
+        }
+        self.open()?;
         for ledger in &self.ledgers {
             let open = ledger.open.values().filter(|turn| **turn == ledger.turn).count() as u64;
             self.account.open += open;
@@ -232,7 +284,7 @@ impl<'a> Out<'a> {
         // Calls that share an id count once among the open ones, and are dropped otherwise.
         let Account { calls, pairs, open, dropped, .. } = self.account;
         self.account.dropped += calls.saturating_sub(pairs + open + dropped);
-        self.account
+        Ok(self.account)
     }
 }
 

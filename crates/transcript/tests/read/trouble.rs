@@ -143,3 +143,30 @@ fn bytes_that_are_no_text_cost_only_their_line() {
     let heap = read_as("s.jsonl", bytes, Format::ClaudeCode);
     assert_eq!((heap.account.stored, heap.account.unreadable), (1, 1));
 }
+
+#[test]
+fn a_file_that_breaks_off_before_anything_is_said_makes_no_session() {
+    for (name, format) in [
+        ("claude-code", Format::ClaudeCode),
+        ("codex", Format::Codex),
+        ("gemini", Format::Gemini),
+        ("pi", Format::Pi),
+        ("rethread", Format::Rethread),
+    ] {
+        let (_, text) = SAMPLES.iter().find(|(known, _)| *known == name).expect("a sample");
+        let lines: Vec<&str> = text.lines().collect();
+        let head = match format {
+            Format::ClaudeCode => r#"{"type":"summary","summary":"x","leafUuid":"u"}"#,
+            _ => lines[0],
+        };
+        let last = lines[lines.len() - 1];
+        let heap = read_as("cut.jsonl", format!("{head}\n{}", &last[..last.len() / 2]), format);
+        assert_eq!(heap.sessions.len(), 0, "{name}");
+        let account = &heap.account;
+        assert_eq!((account.sessions, account.records, account.unreadable), (0, 2, 2), "{name}");
+        assert!(account.notes.iter().any(|note| note.contains("breaks off")), "{account:?}");
+        // What is whole and says nothing is kept.
+        let heap = read_as("whole.jsonl", format!("{head}\n"), format);
+        assert_eq!((heap.sessions.len(), heap.account.unreadable), (1, 0), "{name}");
+    }
+}

@@ -1,24 +1,26 @@
 //! Codex's rollouts.
 //!
 //! What is said stands there twice, as `response_item` and as `event_msg`; the first is taken and
-//! the second kept. Counts of tokens are cumulative. A file may hold several `session_meta` (the
+//! the second kept, unless there is no first. Turns that were taken back are forks. Counts of tokens are cumulative. A file may hold several `session_meta` (the
 //! first is its own), or begin in the middle. Some compactions happened at the provider and are
 //! encrypted: they are kept, and said.
 
 use std::path::Path;
 
 use rethread_core::Message;
-use rethread_core::entry::Body;
+use rethread_core::entry::{Body, Origin};
 use rethread_core::message::Usage;
 
+use super::codex_events;
+use super::codex_survey::{Source, Survey};
 use super::fields::Fields;
-use super::found::Found;
+use super::found::{Found, Link};
 use super::out::{Out, Slot, fingerprint};
 use super::responses::Items;
 use super::{Result, time};
 
 /// What a message begins with that a program wrote in the user's name.
-const INJECTED: [&str; 6] = [
+pub(super) const INJECTED: [&str; 6] = [
     "<environment_context>",
     "<user_instructions>",
     "<permissions instructions>",
@@ -28,10 +30,21 @@ const INJECTED: [&str; 6] = [
 ];
 
 pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
-    let items = Items::new("response_item/", Some(is_injected));
-    let mut reader = Reader { stem: stem(path), items, ..Reader::default() };
-    out.lines(path, |out, number, line| reader.line(out, number, line))?;
+    let survey = Survey::of(path)?;
+    let prefix = if survey.source == Source::Items { "response_item/" } else { "event_msg/" };
+    let items = Items::new(prefix, Some(is_injected));
+    let lines = survey.lines;
+    let mut reader = Reader { stem: stem(path), items, survey, ..Reader::default() };
+    out.lines(path, |out, number, line| match number > lines {
+        // What was written since the first walk comes with the next import.
+        true => {
+            out.account.records -= 1;
+            Ok(())
+        }
+        false => reader.line(out, number, line),
+    })?;
     reader.items.end(out)?;
+    reader.tell(out);
     // The last count is the source's own word for all of it.
     out.account.tokens = reader.total;
     if reader.sealed > 0 {
@@ -47,6 +60,18 @@ pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
         out.note("no session_meta: the file begins in the middle");
     }
     Ok(())
+}
+
+/// Where a session came from: another one that it was forked from, or one that sent a helper.
+fn parent(meta: &Fields<'_>) -> Option<Link> {
+    if let Some(identity) = meta.word("forked_from_id") {
+        return Some(Link { identity, origin: Origin::Fork });
+    }
+    let source = meta.object("source").and_then(|source| source.object("subagent"));
+    let spawn = source.and_then(|helper| helper.object("thread_spawn"));
+    let sender = spawn.and_then(|spawn| spawn.word("parent_thread_id"));
+    let sender = sender.or_else(|| meta.word("parent_thread_id"));
+    sender.map(|identity| Link { identity, origin: Origin::New })
 }
 
 fn plural(count: u64, what: &str) -> String {
@@ -75,6 +100,13 @@ struct Reader {
     metas: u64,
     sealed: u64,
     items: Items,
+    survey: Survey,
+    /// The sessions of what was taken back, and how many of them have left.
+    forks: Vec<usize>,
+    left: usize,
+    bare: usize,
+    /// The fork the line before belongs to.
+    fork: Option<usize>,
 }
 
 impl Reader {
@@ -102,7 +134,8 @@ impl Reader {
         if first {
             self.metas += 1;
         }
-        let session = self.session(out, &payload, line, first)?;
+        self.begin(out, &payload, line, first)?;
+        let session = self.place(out, number)?;
         let id = format!("{number}:{}", fingerprint(&[line]));
         let slot = Slot { session, id, at: self.at };
         match outer.as_str() {
@@ -113,26 +146,88 @@ impl Reader {
                 }
                 self.items.keep(out, slot, kind, line)
             }
-            "response_item" => self.items.take(out, slot, &payload, kind, line),
+            "response_item" => {
+                let sealed = ["compaction", "compaction_summary", "context_compaction"];
+                let inner = inner.as_deref().unwrap_or_default();
+                self.sealed += u64::from(
+                    sealed.contains(&inner) && payload.get("encrypted_content").is_some(),
+                );
+                self.items.take(out, slot, &payload, kind, line)
+            }
             _ if bare && !first => self.items.take(out, slot, &payload, kind, line),
             "compacted" => self.compacted(out, slot, &payload, kind, line),
             "event_msg" if inner.as_deref() == Some("token_count") => {
                 self.count(out, &payload);
                 self.items.keep(out, slot, kind, line)
             }
+            "event_msg" => match codex_events::items(&payload, self.survey.source) {
+                items if items.is_empty() => self.items.keep(out, slot, kind, line),
+                items => self.event(out, slot, &items, kind, line),
+            },
             _ => self.items.keep(out, slot, kind, line),
         }
     }
 
-    fn session(
+    /// An event that says what otherwise items say.
+    fn event(
+        &mut self,
+        out: &mut Out<'_>,
+        slot: Slot,
+        items: &[String],
+        kind: String,
+        line: &str,
+    ) -> Result<()> {
+        for (index, item) in items.iter().enumerate() {
+            let fields = Fields::of(item).unwrap_or_default();
+            let (session, at) = (slot.session, slot.at);
+            let id = if index == 0 { slot.id.clone() } else { format!("{}:{index}", slot.id) };
+            // A call and its answer are one event.
+            out.records(u64::from(index > 0));
+            self.items.take(out, Slot { session, id, at }, &fields, kind.clone(), line)?;
+        }
+        Ok(())
+    }
+
+    /// The session a line belongs to.
+    fn place(&mut self, out: &mut Out<'_>, number: u64) -> Result<usize> {
+        let main = self.session.unwrap_or_default();
+        let fork = self.survey.fork(number);
+        if fork != self.fork {
+            self.items.end(out)?;
+            self.fork = fork;
+        }
+        let starts = self.survey.forks();
+        for (session, start) in self.forks.iter().zip(starts) {
+            if *start == number {
+                self.left += 1;
+                self.bare += usize::from(!out.leave(*session));
+            }
+        }
+        Ok(fork.and_then(|fork| self.forks.get(fork).copied()).unwrap_or(main))
+    }
+
+    fn tell(&self, out: &mut Out<'_>) {
+        match self.survey.source {
+            Source::Items => {}
+            _ => out.note("no items of the API: what was said is taken from the events"),
+        }
+        if !self.forks.is_empty() {
+            out.note(format!("{} left behind by going back: kept as forks", self.forks.len()));
+        }
+        if self.bare > 0 {
+            out.note(format!("{} of them hold only what came after going back", self.bare));
+        }
+    }
+
+    fn begin(
         &mut self,
         out: &mut Out<'_>,
         payload: &Fields<'_>,
         line: &str,
         is_meta: bool,
-    ) -> Result<usize> {
-        if let Some(session) = self.session {
-            return Ok(session);
+    ) -> Result<()> {
+        if self.session.is_some() {
+            return Ok(());
         }
         let meta = if is_meta { Some(payload) } else { None };
         let given = meta.and_then(|meta| meta.word("id"));
@@ -141,16 +236,26 @@ impl Reader {
         let provider = meta.and_then(|meta| meta.word("model_provider"));
         let provider = provider.unwrap_or_else(|| "openai".into());
         self.provider = Some(provider.clone());
-        let session = out.session(Found {
-            identity: given.or(self.stem.clone()).unwrap_or_else(|| fingerprint(&[line])),
+        let identity = given.or(self.stem.clone()).unwrap_or_else(|| fingerprint(&[line]));
+        let found = Found {
+            identity: identity.clone(),
             agent: Some("codex".into()),
             provider: Some(provider),
             workspace: meta.and_then(|meta| meta.word("cwd")),
             created_at: begun.or(self.at),
+            parent: meta.and_then(parent),
             ..Found::default()
-        })?;
-        self.session = Some(session);
-        Ok(session)
+        };
+        let main = out.session(found.clone())?;
+        self.session = Some(main);
+        for start in self.survey.forks() {
+            let parent = Some(Link { identity: identity.clone(), origin: Origin::Fork });
+            let identity = format!("{identity}/back:{start}");
+            let fork = out.session(Found { identity, parent, ..found.clone() })?;
+            out.mirror(main, fork);
+            self.forks.push(fork);
+        }
+        Ok(())
     }
 
     /// Counts go on from one to the next; what is new belongs to the reply before it.
@@ -191,15 +296,28 @@ impl Reader {
     ) -> Result<()> {
         self.items.end(out)?;
         let summary = payload.word("message");
+        let history = payload.list("replacement_history").unwrap_or_default();
         let (session, id, at) = (slot.session, slot.id.clone(), slot.at);
         out.raw(slot, &kind, line)?;
-        let Some(summary) = summary else {
+        let mark = |what: &str| Slot { session, id: format!("{id}:{what}"), at };
+        if history.is_empty() && summary.is_none() {
             self.sealed += 1;
             return Ok(());
-        };
-        let mark = |what: &str| Slot { session, id: format!("{id}:{what}"), at };
+        }
         out.entry(mark("clear"), Body::Cleared { before: None })?;
-        out.entry(mark("summary"), Body::Message(Message::user(summary)))
+        if let (true, Some(summary)) = (history.is_empty(), summary) {
+            return out.entry(mark("summary"), Body::Message(Message::user(summary)));
+        }
+        // What the model knows from now on. It was said before, or stands for what was.
+        let mut again = self.items.again();
+        for (index, item) in history.into_iter().enumerate() {
+            let fields = Fields::of(item).unwrap_or_default();
+            self.sealed += u64::from(fields.get("encrypted_content").is_some_and(|_| {
+                fields.text("type").is_some_and(|kind| kind.contains("compaction"))
+            }));
+            again.take(out, mark(&index.to_string()), &fields, String::new(), item)?;
+        }
+        again.end(out)
     }
 }
 

@@ -12,6 +12,8 @@ mod aider;
 mod claude_code;
 mod claude_tree;
 mod codex;
+mod codex_events;
+mod codex_survey;
 mod database;
 mod document;
 mod fields;

@@ -26,6 +26,10 @@ const PROGRESS_BYTES: u64 = 1 << 20;
 /// taken as it is.
 const WAITING_BYTES_MAX: usize = 4 << 20;
 
+/// Entries that forks get as copies of what was said before them, all forks of a file together. One
+/// in which someone went back hundreds of times would otherwise be stored hundreds of times.
+const COPIES_MAX: usize = 200_000;
+
 /// What a reader writes to.
 pub(super) struct Out<'a> {
     pub(super) options: &'a Options,
@@ -35,6 +39,9 @@ pub(super) struct Out<'a> {
     progress: &'a mut dyn FnMut(u64),
     told: u64,
     ledgers: Vec<Ledger>,
+    /// Sessions that get a copy of what is said in others, until they leave.
+    mirrors: Vec<(usize, usize)>,
+    copies: usize,
     /// What was found before anything is said. Of a file that ends before that nothing is taken.
     waiting: Option<Waiting>,
 }
@@ -71,7 +78,9 @@ impl<'a> Out<'a> {
     ) -> Out<'a> {
         let account = Account::default();
         let waiting = Some(Waiting::default());
-        Out { options, account, format, sink, progress, told: 0, ledgers: Vec::new(), waiting }
+        let (ledgers, mirrors) = (Vec::new(), Vec::new());
+        let (told, copies) = (0, 0);
+        Out { options, account, format, sink, progress, told, ledgers, mirrors, copies, waiting }
     }
 
     /// The format that is read.
@@ -191,7 +200,29 @@ impl<'a> Out<'a> {
         self.open()?;
         let id = valid_id(slot.id);
         let entry = FoundEntry { id, at: slot.at, body };
+        if !self.mirrors.is_empty() && matches!(entry.body, Body::Message(_) | Body::Cleared { .. })
+        {
+            for (_, to) in self.mirrors.iter().filter(|(from, _)| *from == slot.session) {
+                self.copies += 1;
+                self.sink.entry(*to, entry.clone()).map_err(Error::Sink)?;
+            }
+            if self.copies > COPIES_MAX {
+                self.mirrors.clear();
+            }
+        }
         self.sink.entry(slot.session, entry).map_err(Error::Sink)
+    }
+
+    /// What is said in a session from now on is said in another too, which leaves it later. All of
+    /// them together get so many copies, and beyond that none.
+    pub(super) fn mirror(&mut self, from: usize, to: usize) {
+        self.mirrors.push((from, to));
+    }
+
+    /// A session leaves the one it came from. Says whether it got all that was said until then.
+    pub(super) fn leave(&mut self, session: usize) -> bool {
+        self.mirrors.retain(|(_, to)| *to != session);
+        self.copies <= COPIES_MAX
     }
 
     /// Something a person should know.

@@ -4,6 +4,7 @@
 //! and the answers stand behind the reply. Codex, the Agents SDK and plain lists write them.
 
 use rethread_core::Message;
+use rethread_core::entry::Body;
 use rethread_core::message::{Block, Role, Usage};
 
 use super::Result;
@@ -18,6 +19,8 @@ pub(super) struct Items {
     pub(super) model: Option<String>,
     prefix: &'static str,
     injected: Option<fn(&Message) -> bool>,
+    /// The items stand in a record that is kept, and were said before.
+    again: bool,
     round: Option<Round>,
 }
 
@@ -41,6 +44,18 @@ impl Items {
     /// was not said by the user, though it is in their name.
     pub(super) fn new(prefix: &'static str, injected: Option<fn(&Message) -> bool>) -> Items {
         Items { prefix, injected, ..Items::default() }
+    }
+
+    /// The same, for items that stand in a record that is kept, and were said before: they are no
+    /// records of their own.
+    pub(super) fn again(&self) -> Items {
+        Items {
+            model: self.model.clone(),
+            prefix: self.prefix,
+            injected: self.injected,
+            again: true,
+            round: None,
+        }
     }
 
     /// One more item; `text` is the record it stands in.
@@ -67,7 +82,7 @@ impl Items {
             ("message", Some("user")) => match said(Role::User, &parts(content)) {
                 Ok(message) if !self.injected.is_some_and(|injected| injected(&message)) => {
                     self.end(out)?;
-                    out.message(slot, message, &self.kind("message"), 1)
+                    self.hand_over(out, slot, message, "message", 1)
                 }
                 _ => self.keep(out, slot, kind, text),
             },
@@ -94,7 +109,7 @@ impl Items {
                         round.after.push((slot, After::Message(message)));
                         Ok(())
                     }
-                    None => out.message(slot, message, &self.kind("output"), 1),
+                    None => self.hand_over(out, slot, message, "output", 1),
                 },
                 None => self.keep(out, slot, kind, text),
             },
@@ -125,10 +140,12 @@ impl Items {
         text: &str,
     ) -> Result<()> {
         match &mut self.round {
+            Some(_) if self.again => Ok(()),
             Some(round) => {
                 round.after.push((slot, After::Raw { kind, text: text.to_owned() }));
                 Ok(())
             }
+            None if self.again => Ok(()),
             None => out.raw(slot, &kind, text),
         }
     }
@@ -143,14 +160,28 @@ impl Items {
     /// The reply is complete.
     pub(super) fn end(&mut self, out: &mut Out<'_>) -> Result<()> {
         let Some(round) = self.round.take() else { return Ok(()) };
-        out.message(round.slot, round.message, &self.kind("reply"), round.records)?;
+        self.hand_over(out, round.slot, round.message, "reply", round.records)?;
         for (slot, after) in round.after {
             match after {
-                After::Message(message) => out.message(slot, message, &self.kind("output"), 1)?,
+                After::Message(message) => self.hand_over(out, slot, message, "output", 1)?,
                 After::Raw { kind, text } => out.raw(slot, &kind, &text)?,
             }
         }
         Ok(())
+    }
+
+    fn hand_over(
+        &self,
+        out: &mut Out<'_>,
+        slot: Slot,
+        message: Message,
+        kind: &str,
+        records: u64,
+    ) -> Result<()> {
+        match self.again {
+            true => out.entry(slot, Body::Message(message)),
+            false => out.message(slot, message, &self.kind(kind), records),
+        }
     }
 
     fn kind(&self, name: &str) -> String {

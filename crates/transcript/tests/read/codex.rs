@@ -102,3 +102,101 @@ fn a_compaction_that_can_be_read_starts_the_context_anew() {
     assert_eq!(heap.said(0), ["user: a", "user: so far: a"]);
     assert_eq!(heap.kinds(0), ["imported/codex/compacted", "cleared"]);
 }
+
+fn event(payload: Value) -> Value {
+    line("event_msg", payload)
+}
+
+#[test]
+fn a_rollout_of_events_alone_says_what_they_say() {
+    let meta = line("session_meta", json!({"id": "t-1", "cwd": "/work"}));
+    let legacy = [
+        meta.clone(),
+        event(json!({"type": "task_started", "turn_id": "1"})),
+        event(json!({"type": "user_message", "message": "list", "images": []})),
+        event(json!({"type": "agent_reasoning", "text": "I look"})),
+        event(
+            json!({"type": "exec_command_end", "call_id": "c", "command": ["ls"], "aggregated_output": "a.txt"}),
+        ),
+        event(json!({"type": "agent_message", "message": "One file."})),
+        count(100, 5),
+    ];
+    let heap = read_as("r.jsonl", text(&legacy), Format::Codex);
+    assert_eq!(
+        heap.said(0),
+        [
+            "user: list",
+            "assistant: exec_command({\"command\":[\"ls\"]})",
+            "tool: = a.txt",
+            "assistant: One file."
+        ]
+    );
+    assert_eq!((heap.account.calls, heap.account.pairs), (1, 1));
+    assert_eq!(heap.account.tokens.total(), 105);
+    let words = |text: &str| json!([{"type": "Text", "text": text}]);
+    let turn_items = [
+        meta,
+        event(
+            json!({"type": "item_completed", "item": {"type": "UserMessage", "id": "1", "content": [{"type": "text", "text": "list"}]}}),
+        ),
+        event(
+            json!({"type": "item_completed", "item": {"type": "AgentMessage", "id": "2", "content": words("One file.")}}),
+        ),
+    ];
+    let heap = read_as("r.jsonl", text(&turn_items), Format::Codex);
+    assert_eq!(heap.said(0), ["user: list", "assistant: One file."]);
+    assert_eq!((heap.account.records, heap.account.raw), (3, 1));
+}
+
+#[test]
+fn turns_that_were_taken_back_are_a_fork() {
+    let lines = [
+        line("session_meta", json!({"id": "t-1"})),
+        said("user", "one"),
+        said("assistant", "first"),
+        said("user", "two"),
+        said("assistant", "second"),
+        event(json!({"type": "thread_rolled_back", "num_turns": 1})),
+        said("user", "three"),
+        said("assistant", "third"),
+    ];
+    let heap = read_as("r.jsonl", text(&lines), Format::Codex);
+    assert_eq!(heap.said(0), ["user: one", "assistant: first", "user: three", "assistant: third"]);
+    assert_eq!(heap.said(1), ["user: one", "assistant: first", "user: two", "assistant: second"]);
+    let parent = heap.found(1).parent.as_ref().expect("a parent");
+    assert_eq!(parent.identity, "t-1");
+    assert_eq!((heap.account.records, heap.account.stored), (8, 6));
+}
+
+#[test]
+fn a_compaction_that_lists_what_is_left_starts_the_context_with_it() {
+    let user = json!({"type": "message", "role": "user", "content": [{"type": "input_text", "text": "a"}]});
+    let summary = json!({"type": "message", "role": "user", "content": [{"type": "input_text", "text": "so far: b"}]});
+    let sealed = json!({"type": "compaction", "encrypted_content": "x"});
+    let lines = [
+        said("user", "a"),
+        said("assistant", "b"),
+        line("compacted", json!({"message": "", "replacement_history": [user, summary, sealed]})),
+        said("user", "c"),
+    ];
+    let heap = read_as("r.jsonl", text(&lines), Format::Codex);
+    assert_eq!(heap.said(0), ["user: a", "assistant: b", "user: a", "user: so far: b", "user: c"]);
+    assert_eq!(heap.kinds(0), ["imported/codex/compacted", "cleared"]);
+    assert_eq!((heap.account.records, heap.account.stored, heap.account.raw), (4, 3, 1));
+    assert!(heap.account.notes.iter().any(|note| note.contains("encrypted")));
+}
+
+#[test]
+fn a_rollout_says_where_it_came_from() {
+    for (meta, identity) in [
+        (json!({"id": "t-2", "forked_from_id": "t-1"}), "t-1"),
+        (
+            json!({"id": "t-3", "source": {"subagent": {"thread_spawn": {"parent_thread_id": "t-0", "depth": 1}}}}),
+            "t-0",
+        ),
+    ] {
+        let lines = [line("session_meta", meta), said("user", "a")];
+        let heap = read_as("r.jsonl", text(&lines), Format::Codex);
+        assert_eq!(heap.found(0).parent.as_ref().expect("a parent").identity, identity);
+    }
+}

@@ -1,0 +1,206 @@
+//! What a first walk through a rollout tells: who speaks in it, and which turns were taken back.
+
+use std::path::Path;
+
+use super::Result;
+use super::fields::Fields;
+use super::lines::{Line, Lines};
+
+/// What a rollout is like.
+#[derive(Default)]
+pub(super) struct Survey {
+    /// The last line that was looked at.
+    pub(super) lines: u64,
+    /// Where what was said has to be taken from.
+    pub(super) source: Source,
+    /// Lines that were taken back, in order: from, to, and the fork they are.
+    gone: Vec<(u64, u64, usize)>,
+    forks: Vec<u64>,
+}
+
+/// Where a file says what was said.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Source {
+    /// As items of the API.
+    #[default]
+    Items,
+    /// In events alone.
+    Events,
+    /// In events alone, as what a turn consists of.
+    TurnItems,
+}
+
+impl Survey {
+    pub(super) fn of(path: &Path) -> Result<Survey> {
+        let mut survey = Survey::default();
+        let mut walk = Walk::default();
+        let mut lines = Lines::open(path)?;
+        // What cannot be read is said by the second walk.
+        while let Ok(Some((number, line))) = lines.next() {
+            survey.lines = number;
+            if let Line::Text(line) = line
+                && let Some(fields) = Fields::of(line)
+            {
+                walk.line(number, &fields);
+            }
+        }
+        survey.source = match (walk.items, walk.events, walk.turn_items) {
+            (true, _, _) | (false, false, false) => Source::Items,
+            (false, true, _) => Source::Events,
+            (false, false, true) => Source::TurnItems,
+        };
+        let turns = if survey.source == Source::Items { walk.of_items } else { walk.of_events };
+        survey.gone = turns.gone;
+        survey.gone.sort_unstable();
+        survey.forks = turns.forks;
+        Ok(survey)
+    }
+
+    /// The fork a line went away with.
+    pub(super) fn fork(&self, line: u64) -> Option<usize> {
+        let at = self.gone.partition_point(|(from, _, _)| *from <= line).checked_sub(1)?;
+        let (_, to, fork) = self.gone[at];
+        (line < to).then_some(fork)
+    }
+
+    /// Where each fork begins, in the order they were taken back.
+    pub(super) fn forks(&self) -> &[u64] {
+        &self.forks
+    }
+}
+
+#[derive(Default)]
+struct Walk {
+    items: bool,
+    events: bool,
+    turn_items: bool,
+    of_items: Turns,
+    of_events: Turns,
+}
+
+impl Walk {
+    fn line(&mut self, number: u64, fields: &Fields<'_>) {
+        // The oldest rollouts have the items themselves as lines.
+        let bare = !fields.has("payload");
+        let payload = match bare {
+            true => None,
+            false => fields.object("payload"),
+        };
+        let inner = payload.as_ref().unwrap_or(fields);
+        let kind = inner.text("type").unwrap_or_default();
+        let role = inner.text("role");
+        match fields.text("type").as_deref() {
+            Some("event_msg") => self.event(number, &kind, inner),
+            Some("response_item") | None => self.item(number, &kind, role.as_deref(), inner),
+            Some(_) if bare => self.item(number, &kind, role.as_deref(), inner),
+            _ => {}
+        }
+    }
+
+    fn item(&mut self, number: u64, kind: &str, role: Option<&str>, item: &Fields<'_>) {
+        let is_message = kind == "message" || kind.is_empty() && item.has("content");
+        match role {
+            Some("user") if is_message => {
+                let text = item.get("content").unwrap_or_default();
+                if !super::codex::INJECTED.iter().any(|mark| text.contains(mark)) {
+                    self.items = true;
+                    self.of_items.begin(number);
+                }
+            }
+            Some("assistant") if is_message => self.items = true,
+            _ => {}
+        }
+    }
+
+    fn event(&mut self, number: u64, kind: &str, event: &Fields<'_>) {
+        match kind {
+            "user_message" => {
+                self.events = true;
+                self.of_events.begin(number);
+            }
+            "agent_message" => self.events = true,
+            "item_completed" => {
+                let item = event.object("item").unwrap_or_default();
+                match item.text("type").as_deref() {
+                    Some("UserMessage" | "user_message") => {
+                        self.turn_items = true;
+                        if !self.events {
+                            self.of_events.begin(number);
+                        }
+                    }
+                    Some("AgentMessage" | "agent_message") => self.turn_items = true,
+                    _ => {}
+                }
+            }
+            "thread_rolled_back" => {
+                let turns = event.number("num_turns").unwrap_or(0);
+                self.of_items.take_back(number, turns);
+                self.of_events.take_back(number, turns);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Where turns begin, and which lines went away.
+#[derive(Default)]
+struct Turns {
+    begun: Vec<u64>,
+    gone: Vec<(u64, u64, usize)>,
+    forks: Vec<u64>,
+    /// Runs of lines that are gone already, put together.
+    runs: Vec<(u64, u64)>,
+}
+
+impl Turns {
+    fn begin(&mut self, line: u64) {
+        self.begun.push(line);
+    }
+
+    fn take_back(&mut self, line: u64, turns: u64) {
+        let turns = usize::try_from(turns).unwrap_or(usize::MAX).min(self.begun.len());
+        let Some(&from) = self.begun.get(self.begun.len() - turns) else { return };
+        self.begun.truncate(self.begun.len() - turns);
+        let fork = self.forks.len();
+        self.forks.push(from);
+        // What was taken back before stays where it went.
+        let mut to = line;
+        while let Some((start, end)) = self.runs.pop_if(|(start, _)| *start >= from) {
+            if end < to {
+                self.gone.push((end, to, fork));
+            }
+            to = start;
+        }
+        if from < to {
+            self.gone.push((from, to, fork));
+        }
+        self.runs.push((from, line));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_taken_back_twice_belongs_to_the_first() {
+        let mut turns = Turns::default();
+        for line in [1, 5, 9] {
+            turns.begin(line);
+        }
+        turns.take_back(12, 1);
+        turns.begin(13);
+        turns.take_back(20, 2);
+        turns.take_back(21, 0);
+        let mut survey = Survey { gone: turns.gone, ..Survey::default() };
+        survey.gone.sort_unstable();
+        let forks: Vec<Option<usize>> = (0..22).map(|line| survey.fork(line)).collect();
+        let (main, first, second) = (None, Some(0), Some(1));
+        assert_eq!(forks[..5], [main; 5]);
+        assert_eq!(forks[5..9], [second; 4]);
+        assert_eq!(forks[9..12], [first; 3]);
+        assert_eq!(forks[12..20], [second; 8]);
+        assert_eq!(forks[20..], [main; 2]);
+        assert_eq!(turns.forks, [9, 5]);
+    }
+}

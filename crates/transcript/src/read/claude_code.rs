@@ -35,6 +35,7 @@ pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
         survey,
         nodes: 0,
         at: None,
+        cwd: None,
         seen: HashMap::new(),
         counted: HashMap::new(),
         copied: Vec::new(),
@@ -61,8 +62,13 @@ struct Survey {
     workspace: Option<String>,
     model: Option<String>,
     title: Option<String>,
+    is_titled: bool,
     begun: Option<String>,
+    /// The session this one was forked from.
+    origin: Option<String>,
     first_branch: usize,
+    /// There are several conversations in the file.
+    mixed: bool,
 }
 
 /// What is looked at in the first walk. Everything else is passed over.
@@ -109,6 +115,7 @@ impl Survey {
         }
         survey.tree.grow();
         survey.first_branch = survey.tree.branch(0);
+        survey.mixed = survey.tree.is_mixed();
         Ok(survey)
     }
 
@@ -126,10 +133,14 @@ impl Survey {
         if spoken && (self.begun.is_none() || self.model.is_none() || self.workspace.is_none()) {
             self.look_for_header(line);
         }
-        if light.kind == Some("summary") || light.kind == Some("custom-title") {
+        if let Some("summary" | "custom-title" | "ai-title") = light.kind {
             let fields = Fields::of(line).unwrap_or_default();
-            self.title =
-                fields.word("customTitle").or(fields.word("summary")).or(self.title.take());
+            let given = fields.word("customTitle");
+            self.is_titled |= given.is_some();
+            // What the person called it stays, whatever the program thinks of later.
+            let other = fields.word("aiTitle").or(fields.word("summary"));
+            let other = other.filter(|_| !self.is_titled);
+            self.title = given.or(other).or(self.title.take());
         }
         let Some(id) = light.uuid else { return };
         self.tree.add(&Leaf {
@@ -137,6 +148,7 @@ impl Survey {
             parent: light.parent.or(light.logical),
             group: light.message.as_ref().and_then(|message| message.id),
             helper: light.agent,
+            session: light.session,
             spoken,
             result: light.kind == Some("user") && line.contains("\"tool_use_id\":"),
             side: light.side == Some(true),
@@ -153,11 +165,12 @@ impl Survey {
         let parent = fields.text("parentUuid").or_else(|| fields.text("logicalParentUuid"));
         let spoken = matches!(fields.text("type").as_deref(), Some("user" | "assistant"));
         let side = fields.is_true("isSidechain");
-        let helper = fields.text("agentId");
+        let (helper, session) = (fields.text("agentId"), fields.text("sessionId"));
         self.tree.add(&Leaf {
             id: &id,
             parent: parent.as_deref(),
             helper: helper.as_deref(),
+            session: session.as_deref(),
             spoken,
             side,
             ..Leaf::default()
@@ -168,6 +181,8 @@ impl Survey {
         let Some(fields) = Fields::of(line) else { return };
         self.begun = self.begun.take().or_else(|| fields.word("timestamp"));
         self.workspace = self.workspace.take().or_else(|| fields.word("cwd"));
+        let origin = fields.object("forkedFrom").and_then(|origin| origin.word("sessionId"));
+        self.origin = self.origin.take().or(origin);
         let model = fields.object("message").and_then(|message| message.word("model"));
         self.model = self.model.take().or(model.filter(|model| !model.starts_with('<')));
     }
@@ -183,8 +198,9 @@ struct Round {
     sources: Vec<String>,
     records: u64,
     after: Vec<(Slot, After)>,
-    /// What the user said with an answer, which comes behind all answers.
-    words: Vec<(Slot, Message)>,
+    /// What the user said with an answer or meanwhile, which comes behind all answers, and the
+    /// records it is from.
+    words: Vec<(Slot, Message, u64)>,
 }
 
 enum After {
@@ -198,6 +214,8 @@ struct Reader {
     rounds: Vec<Option<Round>>,
     nodes: usize,
     at: Option<jiff::Timestamp>,
+    /// The folder the records are about, where the file holds several conversations.
+    cwd: Option<String>,
     /// Records whose id stands more than once, by id.
     seen: HashMap<String, Vec<u64>>,
     /// What replies cost that stand in several places, by the fingerprint of their id.
@@ -222,6 +240,10 @@ impl Reader {
         };
         let at = fields.get("timestamp").and_then(|raw| time::of_json(raw, &out.options.zone));
         self.at = at.or(self.at);
+        let mixed = self.survey.mixed;
+        if mixed {
+            self.cwd = fields.word("cwd").or(self.cwd.take());
+        }
         let uuid = fields.text("uuid");
         let (branch, id) = match &uuid {
             Some(uuid) => {
@@ -235,17 +257,25 @@ impl Reader {
                     }
                 }
             }
-            None => (self.survey.first_branch, format!("{number}:{}", fingerprint(&[line]))),
+            None => {
+                let branch = match fields.text("sessionId").filter(|_| mixed) {
+                    Some(session) => self.survey.tree.base(&session),
+                    None => self.survey.first_branch,
+                };
+                (branch, format!("{number}:{}", fingerprint(&[line])))
+            }
         };
         let session = self.session(out, branch)?;
-        if branch != 0 {
+        let base = self.survey.tree.branches()[branch].base;
+        if branch != base {
             // What a fork leaves is complete, and stands before what the fork says.
-            self.end_round(out, 0)?;
+            self.end_round(out, base)?;
         }
         let slot = Slot { session, id, at: self.at };
         let message = match kind.as_str() {
             "user" => spoken(&fields, Role::User),
             "assistant" => spoken(&fields, Role::Assistant),
+            "attachment" => queued(&fields),
             _ => None,
         };
         let Some(mut message) = message else {
@@ -260,10 +290,16 @@ impl Reader {
             let words = words_beside(&mut message);
             push_source(&mut message, &[source]);
             let answers = message.role == Role::Tool;
+            if kind == "attachment"
+                && let Some(round) = &mut self.rounds[branch]
+            {
+                round.words.push((slot, message, 1));
+                return Ok(());
+            }
             if answers && let Some(round) = &mut self.rounds[branch] {
                 let id = format!("{}:words", slot.id);
                 let beside = Slot { session, id, at: slot.at };
-                round.words.extend(words.map(|words| (beside, words)));
+                round.words.extend(words.map(|words| (beside, words, 0)));
                 round.after.push((slot, After::Message(message)));
                 return Ok(());
             }
@@ -321,10 +357,14 @@ impl Reader {
         }
         let survey = &self.survey;
         let part = survey.tree.branches()[branch].clone();
-        let main = survey.session.clone().unwrap_or_else(|| "unnamed".into());
-        let title = survey.title.clone();
-        let (identity, parent) = match (branch, part.side) {
-            (0, _) => (main, None),
+        let main = part.session.clone().or_else(|| survey.session.clone());
+        let main = main.unwrap_or_else(|| "unnamed".into());
+        let title = survey.title.clone().filter(|_| part.base == 0);
+        let is_base = part.base == branch;
+        let origin = survey.origin.clone().filter(|origin| *origin != main && branch == 0);
+        let forked = origin.map(|identity| Link { identity, origin: Origin::Fork });
+        let (identity, parent) = match (is_base, part.side) {
+            (true, _) => (main, forked),
             (_, true) => {
                 let link = Link { identity: main.clone(), origin: Origin::New };
                 (format!("{main}/{}", part.name), Some(link))
@@ -342,16 +382,22 @@ impl Reader {
             agent: Some("claude-code".into()),
             provider: Some("anthropic".into()),
             model: survey.model.clone(),
-            workspace: survey.workspace.clone(),
-            created_at: if branch == 0 { begun.or(self.at) } else { self.at.or(begun) },
+            workspace: self.cwd.clone().or_else(|| survey.workspace.clone()),
+            created_at: if branch == 0 && !survey.mixed {
+                begun.or(self.at)
+            } else {
+                self.at.or(begun)
+            },
             parent,
             ..Found::default()
         })?;
         self.sessions[branch] = Some(session);
-        // The forks appear with the main session, so that they get what was said before them.
-        if branch == 0 {
+        // The forks appear with their session, so that they get what was said before them.
+        if is_base {
             for fork in self.copied.clone() {
-                self.session(out, fork)?;
+                if self.survey.tree.branches()[fork].base == branch {
+                    self.session(out, fork)?;
+                }
             }
         }
         Ok(session)
@@ -390,11 +436,12 @@ impl Reader {
         slot: &Slot,
         body: Body,
     ) -> Result<()> {
-        if branch != 0 || self.survey.tree.branches().len() == 1 {
-            return Ok(());
-        }
         for &fork in &self.copied {
-            let leaves = self.survey.tree.branches()[fork].at.unwrap_or(0);
+            let part = &self.survey.tree.branches()[fork];
+            if part.base != branch {
+                continue;
+            }
+            let leaves = part.at.unwrap_or(0);
             if let (true, Some(session)) = (node <= leaves + 1, self.sessions[fork]) {
                 let slot = Slot { session, id: slot.id.clone(), at: slot.at };
                 out.entry(slot, body.clone())?;
@@ -449,8 +496,8 @@ impl Reader {
                 After::Raw { kind, text } => out.raw(slot, &kind, &text)?,
             }
         }
-        for (slot, words) in round.words {
-            self.say(out, branch, slot, words, (0, node))?;
+        for (slot, words, records) in round.words {
+            self.say(out, branch, slot, words, (records, node))?;
         }
         Ok(())
     }
@@ -477,7 +524,13 @@ impl Reader {
         for branch in 0..self.rounds.len() {
             self.end_round(out, branch)?;
         }
-        let forks = self.survey.tree.branches().iter().skip(1);
+        let branches = self.survey.tree.branches().iter().enumerate();
+        let (own, forks): (Vec<_>, Vec<_>) =
+            branches.skip(1).partition(|(index, branch)| branch.base == *index);
+        if !own.is_empty() {
+            out.note(format!("{} sessions that nothing ties together", own.len() + 1));
+        }
+        let forks = forks.into_iter().map(|(_, branch)| branch);
         let (sides, forks): (Vec<_>, Vec<_>) = forks.partition(|branch| branch.side);
         if !forks.is_empty() {
             out.note(format!("{} left behind by going back: kept as forks", forks.len()));
@@ -498,6 +551,16 @@ impl Reader {
 fn spoken(fields: &Fields<'_>, role: Role) -> Option<Message> {
     let message = fields.object("message")?;
     said(role, message.get("content").unwrap_or("null")).ok()
+}
+
+/// What the user typed while the model worked: it is handed over as an attachment.
+fn queued(fields: &Fields<'_>) -> Option<Message> {
+    let attachment = fields.object("attachment")?;
+    let is_typed = attachment.text("type").as_deref() == Some("queued_command")
+        && matches!(attachment.text("commandMode").as_deref(), None | Some("prompt"));
+    let message = said(Role::User, attachment.get("prompt").filter(|_| is_typed)?).ok()?;
+    let text = message.plain_text();
+    (!text.trim_start().starts_with("<task-notification>")).then_some(message)
 }
 
 /// Takes out of answers of tools what the user said with them: it opens the next turn, and other

@@ -24,6 +24,8 @@ pub(super) struct Leaf<'a> {
     pub(super) group: Option<&'a str>,
     /// The agent that wrote it, where it is a helper of the main one.
     pub(super) helper: Option<&'a str>,
+    /// The session it says it is of.
+    pub(super) session: Option<&'a str>,
     /// Someone speaks in it.
     pub(super) spoken: bool,
     /// It holds answers of tools and nothing else.
@@ -41,6 +43,9 @@ pub(super) struct Tree {
     branches: Vec<Branch>,
     repeated: HashSet<u64>,
     split: HashSet<u64>,
+    /// The sessions that records say they are of, and where each is among them.
+    sessions: Vec<String>,
+    numbers: HashMap<u64, u32>,
 }
 
 struct Node {
@@ -48,6 +53,7 @@ struct Node {
     group: u64,
     parent: u32,
     branch: u32,
+    session: u32,
     flags: u8,
 }
 
@@ -70,6 +76,10 @@ pub(super) struct Branch {
     pub(super) replied: bool,
     /// It has a record.
     pub(super) used: bool,
+    /// The conversation it belongs to: its own number, where it is one.
+    pub(super) base: usize,
+    /// The session it is, where the file holds several that nothing ties together.
+    pub(super) session: Option<String>,
 }
 
 impl Tree {
@@ -88,7 +98,17 @@ impl Tree {
             (true, None, _) | (false, _, None) => 0,
             (false, _, Some(group)) => hash(group),
         };
-        self.nodes.push(Node { id: hash(leaf.id), group, parent, branch: 0, flags });
+        let session = leaf.session.map_or(NONE, |session| self.number(session));
+        self.nodes.push(Node { id: hash(leaf.id), group, parent, branch: 0, session, flags });
+    }
+
+    fn number(&mut self, session: &str) -> u32 {
+        let next = self.sessions.len() as u32;
+        let number = *self.numbers.entry(hash(session)).or_insert(next);
+        if number == next {
+            self.sessions.push(session.to_owned());
+        }
+        number
     }
 
     fn find(&self, id: u64) -> u32 {
@@ -114,7 +134,8 @@ impl Tree {
         self.split = twice(&groups);
         drop(groups);
         self.branches.push(Branch::default());
-        self.spines();
+        let roots = self.spines();
+        let bases = self.conversations(&roots);
         let spine: HashSet<u64> = self
             .nodes
             .iter()
@@ -122,8 +143,9 @@ impl Tree {
             .map(|node| node.group)
             .collect();
         let mut helpers: HashMap<u64, u32> = HashMap::new();
-        for index in 0..self.nodes.len() {
-            let branch = self.branch_of(index, &spine, &mut helpers);
+        for (index, root) in roots.iter().enumerate() {
+            let base = bases.get(root).copied().unwrap_or(0);
+            let branch = self.branch_of(index, base, &spine, &mut helpers);
             let node = &mut self.nodes[index];
             node.branch = branch;
             let reply = node.flags & REPLY != 0;
@@ -134,8 +156,8 @@ impl Tree {
     }
 
     /// Marks the way from the last word of each root back to it. What someone goes on with is the
-    /// conversation; of several roots each has its own.
-    fn spines(&mut self) {
+    /// conversation; of several roots each has its own. Returns the root of each record.
+    fn spines(&mut self) -> Vec<u32> {
         let mut roots = vec![NONE; self.nodes.len()];
         for index in 0..self.nodes.len() {
             let parent = self.nodes[index].parent;
@@ -158,15 +180,53 @@ impl Tree {
                 at = node.parent;
             }
         }
+        roots
+    }
+
+    /// Roots that nothing ties to the newest conversation, and that are of another session, are
+    /// conversations of their own: someone put files together. Returns the branch of each.
+    fn conversations(&mut self, roots: &[u32]) -> HashMap<u32, u32> {
+        let mut bases = HashMap::new();
+        if self.sessions.len() < 2 {
+            return bases;
+        }
+        let mut newest = NONE;
+        let mut last: HashMap<u32, u32> = HashMap::new();
+        for (index, node) in self.nodes.iter().enumerate().rev() {
+            if node.flags & SPOKEN != 0 && node.flags & SIDE == 0 && node.session != NONE {
+                last.entry(roots[index]).or_insert(node.session);
+                newest = if newest == NONE { node.session } else { newest };
+            }
+        }
+        let mut known: HashMap<u32, u32> = HashMap::new();
+        for &root in roots {
+            let Some(&session) = last.get(&root) else { continue };
+            if session == newest || bases.contains_key(&root) {
+                continue;
+            }
+            let next = self.branches.len() as u32;
+            let base = *known.entry(session).or_insert(next);
+            if base == next {
+                let name = self.sessions[session as usize].clone();
+                let (base, session) = (next as usize, Some(name.clone()));
+                self.branches.push(Branch { name, base, session, ..Branch::default() });
+            }
+            bases.insert(root, base);
+        }
+        if !bases.is_empty() {
+            self.branches[0].session = self.sessions.get(newest as usize).cloned();
+        }
+        bases
     }
 
     fn branch_of(
         &mut self,
         index: usize,
+        base: u32,
         spine: &HashSet<u64>,
         helpers: &mut HashMap<u64, u32>,
     ) -> u32 {
-        let Node { id, group, parent, flags, .. } = self.nodes[index];
+        let Node { id, group, parent, session, flags, .. } = self.nodes[index];
         let above = match parent {
             NONE => None,
             parent => Some(&self.nodes[parent as usize]),
@@ -176,34 +236,56 @@ impl Tree {
                 let next = self.branches.len() as u32;
                 let branch = *helpers.entry(group).or_insert(next);
                 if branch == next {
-                    self.start(group, None, true);
+                    let base = self.base_of(session);
+                    self.start(group, None, true, base);
                 }
                 return branch;
             }
+            let base = self.base_of(session);
             return match above {
                 Some(above) if above.flags & SIDE != 0 => above.branch,
-                _ => self.start(id, None, true),
+                _ => self.start(id, None, true, base),
             };
         }
         // A helper's record may be followed by one of the main conversation.
         let above = above.filter(|above| above.flags & SIDE == 0);
-        let before = above.map_or(0, |above| above.branch);
+        let before = above.map_or(base, |above| above.branch);
         let of_the_main = flags & SPINE != 0
             || above.is_none()
             || flags & SPOKEN == 0
-            || before == 0 && flags & RESULT != 0
-            || before == 0 && group != 0 && spine.contains(&group);
-        match of_the_main || before != 0 {
-            true if flags & SPINE != 0 => 0,
+            || before == base && flags & RESULT != 0
+            || before == base && group != 0 && spine.contains(&group);
+        match of_the_main || before != base {
+            true if flags & SPINE != 0 => base,
             true => before,
-            false => self.start(id, Some(parent as usize), false),
+            false => self.start(id, Some(parent as usize), false, base),
         }
     }
 
-    fn start(&mut self, name: u64, at: Option<usize>, side: bool) -> u32 {
-        let name = format!("{name:016x}");
-        self.branches.push(Branch { name, at, side, ..Branch::default() });
+    fn start(&mut self, name: u64, at: Option<usize>, side: bool, base: u32) -> u32 {
+        let (name, base) = (format!("{name:016x}"), base as usize);
+        let session = self.branches[base].session.clone();
+        self.branches.push(Branch { name, at, side, base, session, ..Branch::default() });
         self.branches.len() as u32 - 1
+    }
+
+    /// The conversation of a session.
+    fn base_of(&self, session: u32) -> u32 {
+        let name = self.sessions.get(session as usize);
+        name.map_or(0, |name| self.base(name) as u32)
+    }
+
+    /// The branch that is the conversation of a session; the main one where it has none of its own.
+    pub(super) fn base(&self, session: &str) -> usize {
+        let is_it = |(index, branch): &(usize, &Branch)| {
+            branch.base == *index && branch.session.as_deref() == Some(session)
+        };
+        self.branches.iter().enumerate().find(is_it).map_or(0, |(index, _)| index)
+    }
+
+    /// Whether there are several conversations.
+    pub(super) fn is_mixed(&self) -> bool {
+        self.branches.iter().any(|branch| branch.session.is_some())
     }
 
     /// The branch of the record of this number, counted from 0.
@@ -301,6 +383,25 @@ mod tests {
     fn a_record_that_names_itself_or_a_later_one_ends_nothing() {
         let tree = tree(&[user("u", Some("u")), user("v", Some("w")), user("w", Some("v"))]);
         assert_eq!(branches(&tree), [0, 0, 0]);
+    }
+
+    #[test]
+    fn sessions_that_nothing_ties_together_are_apart() {
+        let of = |leaf: Leaf<'static>, session| Leaf { session: Some(session), ..leaf };
+        let mut leaves = vec![
+            of(user("u", None), "one"),
+            of(reply("a", "u", "m"), "one"),
+            of(user("v", None), "two"),
+            of(reply("b", "v", "n"), "two"),
+            of(user("w", Some("v")), "two"),
+        ];
+        let apart = tree(&leaves);
+        assert_eq!(branches(&apart), [1, 1, 0, 2, 0]);
+        assert_eq!(apart.branches()[1].session.as_deref(), Some("one"));
+        assert_eq!((apart.base("one"), apart.base("two")), (1, 0));
+        // A session that goes on under another id is one.
+        leaves[2] = of(user("v", Some("a")), "two");
+        assert_eq!(branches(&tree(&leaves)), [0, 0, 0, 1, 0]);
     }
 
     #[test]

@@ -148,3 +148,64 @@ fn a_record_that_stands_twice_is_one_and_another_of_its_id_is_kept() {
     assert_eq!(ids, ["u", "u.2"]);
     assert_eq!(heap.account.kinds["repeated"].stored, 1);
 }
+
+#[test]
+fn sessions_that_were_put_into_one_file_are_apart() {
+    let line = |uuid: &str, parent: Option<&str>, session: &str, text: &str| {
+        let kind = if uuid.starts_with('u') { "user" } else { "assistant" };
+        json!({"type": kind, "uuid": uuid, "parentUuid": parent, "sessionId": session, "cwd": format!("/{session}"),
+            "timestamp": "2026-01-01T10:00:00Z", "message": {"role": kind, "id": format!("m-{uuid}"), "content": text}})
+    };
+    let lines = [
+        json!({"type": "summary", "summary": "T", "leafUuid": "a1"}),
+        line("u1", None, "one", "a"),
+        line("a1", Some("u1"), "one", "b"),
+        line("u2", Some("a1"), "one", "left"),
+        line("a2", Some("u2"), "one", "behind"),
+        line("u3", Some("a1"), "one", "again"),
+        line("u4", None, "two", "c"),
+        line("a4", Some("u4"), "two", "d"),
+        json!({"type": "queue-operation", "operation": "enqueue", "sessionId": "one", "content": "x"}),
+    ];
+    let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    let heap = read_as("both.jsonl", text, Format::ClaudeCode);
+    let by_identity = |wanted: &str| {
+        let at = heap.sessions.iter().position(|(found, _)| found.identity.starts_with(wanted));
+        at.unwrap_or_else(|| panic!("no {wanted}: {:?}", heap.sessions))
+    };
+    assert_eq!(heap.said(by_identity("two")), ["user: c", "assistant: d"]);
+    assert_eq!(heap.said(by_identity("one")), ["user: a", "assistant: b", "user: again"]);
+    assert_eq!(heap.found(by_identity("one")).workspace.as_deref(), Some("/one"));
+    assert_eq!(heap.found(by_identity("two")).workspace.as_deref(), Some("/two"));
+    let fork = by_identity("one/");
+    assert_eq!(heap.said(fork), ["user: a", "assistant: b", "user: left", "assistant: behind"]);
+    assert_eq!(heap.sessions.len(), 3);
+    assert!(
+        heap.account.notes.iter().any(|note| note.starts_with("2 sessions")),
+        "{:?}",
+        heap.account
+    );
+}
+
+#[test]
+fn what_was_typed_meanwhile_is_said_and_a_fork_knows_its_origin() {
+    let call = json!([{"type": "tool_use", "id": "c", "name": "Bash", "input": {}}]);
+    let answer = json!([{"type": "tool_result", "tool_use_id": "c", "content": "r"}]);
+    let typed =
+        |prompt: &str| json!({"type": "queued_command", "prompt": prompt, "commandMode": "prompt"});
+    let from = json!({"sessionId": "origin", "messageUuid": "x"});
+    let lines = [
+        json!({"type": "user", "uuid": "u", "parentUuid": null, "sessionId": "s", "forkedFrom": from, "message": {"role": "user", "content": "q"}}),
+        json!({"type": "assistant", "uuid": "a", "parentUuid": "u", "sessionId": "s", "message": {"id": "m", "role": "assistant", "content": call}}),
+        json!({"type": "attachment", "uuid": "t", "parentUuid": "a", "sessionId": "s", "attachment": typed("also this")}),
+        json!({"type": "user", "uuid": "r", "parentUuid": "a", "sessionId": "s", "message": {"role": "user", "content": answer}}),
+        json!({"type": "attachment", "uuid": "n", "parentUuid": "r", "sessionId": "s", "attachment": typed("<task-notification>x")}),
+        json!({"type": "ai-title", "aiTitle": "A title", "sessionId": "s"}),
+    ];
+    let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    let heap = read_as("s.jsonl", text, Format::ClaudeCode);
+    assert_eq!(heap.said(0), ["user: q", "assistant: Bash({})", "tool: = r", "user: also this"]);
+    assert_eq!(heap.found(0).name.as_deref(), Some("A title"));
+    assert_eq!(heap.found(0).parent.as_ref().expect("a parent").identity, "origin");
+    assert_eq!((heap.account.records, heap.account.stored, heap.account.raw), (6, 4, 2));
+}

@@ -11,7 +11,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use rethread_transcript::import::{ImportError, Receipt, import};
-use rethread_transcript::read::{Account, Format, Options, recognise};
+use rethread_transcript::read::{Account, Format, Options, is_twin, recognise};
 use serde_json::{Value, json};
 
 use super::{Desk, Done};
@@ -226,7 +226,7 @@ impl Walk {
                 self.link(&path);
             } else if is_twin(&path) {
                 note(format_args!(
-                    "{} is the twin of a transcript; the transcript is imported",
+                    "{} is the twin of a transcript, and is kept with it",
                     clean(&path.display().to_string())
                 ));
             } else {
@@ -246,14 +246,6 @@ impl Walk {
             Err(error) => self.skip(path, error.to_string()),
         }
     }
-}
-
-/// A `.json` beside a Markdown transcript of the same name says the same.
-fn is_twin(path: &Path) -> bool {
-    let twin = path.with_extension("md");
-    path.extension().is_some_and(|ext| ext == "json")
-        && twin.is_file()
-        && matches!(recognise(&twin), Ok(Some(Format::Markdown)))
 }
 
 fn unknown(path: &Path, bytes: u64) -> String {

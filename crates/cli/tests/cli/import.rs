@@ -102,6 +102,23 @@ fn bad_files_are_named_and_the_rest_is_imported() {
 }
 
 #[test]
+fn what_only_the_twin_of_a_transcript_holds_is_kept() {
+    let desk = Desk::new();
+    let text = "# Sally Conversation\n\n**Session ID:** s\n**Agent:** Sally\n\n---\n\n## Query 1 (10:00:00)\n**You:** which one?\n\n**Sally:** That.\n";
+    file(&desk, "in/s.md", text);
+    file(&desk, "in/s.json", r#"{"session_id":"s","tool_output":"only here"}"#);
+    let said = desk.run(&["import", "in"]);
+    assert_eq!(said.code, 0, "{said:?}");
+    assert!(said.out.contains("twin 1 raw"), "{said:?}");
+    assert!(
+        said.err.contains("s.json is the twin of a transcript, and is kept with it"),
+        "{said:?}"
+    );
+    let lines = desk.run(&["export", "s", "--format", "jsonl"]).out;
+    assert!(lines.contains("only here"), "{lines}");
+}
+
+#[test]
 fn a_program_is_looked_for_where_it_keeps_its_files() {
     let desk = Desk::new();
     let missing = desk.run(&["import", "--from", "claude-code"]);

@@ -2,7 +2,8 @@
 //!
 //! Files of several generations: without an id, without a path, with naive local dates, with
 //! token lines that count each turn or everything so far. A file names the one it continues;
-//! where that lies beside it, the two become a chain.
+//! where that lies beside it, the two become a chain. Older programs wrote a `.json` of the same
+//! name; what it holds is kept with the transcript.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +13,9 @@ use rethread_core::entry::{Body, Origin, Previous, Restored, Started, Summarized
 use rethread_core::message::Usage;
 use rethread_core::{Message, Raw, tokens};
 
+use super::fields::quoted;
 use super::found::{Found, Link};
+use super::lines::LINE_BYTES_MAX;
 use super::markdown::{self, Cost, Summary, Told};
 use super::out::{Out, Slot, fingerprint};
 use super::{Error, Result};
@@ -77,6 +80,11 @@ pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
         let id = format!("rest:{}", fingerprint(&[words]));
         out.raw(Slot { session, id, at: Some(clock.now) }, "rest", words)?;
     }
+    if let Some(twin) = twin(path, &told) {
+        out.records(1);
+        let id = format!("twin:{}", fingerprint(&[&twin]));
+        out.raw(Slot { session, id, at: Some(clock.now) }, "twin", &twin)?;
+    }
     if told.queries.is_some_and(|queries| queries != told.turns.len() as u64) {
         out.note(format!(
             "it says {} queries; {} are there",
@@ -85,6 +93,31 @@ pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
         ));
     }
     Ok(())
+}
+
+/// Whether a `.json` is the twin of the Markdown transcript of the same name: it is read with it.
+pub fn is_twin(path: &Path) -> bool {
+    let transcript = path.with_extension("md");
+    path.extension().is_some_and(|extension| extension == "json")
+        && matches!(super::recognise(&transcript), Ok(Some(super::Format::Markdown)))
+        && told_in(&transcript).is_ok_and(|told| twin(&transcript, &told).is_some())
+}
+
+/// What the twin of a transcript holds: JSON that names the same session, or begins with the same
+/// words.
+fn twin(path: &Path, told: &Told) -> Option<String> {
+    let place = path.with_extension("json");
+    let length = place.metadata().ok().filter(|meta| meta.is_file())?.len();
+    if length > LINE_BYTES_MAX as u64 {
+        return None;
+    }
+    let text = super::document::text(&place).ok()?;
+    let text = text.trim();
+    serde_json::from_str::<&serde_json::value::RawValue>(text).ok()?;
+    let id = told.id.as_ref().map(|id| quoted(id));
+    let words = told.turns.first().map(|turn| quoted(&turn.user));
+    let mut marks = id.into_iter().chain(words);
+    marks.any(|mark| mark.len() > 2 && text.contains(&mark)).then(|| text.to_owned())
 }
 
 fn told_in(path: &Path) -> Result<Told> {

@@ -50,6 +50,7 @@ use jiff::tz::TimeZone;
 pub use account::{Account, Kind, Problem};
 pub use found::{Found, FoundEntry, Link, Sink};
 pub use lines::LINE_BYTES_MAX;
+pub use markdown_session::is_twin;
 pub use recognise::{Format, recognise};
 
 use out::Out;

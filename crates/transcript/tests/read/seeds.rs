@@ -2,7 +2,7 @@
 
 use rethread_core::Body;
 use rethread_core::message::Usage;
-use rethread_transcript::read::Format;
+use rethread_transcript::read::{Format, is_twin};
 
 use crate::desk::{read_as, read_file, written};
 
@@ -138,4 +138,24 @@ fn a_folder_of_transcripts_becomes_a_chain() {
     assert_eq!(heaps[2].found(0).parent, None, "nobody is their own parent");
     let Body::Restored(restored) = &heaps[1].sessions[0].1[0].body else { panic!("restored") };
     assert_eq!((restored.previous.queries, restored.previous.tokens), (5, 2_300));
+}
+
+#[test]
+fn the_twin_of_a_transcript_is_kept_with_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let text = "# Sally Conversation\n\n**Session ID:** s\n**Agent:** Sally\n\n---\n\n## Query 1 (10:00:00)\n**You:** which one?\n\n**Sally:** That.\n";
+    let path = written(folder.path(), "s.md", text);
+    let twin = r#"{"queries": [{"query": "which one?", "tool_output": "only here"}]}"#;
+    let other = written(folder.path(), "s.json", twin);
+    let heap = read_file(&path, Format::Markdown).expect("it is read");
+    assert_eq!(heap.kinds(0), ["imported/markdown/twin"]);
+    let kept = heap.sessions[0].1.last().expect("an entry");
+    assert_eq!(kept.body.json(), twin, "byte for byte");
+    assert!(is_twin(&other));
+    // Another file of that name is none.
+    for text in [r#"{"queries": ["something else"]}"#, "{\"which one?\"", ""] {
+        written(folder.path(), "s.json", text);
+        assert!(!is_twin(&other), "{text}");
+        assert_eq!(read_file(&path, Format::Markdown).expect("it is read").kinds(0).len(), 0);
+    }
 }

@@ -14,7 +14,7 @@ const CARGO_FUZZ: &str = "0.13.2";
 /// Seconds each target runs if nobody says how long.
 const SECONDS: u64 = 30;
 
-/// Seconds in which a planted fault must be found. It takes one or two.
+/// Seconds in which a planted fault must be found. It takes a few.
 const PLANTED_SECONDS: u64 = 120;
 
 /// Bytes of an input. What is longer is slower, and finds nothing more.
@@ -26,23 +26,54 @@ const PLANTED_IN: &str = "read_codex";
 pub(super) fn run(arguments: &[String]) -> Result<(), Failure> {
     let (seconds, only) = parsed(arguments)?;
     let tools = provide()?;
-    planted(tools.as_deref())?;
     let manifest = std::fs::read_to_string(root().join("fuzz/Cargo.toml")).map_err(of_disk)?;
-    let targets = targets(&manifest);
-    if let Some(only) = only.as_ref().filter(|only| !targets.contains(only)) {
-        return Err(failure(format!(
-            "there is no target `{only}`; there are {}",
-            targets.join(", ")
-        )));
+    let mut targets = targets(&manifest);
+    if let Some(only) = only {
+        if !targets.contains(&only) {
+            let there = targets.join(", ");
+            return Err(failure(format!("there is no target `{only}`; there are {there}")));
+        }
+        targets = vec![only];
     }
-    for target in targets.iter().filter(|target| only.as_ref().is_none_or(|only| only == *target)) {
-        let corpus = root().join("fuzz/corpus").join(target);
-        std::fs::create_dir_all(&corpus).map_err(of_disk)?;
-        let mut command = fuzz(tools.as_deref(), &[], target);
-        command.args([&corpus, &root().join("fuzz/seeds")]).arg("--");
-        super::run(command.args(limits(seconds)))?;
+    planted(tools.as_deref())?;
+    super::run(&mut fuzz(tools.as_deref(), "build", &[]))?;
+    let mut inputs = 0;
+    for target in &targets {
+        inputs += sought(tools.as_deref(), target, seconds)?;
     }
+    let count = targets.len();
+    eprintln!(
+        "\n{count} targets, {seconds} s each: {inputs} inputs, no fault; the planted one was found"
+    );
     Ok(())
+}
+
+/// Looks for faults of one target. Returns how many inputs it got.
+fn sought(tools: Option<&Path>, target: &str, seconds: u64) -> Result<u64, Failure> {
+    let corpus = root().join("fuzz/corpus").join(target);
+    std::fs::create_dir_all(&corpus).map_err(of_disk)?;
+    let mut command = fuzz(tools, "run", &[target]);
+    command.args([&corpus, &root().join("fuzz/seeds")]).arg("--");
+    let told = command.args(limits(seconds)).output().map_err(of_disk)?;
+    let said = String::from_utf8_lossy(&told.stderr);
+    if !told.status.success() {
+        eprintln!("{said}");
+        let message = format!("`{target}` has a fault; the input that shows it is named above");
+        let hint = format!("`cargo fuzz run -s none {target} FILE` shows it again");
+        return Err(Failure { message, hint: Some(hint), code: 1 });
+    }
+    let Some(inputs) = executed(&said) else {
+        eprintln!("{said}");
+        return Err(failure(format!("`{target}` does not say how many inputs it got")));
+    };
+    eprintln!("{target}: {inputs} inputs, no fault");
+    Ok(inputs)
+}
+
+/// How many inputs a target got, as it says at its end.
+fn executed(said: &str) -> Option<u64> {
+    let line = said.lines().find_map(|line| line.strip_prefix("stat::number_of_executed_units:"));
+    line.and_then(|count| count.trim().parse().ok())
 }
 
 fn parsed(arguments: &[String]) -> Result<(u64, Option<String>), Failure> {
@@ -88,20 +119,26 @@ fn provide() -> Result<Option<PathBuf>, Failure> {
     Ok(Some(folder.join("bin")))
 }
 
-/// Sees a fault found that is planted in a target, and only there.
+/// Sees a fault found that is planted in a target, and only there. Nothing leads to it but what the
+/// search learns by itself: it begins with nothing.
 fn planted(tools: Option<&Path>) -> Result<(), Failure> {
     let found = root().join("fuzz/target/planted");
+    if found.exists() {
+        std::fs::remove_dir_all(&found).map_err(of_disk)?;
+    }
     std::fs::create_dir_all(&found).map_err(of_disk)?;
-    let mut command = fuzz(tools, &["--features", "planted"], PLANTED_IN);
+    super::run(&mut fuzz(tools, "build", &["--features", "planted", PLANTED_IN]))?;
+    let mut command = fuzz(tools, "run", &["--features", "planted", PLANTED_IN]);
     command.arg(&found).arg("--").args(limits(PLANTED_SECONDS));
     command.arg(format!("-artifact_prefix={}/", found.display()));
-    eprintln!("\n==> a planted fault must be found");
+    eprintln!("\n==> a fault that is planted in `{PLANTED_IN}` must be found");
+    let begun = std::time::Instant::now();
     let told = command.output().map_err(of_disk)?;
     std::fs::remove_dir_all(&found).map_err(of_disk)?;
     let said = String::from_utf8_lossy(&told.stderr);
     match !told.status.success() && said.contains("the planted fault") {
         true => {
-            eprintln!("<== found");
+            eprintln!("<== found after {} s", begun.elapsed().as_secs());
             Ok(())
         }
         false => {
@@ -111,24 +148,21 @@ fn planted(tools: Option<&Path>) -> Result<(), Failure> {
     }
 }
 
-fn fuzz(tools: Option<&Path>, options: &[&str], target: &str) -> Command {
-    let mut command = cargo(&["fuzz", "run", "-s", "none"]);
-    if let Some(tools) = tools {
-        let search = std::env::var_os("PATH").unwrap_or_default();
-        let paths = std::iter::once(tools.to_owned()).chain(std::env::split_paths(&search));
-        if let Ok(search) = std::env::join_paths(paths) {
-            command.env("PATH", search);
-        }
-    }
-    command.current_dir(root()).args(options).arg(target);
+fn fuzz(tools: Option<&Path>, verb: &str, arguments: &[&str]) -> Command {
+    let mut command = match tools {
+        Some(tools) => Command::new(tools.join("cargo-fuzz")),
+        None => cargo(&[]),
+    };
+    command.args(["fuzz", verb, "-s", "none"]).current_dir(root()).args(arguments);
     command
 }
 
-fn limits(seconds: u64) -> [String; 3] {
+fn limits(seconds: u64) -> [String; 4] {
     [
         format!("-max_total_time={seconds}"),
         format!("-max_len={INPUT_BYTES_MAX}"),
         "-timeout=20".to_owned(),
+        "-print_final_stats=1".to_owned(),
     ]
 }
 
@@ -143,6 +177,13 @@ fn of_disk(error: std::io::Error) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_count_of_inputs_is_read_from_the_last_words_of_a_target() {
+        let said = "Done 7 runs in 1 second(s)\nstat::number_of_executed_units: 7\nstat::new: 1\n";
+        assert_eq!(executed(said), Some(7));
+        assert_eq!(executed("Done"), None);
+    }
 
     #[test]
     fn every_reader_has_a_target_and_every_target_a_file() {

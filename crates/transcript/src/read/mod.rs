@@ -31,6 +31,7 @@ mod markdown_session;
 mod messages;
 mod openai_agents;
 mod opencode;
+mod opencode_rows;
 mod ours;
 mod out;
 mod pi;

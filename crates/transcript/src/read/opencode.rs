@@ -13,6 +13,7 @@ use super::document;
 use super::fields::{Fields, quoted};
 use super::found::{Found, Link};
 use super::messages::{arguments, result_json};
+use super::opencode_rows;
 use super::out::{Out, Slot, fingerprint, said};
 use super::{Error, Result, time};
 
@@ -32,6 +33,10 @@ pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
 
 /// Whether a database is one of opencode.
 pub(super) fn is_one(database: &Database) -> bool {
+    has_messages(database) || opencode_rows::is_one(database)
+}
+
+fn has_messages(database: &Database) -> bool {
     let both = database.has("message", &["id", "session_id", "data"])
         && database.has("part", &["id", "message_id", "data"]);
     both && database.has("session", &["id"])
@@ -46,6 +51,22 @@ fn is_database(path: &Path) -> Result<bool> {
 /// What newer versions write: the same records, as rows.
 fn database(path: &Path, out: &mut Out<'_>) -> Result<()> {
     let database = Database::open(path)?;
+    let mut told = Vec::new();
+    if database.has("session", &["id"]) {
+        messages(&database, out, &mut told)?;
+    }
+    match opencode_rows::is_one(&database) {
+        true => opencode_rows::read(&database, out, &told),
+        false => Ok(()),
+    }
+}
+
+/// The older tables. `told` gets their sessions, and whether something is said in each.
+fn messages(
+    database: &Database,
+    out: &mut Out<'_>,
+    told: &mut Vec<(String, usize, bool)>,
+) -> Result<()> {
     for row in database.rows("SELECT * FROM session ORDER BY rowid", &[])? {
         out.records(1);
         let row = match row {
@@ -58,9 +79,15 @@ fn database(path: &Path, out: &mut Out<'_>) -> Result<()> {
         let fields = Fields::of(&row).unwrap_or_default();
         let id = fields.word("id").unwrap_or_default();
         let session = begin(out, &id, &row, true)?;
+        let mut said = false;
+        if !has_messages(database) {
+            told.push((id, session, said));
+            continue;
+        }
         let order = database.column("message", &["time_created"]).unwrap_or("rowid");
         let query = format!("SELECT * FROM message WHERE session_id = ?1 ORDER BY {order}, id");
         database.each(&query, &[&id], |row| {
+            said = true;
             let mut own = Vec::new();
             let (slot, info) = match row {
                 Ok(row) => {
@@ -87,12 +114,13 @@ fn database(path: &Path, out: &mut Out<'_>) -> Result<()> {
             out.records(1);
             message(out, slot, &info, &own)
         })?;
+        told.push((id, session, said));
     }
     Ok(())
 }
 
 /// The record in a row; the row itself where there is none.
-fn data_of(row: &str) -> String {
+pub(super) fn data_of(row: &str) -> String {
     let data = Fields::of(row).and_then(|fields| fields.text("data").map(|data| data.into_owned()));
     data.filter(|data| Fields::of(data).is_some()).unwrap_or_else(|| row.to_owned())
 }
@@ -213,7 +241,7 @@ fn session(
 }
 
 /// A session, from the record that describes it.
-fn begin(out: &mut Out<'_>, id: &str, text: &str, filed: bool) -> Result<usize> {
+pub(super) fn begin(out: &mut Out<'_>, id: &str, text: &str, filed: bool) -> Result<usize> {
     let fields = Fields::of(text).unwrap_or_default();
     let times = fields.object("time").unwrap_or_default();
     let zone = &out.options.zone;
@@ -291,9 +319,7 @@ fn message(out: &mut Out<'_>, slot: Slot, text: &str, parts: &[String]) -> Resul
         let error = fields.object("error").and_then(|error| error.word("name"));
         message.interrupted = error.as_deref() == Some("MessageAbortedError");
     }
-    if let Ok(raw) = Raw::parse(text.trim().to_owned()) {
-        message.extra.push(("source".into(), raw));
-    }
+    head_of(&mut message, text);
     let Slot { session, id, at } = slot;
     out.message(Slot { session, id: id.clone(), at }, message, "message", 1)?;
     if results.is_empty() {
@@ -305,6 +331,13 @@ fn message(out: &mut Out<'_>, slot: Slot, text: &str, parts: &[String]) -> Resul
             out.message(Slot { session, id: format!("{id}:results"), at }, message, "message", 0)
         }
         Err(_) => Ok(()),
+    }
+}
+
+/// Keeps what stands around the words of a message.
+pub(super) fn head_of(message: &mut Message, text: &str) {
+    if let Ok(raw) = Raw::parse(text.trim().to_owned()) {
+        message.extra.push(("source".into(), raw));
     }
 }
 
@@ -340,7 +373,7 @@ fn blocks_of(
     }
 }
 
-fn usage_of(tokens: &Fields<'_>) -> Usage {
+pub(super) fn usage_of(tokens: &Fields<'_>) -> Usage {
     let number = |name: &str| tokens.number(name).unwrap_or(0);
     let cache = tokens.object("cache").unwrap_or_default();
     Usage {

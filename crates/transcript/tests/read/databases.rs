@@ -200,6 +200,58 @@ fn an_opencode_database_is_read_like_its_folder() {
     assert_eq!(heap.account.records, 3);
 }
 
+const OPENCODE_ROWS: &str = r#"
+    CREATE TABLE session_v2 (id TEXT PRIMARY KEY, parent_id TEXT, directory TEXT, title TEXT, model TEXT, time_created INTEGER);
+    CREATE TABLE session_message (id TEXT PRIMARY KEY, session_id TEXT, type TEXT, seq INTEGER, time_created INTEGER, data TEXT);
+    INSERT INTO session_v2 VALUES ('s', NULL, '/w', 'T', '{}', 1730000000000);
+    INSERT INTO session_message VALUES
+      ('m2', 's', 'assistant', 2, 1730000000002, '{"model":{"id":"m","providerID":"p"},"tokens":{"input":9,"output":2,"reasoning":1,"cache":{"read":4,"write":0}},"content":[{"type":"reasoning","text":"hm"},{"type":"tool","id":"c","name":"shell","state":{"status":"completed","input":{"command":"ls"},"content":[{"type":"text","text":"a"}]}},{"type":"tool","id":"d","name":"read","state":{"status":"error","input":{},"error":{"type":"unknown","message":"no such file"}}},{"type":"text","text":"One."}]}'),
+      ('m1', 's', 'user', 1, 1730000000001, '{"text":"list","files":[]}'),
+      ('m3', 's', 'model-switched', 3, 1730000000003, '{"model":{"id":"n"}}'),
+      ('m4', 's', 'compaction', 4, 1730000000004, '{"status":"completed","summary":"so far"}'),
+      ('m5', 's', 'user', 5, 1730000000005, '{"text":"more"}'),
+      ('m6', 'gone', 'user', 1, 1730000000006, '{"text":"alone"}');
+"#;
+
+#[test]
+fn the_newest_tables_of_opencode_are_read() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let heap = read_file(&database(folder.path(), OPENCODE_ROWS), Format::OpenCode).expect("read");
+    assert_eq!(
+        heap.said(0),
+        [
+            "user: list",
+            "assistant: One. shell({\"command\":\"ls\"}) read({})",
+            "tool: = a = no such file",
+            "user: so far",
+            "user: more"
+        ]
+    );
+    assert_eq!(heap.said(1), ["user: alone"]);
+    let account = &heap.account;
+    assert_eq!((account.records, account.calls, account.pairs), (7, 2, 2));
+    assert_eq!(account.tokens, Usage { input: 9, output: 3, cache_read: 4, cache_write: 0 });
+    assert_eq!(heap.found(0).workspace.as_deref(), Some("/w"));
+}
+
+#[test]
+fn what_opencode_keeps_in_both_tables_is_said_once() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let sql = format!(
+        "{OPENCODE_ROWS}
+        CREATE TABLE session (id TEXT PRIMARY KEY, directory TEXT, title TEXT, time_created INTEGER);
+        CREATE TABLE message (id TEXT PRIMARY KEY, session_id TEXT, time_created INTEGER, data TEXT);
+        CREATE TABLE part (id TEXT PRIMARY KEY, message_id TEXT, session_id TEXT, data TEXT);
+        INSERT INTO session VALUES ('s', '/w', 'T', 1730000000000);
+        INSERT INTO message VALUES ('m1', 's', 1730000000001, '{{\"role\":\"user\"}}');
+        INSERT INTO part VALUES ('p1', 'm1', 's', '{{\"type\":\"text\",\"text\":\"list\"}}');"
+    );
+    let heap = read_file(&database(folder.path(), &sql), Format::OpenCode).expect("read");
+    assert_eq!(heap.said(0), ["user: list"]);
+    assert_eq!(heap.sessions.len(), 2);
+    assert_eq!((heap.account.records, heap.account.raw), (10, 7));
+}
+
 #[test]
 fn a_database_that_is_being_written_is_read_and_nothing_appears_beside_an_idle_one() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -25,11 +25,14 @@ pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
         if let (Some(id), true) = (fields.text("id"), is_entry(&fields)) {
             let message = fields.object("message");
             let role = message.and_then(|message| message.word("role"));
-            let parent = fields.text("parentId");
+            // Where the person stands now is the end of the conversation, whatever came before.
+            let target = fields.text("targetId").filter(|_| is_leaf(&fields));
+            let is_here = target.is_some();
+            let parent = target.or_else(|| fields.text("parentId"));
             tree.add(&Leaf {
                 id: &id,
                 parent: parent.as_deref(),
-                spoken: role.is_some(),
+                spoken: role.is_some() || is_here || is_told(&fields),
                 reply: role.as_deref() == Some("assistant"),
                 ..Leaf::default()
             });
@@ -50,6 +53,23 @@ pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
         out.note(format!("{} left behind by going back: kept as forks", branches - 1));
     }
     Ok(())
+}
+
+/// Whether the model is told something that nobody said.
+fn is_told(fields: &Fields<'_>) -> bool {
+    matches!(fields.text("type").as_deref(), Some("branch_summary" | "custom_message"))
+}
+
+fn is_leaf(fields: &Fields<'_>) -> bool {
+    fields.text("type").as_deref() == Some("leaf")
+}
+
+/// The session that a header says it came from: the id at the end of a file's name.
+fn parent(header: &Fields<'_>) -> Option<Link> {
+    let file = header.word("parentSession")?;
+    let name = Path::new(&file).file_stem()?.to_str()?;
+    let identity = name.rsplit('_').next().unwrap_or(name).to_owned();
+    Some(Link { identity, origin: Origin::Fork })
 }
 
 fn is_entry(fields: &Fields<'_>) -> bool {
@@ -87,6 +107,7 @@ impl Reader {
                 model: fields.word("modelId"),
                 workspace: fields.word("cwd"),
                 created_at: self.at,
+                parent: parent(&fields),
                 ..Found::default()
             });
         }
@@ -120,6 +141,21 @@ impl Reader {
                         out.entry(mark("summary"), Body::Message(Message::user(summary)))
                     }
                     None => Ok(()),
+                }
+            }
+            // What was left behind, in few words, and what a plugin told the model.
+            None if kind == "branch_summary" && fields.word("summary").is_some() => {
+                let mut message = Message::user(fields.word("summary").unwrap_or_default());
+                keep_source(&mut message, &fields.without(&["summary"]));
+                out.message(slot, message, &kind, 1)
+            }
+            None if kind == "custom_message" => {
+                match said(Role::User, fields.get("content").unwrap_or("null")) {
+                    Ok(mut message) => {
+                        keep_source(&mut message, &fields.without(&["content"]));
+                        out.message(slot, message, &kind, 1)
+                    }
+                    Err(_) => out.raw(slot, &kind, line),
                 }
             }
             None => out.raw(slot, &kind, line),
@@ -171,6 +207,11 @@ fn message_of(fields: &Fields<'_>, role: &str) -> Option<Message> {
                 result_json(&fields.word("toolCallId")?, content, fields.is_true("isError"));
             said(Role::Tool, &format!("[{result}]")).ok()?
         }
+        // What the person ran themselves.
+        "bashExecution" => {
+            let (command, output) = (fields.word("command")?, fields.text("output"));
+            Message::user(format!("Ran `{command}`\n{}", output.unwrap_or_default()))
+        }
         _ => return None,
     };
     if role == "assistant" {
@@ -188,7 +229,12 @@ fn message_of(fields: &Fields<'_>, role: &str) -> Option<Message> {
             }
         });
     }
-    let rest = fields.without(&["role", "content"]);
-    message.extra.push(("source".into(), Raw::parse(rest).ok()?));
+    keep_source(&mut message, &fields.without(&["role", "content"]));
     Some(message)
+}
+
+fn keep_source(message: &mut Message, rest: &str) {
+    if let Ok(raw) = Raw::parse(rest.to_owned()) {
+        message.extra.push(("source".into(), raw));
+    }
 }

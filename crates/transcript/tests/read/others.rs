@@ -102,3 +102,31 @@ fn a_trajectory_keeps_its_steps() {
     assert_eq!(heap.account.tokens.total(), 12);
     assert_eq!(heap.account.raw, 4);
 }
+
+#[test]
+fn the_branch_pi_stands_on_is_the_session() {
+    let line = |id: &str, parent: &str, role: &str, text: &str| {
+        format!(
+            r#"{{"type":"message","id":"{id}","parentId":"{parent}","timestamp":"2026-01-01T10:00:00Z","message":{{"role":"{role}","content":"{text}"}}}}"#
+        )
+    };
+    let lines = [
+        r#"{"type":"session","version":3,"id":"d","cwd":"/w","parentSession":"/home/you/.pi/2026_abc.jsonl"}"#.to_owned(),
+        line("1", "", "user", "q"),
+        line("2", "1", "assistant", "a"),
+        line("3", "2", "user", "one way"),
+        line("4", "3", "assistant", "it went"),
+        r#"{"type":"branch_summary","id":"5","parentId":"2","fromId":"4","summary":"one way was tried"}"#.to_owned(),
+        line("6", "5", "user", "another way"),
+        r#"{"type":"custom_message","id":"7","parentId":"6","customType":"x","content":"a plugin says"}"#.to_owned(),
+        r#"{"type":"message","id":"8","parentId":"7","message":{"role":"bashExecution","command":"ls","output":"a.txt","exitCode":0}}"#.to_owned(),
+        r#"{"type":"leaf","id":"9","parentId":"8","targetId":"4"}"#.to_owned(),
+    ];
+    let heap = read_as("d.jsonl", lines.join("\n"), Format::Pi);
+    assert_eq!(heap.said(0), ["user: q", "assistant: a", "user: one way", "assistant: it went"]);
+    let heap = read_as("d.jsonl", lines[..9].join("\n"), Format::Pi);
+    let main = heap.said(0);
+    assert_eq!(main[2..4], ["user: one way was tried", "user: another way"]);
+    assert_eq!(main[4..], ["user: a plugin says", "user: Ran `ls`\na.txt"]);
+    assert_eq!(heap.found(0).parent.as_ref().expect("a parent").identity, "abc");
+}

@@ -35,11 +35,11 @@ impl Sink for Heap {
 
 /// The bytes as a file of this format.
 pub fn reads(format: &str, data: &[u8]) {
-    planted(data);
     let format = *Format::ALL.iter().find(|known| known.name() == format).expect("a format");
     let folder = Folder::new();
     let path = folder.file("input", data);
     check(format, &path);
+    planted(data);
 }
 
 /// The bytes as the files of an opencode folder, a line each.
@@ -114,15 +114,14 @@ fn check(format: Format, path: &Path) -> Option<Heap> {
     Some(heap)
 }
 
-/// A fault to be found, where someone asks whether faults are found. Only a search that keeps what
-/// leads further gets there: each byte is a step of its own, which no optimizer may put together.
+/// A fault to be found, where someone asks whether faults are found. It is looked for behind
+/// everything a reader does, and only a search that learns from what is compared gets there.
 fn planted(data: &[u8]) {
     if !cfg!(feature = "planted") {
         return;
     }
-    let is = |at: usize, byte: u8| std::hint::black_box(data.get(at) == Some(&byte));
-    if is(0, b'B') && is(1, b'U') && is(2, b'G') && is(3, b'!') {
-        panic!("the planted fault");
+    if let Some(first) = data.first_chunk::<4>() {
+        assert!(u32::from_le_bytes(*first) != u32::from_le_bytes(*b"BUG!"), "the planted fault");
     }
 }
 

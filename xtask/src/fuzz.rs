@@ -131,6 +131,8 @@ fn planted(tools: Option<&Path>) -> Result<(), Failure> {
     let mut command = fuzz(tools, "run", &["--features", "planted", PLANTED_IN]);
     command.arg(&found).arg("--").args(limits(PLANTED_SECONDS));
     command.arg(format!("-artifact_prefix={}/", found.display()));
+    // Bytes that come closer to what they are compared with are kept.
+    command.arg("-use_value_profile=1");
     eprintln!("\n==> a fault that is planted in `{PLANTED_IN}` must be found");
     let begun = std::time::Instant::now();
     let told = command.output().map_err(of_disk)?;

@@ -5,12 +5,14 @@
 //! first is its own), or begin in the middle. Some compactions happened at the provider and are
 //! encrypted: they are kept, and said.
 
+use std::collections::HashSet;
 use std::path::Path;
 
 use rethread_core::Message;
 use rethread_core::entry::{Body, Origin};
 use rethread_core::message::Usage;
 
+use super::claude_tree::hash;
 use super::codex_events;
 use super::codex_survey::{Source, Survey};
 use super::fields::Fields;
@@ -107,6 +109,8 @@ struct Reader {
     bare: usize,
     /// The fork the line before belongs to.
     fork: Option<usize>,
+    /// What was said, by its fingerprint.
+    said: HashSet<u64>,
 }
 
 impl Reader {
@@ -152,6 +156,7 @@ impl Reader {
                 self.sealed += u64::from(
                     sealed.contains(&inner) && payload.get("encrypted_content").is_some(),
                 );
+                self.said.extend(mark_of(&payload));
                 self.items.take(out, slot, &payload, kind, line)
             }
             _ if bare && !first => self.items.take(out, slot, &payload, kind, line),
@@ -308,17 +313,26 @@ impl Reader {
         if let (true, Some(summary)) = (history.is_empty(), summary) {
             return out.entry(mark("summary"), Body::Message(Message::user(summary)));
         }
-        // What the model knows from now on. It was said before, or stands for what was.
+        // What the model knows from now on: what was said before, which is there, and what stands
+        // for the rest.
         let mut again = self.items.again();
         for (index, item) in history.into_iter().enumerate() {
             let fields = Fields::of(item).unwrap_or_default();
             self.sealed += u64::from(fields.get("encrypted_content").is_some_and(|_| {
                 fields.text("type").is_some_and(|kind| kind.contains("compaction"))
             }));
-            again.take(out, mark(&index.to_string()), &fields, String::new(), item)?;
+            if mark_of(&fields).is_some_and(|mark| self.said.insert(mark)) {
+                again.take(out, mark(&index.to_string()), &fields, String::new(), item)?;
+            }
         }
         again.end(out)
     }
+}
+
+/// What tells a message from others: its role and its words. Nothing for what is no message.
+fn mark_of(item: &Fields<'_>) -> Option<u64> {
+    let role = item.text("role").filter(|_| item.text("type").as_deref() == Some("message"))?;
+    Some(hash(&format!("{role}\0{}", item.get("content").unwrap_or_default())))
 }
 
 fn is_injected(message: &Message) -> bool {

@@ -15,6 +15,13 @@ use super::messages::{arguments, result_json};
 use super::out::{Out, Slot, fingerprint, said};
 use super::{Error, Result, time};
 
+/// What a message begins with that the program wrote in the user's name.
+const INJECTED: [&str; 3] = [
+    "<session_context>",
+    "<hook_context>",
+    "This is the Gemini CLI. We are setting up the context for our chat.",
+];
+
 /// Lines that are looked at to tell lines from a document.
 const LINES_TRIED: usize = 20;
 
@@ -188,6 +195,10 @@ pub(super) fn meaning(
                 true => turn_of(content, Role::User)?,
                 false => said(Role::User, &parts(content)).ok()?,
             };
+            let text = message.plain_text();
+            if INJECTED.iter().any(|mark| text.trim_start().starts_with(mark)) {
+                return None;
+            }
             let is_old = message.results().all(|result| answered.contains(&result.tool_use_id));
             if is_old && message.role == Role::Tool {
                 return None;

@@ -4,8 +4,10 @@ use std::collections::{HashSet, VecDeque};
 use std::path::Path;
 
 use jiff::Timestamp;
+use rethread_core::Message;
 use rethread_core::entry::{Body, Origin};
 
+use super::claude_tree::hash;
 use super::fields::Fields;
 use super::found::{Found, Link};
 use super::gemini::{kind_of, meaning};
@@ -27,6 +29,7 @@ pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
         queue: VecDeque::new(),
         held: 0,
         answered: HashSet::new(),
+        said: HashSet::new(),
         fold,
     };
     out.lines(path, |out, number, line| match number > lines {
@@ -63,6 +66,8 @@ struct Reader {
     queue: VecDeque<Pending>,
     held: usize,
     answered: HashSet<String>,
+    /// What was said, by its fingerprint.
+    said: HashSet<u64>,
 }
 
 /// What waits for its turn.
@@ -221,10 +226,14 @@ impl Reader {
                 let copy = Body::Message(message.clone());
                 out.entry(self::slot(self.forks[*fork], at, &node.name, end), copy)?;
             }
+            let is_new = self.said.insert(mark_of(&message));
             if node.again {
-                // What it cost was counted when it was said.
+                // Of a list that the context starts anew with, only what is new is said; the rest
+                // stands before, and was counted there.
                 message.usage = None;
-                out.entry(slot(end), Body::Message(message))?;
+                if is_new {
+                    out.entry(slot(end), Body::Message(message))?;
+                }
             } else {
                 out.message(slot(end), message, &kind, records)?;
             }
@@ -232,6 +241,18 @@ impl Reader {
         }
         Ok(())
     }
+}
+
+/// What tells a message from others: its role, its words, its calls and what they gave.
+fn mark_of(message: &Message) -> u64 {
+    let mut text = format!("{}\0{}", message.role.as_str(), message.plain_text());
+    for id in message.calls().map(|call| &call.id) {
+        text = format!("{text}\0{id}");
+    }
+    for id in message.results().map(|result| &result.tool_use_id) {
+        text = format!("{text}\0{id}");
+    }
+    hash(&text)
 }
 
 fn slot(session: usize, at: Option<Timestamp>, name: &str, end: &str) -> Slot {

@@ -96,16 +96,14 @@ fn a_compression_starts_the_context_anew_with_its_own_list() {
     assert_eq!(
         heap.said(0),
         [
-            "user: <session_context>",
             "user: first question",
             "assistant: first answer",
             "user: <state_snapshot>so far",
-            "assistant: first answer",
             "user: second question"
         ]
     );
     assert!(heap.kinds(0).contains(&"cleared"), "{:?}", heap.kinds(0));
-    assert_eq!(heap.account.tokens.total(), 10, "what stands there again is counted once");
+    assert_eq!(heap.account.tokens.total(), 10, "what stands there again is said and counted once");
     assert_eq!(heap.found(0).description.as_deref(), Some("A talk"));
     assert_eq!(heap.sessions.len(), 1);
 }

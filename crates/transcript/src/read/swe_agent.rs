@@ -9,6 +9,7 @@ use super::fields::Fields;
 use super::found::Found;
 use super::messages::one;
 use super::out::{Out, Slot, fingerprint};
+use super::responses::{Items, is_item};
 use super::{Error, Result};
 
 pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
@@ -31,9 +32,14 @@ pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
         windowed: true,
         ..Found::default()
     })?;
-    for item in &items {
-        out.records(1);
-        one(out, session, item)?;
+    match items.iter().any(|item| is_item(item) || outputs(item).is_some()) {
+        true => of_items(out, session, &items)?,
+        false => {
+            for item in &items {
+                out.records(1);
+                one(out, session, item)?;
+            }
+        }
     }
     let steps = doc.list("trajectory");
     let told = [said, steps.as_ref().map(|_| "trajectory")];
@@ -57,4 +63,48 @@ pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
     }
     out.damaged(damage, items.len());
     Ok(())
+}
+
+/// What a reply of OpenAI's newer API consists of, where a record is a whole one.
+fn outputs(item: &str) -> Option<Vec<&str>> {
+    let fields = Fields::of(item)?;
+    fields.list("output").filter(|_| fields.text("object").as_deref() == Some("response"))
+}
+
+/// Messages that are items of that API, or whole replies of it.
+fn of_items(out: &mut Out<'_>, session: usize, list: &[&str]) -> Result<()> {
+    let mut items = Items::default();
+    for item in list {
+        let slot = |id: String| Slot { session, id, at: None };
+        let fields = Fields::of(item).unwrap_or_default();
+        let Some(outputs) = outputs(item).filter(|outputs| !outputs.is_empty()) else {
+            out.records(1);
+            let kind = fields.word("type").or_else(|| fields.word("role"));
+            let kind = kind.unwrap_or_else(|| "other".into());
+            items.take(out, slot(fingerprint(&[item])), &fields, kind, item)?;
+            continue;
+        };
+        items.model = fields.word("model");
+        for (index, part) in outputs.into_iter().enumerate() {
+            out.records(1);
+            let part_fields = Fields::of(part).unwrap_or_default();
+            let kind = part_fields.word("type").unwrap_or_else(|| "other".into());
+            let id = fingerprint(&[item, &index.to_string()]);
+            items.take(out, slot(id), &part_fields, kind, part)?;
+        }
+        out.records(1);
+        let around = fields.without(&["output"]);
+        items.keep(out, slot(fingerprint(&[&around, item])), "response".into(), &around)?;
+        if let Some(usage) = fields.object("usage") {
+            let details = usage.object("input_tokens_details").unwrap_or_default();
+            let cache_read = details.number("cached_tokens").unwrap_or(0);
+            items.cost(Usage {
+                input: usage.number("input_tokens").unwrap_or(0).saturating_sub(cache_read),
+                output: usage.number("output_tokens").unwrap_or(0),
+                cache_read,
+                cache_write: 0,
+            });
+        }
+    }
+    items.end(out)
 }

@@ -130,3 +130,21 @@ fn the_branch_pi_stands_on_is_the_session() {
     assert_eq!(main[4..], ["user: a plugin says", "user: Ran `ls`\na.txt"]);
     assert_eq!(heap.found(0).parent.as_ref().expect("a parent").identity, "abc");
 }
+
+#[test]
+fn a_trajectory_of_whole_replies_is_read() {
+    let reply = r#"{"object":"response","model":"gpt-x","output":[{"type":"reasoning","summary":[]},{"type":"function_call","call_id":"c","name":"bash","arguments":"{\"command\":\"ls\"}"}],"usage":{"input_tokens":50,"input_tokens_details":{"cached_tokens":20},"output_tokens":7},"extra":{"cost":0.1}}"#;
+    let text = format!(
+        r#"{{"trajectory_format":"mini-swe-agent-1.1","info":{{"model_stats":{{"api_calls":1}}}},"messages":[
+            {{"role":"system","content":"obey"}},{{"role":"user","content":"fix it"}},{reply},
+            {{"type":"function_call_output","call_id":"c","output":"a.txt"}},{{"role":"exit","content":"done"}}]}}"#
+    );
+    let heap = read_as("x.traj.json", text, Format::SweAgent);
+    assert_eq!(
+        heap.said(0),
+        ["user: fix it", "assistant: bash({\"command\":\"ls\"})", "tool: = a.txt"]
+    );
+    assert_eq!((heap.account.calls, heap.account.pairs), (1, 1));
+    let tokens = Usage { input: 30, output: 7, cache_read: 20, cache_write: 0 };
+    assert_eq!(heap.account.tokens, tokens);
+}

@@ -43,6 +43,8 @@ pub(super) struct Link {
     prepared: HashMap<&'static str, Statement>,
     /// The server has said that it committed without waiting for its standby.
     unsynced: Arc<AtomicBool>,
+    /// The server has said that it goes down.
+    leaving: Arc<AtomicBool>,
     open: bool,
     #[cfg(feature = "testing")]
     faults: Arc<super::testing::Faults>,
@@ -56,16 +58,20 @@ impl Conn {
     ) -> Result<Conn, Error> {
         let (client, connection) = place.config.connect(place.tls.clone()).await?;
         let mut connection = Some(connection);
-        let unsynced = Arc::new(AtomicBool::new(false));
-        let warned = unsynced.clone();
+        let (unsynced, leaving) =
+            (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+        let (warned, left) = (unsynced.clone(), leaving.clone());
         let wire = Box::pin(poll_fn(move |cx| {
             while let Some(live) = &mut connection {
                 match live.poll_message(cx) {
                     Poll::Pending => return Poll::Pending,
                     Poll::Ready(Some(Ok(AsyncMessage::Notice(notice)))) => {
                         // It comes before the answer to the commit, and must be seen before it.
-                        if is_unsynced(&notice) {
+                        if is_warning(&notice, &SqlState::WARNING) {
                             warned.store(true, Ordering::SeqCst);
+                        }
+                        if is_warning(&notice, &SqlState::ADMIN_SHUTDOWN) {
+                            left.store(true, Ordering::SeqCst);
                         }
                     }
                     Poll::Ready(Some(Ok(_))) => {}
@@ -79,6 +85,7 @@ impl Conn {
             client,
             prepared: HashMap::new(),
             unsynced,
+            leaving,
             open: false,
             #[cfg(feature = "testing")]
             faults,
@@ -106,11 +113,11 @@ impl Conn {
     }
 }
 
-/// Whether a notice says that the wait for a standby was given up. Its text depends on the server's
-/// language, so it is told by its kind: a plain warning, of which a commit has no other.
-fn is_unsynced(notice: &DbError) -> bool {
-    notice.parsed_severity() == Some(Severity::Warning)
-        && [SqlState::WARNING, SqlState::ADMIN_SHUTDOWN].contains(notice.code())
+/// Whether a notice is a warning of this kind. Its text depends on the server's language. A plain
+/// warning says that the wait for a standby was given up: a commit has no other. One of a shutdown
+/// comes in the middle of anything; where a commit waits for a standby, no answer comes after it.
+fn is_warning(notice: &DbError, kind: &SqlState) -> bool {
+    notice.parsed_severity() == Some(Severity::Warning) && notice.code() == kind
 }
 
 /// Waits for work, and moves bytes meanwhile.
@@ -192,6 +199,11 @@ impl Link {
     /// Whether the server committed without waiting for its standby.
     pub(super) fn is_unsynced(&self) -> bool {
         self.unsynced.load(Ordering::SeqCst)
+    }
+
+    /// Whether the server goes down, and what it said last may not be what counts.
+    pub(super) fn is_leaving(&self) -> bool {
+        self.leaving.load(Ordering::SeqCst)
     }
 }
 

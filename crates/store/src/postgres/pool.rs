@@ -57,6 +57,16 @@ struct State {
     known: bool,
 }
 
+/// Why there may be another try.
+enum Retry {
+    /// The work itself wants one.
+    Wanted,
+    /// The server goes down. What it has answered may well hold, and asking again does no harm.
+    Leaving,
+    /// What the server said against it.
+    Server(tokio_postgres::Error),
+}
+
 /// A connection taken from the pool. Dropped, it is closed and makes room for another.
 struct Taken<'a> {
     pool: &'a Pool,
@@ -95,46 +105,58 @@ impl Pool {
         let began = Instant::now();
         let (mut pause, mut doubt) = (PAUSE, false);
         loop {
-            let error = match self.attempt(action, doubt, &work)? {
+            let retry = match self.attempt(action, doubt, &work)? {
                 Ok(done) => return Ok(done),
-                Err(None) => None,
-                Err(Some(error)) => {
-                    let lost = error::is_lost(&error);
-                    let demoted = error::is_read_only(&error) && self.wants_primary();
-                    if !(lost || demoted || error::is_passing(&error)) || !self.tries_again() {
-                        return Err(error::told(&self.place.shown, action, error));
-                    }
+                Err(retry) => retry,
+            };
+            let again = match &retry {
+                Retry::Wanted => true,
+                Retry::Leaving => {
+                    doubt = true;
+                    self.tries_again()
+                }
+                Retry::Server(error) => {
+                    let lost = error::is_lost(error);
+                    let demoted = error::is_read_only(error) && self.wants_primary();
                     doubt |= lost;
-                    Some(error)
+                    (lost || demoted || error::is_passing(error)) && self.tries_again()
                 }
             };
-            if began.elapsed() + pause > AGAIN {
-                return Err(match error {
-                    Some(error) => error::told(&self.place.shown, action, error),
-                    None => StoreError::Busy { place: self.place.shown.clone() },
-                });
+            if !again || began.elapsed() + pause > AGAIN {
+                return Err(self.given_up(action, retry));
             }
             std::thread::sleep(spread(pause, began));
             pause = (pause * 2).min(PAUSE_MAX);
         }
     }
 
-    /// One try: its outcome, or what the server said against it (nothing, if the work itself wants
-    /// another try).
+    /// What is told when there is no other try.
+    fn given_up(&self, action: &'static str, retry: Retry) -> StoreError {
+        let place = self.place.shown.clone();
+        match retry {
+            Retry::Wanted => StoreError::Busy { place },
+            Retry::Leaving => {
+                StoreError::Unreachable { place, source: "the server goes down".into() }
+            }
+            Retry::Server(error) => error::told(&place, action, error),
+        }
+    }
+
+    /// One try: its outcome, or why there may be another.
     fn attempt<T>(
         &self,
         action: &'static str,
         doubt: bool,
         work: &impl AsyncFn(&mut Link, bool) -> std::result::Result<T, Fail>,
-    ) -> Result<std::result::Result<T, Option<tokio_postgres::Error>>> {
+    ) -> Result<std::result::Result<T, Retry>> {
         let _inside = self.runtime().enter();
-        let mut taken = match self.take()? {
+        let mut taken = match self.take(action)? {
             Ok(taken) => taken,
             Err(error)
                 if (error::is_lost(&error) && (self.state().known || error.code().is_some()))
                     || error::is_passing(&error) =>
             {
-                return Ok(Err(Some(error)));
+                return Ok(Err(Retry::Server(error)));
             }
             Err(error) => return Err(error::unreachable(self.place.shown.clone(), error)),
         };
@@ -150,6 +172,9 @@ impl Pool {
                           stored; the same again is safe";
             return Err(StoreError::Backend { store: "postgres", action, source: source.into() });
         }
+        if outcome.is_ok() && conn.link.is_leaving() {
+            return Ok(Err(Retry::Leaving));
+        }
         let sound = match &outcome {
             Err(Fail::Server(error)) => {
                 error.as_db_error().is_some()
@@ -164,8 +189,8 @@ impl Pool {
         match outcome {
             Ok(done) => Ok(Ok(done)),
             Err(Fail::Refused(error)) => Err(error),
-            Err(Fail::Again) => Ok(Err(None)),
-            Err(Fail::Server(error)) => Ok(Err(Some(error))),
+            Err(Fail::Again) => Ok(Err(Retry::Wanted)),
+            Err(Fail::Server(error)) => Ok(Err(Retry::Server(error))),
         }
     }
 

@@ -8,6 +8,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// The end of an answer: the server is ready for the next question.
 const READY: [u8; 5] = [b'Z', 0, 0, 0, 5];
 
+/// A warning that the server goes down, as it sends it: severity, code, text.
+const GOODBYE: &[u8] = b"SWARNING\0VWARNING\0C57P01\0Mterminating connection\0\0";
+
 /// Hands on what both sides say, until it is told otherwise.
 pub struct Proxy {
     port: u16,
@@ -18,6 +21,8 @@ struct State {
     target: Mutex<u16>,
     /// Questions until the one whose answer is cut off; zero for never.
     questions: AtomicI64,
+    /// The answer arrives, a warning that the server goes down behind it, and then the end.
+    goodbye: AtomicBool,
     pairs: Mutex<Vec<(TcpStream, TcpStream)>>,
     closed: AtomicBool,
 }
@@ -34,6 +39,7 @@ impl Proxy {
         let state = Arc::new(State {
             target: Mutex::new(target),
             questions: AtomicI64::new(0),
+            goodbye: AtomicBool::new(false),
             pairs: Mutex::default(),
             closed: AtomicBool::new(false),
         });
@@ -56,6 +62,14 @@ impl Proxy {
     /// Lets the server hear the question with this number from now on, counted from 1, and answer
     /// it; but the answer gets lost, and the connection with it.
     pub fn cut_answer(&self, question: u32) {
+        self.state.goodbye.store(false, Ordering::SeqCst);
+        self.state.questions.store(i64::from(question), Ordering::SeqCst);
+    }
+
+    /// Lets the answer to that question arrive, and with it the warning of a server that goes down
+    /// at once; then the connection ends.
+    pub fn say_goodbye(&self, question: u32) {
+        self.state.goodbye.store(true, Ordering::SeqCst);
         self.state.questions.store(i64::from(question), Ordering::SeqCst);
     }
 
@@ -108,7 +122,8 @@ fn accept(listener: &TcpListener, state: &Arc<State>) {
         let swallow = Arc::new(AtomicBool::new(false));
         let (asked, shared) = (swallow.clone(), state.clone());
         std::thread::spawn(move || questions(c1, s1, &asked, &shared));
-        std::thread::spawn(move || answers(s2, c2, &swallow));
+        let shared = state.clone();
+        std::thread::spawn(move || answers(s2, c2, &swallow, &shared));
     }
 }
 
@@ -125,7 +140,7 @@ fn questions(mut client: TcpStream, mut server: TcpStream, swallow: &AtomicBool,
     drop((client.shutdown(Shutdown::Both), server.shutdown(Shutdown::Both)));
 }
 
-fn answers(mut server: TcpStream, mut client: TcpStream, swallow: &AtomicBool) {
+fn answers(mut server: TcpStream, mut client: TcpStream, swallow: &AtomicBool, state: &State) {
     let mut buffer = vec![0; 1 << 16];
     while let Ok(read @ 1..) = server.read(&mut buffer) {
         if swallow.load(Ordering::SeqCst) {
@@ -135,6 +150,15 @@ fn answers(mut server: TcpStream, mut client: TcpStream, swallow: &AtomicBool) {
                 || answer.len() > READY.len()
                     && answer[answer.len() - READY.len() - 1..].starts_with(&READY);
             if ready {
+                if state.goodbye.load(Ordering::SeqCst) && answer.len() > 1 {
+                    let mut last = answer.to_vec();
+                    last.push(b'N');
+                    let length = u32::try_from(GOODBYE.len() + 4).unwrap_or_default();
+                    last.extend(length.to_be_bytes());
+                    last.extend(GOODBYE);
+                    // Whoever is gone hears nothing.
+                    drop(client.write_all(&last));
+                }
                 break;
             }
             continue;

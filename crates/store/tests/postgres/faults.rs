@@ -171,6 +171,32 @@ fn an_answer_lost_after_any_exchange_doubles_and_loses_nothing() {
     assert!(lost > 30, "only {lost} answers were lost");
 }
 
+/// What a server answers while it is stopped is asked again, and is no error.
+#[test]
+fn a_server_that_goes_down_right_behind_its_answer_doubles_and_refuses_nothing() {
+    let mut met = 0;
+    for question in 1.. {
+        let url = CLUSTER.database();
+        let proxy = Proxy::new(CLUSTER.port());
+        let store = PostgresStore::open(&proxy.through(&url)).expect("a store");
+        let walk = walk();
+        let mut here = 0;
+        for (name, step) in STEPS {
+            proxy.say_goodbye(question);
+            step(&store, &walk).unwrap_or_else(|error| panic!("{name} at {question}: {error:?}"));
+            here += usize::from(!proxy.is_waiting());
+            proxy.cut_answer(0);
+        }
+        is_sound(&store, &walk);
+        met += here;
+        if here == 0 {
+            break;
+        }
+        assert!(question < 200, "a step has no end");
+    }
+    assert!(met > 30, "only {met} goodbyes were said");
+}
+
 /// The control: who gives each try another id stores the same thing twice.
 #[test]
 fn an_answer_lost_after_the_commit_doubles_what_has_no_id_of_its_own() {

@@ -352,6 +352,25 @@ pub(crate) fn provider_hint(failure: &Failure) -> String {
 
 fn store_hint(error: &StoreError) -> Option<String> {
     let hint = match error {
+        StoreError::NotAStore { place } if is_database(place) => {
+            "name another database in the URL; this one was not changed"
+        }
+        StoreError::ReadOnly { place } if is_database(place) => {
+            "this server is a standby, or set to be read only: name the one that takes writes, or all \
+             of them: `postgres://USER@HOST1,HOST2/DATABASE?target_session_attrs=read-write`"
+        }
+        StoreError::Busy { place } if is_database(place) => {
+            "try again; `SELECT pid, state, query FROM pg_stat_activity` in the database shows who \
+             holds a lock; what was acknowledged is safe"
+        }
+        StoreError::Slow { .. } => {
+            "the server is overloaded, or something in it is stuck: try again; the same again is \
+             safe, and so is what was acknowledged"
+        }
+        StoreError::Denied { .. } => {
+            "the role needs SELECT, INSERT, UPDATE and DELETE on the tables, and for the first start \
+             in a new database CREATE on the schema, or a start as a role that has it"
+        }
         StoreError::NotFound { .. } => "`rethread list --all` shows all sessions",
         StoreError::Conflict { .. } => "look at what was written, then try again",
         StoreError::IdReused { .. } => {
@@ -369,6 +388,14 @@ fn store_hint(error: &StoreError) -> Option<String> {
         StoreError::Full { .. } => "make room and try again; what was acknowledged is safe",
         StoreError::ReadOnly { .. } => "check the permissions, or name another place with --store",
         StoreError::Busy { .. } => "try again; `rethread doctor` tells if the file is sound",
+        StoreError::Unreachable { source, .. } if source.to_string().contains("TLS") => {
+            "this server does not encrypt; where the network to it is your own, `?sslmode=disable` at the \
+             end of the URL goes without"
+        }
+        StoreError::Unreachable { source, .. } if source.to_string().contains("certificate") => {
+            "`?sslrootcert=FILE` at the end of the URL names the certificates that are trusted; the host \
+             in the URL must be the one in the server's certificate"
+        }
         StoreError::Unreachable { .. } => {
             "check that the server runs, and the host, user, password and database in the URL; \
              what was acknowledged is safe"
@@ -382,6 +409,11 @@ fn store_hint(error: &StoreError) -> Option<String> {
         StoreError::Exists { .. } => return None,
     };
     Some(hint.into())
+}
+
+/// Whether a place is a database on a server, not a file.
+fn is_database(place: &str) -> bool {
+    place.starts_with("postgres")
 }
 
 /// Tells what was typed wrongly. Help and version are no errors.

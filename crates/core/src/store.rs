@@ -153,6 +153,26 @@ pub enum StoreError {
         /// The cause.
         source: BoxError,
     },
+    /// The server of a store knows this program, and does not let it do this. Nothing was written.
+    #[error("{place} does not let this role {action}")]
+    Denied {
+        /// The database, without a password.
+        place: String,
+        /// What it was about to do.
+        action: &'static str,
+        /// The cause.
+        source: BoxError,
+    },
+    /// The server of a store gave up, because it took too long. Nothing was written.
+    #[error("{place} could not {action} in time")]
+    Slow {
+        /// The database, without a password.
+        place: String,
+        /// What it was about to do.
+        action: &'static str,
+        /// The cause.
+        source: BoxError,
+    },
     /// A place in a list that no list gave.
     #[error("`{cursor}` is not a cursor")]
     BadCursor {

@@ -17,7 +17,7 @@ use crate::desk::{Desk, Visitor, blocking};
 use crate::house::PUBLIC;
 use crate::input::{has_body, says_json, too_large};
 use crate::limits::{BODY_BYTES_MAX, HEAD_BYTES_MAX, HEADERS_MAX};
-use crate::problem::Problem;
+use crate::problem::{Cause, Problem};
 
 /// Names a request in the answer and in the log.
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -37,7 +37,7 @@ pub(crate) async fn pass(State(desk): State<Arc<Desk>>, request: Request, next: 
     }
     let status = response.status().as_u16();
     desk.metrics.request(status);
-    desk.log.line(&json!({
+    let mut line = json!({
         "at": rfc3339(desk.world.now()),
         "request": id,
         "owner": owner.as_ref().map(Owner::as_str),
@@ -45,7 +45,11 @@ pub(crate) async fn pass(State(desk): State<Arc<Desk>>, request: Request, next: 
         "path": path,
         "status": status,
         "ms": u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
-    }));
+    });
+    if let Some(Cause(cause)) = response.extensions().get() {
+        line["cause"] = cause.as_str().into();
+    }
+    desk.log.line(&line);
     response
 }
 

@@ -36,7 +36,7 @@ pub(crate) async fn readyz(visitor: Visitor) -> Result<Response, Problem> {
     }
     let filter = Default::default();
     let asked = visitor.with(move |sessions| sessions.list(&filter, None, 1)).await;
-    asked.map_err(|problem| Problem::unready(problem.detail().to_owned()))?;
+    asked.map_err(Problem::makes_unready)?;
     Ok(axum::Json(json!({ "status": "ready" })).into_response())
 }
 

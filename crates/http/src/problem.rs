@@ -47,7 +47,14 @@ struct Shape {
     head: Option<u64>,
     #[serde(skip)]
     retry_after: Option<u64>,
+    /// What is the administrator's matter, and stands in the log alone.
+    #[serde(skip)]
+    cause: Option<String>,
 }
+
+/// What the log says beyond the answer.
+#[derive(Clone)]
+pub(crate) struct Cause(pub(crate) String);
 
 /// The kinds of problems: type, title, status, hint.
 macro_rules! kinds {
@@ -109,7 +116,7 @@ kinds! {
     busy: 503, "/problems/busy", "The server has all it can do",
         "try again in a moment";
     unready: 503, "/problems/unready", "The store cannot be used",
-        "look at the disk; what was acknowledged is safe";
+        "look at the disk or the database, the server's log says what is wrong; what was acknowledged is safe";
 }
 
 /// The detail of every session, entry or key that is not there: it must not tell more.
@@ -124,8 +131,9 @@ impl Problem {
         hint: &'static str,
     ) -> Problem {
         let retry_after = matches!(status, 429 | 503).then_some(1);
-        let (holder, until, head) = (None, None, None);
-        let shape = Shape { kind, title, status, detail, hint, holder, until, head, retry_after };
+        let (holder, until, head, cause) = (None, None, None, None);
+        let shape =
+            Shape { kind, title, status, detail, hint, holder, until, head, retry_after, cause };
         Problem(Box::new(shape))
     }
 
@@ -144,6 +152,19 @@ impl Problem {
         self.0.holder = Some(holder);
         self.0.until = Some(rfc3339(until));
         self
+    }
+
+    /// Lets the log say more than the answer.
+    fn because(mut self, cause: String) -> Problem {
+        self.0.cause = Some(cause);
+        self
+    }
+
+    /// The same problem as a reason why the server is not ready.
+    pub(crate) fn makes_unready(self) -> Problem {
+        let mut problem = Problem::unready(self.0.detail);
+        problem.0.cause = self.0.cause;
+        problem
     }
 
     pub(crate) fn detail(&self) -> &str {
@@ -186,6 +207,9 @@ impl IntoResponse for Problem {
         if self.0.status == 401 {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
+        if let Some(cause) = self.0.cause {
+            response.extensions_mut().insert(Cause(cause));
+        }
         response
     }
 }
@@ -213,7 +237,7 @@ impl From<sessions::Error> for Problem {
 
 impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Problem {
-        let said = error.to_string();
+        let (said, whole) = (error.to_string(), whole(&error));
         match error {
             StoreError::NotFound { .. } => Problem::nothing_here(),
             StoreError::Conflict { actual, .. } => {
@@ -235,17 +259,32 @@ impl From<StoreError> for Problem {
             StoreError::Busy { .. }
             | StoreError::Full { .. }
             | StoreError::ReadOnly { .. }
-            | StoreError::Unreachable { .. } => {
+            | StoreError::Unreachable { .. }
+            | StoreError::Denied { .. }
+            | StoreError::Slow { .. } => {
                 // Where the store is, is the administrator's matter and stands in the log.
-                Problem::unready("the store cannot be written to at the moment")
+                Problem::unready("the store cannot be used at the moment").because(whole)
             }
             StoreError::Damaged { .. } => Problem::broken(said),
             StoreError::Newer { .. }
             | StoreError::NotAStore { .. }
             | StoreError::Corrupt { .. }
-            | StoreError::Backend { .. } => Problem::broken("the store could not be used"),
+            | StoreError::Backend { .. } => {
+                Problem::broken("the store could not be used").because(whole)
+            }
         }
     }
+}
+
+/// An error and what caused it.
+fn whole(error: &StoreError) -> String {
+    let mut text = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        text = format!("{text}: {cause}");
+        source = cause.source();
+    }
+    text
 }
 
 impl From<NameError> for Problem {

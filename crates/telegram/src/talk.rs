@@ -220,7 +220,8 @@ impl Writing {
     }
 }
 
-/// Whether the same may go well in a moment: the disk is full, or locked by another program.
+/// Whether the same may go well in a moment: the disk is full, or locked by another program, or the
+/// database is away.
 pub(crate) fn is_passing(error: &sessions::Error) -> bool {
     matches!(
         error,
@@ -228,6 +229,8 @@ pub(crate) fn is_passing(error: &sessions::Error) -> bool {
             StoreError::Full { .. }
                 | StoreError::Busy { .. }
                 | StoreError::ReadOnly { .. }
+                | StoreError::Unreachable { .. }
+                | StoreError::Slow { .. }
                 | StoreError::Backend { .. }
         )
     )

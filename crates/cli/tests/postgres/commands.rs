@@ -8,17 +8,17 @@ use serde_json::{Value, json};
 use crate::CLUSTER;
 use crate::served::command;
 
-struct Desk {
-    home: tempfile::TempDir,
-    store: String,
+pub(crate) struct Desk {
+    pub(crate) home: tempfile::TempDir,
+    pub(crate) store: String,
 }
 
 impl Desk {
-    fn new() -> Desk {
+    pub(crate) fn new() -> Desk {
         Desk { home: tempfile::tempdir().expect("a folder"), store: CLUSTER.database() }
     }
 
-    fn feed(&self, args: &[&str], input: &str) -> (i32, String, String) {
+    pub(crate) fn feed(&self, args: &[&str], input: &str) -> (i32, String, String) {
         let mut command = command(self.home.path(), &self.store, args);
         let mut child = command.stdin(Stdio::piped()).spawn().expect("it starts");
         child.stdin.take().expect("its input").write_all(input.as_bytes()).expect("written");
@@ -27,7 +27,7 @@ impl Desk {
         (output.status.code().unwrap_or(-1), text(output.stdout), text(output.stderr))
     }
 
-    fn run(&self, args: &[&str]) -> (i32, String, String) {
+    pub(crate) fn run(&self, args: &[&str]) -> (i32, String, String) {
         self.feed(args, "")
     }
 

@@ -3,6 +3,7 @@
 mod commands;
 mod served;
 mod servers;
+mod trouble;
 
 use std::sync::LazyLock;
 

@@ -37,6 +37,10 @@ impl Served {
         let all = [&["serve", "--listen", "127.0.0.1:0", "--json"], args].concat();
         let mut command = command(home, store, &all);
         command.envs(vars.iter().map(|(name, value)| (name, value))).stderr(Stdio::null());
+        Served::begin(command)
+    }
+
+    fn begin(mut command: Command) -> Served {
         let mut child = command.spawn().expect("it starts");
         let mut line = String::new();
         let out = child.stdout.as_mut().expect("its output");
@@ -44,6 +48,14 @@ impl Served {
         let said: Value = serde_json::from_str(&line).unwrap_or_else(|e| panic!("{e}: {line}"));
         let url = said["listening"].as_str().expect("an address");
         Served { child, address: url.trim_start_matches("http://").to_owned() }
+    }
+
+    /// A server that writes a line about each request into a file.
+    #[allow(dead_code, reason = "the longer runs do not look at it")]
+    pub(crate) fn logging(home: &Path, store: &str, log: &Path) -> Served {
+        let mut command = command(home, store, &["serve", "--listen", "127.0.0.1:0", "--json"]);
+        command.stderr(std::fs::File::create(log).expect("a file"));
+        Served::begin(command)
     }
 
     /// Sends a signal by its name.

@@ -108,6 +108,30 @@ fn what_one_server_writes_is_followed_at_the_other() {
 }
 
 #[test]
+fn what_the_database_said_stands_in_the_log_and_not_in_the_answer() {
+    let pair = Pair::new();
+    let log = pair.home.path().join("log");
+    let server = Served::logging(pair.home.path(), &pair.store, &log);
+    assert_eq!(chat(&server, "hello").expect("an answer").0, 200);
+    pair.sql("ALTER TABLE rethread_entries RENAME TO gone");
+    let (status, answer) = chat(&server, "hello?").expect("an answer");
+    assert_eq!(status, 500, "{answer}");
+    assert!(!answer.to_string().contains("rethread_entries"), "{answer}");
+    let began = Instant::now();
+    let line = loop {
+        let text = std::fs::read_to_string(&log).expect("a log");
+        if let Some(line) = text.lines().find(|line| line.contains("\"status\":500")) {
+            break line.to_owned();
+        }
+        assert!(began.elapsed() < PATIENCE, "{text}");
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    let line: Value = serde_json::from_str(&line).expect("JSON");
+    let cause = line["cause"].as_str().unwrap_or_default();
+    assert!(cause.contains("relation \"rethread_entries\" does not exist"), "{line}");
+}
+
+#[test]
 fn the_session_of_a_server_that_was_killed_is_taken_over() {
     let pair = Pair::new();
     let model = Server::start([Answer::text("never said").slowly(1)]);

@@ -83,6 +83,12 @@ pub(super) fn told(place: &str, action: &'static str, error: Error) -> StoreErro
         }
         Some(code) if *code == SqlState::DISK_FULL => StoreError::Full { place },
         Some(code) if *code == SqlState::LOCK_NOT_AVAILABLE => StoreError::Busy { place },
+        Some(code) if *code == SqlState::INSUFFICIENT_PRIVILEGE => {
+            StoreError::Denied { place, action, source: cause(error) }
+        }
+        Some(code) if *code == SqlState::QUERY_CANCELED => {
+            StoreError::Slow { place, action, source: cause(error) }
+        }
         Some(code) if [SqlState::DATA_CORRUPTED, SqlState::INDEX_CORRUPTED].contains(code) => {
             StoreError::Corrupt { place }
         }

@@ -200,7 +200,10 @@ impl Pool {
         wait::until(Instant::now() + ATTEMPT, rollback).unwrap_or(false)
     }
 
-    fn take(&self) -> Result<std::result::Result<Taken<'_>, tokio_postgres::Error>> {
+    fn take(
+        &self,
+        action: &'static str,
+    ) -> Result<std::result::Result<Taken<'_>, tokio_postgres::Error>> {
         let mut state = self.state();
         let deadline = Instant::now() + FREE;
         loop {
@@ -216,7 +219,10 @@ impl Pool {
             }
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                return Err(StoreError::Busy { place: self.place.shown.clone() });
+                let free = FREE.as_secs();
+                let source = format!("all {CONNECTIONS_MAX} connections were in use for {free} s");
+                let place = self.place.shown.clone();
+                return Err(StoreError::Slow { place, action, source: source.into() });
             }
             state = self.freed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
         }

@@ -28,14 +28,36 @@ pub(super) const LOCK_FORMAT: &str =
 /// Says that the store is set up.
 pub(super) const SET_FORMAT: &str = "UPDATE rethread_store SET format = $1 WHERE what = 'store'";
 
+/// At most this long, or what the role, the database or the URL says where that is shorter.
+macro_rules! at_most {
+    ($setting:literal, $most:literal) => {
+        concat!(
+            "SELECT set_config('",
+            $setting,
+            "', CASE WHEN current_setting('",
+            $setting,
+            "')::interval BETWEEN '1 ms' AND '",
+            $most,
+            "' THEN current_setting('",
+            $setting,
+            "') ELSE '",
+            $most,
+            "' END, false); "
+        )
+    };
+}
+
 /// What every connection is set to. A statement or a lock that takes longer than this is stuck, or
 /// asks for more than a caller waits for; a transaction nobody goes on with must not keep its
 /// locks. What is acknowledged is on disk, whatever the server was told for others; a stricter
 /// setting stays.
-pub(super) const SETTINGS: &str = "SET statement_timeout = 30000; SET lock_timeout = 10000; \
-    SET idle_in_transaction_session_timeout = 60000; SET jit = off; \
-    SELECT set_config('synchronous_commit', CASE current_setting('synchronous_commit') \
-      WHEN 'off' THEN 'on' ELSE current_setting('synchronous_commit') END, false)";
+pub(super) const SETTINGS: &str = concat!(
+    at_most!("statement_timeout", "30s"),
+    at_most!("lock_timeout", "10s"),
+    at_most!("idle_in_transaction_session_timeout", "60s"),
+    "SET jit = off; SELECT set_config('synchronous_commit', CASE current_setting('synchronous_commit') \
+      WHEN 'off' THEN 'on' ELSE current_setting('synchronous_commit') END, false)"
+);
 
 /// For upkeep, which looks at everything.
 pub(super) const NO_TIMEOUT: &str = "SET LOCAL statement_timeout = 0";

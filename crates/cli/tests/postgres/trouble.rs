@@ -1,0 +1,187 @@
+//! What a person reads when the database does not do what it should.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use rethread_store::testing::{Cluster, Settings, binary};
+
+use crate::CLUSTER;
+use crate::commands::Desk;
+
+const SAYS: &str = "{\"role\":\"user\",\"content\":\"zebra\"}\n";
+
+impl Desk {
+    fn database(&self) -> &str {
+        self.store.rsplit('/').next().expect("a database")
+    }
+
+    fn sql(&self, sql: &str) -> String {
+        CLUSTER.sql(self.database(), sql)
+    }
+
+    /// A desk with one session, bound to `file:a`.
+    fn with_a_session() -> Desk {
+        let desk = Desk::new();
+        assert_eq!(desk.say(), (0, String::new()));
+        desk
+    }
+
+    /// Says something in that session: how it ended, and what was told.
+    fn say(&self) -> (i32, String) {
+        let (code, _, err) = self.feed(&["append", "--key", "file:a"], SAYS);
+        let told = err.lines().filter(|line| line.starts_with("error") || line.starts_with("hint"));
+        (code, told.collect::<Vec<_>>().join("\n"))
+    }
+
+    fn said(&self) -> String {
+        self.sql("SELECT count(*) FROM rethread_entries")
+    }
+}
+
+/// A transaction of somebody else's, open until this is dropped.
+struct Open(Child);
+
+impl Open {
+    fn begin(desk: &Desk, sql: &str) -> Open {
+        let mut psql = Command::new(binary("psql"))
+            .args(["--no-psqlrc", "--quiet", "--tuples-only", "--no-align"])
+            .args(["--username=rethread", "--host=127.0.0.1", "--dbname", desk.database()])
+            .args(["--port", &CLUSTER.port().to_string()])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("psql can be started");
+        let input = psql.stdin.as_mut().expect("its input");
+        writeln!(input, "BEGIN;\n{sql};\n\\echo begun").expect("written");
+        let lines = BufReader::new(psql.stdout.as_mut().expect("its output")).lines();
+        let mut lines = lines.map(|line| line.expect("text"));
+        assert!(lines.any(|line| line == "begun"), "the transaction did not begin");
+        Open(psql)
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        drop(self.0.stdin.take());
+        drop(self.0.wait());
+    }
+}
+
+#[test]
+fn a_lock_that_somebody_keeps_is_told_with_whom_to_look_for() {
+    let desk = Desk::with_a_session();
+    let open = Open::begin(&desk, "SELECT 1 FROM rethread_sessions FOR UPDATE");
+    let began = std::time::Instant::now();
+    let (code, told) = desk.say();
+    assert!(began.elapsed() >= Duration::from_secs(10), "a lock is waited for");
+    let expected = format!(
+        "error: {} is locked by another program\n\
+         hint: try again; `SELECT pid, state, query FROM pg_stat_activity` in the database shows \
+         who holds a lock; what was acknowledged is safe",
+        desk.store
+    );
+    assert_eq!((code, told), (1, expected));
+    drop(open);
+    assert_eq!(desk.said(), "1", "nothing of it was stored");
+    assert_eq!(desk.say(), (0, String::new()), "and then it goes on");
+    assert_eq!(desk.said(), "2");
+}
+
+#[test]
+fn a_statement_that_takes_too_long_is_told_and_stores_nothing() {
+    let desk = Desk::with_a_session();
+    desk.sql(
+        "CREATE FUNCTION dawdle() RETURNS trigger LANGUAGE plpgsql AS \
+           'BEGIN PERFORM pg_sleep(300); RETURN NEW; END'; \
+         CREATE TRIGGER dawdle BEFORE INSERT ON rethread_entries \
+           FOR EACH ROW EXECUTE FUNCTION dawdle()",
+    );
+    let expected = format!(
+        "error: {} could not append in time: canceling statement due to statement timeout\n\
+         hint: the server is overloaded, or something in it is stuck: try again; the same again is \
+         safe, and so is what was acknowledged",
+        desk.store
+    );
+    let began = std::time::Instant::now();
+    assert_eq!(desk.say(), (1, expected.clone()));
+    assert!(began.elapsed() >= Duration::from_secs(30), "a statement is waited for");
+    // What the database was told to be stricter about stays so.
+    desk.sql(&format!("ALTER DATABASE {} SET statement_timeout = '200ms'", desk.database()));
+    let began = std::time::Instant::now();
+    assert_eq!(desk.say(), (1, expected));
+    assert!(began.elapsed() < Duration::from_secs(25), "it took {:?}", began.elapsed());
+    desk.sql("DROP TRIGGER dawdle ON rethread_entries");
+    assert_eq!(desk.said(), "1", "nothing of it was stored");
+    assert_eq!(desk.say(), (0, String::new()), "and then it goes on");
+}
+
+#[test]
+fn a_role_without_rights_is_told_which_it_needs() {
+    let hint = "hint: the role needs SELECT, INSERT, UPDATE and DELETE on the tables, and for the \
+                first start in a new database CREATE on the schema, or a start as a role that has it";
+    let desk = Desk::new();
+    let role = format!("plain_{}", desk.database());
+    desk.sql(&format!("CREATE ROLE {role} LOGIN PASSWORD 'sesame'"));
+    let plain = Desk {
+        home: tempfile::tempdir().expect("a folder"),
+        store: desk.store.replace("rethread@", &format!("{role}:sesame@")),
+    };
+    let shown = desk.store.replace("rethread@", &format!("{role}@"));
+    let expected = format!(
+        "error: {shown} does not let this role set up the database: permission denied for schema \
+         public\n{hint}"
+    );
+    assert_eq!(plain.say(), (1, expected));
+    assert_eq!(desk.say(), (0, String::new()));
+    desk.sql(&format!("GRANT SELECT ON ALL TABLES IN SCHEMA public TO {role}"));
+    assert_eq!(plain.run(&["show", "last"]).0, 0, "what it may read it reads");
+    let expected = format!(
+        "error: {shown} does not let this role append: permission denied for table \
+         rethread_sessions\n{hint}"
+    );
+    assert_eq!(plain.say(), (1, expected));
+}
+
+#[test]
+fn a_standby_is_told_from_the_server_that_takes_writes() {
+    let primary = Cluster::with(Settings { more: &["wal_level=replica"], ..Settings::default() });
+    let home = || tempfile::tempdir().expect("a folder");
+    let desk = Desk { home: home(), store: primary.database() };
+    assert_eq!(desk.say(), (0, String::new()));
+    let standby = primary.standby("one", Settings::default());
+    let reader = Desk { home: home(), store: standby.url(desk.database()) };
+    let (code, out, err) = reader.run(&["list"]);
+    assert_eq!(code, 0, "{out}{err}");
+    let expected = format!(
+        "error: {} cannot be written to\n\
+         hint: this server is a standby, or set to be read only: name the one that takes writes, or \
+         all of them: `postgres://USER@HOST1,HOST2/DATABASE?target_session_attrs=read-write`",
+        reader.store
+    );
+    assert_eq!(reader.say(), (1, expected));
+    // With both of them in the URL, in whichever order, the right one is found.
+    let both = format!(
+        "postgres://rethread@127.0.0.1:{},127.0.0.1:{}/{}?target_session_attrs=read-write",
+        standby.port(),
+        primary.port(),
+        desk.database()
+    );
+    assert_eq!(Desk { home: home(), store: both }.say(), (0, String::new()));
+}
+
+#[test]
+fn a_server_that_does_not_encrypt_is_told_with_the_way_without() {
+    let desk = Desk::new();
+    let strict = Desk {
+        home: tempfile::tempdir().expect("a folder"),
+        store: format!("{}?sslmode=require", desk.store.replace("rethread@", "rethread:sesame@")),
+    };
+    let expected = format!(
+        "error: {} cannot be reached: server does not support TLS\n\
+         hint: this server does not encrypt; where the network to it is your own, \
+         `?sslmode=disable` at the end of the URL goes without",
+        desk.store
+    );
+    assert_eq!(strict.say(), (1, expected));
+}

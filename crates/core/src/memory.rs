@@ -350,6 +350,11 @@ impl Search for MemoryStore {
         }
         Ok(hits.into_iter().skip(offset).take(limit).collect())
     }
+
+    /// There is no index: a search reads the entries themselves.
+    fn behind(&self) -> Result<Option<u64>> {
+        Ok(Some(0))
+    }
 }
 
 impl Upkeep for MemoryStore {

@@ -473,6 +473,17 @@ pub trait Search: Send + Sync {
     ///
     /// [`StoreError::BadQuery`] if there is no word in the query.
     fn search(&self, owner: &Owner, query: &str, offset: usize, limit: usize) -> Result<Vec<Hit>>;
+
+    /// How many entries of all owners the index of words has not seen yet; nothing where only
+    /// reading the logs would tell. The next search of their owner takes them in.
+    ///
+    /// Asking costs the same whatever the store holds, so where very many sessions are behind it
+    /// is a lower bound.
+    ///
+    /// # Errors
+    ///
+    /// Only those of the disk.
+    fn behind(&self) -> Result<Option<u64>>;
 }
 
 /// Something that is not as it should be.

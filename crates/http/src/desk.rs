@@ -5,10 +5,12 @@ use std::sync::Arc;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use rethread_agent::Runner;
+use rethread_core::store::Search;
 use rethread_core::{Backend, Owner, SessionId, Sessions, World, sessions};
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use crate::limits::Limits;
+use crate::limits::{LAG_TIME_MAX, Limits};
 use crate::log::Log;
 use crate::metrics::Metrics;
 use crate::owners::{Account, Owners, Stream};
@@ -31,8 +33,28 @@ pub(crate) struct Desk {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) limits: Limits,
     pub(crate) log: Log,
+    /// One question at a time about how far search is behind.
+    pub(crate) asking: Arc<Semaphore>,
     /// The server is about to stop: streams end.
     pub(crate) closing: CancellationToken,
+}
+
+impl Desk {
+    /// How many entries search has not seen, if the store tells, and tells in time.
+    pub(crate) async fn behind(&self) -> Option<u64> {
+        let (asking, store) = (self.asking.clone(), self.store.clone());
+        let asked = async move {
+            // A store that does not answer keeps one thread waiting, however often it is asked.
+            let turn = asking.acquire_owned().await.ok()?;
+            let told = blocking(move || {
+                let behind = store.behind();
+                drop(turn);
+                behind
+            });
+            told.await.ok()?.ok()?
+        };
+        tokio::time::timeout(LAG_TIME_MAX, asked).await.ok()?
+    }
 }
 
 /// Who is asking. Everything it can reach belongs to its owner.

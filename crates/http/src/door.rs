@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use rethread_core::{Backend, World};
 use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
 
 use crate::desk::{Desk, blocking};
 use crate::limits::Limits;
@@ -92,6 +93,7 @@ impl Door {
             log: Log::new(log, metrics.clone()),
             metrics,
             limits,
+            asking: Arc::new(Semaphore::new(1)),
             closing: Default::default(),
         });
         let router = routes::router(desk.clone());

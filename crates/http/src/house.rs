@@ -45,7 +45,8 @@ pub(crate) async fn readyz(visitor: Visitor) -> Result<Response, Problem> {
     responses((status = 200, description = "Counters", body = String, content_type = "text/plain")))]
 pub(crate) async fn metrics(visitor: Visitor) -> Response {
     let kind = [("content-type", "text/plain; version=0.0.4")];
-    (kind, visitor.desk.metrics.text()).into_response()
+    let behind = visitor.desk.behind().await;
+    (kind, visitor.desk.metrics.text(behind)).into_response()
 }
 
 /// Show this document

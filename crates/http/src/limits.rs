@@ -67,6 +67,10 @@ pub const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// at once.
 pub const TAIL_POLL: Duration = Duration::from_millis(500);
 
+/// How long `/metrics` waits for the store to say how far search is behind. A scrape is given ten
+/// seconds by default, and the counters are wanted most while the store does not answer.
+pub const LAG_TIME_MAX: Duration = Duration::from_secs(2);
+
 /// Entries a live tail reads at once: they are held in memory while a slow client takes them.
 pub const TAIL_ENTRIES: u64 = 32;
 

@@ -1,6 +1,6 @@
 //! What this server did, in the text format Prometheus reads.
 //!
-//! Counters only, and no label that grows with what people do: no owner, session or path.
+//! Counters, and no label that grows with what people do: no owner, session or path.
 
 use std::fmt::Write;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -79,8 +79,8 @@ impl Metrics {
         add(&self.requests[class], 1);
     }
 
-    /// Everything, as Prometheus reads it.
-    pub(crate) fn text(&self) -> String {
+    /// Everything, as Prometheus reads it; and how far search is behind, where the store tells.
+    pub(crate) fn text(&self, behind: Option<u64>) -> String {
         let mut page = Page(String::new());
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         page.head("rethread_turns_total", "counter", "Turns by how they ended.");
@@ -129,6 +129,11 @@ impl Metrics {
             page.head(name, "gauge", help);
             page.line(name, "", gauge.0.load(Ordering::Relaxed));
         }
+        if let Some(behind) = behind {
+            let name = "rethread_search_lag_entries";
+            page.head(name, "gauge", "Entries in the store that search has not seen, at least.");
+            page.line(name, "", behind);
+        }
         page.0
     }
 }
@@ -162,7 +167,7 @@ mod tests {
         for micros in [1, 100, 101, 2_000_000] {
             metrics.appended(Duration::from_micros(micros));
         }
-        let text = metrics.text();
+        let text = metrics.text(None);
         for line in [
             "rethread_append_seconds_bucket{le=\"0.0001\"} 2",
             "rethread_append_seconds_bucket{le=\"0.00025\"} 3",

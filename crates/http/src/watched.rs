@@ -172,6 +172,10 @@ impl Search for Watched {
     fn search(&self, owner: &Owner, query: &str, offset: usize, limit: usize) -> Result<Vec<Hit>> {
         self.store.search(owner, query, offset, limit)
     }
+
+    fn behind(&self) -> Result<Option<u64>> {
+        self.store.behind()
+    }
 }
 
 impl Upkeep for Watched {

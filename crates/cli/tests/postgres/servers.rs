@@ -1,6 +1,6 @@
 //! Two real servers that share their sessions.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::time::{Duration, Instant};
 
 use rethread_agent::scripted::{Answer, Server};
@@ -104,6 +104,41 @@ fn what_one_server_writes_is_followed_at_the_other() {
         let mut heard = heard.filter(|line| line.starts_with("data:") && line.contains("\"word"));
         let line = heard.next().expect("an event");
         assert!(line.contains(&format!("word {number}")), "{line}");
+    }
+}
+
+/// How many entries search has not seen, as the server tells Prometheus.
+fn lag(server: &Served) -> String {
+    let mut page = String::new();
+    let mut answer = send(&server.address, "GET", "/metrics", None).expect("sent");
+    answer.read_to_string(&mut page).expect("read");
+    let line = page.lines().find_map(|line| line.strip_prefix("rethread_search_lag_entries "));
+    line.unwrap_or_else(|| panic!("no lag in\n{page}")).to_owned()
+}
+
+#[test]
+fn how_far_search_is_behind_is_told_by_every_server() {
+    let pair = Pair::new();
+    let home = tempfile::tempdir().expect("a folder");
+    let file = format!("sqlite:{}", home.path().join("one.db").display());
+    for store in [&pair.store, &file] {
+        let start = || Served::start(home.path(), store, &[], &[]);
+        let servers = [start(), start()];
+        let lags = || servers.iter().map(lag).collect::<Vec<_>>();
+        assert_eq!(lags(), ["0", "0"], "{store}");
+        let body = json!({ "messages": [
+            { "role": "user", "content": "a zebra" }, { "role": "assistant", "content": "a walrus" }
+        ] });
+        let (_, made) =
+            ask(&servers[0].address, "POST", "/v1/sessions", Some(&json!({}))).expect("made");
+        let id = made["session"]["id"].as_str().expect("an id");
+        let path = format!("/v1/sessions/{id}/entries");
+        let asked = ask(&servers[0].address, "POST", &path, Some(&body)).expect("answered");
+        assert_eq!(asked.0, 200, "{asked:?}");
+        assert_eq!(lags(), ["2", "2"], "{store}");
+        let found = ask(&servers[1].address, "GET", "/v1/search?q=zebra", None).expect("answered");
+        assert_eq!(found.0, 200, "{found:?}");
+        assert_eq!(lags(), ["0", "0"], "{store}");
     }
 }
 

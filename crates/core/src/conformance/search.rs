@@ -18,6 +18,8 @@ pub(super) fn search_finds_all_that_was_acknowledged(place: &dyn Place) {
         entry(place, "c", Body::Message(serde_json::from_str(tool).expect("a message"))),
     ];
     store.append(&owner(), id, At::END, &entries).expect("appended");
+    let behind = store.behind().expect("told");
+    assert!(matches!(behind, None | Some(0 | 3)), "three entries at the most: {behind:?}");
     let places = |query: &str| {
         let hits = place.store().search(&owner(), query, 0, 99).expect("searched");
         assert!(hits.iter().all(|hit| hit.session == id));
@@ -34,6 +36,8 @@ pub(super) fn search_finds_all_that_was_acknowledged(place: &dyn Place) {
     let hits = store.search(&owner(), "capybara", 0, 9).expect("searched");
     assert!(hits[0].snippet.contains("the capybara file"), "{hits:?}");
     assert_eq!(store.search(&owner(), "zebra", 0, 2).expect("searched").len(), 2);
+    let behind = store.behind().expect("told");
+    assert!(behind.is_none_or(|behind| behind == 0), "nothing is left to be seen: {behind:?}");
     assert_eq!(store.search(&owner(), "zebra", 2, 2).expect("searched").len(), 1);
     let away = Change { archived: Some(true), ..Change::default() };
     store.update(&owner(), id, &away).expect("archived");

@@ -56,6 +56,10 @@ impl Search for Opened {
             _ => inner.search(&self.whose(owner), query, offset, limit),
         }
     }
+
+    fn behind(&self) -> Result<Option<u64>> {
+        self.inner().behind()
+    }
 }
 
 impl Upkeep for Opened {

@@ -194,6 +194,10 @@ impl Search for PostgresStore {
         let words = rethread_core::store::query_words(query)?;
         self.db.search(owner, &words, offset, limit)
     }
+
+    fn behind(&self) -> Result<Option<u64>> {
+        self.db.behind().map(Some)
+    }
 }
 
 impl Upkeep for PostgresStore {

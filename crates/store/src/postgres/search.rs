@@ -48,6 +48,10 @@ const FILL_ENTRIES: i64 = 500;
 /// Sessions looked up at once that are behind.
 const FILL_SESSIONS: i64 = 64;
 
+/// Sessions looked at to tell how far search is behind. Somebody may ask every few seconds, and
+/// where nobody ever searches, all sessions there are wait for it.
+const BEHIND_SESSIONS: i64 = 256;
+
 /// Bytes of a word that count. What is longer is no word, and the index takes no more than 2 KB.
 const WORD_BYTES_MAX: usize = 512;
 
@@ -68,6 +72,15 @@ impl Db {
                 while self.pool.run(WHAT, async |link, _| fill_some(link, owner, id).await)? {}
             }
         }
+    }
+
+    /// Entries that the index has not seen, in as many sessions as are looked at.
+    pub(super) fn behind(&self) -> Result<u64> {
+        self.pool.run(WHAT, async |link, _| {
+            let answer = link.one(sql::BEHIND, &[&BEHIND_SESSIONS]).await?;
+            let behind: i64 = answer.rows.first().map_or(Ok(0), |row| row.try_get(0))?;
+            Ok(u64::try_from(behind).unwrap_or_default())
+        })
     }
 
     pub(super) fn search(

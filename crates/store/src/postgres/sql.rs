@@ -307,6 +307,15 @@ pub(super) const DELETE: [&str; 5] = [
 pub(super) const SOME_UNSEARCHED: &str =
     "SELECT session FROM rethread_unsearched WHERE owner = $1 ORDER BY session LIMIT $2";
 
+/// How many entries search has not seen, in the first `$1` sessions that it is behind with. Each is
+/// looked up by itself, so that no planner reads all sessions instead.
+pub(super) const BEHIND: &str = "SELECT coalesce(sum(greatest(e.seq + 1 - s.indexed, 0)), 0)::bigint \
+    FROM (SELECT owner, session FROM rethread_unsearched ORDER BY owner, session LIMIT $1) u \
+    CROSS JOIN LATERAL (SELECT l.indexed FROM rethread_sessions l \
+      WHERE l.owner = u.owner AND l.id = u.session LIMIT 1) s \
+    CROSS JOIN LATERAL (SELECT l.seq FROM rethread_entries l \
+      WHERE l.owner = u.owner AND l.session = u.session ORDER BY l.seq DESC LIMIT 1) e";
+
 /// How far search has seen a session, with the session locked.
 pub(super) const LOCK_INDEXED: &str =
     "SELECT indexed FROM rethread_sessions WHERE owner = $1 AND id = $2 FOR UPDATE";

@@ -253,6 +253,10 @@ impl Search for SqliteStore {
         self.db.fill_search()?;
         self.db.read(|snapshot| self.db.search(snapshot, owner, &words, offset, limit))
     }
+
+    fn behind(&self) -> Result<Option<u64>> {
+        self.db.read(|snapshot| self.db.behind(snapshot)).map(Some)
+    }
 }
 
 impl Upkeep for SqliteStore {

@@ -68,6 +68,15 @@ impl Db {
         Ok(())
     }
 
+    /// Entries behind the mark of the index. Numbers are given in order, so the last one and the
+    /// mark tell; where entries between them were deleted, they still count.
+    pub(super) fn behind(&self, snapshot: &Connection) -> Result<u64> {
+        let sql = "SELECT coalesce((SELECT max(rid) FROM entries), 0) \
+                   - (SELECT rid FROM progress WHERE what = 'indexed')";
+        let behind: i64 = snapshot.query_row(sql, [], |row| row.get(0)).told(self.place(), WHAT)?;
+        Ok(u64::try_from(behind).unwrap_or_default())
+    }
+
     pub(super) fn search(
         &self,
         snapshot: &Connection,

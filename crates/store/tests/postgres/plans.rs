@@ -20,7 +20,7 @@ use crate::open::name_of;
 /// its keys and last entries, and a fold.
 const ROWS_MAX: f64 = 1_200.0;
 
-/// A hundred strangers with two hundred sessions each, one owner with five thousand, and one session
+/// A hundred strangers with two hundred sessions each, who never search, one owner with five thousand, and one session
 /// with a hundred thousand entries.
 const FILL: &str = r#"
 CREATE TEMP TABLE want AS
@@ -32,6 +32,7 @@ INSERT INTO rethread_sessions SELECT owner, id, 's' || n || '-' || substr(id::te
 INSERT INTO rethread_entries SELECT owner, id, 0, 1735689600000 + n, 'e', NULL, '\x00', 1, NULL, NULL, 1, 1, 1, 0, 0,
   NULL, NULL, NULL, NULL, NULL, NULL, E'\n{"role":"user","content":"zebra"}'::bytea FROM want;
 INSERT INTO rethread_keys SELECT owner, sha256(('file:' || id)::bytea), 'file:' || id, id FROM want;
+INSERT INTO rethread_unsearched SELECT owner, id FROM want WHERE owner <> 'local';
 INSERT INTO rethread_search SELECT owner, id, 0, 1735689600000 + n,
   ('''' || encode(substr(sha256(owner::bytea), 1, 8), 'hex') || CASE WHEN owner = 'local' AND n > 50 THEN 'other' ELSE 'zebra' END || '''')::tsvector FROM want;
 INSERT INTO rethread_sessions SELECT 'local', '00000000-0000-7000-8000-000000000000', 'long',
@@ -78,6 +79,7 @@ fn use_it(store: &PostgresStore, round: usize) {
             assert_eq!(second.sessions.len(), 50);
         }
     }
+    assert_eq!(store.behind().expect("told"), Some(3), "what this round has said");
     assert_eq!(store.search(&owner, "zebra", 0, 20).expect("searched").len(), 20);
     assert!(!store.search(&owner, "walrus", 0, 20).expect("searched").is_empty());
     let change = Change { description: Some(Some("x".into())), ..Change::default() };

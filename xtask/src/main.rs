@@ -99,6 +99,11 @@ const NEEDS: &[Need] = &[
         purpose: "looks at the Emacs client as its package archive does",
     },
     Need {
+        program: "curl",
+        package: "curl",
+        purpose: "asks the two servers of the worked example in docs/scale.md",
+    },
+    Need {
         program: "initdb",
         package: "postgresql",
         purpose: "makes the private databases of the tests of the PostgreSQL store",

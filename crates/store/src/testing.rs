@@ -283,13 +283,22 @@ fn children(parent: u32) -> Vec<String> {
     names.filter(|name| name.parse::<u32>().is_ok()).filter(is_child).collect()
 }
 
-fn free_port() -> u16 {
+/// A port of the loopback that nobody listens on.
+///
+/// # Panics
+///
+/// If there is none.
+pub fn free_port() -> u16 {
     let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
     listener.local_addr().expect("it has an address").port()
 }
 
-/// A folder that the server's user owns.
-fn folder() -> PathBuf {
+/// A new folder that the server's user owns. Whoever asks for it removes it.
+///
+/// # Panics
+///
+/// If there can be none.
+pub fn folder() -> PathBuf {
     let folder = tempfile::Builder::new().prefix("rethread-postgres-").tempdir();
     let folder = folder.expect("a temporary folder").keep();
     if let Some(user) = user() {
@@ -312,8 +321,12 @@ fn user() -> Option<&'static str> {
     ["postgres", "nobody"].into_iter().find(known)
 }
 
-/// A command as that user.
-fn as_nobody(program: &Path) -> Command {
+/// A command as the user that servers of tests run as: PostgreSQL refuses to run as root.
+///
+/// # Panics
+///
+/// If there is no such user.
+pub fn as_nobody(program: &Path) -> Command {
     match user() {
         None => Command::new(program),
         Some(user) => {

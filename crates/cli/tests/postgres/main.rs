@@ -1,6 +1,7 @@
 //! The real binary on a PostgreSQL server that these tests start themselves.
 
 mod commands;
+mod example;
 mod served;
 mod servers;
 mod trouble;

@@ -162,6 +162,9 @@ impl Error {
                 "a directory takes `files:DIR?max_sessions=N` and `&purge=archive` or `&purge=delete`; a database \
                  `postgres://USER:PASSWORD@HOST:PORT/DATABASE?sslmode=…&sslrootcert=FILE`"
             }
+            Error::Connect(ConnectError::Directory { path }) => {
+                return Some(format!("a directory of session files is `files:{}`", path.display()));
+            }
             Error::Line { .. } => {
                 "a message is {\"role\": \"user\", \"content\": \"…\"}; the lines before this one are stored \
                  (with --batch, none is). `rethread append --help` shows more"
@@ -235,7 +238,11 @@ impl Error {
             Error::Verb(
                 sessions::Error::Name(_) | sessions::Error::Store(StoreError::BadCursor { .. }),
             )
-            | Error::Connect(ConnectError::Unknown { .. } | ConnectError::Option { .. })
+            | Error::Connect(
+                ConnectError::Unknown { .. }
+                | ConnectError::Option { .. }
+                | ConnectError::Directory { .. },
+            )
             | Error::NoFolder { .. }
             | Error::NotThere { .. }
             | Error::BadConfig { .. }

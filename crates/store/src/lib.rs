@@ -39,5 +39,5 @@ mod world;
 pub use files::{FilesLimit, FilesStore};
 pub use postgres::PostgresStore;
 pub use sqlite::SqliteStore;
-pub use url::{ConnectError, connect, shown};
+pub use url::{ConnectError, StoreUrl, connect, shown};
 pub use world::System;

@@ -1,6 +1,6 @@
 //! Which store a URL means.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rethread_core::{Backend, StoreError, World};
@@ -22,6 +22,11 @@ pub enum ConnectError {
         /// What it says, `name=value`.
         option: String,
     },
+    /// The path is a directory, and the URL means a file.
+    Directory {
+        /// The path.
+        path: PathBuf,
+    },
     /// The place was found, and refused.
     Store(StoreError),
 }
@@ -35,6 +40,9 @@ impl std::fmt::Display for ConnectError {
             ConnectError::Option { option } => {
                 write!(f, "`{option}` is not an option of a store")
             }
+            ConnectError::Directory { path } => {
+                write!(f, "{} is a directory, not a file", path.display())
+            }
             ConnectError::Store(error) => error.fmt(f),
         }
     }
@@ -43,7 +51,9 @@ impl std::fmt::Display for ConnectError {
 impl std::error::Error for ConnectError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            ConnectError::Unknown { .. } | ConnectError::Option { .. } => None,
+            ConnectError::Unknown { .. }
+            | ConnectError::Option { .. }
+            | ConnectError::Directory { .. } => None,
             ConnectError::Store(error) => error.source(),
         }
     }
@@ -60,6 +70,90 @@ pub fn shown(url: &str) -> String {
     place::shown(url)
 }
 
+/// What a URL means: a kind of store, and where it is. Nothing is opened or made yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoreUrl(Place);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Place {
+    Sqlite(PathBuf),
+    Files(PathBuf, Option<usize>, FilesLimit),
+    Postgres(String),
+}
+
+impl StoreUrl {
+    /// Reads `sqlite:PATH`, `files:DIR`, `postgres://USER@HOST/DATABASE`, or just a path, which is
+    /// SQLite's.
+    ///
+    /// # Errors
+    ///
+    /// [`ConnectError::Unknown`] for another kind of URL, [`ConnectError::Option`] for an option
+    /// that is none, and [`StoreError::NotAStore`] for an empty path.
+    pub fn parse(url: &str) -> Result<StoreUrl, ConnectError> {
+        if place::split(url).is_some() {
+            return Ok(StoreUrl(Place::Postgres(url.into())));
+        }
+        let place = match url.split_once(':') {
+            Some(("sqlite", path)) => Place::Sqlite(path.into()),
+            Some(("files", rest)) => {
+                let (path, sessions, limit) = files_options(rest)?;
+                Place::Files(path.into(), sessions, limit)
+            }
+            // One letter is a drive, and a path may hold a colon after a slash.
+            Some((scheme, _)) if scheme.len() > 1 && !scheme.contains(['/', '\\', '.']) => {
+                return Err(ConnectError::Unknown { scheme: scheme.into() });
+            }
+            _ => Place::Sqlite(url.into()),
+        };
+        let url = StoreUrl(place);
+        match url.path() {
+            Some(path) if path.as_os_str().is_empty() => {
+                Err(StoreError::NotAStore { place: "an empty path".into() }.into())
+            }
+            _ => Ok(url),
+        }
+    }
+
+    /// The file or directory, where it is one.
+    pub fn path(&self) -> Option<&Path> {
+        match &self.0 {
+            Place::Sqlite(path) | Place::Files(path, ..) => Some(path),
+            Place::Postgres(_) => None,
+        }
+    }
+
+    /// Keeps this many sessions (0: any number), where the store is one that puts others away and
+    /// the URL does not say how many.
+    #[must_use]
+    pub fn keeping(mut self, sessions: usize) -> StoreUrl {
+        if let Place::Files(_, said @ None, _) = &mut self.0 {
+            *said = Some(sessions);
+        }
+        self
+    }
+
+    /// Opens the store, creating it if nothing is there.
+    ///
+    /// # Errors
+    ///
+    /// [`ConnectError::Directory`] where a file is meant and a directory is there;
+    /// [`ConnectError::Store`] if what is there is not a store, is newer than this program, or
+    /// cannot be reached.
+    pub fn open(&self, world: Arc<dyn World>) -> Result<Arc<dyn Backend>, ConnectError> {
+        Ok(match &self.0 {
+            Place::Sqlite(path) if path.is_dir() => {
+                return Err(ConnectError::Directory { path: path.clone() });
+            }
+            Place::Sqlite(path) => Arc::new(SqliteStore::open(path, world)?),
+            Place::Files(path, said, limit) => {
+                let sessions = said.unwrap_or(limit.sessions);
+                Arc::new(FilesStore::open(path, FilesLimit { sessions, ..*limit }, world)?)
+            }
+            Place::Postgres(url) => Arc::new(PostgresStore::open(url)?),
+        })
+    }
+}
+
 /// Opens the store at a URL, creating it if nothing is there: `sqlite:PATH`, `files:DIR`,
 /// `postgres://USER@HOST/DATABASE`, or just a path, which is SQLite's.
 ///
@@ -72,54 +166,32 @@ pub fn shown(url: &str) -> String {
 ///
 /// # Errors
 ///
-/// [`ConnectError::Unknown`] for another kind of URL; [`ConnectError::Option`] for an option that
-/// is none; [`ConnectError::Store`] if what is there is not a store, is newer than this program,
-/// or cannot be reached.
+/// Those of [`StoreUrl::parse`] and [`StoreUrl::open`].
 pub fn connect(url: &str, world: Arc<dyn World>) -> Result<Arc<dyn Backend>, ConnectError> {
-    let nowhere = || StoreError::NotAStore { place: "an empty path".into() };
-    if place::split(url).is_some() {
-        return Ok(Arc::new(PostgresStore::open(url)?));
-    }
-    let path = match url.split_once(':') {
-        Some(("sqlite", path)) => path,
-        Some(("files", rest)) => {
-            let (path, limit) = files_options(rest)?;
-            if path.is_empty() {
-                return Err(nowhere().into());
-            }
-            return Ok(Arc::new(FilesStore::open(Path::new(path), limit, world)?));
-        }
-        // One letter is a drive, and a path may hold a colon after a slash.
-        Some((scheme, _)) if scheme.len() > 1 && !scheme.contains(['/', '\\', '.']) => {
-            return Err(ConnectError::Unknown { scheme: scheme.into() });
-        }
-        _ => url,
-    };
-    if path.is_empty() {
-        return Err(nowhere().into());
-    }
-    Ok(Arc::new(SqliteStore::open(Path::new(path), world)?))
+    StoreUrl::parse(url)?.open(world)
 }
 
-/// The directory, and what the URL says about it. A `?` in the name of a folder is no option.
-fn files_options(text: &str) -> Result<(&str, FilesLimit), ConnectError> {
+/// The directory, how many sessions the URL says, and what becomes of the others. A `?` in the
+/// name of a folder is no option.
+fn files_options(text: &str) -> Result<(&str, Option<usize>, FilesLimit), ConnectError> {
     let mut limit = FilesLimit::default();
+    let mut sessions = None;
     let Some((path, options)) = text.rsplit_once('?').filter(|(_, rest)| !rest.contains('/'))
     else {
-        return Ok((text, limit));
+        return Ok((text, sessions, limit));
     };
     for option in options.split('&') {
         let wrong = || ConnectError::Option { option: option.chars().take(80).collect() };
         match option.split_once('=') {
             Some(("max_sessions", number)) => {
-                limit.sessions = number.parse().map_err(|_| wrong())?;
+                sessions = Some(number.parse().map_err(|_| wrong())?);
             }
             Some(("purge", "archive")) => limit.delete = false,
             Some(("purge", "delete")) => limit.delete = true,
             _ => return Err(wrong()),
         }
     }
-    Ok((path, limit))
+    Ok((path, sessions, limit))
 }
 
 #[cfg(test)]
@@ -128,16 +200,48 @@ mod tests {
 
     #[test]
     fn a_directory_may_say_how_many_sessions_it_keeps() {
-        let read = |text| files_options(text).map_err(|error| error.to_string());
-        let limit = |sessions, delete| FilesLimit { sessions, delete };
-        assert_eq!(read("dir"), Ok(("dir", limit(50, false))));
-        assert_eq!(read("dir?max_sessions=0"), Ok(("dir", limit(0, false))));
-        assert_eq!(read("/a?b/dir"), Ok(("/a?b/dir", limit(50, false))));
-        assert_eq!(read("dir?max_sessions=7&purge=delete"), Ok(("dir", limit(7, true))));
-        assert_eq!(read("dir?max=7"), Err("`max=7` is not an option of a store".into()));
-        assert_eq!(
-            read("dir?max_sessions=x"),
-            Err("`max_sessions=x` is not an option of a store".into())
-        );
+        let read = |text: &str| match StoreUrl::parse(text).map_err(|error| error.to_string()) {
+            Ok(StoreUrl(Place::Files(path, sessions, limit))) => {
+                Ok((path.display().to_string(), sessions, limit.delete))
+            }
+            other => Err(format!("{other:?}")),
+        };
+        let dir = |path: &str, sessions, delete| Ok((path.to_owned(), sessions, delete));
+        assert_eq!(read("files:dir"), dir("dir", None, false));
+        assert_eq!(read("files:dir?max_sessions=0"), dir("dir", Some(0), false));
+        assert_eq!(read("files:/a?b/dir"), dir("/a?b/dir", None, false));
+        assert_eq!(read("files:dir?max_sessions=7&purge=delete"), dir("dir", Some(7), true));
+        for (wrong, option) in
+            [("files:dir?max=7", "max=7"), ("files:d?max_sessions=x", "max_sessions=x")]
+        {
+            let said = read(wrong).expect_err(wrong);
+            assert!(said.contains(&format!("`{option}` is not an option of a store")), "{said}");
+        }
+    }
+
+    #[test]
+    fn the_number_of_the_url_goes_before_any_other() {
+        let kept = |url: &str| match StoreUrl::parse(url).expect(url).keeping(3).0 {
+            Place::Files(_, sessions, _) => sessions,
+            _ => None,
+        };
+        assert_eq!(kept("files:dir"), Some(3));
+        assert_eq!(kept("files:dir?purge=delete"), Some(3));
+        assert_eq!(kept("files:dir?max_sessions=9"), Some(9));
+        assert_eq!(kept("dir"), None);
+    }
+
+    #[test]
+    fn a_url_says_which_path_it_means() {
+        let path = |url: &str| {
+            let url = StoreUrl::parse(url).expect(url);
+            url.path().map(|path| path.display().to_string())
+        };
+        assert_eq!(path("a.db").as_deref(), Some("a.db"));
+        assert_eq!(path("sqlite:a.db").as_deref(), Some("a.db"));
+        assert_eq!(path("files:a?max_sessions=1").as_deref(), Some("a"));
+        assert_eq!(path("./a:b").as_deref(), Some("./a:b"));
+        assert_eq!(path("postgres://you@host/db"), None);
+        assert!(StoreUrl::parse("redis:x").is_err() && StoreUrl::parse("files:").is_err());
     }
 }

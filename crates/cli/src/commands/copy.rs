@@ -9,7 +9,7 @@ use rethread_core::store::Filter;
 use rethread_core::{Session, Sessions, sessions};
 use serde_json::json;
 
-use super::{Done, open_store};
+use super::{Done, open_store, store_url};
 use crate::args::{Copy, Global};
 use crate::config::Config;
 use crate::errors::Error;
@@ -17,10 +17,15 @@ use crate::out::{clean, line, note, plural};
 
 pub(super) fn run(global: &Global, args: &Copy) -> Done {
     let config = Config::load(global)?;
-    let from = args.from.as_deref().unwrap_or(config.text("store"));
-    is_there(from)?;
+    let from = store_url(args.from.as_deref().unwrap_or(config.text("store")))?;
+    // A place that is to be copied from is not made: it was mistyped.
+    if let Some(path) = from.path().filter(|path| !path.exists()) {
+        return Err(Error::NotThere { place: path.display().to_string() });
+    }
+    // A copy puts nothing away: how many sessions a directory keeps holds for new ones.
+    let to = store_url(&args.to)?.keeping(0);
     let from = open_store(&config, from)?.1;
-    let to = open_store(&config, &keeping_all(&args.to))?.1;
+    let to = open_store(&config, to)?.1;
     let chosen = chosen(&from, &args.sels)?;
     let bar = ProgressBar::new(chosen.iter().map(|session| session.tally.entries).sum());
     if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} entries, {eta} left") {
@@ -47,37 +52,6 @@ pub(super) fn run(global: &Global, args: &Copy) -> Done {
     match failed {
         Some(error) => Err(error.into()),
         None => Ok(ExitCode::SUCCESS),
-    }
-}
-
-/// A place that is to be copied from is not made: it was mistyped.
-fn is_there(url: &str) -> Result<(), Error> {
-    let path = match url.split_once(':') {
-        Some(("sqlite", path)) => path,
-        Some(("files", rest)) => match rest.rsplit_once('?') {
-            Some((path, options)) if !options.contains('/') => path,
-            _ => rest,
-        },
-        Some((scheme, _)) if scheme.len() > 1 && !scheme.contains(['/', '\\', '.']) => {
-            return Ok(());
-        }
-        _ => url,
-    };
-    match std::path::Path::new(path).exists() {
-        true => Ok(()),
-        false => Err(Error::NotThere { place: path.to_owned() }),
-    }
-}
-
-/// A copy puts nothing away: how many sessions a directory keeps holds for new ones.
-fn keeping_all(url: &str) -> String {
-    let Some(rest) = url.strip_prefix("files:") else { return url.to_owned() };
-    match rest.rsplit_once('?').filter(|(_, options)| !options.contains('/')) {
-        Some((_, options)) if options.split('&').any(|option| option.starts_with("max_")) => {
-            url.to_owned()
-        }
-        Some(_) => format!("{url}&max_sessions=0"),
-        None => format!("{url}?max_sessions=0"),
     }
 }
 

@@ -28,7 +28,7 @@ use clap::CommandFactory;
 use rethread_agent::provider::describe;
 use rethread_core::context::Model;
 use rethread_core::{Backend, Key, MemoryStore, Owner, SessionId, Sessions};
-use rethread_store::{System, connect};
+use rethread_store::{StoreUrl, System};
 
 use crate::args::{Args, Command, Global, Talk};
 use crate::config::Config;
@@ -92,7 +92,7 @@ impl Desk {
     fn new(global: Global) -> Result<Desk, Error> {
         let config = Config::load(&global)?;
         let now = rethread_core::World::now(&System);
-        let (store, sessions) = open_store(&config, config.text("store"))?;
+        let (store, sessions) = open_store(&config, store_url(config.text("store"))?)?;
         Ok(Desk { store, sessions, config, global, now })
     }
 
@@ -127,18 +127,19 @@ impl Desk {
     }
 }
 
+/// What the URL of a store means.
+fn store_url(url: &str) -> Result<StoreUrl, Error> {
+    StoreUrl::parse(url).map_err(Error::Connect)
+}
+
 /// A store, and the sessions of the configured owner in it.
-fn open_store(config: &Config, url: &str) -> Result<(Arc<dyn Backend>, Sessions), Error> {
+fn open_store(config: &Config, url: StoreUrl) -> Result<(Arc<dyn Backend>, Sessions), Error> {
     let world = Arc::new(System);
     let owner = Owner::new(config.text("owner"))?;
     // A directory keeps to a number of sessions by itself, and is told which.
-    let url = match config.given("session.max_sessions") {
-        Some(keep) if url.starts_with("files:") && !url.contains('?') => {
-            format!("{url}?max_sessions={keep}")
-        }
-        _ => url.to_owned(),
-    };
-    let store = connect(&url, world.clone()).map_err(Error::Connect)?;
+    let keep = config.given("session.max_sessions").and_then(|keep| keep.parse().ok());
+    let url = keep.map_or(url.clone(), |keep| url.keeping(keep));
+    let store = url.open(world.clone()).map_err(Error::Connect)?;
     Ok((store.clone(), Sessions::new(store, owner, world)))
 }
 

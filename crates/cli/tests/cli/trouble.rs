@@ -390,3 +390,16 @@ fn damage_anywhere_in_one_session_leaves_the_others_reachable() {
         }
     }
 }
+
+#[test]
+fn a_directory_named_as_a_file_is_told_with_the_right_url() {
+    let desk = Desk::new();
+    let said = desk.feed(&["append", "--new", "--store", "files:sessions"], HELLO);
+    assert_eq!(said.code, 0, "{said:?}");
+    for store in ["sessions", "sqlite:sessions"] {
+        let said = desk.run(&["list", "--store", store]);
+        assert_eq!(said.code, 2, "{said:?}");
+        assert!(said.err.contains("sessions is a directory, not a file"), "{said:?}");
+        assert!(said.err.contains("`files:sessions`"), "{said:?}");
+    }
+}

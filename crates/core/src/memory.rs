@@ -179,10 +179,10 @@ impl Store for MemoryStore {
         Ok(state.session(state.stored(owner, id)?))
     }
 
-    fn named(&self, owner: &Owner, name: &Name) -> Result<Option<SessionId>> {
+    fn named(&self, owner: &Owner, name: &str) -> Result<Option<SessionId>> {
         let state = self.state();
         let mut all = state.sessions.values().map(|stored| &stored.header);
-        Ok(all.find(|header| header.owner == *owner && header.name == *name).map(|h| h.id))
+        Ok(all.find(|header| header.owner == *owner && header.name.as_str() == name).map(|h| h.id))
     }
 
     fn with_prefix(&self, owner: &Owner, digits: &str, limit: usize) -> Result<Vec<SessionId>> {

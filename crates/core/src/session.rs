@@ -7,6 +7,7 @@ use crate::entry::{Origin, Tally};
 use crate::limits::PREVIEW_CHARS;
 use crate::message::Message;
 use crate::name::{Key, Name, Owner, SessionId};
+use crate::raw::Raw;
 use crate::world::rfc3339;
 
 /// What a session says about itself. These fields are its own truth; everything that can be
@@ -52,6 +53,69 @@ pub struct Header {
     /// session says was written elsewhere, so tools stay off in it until the person says yes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub imported: Option<String>,
+    /// What another program that shares the store says about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub foreign: Option<Box<Foreign>>,
+}
+
+/// What another program says about a session, beyond what the header knows. It goes with the
+/// session from store to store, and means nothing here.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Foreign {
+    /// What it calls the session, where that is not the name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// What it shows as its name, where that is not the name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// When something last happened, where that is after the last entry.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub active_at: Option<Timestamp>,
+    /// Fields nobody here knows.
+    #[serde(default)]
+    pub kept: Kept,
+}
+
+/// Fields of another program's file that mean nothing here, written again as they were.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Kept {
+    /// Of the file.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub top: Vec<(String, Raw)>,
+    /// Of its `metadata`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub metadata: Vec<(String, Raw)>,
+    /// The summary it gives, until there is a newer one here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub summary: Option<KeptSummary>,
+}
+
+/// A summary another program wrote.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct KeptSummary {
+    /// As it was written.
+    pub text: Raw,
+    /// The place of our latest summary at that time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instead_of: Option<u64>,
+}
+
+impl Foreign {
+    /// What of this `other` lacks, as the fields are called there.
+    pub fn missing_in(&self, other: &Foreign) -> Vec<String> {
+        let lacks = |fields: &[(String, Raw)], field: &(String, Raw)| !fields.contains(field);
+        let mut missing = Vec::new();
+        missing.extend((self.id != other.id).then(|| "metadata.id".into()));
+        missing.extend((self.name != other.name).then(|| "metadata.name".into()));
+        let metadata = self.kept.metadata.iter();
+        let metadata = metadata.filter(|field| lacks(&other.kept.metadata, field));
+        missing.extend(metadata.map(|(name, _)| format!("metadata.{name}")));
+        let top = self.kept.top.iter().filter(|field| lacks(&other.kept.top, field));
+        missing.extend(top.map(|(name, _)| name.clone()));
+        let summary = self.kept.summary.is_some() && self.kept.summary != other.kept.summary;
+        missing.extend(summary.then(|| "contextSummary".into()));
+        missing
+    }
 }
 
 impl Header {
@@ -72,6 +136,7 @@ impl Header {
             created_at,
             archived: false,
             imported: None,
+            foreign: None,
         }
     }
 }

@@ -318,6 +318,10 @@ impl Change {
                 field.clone_from(value);
             }
         }
+        if let (Some(_), Some(foreign)) = (&self.name, &mut header.foreign) {
+            // What another program called it was its name before.
+            (foreign.id, foreign.name) = (None, None);
+        }
         set(&mut header.name, &self.name);
         set(&mut header.description, &self.description);
         set(&mut header.agent, &self.agent);
@@ -353,12 +357,13 @@ pub trait Store: Send + Sync {
     /// [`StoreError::NotFound`].
     fn get(&self, owner: &Owner, id: SessionId) -> Result<Session>;
 
-    /// The session of this name.
+    /// The session of this name, spelt as it is. Where other programs name sessions too, the one
+    /// they call so, if no name here is this.
     ///
     /// # Errors
     ///
     /// Only those of the disk.
-    fn named(&self, owner: &Owner, name: &Name) -> Result<Option<SessionId>>;
+    fn named(&self, owner: &Owner, name: &str) -> Result<Option<SessionId>>;
 
     /// The sessions whose id begins with these hexadecimal digits; `limit` of them at the most.
     ///

@@ -12,7 +12,7 @@ use rethread_core::entry::{Entry, NewEntry};
 use rethread_core::store::{
     At, Bind, Change, Cursor, Filter, Finding, Hit, Lease, Page, Result, Search, Then, Upkeep,
 };
-use rethread_core::{Backend, Header, Key, Name, Owner, Session, SessionId, Store};
+use rethread_core::{Backend, Header, Key, Owner, Session, SessionId, Store};
 use tokio::sync::watch;
 
 use crate::metrics::Metrics;
@@ -85,7 +85,7 @@ impl Store for Watched {
         self.store.get(owner, id)
     }
 
-    fn named(&self, owner: &Owner, name: &Name) -> Result<Option<SessionId>> {
+    fn named(&self, owner: &Owner, name: &str) -> Result<Option<SessionId>> {
         self.store.named(owner, name)
     }
 

@@ -83,6 +83,7 @@ fn told(global: &Global, copied: &[Copied]) -> Result<(), Error> {
                 json!({
                     "id": copied.id, "name": copied.name, "entries": copied.entries,
                     "added": copied.added, "keys": copied.keys, "keys_taken": copied.keys_taken,
+                    "left_behind": copied.left_behind,
                 })
             })
             .collect();
@@ -92,6 +93,10 @@ fn told(global: &Global, copied: &[Copied]) -> Result<(), Error> {
         for key in &copied.keys_taken {
             let key = clean(key.as_str());
             line(format_args!("{}: `{key}` points elsewhere there, left alone.", copied.name))?;
+        }
+        if !copied.left_behind.is_empty() {
+            let fields = clean(&copied.left_behind.join(", "));
+            line(format_args!("{}: not carried over, or other there: {fields}.", copied.name))?;
         }
     }
     let sessions = plural(copied.len() as u64, "session");

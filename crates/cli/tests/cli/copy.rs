@@ -126,3 +126,42 @@ fn a_store_to_copy_from_is_not_made() {
         assert!(!desk.path().join("typo").exists() && !desk.path().join("typo.db").exists());
     }
 }
+
+#[test]
+fn a_session_of_another_program_is_named_by_its_file_and_copied_with_all_it_says() {
+    let desk = Desk::new();
+    let theirs = desk.path().join("theirs");
+    std::fs::create_dir(&theirs).expect("a folder");
+    let id = "2025-01-02-03-04-05-006-aB_9";
+    let at = "2025-01-02T03:04:05.006Z";
+    let text = format!(
+        r#"{{"metadata":{{"id":"{id}","name":"My Plan!","createdAt":"{at}","lastActivityAt":"{at}","messageCount":1,"firstMessage":"hi","provider":"p","model":"m","stars":5}},"messages":[{{"role":"user","content":"hi","id":"1","timestamp":"{at}"}}],"tags":["a"]}}"#
+    );
+    std::fs::write(theirs.join(format!("{id}.json")), text).expect("written");
+    let from = ["--store", "files:theirs"];
+    for args in [&["show", id][..], &["show", "My Plan!"], &["stats", id], &["open", id]] {
+        let said = desk.run(&[args, &from[..]].concat());
+        assert_eq!(said.code, 0, "{args:?}: {said:?}");
+    }
+    for to in ["files:there", "there.db"] {
+        let copied = desk.json(&["copy", "--from", "files:theirs", "--to", to, id]);
+        assert_eq!(copied["sessions"][0]["added"], 1);
+        assert_eq!(copied["sessions"][0]["left_behind"], serde_json::json!([]));
+    }
+    let said = desk.run(&["show", id, "--store", "there.db"]);
+    assert_eq!(said.code, 1, "a database knows names and ids: {said:?}");
+    let there = std::fs::read_to_string(desk.path().join(format!("there/{id}.json")));
+    let there: Value = serde_json::from_str(&there.expect("called as before")).expect("JSON");
+    assert_eq!(there["metadata"]["name"], "My Plan!");
+    assert_eq!(there["metadata"]["stars"], 5);
+    assert_eq!(there["tags"][0], "a");
+
+    // Where the name of the file is taken, it gets another, and that is said.
+    let again = desk.run(&["copy", "--from", "files:there", "--to", "files:theirs", id]);
+    assert_eq!(again.code, 0, "{again:?}");
+    std::fs::create_dir(desk.path().join("taken")).expect("a folder");
+    std::fs::write(desk.path().join(format!("taken/{id}.json")), "{}").expect("written");
+    let said = desk.run(&["copy", "--from", "files:theirs", "--to", "files:taken"]);
+    assert_eq!(said.code, 0, "{said:?}");
+    assert!(said.out.contains("not carried over, or other there: metadata.id"), "{said:?}");
+}

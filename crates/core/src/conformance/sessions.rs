@@ -89,9 +89,9 @@ pub(super) fn a_name_is_taken_once_per_owner(place: &dyn Place) {
     assert!(matches!(error, StoreError::NameTaken { .. }), "{error}");
     let stranger = Owner::new("stranger").expect("an owner");
     store.create(&named(stranger), &[], &[]).expect("another owner's name is another name");
-    assert_eq!(store.named(&owner(), &first.name).expect("found"), Some(first.id));
+    assert_eq!(store.named(&owner(), first.name.as_str()).expect("found"), Some(first.id));
     let free = Name::new("free").expect("a name");
-    assert_eq!(store.named(&owner(), &free).expect("looked"), None);
+    assert_eq!(store.named(&owner(), free.as_str()).expect("looked"), None);
 }
 
 pub(super) fn rivals_for_one_name_have_one_winner(place: &dyn Place) {
@@ -114,7 +114,7 @@ pub(super) fn rivals_for_one_name_have_one_winner(place: &dyn Place) {
                 .iter()
                 .all(|result| matches!(result, Ok(_) | Err(StoreError::NameTaken { .. })))
         );
-        assert_eq!(store.named(&owner(), &name).expect("looked"), Some(winners[0]));
+        assert_eq!(store.named(&owner(), name.as_str()).expect("looked"), Some(winners[0]));
         for header in &headers {
             let there = store.get(&owner(), header.id).is_ok();
             assert_eq!(there, header.id == winners[0], "a loser's session is not there");
@@ -141,8 +141,8 @@ pub(super) fn an_update_changes_what_it_names(place: &dyn Place) {
     };
     let expected_session = Session { header: expected.clone(), ..session.clone() };
     assert_eq!(updated, expected_session, "a change of the header is no activity");
-    assert_eq!(store.named(&owner(), &name).expect("looked"), Some(session.id()));
-    assert_eq!(store.named(&owner(), &session.header.name).expect("looked"), None);
+    assert_eq!(store.named(&owner(), name.as_str()).expect("looked"), Some(session.id()));
+    assert_eq!(store.named(&owner(), session.header.name.as_str()).expect("looked"), None);
     assert_eq!(place.store().get(&owner(), session.id()).expect("there"), updated);
     let empty = Change { description: Some(None), ..Change::default() };
     let updated = store.update(&owner(), session.id(), &empty).expect("updated");
@@ -195,7 +195,7 @@ pub(super) fn a_deleted_session_is_gone_with_its_keys(place: &dyn Place) {
     let page = store.list(&owner(), &Filter::default(), None, 9).expect("listed");
     assert_eq!(page.sessions, [neighbour], "nobody else lost anything");
     assert_eq!(store.search(&owner(), "zebra", 0, 9).expect("searched"), []);
-    assert_eq!(store.named(&owner(), &header.name).expect("looked"), None);
+    assert_eq!(store.named(&owner(), header.name.as_str()).expect("looked"), None);
     let error = store.delete(&owner(), header.id).expect_err("gone");
     assert!(matches!(error, StoreError::NotFound { .. }), "{error}");
     let again = store.create(&header, &[], &[]).expect("an id that is free again");
@@ -220,7 +220,7 @@ pub(super) fn nobody_sees_another_owner(place: &dyn Place) {
     not_found(store.delete(&stranger, id).expect_err("hidden"));
     not_found(store.bind(&stranger, &bind, Some(id)).expect_err("hidden"));
     assert_eq!(store.resolve(&stranger, &bind.key).expect("resolved"), None);
-    assert_eq!(store.named(&stranger, &session.header.name).expect("looked"), None);
+    assert_eq!(store.named(&stranger, session.header.name.as_str()).expect("looked"), None);
     let digits = id.0.simple().to_string();
     assert_eq!(store.with_prefix(&stranger, &digits, 9).expect("looked"), []);
     let page = store.list(&stranger, &Filter::default(), None, 9).expect("listed");

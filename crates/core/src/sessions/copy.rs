@@ -2,9 +2,10 @@
 
 use super::{Error, Result, Sessions};
 use crate::entry::{Entry, NewEntry, fingerprint};
-use crate::limits::READ_ENTRIES;
+use crate::limits::{FOREIGN_BYTES_MAX, READ_ENTRIES};
 use crate::name::{Key, Name, SessionId};
-use crate::session::{Header, Session};
+use crate::raw::Raw;
+use crate::session::{Foreign, Header, Session};
 use crate::store::{At, Bind, StoreError};
 
 /// What came of copying a session.
@@ -22,11 +23,13 @@ pub struct Copied {
     pub keys: Vec<Key>,
     /// Keys that point at another session there, and were left alone.
     pub keys_taken: Vec<Key>,
+    /// What another program says about it here and that is not so there, as its fields are called.
+    pub left_behind: Vec<String>,
 }
 
 impl Sessions {
-    /// Copies a session to another store: its header, its entries with their ids and times, and
-    /// its keys. What is there already is not copied again, so a copy that was interrupted goes
+    /// Copies a session to another store: its header with what another program says about it, its
+    /// entries with their ids and times, and its keys. What is there already is not copied again, so a copy that was interrupted goes
     /// on where it stopped. Afterwards both logs are read and their fingerprints compared.
     /// `progress` is told the entries that are done.
     ///
@@ -46,7 +49,8 @@ impl Sessions {
             Ok(there) => there,
             Err(Error::Store(StoreError::NotFound { .. })) => {
                 // The entries follow in batches.
-                let header = Header { owner: to.owner.clone(), ..source.header.clone() };
+                let mut header = Header { owner: to.owner.clone(), ..source.header.clone() };
+                header.foreign = header.foreign.filter(|foreign| fits(foreign));
                 to.create_named(header, &[], &[])?
             }
             Err(error) => return Err(error),
@@ -75,9 +79,16 @@ impl Sessions {
             }
         }
         let (keys, keys_taken) = copy_keys(&source, to)?;
-        let name = to.get(id)?.header.name;
-        Ok(Copied { id, name, entries: end, added: end - begun, keys, keys_taken })
+        let Header { name, foreign, .. } = to.get(id)?.header;
+        let ours = source.header.foreign.unwrap_or_default();
+        let left_behind = ours.missing_in(&foreign.unwrap_or_default());
+        Ok(Copied { id, name, entries: end, added: end - begun, keys, keys_taken, left_behind })
     }
+}
+
+/// Whether what another program says may go with the header.
+fn fits(foreign: &Foreign) -> bool {
+    Raw::of(foreign).get().len() <= FOREIGN_BYTES_MAX
 }
 
 /// Points the keys of a session at its copy, where they point at nothing else.

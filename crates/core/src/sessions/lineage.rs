@@ -126,6 +126,7 @@ impl Sessions {
             created_at: self.world.now(),
             archived: false,
             parent: Some(Parent { id, origin: Origin::Fork }),
+            foreign: None,
             ..parent.header
         };
         self.create_named(header, &entries, &binds)

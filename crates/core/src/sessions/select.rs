@@ -2,7 +2,7 @@
 
 use super::{Result, Sessions};
 use crate::limits::{NAME_INPUT_CHARS_MAX, PAGE_ROWS_MAX};
-use crate::name::{Name, SessionId};
+use crate::name::{Name, SessionId, is_invisible};
 use crate::store::Filter;
 
 /// Sessions shown when a selector fits several.
@@ -40,7 +40,8 @@ impl Sessions {
     }
 
     /// The session that `selector` names: a position in the default list (1 is the newest), a
-    /// name, the beginning of an id, or `last`, in this order.
+    /// name, the beginning of an id, or `last`, in this order. A session that another program
+    /// named is found by that as well, spelt as there.
     ///
     /// # Errors
     ///
@@ -67,10 +68,15 @@ impl Sessions {
                 return Ok(session.id());
             }
         }
+        if !selector.contains(is_invisible)
+            && let Some(id) = self.store.named(&self.owner, selector)?
+        {
+            return Ok(id);
+        }
         // Names are lowercase, but people type them as they please.
         if let Ok(name) = Name::new(selector)
             && name.as_str() == selector.to_lowercase()
-            && let Some(id) = self.store.named(&self.owner, &name)?
+            && let Some(id) = self.store.named(&self.owner, name.as_str())?
         {
             return Ok(id);
         }

@@ -52,7 +52,7 @@ impl Opened {
             }
             Fault::SharesNamesAmongOwners => {
                 for (other, _) in inner.everything()? {
-                    if inner.named(&other, &header.name)?.is_some_and(|found| found != id) {
+                    if inner.named(&other, header.name.as_str())?.is_some_and(|found| found != id) {
                         return Err(StoreError::NameTaken { name: header.name.clone() });
                     }
                 }
@@ -97,7 +97,7 @@ impl Opened {
                 Ok(session)
             }
             Fault::ChecksNamesThenWrites => {
-                let free = inner.named(owner, &header.name)?.is_none();
+                let free = inner.named(owner, header.name.as_str())?.is_none();
                 dawdle();
                 match inner.create(header, entries, binds) {
                     Err(StoreError::NameTaken { name }) if free => {

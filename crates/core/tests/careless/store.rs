@@ -46,10 +46,10 @@ impl Store for Opened {
         Ok(session)
     }
 
-    fn named(&self, owner: &Owner, name: &Name) -> Result<Option<SessionId>> {
+    fn named(&self, owner: &Owner, name: &str) -> Result<Option<SessionId>> {
         let found = self.inner().named(&self.whose(owner), name)?;
-        Ok(found
-            .or_else(|| locked(&self.shared.names).get(&(owner.clone(), name.clone())).copied()))
+        let Ok(name) = Name::new(name) else { return Ok(found) };
+        Ok(found.or_else(|| locked(&self.shared.names).get(&(owner.clone(), name)).copied()))
     }
 
     fn with_prefix(&self, owner: &Owner, digits: &str, limit: usize) -> Result<Vec<SessionId>> {
@@ -185,7 +185,7 @@ impl Store for Opened {
             }
             Fault::ChecksNamesThenWrites => {
                 if let Some(name) = &change.name
-                    && self.inner().named(owner, name)?.is_none()
+                    && self.inner().named(owner, name.as_str())?.is_none()
                 {
                     dawdle();
                     if let Err(StoreError::NameTaken { name }) =

@@ -41,7 +41,7 @@ use rethread_core::store::{
     query_words,
 };
 use rethread_core::{
-    Entry, Header, Key, Name, NewEntry, Owner, Session, SessionId, Store, StoreError, World,
+    Entry, Header, Key, NewEntry, Owner, Session, SessionId, Store, StoreError, World,
 };
 
 use disk::{Disk, Real};
@@ -131,11 +131,10 @@ impl Store for FilesStore {
         })
     }
 
-    fn named(&self, owner: &Owner, name: &Name) -> Result<Option<SessionId>> {
+    fn named(&self, owner: &Owner, name: &str) -> Result<Option<SessionId>> {
         self.look_up(owner, |dir| {
             dir.look()?;
-            let mut all = dir.state.catalogue.all();
-            Ok(all.find(|record| record.header.name == *name).map(|record| record.header.id))
+            Ok(dir.named(name))
         })
     }
 

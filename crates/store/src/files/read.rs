@@ -5,7 +5,7 @@ use std::fs::File;
 use std::ops::Range;
 
 use rethread_core::store::{Cursor, Filter, Page, Result};
-use rethread_core::{Entry, Session, SessionId, StoreError};
+use rethread_core::{Entry, Header, Session, SessionId, StoreError};
 
 use super::disk::Told;
 use super::folder::Dir;
@@ -34,10 +34,23 @@ impl Dir {
         Ok(tail)
     }
 
+    /// The session of this name; else the one whose file is called so; else the only one that
+    /// another program shows under this name.
+    pub(super) fn named(&self, name: &str) -> Option<SessionId> {
+        let all = || self.state.catalogue.all();
+        let mut shown = all().filter(|record| record.display.as_deref() == Some(name));
+        let found = all().find(|record| record.header.name.as_str() == name);
+        let found = found.or_else(|| all().find(|record| record.stem == name));
+        let found = found.or_else(|| shown.next().filter(|_| shown.next().is_none()));
+        found.map(|record| record.header.id)
+    }
+
     pub(super) fn session(&mut self, id: SessionId) -> Result<Session> {
         let tail = self.tail(id)?;
         let record = self.record(id)?;
-        let (header, last_activity_at) = (record.header.clone(), record.last_activity_at(&tail));
+        let foreign = record.foreign(&tail).map(Box::new);
+        let header = Header { foreign, ..record.header.clone() };
+        let last_activity_at = record.last_activity_at(&tail);
         let keys = self.state.catalogue.keys.iter();
         Ok(Session {
             last_activity_at,

@@ -11,6 +11,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
+use rethread_core::session::{Foreign, Kept};
 use rethread_core::{Header, Key, Raw, SessionId, StoreError, World};
 use serde::{Deserialize, Serialize};
 
@@ -41,30 +42,6 @@ pub(super) enum Pending {
     },
     /// The session is deleted; its files may not be yet.
     Delete,
-}
-
-/// Fields of another program's file that mean nothing here, written again as they were.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(super) struct Kept {
-    /// Of the file.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(super) top: Vec<(String, Raw)>,
-    /// Of its `metadata`.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(super) metadata: Vec<(String, Raw)>,
-    /// The summary it gives, until there is a newer one here.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) summary: Option<Summary>,
-}
-
-/// A summary another program wrote.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Summary {
-    /// As it was written.
-    pub(super) text: Raw,
-    /// The place of our latest summary at that time.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) instead_of: Option<u64>,
 }
 
 /// What is known of a session.
@@ -105,6 +82,18 @@ impl Record {
     /// When something last happened, whoever did it.
     pub(super) fn last_activity_at(&self, tail: &Tail) -> Timestamp {
         tail.last_at.max(self.active_at).unwrap_or(self.header.created_at)
+    }
+
+    /// What another program says about it and the header does not.
+    pub(super) fn foreign(&self, tail: &Tail) -> Option<Foreign> {
+        let name = self.header.name.as_str();
+        let foreign = Foreign {
+            id: Some(self.stem.clone()).filter(|stem| stem != name),
+            name: self.display.clone().filter(|display| display != name),
+            active_at: self.active_at.filter(|at| Some(*at) > tail.last_at),
+            kept: self.kept.clone(),
+        };
+        (foreign != Foreign::default()).then_some(foreign)
     }
 
     /// A session that was never folded.

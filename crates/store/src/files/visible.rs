@@ -10,12 +10,11 @@ use std::path::Path;
 
 use jiff::Timestamp;
 use rethread_core::entry::fingerprint;
+use rethread_core::session::{Kept, KeptSummary};
 use rethread_core::world::rfc3339;
 use rethread_core::{Block, BlockKind, Body, Entry, EntryId, Header, Message, Raw};
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
-
-use super::state::{Kept, Summary};
 
 /// The kind of an entry that holds a message nobody here can read, as it was written.
 const FOREIGN: &str = "foreign";
@@ -143,7 +142,7 @@ pub(super) fn parse(text: &str) -> Result<Visible, String> {
     for derived in ["messageCount", "firstMessage"] {
         metadata.take(derived);
     }
-    let summary = top.take("contextSummary").map(|text| Summary { text, instead_of: None });
+    let summary = top.take("contextSummary").map(|text| KeptSummary { text, instead_of: None });
     Ok(Visible {
         id,
         name: metadata.take_text("name"),

@@ -11,6 +11,7 @@ use super::disk::Told;
 use super::folder::Dir;
 use super::log::Log;
 use super::state::{Held, Op, Pending, Record};
+use super::visible::is_stem;
 
 /// Entries behind the last fold at which a session is folded though nobody asked. Folding writes
 /// the whole file, so it waits until the log has doubled as well: then an append costs the same
@@ -42,7 +43,17 @@ impl Dir {
             self.key_is_where_seen(bind)?;
         }
         distinct(id, entries)?;
-        let record = Record::new(header.clone(), self.free_stem(header.name.as_str(), id)?);
+        // What another program said about it where it comes from, it says here.
+        let foreign = header.foreign.as_deref().cloned().unwrap_or_default();
+        let called = foreign.id.as_deref().filter(|called| is_stem(called));
+        let stem = self.free_stem(called.unwrap_or(header.name.as_str()), id)?;
+        let header = Header { foreign: None, ..header.clone() };
+        let record = Record {
+            display: foreign.name,
+            active_at: foreign.active_at,
+            kept: foreign.kept,
+            ..Record::new(header, stem)
+        };
         self.begin(record, entries, binds)?;
         self.dirty.insert(id);
         self.keep_to_limit(id)?;

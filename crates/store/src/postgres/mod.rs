@@ -37,7 +37,7 @@ use rethread_core::store::{
     At, Bind, Change, Cursor, Filter, Finding, Hit, Lease, Page, Result, Search, Then, Upkeep,
 };
 use rethread_core::{
-    Entry, Header, Key, Name, NewEntry, Owner, Session, SessionId, Store, StoreError, World,
+    Entry, Header, Key, NewEntry, Owner, Session, SessionId, Store, StoreError, World,
 };
 
 use crate::url::ConnectError;
@@ -125,7 +125,7 @@ impl Store for PostgresStore {
         self.db.get(owner, id)
     }
 
-    fn named(&self, owner: &Owner, name: &Name) -> Result<Option<SessionId>> {
+    fn named(&self, owner: &Owner, name: &str) -> Result<Option<SessionId>> {
         self.db.named(owner, name)
     }
 

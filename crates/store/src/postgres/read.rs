@@ -3,9 +3,7 @@
 use std::ops::Range;
 
 use rethread_core::store::{Cursor, Filter, Page, Result};
-use rethread_core::{
-    Entry, EntryId, Header, Key, Name, Owner, Session, SessionId, StoreError, Tally,
-};
+use rethread_core::{Entry, EntryId, Header, Key, Owner, Session, SessionId, StoreError, Tally};
 use sha2::{Digest, Sha256};
 use tokio_postgres::Row;
 use uuid::Uuid;
@@ -121,9 +119,9 @@ impl Db {
         })
     }
 
-    pub(super) fn named(&self, owner: &Owner, name: &Name) -> Result<Option<SessionId>> {
+    pub(super) fn named(&self, owner: &Owner, name: &str) -> Result<Option<SessionId>> {
         self.pool.run("find a name", async |link, _| {
-            found(&link.one(sql::NAMED, &[&owner.as_str(), &name.as_str()]).await?)
+            found(&link.one(sql::NAMED, &[&owner.as_str(), &name]).await?)
         })
     }
 

@@ -27,7 +27,7 @@ use rethread_core::store::{
     At, Bind, Change, Cursor, Filter, Finding, Hit, Lease, Page, Result, Search, Then, Upkeep,
 };
 use rethread_core::{
-    Entry, Header, Key, Name, NewEntry, Owner, Session, SessionId, Store, StoreError, World,
+    Entry, Header, Key, NewEntry, Owner, Session, SessionId, Store, StoreError, World,
 };
 use rusqlite::Connection;
 
@@ -178,7 +178,7 @@ impl Store for SqliteStore {
         self.db.read(|snapshot| self.db.session(snapshot, owner, id))
     }
 
-    fn named(&self, owner: &Owner, name: &Name) -> Result<Option<SessionId>> {
+    fn named(&self, owner: &Owner, name: &str) -> Result<Option<SessionId>> {
         self.db.read(|snapshot| self.db.named(snapshot, owner, name))
     }
 

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use rethread_core::store::{Cursor, Filter, Page, Result};
-use rethread_core::{Entry, Header, Key, Name, Owner, Session, SessionId, StoreError, Tally};
+use rethread_core::{Entry, Header, Key, Owner, Session, SessionId, StoreError, Tally};
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
 
@@ -99,11 +99,11 @@ impl Db {
         &self,
         snapshot: &Connection,
         owner: &Owner,
-        name: &Name,
+        name: &str,
     ) -> Result<Option<SessionId>> {
         let sql = "SELECT id FROM sessions WHERE owner = ?1 AND name = ?2";
         let mut statement = snapshot.prepare_cached(sql).told(self.place(), "find a name")?;
-        let found = statement.query_row([owner.as_str(), name.as_str()], |row| session_id(row, 0));
+        let found = statement.query_row([owner.as_str(), name], |row| session_id(row, 0));
         found.optional().told(self.place(), "find a name")
     }
 

@@ -261,3 +261,111 @@ fn when_it_was_last_active_is_what_either_of_us_says() {
     drop(sessions);
     assert_eq!(desk.json("first.json")["metadata"]["lastActivityAt"], later);
 }
+
+#[test]
+fn its_sessions_are_found_by_the_ids_and_names_it_gives_them() {
+    let desk = Desk::new();
+    let at = now();
+    let write = |id: &str, name: &str| {
+        let text = format!(
+            r#"{{"metadata":{{"id":"{id}","name":"{name}","createdAt":"{at}","lastActivityAt":"{at}","messageCount":1,"firstMessage":"{id}","provider":"p","model":"m"}},"messages":[{{"role":"user","content":"{id}","id":"1","timestamp":"{at}"}}]}}"#
+        );
+        std::fs::create_dir_all(desk.path()).expect("the directory");
+        std::fs::write(desk.path().join(format!("{id}.json")), text).expect("written");
+    };
+    for (id, name) in [
+        ("2025-01-02-03-04-05-006-aB_9", "Notes"),
+        ("2025-01-02-03-04-05-006-ab_9", "notes of mine"),
+        ("2025-01-02-03-04-05-007-A--B", "Twice"),
+        ("2025-01-02-03-04-05-008-_x__", "Twice"),
+        ("Old.Plan_2", "Old plan, 2nd"),
+    ] {
+        write(id, name);
+    }
+    let sessions = desk.sessions();
+    let said = |selector: &str| {
+        let id = sessions.select(selector);
+        id.map(|id| texts(&sessions, id).concat()).map_err(|error| error.to_string())
+    };
+    for id in [
+        "2025-01-02-03-04-05-006-aB_9",
+        "2025-01-02-03-04-05-006-ab_9",
+        "2025-01-02-03-04-05-007-A--B",
+        "2025-01-02-03-04-05-008-_x__",
+        "Old.Plan_2",
+    ] {
+        assert_eq!(said(id).as_deref(), Ok(id));
+    }
+    assert_eq!(said("Old plan, 2nd").as_deref(), Ok("Old.Plan_2"), "as it is shown");
+    assert_eq!(said("NOTES").as_deref(), Ok("2025-01-02-03-04-05-006-aB_9"), "ours, in any case");
+    assert_eq!(said("twice").as_deref(), Ok("2025-01-02-03-04-05-007-A--B"), "the name here");
+    for wrong in ["Old.Plan", "2025-01-02-03-04-05-007-a--b", "Twice ,"] {
+        assert!(said(wrong).is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn what_it_says_goes_along_from_directory_to_directory_and_through_a_database() {
+    let desk = Desk::new();
+    let at = "2025-01-02T03:04:05.006Z";
+    let id = "2025-01-02-03-04-05-006-aB_9";
+    let text = format!(
+        r#"{{"metadata":{{"id":"{id}","name":"My Plan!","createdAt":"{at}","lastActivityAt":"2025-01-02T04:00:00.000Z","messageCount":1,"firstMessage":"hi","provider":"p","model":"m","stars":5,"cut":"\ud83d"}},"messages":[{{"role":"user","content":"hi","id":"1","timestamp":"{at}"}}],"contextSummary":"it began","tags":["a",  1.50]}}"#
+    );
+    std::fs::create_dir_all(desk.path()).expect("the directory");
+    std::fs::write(desk.path().join(format!("{id}.json")), text).expect("written");
+    let folder = tempfile::tempdir().expect("a folder");
+    let open = |url: &str| {
+        let world = std::sync::Arc::new(rethread_store::System);
+        let store = rethread_store::connect(url, world.clone()).expect("a store");
+        rethread_core::Sessions::new(store, Owner::local(), world)
+    };
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let (db, there) = (format!("sqlite:{}", path("a.db")), format!("files:{}", path("there")));
+    let from = desk.sessions();
+    let session = all(&from).remove(0).id();
+    let copied = from.copy_to(session, &open(&db), |_| {}).expect("copied");
+    assert_eq!(copied.left_behind, [""; 0]);
+    let copied = open(&db).copy_to(session, &open(&there), |_| {}).expect("copied");
+    assert_eq!(copied.left_behind, [""; 0]);
+    let file = std::fs::read_to_string(folder.path().join(format!("there/{id}.json")));
+    let file = file.expect("called as before");
+    for kept in [
+        r#""name":"My Plan!""#,
+        r#""stars":5"#,
+        r#""cut":"\ud83d""#,
+        r#""tags":["a",  1.50]"#,
+        r#""contextSummary":"it began""#,
+        r#""lastActivityAt":"2025-01-02T04:00:00.000Z""#,
+    ] {
+        assert!(file.contains(kept), "{kept} in {file}");
+    }
+    // Under another name in between, it is called by that.
+    let other = Owner::new("other").expect("an owner");
+    let through = open(&db);
+    through
+        .rename(session, &rethread_core::Name::new("renamed").expect("a name"))
+        .expect("renamed");
+    let elsewhere = open(&there).of_owner(other);
+    through.copy_to(session, &elsewhere, |_| {}).expect("copied");
+    assert_eq!(elsewhere.get(session).expect("there").header.name.as_str(), "renamed");
+
+    // A place that has the session without them says what is missing there.
+    let bare = rethread_core::Header { foreign: None, ..from.get(session).expect("there").header };
+    let store = rethread_store::connect(
+        &format!("sqlite:{}", path("b.db")),
+        std::sync::Arc::new(rethread_store::System),
+    );
+    store.expect("a store").create(&bare, &[], &[]).expect("created");
+    let lost = from.copy_to(session, &open(&format!("sqlite:{}", path("b.db"))), |_| {});
+    let lost = lost.expect("copied").left_behind;
+    let all_of_it = [
+        "metadata.id",
+        "metadata.name",
+        "metadata.stars",
+        "metadata.cut",
+        "tags",
+        "contextSummary",
+    ];
+    assert_eq!(lost, all_of_it);
+}

@@ -8,7 +8,7 @@ use std::time::Duration;
 use rethread_core::measure::measure;
 use rethread_core::store::{At, Bind, Change, Filter, Search};
 use rethread_core::{
-    Body, EntryId, Header, Key, Message, Name, NewEntry, Owner, SessionId, Store, World,
+    Body, EntryId, Header, Key, Message, NewEntry, Owner, SessionId, Store, World,
 };
 use rethread_store::testing::{Cluster, Settings};
 use rethread_store::{PostgresStore, System};
@@ -68,7 +68,7 @@ fn use_it(store: &PostgresStore, round: usize) {
     store.lease(&owner, long, "me", Duration::ZERO).expect("given back");
     store.resolve(&owner, &key).expect("resolved").expect("there");
     store.bind(&owner, &Bind { key, seen: Some(header.id) }, Some(long)).expect("bound");
-    store.named(&owner, &Name::new("long").expect("a name")).expect("found").expect("there");
+    store.named(&owner, "long").expect("found").expect("there");
     store.with_prefix(&owner, "00000000", 5).expect("found");
     for workspace in [None, Some("/w3".to_owned())] {
         for newest_of_chain in [false, true] {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use rethread_core::world::rfc3339;
-use rethread_core::{Entry, Session};
+use rethread_core::{Entry, Header, Session};
 use serde_json::json;
 
 use super::Writer;
@@ -25,7 +25,9 @@ impl<'a> Jsonl<'a> {
 
 impl Writer for Jsonl<'_> {
     fn begin(&mut self, session: &Session) -> io::Result<()> {
-        let line = json!({ "rethread": VERSION, "session": session.header, "keys": session.keys });
+        // What another program says about it stays with the store it shares.
+        let header = Header { foreign: None, ..session.header.clone() };
+        let line = json!({ "rethread": VERSION, "session": header, "keys": session.keys });
         writeln!(self.out, "{line}")
     }
 

@@ -387,7 +387,9 @@ fn store_hint(error: &StoreError) -> Option<String> {
         StoreError::KeyMoved { .. } => "try again: someone moved the key in this moment",
         StoreError::Held { .. } => "wait for the turn to end, then try again",
         StoreError::StaleFence { .. } => "open the session again",
-        StoreError::Damaged { .. } => "`rethread doctor` says what can be repaired",
+        StoreError::Damaged { .. } => {
+            "`rethread doctor` repairs what can be repaired, and says what cannot"
+        }
         StoreError::Newer { .. } => "install a newer version of rethread; nothing was changed",
         StoreError::NotAStore { .. } => {
             "name another place with --store; this file was not changed"

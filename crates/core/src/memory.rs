@@ -17,7 +17,7 @@ use crate::store::{
     At, Bind, Change, Cursor, Filter, Finding, Hit, Lease, Page, Result, Search, Store, StoreError,
     Then, Upkeep, query_words,
 };
-use crate::text::{searchable, snippet, words};
+use crate::text::{has_words, searchable, snippet};
 use crate::world::World;
 
 /// A store that forgets when it is dropped.
@@ -341,8 +341,7 @@ impl Search for MemoryStore {
         for stored in of_owner {
             for entry in &stored.entries {
                 let Some(text) = searchable(&entry.body) else { continue };
-                let there: Vec<String> = words(&text).collect();
-                if wanted.iter().all(|word| there.contains(word)) {
+                if has_words(&text, &wanted) {
                     let snippet = snippet(&text, &wanted);
                     hits.push(Hit { session: stored.header.id, seq: entry.seq, snippet });
                 }

@@ -44,6 +44,18 @@ pub fn words(text: &str) -> impl Iterator<Item = String> {
         .map(str::to_lowercase)
 }
 
+/// Whether all these words stand in a text.
+pub fn has_words(text: &str, wanted: &[String]) -> bool {
+    let mut missing: Vec<&String> = wanted.iter().collect();
+    for word in words(text) {
+        missing.retain(|wanted| **wanted != word);
+        if missing.is_empty() {
+            return true;
+        }
+    }
+    missing.is_empty()
+}
+
 /// The part of a text around the first of these words, on one line.
 pub fn snippet(text: &str, words: &[String]) -> String {
     let mut place = 0;

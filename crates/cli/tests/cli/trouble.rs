@@ -392,6 +392,57 @@ fn damage_anywhere_in_one_session_leaves_the_others_reachable() {
 }
 
 #[test]
+fn a_directory_nobody_here_wrote_to_can_be_read_though_nothing_can_be_written() {
+    let desk = Desk::new();
+    let data = desk.path().join("theirs");
+    std::fs::create_dir_all(data.join("archive")).expect("a folder");
+    let session = |id: &str, text: &str| {
+        format!(
+            r#"{{"metadata":{{"id":"{id}","name":"My {id}","createdAt":"2025-01-02T03:04:05.006Z","lastActivityAt":"2025-01-02T03:04:05.006Z","messageCount":1,"firstMessage":"{text}","provider":"p","model":"m"}},"messages":[{{"role":"user","content":"{text}","timestamp":"2025-01-02T03:04:05.006Z"}}]}}"#
+        )
+    };
+    std::fs::write(data.join("2025-aB_9.json"), session("2025-aB_9", "under the mat"))
+        .expect("written");
+    std::fs::write(data.join("broken.json"), "{").expect("written");
+    let bind = format!("mount --bind {0} {0} && mount -o remount,ro,bind {0}", data.display());
+    let can = Command::new("unshare").args(["-m", "sh", "-c", &bind]).output();
+    if !can.as_ref().is_ok_and(|output| output.status.success()) {
+        println!("not run: mounting a read-only disk is not allowed here ({can:?})");
+        return;
+    }
+    let binary = env!("CARGO_BIN_EXE_rethread");
+    let scratch = desk.path().join("scratch");
+    std::fs::create_dir(&scratch).expect("a folder");
+    let run = |command: &str| {
+        let script = format!(
+            "{bind} && export TMPDIR={} RETHREAD_STORE=files:{} && {command}",
+            scratch.display(),
+            data.display()
+        );
+        let mut shell = Command::new("unshare");
+        Said::from(shell.args(["-m", "sh", "-c", &script]).output().expect("it runs"))
+    };
+    let listed = run(&format!("{binary} list"));
+    assert!(listed.out.contains("my-2025-ab_9"), "{listed:?}");
+    let shown = run(&format!("{binary} show 2025-aB_9"));
+    assert!(shown.out.contains("[USER] under the mat"), "{shown:?}");
+    let found = run(&format!("{binary} search mat"));
+    assert!(found.out.contains("under the mat"), "{found:?}");
+    for added in ["1 entry copied", "0 entries copied"] {
+        let said = run(&format!("{binary} copy --to {}", desk.path().join("copy.db").display()));
+        assert!(said.out.contains(added), "it has one id, whoever looks: {said:?}");
+    }
+    let checked = run(&format!("{binary} doctor"));
+    assert!(checked.out.contains("broken.json is left alone"), "{checked:?}");
+    let said = run(&format!("echo '{HELLO}' | {binary} append 2025-aB_9"));
+    assert_eq!(said.code, 1, "{said:?}");
+    assert!(said.err.contains("cannot be written to") && said.err.contains("hint:"), "{said:?}");
+    let left = std::fs::read_dir(&scratch).expect("there").count();
+    assert_eq!(left, 0, "nothing of it stays behind");
+    assert!(!data.join(".rethread").exists() && !data.join("index.json").exists());
+}
+
+#[test]
 fn a_directory_named_as_a_file_is_told_with_the_right_url() {
     let desk = Desk::new();
     let said = desk.feed(&["append", "--new", "--store", "files:sessions"], HELLO);
@@ -402,4 +453,29 @@ fn a_directory_named_as_a_file_is_told_with_the_right_url() {
         assert!(said.err.contains("sessions is a directory, not a file"), "{said:?}");
         assert!(said.err.contains("`files:sessions`"), "{said:?}");
     }
+}
+
+#[test]
+fn a_damaged_log_says_what_to_do_and_doctor_does_it() {
+    let desk = Desk::new();
+    let store = ["--store", "files:sessions"];
+    let run = |args: &[&str]| desk.run(&[args, &store[..]].concat());
+    let said = desk.feed(&[&["append", "--new", "--name", "plan"], &store[..]].concat(), HELLO);
+    assert_eq!(said.code, 0, "{said:?}");
+    let logs = std::fs::read_dir(desk.path().join("sessions/.rethread/logs")).expect("logs");
+    let log = logs.map(|entry| entry.expect("one").path()).next().expect("a log");
+    std::fs::write(&log, "damaged").expect("written");
+    let said = run(&["show", "plan"]);
+    assert_eq!(said.code, 1, "{said:?}");
+    assert!(said.err.contains("is damaged") && said.err.contains("`rethread doctor`"), "{said:?}");
+    let said = run(&["doctor", "--check"]);
+    assert_eq!(said.code, 1, "{said:?}");
+    assert!(
+        said.out.contains("it can be made anew (entries: 1, from its file: 1, lost: 0)"),
+        "{said:?}"
+    );
+    let said = run(&["doctor"]);
+    assert!(said.out.contains("it was made anew"), "{said:?}");
+    assert_eq!(run(&["doctor"]).code, 0);
+    assert!(run(&["show", "plan"]).out.contains("[USER] hello"));
 }

@@ -4,12 +4,13 @@ use rethread_core::audit::Audit;
 use rethread_core::limits::READ_ENTRIES;
 use rethread_core::measure::Measure;
 use rethread_core::store::{Finding, FindingState, Result};
-use rethread_core::{Entry, SessionId, StoreError};
+use rethread_core::{Entry, NewEntry, SessionId};
 
 use super::disk::{Draft, Told};
 use super::fold::names;
-use super::folder::Dir;
+use super::folder::{Dir, Reach};
 use super::log;
+use super::rebuild::Damage;
 
 const ACTION: &str = "check the directory";
 
@@ -23,6 +24,7 @@ fn repairable(repair: bool) -> FindingState {
 impl Dir {
     /// Checks the directory: files that are left alone, and what belongs to no session.
     pub(super) fn check(&mut self, repair: bool) -> Result<Vec<Finding>> {
+        let repair = repair && self.reach == Reach::All;
         self.look()?;
         let mut findings = Vec::new();
         let mut note = |what: String, state| {
@@ -55,59 +57,41 @@ impl Dir {
             let what = format!("{bytes} bytes of the state could not be read");
             note(what, repairable(repair));
             if repair {
+                self.keep_damaged(&self.ours.join("state"))?;
                 self.state.rewrite(self.disk.as_ref(), self.world.as_ref())?;
             }
+        }
+        let kept = names(&self.damaged_folder()).len();
+        if kept > 0 {
+            let what = format!("what was damaged is kept in .rethread/damaged ({kept})");
+            findings.push(Finding { session: None, seq: None, what, state: FindingState::Noted });
         }
         Ok(findings)
     }
 
     /// Checks one session, entry by entry.
     pub(super) fn check_session(&mut self, id: SessionId, repair: bool) -> Result<Vec<Finding>> {
-        let record = self.record(id)?.clone();
+        let repair = repair && self.reach == Reach::All;
         let mut audit = Audit::new(id);
-        let damaged = |audit: &mut Audit, seq, what| {
-            audit.note(seq, what, FindingState::Damaged);
-        };
-        match self.log(id) {
-            Ok(log) => {
-                if record.folded.as_ref().is_some_and(|folded| log.tail.is_less_than(folded)) {
-                    let what = "the end of its log is not what was written".into();
-                    damaged(&mut audit, None, what);
-                }
-            }
-            Err(StoreError::Damaged { what, .. }) => {
-                damaged(&mut audit, None, what);
-                return Ok(audit.findings());
-            }
-            Err(error) => return Err(error),
-        }
-        let entries = self.tail(id)?.tally.entries;
-        let mut lost = 0;
+        let mut damage = self.damaged_end(id)?;
+        let entries = if damage.is_none() { self.tail(id)?.tally.entries } else { 0 };
         for start in (0..entries).step_by(READ_ENTRIES as usize) {
-            let end = entries.min(start + READ_ENTRIES);
-            let read = self.log(id)?.read(start..end);
+            let read = self.log(id)?.read(start..entries.min(start + READ_ENTRIES));
             let (entries, bad) = read.told(&self.root, ACTION)?;
-            if let Some(bad) = bad {
-                audit.note(
-                    Some(bad.seq),
-                    format!("it cannot be read: {}", bad.what),
-                    FindingState::Damaged,
-                );
-            }
-            let mut expected = start;
-            for entry in &entries {
-                (expected..entry.seq).for_each(|_| audit.skip());
-                lost += entry.seq - expected;
-                expected = entry.seq + 1;
-                audit.entry(entry);
-            }
-            (expected..end).for_each(|_| audit.skip());
-            lost += end - expected;
+            entries.iter().for_each(|entry| audit.entry(entry));
+            damage = damage.or(bad.map(Damage::from));
+        }
+        if let Some(damage) = damage {
+            // What was counted behind the damage says nothing.
+            let mut audit = Audit::new(id);
+            let (what, state) = self.mend(id, &damage, repair)?;
+            audit.note(damage.seq, what, state);
+            return Ok(audit.findings());
         }
         let wrong = audit.wrong_tallies.len() + audit.wrong_tokens.len();
         audit.wrong_tallies.clear();
         audit.wrong_tokens.clear();
-        if wrong > 0 && lost == 0 {
+        if wrong > 0 {
             if repair {
                 self.rewrite_log(id)?;
             }
@@ -118,24 +102,32 @@ impl Dir {
 
     /// Writes a log anew, with the counts worked out from its entries.
     fn rewrite_log(&mut self, id: SessionId) -> Result<()> {
-        let (disk, world) = (self.disk.clone(), self.world.clone());
-        let path = self.log_path(id);
-        let mut record = self.record(id)?.clone();
-        let mut draft = Draft::new(disk.as_ref(), world.as_ref(), &path).told(&path, ACTION)?;
-        draft.add(log::head(&record.header).as_bytes()).told(&path, ACTION)?;
         let end = self.tail(id)?.tally.entries;
-        let mut tally = rethread_core::Tally::default();
+        let mut entries = Vec::new();
         for start in (0..end).step_by(READ_ENTRIES as usize) {
             for Entry { at, id: entry, body, measure, .. } in
                 self.entries(id, start..end.min(start + READ_ENTRIES))?
             {
                 let tokens = rethread_core::measure::measure(&body, |_| None).tokens;
                 let measure = Measure { tokens, ..measure };
-                let new = rethread_core::NewEntry { id: entry, at, body, measure };
-                let entry = new.placed(&tally);
-                tally = entry.tally;
-                draft.add(log::line(&entry, 0).as_bytes()).told(&path, ACTION)?;
+                entries.push(NewEntry { id: entry, at, body, measure });
             }
+        }
+        self.replace_log(id, &entries)
+    }
+
+    /// Puts another log in the place of a session's, and brings its file up to date.
+    pub(super) fn replace_log(&mut self, id: SessionId, entries: &[NewEntry]) -> Result<()> {
+        let (disk, world) = (self.disk.clone(), self.world.clone());
+        let path = self.log_path(id);
+        let mut record = self.record(id)?.clone();
+        let mut draft = Draft::new(disk.as_ref(), world.as_ref(), &path).told(&path, ACTION)?;
+        draft.add(log::head(&record.header).as_bytes()).told(&path, ACTION)?;
+        let mut tally = rethread_core::Tally::default();
+        for new in entries {
+            let entry = new.placed(&tally);
+            tally = entry.tally;
+            draft.add(log::line(&entry, 0).as_bytes()).told(&path, ACTION)?;
         }
         // Its places are no longer where the index has them.
         self.throw_index_away();

@@ -141,6 +141,81 @@ impl Disk for ReadOnly {
     }
 }
 
+/// A disk of which one folder may be written to.
+#[derive(Clone, Debug)]
+pub(super) struct Within(pub(super) std::path::PathBuf);
+
+impl Within {
+    fn check(&self, path: &Path) -> io::Result<()> {
+        match path.starts_with(&self.0) {
+            true => Ok(()),
+            false => refused(),
+        }
+    }
+}
+
+impl Disk for Within {
+    fn open(&self, path: &Path) -> io::Result<File> {
+        self.check(path).and_then(|()| Real.open(path))
+    }
+
+    fn create(&self, path: &Path) -> io::Result<File> {
+        self.check(path).and_then(|()| Real.create(path))
+    }
+
+    fn write(&self, file: &File, at: u64, bytes: &[u8]) -> io::Result<()> {
+        Real.write(file, at, bytes)
+    }
+
+    fn truncate(&self, file: &File, length: u64) -> io::Result<()> {
+        Real.truncate(file, length)
+    }
+
+    /// Nothing of it has to last.
+    fn sync(&self, _: &File) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn sync_folder(&self, _: &Path) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.check(from).and_then(|()| self.check(to)).and_then(|()| Real.rename(from, to))
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.check(path).and_then(|()| Real.remove(path))
+    }
+
+    fn folder(&self, path: &Path) -> io::Result<()> {
+        self.check(path).and_then(|()| Real.folder(path))
+    }
+}
+
+/// A folder for a while: mode 0700, removed with all that is in it when it is dropped.
+pub(super) struct Scratch {
+    pub(super) path: std::path::PathBuf,
+}
+
+impl Scratch {
+    pub(super) fn new(world: &dyn World) -> io::Result<Scratch> {
+        let path = std::env::temp_dir().join(format!("rethread-{}", world.uuid()));
+        let mut builder = std::fs::DirBuilder::new();
+        #[cfg(unix)]
+        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+        // Whoever put something there first may look into it, so one that is there is an error.
+        builder.create(&path).map(|()| Scratch { path })
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // What cannot be removed is left to whoever empties that place.
+        drop(std::fs::remove_dir_all(&self.path));
+    }
+}
+
 /// How a file looked when it was last read or written.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Sig {
@@ -170,6 +245,7 @@ pub(super) struct Draft<'a> {
     written: u64,
     waiting: Vec<u8>,
     sum: Sha256,
+    finished: bool,
     published: bool,
 }
 
@@ -185,8 +261,9 @@ impl<'a> Draft<'a> {
         name.push(format!(".tmp.{}-{random:08x}{OURS}", world.now().as_millisecond()));
         let temp = target.with_file_name(name);
         let file = disk.create(&temp)?;
-        let (written, waiting, sum, published) = (0, Vec::new(), Sha256::new(), false);
-        Ok(Draft { disk, target, temp, file, written, waiting, sum, published })
+        let (written, waiting, sum) = (0, Vec::new(), Sha256::new());
+        let (finished, published) = (false, false);
+        Ok(Draft { disk, target, temp, file, written, waiting, sum, finished, published })
     }
 
     /// Adds to it.
@@ -206,11 +283,19 @@ impl<'a> Draft<'a> {
         Ok(())
     }
 
+    /// Waits until its bytes are on disk, so that [`Draft::publish`] does nothing but rename.
+    pub(super) fn finish(&mut self) -> io::Result<()> {
+        self.flush()?;
+        self.finished = true;
+        self.disk.sync(&self.file)
+    }
+
     /// Puts it in the place of the file. Its bytes are on disk; its name is once the folder is
     /// synced. Returns how it looks.
     pub(super) fn publish(mut self) -> io::Result<Sig> {
-        self.flush()?;
-        self.disk.sync(&self.file)?;
+        if !self.finished {
+            self.finish()?;
+        }
         let changed = changed(&self.file.metadata()?);
         self.disk.rename(&self.temp, self.target)?;
         self.published = true;

@@ -12,7 +12,7 @@ use rethread_core::store::Result;
 use rethread_core::{Body, Raw, SessionId, StoreError};
 
 use super::disk::{Draft, Sig, Told, changed, is_draft};
-use super::folder::Dir;
+use super::folder::{Dir, Reach};
 use super::log::{self, Tail};
 use super::state::{Op, Record};
 use super::visible::{self, Metadata};
@@ -22,6 +22,12 @@ const ACTION: &str = "write the session files";
 /// The largest index that is read: fifty sessions need a fiftieth of a megabyte.
 const INDEX_BYTES_MAX: u64 = 64 << 20;
 
+/// How often a file is written again because another program wrote it in the same moment.
+const REWRITTEN_TRIES: u32 = 16;
+
+/// The largest `last_session` that is read: no id is longer.
+const LAST_BYTES_MAX: u64 = 1 << 10;
+
 impl Dir {
     /// Brings a directory that was just opened to where it should be.
     pub(super) fn recover(&mut self) -> Result<()> {
@@ -29,10 +35,12 @@ impl Dir {
         let lost = self.state.is_new() || self.state.damaged > 0;
         if self.state.is_new() {
             self.state.begin(disk.as_ref())?;
-            let ours = self.root.join(".rethread");
-            disk.sync_folder(&ours).told(&self.root, "open the directory")?;
+            disk.sync_folder(&self.ours).told(&self.root, "open the directory")?;
         }
         self.state.catalogue.moved.clear();
+        if self.reach == Reach::Visiting {
+            return self.look();
+        }
         self.sweep(lost)?;
         self.settle()?;
         self.look()?;
@@ -51,8 +59,8 @@ impl Dir {
     /// Removes what a crash left half done. Logs that no record names belong to sessions that
     /// never came to be; but where the state was lost, they are all that is left of sessions.
     fn sweep(&mut self, lost: bool) -> Result<()> {
-        let ours = self.root.join(".rethread");
-        for folder in [self.root.clone(), self.archive(), ours, self.logs_folder()] {
+        let ours = [self.ours.clone(), self.logs_folder(), self.damaged_folder()];
+        for folder in [self.root.clone(), self.archive()].into_iter().chain(ours) {
             for name in names(&folder) {
                 if is_draft(&name) {
                     let path = folder.join(name);
@@ -99,11 +107,27 @@ impl Dir {
 
     /// Brings the files of these sessions up to date, and with them the index.
     pub(super) fn fold(&mut self, ids: &[SessionId]) -> Result<()> {
+        self.may_write()?;
         self.look()?;
         let mut ops = Vec::new();
         for id in ids {
-            if self.is_behind(*id) {
-                ops.push(Op::Put(Box::new(self.write_visible(*id)?)));
+            for _ in 0..REWRITTEN_TRIES {
+                if !self.is_behind(*id) {
+                    break;
+                }
+                match self.write_visible(*id) {
+                    Ok(Some(record)) => {
+                        ops.push(Op::Put(Box::new(record)));
+                        break;
+                    }
+                    // Another program wrote or deleted it in this moment, and goes first; in the
+                    // middle of a turn, when that ends.
+                    Ok(None) if self.holder(*id, self.world.now()).is_some() => break,
+                    Ok(None) => self.look()?,
+                    // Its file may be all that is left; `doctor` makes a log of both.
+                    Err(StoreError::Damaged { .. }) => break,
+                    Err(error) => return Err(error),
+                }
             }
         }
         if ops.is_empty() {
@@ -141,26 +165,33 @@ impl Dir {
         }
     }
 
-    /// Writes the file of a session; returns the record that says so.
-    fn write_visible(&mut self, id: SessionId) -> Result<Record> {
+    /// Writes the file of a session; returns the record that says so, or nothing where somebody
+    /// else touched the file meanwhile.
+    fn write_visible(&mut self, id: SessionId) -> Result<Option<Record>> {
         let (disk, world) = (self.disk.clone(), self.world.clone());
         let mut record = self.record(id)?.clone();
         let path = self.path_of(&record.stem, record.header.archived);
         if record.header.archived {
             self.make_archive()?;
         }
-        self.set_aside(&path)?;
         let summary = self.summary(id)?;
         let log = self.log(id)?;
         let tail = log.tail.clone();
+        // A file that says more than a damaged log is not written over.
+        let there = record.sig.is_some();
+        if there && record.folded.as_ref().is_some_and(|folded| tail.is_less_than(folded)) {
+            return Err(tail.cut_off(id));
+        }
         let metadata = metadata(&record, &tail).json();
         let mut draft = Draft::new(disk.as_ref(), world.as_ref(), &path).told(&path, ACTION)?;
         let opening = format!("{{\n\"metadata\": {metadata},\n\"messages\": [");
         draft.add(opening.as_bytes()).told(&path, ACTION)?;
         let mut before = "\n";
         for start in (0..tail.tally.entries).step_by(READ_ENTRIES as usize) {
-            // What cannot be read is in the log still; `doctor` reports it.
-            let entries = log.read(start..start + READ_ENTRIES).told(&path, ACTION)?.0;
+            let (entries, bad) = log.read(start..start + READ_ENTRIES).told(&path, ACTION)?;
+            if let Some(bad) = bad.filter(|_| there) {
+                return Err(StoreError::Damaged { id, seq: bad.seq, what: bad.what });
+            }
             for message in entries.iter().filter_map(visible::message) {
                 draft.add(before.as_bytes()).told(&path, ACTION)?;
                 draft.add(message.as_bytes()).told(&path, ACTION)?;
@@ -174,11 +205,27 @@ impl Dir {
         let ending = visible::ending(summary, &record.kept, &record.header);
         draft.add(b"\n]").told(&path, ACTION)?;
         draft.add(ending.as_bytes()).told(&path, ACTION)?;
+        draft.finish().told(&path, ACTION)?;
+        if !self.is_as_known(&path, record.sig.as_ref()) {
+            return Ok(None);
+        }
+        self.set_aside(&path)?;
         record.sig = Some(draft.publish().told(&path, ACTION)?);
         record.folded = Some(tail);
         record.stale = false;
         record.says = None;
-        Ok(record)
+        Ok(Some(record))
+    }
+
+    /// Whether a file is as it was when it was last looked at. Programs that share the directory
+    /// take no lock: what they write between this and our rename is the only thing that is lost.
+    fn is_as_known(&self, path: &Path, sig: Option<&Sig>) -> bool {
+        let there = path.symlink_metadata().ok();
+        let there = there.map(|there| (changed(&there), there.len()));
+        match self.skipped.get(path) {
+            Some(skipped) => there.is_none_or(|there| there == (skipped.changed, skipped.size)),
+            None => there == sig.map(|sig| (sig.changed, sig.size)),
+        }
     }
 
     /// What other programs show when the session is taken up again.
@@ -196,6 +243,9 @@ impl Dir {
     /// Writes the index and `last_session`, which follows our sessions when they go on and stays
     /// what another program wrote otherwise.
     pub(super) fn write_index(&mut self) -> Result<()> {
+        if self.reach != Reach::All {
+            return Ok(());
+        }
         let path = self.root.join("index.json");
         let mut listed: Vec<((jiff::Timestamp, SessionId), String, String)> = Vec::new();
         for record in self.state.catalogue.all() {
@@ -220,10 +270,10 @@ impl Dir {
         let text = visible::index(&sessions, self.world.now());
         let sig = self.replace(&path, &text)?;
         let last = self.root.join("last_session");
-        let said = std::fs::read_to_string(&last).ok();
+        let said = self.last_said();
         let good = said.as_ref().is_some_and(|said| {
-            sessions.iter().any(|(stem, _)| stem == said.trim())
-                && (!self.state.catalogue.active || newest.as_deref() == Some(said.trim()))
+            self.is_listed(said)
+                && (!self.state.catalogue.active || newest.as_deref() == Some(said))
         });
         match newest {
             _ if good => {}
@@ -236,6 +286,35 @@ impl Dir {
         }
         self.sync_visible()?;
         self.state.commit(self.disk.as_ref(), vec![Op::Index(Some(sig))], false)
+    }
+
+    /// What `last_session` says; nothing where there is none.
+    fn last_said(&self) -> Option<String> {
+        let last = self.root.join("last_session");
+        let there = last.symlink_metadata().ok().filter(std::fs::Metadata::is_file)?;
+        let small = there.len() <= LAST_BYTES_MAX;
+        let bytes = if small { std::fs::read(&last).unwrap_or_default() } else { Vec::new() };
+        Some(String::from_utf8_lossy(&bytes).trim().to_owned())
+    }
+
+    /// Whether another program can go on with what is called this: a session that has a file, or
+    /// a file of one that cannot be read here.
+    fn is_listed(&self, stem: &str) -> bool {
+        let mut all = self.state.catalogue.all();
+        let broken = |path: &Path| self.skipped.get(path).is_some_and(|skipped| skipped.damaged);
+        all.any(|r| r.stem == stem && r.sig.is_some() && !r.header.archived)
+            || visible::is_stem(stem) && broken(&self.path_of(stem, false))
+    }
+
+    /// Whether `last_session` names a session, if there is any to name.
+    pub(super) fn last_is_one(&self) -> bool {
+        match self.last_said() {
+            Some(said) => self.is_listed(&said),
+            None => {
+                let mut all = self.state.catalogue.all();
+                !all.any(|r| r.sig.is_some() && !r.header.archived)
+            }
+        }
     }
 
     /// What the index says of files that are not ours to read: it stays in the index.

@@ -13,7 +13,7 @@ use rethread_core::store::Result;
 use rethread_core::{Owner, SessionId, StoreError, World};
 
 use super::FilesLimit;
-use super::disk::{self, Disk, ReadOnly, Told};
+use super::disk::{self, Disk, ReadOnly, Scratch, Told, Within};
 use super::foreign::Skipped;
 use super::log::Log;
 use super::state::{self, Record, State};
@@ -33,10 +33,25 @@ pub(super) struct Way {
     pub(super) world: Arc<dyn World>,
 }
 
+/// What can be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reach {
+    /// Everything.
+    All,
+    /// Nothing: what other programs did and what a crash left half done stays as it is, and the
+    /// logs are read.
+    AsLeft,
+    /// Nothing, and nobody here ever wrote to it: what the files say is read into a folder of our
+    /// own, which goes when the directory is closed.
+    Visiting,
+}
+
 /// A directory that is open.
 pub(super) struct Folder {
     lock: File,
     dir: Mutex<Dir>,
+    /// Where our own files are, if that is elsewhere.
+    _scratch: Option<Scratch>,
 }
 
 /// The directory, as far as it is known.
@@ -51,9 +66,10 @@ pub(super) struct Dir {
     pub(super) logs: HashMap<SessionId, Log>,
     /// Sessions that this process changed since they were folded.
     pub(super) dirty: BTreeSet<SessionId>,
-    /// Nothing can be written here: what other programs did and what a crash left half done stays
-    /// as it is, and the logs are read.
-    pub(super) read_only: bool,
+    /// Where our own files are.
+    pub(super) ours: PathBuf,
+    /// What can be written.
+    pub(super) reach: Reach,
     /// Files that are left alone, and why.
     pub(super) skipped: BTreeMap<PathBuf, Skipped>,
 }
@@ -80,10 +96,20 @@ impl Folder {
             disk.sync_folder(path)?;
             disk.open(&ours.join("lock"))
         });
-        let (disk, lock, read_only): (Arc<dyn Disk>, _, _) = match writable.told(path, ACTION) {
-            Ok(lock) => (disk, lock, false),
+        let (mut ours, mut scratch) = (ours, None);
+        let (disk, lock, reach): (Arc<dyn Disk>, _, _) = match writable.told(path, ACTION) {
+            Ok(lock) => (disk, lock, Reach::All),
             Err(refused @ StoreError::ReadOnly { .. }) => match File::open(ours.join("lock")) {
-                Ok(lock) => (Arc::new(ReadOnly), lock, true),
+                Ok(lock) => (Arc::new(ReadOnly), lock, Reach::AsLeft),
+                Err(_) if path.is_dir() && std::fs::read_dir(path).is_ok() => {
+                    let folder = Scratch::new(world.as_ref()).map_err(|_| refused)?;
+                    ours = folder.path.clone();
+                    let disk = Arc::new(Within(ours.clone()));
+                    let lock = disk.folder(&ours.join("logs"));
+                    let lock = lock.and_then(|()| disk.open(&ours.join("lock")));
+                    scratch = Some(folder);
+                    (disk, lock.told(path, ACTION)?, Reach::Visiting)
+                }
                 Err(_) => return Err(refused),
             },
             Err(error) => return Err(error),
@@ -93,12 +119,12 @@ impl Folder {
         let (logs, dirty, skipped) = (HashMap::new(), BTreeSet::new(), BTreeMap::new());
         let root = path.to_owned();
         let mut dir =
-            Dir { owner, root, disk, world, limit, state, logs, dirty, read_only, skipped };
-        if !read_only {
+            Dir { owner, root, disk, world, limit, state, logs, dirty, ours, reach, skipped };
+        if reach != Reach::AsLeft {
             dir.recover()?;
         }
         drop(held);
-        Ok(Folder { lock, dir: Mutex::new(dir) })
+        Ok(Folder { lock, dir: Mutex::new(dir), _scratch: scratch })
     }
 
     /// Does something while no other process can.
@@ -184,7 +210,20 @@ impl Dir {
     }
 
     pub(super) fn logs_folder(&self) -> PathBuf {
-        self.root.join(".rethread").join("logs")
+        self.ours.join("logs")
+    }
+
+    /// Where damaged logs are kept.
+    pub(super) fn damaged_folder(&self) -> PathBuf {
+        self.ours.join("damaged")
+    }
+
+    /// That this directory can be written to.
+    pub(super) fn may_write(&self) -> Result<()> {
+        match self.reach {
+            Reach::All => Ok(()),
+            _ => Err(StoreError::ReadOnly { place: self.root.display().to_string() }),
+        }
     }
 
     pub(super) fn log_path(&self, id: SessionId) -> PathBuf {

@@ -13,28 +13,28 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::PathBuf;
 
-use rethread_core::entry::{Origin, Started};
+use rethread_core::entry::{Origin, Started, fingerprint};
 use rethread_core::limits::{NAME_TRIES_MAX, READ_ENTRIES};
 use rethread_core::log::open_calls;
 use rethread_core::measure::measure;
 use rethread_core::session::Parent;
 use rethread_core::store::Result;
-use rethread_core::{Body, EntryId, Header, Name, NewEntry, SessionId};
+use rethread_core::{Body, EntryId, Header, Name, NewEntry, SessionId, StoreError};
 
 use super::compare::{Compared, compared};
 use super::disk::{Sig, Told, changed};
-use super::folder::Dir;
+use super::folder::{Dir, Reach};
 use super::frame;
 use super::state::{Op, Record};
-use super::visible::{self, Visible, is_stem, likeness};
+use super::visible::{self, NoSession, Visible, is_stem, likeness};
 
 /// The largest file that is read as a session. Larger ones were written by no conversation.
 const FILE_BYTES_MAX: u64 = 1 << 30;
 
 /// A file that is left alone.
 pub(super) struct Skipped {
-    changed: i64,
-    size: u64,
+    pub(super) changed: i64,
+    pub(super) size: u64,
     /// Why.
     pub(super) why: String,
     /// Whether something of a session may be lost in it.
@@ -70,7 +70,7 @@ impl Dir {
 
     /// Takes in what happened to the visible files.
     pub(super) fn look(&mut self) -> Result<()> {
-        if self.read_only {
+        if self.reach == Reach::AsLeft {
             return Ok(());
         }
         let now = self.world.now();
@@ -105,7 +105,7 @@ impl Dir {
         if !gone.is_empty() {
             self.remove(&gone)?;
         }
-        match self.index_is_ours() {
+        match self.reach != Reach::All || self.index_is_ours() && self.last_is_one() {
             true => Ok(()),
             false => self.write_index(),
         }
@@ -179,8 +179,8 @@ impl Dir {
         self.skipped.insert(path, Skipped { changed, size, why, damaged });
     }
 
-    /// Reads a file, if it is a session.
-    fn read_visible(&mut self, found: &Found) -> Option<(Visible, Sig)> {
+    /// Reads a file, if it is a session; `known` is one that a session has.
+    fn read_visible(&mut self, found: &Found, known: bool) -> Option<(Visible, Sig)> {
         if self.skipped.contains_key(&found.path) {
             return None;
         }
@@ -195,7 +195,12 @@ impl Dir {
         let sig = Sig { changed: found.changed, size: bytes.len() as u64, sum };
         match visible::parse(&String::from_utf8_lossy(&bytes)) {
             Ok(visible) => Some((visible, sig)),
-            Err(why) => {
+            // Something else in the place of a session has taken it.
+            Err(NoSession::Other(why)) => {
+                self.skip(found, why, known);
+                None
+            }
+            Err(NoSession::Broken(why)) => {
                 self.skip(found, why, true);
                 None
             }
@@ -209,12 +214,12 @@ impl Dir {
         files: &BTreeMap<PathBuf, Found>,
         gone: &mut Vec<SessionId>,
     ) -> Result<()> {
-        let Some((visible, sig)) = self.read_visible(found) else { return Ok(()) };
+        let Some((visible, sig)) = self.read_visible(found, false) else { return Ok(()) };
         for index in 0..gone.len() {
             if self.is_renamed(gone[index], &visible)? {
                 let id = gone.remove(index);
                 self.follow(id, found, &visible)?;
-                return self.reconcile(id, visible, sig);
+                return self.take_in(id, found, visible, sig);
             }
         }
         let other = self.path_of(&visible.id, found.archived);
@@ -234,7 +239,8 @@ impl Dir {
             let written = jiff::Timestamp::from_millisecond(found.changed / 1_000_000);
             let at = visible.created_at.or(visible.last_activity_at).or(written.ok());
             let at = at.unwrap_or_else(|| self.world.now());
-            Header::new(SessionId(self.world.uuid()), self.owner.clone(), at)
+            let file = format!("{}/{}", found.archived, found.stem);
+            Header::new(SessionId(self.id_for(at, &file)), self.owner.clone(), at)
         });
         header.owner = self.owner.clone();
         header.archived = found.archived;
@@ -244,6 +250,18 @@ impl Dir {
         let record = self.described(record, &visible, &found.stem);
         let entries = self.entries_of(&visible, 0, &record.header, |_| false);
         self.begin(record, &entries, &[])
+    }
+
+    /// An id for something in a file. Where nothing can be remembered it is worked out from the
+    /// file, so that whoever looks next, or copies it again, finds the same.
+    fn id_for(&self, at: jiff::Timestamp, what: &str) -> uuid::Uuid {
+        if self.reach != Reach::Visiting {
+            return self.world.uuid();
+        }
+        let mut bits = [0; 10];
+        bits.copy_from_slice(&fingerprint("visiting", what)[..10]);
+        let millis = u64::try_from(at.as_millisecond()).unwrap_or(0);
+        uuid::Builder::from_unix_timestamp_millis(millis, &bits).into_uuid()
     }
 
     /// The record with what the file says about itself.
@@ -276,17 +294,22 @@ impl Dir {
         record
     }
 
-    /// A name as close to what people see as can be.
+    /// A name as close to what people see as can be, and not what another file is called.
     fn free_name(&self, shown: &str, stem: &str, id: SessionId) -> Name {
         let at = Name::of_time(self.world.now(), id);
         let name = Name::new(shown).or_else(|_| Name::new(stem)).unwrap_or(at.clone());
         let numbered = (2..2 + NAME_TRIES_MAX).map(|number| name.numbered(number));
         let mut names = std::iter::once(name.clone()).chain(numbered);
-        names.find(|name| self.name_is_free(name, id).is_ok()).unwrap_or(at)
+        let is_other = |name: &Name| {
+            let name = name.as_str();
+            name != stem && self.path_of(name, false).symlink_metadata().is_ok()
+        };
+        let free = |name: &Name| self.name_is_free(name, id).is_ok() && !is_other(name);
+        names.find(free).unwrap_or(at)
     }
 
     /// The messages of a file as entries, from one of them on. `taken` says which ids are.
-    fn entries_of(
+    pub(super) fn entries_of(
         &self,
         visible: &Visible,
         from: usize,
@@ -302,7 +325,8 @@ impl Dir {
             let at = said.at.or(ends).unwrap_or(before);
             before = at;
             let id = said.id.clone().filter(|id| !taken(id) && !ids.contains(id));
-            let id = id.unwrap_or_else(|| self.world.uuid().into());
+            let place = || format!("{}/{index}", header.id);
+            let id = id.unwrap_or_else(|| self.id_for(at, &place()).into());
             ids.insert(id.clone());
             let body = said.body.clone();
             let measure = measure(&body, |call| {
@@ -321,14 +345,26 @@ impl Dir {
         if seen.as_ref().is_some_and(|s| (s.changed, s.size) == (found.changed, found.size)) {
             return Ok(());
         }
-        let Some((visible, sig)) = self.read_visible(found) else { return Ok(()) };
+        let Some((visible, sig)) = self.read_visible(found, true) else { return Ok(()) };
         if seen.is_some_and(|seen| seen.sum == sig.sum) {
             // Touched, not changed.
             let record = Record { sig: Some(sig), ..self.record(id)?.clone() };
             let put = vec![Op::Put(Box::new(record))];
             return self.state.commit(self.disk.as_ref(), put, false);
         }
-        self.reconcile(id, visible, sig)
+        self.take_in(id, found, visible, sig)
+    }
+
+    /// Takes in a file that was rewritten. One whose log is damaged waits until it was repaired:
+    /// what the two have in common cannot be told.
+    fn take_in(&mut self, id: SessionId, found: &Found, visible: Visible, sig: Sig) -> Result<()> {
+        match self.reconcile(id, visible, sig) {
+            Err(StoreError::Damaged { what, .. }) => {
+                self.skip(found, format!("its log is damaged: {what}"), true);
+                Ok(())
+            }
+            other => other,
+        }
     }
 
     /// What is shown of a log, in order.
@@ -336,8 +372,11 @@ impl Dir {
         let end = self.tail(id)?.tally.entries;
         let mut likenesses = Vec::new();
         for start in (0..end).step_by(READ_ENTRIES as usize) {
-            let entries = self.log(id)?.read(start..start + READ_ENTRIES);
-            let entries = entries.told(&self.root, "compare a file with its log")?.0;
+            let read = self.log(id)?.read(start..start + READ_ENTRIES);
+            let (entries, bad) = read.told(&self.root, "compare a file with its log")?;
+            if let Some(bad) = bad {
+                return Err(StoreError::Damaged { id, seq: bad.seq, what: bad.what });
+            }
             likenesses.extend(entries.iter().filter_map(|entry| likeness(&entry.body)));
         }
         Ok(likenesses)
@@ -439,7 +478,11 @@ impl Dir {
         if visible.created_at != Some(self.record(id)?.header.created_at) {
             return Ok(false);
         }
-        let ours = self.likenesses(id)?;
+        let ours = match self.likenesses(id) {
+            // Created in the same millisecond, it is the same; and what is left of it is kept.
+            Err(StoreError::Damaged { .. }) => return Ok(true),
+            ours => ours?,
+        };
         let theirs: Vec<_> = visible.messages.iter().map(|said| likeness(&said.body)).collect();
         Ok(matches!(compared(&ours, &theirs), Compared::New(_)))
     }

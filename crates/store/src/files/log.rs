@@ -12,7 +12,7 @@ use std::path::Path;
 use jiff::Timestamp;
 use rethread_core::measure::Measure;
 use rethread_core::session::preview;
-use rethread_core::{Body, Entry, EntryId, Header, NewEntry, Tally};
+use rethread_core::{Body, Entry, EntryId, Header, NewEntry, SessionId, StoreError, Tally};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -88,6 +88,12 @@ impl Tail {
     /// Whether a log that was known to go this far no longer does.
     pub(super) fn is_less_than(&self, known: &Tail) -> bool {
         self.bytes < known.bytes || self.tally.entries < known.tally.entries
+    }
+
+    /// That a log ends here though it was known to go further.
+    pub(super) fn cut_off(&self, id: SessionId) -> StoreError {
+        let what = "the end of its log is not what was written".into();
+        StoreError::Damaged { id, seq: self.tally.entries, what }
     }
 
     /// Follows a log from here to the end of its last whole batch, and tells of every entry. What

@@ -24,8 +24,11 @@ mod folder;
 mod foreign;
 mod frame;
 mod log;
+#[cfg(test)]
+mod meddling;
 mod owners;
 mod read;
+mod rebuild;
 mod search;
 mod state;
 mod visible;
@@ -105,6 +108,16 @@ impl FilesStore {
         self.owners.find(owner)?.ok_or(StoreError::NotFound { id })?.with(work)
     }
 
+    /// Changes something of a session in the directory of its owner.
+    fn change<T>(
+        &self,
+        owner: &Owner,
+        id: SessionId,
+        work: impl FnOnce(&mut Dir) -> Result<T>,
+    ) -> Result<T> {
+        self.with(owner, id, |dir| dir.may_write().and_then(|()| work(dir)))
+    }
+
     /// Looks something up in the directory of an owner; nothing, where there is none.
     fn look_up<T: Default>(
         &self,
@@ -121,7 +134,7 @@ impl FilesStore {
 impl Store for FilesStore {
     fn create(&self, header: &Header, entries: &[NewEntry], binds: &[Bind]) -> Result<Session> {
         let folder = self.owners.make(&header.owner)?;
-        folder.with(|dir| dir.create(header, entries, binds))
+        folder.with(|dir| dir.may_write().and_then(|()| dir.create(header, entries, binds)))
     }
 
     fn get(&self, owner: &Owner, id: SessionId) -> Result<Session> {
@@ -167,7 +180,7 @@ impl Store for FilesStore {
         at: At,
         entries: &[NewEntry],
     ) -> Result<Vec<u64>> {
-        self.with(owner, id, |dir| dir.append(id, at, entries))
+        self.change(owner, id, |dir| dir.append(id, at, entries))
     }
 
     /// It is done before this returns: a directory has one writer at a time anyway.
@@ -192,21 +205,21 @@ impl Store for FilesStore {
 
     fn bind(&self, owner: &Owner, bind: &Bind, to: Option<SessionId>) -> Result<()> {
         match to {
-            Some(id) => self.with(owner, id, |dir| dir.bind(bind, to)),
-            None => self.look_up(owner, |dir| dir.bind(bind, to)),
+            Some(id) => self.change(owner, id, |dir| dir.bind(bind, to)),
+            None => self.look_up(owner, |dir| dir.may_write().and_then(|()| dir.bind(bind, to))),
         }
     }
 
     fn update(&self, owner: &Owner, id: SessionId, change: &Change) -> Result<Session> {
-        self.with(owner, id, |dir| dir.update(id, change))
+        self.change(owner, id, |dir| dir.update(id, change))
     }
 
     fn lease(&self, owner: &Owner, id: SessionId, holder: &str, ttl: Duration) -> Result<Lease> {
-        self.with(owner, id, |dir| dir.lease(id, holder, ttl))
+        self.change(owner, id, |dir| dir.lease(id, holder, ttl))
     }
 
     fn delete(&self, owner: &Owner, id: SessionId) -> Result<()> {
-        self.with(owner, id, |dir| dir.delete(id))
+        self.change(owner, id, |dir| dir.delete(id))
     }
 }
 

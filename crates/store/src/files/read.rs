@@ -100,9 +100,14 @@ impl Dir {
     }
 
     pub(super) fn entries(&mut self, id: SessionId, range: Range<u64>) -> Result<Vec<Entry>> {
-        self.record(id)?;
+        let known = self.record(id)?.folded.as_ref().map_or(0, |tail| tail.tally.entries);
         let root = self.root.clone();
-        match self.log(id)?.read(range).told(&root, "read a log")? {
+        let log = self.log(id)?;
+        let end = log.tail.tally.entries;
+        if end < known && range.start < known && range.end > end {
+            return Err(log.tail.cut_off(id));
+        }
+        match log.read(range).told(&root, "read a log")? {
             (entries, None) => Ok(entries),
             (_, Some(bad)) => Err(StoreError::Damaged { id, seq: bad.seq, what: bad.what }),
         }

@@ -10,11 +10,11 @@ use std::path::PathBuf;
 
 use rethread_core::SessionId;
 use rethread_core::store::{Filter, Hit, Result};
-use rethread_core::text::{searchable, snippet, words};
+use rethread_core::text::{has_words, searchable, snippet};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::disk::Told;
-use super::folder::Dir;
+use super::folder::{Dir, Reach};
 use super::frame;
 use super::log::{self, Line, Tail};
 use crate::sqlite::{matching, session_id};
@@ -39,7 +39,7 @@ type Useless = Box<dyn std::error::Error + Send + Sync>;
 
 impl Dir {
     fn index_path(&self) -> PathBuf {
-        self.root.join(".rethread").join("search.db")
+        self.ours.join("search.db")
     }
 
     /// The places where all these words stand.
@@ -49,9 +49,9 @@ impl Dir {
         offset: usize,
         limit: usize,
     ) -> Result<Vec<Hit>> {
-        let found = match self.read_only {
-            true => None,
-            false => self.search_index(wanted, offset, limit).ok(),
+        let found = match self.reach {
+            Reach::AsLeft => None,
+            _ => self.search_index(wanted, offset, limit).ok(),
         };
         match found {
             Some(hits) => Ok(hits),
@@ -201,7 +201,7 @@ impl Dir {
 
     /// What is wrong with the index, if it is there.
     pub(super) fn index_trouble(&self) -> Option<String> {
-        self.index_path().symlink_metadata().ok().filter(|_| !self.read_only)?;
+        self.index_path().symlink_metadata().ok().filter(|_| self.reach == Reach::All)?;
         let sound = |index: Connection| {
             index.query_row("PRAGMA quick_check", [], |row| row.get::<_, String>(0))
         };
@@ -226,7 +226,9 @@ impl Dir {
             let file = File::open(&path).told(&path, "search a log")?;
             let found = |_, line: Line<'_>| {
                 let seq = line.seq;
-                let Some(text) = text_of(line).filter(|text| has(text, wanted)) else { return };
+                let Some(text) = text_of(line).filter(|text| has_words(text, wanted)) else {
+                    return;
+                };
                 passed += 1;
                 if passed > offset && hits.len() < limit {
                     hits.push(Hit { session, seq, snippet: snippet(&text, wanted) });
@@ -256,16 +258,4 @@ fn text_at(file: &File, at: u64, seq: u64) -> std::io::Result<Option<String>> {
     let json = frame::read_at(file, at)?;
     let entry = json.and_then(|json| log::read_line(&json).ok());
     Ok(entry.filter(|entry| entry.seq == seq).and_then(|entry| searchable(&entry.body)))
-}
-
-/// Whether all these words stand in a text.
-fn has(text: &str, wanted: &[String]) -> bool {
-    let mut missing: Vec<&String> = wanted.iter().collect();
-    for word in words(text) {
-        missing.retain(|wanted| **wanted != word);
-        if missing.is_empty() {
-            return true;
-        }
-    }
-    false
 }

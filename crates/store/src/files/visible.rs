@@ -123,19 +123,40 @@ pub(super) struct Said {
     pub(super) body: Body,
 }
 
+/// Why a file cannot be read as a session.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum NoSession {
+    /// It is something else, and whole.
+    Other(String),
+    /// It may have been one.
+    Broken(String),
+}
+
 /// Reads a session file.
-pub(super) fn parse(text: &str) -> Result<Visible, String> {
+pub(super) fn parse(text: &str) -> Result<Visible, NoSession> {
+    let other = |why: &str| NoSession::Other(format!("it is not a session: {why}"));
     if text.trim().is_empty() {
-        return Err("it is empty".into());
+        return Err(NoSession::Broken("it is empty".into()));
     }
-    let mut top = Fields::parse(text)
-        .map_err(|error| format!("it is not JSON, or not all of it is there: {error}"))?;
-    let says = top.take("metadata").ok_or("it has no `metadata`")?;
-    let mut metadata = Fields::parse(says.get()).map_err(|error| format!("`metadata`: {error}"))?;
-    let id = metadata.take_text("id").ok_or("`metadata.id` is not a text")?;
-    let messages = top.take("messages").ok_or("it has no `messages`")?;
-    let messages: Vec<Raw> =
-        serde_json::from_str(messages.get()).map_err(|error| format!("`messages`: {error}"))?;
+    let mut top = Fields::parse(text).map_err(|error| match Raw::parse(text.into()) {
+        Ok(_) => other("it is no object"),
+        Err(_) => NoSession::Broken(format!("it is not JSON, or not all of it is there: {error}")),
+    })?;
+    let says = top.take("metadata").ok_or_else(|| other("it has no `metadata`"))?;
+    let messages = top.take("messages");
+    // What has only one of the two by chance is no session; what has both was meant to be one.
+    let wrong = |why: String| match &messages {
+        Some(_) => NoSession::Broken(why),
+        None => other(&why),
+    };
+    let metadata = Fields::parse(says.get());
+    let mut metadata = metadata.map_err(|error| wrong(format!("`metadata`: {error}")))?;
+    let id = metadata.take_text("id");
+    let id = id.ok_or_else(|| wrong("`metadata.id` is not a text".into()))?;
+    let broken = |why: &str| NoSession::Broken(why.into());
+    let messages = messages.ok_or_else(|| broken("it has no `messages`"))?;
+    let messages: Vec<Raw> = serde_json::from_str(messages.get())
+        .map_err(|error| broken(&format!("`messages`: {error}")))?;
     let ours = top.take("rethread").and_then(|raw| serde_json::from_str(raw.get()).ok());
     let named = |text: Option<String>| text.filter(|text| !text.is_empty() && text != UNKNOWN);
     // These are worked out from the messages.
@@ -368,11 +389,20 @@ mod tests {
     #[test]
     fn what_cannot_be_a_session_says_why() {
         let why = |text| parse(text).expect_err("no session");
-        assert_eq!(why(""), "it is empty");
-        assert!(why(r#"{"metadata":{"id":"a""#).starts_with("it is not JSON"));
-        assert_eq!(why("{}"), "it has no `metadata`");
-        assert_eq!(why(r#"{"metadata":{}}"#), "`metadata.id` is not a text");
-        assert_eq!(why(r#"{"metadata":{"id":"a"}}"#), "it has no `messages`");
+        let broken = |why: &str| NoSession::Broken(why.into());
+        let other = |why: &str| NoSession::Other(format!("it is not a session: {why}"));
+        assert_eq!(why(""), broken("it is empty"));
+        let cut = why(r#"{"metadata":{"id":"a""#);
+        assert!(
+            matches!(&cut, NoSession::Broken(why) if why.starts_with("it is not JSON")),
+            "{cut:?}"
+        );
+        assert_eq!(why("{}"), other("it has no `metadata`"));
+        assert_eq!(why("[1]"), other("it is no object"));
+        assert_eq!(why(r#"{"metadata":{}}"#), other("`metadata.id` is not a text"));
+        let meant = r#"{"metadata":{},"messages":[]}"#;
+        assert_eq!(why(meant), broken("`metadata.id` is not a text"));
+        assert_eq!(why(r#"{"metadata":{"id":"a"}}"#), broken("it has no `messages`"));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use rethread_core::store::{At, Bind, Change, Lease, Result};
 use rethread_core::{Header, Name, NewEntry, Session, SessionId, StoreError};
 
 use super::disk::Told;
-use super::folder::Dir;
+use super::folder::{Dir, Reach};
 use super::log::Log;
 use super::state::{Held, Op, Pending, Record};
 use super::visible::is_stem;
@@ -199,8 +199,7 @@ impl Dir {
         let log = self.log(id)?;
         if folded.is_some_and(|folded| log.tail.is_less_than(&folded)) {
             // What was folded was acknowledged, so this is no torn end to be cut off.
-            let what = "the end of its log is not what was written".into();
-            return Err(StoreError::Damaged { id, seq: log.tail.tally.entries, what });
+            return Err(log.tail.cut_off(id));
         }
         let places = log.append(disk.as_ref(), entries).told(&root, "append")?;
         self.dirty.insert(id);
@@ -320,7 +319,7 @@ impl Dir {
     /// Finishes what was begun: by this call, or by a process that died.
     pub(super) fn settle(&mut self) -> Result<()> {
         const ACTION: &str = "move a file";
-        if self.read_only {
+        if self.reach == Reach::AsLeft {
             return Ok(());
         }
         for id in self.state.catalogue.pending.clone() {

@@ -1,5 +1,6 @@
 //! The files store beside other programs, other processes, and whatever else is in a directory.
 
+mod damage;
 mod desk;
 mod neighbour;
 mod rivals;

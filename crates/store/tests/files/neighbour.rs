@@ -279,6 +279,8 @@ fn its_sessions_are_found_by_the_ids_and_names_it_gives_them() {
         ("2025-01-02-03-04-05-007-A--B", "Twice"),
         ("2025-01-02-03-04-05-008-_x__", "Twice"),
         ("Old.Plan_2", "Old plan, 2nd"),
+        ("AbC", "AbC"),
+        ("abc", "abc"),
     ] {
         write(id, name);
     }
@@ -293,6 +295,8 @@ fn its_sessions_are_found_by_the_ids_and_names_it_gives_them() {
         "2025-01-02-03-04-05-007-A--B",
         "2025-01-02-03-04-05-008-_x__",
         "Old.Plan_2",
+        "AbC",
+        "abc",
     ] {
         assert_eq!(said(id).as_deref(), Ok(id));
     }

@@ -53,7 +53,7 @@ fn what_is_no_session_is_reported_and_left_alone() {
             ("copy.json is left alone: its id is `plan`, which is that of another file", Noted),
             ("empty.json is left alone: it is empty", Damaged),
             ("folder.json is left alone: it is no file", Noted),
-            ("foreign.json is left alone: it has no `metadata`", Damaged),
+            ("foreign.json is left alone: it is not a session: it has no `metadata`", Noted),
             ("linked.json is left alone: it is a link, and links are not followed", Noted),
             ("metadata.json is left alone: its name is no session id", Noted),
             ("spaces in it.json is left alone: its name is no session id", Noted),
@@ -156,7 +156,7 @@ fn a_torn_end_of_a_log_is_left_out_and_damage_before_it_is_said() {
     assert!(sessions.read(id, 0..9).is_err());
     assert_eq!(sessions.read(id, 2..4).expect("what is behind it").len(), 2);
     let found = findings(&sessions);
-    assert!(found.iter().any(|(_, state)| *state == FindingState::Damaged), "{found:?}");
+    assert!(found.iter().any(|(_, state)| *state == FindingState::Repairable), "{found:?}");
     add(&sessions, id, &["five"]);
     assert_eq!(sessions.read(id, 2..5).expect("what is behind it").len(), 3);
 }
@@ -179,7 +179,7 @@ fn a_damaged_end_is_no_torn_end() {
         let error = sessions.append(id, more).expect_err("refused");
         assert!(error.to_string().contains("is damaged"), "{error}");
         let found = findings(&sessions);
-        assert!(found.iter().any(|(_, state)| *state == FindingState::Damaged), "{found:?}");
+        assert!(found.iter().any(|(_, state)| *state == FindingState::Repairable), "{found:?}");
         drop(sessions);
         assert_eq!(std::fs::read(&log).expect("the log"), bytes, "nothing is cut off");
         assert_eq!(desk.json("plan.json")["messages"].as_array().map(Vec::len), Some(3));
@@ -257,4 +257,65 @@ fn a_stranger_in_the_archive_keeps_its_place() {
     assert!(desk.path().join("archive/plan-2.json").exists());
     assert!(!desk.path().join("plan.json").exists());
     assert_eq!(texts(&desk.sessions(), id), ["one"]);
+}
+
+#[test]
+fn something_else_in_the_place_of_a_session_is_damage() {
+    let desk = Desk::new();
+    say(&desk.sessions(), "plan", &["one"]);
+    std::fs::write(desk.path().join("plan.json"), "{}").expect("written");
+    let found = findings(&desk.sessions());
+    assert!(
+        found
+            .iter()
+            .any(|(what, state)| what.starts_with("plan.json") && *state == FindingState::Damaged),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn a_last_session_that_names_nothing_is_put_right_by_whoever_comes_next() {
+    let desk = Desk::new();
+    let id = desk.seed2(&["save", "", "where is the key?", "under the mat"]);
+    let last = desk.path().join("last_session");
+    std::fs::write(desk.path().join("package.json"), r#"{"name":"x"}"#).expect("written");
+    drop(desk.sessions());
+    let huge = vec![b'x'; 1 << 20];
+    for wrong in [
+        &b"gone-long-ago"[..],
+        b"",
+        b"../../etc/passwd",
+        b"\xff\xfe\0",
+        b"package",
+        b"index",
+        &huge,
+    ] {
+        std::fs::write(&last, wrong).expect("written");
+        drop(desk.sessions());
+        assert_eq!(
+            std::fs::read_to_string(&last).expect("text"),
+            id,
+            "{:?}",
+            &wrong[..wrong.len().min(20)]
+        );
+    }
+    std::fs::remove_file(&last).expect("there");
+    std::fs::create_dir(&last).expect("a folder");
+    drop(desk.sessions());
+    assert_eq!(std::fs::read_to_string(&last).expect("text"), id);
+
+    // A right one of another program stays, though another session is newer.
+    desk.seed2(&["save", "newer", "hello"]);
+    std::fs::write(&last, &id).expect("written");
+    drop(desk.sessions());
+    assert_eq!(std::fs::read_to_string(&last).expect("text"), id);
+
+    // Where nothing is left to name, it goes, and a wrong one stops nothing.
+    desk.seed2(&["delete", "newer"]);
+    std::fs::remove_file(desk.path().join(format!("{id}.json"))).expect("there");
+    drop(desk.sessions());
+    assert!(!last.exists());
+    std::fs::write(&last, "nothing").expect("written");
+    drop(desk.sessions());
+    assert!(!last.exists());
 }

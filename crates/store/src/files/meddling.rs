@@ -1,0 +1,110 @@
+//! Another program, which takes no lock, in the middle of a fold.
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use rethread_core::{Message, Name, New, Owner, SessionId, Sessions};
+
+use super::disk::{Disk, Real};
+use super::{FilesLimit, FilesStore};
+
+type Deed = Box<dyn FnOnce() + Send>;
+
+/// A disk on which something happens once our new version of a file is begun.
+#[derive(Default)]
+struct Meddled(Mutex<Option<Deed>>);
+
+impl Disk for Meddled {
+    fn open(&self, path: &Path) -> io::Result<File> {
+        Real.open(path)
+    }
+
+    fn create(&self, path: &Path) -> io::Result<File> {
+        let file = Real.create(path)?;
+        if path.to_string_lossy().contains("plan.json.tmp.")
+            && let Some(deed) = self.0.lock().expect("one thread").take()
+        {
+            deed();
+        }
+        Ok(file)
+    }
+
+    fn write(&self, file: &File, at: u64, bytes: &[u8]) -> io::Result<()> {
+        Real.write(file, at, bytes)
+    }
+
+    fn truncate(&self, file: &File, length: u64) -> io::Result<()> {
+        Real.truncate(file, length)
+    }
+
+    fn sync(&self, file: &File) -> io::Result<()> {
+        Real.sync(file)
+    }
+
+    fn sync_folder(&self, folder: &Path) -> io::Result<()> {
+        Real.sync_folder(folder)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        Real.rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        Real.remove(path)
+    }
+
+    fn folder(&self, path: &Path) -> io::Result<()> {
+        Real.folder(path)
+    }
+}
+
+fn sessions(folder: &Path, disk: Arc<Meddled>) -> Sessions {
+    let world = Arc::new(crate::System);
+    let store = FilesStore::open_on(disk, folder, FilesLimit::default(), world.clone());
+    Sessions::new(Arc::new(store.expect("a store")), Owner::local(), world)
+}
+
+/// A session in which `one` was said, and `two` while another program did this to its file.
+fn meddled(folder: &Path, deed: impl FnOnce(&Path) + Send + 'static) -> SessionId {
+    let disk = Arc::new(Meddled::default());
+    let first = sessions(folder, disk.clone());
+    let new = New { name: Some(Name::new("plan").expect("a name")), ..New::default() };
+    let id = first.create(&new, None).expect("created").id();
+    first.append(id, vec![Message::user("one").into()]).expect("appended");
+    drop(first);
+    let again = sessions(folder, disk.clone());
+    again.append(id, vec![Message::assistant("two").into()]).expect("appended");
+    let file = folder.join("plan.json");
+    *disk.0.lock().expect("one thread") = Some(Box::new(move || deed(&file)));
+    drop(again);
+    assert!(disk.0.lock().expect("one thread").is_none(), "it was done");
+    id
+}
+
+#[test]
+fn what_another_program_writes_while_we_fold_is_taken_in() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let id = meddled(folder.path(), |file| {
+        let text = std::fs::read_to_string(file).expect("its file");
+        let (all, theirs) = ("\n]", ",\n{\"role\":\"user\",\"content\":\"theirs\"}\n]");
+        assert_eq!(text.matches(all).count(), 1, "{text}");
+        std::fs::write(file, text.replace(all, theirs)).expect("written");
+    });
+    let after = sessions(folder.path(), Arc::default());
+    let said = after.read(id, 0..9).expect("read");
+    let said = said.iter().filter_map(|entry| entry.body.message()).map(Message::plain_text);
+    assert_eq!(said.collect::<Vec<_>>(), ["one", "two", "theirs"]);
+    let file = std::fs::read_to_string(folder.path().join("plan.json")).expect("its file");
+    assert!(file.contains("two") && file.contains("theirs"), "{file}");
+}
+
+#[test]
+fn what_another_program_deletes_while_we_fold_stays_deleted() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let id = meddled(folder.path(), |file| std::fs::remove_file(file).expect("deleted"));
+    assert!(!folder.path().join("plan.json").exists());
+    assert!(sessions(folder.path(), Arc::default()).get(id).is_err());
+    assert!(!folder.path().join("plan.json").exists());
+}

@@ -278,8 +278,12 @@ fn a_disk_that_cannot_be_written_to_can_still_be_read() {
     let data = desk.store().parent().expect("a folder").to_owned();
     let files = format!("files:{}", data.join("sessions").display());
     assert_eq!(desk.run(&["copy", "--to", &files]).code, 0);
-    // SQLite's index of words is written by the first search behind an append.
+    // SQLite's index of words is written by the first search behind an append; what is appended
+    // behind that is found as well.
     assert_eq!(desk.run(&["search", "hello"]).code, 0);
+    let later = r#"{"role":"user","content":"hello later"}"#;
+    assert_eq!(desk.feed(&["append", "plan"], later).code, 0);
+    assert_eq!(desk.feed(&["append", "plan", "--store", &files], later).code, 0);
     let bind = format!("mount --bind {0} {0} && mount -o remount,ro,bind {0}", data.display());
     let can = Command::new("unshare").args(["-m", "sh", "-c", &bind]).output();
     if !can.as_ref().is_ok_and(|output| output.status.success()) {
@@ -295,7 +299,11 @@ fn a_disk_that_cannot_be_written_to_can_still_be_read() {
         };
         assert!(run(&format!("{binary} list")).out.contains("plan"), "{store}");
         assert!(run(&format!("{binary} show plan")).out.contains("[USER] hello"), "{store}");
-        assert!(run(&format!("{binary} search hello")).out.contains("plan"), "{store}");
+        let found = run(&format!("{binary} search hello"));
+        assert_eq!(found.out.matches("hello").count(), 2, "{store}: {found:?}");
+        let found = run(&format!("{binary} search hello --limit 1 --skip 1 --json"));
+        assert_eq!(found.out.matches("snippet").count(), 1, "{store}: {found:?}");
+        assert!(run(&format!("{binary} search later")).out.contains("plan"), "{store}");
         let said = run(&format!("{binary} doctor --check"));
         assert_eq!(said.code, 0, "{said:?}");
         let said = run(&format!("echo '{HELLO}' | {binary} append plan"));

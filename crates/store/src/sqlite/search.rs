@@ -4,7 +4,7 @@
 //! costs nothing more, and a search finds everything that was acknowledged before it.
 
 use rethread_core::store::{Hit, Result};
-use rethread_core::text::{searchable, snippet};
+use rethread_core::text::{has_words, searchable, snippet};
 use rethread_core::{Owner, SessionId};
 use rusqlite::{Connection, params};
 
@@ -19,8 +19,11 @@ const WHAT: &str = "search";
 const FILL_ENTRIES: i64 = 500;
 
 impl Db {
-    /// Brings the index up to date.
+    /// Brings the index up to date; where nothing can be written, it stays behind.
     pub(super) fn fill_search(&self) -> Result<()> {
+        if self.file.read_only {
+            return Ok(());
+        }
         let behind = "SELECT EXISTS (SELECT 1 FROM entries \
                       WHERE rid > (SELECT rid FROM progress WHERE what = 'indexed'))";
         let waiting = |connection: &Connection| -> Result<bool> {
@@ -37,11 +40,7 @@ impl Db {
             "SELECT {}, e.rid, s.id, s.owner FROM entries e JOIN sessions s ON s.n = e.session \
              WHERE e.rid > (SELECT rid FROM progress WHERE what = 'indexed') \
              ORDER BY e.rid LIMIT {FILL_ENTRIES}",
-            row::COLUMNS
-                .split(", ")
-                .map(|c| format!("e.{}", c.trim()))
-                .collect::<Vec<_>>()
-                .join(", ")
+            columns_of_entry()
         );
         let mut statement = tx.prepare_cached(&sql).told(self.place(), WHAT)?;
         let rows = statement.query_map([], |row| {
@@ -77,6 +76,7 @@ impl Db {
         Ok(u64::try_from(behind).unwrap_or_default())
     }
 
+    /// The hits: first what the index has not got yet, if it cannot be filled, then what it has.
     pub(super) fn search(
         &self,
         snapshot: &Connection,
@@ -85,12 +85,58 @@ impl Db {
         offset: usize,
         limit: usize,
     ) -> Result<Vec<Hit>> {
+        if !self.file.read_only {
+            return self.search_index(snapshot, owner, words, offset, limit);
+        }
+        let (mut hits, passed) = self.search_unindexed(snapshot, owner, words, offset, limit)?;
+        let (offset, limit) = (offset.saturating_sub(passed), limit - hits.len());
+        hits.extend(self.search_index(snapshot, owner, words, offset, limit)?);
+        Ok(hits)
+    }
+
+    /// The hits behind the mark of the index, the latest first, and how many there are at all.
+    /// Every entry there is read.
+    fn search_unindexed(
+        &self,
+        snapshot: &Connection,
+        owner: &Owner,
+        words: &[String],
+        offset: usize,
+        limit: usize,
+    ) -> Result<(Vec<Hit>, usize)> {
+        let sql = format!(
+            "SELECT {}, s.id FROM entries e JOIN sessions s ON s.n = e.session \
+             WHERE e.rid > (SELECT rid FROM progress WHERE what = 'indexed') AND s.owner = ?1 \
+             ORDER BY e.rid DESC",
+            columns_of_entry()
+        );
+        let mut statement = snapshot.prepare_cached(&sql).told(self.place(), WHAT)?;
+        let rows = statement
+            .query_map([owner.as_str()], |row| Ok((row::stored(row)?, session_id(row, 19)?)));
+        let (mut hits, mut passed) = (Vec::new(), 0);
+        for row in rows.told(self.place(), WHAT)? {
+            let (stored, session) = row.told(self.place(), WHAT)?;
+            let seq = stored.seq;
+            let text = stored.entry(session).ok().and_then(|entry| searchable(&entry.body));
+            let Some(text) = text.filter(|text| has_words(text, words)) else { continue };
+            passed += 1;
+            if passed > offset && hits.len() < limit {
+                hits.push(Hit { session, seq, snippet: snippet(&text, words) });
+            }
+        }
+        Ok((hits, passed))
+    }
+
+    fn search_index(
+        &self,
+        snapshot: &Connection,
+        owner: &Owner,
+        words: &[String],
+        offset: usize,
+        limit: usize,
+    ) -> Result<Vec<Hit>> {
         let query = format!("owner : {} AND text : ({})", word_of(owner.as_str()), matching(words));
-        let columns = row::COLUMNS
-            .split(", ")
-            .map(|c| format!("e.{}", c.trim()))
-            .collect::<Vec<_>>()
-            .join(", ");
+        let columns = columns_of_entry();
         let sql = format!(
             "SELECT {columns}, s.id FROM search f JOIN entries e ON e.rid = f.rowid \
              JOIN sessions s ON s.n = e.session WHERE search MATCH ?1 AND s.owner = ?2 \
@@ -146,6 +192,13 @@ impl Db {
         }
         Ok(())
     }
+}
+
+/// The columns of an entry, where others stand beside it.
+fn columns_of_entry() -> String {
+    let columns: Vec<_> =
+        row::COLUMNS.split(", ").map(|column| format!("e.{}", column.trim())).collect();
+    columns.join(", ")
 }
 
 /// The query for all of these words. Each in quotes, so that none is taken for an operator.

@@ -76,7 +76,7 @@ fn a_lock_that_somebody_keeps_is_told_with_whom_to_look_for() {
     let (code, told) = desk.say();
     assert!(began.elapsed() >= Duration::from_secs(10), "a lock is waited for");
     let expected = format!(
-        "error: {} is locked by another program\n\
+        "error: line 1: {} is locked by another program\n\
          hint: try again; `SELECT pid, state, query FROM pg_stat_activity` in the database shows \
          who holds a lock; what was acknowledged is safe",
         desk.store
@@ -98,7 +98,7 @@ fn a_statement_that_takes_too_long_is_told_and_stores_nothing() {
            FOR EACH ROW EXECUTE FUNCTION dawdle()",
     );
     let expected = format!(
-        "error: {} could not append in time: canceling statement due to statement timeout\n\
+        "error: line 1: {} could not append in time: canceling statement due to statement timeout\n\
          hint: the server is overloaded, or something in it is stuck: try again; the same again is \
          safe, and so is what was acknowledged",
         desk.store
@@ -137,7 +137,7 @@ fn a_role_without_rights_is_told_which_it_needs() {
     desk.sql(&format!("GRANT SELECT ON ALL TABLES IN SCHEMA public TO {role}"));
     assert_eq!(plain.run(&["show", "last"]).0, 0, "what it may read it reads");
     let expected = format!(
-        "error: {shown} does not let this role append: permission denied for table \
+        "error: line 1: {shown} does not let this role append: permission denied for table \
          rethread_sessions\n{hint}"
     );
     assert_eq!(plain.say(), (1, expected));
@@ -154,7 +154,7 @@ fn a_standby_is_told_from_the_server_that_takes_writes() {
     let (code, out, err) = reader.run(&["list"]);
     assert_eq!(code, 0, "{out}{err}");
     let expected = format!(
-        "error: {} cannot be written to\n\
+        "error: line 1: {} cannot be written to\n\
          hint: this server is a standby, or set to be read only: name the one that takes writes, or \
          all of them: `postgres://USER@HOST1,HOST2/DATABASE?target_session_attrs=read-write`",
         reader.store

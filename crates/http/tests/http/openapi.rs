@@ -140,7 +140,7 @@ fn health_readiness_and_metrics_say_what_is_so() {
         "rethread_open_streams 0",
         "rethread_connections 1",
         "rethread_turns_now 0",
-        "rethread_search_lag_entries 0",
+        "rethread_search_lag_entries 4",
     ] {
         assert!(metrics.body.lines().any(|found| found == line), "{line} in\n{}", metrics.body);
     }

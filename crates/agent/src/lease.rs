@@ -16,33 +16,54 @@ use tokio_util::sync::CancellationToken;
 use crate::events::{Event, Events};
 use crate::limits::{LEASE, LEASE_POLL};
 
-/// Threads kept between turns. A few hundred entries each; more conversations than this at once
-/// read the end of their log anew.
-const KEPT_MAX: usize = 64;
+/// Threads kept between turns: more conversations than this at once read the end of their log anew.
+const KEPT_MAX: usize = 512;
 
-/// Entries a kept thread may hold. A longer one costs more memory than reading it again.
-const KEPT_ENTRIES_MAX: usize = 8_192;
+/// Entries that all kept threads together may hold, a few hundred bytes each as a rule.
+const KEPT_ENTRIES_MAX: usize = 65_536;
+
+/// Entries one kept thread may hold. A longer one costs more memory than reading it again.
+const KEPT_THREAD_ENTRIES_MAX: usize = 8_192;
 
 /// Threads of earlier turns: the next turn of a session reads only what is new. Clones share them.
 #[derive(Clone, Default)]
-pub struct Kept(Arc<Mutex<VecDeque<(Owner, Thread)>>>);
+pub struct Kept(Arc<Mutex<Shelf>>);
+
+/// The kept threads, the one that was not needed for longest first.
+#[derive(Default)]
+struct Shelf {
+    threads: VecDeque<(Owner, Thread)>,
+    /// Entries they hold.
+    entries: usize,
+}
+
+impl Shelf {
+    fn remove(&mut self, place: usize) -> Option<Thread> {
+        let (_, thread) = self.threads.remove(place)?;
+        self.entries -= thread.log().entries().len();
+        Some(thread)
+    }
+}
 
 impl Kept {
     fn take(&self, owner: &Owner, id: SessionId) -> Option<Thread> {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = kept.iter().position(|(of, t)| of == owner && t.session().id() == id)?;
-        kept.remove(found).map(|(_, thread)| thread)
+        let mut shelf = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = |(of, thread): &(Owner, Thread)| thread.session().id() == id && of == owner;
+        let place = shelf.threads.iter().position(found)?;
+        shelf.remove(place)
     }
 
     fn put(&self, owner: Owner, thread: Thread) {
-        if thread.log().entries().len() > KEPT_ENTRIES_MAX {
+        let entries = thread.log().entries().len();
+        if entries > KEPT_THREAD_ENTRIES_MAX {
             return;
         }
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.len() >= KEPT_MAX {
-            kept.pop_front();
+        let mut shelf = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        while shelf.threads.len() >= KEPT_MAX || shelf.entries + entries > KEPT_ENTRIES_MAX {
+            drop(shelf.remove(0));
         }
-        kept.push_back((owner, thread));
+        shelf.entries += entries;
+        shelf.threads.push_back((owner, thread));
     }
 }
 
@@ -238,6 +259,29 @@ fn started(pid: u32) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn so_many_threads_are_kept_and_the_one_not_needed_for_longest_goes_first() {
+        let world = Arc::new(rethread_core::Fixed::default());
+        let store = Arc::new(rethread_core::MemoryStore::new(world.clone()));
+        let sessions = Sessions::new(store, Owner::local(), world);
+        let kept = Kept::default();
+        let ids: Vec<SessionId> = (0..=KEPT_MAX)
+            .map(|_| {
+                let id = sessions.create(&Default::default(), None).expect("created").id();
+                kept.put(Owner::local(), sessions.thread(id).expect("opened"));
+                id
+            })
+            .collect();
+        assert!(kept.take(&Owner::local(), ids[0]).is_none());
+        let other = Owner::new("other").expect("valid");
+        assert!(kept.take(&other, ids[1]).is_none(), "a thread is its owner's alone");
+        for id in &ids[1..] {
+            assert!(kept.take(&Owner::local(), *id).is_some());
+        }
+        let shelf = kept.0.lock().expect("not poisoned");
+        assert_eq!((shelf.threads.len(), shelf.entries), (0, 0));
+    }
 
     #[test]
     fn a_living_process_holds_and_a_dead_one_does_not() {

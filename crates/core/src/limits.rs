@@ -63,9 +63,9 @@ pub const OWNER_BYTES_MAX: usize = 120;
 /// Bytes of a description, a workspace path, an agent path, a provider or a model name.
 pub const FIELD_BYTES_MAX: usize = 8_192;
 
-/// Bytes, as JSON, of what another program says about a session, where it is carried to another
-/// store. As much as a message may have; stores read it with the header.
-pub const FOREIGN_BYTES_MAX: usize = MESSAGE_BYTES_MAX;
+/// What another program says about a session and `copy` carries along, in bytes: it is in the
+/// header, and every list reads headers.
+pub const FOREIGN_BYTES_MAX: usize = 64 << 10;
 
 /// Bytes of a search query.
 pub const QUERY_BYTES_MAX: usize = 1_024;

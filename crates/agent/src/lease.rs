@@ -234,6 +234,25 @@ pub fn is_dead(holder: &str) -> bool {
     !began.is_empty() && machine_of == machine() && started(pid).is_none_or(|now| now != began)
 }
 
+/// Does something to a session that a lease may forbid. A lease whose process died in the middle of
+/// a turn forbids nothing: it is ended, and the work done.
+///
+/// # Errors
+///
+/// Those of the work.
+pub fn past_the_dead<T>(
+    sessions: &Sessions,
+    work: impl Fn(&Sessions) -> sessions::Result<T>,
+) -> sessions::Result<T> {
+    match work(sessions) {
+        Err(sessions::Error::Store(StoreError::Held { id, holder, .. })) if is_dead(&holder) => {
+            sessions.release(id, &holder)?;
+            work(sessions)
+        }
+        done => done,
+    }
+}
+
 /// This machine since it was last started, as Linux tells it.
 fn machine() -> &'static str {
     static MACHINE: LazyLock<String> = LazyLock::new(|| {
@@ -281,6 +300,23 @@ mod tests {
         }
         let shelf = kept.0.lock().expect("not poisoned");
         assert_eq!((shelf.threads.len(), shelf.entries), (0, 0));
+    }
+
+    #[test]
+    fn the_lease_of_a_dead_process_forbids_nothing_and_that_of_a_living_one_does() {
+        let world = Arc::new(rethread_core::Fixed::default());
+        let store = Arc::new(rethread_core::MemoryStore::new(world.clone()));
+        let sessions = Sessions::new(store, Owner::local(), world);
+        let id = sessions.create(&Default::default(), None).expect("created").id();
+        let clear = |sessions: &Sessions| sessions.clear(id);
+        let mut thread = sessions.thread(id).expect("opened");
+        let alive = holder();
+        thread.hold(&alive, LEASE).expect("held");
+        assert!(past_the_dead(&sessions, clear).is_err(), "this process lives");
+        thread.release(&alive).expect("given back");
+        let dead = format!("{}.1@{}#0", std::process::id(), machine());
+        thread.hold(&dead, LEASE).expect("held");
+        past_the_dead(&sessions, clear).expect("nobody has it");
     }
 
     #[test]

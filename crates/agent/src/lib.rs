@@ -33,7 +33,7 @@ mod turn;
 
 pub use compact::{Compacted, Preview, Receipt, Stage};
 pub use events::{Event, Events};
-pub use lease::{Held, Kept, is_dead};
+pub use lease::{Held, Kept, is_dead, past_the_dead};
 pub use past::{FileError, FromFile};
 pub use restore::{GoesOn, NO_ACKNOWLEDGMENT, Past};
 pub use rethread_transcript::numbers;

@@ -7,7 +7,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use rethread_agent::Runner;
+use rethread_agent::{Runner, past_the_dead};
 use rethread_core::store::Change;
 use rethread_core::{Key, Message, Session, SessionId, Sessions, sessions};
 
@@ -165,10 +165,10 @@ impl Visit {
     /// Does something with the sessions of whoever is meant, where it may block.
     pub(crate) async fn with<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Sessions) -> Result<T, sessions::Error> + Send + 'static,
+        work: impl Fn(&Sessions) -> Result<T, sessions::Error> + Send + 'static,
     ) -> Result<T, sessions::Error> {
         let sessions = self.sessions.clone();
-        blocking(move || work(&sessions)).await
+        blocking(move || past_the_dead(&sessions, work)).await
     }
 
     /// What runs turns in a session: its own agent, in its own folder. In one that was imported
@@ -214,7 +214,7 @@ impl Visit {
         let new = runner.new_session();
         self.with(move |sessions| {
             let session = sessions.get(id)?;
-            let system = new.system.unwrap_or_default();
+            let system = new.system.clone().unwrap_or_default();
             let held = match session.tally.system {
                 Some(seq) => sessions.read(id, seq..seq + 1)?.pop(),
                 None => None,
@@ -223,13 +223,14 @@ impl Visit {
             if held.as_deref() != Some(system.as_str()) {
                 sessions.append(id, vec![Message::system(system).into()])?;
             }
-            let (agent, path, folder) = (new.agent, new.agent_path, new.workspace);
             let header = &session.header;
-            if (&header.agent, &header.agent_path, &header.workspace) != (&agent, &path, &folder) {
+            if (&header.agent, &header.agent_path, &header.workspace)
+                != (&new.agent, &new.agent_path, &new.workspace)
+            {
                 let change = Change {
-                    agent: Some(agent),
-                    agent_path: Some(path),
-                    workspace: Some(folder),
+                    agent: Some(new.agent.clone()),
+                    agent_path: Some(new.agent_path.clone()),
+                    workspace: Some(new.workspace.clone()),
                     ..Change::default()
                 };
                 sessions.update(id, &change)?;

@@ -355,17 +355,17 @@ fn memory(setting: &Setting) -> Vec<Report> {
         site.sessions.create(&Default::default(), None).expect("created").id().to_string()
     });
     let ids: Vec<String> = sessions.collect();
-    let (append, ask) = (append_to(ids.clone()), ask_about(100));
-    // One in ten is a turn.
-    let mixed: Make = Arc::new(move |connection, round| match round % 10 {
-        0 => ask(connection + round, round),
+    let (append, ask) = (append_to(ids.clone()), ask_about(512));
+    // Every other one is a turn.
+    let mixed: Make = Arc::new(move |connection, round| match round % 2 {
+        0 => ask(connection * 64 + round, round),
         _ => append(connection + round, round),
     });
     let request = |count: usize| site.load(8, setting.size(count, count / 20) / 8, mixed.clone());
-    // By then every cache is as full as it gets.
-    request(20_000);
+    // By then every cache is as full as it gets, that of conversations kept at hand included.
+    request(50_000);
     let early = resident();
-    request(60_000);
+    request(50_000);
     let late = resident();
     let streams = setting.size(1_000, 100);
     let before = resident();
@@ -386,8 +386,8 @@ fn memory(setting: &Setting) -> Vec<Report> {
     drop(open);
     vec![
         Report {
-            name: "memory after 80,000 finished requests",
-            against: "after 20,000".into(),
+            name: "memory after 100,000 finished requests",
+            against: "after 50,000".into(),
             figure: late / early,
             unit: "×",
             target: Target::AtMost(1.25),

@@ -19,8 +19,8 @@ use crate::limits::{LEASE, LEASE_POLL};
 /// Threads kept between turns: more conversations than this at once read the end of their log anew.
 const KEPT_MAX: usize = 512;
 
-/// Entries that all kept threads together may hold, a few hundred bytes each as a rule.
-const KEPT_ENTRIES_MAX: usize = 65_536;
+/// Entries that all kept threads together may hold: with their contexts about 2 KiB each.
+const KEPT_ENTRIES_MAX: usize = 32_768;
 
 /// Entries one kept thread may hold. A longer one costs more memory than reading it again.
 const KEPT_THREAD_ENTRIES_MAX: usize = 8_192;

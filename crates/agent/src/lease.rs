@@ -102,7 +102,7 @@ impl Held {
                     Some(thread) => thread,
                     None => store.thread(id)?,
                 };
-                thread.hold(&name, LEASE)?;
+                past_the_dead(&store, |_| thread.hold(&name, LEASE))?;
                 // Someone may have written between the reading and the lease.
                 thread.refresh()?;
                 if thread.session().header.archived {
@@ -113,11 +113,6 @@ impl Held {
             match opened.await {
                 Ok(thread) => return Ok(Held::new(thread, holder, sessions.owner().clone())),
                 Err(sessions::Error::Store(StoreError::Held { holder: other, id, until })) => {
-                    if is_dead(&other) {
-                        let store = sessions.clone();
-                        blocking(move || store.release(id, &other)).await?;
-                        continue;
-                    }
                     if began.elapsed() >= wait || stop.is_cancelled() {
                         return Err(StoreError::Held { holder: other, id, until }.into());
                     }
@@ -242,7 +237,7 @@ pub fn is_dead(holder: &str) -> bool {
 /// Those of the work.
 pub fn past_the_dead<T>(
     sessions: &Sessions,
-    work: impl Fn(&Sessions) -> sessions::Result<T>,
+    mut work: impl FnMut(&Sessions) -> sessions::Result<T>,
 ) -> sessions::Result<T> {
     match work(sessions) {
         Err(sessions::Error::Store(StoreError::Held { id, holder, .. })) if is_dead(&holder) => {

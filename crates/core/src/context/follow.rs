@@ -61,17 +61,8 @@ impl Follower {
         self.policy == *policy && self.model == *model
     }
 
-    /// What the model sees of the log now. Building the next one is cheapest when this one is
-    /// gone by then.
-    pub fn context(&mut self, log: &Log) -> Arc<Context> {
-        match self.extend(log) {
-            Some(context) => context,
-            None => self.build(log),
-        }
-    }
-
     /// The last context with what is new, if nothing else can have changed. The log need not hold
-    /// more than it did then, and what was added.
+    /// more than it did then, and what was added. It is cheapest when the last one is gone by now.
     pub fn extend(&mut self, log: &Log) -> Option<Arc<Context>> {
         let last = self.last.take()?;
         let (then, now) = (last.tally, log.tally());

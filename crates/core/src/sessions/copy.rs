@@ -29,9 +29,9 @@ pub struct Copied {
 
 impl Sessions {
     /// Copies a session to another store: its header with what another program says about it, its
-    /// entries with their ids and times, and its keys. What is there already is not copied again, so a copy that was interrupted goes
-    /// on where it stopped. Afterwards both logs are read and their fingerprints compared.
-    /// `progress` is told the entries that are done.
+    /// entries with their ids and times, and its keys. What is there already is not copied again,
+    /// so a copy that was interrupted goes on where it stopped. Afterwards both logs are read and
+    /// their fingerprints compared. `progress` is told the entries that are done.
     ///
     /// # Errors
     ///

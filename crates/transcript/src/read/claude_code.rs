@@ -42,14 +42,7 @@ pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
     };
     reader.copied = reader.copied_forks();
     let lines = reader.survey.lines;
-    out.lines(path, |out, number, line| match number > lines {
-        // What was written since the first walk comes with the next import.
-        true => {
-            out.account.records -= 1;
-            Ok(())
-        }
-        false => reader.line(out, number, line),
-    })?;
+    out.first_lines(path, lines, |out, number, line| reader.line(out, number, line))?;
     reader.finish(out)
 }
 

@@ -37,14 +37,7 @@ pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
     let items = Items::new(prefix, Some(is_injected));
     let lines = survey.lines;
     let mut reader = Reader { stem: stem(path), items, survey, ..Reader::default() };
-    out.lines(path, |out, number, line| match number > lines {
-        // What was written since the first walk comes with the next import.
-        true => {
-            out.account.records -= 1;
-            Ok(())
-        }
-        false => reader.line(out, number, line),
-    })?;
+    out.first_lines(path, lines, |out, number, line| reader.line(out, number, line))?;
     reader.items.end(out)?;
     reader.tell(out);
     // The last count is the source's own word for all of it.

@@ -239,6 +239,17 @@ impl<'a> Out<'a> {
     pub(super) fn lines(
         &mut self,
         path: &Path,
+        each: impl FnMut(&mut Self, u64, &str) -> Result<()>,
+    ) -> Result<()> {
+        self.first_lines(path, u64::MAX, each)
+    }
+
+    /// Walks through the lines that a first walk has counted. What was written since comes with
+    /// the next import.
+    pub(super) fn first_lines(
+        &mut self,
+        path: &Path,
+        count: u64,
         mut each: impl FnMut(&mut Self, u64, &str) -> Result<()>,
     ) -> Result<()> {
         let mut lines = Lines::open(path)?;
@@ -246,6 +257,7 @@ impl<'a> Out<'a> {
             let bytes = lines.bytes();
             match lines.next() {
                 Ok(None) => return Ok(()),
+                Ok(Some((number, _))) if number > count => return Ok(()),
                 Ok(Some((number, Line::Text(text)))) => {
                     self.records(1);
                     self.bytes(bytes);

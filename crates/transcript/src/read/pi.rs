@@ -42,13 +42,7 @@ pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
     let branches = tree.branches().len();
     let mut reader =
         Reader { sessions: vec![None; branches], tree, nodes: 0, found: None, at: None };
-    out.lines(path, |out, number, line| match number > walked {
-        true => {
-            out.account.records -= 1;
-            Ok(())
-        }
-        false => reader.line(out, number, line),
-    })?;
+    out.first_lines(path, walked, |out, number, line| reader.line(out, number, line))?;
     if branches > 1 {
         out.note(format!("{} left behind by going back: kept as forks", branches - 1));
     }

@@ -6,7 +6,8 @@
 //! compressing them did not pay.
 
 use std::borrow::Cow;
-use std::cell::RefCell;
+use std::io;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
 use rethread_core::entry::{Boundary, Effect, fingerprint};
@@ -14,6 +15,7 @@ use rethread_core::halves;
 use rethread_core::measure::{Measure, ResultMeasure};
 use rethread_core::session::preview;
 use rethread_core::{Body, Entry, EntryId, NewEntry, SessionId, StoreError, Tally};
+use zstd::bulk::{Compressor, Decompressor};
 use zstd::zstd_safe::CParameter;
 
 /// Bodies shorter than this are stored as they are: compressing them saves less than it costs.
@@ -88,26 +90,61 @@ fn pack(results: &[ResultMeasure], json: &str) -> (Option<i64>, Vec<u8>) {
 }
 
 fn compress(plain: &[u8]) -> Option<Vec<u8>> {
-    type Slot = RefCell<Option<zstd::bulk::Compressor<'static>>>;
-    thread_local! {
-        static SHORT: Slot = const { RefCell::new(None) };
-        static LONG: Slot = const { RefCell::new(None) };
-    }
+    static SHORT: Shelf<Compressor<'static>> = Shelf::new();
+    static LONG: Shelf<Compressor<'static>> = Shelf::new();
     let short = plain.len() <= SHORT_BYTES_MAX;
-    let slot = if short { &SHORT } else { &LONG };
-    slot.with_borrow_mut(|compressor| {
-        if compressor.is_none() {
-            let mut new = zstd::bulk::Compressor::new(LEVEL).ok()?;
-            if short {
-                // A table for a short text need not be larger than the text; clearing a large one
-                // takes longer than compressing.
-                new.set_parameter(CParameter::WindowLog(12)).ok()?;
-                new.set_parameter(CParameter::HashLog(10)).ok()?;
-            }
-            *compressor = Some(new);
+    let make = || {
+        let mut new = Compressor::new(LEVEL)?;
+        if short {
+            // A table for a short text need not be larger than the text; clearing a large one
+            // takes longer than compressing.
+            new.set_parameter(CParameter::WindowLog(12))?;
+            new.set_parameter(CParameter::HashLog(10))?;
         }
-        compressor.as_mut()?.compress(plain).ok()
-    })
+        Ok(new)
+    };
+    let shelf = if short { &SHORT } else { &LONG };
+    shelf.with(make, |compressor| compressor.compress(plain)).ok()
+}
+
+fn decompress(body: &[u8], size: usize) -> io::Result<Vec<u8>> {
+    static SHELF: Shelf<Decompressor<'static>> = Shelf::new();
+    SHELF.with(Decompressor::new, |decompressor| decompressor.decompress(body, size))
+}
+
+/// Tools whose setting up takes longer than using them once. They are not a thread's own, because
+/// many threads live for one batch only.
+struct Shelf<T>(Mutex<Vec<T>>);
+
+impl<T> Shelf<T> {
+    /// Tools kept for later; more threads at once make their own.
+    const KEPT: usize = 8;
+
+    const fn new() -> Shelf<T> {
+        Shelf(Mutex::new(Vec::new()))
+    }
+
+    fn tools(&self) -> MutexGuard<'_, Vec<T>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn with<R>(
+        &self,
+        make: impl FnOnce() -> io::Result<T>,
+        work: impl FnOnce(&mut T) -> io::Result<R>,
+    ) -> io::Result<R> {
+        let found = self.tools().pop();
+        let mut tool = match found {
+            Some(tool) => tool,
+            None => make()?,
+        };
+        let done = work(&mut tool);
+        let mut tools = self.tools();
+        if tools.len() < Self::KEPT {
+            tools.push(tool);
+        }
+        done
+    }
 }
 
 /// The columns of a tally behind `entries`, which is told by the seq.
@@ -183,6 +220,11 @@ impl Stored {
         Ok(fingerprint(self.kind.as_deref().unwrap_or("message"), json))
     }
 
+    /// Bytes of it when unpacked, as far as it says.
+    pub(crate) fn bytes(&self) -> usize {
+        self.size.and_then(|size| usize::try_from(size).ok()).unwrap_or(self.body.len())
+    }
+
     fn plain(&self) -> Result<Cow<'_, [u8]>, String> {
         let Some(size) = self.size else { return Ok(Cow::Borrowed(&self.body)) };
         let size = usize::try_from(size).map_err(|_| "its size makes no sense".to_owned())?;
@@ -239,19 +281,4 @@ pub(crate) fn small(number: i64) -> u32 {
 /// A time from milliseconds.
 pub(crate) fn time(millis: i64) -> Timestamp {
     Timestamp::from_millisecond(millis).unwrap_or(Timestamp::UNIX_EPOCH)
-}
-/// Setting up a decompressor takes longer than reading a short text with it, so each thread keeps
-/// one.
-fn decompress(body: &[u8], size: usize) -> std::io::Result<Vec<u8>> {
-    type Slot = RefCell<Option<zstd::bulk::Decompressor<'static>>>;
-    thread_local! {
-        static SLOT: Slot = const { RefCell::new(None) };
-    }
-    SLOT.with_borrow_mut(|slot| {
-        let reader = match slot {
-            Some(reader) => reader,
-            None => slot.insert(zstd::bulk::Decompressor::new()?),
-        };
-        reader.decompress(body, size)
-    })
 }

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use rethread_core::store::{At, BoxError, Result};
 use rethread_core::{NewEntry, Owner, SessionId, StoreError, Tally};
-use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, params};
+use rusqlite::{CachedStatement, Connection, ErrorCode, OptionalExtension, Row, params};
 
 use super::Db;
 use super::error::Told;
@@ -99,8 +99,9 @@ impl Db {
             let version = statement.query_row([], |row| row.get(0)).told(self.place(), ACTION)?;
             let mut ends = self.ends();
             ends.see(version);
+            let mut insert = tx.prepare_cached(row::INSERT).told(self.place(), ACTION)?;
             for request in requests {
-                let outcome = self.append(tx, request, &mut ends);
+                let outcome = self.append(tx, &mut insert, request, &mut ends);
                 // What the disk refuses, it refuses for the whole transaction.
                 match outcome {
                     Err(error) if is_of_the_disk(&error) => return Err(error),
@@ -134,7 +135,13 @@ impl Db {
 
     /// Ids come first: a repeated append gives its first result, whatever else would refuse it.
     /// They are only looked up when something does refuse it, the index of ids included.
-    fn append(&self, tx: &Connection, request: &Request, ends: &mut Ends) -> Result<Vec<u64>> {
+    fn append(
+        &self,
+        tx: &Connection,
+        insert: &mut CachedStatement<'_>,
+        request: &Request,
+        ends: &mut Ends,
+    ) -> Result<Vec<u64>> {
         let Request { owner, id, at, entries } = request;
         let End { place, tally, .. } = match ends.known.get(id).filter(|end| end.owner == *owner) {
             Some(end) => end.clone(),
@@ -147,7 +154,7 @@ impl Db {
             return Ok(seqs);
         }
         allowed?;
-        match self.insert(tx, place.n, tally, entries) {
+        match self.insert(tx, insert, place.n, tally, entries) {
             Ok((seqs, tally)) => {
                 ends.known.insert(*id, End { owner: owner.clone(), place, tally });
                 Ok(seqs)
@@ -193,20 +200,20 @@ impl Db {
         found.optional().told(self.place(), "find a session")?.ok_or(StoreError::NotFound { id })
     }
 
-    /// Writes entries behind what `tally` counts.
+    /// Writes entries behind what `tally` counts; `insert` is [`row::INSERT`].
     pub(super) fn insert(
         &self,
         tx: &Connection,
+        insert: &mut CachedStatement<'_>,
         n: i64,
         mut tally: Tally,
         entries: &[Ready],
     ) -> Result<(Vec<u64>, Tally)> {
-        let mut statement = tx.prepare_cached(row::INSERT).told(self.place(), ACTION)?;
         let mut seqs = Vec::with_capacity(entries.len());
         for ready in entries {
             let seq = tally.entries;
             tally = tally.with(ready.effect);
-            row::insert(&mut statement, n, ready, &tally).told(self.place(), ACTION)?;
+            row::insert(insert, n, ready, &tally).told(self.place(), ACTION)?;
             if tally.first == Some(seq) {
                 let sql = "UPDATE sessions SET first_message = ?2 WHERE n = ?1";
                 let mut statement = tx.prepare_cached(sql).told(self.place(), ACTION)?;

@@ -1,8 +1,8 @@
 //! Entries as SQLite holds them; what a row means stands in [`crate::row`].
 
 use rethread_core::{EntryId, Tally};
-use rusqlite::types::Value;
-use rusqlite::{CachedStatement, Row, params};
+use rusqlite::types::{ToSqlOutput, Value, ValueRef};
+use rusqlite::{CachedStatement, Row, ToSql, params};
 
 use crate::row::{self, Ready, Stored};
 
@@ -64,12 +64,25 @@ pub(super) fn insert(
 }
 
 /// An entry's id as SQLite holds it: 16 bytes where it is a UUID in its usual form, else text.
-pub(super) fn sql_id(id: &EntryId) -> Value {
-    match uuid::Uuid::try_parse(id.as_str()) {
-        Ok(uuid) if uuid.hyphenated().to_string() == id.as_str() => {
-            Value::Blob(uuid.as_bytes().to_vec())
-        }
-        _ => Value::Text(id.as_str().to_owned()),
+pub(super) enum SqlId<'a> {
+    Uuid(uuid::Uuid),
+    Text(&'a str),
+}
+
+impl ToSql for SqlId<'_> {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(ToSqlOutput::Borrowed(match self {
+            SqlId::Uuid(uuid) => ValueRef::Blob(uuid.as_bytes()),
+            SqlId::Text(text) => ValueRef::Text(text.as_bytes()),
+        }))
+    }
+}
+
+pub(super) fn sql_id(id: &EntryId) -> SqlId<'_> {
+    let usual = |uuid: &uuid::Uuid| *uuid.hyphenated().encode_lower(&mut [0; 36]) == *id.as_str();
+    match uuid::Uuid::try_parse(id.as_str()).ok().filter(usual) {
+        Some(uuid) => SqlId::Uuid(uuid),
+        None => SqlId::Text(id.as_str()),
     }
 }
 

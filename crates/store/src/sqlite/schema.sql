@@ -73,3 +73,6 @@ CREATE VIRTUAL TABLE search USING fts5 (
     owner, text, content = '', tokenize = "unicode61 remove_diacritics 2"
 );
 INSERT INTO search (search, rank) VALUES ('secure-delete', 1);
+-- Merging its pieces is most of the work of a full-text index: let them be larger, and fewer.
+INSERT INTO search (search, rank) VALUES ('hashsize', 8388608);
+INSERT INTO search (search, rank) VALUES ('automerge', 16);

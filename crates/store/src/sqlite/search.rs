@@ -3,6 +3,9 @@
 //! The index is filled when somebody searches, not when something is appended: an append then
 //! costs nothing more, and a search finds everything that was acknowledged before it.
 
+use std::sync::mpsc;
+
+use rethread_core::limits::AT_ONCE_MIN;
 use rethread_core::store::{Hit, Result};
 use rethread_core::text::{has_words, searchable, snippet};
 use rethread_core::{Owner, SessionId};
@@ -12,11 +15,36 @@ use super::Db;
 use super::error::Told;
 use super::read::session_id;
 use super::row;
+use crate::row::Stored;
 
 const WHAT: &str = "search";
 
-/// Entries put into the index in one transaction: others can write in between.
-const FILL_ENTRIES: i64 = 500;
+/// Entries put into the index in one transaction, and bytes of them, about: others can write in
+/// between. The more there are, the fewer pieces of the index have to be merged.
+const FILL_ENTRIES: i64 = 2_000;
+const FILL_BYTES: usize = 4 << 20;
+
+/// Texts made ready ahead of the index.
+const FILL_AHEAD: usize = 64;
+
+/// An entry the index has not got.
+struct Unindexed {
+    rid: i64,
+    session: SessionId,
+    owner: String,
+    stored: Stored,
+}
+
+/// What the index is told of an entry: its row, its owner as a word, its text.
+type Said = (i64, String, String);
+
+impl Unindexed {
+    /// An entry that cannot be read cannot be found; `doctor` reports it.
+    fn said(self) -> Option<Said> {
+        let entry = self.stored.entry(self.session).ok()?;
+        Some((self.rid, word_of(&self.owner), searchable(&entry.body)?))
+    }
+}
 
 impl Db {
     /// Brings the index up to date; where nothing can be written, it stays behind.
@@ -36,6 +64,37 @@ impl Db {
     }
 
     fn fill_some(&self, tx: &Connection) -> Result<()> {
+        let rows = self.unindexed(tx)?;
+        let last = rows.last().map(|row| row.rid);
+        let insert = "INSERT INTO search (rowid, owner, text) VALUES (?1, ?2, ?3)";
+        let mut insert = tx.prepare_cached(insert).told(self.place(), WHAT)?;
+        let mut index = |(rid, owner, text): Said| {
+            insert.execute(params![rid, owner, text]).told(self.place(), WHAT).map(drop)
+        };
+        if rows.len() < AT_ONCE_MIN {
+            rows.into_iter().filter_map(Unindexed::said).try_for_each(index)?;
+        } else {
+            // Unpacking what was said takes almost as long as indexing it.
+            std::thread::scope(|scope| {
+                let (give, take) = mpsc::sync_channel(FILL_AHEAD);
+                scope.spawn(move || {
+                    // It stops when nobody takes any more: what went wrong is told there.
+                    rows.into_iter()
+                        .filter_map(Unindexed::said)
+                        .try_for_each(|said| give.send(said))
+                });
+                take.into_iter().try_for_each(&mut index)
+            })?;
+        }
+        // Rows of sessions that are gone are passed over.
+        let sql = "UPDATE progress SET rid = coalesce(?1, (SELECT max(rid) FROM entries)) \
+                   WHERE what = 'indexed'";
+        tx.execute(sql, [last]).told(self.place(), WHAT)?;
+        Ok(())
+    }
+
+    /// Some of the entries behind the mark of the index.
+    fn unindexed(&self, tx: &Connection) -> Result<Vec<Unindexed>> {
         let sql = format!(
             "SELECT {}, e.rid, s.id, s.owner FROM entries e JOIN sessions s ON s.n = e.session \
              WHERE e.rid > (SELECT rid FROM progress WHERE what = 'indexed') \
@@ -44,27 +103,20 @@ impl Db {
         );
         let mut statement = tx.prepare_cached(&sql).told(self.place(), WHAT)?;
         let rows = statement.query_map([], |row| {
-            let owner: String = row.get(21)?;
-            Ok((row::stored(row)?, row.get::<_, i64>(19)?, session_id(row, 20)?, owner))
+            let (stored, rid) = (row::stored(row)?, row.get(19)?);
+            Ok(Unindexed { rid, session: session_id(row, 20)?, owner: row.get(21)?, stored })
         });
-        let insert = "INSERT INTO search (rowid, owner, text) VALUES (?1, ?2, ?3)";
-        let mut insert = tx.prepare_cached(insert).told(self.place(), WHAT)?;
-        let mut last = None;
+        let mut found = Vec::new();
+        let mut bytes = 0;
         for row in rows.told(self.place(), WHAT)? {
-            let (stored, rid, id, owner) = row.told(self.place(), WHAT)?;
-            last = Some(rid);
-            // An entry that cannot be read cannot be found; `doctor` reports it.
-            let Ok(entry) = stored.entry(id) else { continue };
-            if let Some(text) = searchable(&entry.body) {
-                let done = insert.execute(params![rid, word_of(&owner), text]);
-                done.told(self.place(), WHAT)?;
+            let row = row.told(self.place(), WHAT)?;
+            bytes += row.stored.bytes();
+            found.push(row);
+            if bytes > FILL_BYTES {
+                break;
             }
         }
-        // Rows of sessions that are gone are passed over.
-        let sql = "UPDATE progress SET rid = coalesce(?1, (SELECT max(rid) FROM entries)) \
-                   WHERE what = 'indexed'";
-        tx.execute(sql, [last]).told(self.place(), WHAT)?;
-        Ok(())
+        Ok(found)
     }
 
     /// Entries behind the mark of the index. Numbers are given in order, so the last one and the
@@ -211,4 +263,65 @@ pub(crate) fn matching(words: &[String]) -> String {
 fn word_of(owner: &str) -> String {
     let hex: String = owner.bytes().map(|byte| format!("{byte:02x}")).collect();
     format!("o{hex}")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use rethread_core::{Fixed, Incoming, Message, New, Sessions};
+
+    use super::super::SqliteStore;
+    use super::*;
+
+    fn store(folder: &tempfile::TempDir) -> (Arc<SqliteStore>, Sessions) {
+        let world = Arc::new(Fixed::default());
+        let path = folder.path().join("rethread.db");
+        let store = Arc::new(SqliteStore::open(&path, world.clone()).expect("a store"));
+        (store.clone(), Sessions::new(store, Owner::local(), world))
+    }
+
+    fn say(sessions: &Sessions, texts: Vec<String>) {
+        let id = sessions.create(&New::default(), None).expect("a session").id();
+        let messages = texts.into_iter().map(|text| Incoming::from(Message::user(text)));
+        sessions.append(id, messages.collect()).expect("appended");
+    }
+
+    #[test]
+    fn an_entry_that_cannot_be_read_hides_no_other() {
+        for count in [AT_ONCE_MIN - 1, 4 * AT_ONCE_MIN] {
+            let folder = tempfile::tempdir().expect("a temporary folder");
+            let (store, sessions) = store(&folder);
+            say(&sessions, (0..count).map(|number| format!("word{count}x{number}")).collect());
+            let damage =
+                "UPDATE entries SET body = x'00' WHERE rid = (SELECT max(rid) - 3 FROM entries)";
+            store.db.writer().execute(damage, []).expect("damaged");
+            let found = |number| {
+                sessions.search(&format!("word{count}x{number}"), 0, 9).expect("searched").len()
+            };
+            let lost: Vec<usize> = (0..count).filter(|number| found(*number) != 1).collect();
+            assert_eq!(lost, [count - 4]);
+            assert_eq!(store.db.read(|snapshot| store.db.behind(snapshot)).expect("told"), 0);
+        }
+    }
+
+    #[test]
+    fn the_index_is_filled_in_parts_that_others_can_wait_for() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let (store, sessions) = store(&folder);
+        let long = |number: usize| format!("word{number} {}", "filling ".repeat(FILL_BYTES / 30));
+        say(&sessions, (0..12).map(long).collect());
+        let behind = || store.db.read(|snapshot| store.db.behind(snapshot)).expect("told");
+        let mut parts = Vec::new();
+        while behind() > 0 {
+            let before = behind();
+            store.db.write(WHAT, |tx| store.db.fill_some(tx)).expect("filled");
+            parts.push(before - behind());
+        }
+        assert!(parts.len() > 1 && parts.iter().all(|part| *part > 1), "{parts:?}");
+        for number in 0..12 {
+            let hits = sessions.search(&format!("word{number}"), 0, 9).expect("searched");
+            assert_eq!(hits.len(), 1, "{number}");
+        }
+    }
 }

@@ -8,6 +8,7 @@ use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
 
 use super::Db;
 use super::error::Told;
+use super::row;
 use crate::row::{Ready, time};
 
 impl Db {
@@ -43,7 +44,8 @@ impl Db {
         ]);
         let n = inserted.map_err(|error| self.name_taken(error, header))?;
         self.repeated(tx, n, id, entries)?;
-        self.insert(tx, n, Tally::default(), entries)?;
+        let mut insert = tx.prepare_cached(row::INSERT).told(self.place(), "create a session")?;
+        self.insert(tx, &mut insert, n, Tally::default(), entries)?;
         self.fold(tx)?;
         for bind in binds {
             self.point(tx, owner, &bind.key, Some(n))?;

@@ -1,25 +1,43 @@
 //! Doing the same with many things, on two threads.
 //!
 //! Counting tokens and packing rows is what a large append spends its time on, and each entry is
-//! dealt with by itself. Two threads are what every machine has to spare for one caller.
+//! dealt with by itself. Two threads are what every machine has to spare for one caller. Neither
+//! gets a fixed half: the second takes a moment to start, and the first does not wait for it.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::limits::AT_ONCE_MIN;
 
-/// What `work` makes of each item, in their order. Where there are enough of them, both halves are
-/// worked on at once.
+/// Items a thread takes at once.
+const RUN: usize = 8;
+
+/// What `work` makes of each item, in their order. Where there are enough of them, two are worked
+/// on at once.
 pub fn each<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     if items.len() < AT_ONCE_MIN {
         return items.iter().map(work).collect();
     }
-    let (one, two) = items.split_at(items.len() / 2);
+    let next = AtomicUsize::new(0);
+    let runs = || {
+        let mut done = Vec::new();
+        loop {
+            let start = next.fetch_add(RUN, Ordering::Relaxed);
+            let Some(run) = items.get(start..items.len().min(start + RUN)) else { return done };
+            if run.is_empty() {
+                return done;
+            }
+            done.push((start, run.iter().map(&work).collect::<Vec<R>>()));
+        }
+    };
     std::thread::scope(|scope| {
-        let second = scope.spawn(|| two.iter().map(&work).collect::<Vec<R>>());
-        let mut done: Vec<R> = one.iter().map(&work).collect();
+        let second = scope.spawn(runs);
+        let mut done = runs();
         match second.join() {
             Ok(second) => done.extend(second),
             Err(panic) => std::panic::resume_unwind(panic),
         }
-        done
+        done.sort_unstable_by_key(|(start, _)| *start);
+        done.into_iter().flat_map(|(_, run)| run).collect()
     })
 }
 
@@ -29,7 +47,7 @@ mod tests {
 
     #[test]
     fn what_comes_of_each_stands_in_their_order() {
-        for count in [0, 1, AT_ONCE_MIN - 1, AT_ONCE_MIN, 2 * AT_ONCE_MIN + 1] {
+        for count in [0, 1, AT_ONCE_MIN - 1, AT_ONCE_MIN, 2 * AT_ONCE_MIN + 1, 100 * RUN] {
             let items: Vec<usize> = (0..count).collect();
             let expected: Vec<String> = items.iter().map(ToString::to_string).collect();
             assert_eq!(each(&items, ToString::to_string), expected);

@@ -316,9 +316,10 @@ impl Desk<'_> {
         Ok(Coming { id: EntryId::new(IMPORTED)?, at, body })
     }
 
-    /// Appends what is held.
+    /// Sends what is held on its way; all of it is stored when this was the last of it.
     fn flush(&mut self, all: bool) -> Result<(), BoxError> {
-        for open in &mut self.open {
+        let mut last = None;
+        for (place, open) in self.open.iter_mut().enumerate() {
             if open.batch.is_empty() || open.windowed && !all {
                 continue;
             }
@@ -328,7 +329,16 @@ impl Desk<'_> {
             let mut batch = batch.into_iter().peekable();
             while batch.peek().is_some() {
                 let part: Vec<Coming> = batch.by_ref().take(BATCH_ENTRIES).collect();
-                open.imported.added += import.append(part)?;
+                open.imported.added += import.send(part)?;
+            }
+            last = Some(place);
+        }
+        // While one session goes on growing, the others have all they will have for a while.
+        for (place, open) in self.open.iter_mut().enumerate() {
+            if let Some(import) = &mut open.import
+                && (all || last != Some(place))
+            {
+                open.imported.added += import.settle()?;
             }
         }
         self.held = self.open.iter().map(|open| open.batch.len()).sum();
@@ -343,7 +353,7 @@ impl Desk<'_> {
 
 /// What of a window is new: what stands behind the longest overlap with the end of the log. Ids
 /// are fingerprints, and equal words may be said often, so each gets the number of its occurrence.
-fn fresh(import: &Import, batch: Vec<Coming>) -> Result<Vec<Coming>, BoxError> {
+fn fresh(import: &mut Import, batch: Vec<Coming>) -> Result<Vec<Coming>, BoxError> {
     let stored: Vec<String> = import.ids()?.iter().map(|id| base(id.as_str()).to_owned()).collect();
     let (fixed, window): (Vec<Coming>, Vec<Coming>) =
         batch.into_iter().partition(|coming| is_fixed(coming.id.as_str()));

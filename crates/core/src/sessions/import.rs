@@ -5,6 +5,7 @@
 //! by its ids; what it holds of someone else's stays where it is.
 
 use std::collections::{HashSet, VecDeque};
+use std::sync::mpsc;
 
 use jiff::Timestamp;
 use sha2::{Digest, Sha256};
@@ -18,7 +19,7 @@ use crate::limits::{
 use crate::measure::{Measure, measure};
 use crate::name::{Key, SessionId};
 use crate::session::{Header, Parent};
-use crate::store::{At, Bind, StoreError};
+use crate::store::{self, At, Bind, StoreError};
 
 /// A session that comes from elsewhere.
 #[derive(Clone, Debug, PartialEq)]
@@ -55,9 +56,19 @@ pub struct Import {
     sessions: Sessions,
     id: SessionId,
     created: bool,
+    /// What the log adds up to and holds once what was sent is stored.
     tally: Tally,
     known: HashSet<u64>,
     calls: VecDeque<(String, String)>,
+    sent: Option<Sent>,
+}
+
+/// Entries on their way to the store.
+struct Sent {
+    entries: Vec<NewEntry>,
+    /// What the log added up to before them.
+    before: Tally,
+    outcome: mpsc::Receiver<store::Result<Vec<u64>>>,
 }
 
 impl Sessions {
@@ -80,6 +91,7 @@ impl Sessions {
             tally: Tally::default(),
             known: HashSet::new(),
             calls: VecDeque::new(),
+            sent: None,
         };
         import.refresh()?;
         Ok(import)
@@ -139,7 +151,8 @@ impl Import {
     /// # Errors
     ///
     /// Those of the store.
-    pub fn ids(&self) -> Result<Vec<EntryId>> {
+    pub fn ids(&mut self) -> Result<Vec<EntryId>> {
+        self.settle()?;
         let mut ids = Vec::new();
         for start in (0..self.tally.entries).step_by(READ_ENTRIES as usize) {
             let end = self.tally.entries.min(start + READ_ENTRIES);
@@ -149,12 +162,23 @@ impl Import {
     }
 
     /// Appends those of the entries that the log does not hold yet, however often someone else
-    /// comes first. Returns how many they were.
+    /// comes first. Returns how many they were, with those that were [sent](Import::send).
     ///
     /// # Errors
     ///
     /// [`Error::TooLarge`], [`Error::TooMany`], and those of the store.
     pub fn append(&mut self, coming: Vec<Coming>) -> Result<u64> {
+        Ok(self.send(coming)? + self.settle()?)
+    }
+
+    /// The same without waiting for the disk: the next batch is measured while the store writes
+    /// this one. Returns how many of those sent before are stored by now. What went wrong with
+    /// them is told here as well, or by [`settle`](Import::settle), which has to come last.
+    ///
+    /// # Errors
+    ///
+    /// As [`append`](Import::append).
+    pub fn send(&mut self, coming: Vec<Coming>) -> Result<u64> {
         if coming.len() > BATCH_ENTRIES_MAX {
             return Err(Error::TooMany { count: coming.len(), max: BATCH_ENTRIES_MAX });
         }
@@ -174,7 +198,46 @@ impl Import {
             }
         }
         weigh(&mut fresh);
-        self.write(fresh.into_iter().map(|(entry, _)| entry).collect())
+        // One at a time: behind a batch that failed, another's entries could stand where the
+        // next one expects it, and order would be lost.
+        let stored = self.settle()?;
+        self.begin(fresh.into_iter().map(|(entry, _)| entry).collect());
+        Ok(stored)
+    }
+
+    /// Waits until what was sent is stored. Returns how many entries they were.
+    ///
+    /// # Errors
+    ///
+    /// Those of the store.
+    pub fn settle(&mut self) -> Result<u64> {
+        let Some(Sent { entries, before, outcome }) = self.sent.take() else { return Ok(0) };
+        if let Ok(Ok(seqs)) = outcome.recv()
+            && seqs.first() == Some(&before.entries)
+        {
+            return Ok(entries.len() as u64);
+        }
+        // It is tried again by itself, and whatever is wrong is seen then.
+        self.tally = before;
+        for entry in &entries {
+            self.known.remove(&hash(&entry.id));
+        }
+        self.write(entries)
+    }
+
+    fn begin(&mut self, mut entries: Vec<NewEntry>) {
+        if entries.is_empty() {
+            return;
+        }
+        let before = self.tally;
+        self.tally = place(&mut entries, before);
+        self.known.extend(entries.iter().map(|entry| hash(&entry.id)));
+        let (tell, outcome) = mpsc::sync_channel(1);
+        // Whoever imports may have given up meanwhile.
+        let then = Box::new(move |outcome| drop(tell.send(outcome)));
+        let Sessions { store, owner, .. } = &self.sessions;
+        store.append_then(owner, self.id, At::head(before.entries), entries.clone(), then);
+        self.sent = Some(Sent { entries, before, outcome });
     }
 
     fn write(&mut self, mut entries: Vec<NewEntry>) -> Result<u64> {
@@ -183,13 +246,7 @@ impl Import {
             if entries.is_empty() {
                 return Ok(0);
             }
-            let mut tally = self.tally;
-            for entry in &mut entries {
-                if let Body::Cleared { before } = &mut entry.body {
-                    *before = before.or(tally.boundary);
-                }
-                tally = entry.placed(&tally).tally;
-            }
+            let tally = place(&mut entries, self.tally);
             let Sessions { store, owner, .. } = &self.sessions;
             let head = self.tally.entries;
             match store.append(owner, self.id, At::head(head), &entries) {
@@ -246,6 +303,18 @@ impl Import {
         }
         names
     }
+}
+
+/// What the log adds up to behind these entries. Where it was cleared, they are told what was there
+/// before.
+fn place(entries: &mut [NewEntry], mut tally: Tally) -> Tally {
+    for entry in entries {
+        if let Body::Cleared { before } = &mut entry.body {
+            *before = before.or(tally.boundary);
+        }
+        tally = entry.placed(&tally).tally;
+    }
+    tally
 }
 
 /// Ids of calls, and the tools that were called.
@@ -324,6 +393,38 @@ mod tests {
         assert_eq!(two.append(vec![said(1), said(2), said(3)]).expect("appended"), 1);
         assert_eq!(one.append(vec![said(3), said(4)]).expect("appended"), 1);
         assert_eq!(sessions.get(arrival().id).expect("there").tally.messages, 4);
+    }
+
+    #[test]
+    fn what_is_sent_is_stored_in_order_once_it_is_settled() {
+        let sessions = sessions();
+        let mut import = sessions.import(&arrival()).expect("imported");
+        let mut stored = 0;
+        for number in 0..5 {
+            stored += import.send(vec![said(2 * number), said(2 * number + 1)]).expect("sent");
+        }
+        stored += import.settle().expect("stored");
+        assert_eq!(stored, 10);
+        let ids = import.ids().expect("read");
+        let expected: Vec<EntryId> = (0..10).map(|number| said(number).id).collect();
+        assert_eq!(ids, expected);
+    }
+
+    #[test]
+    fn someone_who_writes_while_entries_are_on_their_way_costs_none_of_them() {
+        let sessions = sessions();
+        let mut one = sessions.import(&arrival()).expect("imported");
+        let mut two = sessions.import(&arrival()).expect("imported");
+        let mut stored = one.send(vec![said(1), said(2)]).expect("sent");
+        // As many as the next batch has: what comes behind that must not take its place.
+        assert_eq!(two.append(vec![said(1), said(3), said(4)]).expect("appended"), 2);
+        stored += one.send(vec![said(4), said(5)]).expect("sent");
+        stored += one.send(vec![said(6)]).expect("sent");
+        stored += one.settle().expect("stored");
+        assert_eq!(stored, 4, "1, 2, 5 and 6");
+        let ids = one.ids().expect("read");
+        let expected: Vec<EntryId> = [1, 2, 3, 4, 5, 6].map(|number| said(number).id).into();
+        assert_eq!(ids, expected);
     }
 
     #[test]

@@ -16,8 +16,8 @@ use crate::run::{Report, Setting, Target, median, prose, quantile, timed, us};
 /// Characters of a message.
 const CHARS: usize = 1_000;
 
-/// Messages of a batch.
-const BATCH: usize = 100;
+/// Messages of a batch: a few turns at once, and what an import sends.
+const BATCHES: [usize; 2] = [100, 1_000];
 
 pub(crate) fn appends(setting: &Setting) -> Vec<Report> {
     let cluster = Cluster::with(Settings { fsync: true, ..Settings::default() });
@@ -33,7 +33,8 @@ pub(crate) fn appends(setting: &Setting) -> Vec<Report> {
     let bench = Pgbench::new(setting, &cluster, database, theirs);
     let rounds = setting.size(40, 4);
     let each = setting.size(100, 25);
-    let (mut ours, mut pgbench, mut batches) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut ours, mut pgbench) = (Vec::new(), Vec::new());
+    let mut batches = BATCHES.map(|_| Vec::new());
     for round in 0..rounds + 2 {
         let numbers = round * each..(round + 1) * each;
         let one = |number| vec![Incoming::from(Message::user(prose(number, CHARS)))];
@@ -43,16 +44,20 @@ pub(crate) fn appends(setting: &Setting) -> Vec<Report> {
             here.push(timed(|| sessions.append(mine, entry).expect("appended")).0);
         }
         let there = bench.run(round * each, each);
-        let batch: Vec<Incoming> = (0..BATCH).flat_map(one).collect();
-        let batch = timed(|| sessions.append(batched, batch).expect("appended")).0;
+        let together = BATCHES.map(|size| {
+            let batch: Vec<Incoming> = (0..size).flat_map(one).collect();
+            let took = timed(|| sessions.append(batched, batch).expect("appended")).0;
+            took / u32::try_from(size).expect("a small number")
+        });
         // The first rounds prepare statements and load the vocabulary.
         if round >= 2 {
             ours.extend(here);
             pgbench.extend(there);
-            batches.push(batch / u32::try_from(BATCH).expect("a small number"));
+            batches.iter_mut().zip(together).for_each(|(times, took)| times.push(took));
         }
     }
-    let (one, peer, many) = (median(&mut ours), median(&mut pgbench), median(&mut batches));
+    let (one, peer) = (median(&mut ours), median(&mut pgbench));
+    let [few, many] = batches.each_mut().map(|times| median(times));
     vec![
         Report {
             name: "postgres: append of 1 KB, one writer, p50",
@@ -69,12 +74,18 @@ pub(crate) fn appends(setting: &Setting) -> Vec<Report> {
             ),
         },
         Report {
-            name: "postgres: messages in batches of 100",
+            name: "postgres: messages in batches of 1,000",
             against: "one message at a time, per message".into(),
             figure: one.as_secs_f64() / many.as_secs_f64(),
             unit: "×",
             target: Target::AtLeast(10.0),
-            detail: format!("{} a message against {}", us(many), us(one)),
+            detail: format!(
+                "{} a message against {}; in batches of 100 {} ({:.1} ×)",
+                us(many),
+                us(one),
+                us(few),
+                one.as_secs_f64() / few.as_secs_f64()
+            ),
         },
     ]
 }

@@ -6,6 +6,7 @@ use axum::response::{IntoResponse, Response};
 use serde_json::json;
 
 use crate::desk::Visitor;
+use crate::limits::READY_TIME_MAX;
 use crate::problem::Problem;
 use crate::v1::shapes;
 
@@ -35,7 +36,12 @@ pub(crate) async fn readyz(visitor: Visitor) -> Result<Response, Problem> {
         return Err(Problem::unready("the server is stopping"));
     }
     let filter = Default::default();
-    let asked = visitor.with(move |sessions| sessions.list(&filter, None, 1)).await;
+    let asked = visitor.with(move |sessions| sessions.list(&filter, None, 1));
+    // A store that is looked for elsewhere takes longer to be given up than a balancer waits.
+    let asked = tokio::time::timeout(READY_TIME_MAX, asked).await.map_err(|_| {
+        let seconds = READY_TIME_MAX.as_secs();
+        Problem::unready(format!("the store has not answered within {seconds} s"))
+    })?;
     asked.map_err(Problem::makes_unready)?;
     Ok(axum::Json(json!({ "status": "ready" })).into_response())
 }

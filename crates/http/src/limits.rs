@@ -53,6 +53,10 @@ pub const WAITING_MAX: usize = 32;
 /// session's own events; a turn waits for nobody.
 pub const BEHIND_MAX: usize = 4_096;
 
+/// How long the store may take to say that it is there. Balancers ask every few seconds and give up
+/// after as many.
+pub const READY_TIME_MAX: Duration = Duration::from_secs(2);
+
 /// How long running turns may take to end when the server is told to stop; then they are stopped,
 /// and what they said is kept.
 pub const GRACE: Duration = Duration::from_secs(8);

@@ -8,6 +8,7 @@ use rethread_store::testing::{Cluster, Settings, binary};
 
 use crate::CLUSTER;
 use crate::commands::Desk;
+use crate::served::{Served, ask};
 
 const SAYS: &str = "{\"role\":\"user\",\"content\":\"zebra\"}\n";
 
@@ -86,6 +87,20 @@ fn a_lock_that_somebody_keeps_is_told_with_whom_to_look_for() {
     assert_eq!(desk.said(), "1", "nothing of it was stored");
     assert_eq!(desk.say(), (0, String::new()), "and then it goes on");
     assert_eq!(desk.said(), "2");
+}
+
+#[test]
+fn a_server_whose_database_does_not_answer_says_so_while_it_still_waits() {
+    let desk = Desk::with_a_session();
+    let server = Served::start(desk.home.path(), &desk.store, &[], &[]);
+    let ready = || ask(&server.address, "GET", "/readyz", None).expect("an answer");
+    assert_eq!(ready().0, 200);
+    let open = Open::begin(&desk, "LOCK TABLE rethread_sessions IN ACCESS EXCLUSIVE MODE");
+    let (status, told) = ready();
+    assert_eq!(status, 503);
+    assert_eq!(told["detail"], "the store has not answered within 2 s");
+    drop(open);
+    assert_eq!(ready().0, 200);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use rethread_agent::past_the_dead;
 use rethread_core::sessions::{self, Undone};
 use rethread_core::{Name, SessionId};
 
@@ -35,7 +36,8 @@ impl Chat {
                 search::run(&self.desk, &args::Search { words, limit: 20, skip: 0 })?;
             }
             Word::Clear => {
-                self.runner.sessions.clear(self.current()?)?;
+                let id = self.current()?;
+                past_the_dead(&self.runner.sessions, |sessions| sessions.clear(id))?;
                 self.enter(self.current()?)?;
                 self.voice
                     .notice("The context is empty; the log is kept, and /undo brings it back.");
@@ -168,7 +170,7 @@ impl Chat {
             return Ok(());
         }
         let id = self.current()?;
-        let undone = self.runner.sessions.undo(id)?;
+        let undone = past_the_dead(&self.runner.sessions, |sessions| sessions.undo(id))?;
         let told = change::told(&self.desk, &undone)?;
         if let Undone::Start { back_to: Some(back), .. } = undone {
             self.enter(back)?;

@@ -3,6 +3,7 @@
 use std::io::{BufRead, Read};
 use std::process::ExitCode;
 
+use rethread_agent::past_the_dead;
 use rethread_core::limits::{BATCH_ENTRIES_MAX, MESSAGE_BYTES_MAX};
 use rethread_core::sessions::{self, Incoming};
 use rethread_core::{EntryId, Key, Message, Name, New, Role, SessionId};
@@ -33,7 +34,7 @@ pub(super) fn run(desk: &Desk, args: &Append) -> Done {
         }
         let id = session.id()?;
         let asked = is_a_tools(&incoming);
-        let seqs = desk.sessions.append(id, vec![incoming]);
+        let seqs = append(desk, id, vec![incoming]);
         let seqs = seqs.map_err(|source| Error::AtLine { number: input.number, source })?;
         acknowledge(desk, id, &seqs, asked)?;
     }
@@ -43,10 +44,14 @@ pub(super) fn run(desk: &Desk, args: &Append) -> Done {
     if args.batch {
         let id = session.id()?;
         let asked = batch.iter().any(is_a_tools);
-        let seqs = desk.sessions.append(id, batch)?;
+        let seqs = append(desk, id, batch)?;
         acknowledge(desk, id, &seqs, asked)?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn append(desk: &Desk, id: SessionId, messages: Vec<Incoming>) -> sessions::Result<Vec<u64>> {
+    past_the_dead(&desk.sessions, |sessions| sessions.append(id, messages.clone()))
 }
 
 /// The session to append to. A new one is started when the first message is there, so that bad

@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use rethread_agent::past_the_dead;
 use rethread_core::entry::Origin;
 use rethread_core::sessions::{self, Undone};
 use rethread_core::{Name, SessionId};
@@ -14,7 +15,7 @@ use crate::out::{confirmed, line, plural, someone_is_there};
 
 pub(crate) fn clear(desk: &Desk, args: &One) -> Done {
     let id = desk.select(&args.sel)?;
-    let seq = desk.sessions.clear(id)?;
+    let seq = past_the_dead(&desk.sessions, |sessions| sessions.clear(id))?;
     match desk.global.json {
         true => crate::out::json(&json!({ "session": id, "seq": seq }))?,
         false => line(format_args!(
@@ -46,7 +47,7 @@ pub(crate) fn undo(desk: &Desk, args: &Undo) -> Done {
         (Some(sel), _) => desk.select(sel)?,
         (None, key) => desk.resolve(key.as_deref().unwrap_or_default())?,
     };
-    let undone = desk.sessions.undo(id)?;
+    let undone = past_the_dead(&desk.sessions, |sessions| sessions.undo(id))?;
     if !desk.global.json {
         line(told(desk, &undone)?)?;
         return Ok(ExitCode::SUCCESS);
@@ -105,7 +106,9 @@ pub(crate) fn delete(desk: &Desk, args: &Delete) -> Done {
     if !args.yes && someone_is_there() && !confirmed(&question)? {
         return Err(Error::NotConfirmed);
     }
-    each(desk, &args.sels, "Deleted", |id| desk.sessions.delete(id))
+    each(desk, &args.sels, "Deleted", |id| {
+        past_the_dead(&desk.sessions, |sessions| sessions.delete(id))
+    })
 }
 
 pub(crate) fn purge(desk: &Desk, args: &Purge) -> Done {

@@ -191,6 +191,43 @@ fn killed_in_mid_turn_nothing_is_lost_and_continue_sends_no_dangling_call() {
 }
 
 #[test]
+fn the_lease_of_a_killed_chat_keeps_nobody_from_the_session() {
+    for verb in ["clear", "append", "delete", "/clear"] {
+        let desk = Desk::new();
+        let server = Server::start([Answer::text("never heard").slowly(0)]);
+        let start = |args: &[&str]| {
+            let args = [&["--model", "openai/m"], args].concat();
+            Terminal::start(&desk, &args, &variables(&server))
+        };
+        let mut terminal = start(&["--name", "killed"]);
+        let pid = terminal.pid();
+        terminal.expect("You: ");
+        terminal.say("look around");
+        server.wait_for_requests(1);
+        kill(&pid);
+        drop(terminal);
+        server.release();
+        match verb {
+            "/clear" => {
+                let mut terminal = start(&["-c"]);
+                terminal.expect("You: ");
+                terminal.say("/clear");
+                terminal.expect("The context is empty");
+            }
+            "append" => {
+                let said = "{\"role\":\"user\",\"content\":\"go on\"}\n";
+                let told = desk.feed(&["append", "killed"], said);
+                assert_eq!(told.code, 0, "{}", told.err);
+            }
+            verb => {
+                let told = desk.run(&[verb, "killed"]);
+                assert_eq!(told.code, 0, "{verb}: {}", told.err);
+            }
+        }
+    }
+}
+
+#[test]
 fn killed_while_the_model_has_an_open_call_the_call_is_answered_as_interrupted() {
     let desk = Desk::new();
     let server = Server::start([

@@ -2,6 +2,7 @@
 
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use rethread_agent::past_the_dead;
 use rethread_core::name::is_invisible;
 use rethread_core::store::{Change, Filter};
 use rethread_core::{Key, Name, New, Sessions};
@@ -211,6 +212,6 @@ pub(crate) async fn unarchive(visitor: Visitor, Id(id): Id) -> Result<Response, 
 #[utoipa::path(delete, path = "/v1/sessions/{id}", tag = "sessions", params(("id" = uuid::Uuid, Path, description = "The session")),
     responses((status = 204, description = "It is gone")))]
 pub(crate) async fn delete(visitor: Visitor, Id(id): Id) -> Result<StatusCode, Problem> {
-    visitor.with(move |sessions| sessions.delete(id)).await?;
+    visitor.with(move |all| past_the_dead(all, |sessions| sessions.delete(id))).await?;
     Ok(StatusCode::NO_CONTENT)
 }

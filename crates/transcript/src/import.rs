@@ -27,7 +27,7 @@ pub const IMPORTED: &str = "imported";
 const BATCH_ENTRIES: usize = 1_000;
 
 /// Bytes of entries, about, that are held before they are appended.
-const BATCH_BYTES: usize = 4 << 20;
+const BATCH_BYTES: usize = 2 << 20;
 
 /// Bytes of entries, about, that go from the reader to the writer at once.
 const RELAY_BYTES: usize = 1 << 20;

@@ -87,7 +87,12 @@ impl Database {
         )?;
         for name in names.into_iter().flatten() {
             let Some(name) = text_of(&name, "name") else { continue };
-            let columns = database.rows("SELECT name FROM pragma_table_info(?1)", &[&name])?;
+            let columns = database.rows("SELECT name FROM pragma_table_xinfo(?1)", &[&name])?;
+            // Asked for all columns of such a table, the library would end the program.
+            if columns.iter().any(std::result::Result::is_err) {
+                let what = format!("a column of the table `{name}` has a name that is not UTF-8");
+                return Err(Error::broken(what));
+            }
             let columns = columns.iter().flatten().filter_map(|row| text_of(row, "name"));
             let columns = columns.collect();
             database.tables.insert(name, columns);

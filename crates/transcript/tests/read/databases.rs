@@ -279,6 +279,25 @@ fn a_database_that_is_being_written_is_read_and_nothing_appears_beside_an_idle_o
 }
 
 #[test]
+fn a_column_whose_name_is_no_text_is_named_and_ends_nothing() {
+    for column in ["nam_", "made_ TEXT GENERATED ALWAYS AS (id)"] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = database(folder.path(), GOOSE);
+        let connection = Connection::open(&path).expect("opened");
+        let sql = format!("ALTER TABLE messages ADD COLUMN {column}");
+        connection.execute_batch(&sql).expect("changed");
+        drop(connection);
+        let mut bytes = std::fs::read(&path).expect("read");
+        let name = &column.as_bytes()[..column.find('_').expect("a place") + 1];
+        let at = bytes.windows(name.len()).position(|part| part == name).expect("its name");
+        bytes[at + name.len() - 1] = 0x8c;
+        std::fs::write(&path, bytes).expect("written");
+        let error = recognise(&path).map(drop).expect_err(column).to_string();
+        assert_eq!(error, "a column of the table `messages` has a name that is not UTF-8");
+    }
+}
+
+#[test]
 fn a_database_that_is_damaged_or_of_another_program_is_named() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = database(folder.path(), "CREATE TABLE songs (id INTEGER, title TEXT);");

@@ -34,12 +34,12 @@
 //! [`log`]; the pipeline in [`context`]; the contract of a store in [`store`], as a test suite in
 //! `conformance` (feature of that name); the verbs in [`sessions`].
 
+pub mod at_once;
 pub mod audit;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 pub mod context;
 pub mod entry;
-pub mod halves;
 pub mod limits;
 pub mod log;
 pub mod measure;

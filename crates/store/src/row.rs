@@ -10,8 +10,8 @@ use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
+use rethread_core::at_once;
 use rethread_core::entry::{Boundary, Effect, fingerprint};
-use rethread_core::halves;
 use rethread_core::measure::{Measure, ResultMeasure};
 use rethread_core::session::preview;
 use rethread_core::{Body, Entry, EntryId, NewEntry, SessionId, StoreError, Tally};
@@ -51,7 +51,7 @@ impl Ready {
 
 /// Makes entries ready: writes each as JSON, fingerprints and compresses it.
 pub(crate) fn ready(entries: &[NewEntry]) -> Vec<Ready> {
-    halves::each(entries, ready_one)
+    at_once::each(entries, ready_one)
 }
 
 fn ready_one(entry: &NewEntry) -> Ready {
@@ -90,8 +90,8 @@ fn pack(results: &[ResultMeasure], json: &str) -> (Option<i64>, Vec<u8>) {
 }
 
 fn compress(plain: &[u8]) -> Option<Vec<u8>> {
-    static SHORT: Shelf<Compressor<'static>> = Shelf::new();
-    static LONG: Shelf<Compressor<'static>> = Shelf::new();
+    static SHORT: Tools<Compressor<'static>> = Tools::new();
+    static LONG: Tools<Compressor<'static>> = Tools::new();
     let short = plain.len() <= SHORT_BYTES_MAX;
     let make = || {
         let mut new = Compressor::new(LEVEL)?;
@@ -103,28 +103,28 @@ fn compress(plain: &[u8]) -> Option<Vec<u8>> {
         }
         Ok(new)
     };
-    let shelf = if short { &SHORT } else { &LONG };
-    shelf.with(make, |compressor| compressor.compress(plain)).ok()
+    let tools = if short { &SHORT } else { &LONG };
+    tools.with(make, |compressor| compressor.compress(plain)).ok()
 }
 
 fn decompress(body: &[u8], size: usize) -> io::Result<Vec<u8>> {
-    static SHELF: Shelf<Decompressor<'static>> = Shelf::new();
-    SHELF.with(Decompressor::new, |decompressor| decompressor.decompress(body, size))
+    static TOOLS: Tools<Decompressor<'static>> = Tools::new();
+    TOOLS.with(Decompressor::new, |decompressor| decompressor.decompress(body, size))
 }
 
 /// Tools whose setting up takes longer than using them once. They are not a thread's own, because
 /// many threads live for one batch only.
-struct Shelf<T>(Mutex<Vec<T>>);
+struct Tools<T>(Mutex<Vec<T>>);
 
-impl<T> Shelf<T> {
+impl<T> Tools<T> {
     /// Tools kept for later; more threads at once make their own.
     const KEPT: usize = 8;
 
-    const fn new() -> Shelf<T> {
-        Shelf(Mutex::new(Vec::new()))
+    const fn new() -> Tools<T> {
+        Tools(Mutex::new(Vec::new()))
     }
 
-    fn tools(&self) -> MutexGuard<'_, Vec<T>> {
+    fn idle(&self) -> MutexGuard<'_, Vec<T>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -133,15 +133,15 @@ impl<T> Shelf<T> {
         make: impl FnOnce() -> io::Result<T>,
         work: impl FnOnce(&mut T) -> io::Result<R>,
     ) -> io::Result<R> {
-        let found = self.tools().pop();
+        let found = self.idle().pop();
         let mut tool = match found {
             Some(tool) => tool,
             None => make()?,
         };
         let done = work(&mut tool);
-        let mut tools = self.tools();
-        if tools.len() < Self::KEPT {
-            tools.push(tool);
+        let mut idle = self.idle();
+        if idle.len() < Self::KEPT {
+            idle.push(tool);
         }
         done
     }

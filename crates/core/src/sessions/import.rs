@@ -11,8 +11,8 @@ use jiff::Timestamp;
 use sha2::{Digest, Sha256};
 
 use super::{Error, New, Result, Sessions, fits};
+use crate::at_once;
 use crate::entry::{Body, EntryId, NewEntry, Tally};
-use crate::halves;
 use crate::limits::{
     APPEND_TRIES_MAX, BATCH_ENTRIES_MAX, CALLS_OPEN_MAX, MESSAGE_BYTES_MAX, READ_ENTRIES,
 };
@@ -141,7 +141,7 @@ impl Import {
         self.created
     }
 
-    /// Whether the log holds an entry of this id.
+    /// Whether the log holds an entry of this id, or will once what was sent is stored.
     pub fn knows(&self, id: &EntryId) -> bool {
         self.known.contains(&hash(id))
     }
@@ -322,7 +322,7 @@ type Names = Vec<(String, String)>;
 
 /// Measures entries. Counting tokens takes most of the time of an import.
 fn weigh(entries: &mut [(NewEntry, Names)]) {
-    let measures = halves::each(entries, |(entry, names)| {
+    let measures = at_once::each(entries, |(entry, names)| {
         let named =
             |id: &str| names.iter().find(|(call, _)| call == id).map(|(_, name)| name.clone());
         measure(&entry.body, named)

@@ -22,9 +22,9 @@ pub use thread::Thread;
 use std::ops::Range;
 use std::sync::Arc;
 
+use crate::at_once;
 use crate::context::{Context, Model, Policy};
 use crate::entry::{Body, Entry, EntryId, NewEntry, Origin, Started};
-use crate::halves;
 use crate::limits::{
     BATCH_ENTRIES_MAX, FIELD_BYTES_MAX, MESSAGE_BYTES_MAX, NAME_TRIES_MAX, PAGE_ROWS_MAX,
     READ_ENTRIES,
@@ -336,7 +336,7 @@ impl Sessions {
             let id = id.unwrap_or_else(|| self.world.uuid().into());
             named.push((place, id, self.world.now(), Body::Message(message)));
         }
-        let measures = halves::each(&named, |(place, _, _, body)| {
+        let measures = at_once::each(&named, |(place, _, _, body)| {
             measure(body, |call| {
                 let said = before.iter().map(|entry| &entry.body);
                 open_calls(said.chain(named[..*place].iter().map(|(.., body)| body)), call)

@@ -2,6 +2,7 @@
 
 use axum::http::HeaderMap;
 use axum::response::Response;
+use rethread_agent::past_the_dead;
 use rethread_core::store::At;
 use rethread_core::{Entry, EntryId, Incoming, Message, SessionId, Sessions, sessions};
 use serde::Deserialize;
@@ -141,7 +142,8 @@ pub(crate) async fn append(
     let at = At { head: append.head, fence: None };
     let (seqs, head) = visitor
         .with(move |sessions| {
-            let seqs = sessions.append_at(id, at, messages)?;
+            let append = |sessions: &Sessions| sessions.append_at(id, at, messages.clone());
+            let seqs = past_the_dead(sessions, append)?;
             Ok((seqs, sessions.get(id)?.tally.entries))
         })
         .await?;

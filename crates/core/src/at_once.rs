@@ -22,10 +22,10 @@ pub fn each<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec
         let mut done = Vec::new();
         loop {
             let start = next.fetch_add(RUN, Ordering::Relaxed);
-            let Some(run) = items.get(start..items.len().min(start + RUN)) else { return done };
-            if run.is_empty() {
+            if start >= items.len() {
                 return done;
             }
+            let run = &items[start..items.len().min(start + RUN)];
             done.push((start, run.iter().map(&work).collect::<Vec<R>>()));
         }
     };
@@ -56,7 +56,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "the last one")]
-    fn a_panic_in_either_half_is_a_panic() {
+    fn a_panic_on_either_thread_is_a_panic() {
         let items: Vec<usize> = (1..=AT_ONCE_MIN).collect();
         each(&items, |item| assert!(*item < AT_ONCE_MIN, "the last one"));
     }

@@ -28,6 +28,7 @@
 
 mod check;
 mod files;
+mod pack;
 mod postgres;
 mod row;
 mod sqlite;

@@ -6,8 +6,6 @@
 //! compressing them did not pay.
 
 use std::borrow::Cow;
-use std::io;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
 use rethread_core::at_once;
@@ -15,17 +13,8 @@ use rethread_core::entry::{Boundary, Effect, fingerprint};
 use rethread_core::measure::{Measure, ResultMeasure};
 use rethread_core::session::preview;
 use rethread_core::{Body, Entry, EntryId, NewEntry, SessionId, StoreError, Tally};
-use zstd::bulk::{Compressor, Decompressor};
-use zstd::zstd_safe::CParameter;
 
-/// Bodies shorter than this are stored as they are: compressing them saves less than it costs.
-const COMPRESS_BYTES_MIN: usize = 256;
-
-/// Texts up to this length are compressed with small tables.
-const SHORT_BYTES_MAX: usize = 4 << 10;
-
-/// The fastest level that still halves ordinary text.
-const LEVEL: i32 = 1;
+use crate::pack;
 
 /// An entry made ready for its row, before any lock is taken.
 pub(crate) struct Ready {
@@ -58,7 +47,7 @@ fn ready_one(entry: &NewEntry) -> Ready {
     let json = entry.body.json();
     let kind = entry.body.kind();
     let message = entry.body.message();
-    let (size, body) = pack(&entry.measure.results, &json);
+    let (size, body) = packed(&entry.measure.results, &json);
     Ready {
         id: entry.id.clone(),
         at: entry.at.as_millisecond(),
@@ -73,77 +62,16 @@ fn ready_one(entry: &NewEntry) -> Ready {
     }
 }
 
-fn pack(results: &[ResultMeasure], json: &str) -> (Option<i64>, Vec<u8>) {
+fn packed(results: &[ResultMeasure], json: &str) -> (Option<i64>, Vec<u8>) {
     let mut plain = Vec::with_capacity(json.len() + 1);
     if !results.is_empty() {
         serde_json::to_writer(&mut plain, results).expect("measures are always valid JSON");
     }
     plain.push(b'\n');
     plain.extend_from_slice(json.as_bytes());
-    if plain.len() < COMPRESS_BYTES_MIN {
-        return (None, plain);
-    }
-    match compress(&plain) {
-        Some(packed) if packed.len() < plain.len() => (i64::try_from(plain.len()).ok(), packed),
-        _ => (None, plain),
-    }
-}
-
-fn compress(plain: &[u8]) -> Option<Vec<u8>> {
-    static SHORT: Tools<Compressor<'static>> = Tools::new();
-    static LONG: Tools<Compressor<'static>> = Tools::new();
-    let short = plain.len() <= SHORT_BYTES_MAX;
-    let make = || {
-        let mut new = Compressor::new(LEVEL)?;
-        if short {
-            // A table for a short text need not be larger than the text; clearing a large one
-            // takes longer than compressing.
-            new.set_parameter(CParameter::WindowLog(12))?;
-            new.set_parameter(CParameter::HashLog(10))?;
-        }
-        Ok(new)
-    };
-    let tools = if short { &SHORT } else { &LONG };
-    tools.with(make, |compressor| compressor.compress(plain)).ok()
-}
-
-fn decompress(body: &[u8], size: usize) -> io::Result<Vec<u8>> {
-    static TOOLS: Tools<Decompressor<'static>> = Tools::new();
-    TOOLS.with(Decompressor::new, |decompressor| decompressor.decompress(body, size))
-}
-
-/// Tools whose setting up takes longer than using them once. They are not a thread's own, because
-/// many threads live for one batch only.
-struct Tools<T>(Mutex<Vec<T>>);
-
-impl<T> Tools<T> {
-    /// Tools kept for later; more threads at once make their own.
-    const KEPT: usize = 8;
-
-    const fn new() -> Tools<T> {
-        Tools(Mutex::new(Vec::new()))
-    }
-
-    fn idle(&self) -> MutexGuard<'_, Vec<T>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn with<R>(
-        &self,
-        make: impl FnOnce() -> io::Result<T>,
-        work: impl FnOnce(&mut T) -> io::Result<R>,
-    ) -> io::Result<R> {
-        let found = self.idle().pop();
-        let mut tool = match found {
-            Some(tool) => tool,
-            None => make()?,
-        };
-        let done = work(&mut tool);
-        let mut idle = self.idle();
-        if idle.len() < Self::KEPT {
-            idle.push(tool);
-        }
-        done
+    match pack::pack(&plain) {
+        Some(packed) => (i64::try_from(plain.len()).ok(), packed),
+        None => (None, plain),
     }
 }
 
@@ -231,7 +159,7 @@ impl Stored {
         if size > rethread_core::limits::MESSAGE_BYTES_MAX * 4 {
             return Err("its size makes no sense".into());
         }
-        let plain = decompress(&self.body, size).map_err(|e| e.to_string())?;
+        let plain = pack::unpack(&self.body, size).map_err(|e| e.to_string())?;
         match plain.len() == size {
             true => Ok(Cow::Owned(plain)),
             false => Err("it is shorter than it was".into()),

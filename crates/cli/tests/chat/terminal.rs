@@ -160,6 +160,12 @@ pub(crate) fn quoted(words: &[&str]) -> String {
 /// Kills a process at once, as a crash would.
 pub(crate) fn kill(pid: &str) {
     signal(pid, "KILL");
+    // The signal is on its way; the process is over when Linux says so.
+    let state = || std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let over = |stat: &str| stat.rsplit_once(')').is_none_or(|(_, rest)| rest.starts_with(" Z"));
+    while !over(&state()) {
+        std::thread::yield_now();
+    }
 }
 
 /// Sends a signal. The shell has it built in; a program of that name is not everywhere.

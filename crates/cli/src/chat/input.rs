@@ -1,10 +1,12 @@
-//! Lines as they are typed, or piped.
+//! Lines as they are typed, edited, or piped.
 
 use std::collections::VecDeque;
 use std::io::{BufRead, Read};
 use std::time::Instant;
 
 use tokio::sync::mpsc;
+
+use super::editor::Editor;
 
 /// Bytes of one line. A page of code is some kilobytes; a megabyte is a pasted log and still
 /// fine; beyond this something is wrong with whoever writes.
@@ -15,6 +17,10 @@ const LINE_BYTES_MAX: u64 = 4 << 20;
 pub(crate) enum Line {
     /// Text, without its end.
     Text(String),
+    /// Text from the line editor: it may have several lines.
+    Edited(String),
+    /// Ctrl-C, in the line editor.
+    Interrupted,
     /// Not text.
     NotText,
     /// More than a line may hold; it was skipped.
@@ -28,6 +34,8 @@ pub(crate) struct Input {
     lines: mpsc::Receiver<(Instant, Line)>,
     /// Lines that were read and are for later.
     later: VecDeque<Line>,
+    /// The line editor, where someone types at a terminal that is good for it.
+    editor: Option<Editor>,
 }
 
 /// Lines read ahead. Someone who types ahead has to be heard at once, so that it is known when
@@ -35,9 +43,14 @@ pub(crate) struct Input {
 const AHEAD: usize = 1_000;
 
 impl Input {
-    /// Starts reading standard input.
-    pub(crate) fn start(typed: bool) -> Input {
+    /// Starts reading standard input. With `edits`, lines are edited where the terminal is good
+    /// for it.
+    pub(crate) fn start(typed: bool, edits: bool) -> Input {
         let (sender, lines) = mpsc::channel(if typed { AHEAD } else { 1 });
+        let editor = if typed && edits { Editor::start(&sender) } else { None };
+        if editor.is_some() {
+            return Input { lines, later: VecDeque::new(), editor };
+        }
         std::thread::spawn(move || {
             let mut input = std::io::stdin().lock();
             while let Some(line) = next(&mut input) {
@@ -47,7 +60,32 @@ impl Input {
                 }
             }
         });
-        Input { lines, later: VecDeque::new() }
+        Input { lines, later: VecDeque::new(), editor }
+    }
+
+    /// Asks for a line with the editor and its prompt. False where there is none, or a line has
+    /// been typed already.
+    pub(crate) fn ask(&mut self) -> bool {
+        let Input { lines, later, editor } = self;
+        let ready = || !later.is_empty() || !lines.is_empty();
+        editor.as_mut().is_some_and(|editor| editor.ask(ready))
+    }
+
+    /// Whether lines are edited.
+    pub(crate) fn edits(&self) -> bool {
+        self.editor.is_some()
+    }
+
+    /// Ends the editing of lines, and gives the terminal back as it was.
+    pub(crate) fn let_go(&mut self) {
+        self.editor = None;
+    }
+
+    /// Lets what was said before be called back.
+    pub(crate) fn remember(&self, past: impl IntoIterator<Item = String>) {
+        if let Some(editor) = &self.editor {
+            editor.remember(past);
+        }
     }
 
     /// The next line; none when there are no more.

@@ -2,9 +2,11 @@
 //!
 //! `mod.rs` is the loop: a line in, a turn out. `words.rs` says what a line means, `verbs.rs` does
 //! what is not a turn, `past.rs` leaves, compacts and comes back, `once.rs` is `-p`, `say.rs` is
-//! what a person sees, `setup.rs` makes the runner. Every message is on disk before the model is
+//! what a person sees, `input.rs` and `editor.rs` are what they type, `setup.rs` makes the runner.
+//! Every message is on disk before the model is
 //! asked, so there is nothing to save on the way.
 
+mod editor;
 mod input;
 mod once;
 pub(crate) mod past;
@@ -21,8 +23,9 @@ use std::time::Instant;
 
 use rethread_agent::agents::{Agents, Origin};
 use rethread_agent::{Answer, End, Event, Events, How, Runner};
+use rethread_core::limits::READ_ENTRIES;
 use rethread_core::store::Filter;
-use rethread_core::{Key, Message, Name, Session, SessionId, Sessions};
+use rethread_core::{Block, Key, Message, Name, Session, SessionId, Sessions};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
@@ -30,7 +33,7 @@ use tokio_util::sync::CancellationToken;
 use crate::args::Talk;
 use crate::commands::{Desk, Done};
 use crate::errors::{self, Error};
-use crate::out::plural;
+use crate::out::{clean, plural};
 use input::{Input, Line};
 use say::Voice;
 use words::{HELP, Said, Word, understand};
@@ -141,13 +144,14 @@ impl Chat {
             hang_up: signal(SignalKind::hangup())?,
         };
         let voice = Voice::new(desk.global.json);
+        let edits = voice.shown && !voice.quiet && talk.prompt.is_none();
         let mut chat = Chat {
             runner,
             agents,
             session: newest.map(|session| session.id()),
             name: talk.name.as_deref().map(Name::new).transpose()?,
             key,
-            input: Input::start(voice.typed),
+            input: Input::start(voice.typed, edits),
             voice,
             signals,
             fullness: 0,
@@ -160,6 +164,7 @@ impl Chat {
         };
         if let Some(id) = chat.session {
             chat.follow_trust(id)?;
+            chat.let_call_back(id)?;
         }
         Ok(chat)
     }
@@ -168,7 +173,6 @@ impl Chat {
     async fn talk(&mut self, talk: &Talk) -> Done {
         self.greet(talk).await?;
         loop {
-            self.voice.prompt();
             let line = match self.next_line().await {
                 Ok(line) => line,
                 Err(leaving) => {
@@ -285,8 +289,8 @@ impl Chat {
             Some(theirs) if theirs != mine => {
                 let question = format!(
                     "⚠️ Session created with {}, using {}. Continue? (y/n)",
-                    crate::out::clean(&theirs),
-                    crate::out::clean(&mine)
+                    clean(&theirs),
+                    clean(&mine)
                 );
                 match self.confirmed(&question).await {
                     true => self.announce_agent(id)?,
@@ -305,14 +309,23 @@ impl Chat {
     async fn next_line(&mut self) -> Result<String, Leaving> {
         let mut warned = false;
         loop {
+            if !self.input.ask() {
+                self.voice.prompt();
+            }
             tokio::select! {
                 line = self.input.next() => match line {
+                    Some(Line::Edited(text)) => return Ok(text),
+                    Some(Line::Interrupted) => {
+                        if std::mem::replace(&mut warned, true) {
+                            return Err(Leaving::Asked);
+                        }
+                        self.voice.notice("(`exit` or Ctrl-C again leaves)");
+                    }
                     Some(Line::Text(text)) if self.voice.typed && text.len() >= TERMINAL_LINE => {
                         self.tell(&Error::Word {
                             what: format!("a terminal keeps only {TERMINAL_LINE} bytes of a line; this one was not sent"),
                             hint: "put it in a file and ask about the file, or pipe it into `rethread -p -`",
                         });
-                        self.voice.prompt();
                     }
                     Some(Line::Text(text)) => return Ok(text),
                     Some(Line::NotText) => self.tell(&Error::Word {
@@ -332,7 +345,7 @@ impl Chat {
                         return Err(Leaving::Asked);
                     }
                     None => {
-                        if self.voice.typed {
+                        if self.voice.typed && !self.input.edits() {
                             self.voice.notice("");
                         }
                         return Err(Leaving::Asked);
@@ -344,7 +357,6 @@ impl Chat {
                         return Err(Leaving::Asked);
                     }
                     self.voice.notice("\n(`exit` or Ctrl-C again leaves)");
-                    self.voice.prompt();
                 }
                 _ = self.signals.terminate.recv() => return Err(Leaving::Told),
                 _ = self.signals.hang_up.recv() => return Err(Leaving::Told),
@@ -437,7 +449,26 @@ impl Chat {
         self.left = None;
         self.fullness = 0;
         self.suggested = false;
+        self.let_call_back(id)?;
         self.follow_trust(id)
+    }
+
+    /// Lets what was asked last in a session be called back with the arrow up.
+    fn let_call_back(&self, id: SessionId) -> Result<(), Error> {
+        if !self.input.edits() {
+            return Ok(());
+        }
+        let sessions = &self.runner.sessions;
+        let head = sessions.get(id)?.tally.entries;
+        let entries = sessions.read(id, head.saturating_sub(READ_ENTRIES)..head)?;
+        let messages = entries.iter().filter_map(|entry| entry.body.message());
+        let asked = messages.filter(|message| message.opens_turn());
+        let texts = asked.map(|message| {
+            let texts: Vec<&str> = message.content.iter().filter_map(Block::as_text).collect();
+            clean(&texts.join("\n"))
+        });
+        self.input.remember(texts);
+        Ok(())
     }
 
     /// Runs a turn and shows it.

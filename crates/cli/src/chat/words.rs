@@ -35,6 +35,12 @@ pub(crate) enum Said {
     Text(String),
 }
 
+/// The commands, as they are typed behind a slash.
+pub(crate) const NAMES: [&str; 17] = [
+    "agent", "clear", "compact", "context", "exit", "export", "fork", "help", "history", "new",
+    "open", "rename", "resume", "search", "sessions", "stats", "undo",
+];
+
 /// What can be typed.
 pub(crate) const HELP: &str = "\
 Just type, and the agent answers. Ctrl-C stops a reply; what was said is kept.
@@ -52,7 +58,9 @@ Just type, and the agent answers. Ctrl-C stops a reply; what was said is kept.
   /context          what the model would see     /search WORDS  find something in all sessions
   /stats            count messages and tokens    /export [FILE] write the transcript
 
-A line that begins with a space is said as it is, even if it looks like a command.";
+A line that begins with a space is said as it is, even if it looks like a command. Alt-Enter starts
+another line, and what is pasted is one message. The arrow up calls back what was said, Tab completes
+a command.";
 
 /// Understands a line.
 ///
@@ -63,6 +71,10 @@ pub(crate) fn understand(line: &str) -> Result<Said, Error> {
     let text = line.trim();
     if text.is_empty() {
         return Ok(Said::Nothing);
+    }
+    // What has several lines is no command, and the first may be indented like the others.
+    if text.contains('\n') {
+        return Ok(Said::Text(line.trim_end().trim_start_matches('\n').into()));
     }
     if line.starts_with(char::is_whitespace) {
         return Ok(Said::Text(text.into()));
@@ -170,6 +182,25 @@ mod tests {
         }
         assert_eq!(said(" /clear"), Said::Text("/clear".into()));
         assert_eq!(said("  \t "), Said::Nothing);
+    }
+
+    #[test]
+    fn what_has_several_lines_is_something_to_say_and_keeps_its_indentation() {
+        assert_eq!(said("/clear\nthis"), Said::Text("/clear\nthis".into()));
+        assert_eq!(said("\n    if a:\n        b\n\n"), Said::Text("    if a:\n        b".into()));
+        assert_eq!(said("/clear\n"), Said::Do(Word::Clear));
+        assert_eq!(said("\n \n"), Said::Nothing);
+    }
+
+    #[test]
+    fn every_name_that_is_completed_is_a_command() {
+        assert!(NAMES.is_sorted());
+        for name in NAMES {
+            let line = format!("/{name} all");
+            assert!(matches!(said(&line), Said::Do(_)), "{line}");
+            let help = HELP.split(|c: char| !c.is_alphanumeric()).any(|word| word == name);
+            assert!(help, "`help` does not tell {name}");
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 #[path = "../cli/desk.rs"]
 #[allow(dead_code, reason = "shared with the tests of the commands")]
 mod desk;
+mod editing;
 mod lines;
 mod terminal;
 mod wires;

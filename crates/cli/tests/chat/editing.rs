@@ -1,0 +1,188 @@
+//! What can be done to a line before it is sent: the keys of a real pseudo-terminal.
+
+use rethread_agent::scripted::{Answer, Server};
+use serde_json::Value;
+
+use crate::desk::Desk;
+use crate::terminal::{Terminal, signal};
+
+const UP: &str = "\x1b[A";
+const LEFT: &str = "\x1b[D";
+const ALT_ENTER: &str = "\x1b\r";
+
+/// What was asked last.
+fn asked(server: &Server) -> String {
+    let body = server.requests().pop().expect("a request").body;
+    let last = body["messages"].as_array().and_then(|all| all.last()).expect("a message");
+    match &last["content"] {
+        Value::String(text) => text.clone(),
+        blocks => blocks[0]["text"].as_str().expect("text").to_owned(),
+    }
+}
+
+fn start(desk: &Desk, server: &Server, args: &[&str]) -> Terminal {
+    let args = [&["--model", "openai/m"], args].concat();
+    let mut terminal = Terminal::start(desk, &args, &server.vars());
+    terminal.expect("You: ");
+    terminal
+}
+
+#[test]
+fn a_line_is_changed_with_the_arrow_keys() {
+    let (desk, server) = (Desk::new(), Server::start([Answer::text("done")]));
+    let mut terminal = start(&desk, &server, &[]);
+    terminal.say(&format!("fix the tst{LEFT}{LEFT}e"));
+    terminal.expect("done");
+    assert_eq!(asked(&server), "fix the test");
+}
+
+#[test]
+fn what_is_pasted_is_one_message_and_keeps_its_lines() {
+    let (desk, server) = (Desk::new(), Server::start([Answer::text("done")]));
+    let mut terminal = start(&desk, &server, &[]);
+    terminal.press("why?\n".trim_end());
+    terminal.press(&format!(
+        "{ALT_ENTER}\x1b[200~  File \"a.py\", line 3\r\n\tin f\rValueError\x1b[201~"
+    ));
+    terminal.expect("ValueError");
+    terminal.press("\r");
+    terminal.expect("done");
+    assert_eq!(asked(&server), "why?\n  File \"a.py\", line 3\n\tin f\nValueError");
+    assert_eq!(server.requests().len(), 1);
+}
+
+#[test]
+fn a_line_longer_than_a_terminal_keeps_is_sent_whole() {
+    let (desk, server) = (Desk::new(), Server::start([Answer::text("done")]));
+    let mut terminal = start(&desk, &server, &[]);
+    let long = "0123456789".repeat(2_000);
+    terminal.press(&format!("\x1b[200~{long}\x1b[201~\r"));
+    terminal.expect("done");
+    assert_eq!(asked(&server), long);
+}
+
+#[test]
+fn the_arrow_up_calls_back_what_was_asked_even_of_a_session_before() {
+    let (desk, server) = (Desk::new(), Server::start(["one", "two", "three"].map(Answer::text)));
+    let mut terminal = start(&desk, &server, &["--name", "first"]);
+    terminal.say("what is in the vault?");
+    terminal.expect("one");
+    terminal.expect("You: ");
+    terminal.press(UP);
+    terminal.expect("what is in the vault?");
+    terminal.say(" And who put it there?");
+    terminal.expect("two");
+    assert_eq!(asked(&server), "what is in the vault? And who put it there?");
+    drop(terminal);
+
+    let mut terminal = start(&desk, &server, &["--continue"]);
+    terminal.press(&format!("{UP}{UP}"));
+    terminal.expect("what is in the vault?");
+    terminal.press("\r");
+    terminal.expect("three");
+    assert_eq!(asked(&server), "what is in the vault?");
+}
+
+#[test]
+fn what_is_called_back_cannot_drive_the_terminal() {
+    let (desk, server) = (Desk::new(), Server::start([Answer::text("done")]));
+    let line = r#"{"role":"user","content":"clear\u001b[2Jed \u001b]0;title\u0007 safe"}"#;
+    desk.feed(&["append", "--new", "--name", "odd"], line);
+    let mut terminal = start(&desk, &server, &[]);
+    terminal.say("/open odd");
+    terminal.expect("You: ");
+    terminal.press(UP);
+    terminal.expect("safe");
+    assert!(!terminal.all().contains("\x1b[2J"), "{:?}", terminal.all());
+    assert!(!terminal.all().contains("\x1b]0;"), "{:?}", terminal.all());
+}
+
+#[test]
+fn the_tab_key_completes_a_command() {
+    let (desk, server) = (Desk::new(), Server::start([]));
+    let mut terminal = start(&desk, &server, &[]);
+    terminal.say("/sess\t");
+    terminal.expect("/sessions");
+    terminal.expect("No sessions yet");
+    terminal.expect("You: ");
+}
+
+#[test]
+fn control_c_forgets_the_line_and_twice_it_leaves() {
+    let (desk, server) = (Desk::new(), Server::start([Answer::text("done")]));
+    let mut terminal = start(&desk, &server, &[]);
+    terminal.press("never mind\x03");
+    terminal.expect("(`exit` or Ctrl-C again leaves)");
+    terminal.expect("You: ");
+    terminal.say("this");
+    terminal.expect("done");
+    assert_eq!(asked(&server), "this");
+    terminal.expect("You: ");
+    terminal.press("\x03");
+    terminal.expect("You: ");
+    terminal.press("\x03");
+    terminal.expect("Goodbye!");
+    assert_eq!(terminal.end().1, 0);
+}
+
+#[test]
+fn lines_typed_during_a_turn_are_said_after_it_and_a_part_of_one_can_be_finished() {
+    let desk = Desk::new();
+    let answers =
+        [Answer::text("one").slowly(0), Answer::text("two").slowly(0), Answer::text("three")];
+    let server = Server::start(answers);
+    let mut terminal = start(&desk, &server, &[]);
+    terminal.say("first");
+    server.wait_for_requests(1);
+    terminal.say("second");
+    terminal.expect("second\n");
+    server.release();
+    server.wait_for_requests(2);
+    assert_eq!(asked(&server), "second");
+    terminal.press("thi");
+    terminal.expect("thi");
+    server.release();
+    terminal.expect("two");
+    terminal.expect("You: ");
+    terminal.say("rd");
+    terminal.expect("three");
+    assert_eq!(asked(&server), "third");
+}
+
+#[test]
+fn a_chat_that_is_told_to_go_gives_the_terminal_back_as_it_was() {
+    let (desk, server) = (Desk::new(), Server::start([]));
+    let rethread = env!("CARGO_BIN_EXE_rethread");
+    let line = format!(
+        "stty -a; sh -c 'echo \"pid $$.\"; exec {rethread} --model openai/m'; echo over; stty -a; echo end"
+    );
+    let mut terminal = Terminal::run(&desk, &line, &server.vars());
+    let before = terminal.expect("pid ");
+    let pid = terminal.expect(".");
+    terminal.expect("You: ");
+    terminal.press("half a li");
+    terminal.expect("half a li");
+    signal(&pid, "TERM");
+    terminal.expect("\x1b[?2004l");
+    terminal.expect("Goodbye!");
+    terminal.expect("over\n");
+    let after = terminal.expect("end");
+    assert!(before.contains(" icanon") && before.contains(" echo "), "{before}");
+    assert_eq!(after.trim(), before.trim());
+}
+
+#[test]
+fn a_terminal_that_cannot_move_its_cursor_is_read_line_by_line() {
+    let (desk, server) = (Desk::new(), Server::start([Answer::text("done")]));
+    let variables = [&server.vars()[..], &[("TERM", "dumb".to_owned())]].concat();
+    let mut terminal = Terminal::start(&desk, &["--model", "openai/m"], &variables);
+    terminal.expect("You: ");
+    terminal.say("plain");
+    terminal.expect("done");
+    assert_eq!(asked(&server), "plain");
+    let long = "x".repeat(4_095);
+    terminal.expect("You: ");
+    terminal.say(&long);
+    terminal.expect("a terminal keeps only 4095 bytes of a line; this one was not sent");
+    assert!(!terminal.all().contains("\x1b[?2004h"));
+}

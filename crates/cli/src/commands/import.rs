@@ -23,6 +23,9 @@ use crate::out::{clean, count, line, note, plural};
 /// Folders below one another that are looked into.
 const DEPTH_MAX: usize = 32;
 
+/// Bytes of a document beside the sessions that is looked at whole, to see whether it is damaged.
+const ASIDE_BYTES_MAX: u64 = 16 << 20;
+
 /// Problems of one file that are told; of the rest only the number is.
 const PROBLEMS_TOLD: usize = 5;
 
@@ -50,15 +53,15 @@ pub(super) fn run(desk: &Desk, args: &Import) -> Done {
                     false => bar.suspend(|| tell(found, &receipt, args.dry_run))?,
                 }
             }
-            Err(error) => walk.problems.push((found.path.clone(), chain(&error))),
+            Err(error) => walk.skipped.push(Skipped::bad(&found.path, chain(&error))),
         }
     }
     bar.finish_and_clear();
     if desk.global.json {
         let skipped: Vec<Value> = walk
-            .problems
+            .skipped
             .iter()
-            .map(|(path, what)| json!({ "path": path.display().to_string(), "error": what }))
+            .map(|file| json!({ "path": file.path.display().to_string(), "error": file.what }))
             .collect();
         crate::out::json(&json!({
             "files": files, "skipped": skipped, "dry_run": args.dry_run,
@@ -68,16 +71,16 @@ pub(super) fn run(desk: &Desk, args: &Import) -> Done {
             "tokens": totals.tokens,
         }))?;
     } else {
-        for (path, what) in &walk.problems {
+        for file in &walk.skipped {
             note(format_args!(
                 "\x1b[1;33mskipped:\x1b[0m {}: {}",
-                clean(&path.display().to_string()),
-                clean(what)
+                clean(&file.path.display().to_string()),
+                clean(&file.what)
             ));
         }
         totals.tell(walk.found.len(), args.dry_run)?;
     }
-    let bad = !walk.problems.is_empty() || totals.unreadable > 0;
+    let bad = walk.skipped.iter().any(|file| file.bad) || totals.unreadable > 0;
     Ok(if bad { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
@@ -162,7 +165,21 @@ struct Walk {
     root: PathBuf,
     seen: HashSet<PathBuf>,
     found: Vec<Found>,
-    problems: Vec<(PathBuf, String)>,
+    skipped: Vec<Skipped>,
+}
+
+/// A file that was passed over.
+struct Skipped {
+    path: PathBuf,
+    what: String,
+    /// It may be a session. Other files of a program, which lie beside its sessions, are not.
+    bad: bool,
+}
+
+impl Skipped {
+    fn bad(path: &Path, what: impl Into<String>) -> Skipped {
+        Skipped { path: path.to_owned(), what: what.into(), bad: true }
+    }
 }
 
 impl Walk {
@@ -177,7 +194,7 @@ impl Walk {
     }
 
     fn skip(&mut self, path: &Path, what: impl Into<String>) {
-        self.problems.push((path.to_owned(), what.into()));
+        self.skipped.push(Skipped::bad(path, what));
     }
 
     fn look(&mut self, path: &Path, depth: usize, asked_for: bool) {
@@ -204,7 +221,11 @@ impl Walk {
             _ if meta.is_dir() => self.folder(path, depth),
             // Beside the sessions of a program lie other files of it.
             _ if self.only.is_some() && !asked_for => {}
-            _ => self.skip(path, unknown(path, meta.len())),
+            _ => {
+                let bad = asked_for || !is_something_else(path, meta.len());
+                let what = unknown(path, meta.len());
+                self.skipped.push(Skipped { path: path.to_owned(), what, bad });
+            }
         }
     }
 
@@ -245,6 +266,17 @@ impl Walk {
             Ok(_) => self.skip(path, "it is a link that leads out of the folder"),
             Err(error) => self.skip(path, error.to_string()),
         }
+    }
+}
+
+/// Whether a file that is no transcript is none that was damaged either: it has another kind of
+/// name, or it is one whole JSON document.
+fn is_something_else(path: &Path, bytes: u64) -> bool {
+    match path.extension().and_then(|kind| kind.to_str()) {
+        Some("json") if (1..=ASIDE_BYTES_MAX).contains(&bytes) => std::fs::read(path)
+            .is_ok_and(|text| serde_json::from_slice::<serde::de::IgnoredAny>(&text).is_ok()),
+        Some("json" | "jsonl" | "db" | "sqlite") => false,
+        _ => true,
     }
 }
 

@@ -119,6 +119,28 @@ fn what_only_the_twin_of_a_transcript_holds_is_kept() {
 }
 
 #[test]
+fn what_lies_beside_the_sessions_is_named_and_is_no_failure_unless_it_may_be_one() {
+    let desk = Desk::new();
+    file(&desk, "in/good.jsonl", claude(1));
+    file(&desk, "in/agent-1.meta.json", r#"{"agentType":"explore"}"#);
+    file(&desk, "in/memory/MEMORY.md", "# What to remember\n");
+    file(&desk, "in/tool-results/1.txt", "one\n");
+    let said = desk.run(&["import", "in"]);
+    assert_eq!(said.code, 0, "{said:?}");
+    for name in ["agent-1.meta.json", "MEMORY.md", "1.txt"] {
+        assert!(said.err.contains(&format!("{name}: it is no transcript")), "{said:?}");
+    }
+    let named = desk.run(&["import", "in/tool-results/1.txt"]);
+    assert_eq!(named.code, 1, "{named:?}");
+    for (name, text) in [("cut.json", "{\"a\":[1,"), ("odd.jsonl", "{}\n"), ("none.json", "")] {
+        let folder = format!("with-{name}");
+        file(&desk, &format!("{folder}/{name}"), text);
+        let said = desk.run(&["import", &folder]);
+        assert_eq!(said.code, 1, "{said:?}");
+    }
+}
+
+#[test]
 fn a_program_is_looked_for_where_it_keeps_its_files() {
     let desk = Desk::new();
     let missing = desk.run(&["import", "--from", "claude-code"]);

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use rethread_agent::lanes::{Lanes, Ticket};
 use rethread_agent::{Answer, Event, Events};
+use rethread_core::world::rfc3339;
 use rethread_core::{Key, Message, New, Owner, SessionId};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::task::JoinHandle;
@@ -229,9 +230,27 @@ impl Visitor {
         drop(ticket);
         let ended = Ended { session, outcome };
         if let Some(hearer) = &mut hearer {
+            // The answer has begun with a 200, so the line about the request says nothing of this.
+            if let Err(problem) = &ended.outcome {
+                self.desk.log.line(&self.failed(session, problem));
+            }
             hearer(Told::Ended(&ended));
         }
         ended
+    }
+
+    /// A line for the log about a turn that failed.
+    fn failed(&self, session: SessionId, problem: &Problem) -> serde_json::Value {
+        let mut line = serde_json::json!({
+            "at": rfc3339(self.desk.world.now()),
+            "owner": self.owner.as_str(),
+            "turn": session,
+            "status": problem.status().as_u16(),
+        });
+        if let Some(cause) = problem.cause() {
+            line["cause"] = cause.into();
+        }
+        line
     }
 
     /// Waits for the session. While that takes, a compaction may have moved the key on.

@@ -153,18 +153,26 @@ fn what_the_database_said_stands_in_the_log_and_not_in_the_answer() {
     let (status, answer) = chat(&server, "hello?").expect("an answer");
     assert_eq!(status, 500, "{answer}");
     assert!(!answer.to_string().contains("rethread_entries"), "{answer}");
+    let body = json!({ "message": "hello?", "session_id": null, "active_file": "a.md" });
+    let mut stream = send(&server.address, "POST", "/chat/stream", Some(&body)).expect("sent");
+    let mut told = String::new();
+    stream.read_to_string(&mut told).expect("a stream");
+    assert!(told.contains("\"type\":\"error\"") && !told.contains("rethread_entries"), "{told}");
     let began = Instant::now();
-    let line = loop {
-        let text = std::fs::read_to_string(&log).expect("a log");
-        if let Some(line) = text.lines().find(|line| line.contains("\"status\":500")) {
-            break line.to_owned();
-        }
-        assert!(began.elapsed() < PATIENCE, "{text}");
-        std::thread::sleep(Duration::from_millis(20));
-    };
-    let line: Value = serde_json::from_str(&line).expect("JSON");
-    let cause = line["cause"].as_str().unwrap_or_default();
-    assert!(cause.contains("relation \"rethread_entries\" does not exist"), "{line}");
+    for failed in ["\"path\":\"/chat\"", "\"turn\":\""] {
+        let line = loop {
+            let text = std::fs::read_to_string(&log).expect("a log");
+            let mut lines = text.lines().filter(|line| line.contains("\"status\":500"));
+            if let Some(line) = lines.find(|line| line.contains(failed)) {
+                break line.to_owned();
+            }
+            assert!(began.elapsed() < PATIENCE, "{text}");
+            std::thread::sleep(Duration::from_millis(20));
+        };
+        let line: Value = serde_json::from_str(&line).expect("JSON");
+        let cause = line["cause"].as_str().unwrap_or_default();
+        assert!(cause.contains("relation \"rethread_entries\" does not exist"), "{line}");
+    }
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use tokio::sync::mpsc;
 
-use super::editor::Editor;
+use super::keyboard::Keyboard;
 
 /// Bytes of one line. A page of code is some kilobytes; a megabyte is a pasted log and still
 /// fine; beyond this something is wrong with whoever writes.
@@ -21,6 +21,10 @@ pub(crate) enum Line {
     Edited(String),
     /// Ctrl-C, in the line editor.
     Interrupted,
+    /// Ctrl-Z, in the line editor.
+    Suspend,
+    /// More than the line editor can show.
+    TooManyRows,
     /// Not text.
     NotText,
     /// More than a line may hold; it was skipped.
@@ -34,22 +38,22 @@ pub(crate) struct Input {
     lines: mpsc::Receiver<(Instant, Line)>,
     /// Lines that were read and are for later.
     later: VecDeque<Line>,
-    /// The line editor, where someone types at a terminal that is good for it.
-    editor: Option<Editor>,
+    /// The keyboard, where someone types.
+    keyboard: Option<Keyboard>,
 }
 
-/// Lines read ahead. Someone who types ahead has to be heard at once, so that it is known when
-/// they typed; a pipe is read as fast as it is used.
-const AHEAD: usize = 1_000;
+/// Lines read ahead, more than a terminal keeps. Someone who types ahead has to be heard at once,
+/// so that it is known when they typed; a pipe is read as fast as it is used.
+const AHEAD: usize = 8_192;
 
 impl Input {
     /// Starts reading standard input. With `edits`, lines are edited where the terminal is good
     /// for it.
     pub(crate) fn start(typed: bool, edits: bool) -> Input {
         let (sender, lines) = mpsc::channel(if typed { AHEAD } else { 1 });
-        let editor = if typed && edits { Editor::start(&sender) } else { None };
-        if editor.is_some() {
-            return Input { lines, later: VecDeque::new(), editor };
+        let keyboard = if typed { Keyboard::start(&sender, edits) } else { None };
+        if keyboard.is_some() {
+            return Input { lines, later: VecDeque::new(), keyboard };
         }
         std::thread::spawn(move || {
             let mut input = std::io::stdin().lock();
@@ -60,31 +64,45 @@ impl Input {
                 }
             }
         });
-        Input { lines, later: VecDeque::new(), editor }
+        Input { lines, later: VecDeque::new(), keyboard }
     }
 
     /// Asks for a line with the editor and its prompt. False where there is none, or a line has
     /// been typed already.
     pub(crate) fn ask(&mut self) -> bool {
-        let Input { lines, later, editor } = self;
+        let Input { lines, later, keyboard } = self;
         let ready = || !later.is_empty() || !lines.is_empty();
-        editor.as_mut().is_some_and(|editor| editor.ask(ready))
+        keyboard.as_mut().is_some_and(|keyboard| keyboard.ask(ready))
     }
 
     /// Whether lines are edited.
     pub(crate) fn edits(&self) -> bool {
-        self.editor.is_some()
+        self.keyboard.as_ref().is_some_and(Keyboard::edits)
+    }
+
+    /// Waits until all that has been typed is read, so that a question which is asked now is not
+    /// answered by it.
+    pub(crate) fn settle(&mut self) {
+        if let Some(keyboard) = &mut self.keyboard {
+            // There must be room for what the terminal still holds.
+            while let Ok((_, line)) = self.lines.try_recv() {
+                self.later.push_back(line);
+            }
+            keyboard.settle();
+        }
     }
 
     /// Ends the editing of lines, and gives the terminal back as it was.
-    pub(crate) fn let_go(&mut self) {
-        self.editor = None;
+    pub(crate) fn give_back_terminal(&mut self) {
+        if let Some(keyboard) = &mut self.keyboard {
+            keyboard.give_back();
+        }
     }
 
     /// Lets what was said before be called back.
     pub(crate) fn remember(&self, past: impl IntoIterator<Item = String>) {
-        if let Some(editor) = &self.editor {
-            editor.remember(past);
+        if let Some(keyboard) = &self.keyboard {
+            keyboard.remember(past);
         }
     }
 

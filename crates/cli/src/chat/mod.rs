@@ -2,12 +2,12 @@
 //!
 //! `mod.rs` is the loop: a line in, a turn out. `words.rs` says what a line means, `verbs.rs` does
 //! what is not a turn, `past.rs` leaves, compacts and comes back, `once.rs` is `-p`, `say.rs` is
-//! what a person sees, `input.rs` and `editor.rs` are what they type, `setup.rs` makes the runner.
+//! what a person sees, `input.rs` and `keyboard.rs` are what they type, `setup.rs` makes the runner.
 //! Every message is on disk before the model is
 //! asked, so there is nothing to save on the way.
 
-mod editor;
 mod input;
+mod keyboard;
 mod once;
 pub(crate) mod past;
 mod say;
@@ -43,6 +43,9 @@ const SUGGEST_AT: u64 = 70;
 
 /// How full the window is when the next turn is preceded by a compaction, in percent.
 const COMPACT_AT: u64 = 85;
+
+/// Bytes of a message that can be called back to be edited.
+const CALL_BACK_BYTES_MAX: usize = 16 << 10;
 
 /// Bytes of a line a terminal keeps; what is typed beyond is lost before it gets here.
 const TERMINAL_LINE: usize = 4_095;
@@ -321,6 +324,14 @@ impl Chat {
                         }
                         self.voice.notice("(`exit` or Ctrl-C again leaves)");
                     }
+                    Some(Line::Suspend) => {
+                        // This thread stops here, with all others, and goes on when it is told to.
+                        rustix::process::kill_current_process_group(rustix::process::Signal::TSTP).ok();
+                    }
+                    Some(Line::TooManyRows) => self.tell(&Error::Word {
+                        what: "this has more rows than can be edited; it was not sent".into(),
+                        hint: "put it in a file of the workspace and ask about the file",
+                    }),
                     Some(Line::Text(text)) if self.voice.typed && text.len() >= TERMINAL_LINE => {
                         self.tell(&Error::Word {
                             what: format!("a terminal keeps only {TERMINAL_LINE} bytes of a line; this one was not sent"),
@@ -367,6 +378,7 @@ impl Chat {
     /// Asks a yes-or-no question; the next line answers it.
     async fn confirmed(&mut self, question: &str) -> bool {
         // Whoever answers does so after this moment, however quick they are.
+        self.input.settle();
         let asked = Instant::now();
         self.voice.begin(&format!("{question} "));
         let line = tokio::select! {
@@ -445,11 +457,13 @@ impl Chat {
 
     /// The chat is in this session from now on.
     fn enter(&mut self, id: SessionId) -> Result<(), Error> {
+        if self.session != Some(id) {
+            self.let_call_back(id)?;
+        }
         self.session = Some(id);
         self.left = None;
         self.fullness = 0;
         self.suggested = false;
-        self.let_call_back(id)?;
         self.follow_trust(id)
     }
 
@@ -465,8 +479,10 @@ impl Chat {
         let asked = messages.filter(|message| message.opens_turn());
         let texts = asked.map(|message| {
             let texts: Vec<&str> = message.content.iter().filter_map(Block::as_text).collect();
-            clean(&texts.join("\n"))
+            texts.join("\n")
         });
+        // What cannot be shown as it is would come back as something else.
+        let texts = texts.filter(|text| text.len() <= CALL_BACK_BYTES_MAX && clean(text) == *text);
         self.input.remember(texts);
         Ok(())
     }
@@ -485,6 +501,9 @@ impl Chat {
                 biased;
                 event = heard.recv() => {
                     let Some(event) = event else { continue };
+                    if matches!(event, Event::Ask { .. }) {
+                        self.input.settle();
+                    }
                     let asked = Instant::now();
                     self.voice.event(&agent, &event)?;
                     if let Event::Ask { answer, .. } = event {

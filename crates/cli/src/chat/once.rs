@@ -68,7 +68,7 @@ impl Chat {
             let Some(line) = line else { return Ok(lines.join("\n")) };
             match line {
                 Line::Text(text) | Line::Edited(text) => lines.push(text),
-                Line::Interrupted => {}
+                Line::Interrupted | Line::Suspend | Line::TooManyRows => {}
                 Line::NotText | Line::TooLong => {
                     let what = "standard input is not text, or has a line of more than 4 MiB";
                     return Err(Error::Word { what: what.into(), hint: "nothing was asked" });

@@ -30,7 +30,7 @@ enum Found {
 impl Chat {
     /// Saves what there is to save, and says goodbye.
     pub(super) async fn leave(&mut self, how: How) -> Result<(), Error> {
-        self.input.let_go();
+        self.input.give_back_terminal();
         let config = &self.desk.config;
         let saves = config.is_on("features.auto_save") && config.is_on("session.auto_save");
         let session = match self.session {

@@ -59,7 +59,7 @@ Just type, and the agent answers. Ctrl-C stops a reply; what was said is kept.
   /stats            count messages and tokens    /export [FILE] write the transcript
 
 A line that begins with a space is said as it is, even if it looks like a command. Alt-Enter starts
-another line, and what is pasted is one message. The arrow up calls back what was said, Tab completes
+another line, and what is pasted here is one message. The arrow up calls back what was said, Tab completes
 a command.";
 
 /// Understands a line.

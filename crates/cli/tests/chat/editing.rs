@@ -41,7 +41,7 @@ fn what_is_pasted_is_one_message_and_keeps_its_lines() {
     let (desk, server) = (Desk::new(), Server::start([Answer::text("done")]));
     let mut terminal = start(&desk, &server, &[]);
     terminal.press("why?\n".trim_end());
-    terminal.press(&format!(
+    terminal.press(format!(
         "{ALT_ENTER}\x1b[200~  File \"a.py\", line 3\r\n\tin f\rValueError\x1b[201~"
     ));
     terminal.expect("ValueError");
@@ -56,7 +56,7 @@ fn a_line_longer_than_a_terminal_keeps_is_sent_whole() {
     let (desk, server) = (Desk::new(), Server::start([Answer::text("done")]));
     let mut terminal = start(&desk, &server, &[]);
     let long = "0123456789".repeat(2_000);
-    terminal.press(&format!("\x1b[200~{long}\x1b[201~\r"));
+    terminal.press(format!("\x1b[200~{long}\x1b[201~\r"));
     terminal.expect("done");
     assert_eq!(asked(&server), long);
 }
@@ -76,7 +76,7 @@ fn the_arrow_up_calls_back_what_was_asked_even_of_a_session_before() {
     drop(terminal);
 
     let mut terminal = start(&desk, &server, &["--continue"]);
-    terminal.press(&format!("{UP}{UP}"));
+    terminal.press(format!("{UP}{UP}"));
     terminal.expect("what is in the vault?");
     terminal.press("\r");
     terminal.expect("three");
@@ -84,17 +84,87 @@ fn the_arrow_up_calls_back_what_was_asked_even_of_a_session_before() {
 }
 
 #[test]
-fn what_is_called_back_cannot_drive_the_terminal() {
+fn what_cannot_be_shown_as_it_is_is_not_called_back() {
     let (desk, server) = (Desk::new(), Server::start([Answer::text("done")]));
-    let line = r#"{"role":"user","content":"clear\u001b[2Jed \u001b]0;title\u0007 safe"}"#;
-    desk.feed(&["append", "--new", "--name", "odd"], line);
+    let lines = r#"{"role":"user","content":"plain"}
+{"role":"user","content":"clear\u001b[2Jed \u001b]0;title\u0007 odd"}
+{"role":"assistant","content":"hm"}"#;
+    desk.feed(&["append", "--new", "--name", "odd"], lines);
     let mut terminal = start(&desk, &server, &[]);
     terminal.say("/open odd");
     terminal.expect("You: ");
     terminal.press(UP);
-    terminal.expect("safe");
+    terminal.expect("plain");
+    terminal.say(", please");
+    terminal.expect("done");
+    assert_eq!(asked(&server), "plain, please");
     assert!(!terminal.all().contains("\x1b[2J"), "{:?}", terminal.all());
     assert!(!terminal.all().contains("\x1b]0;"), "{:?}", terminal.all());
+}
+
+#[test]
+fn lines_that_a_terminal_sends_in_one_go_are_all_said() {
+    let (desk, server) = (Desk::new(), Server::start(["1", "2", "3"].map(Answer::text)));
+    let mut terminal = start(&desk, &server, &[]);
+    terminal.press("one\rtwo\rthree\r");
+    let all: Vec<String> = (1..=3)
+        .map(|n| {
+            server.wait_for_requests(n);
+            terminal.expect(&format!("build: {n}"));
+            asked(&server)
+        })
+        .collect();
+    assert_eq!(all, ["one", "two", "three"]);
+}
+
+#[test]
+fn a_byte_that_is_no_text_costs_the_line_and_not_the_chat() {
+    let (desk, server) = (Desk::new(), Server::start([Answer::text("done")]));
+    let mut terminal = start(&desk, &server, &[]);
+    terminal.press(b"caf\xe9\r");
+    terminal.expect("not valid UTF-8; it was not sent");
+    terminal.expect("You: ");
+    terminal.say("coffee");
+    terminal.expect("done");
+    assert_eq!(asked(&server), "coffee");
+}
+
+#[test]
+fn more_rows_than_can_be_edited_are_told_and_the_chat_goes_on() {
+    let (desk, server) = (Desk::new(), Server::start([Answer::text("done")]));
+    let rethread = env!("CARGO_BIN_EXE_rethread");
+    let line = format!("stty cols 2; exec {rethread} --model openai/m");
+    let mut terminal = Terminal::run(&desk, &line, &server.vars());
+    terminal.expect("\x1b[?2004h");
+    terminal.press(format!("\x1b[200~{}\x1b[201~\r", "x".repeat(200_000)));
+    terminal.expect("more rows than can be edited; it was not sent");
+    terminal.expect("\x1b[?2004h");
+    terminal.say("fewer");
+    terminal.expect("done");
+    assert_eq!(asked(&server), "fewer");
+    assert!(!terminal.all().contains("panicked"), "{}", terminal.all());
+}
+
+#[test]
+fn control_z_stops_the_chat_and_the_line_is_there_when_it_goes_on() {
+    let (desk, server) = (Desk::new(), Server::start([Answer::text("done")]));
+    let rethread = env!("CARGO_BIN_EXE_rethread");
+    let mut terminal =
+        Terminal::run(&desk, "PS1='shell> ' bash --norc --noediting", &server.vars());
+    terminal.expect("shell> ");
+    terminal.say(&format!("{rethread} --model openai/m"));
+    terminal.expect("You: ");
+    terminal.press("half a li\x1a");
+    terminal.expect("Stopped");
+    terminal.expect("shell> ");
+    terminal.say("stty -a");
+    let settings = terminal.expect("shell> ");
+    assert!(settings.contains(" icanon") && settings.contains(" echo "), "{settings}");
+    terminal.say("fg");
+    terminal.expect("You: half a li");
+    terminal.say("ne");
+    terminal.expect("done");
+    assert_eq!(asked(&server), "half a line");
 }
 
 #[test]

@@ -112,12 +112,12 @@ impl Terminal {
 
     /// Types a line.
     pub(crate) fn say(&mut self, line: &str) {
-        self.press(&format!("{line}\n"));
+        self.press(format!("{line}\n"));
     }
 
     /// Presses keys.
-    pub(crate) fn press(&mut self, keys: &str) {
-        self.keys.write_all(keys.as_bytes()).expect("typed");
+    pub(crate) fn press(&mut self, keys: impl AsRef<[u8]>) {
+        self.keys.write_all(keys.as_ref()).expect("typed");
         self.keys.flush().expect("typed");
     }
 

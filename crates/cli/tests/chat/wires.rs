@@ -441,6 +441,39 @@ fn a_call_is_asked_about_whole_and_what_was_typed_before_is_no_answer() {
 }
 
 #[test]
+fn what_was_typed_far_ahead_of_a_question_is_no_answer() {
+    let desk = Desk::new();
+    let server = Server::start([
+        Answer::calls([("run", json!({"command": "touch hidden"}))]).slowly(0),
+        Answer::text("refused"),
+        Answer::text("you said y"),
+    ]);
+    let mut terminal = Terminal::start(
+        &desk,
+        &["--model", "openai/m", "--allow", "run", "--name", "far"],
+        &variables(&server),
+    );
+    terminal.expect("You: ");
+    terminal.say("do it");
+    server.wait_for_requests(1);
+    // More lines than are read ahead: the last ones wait in the terminal.
+    terminal.say(&"\n".repeat(9_000));
+    terminal.say("y");
+    terminal.expect("y\n");
+    server.release();
+    terminal.expect("(y/n) ");
+    terminal.say("n");
+    terminal.expect("refused");
+    terminal.expect("you said y");
+    assert!(!desk.path().join("hidden").exists());
+    terminal.expect("You: ");
+    terminal.say("exit");
+    terminal.expect("Goodbye!");
+    // The answer was an answer, and the y something that was said.
+    assert_eq!(desk.json(&["show", "far"])["session"]["queries"], 2);
+}
+
+#[test]
 fn a_terminal_that_goes_away_loses_nothing() {
     let desk = Desk::new();
     let server = Server::start([Answer::text("hello")]);

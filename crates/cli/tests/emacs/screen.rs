@@ -33,7 +33,7 @@ fn start(desk: &crate::Desk, variables: &[(&str, String)]) -> Terminal {
 fn ask(terminal: &mut Terminal, question: &str) {
     terminal.press(ASK);
     see(terminal, "\nAsk build:");
-    terminal.press(&format!("{question}\r"));
+    terminal.press(format!("{question}\r"));
 }
 
 /// Waits until the screen shows this text.

@@ -1,0 +1,401 @@
+//! What someone types at a terminal, and the line editor for it.
+//!
+//! The terminal belongs to the editor only while the chat waits for the next message. During a turn
+//! it is as every program has it: Ctrl-C is a signal, and lines that are typed ahead are read as
+//! they are. One thread does both, so no key is taken by one that was meant for the other.
+
+use std::cell::Cell;
+use std::io::{IsTerminal, Read, Write, stdout};
+use std::os::unix::net::UnixStream;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
+use rustyline::completion::Completer;
+use rustyline::error::ReadlineError;
+use rustyline::highlight::Highlighter;
+use rustyline::hint::Hinter;
+use rustyline::history::MemHistory;
+use rustyline::validate::Validator;
+use rustyline::{
+    Cmd, ConditionalEventHandler, Config, Context, Event, EventContext, EventHandler, Helper,
+    KeyCode, KeyEvent, Modifiers, RepeatCount,
+};
+use tokio::sync::mpsc::Sender;
+use tokio::sync::mpsc::error::TrySendError;
+
+use super::input::Line;
+use super::words::NAMES;
+
+/// The prompt, plain and in colour.
+const PROMPT: (&str, &str) = ("You: ", "\x1b[1;32mYou:\x1b[0m ");
+
+/// Terminals that cannot move their cursor.
+const SIMPLE: [&str; 3] = ["dumb", "cons25", "emacs"];
+
+/// What was said before and can be called back.
+const PAST_LINES: usize = 500;
+
+/// Tells the terminal to mark no longer what is pasted, and starts a line.
+const NO_PASTE_MARKS: &[u8] = b"\x1b[?2004l\n";
+
+/// How long the thread gets to read what has been typed. It takes no time; a thread that is stuck
+/// must not keep the chat.
+const SETTLE: Duration = Duration::from_secs(1);
+
+/// The chat's end of the keyboard.
+pub(super) struct Keyboard {
+    shared: Arc<Shared>,
+    wake: UnixStream,
+    /// The terminal as it was.
+    before: Termios,
+    edits: bool,
+    given_back: bool,
+}
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    settled: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    /// A line is to be edited.
+    wanted: bool,
+    /// One is being edited.
+    editing: bool,
+    /// What has been typed is to be read.
+    settle: bool,
+    /// Nobody is there to read or to be read for.
+    over: bool,
+    /// What else can be called back.
+    past: Vec<String>,
+    /// The line that was left with Ctrl-Z.
+    left: Option<String>,
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+type Lines = Sender<(Instant, Line)>;
+
+impl Keyboard {
+    /// Starts reading the terminal; lines go to `lines`. With `edits` they can be edited, if the
+    /// terminal is one for it. Nothing without a terminal.
+    pub(super) fn start(lines: &Lines, edits: bool) -> Option<Keyboard> {
+        let term = std::env::var("TERM").unwrap_or_default();
+        let simple = SIMPLE.iter().any(|name| name.eq_ignore_ascii_case(&term));
+        let before = tcgetattr(rustix::stdio::stdin()).ok()?;
+        let (wake, woken) = UnixStream::pair().ok()?;
+        let shared = Arc::<Shared>::default();
+        let editor = match edits && !simple && !term.is_empty() && stdout().is_terminal() {
+            true => line_editor(&shared).ok(),
+            false => None,
+        };
+        let edits = editor.is_some();
+        let (lines, part) = (lines.clone(), Vec::new());
+        let reader = Reader { shared: shared.clone(), woken, lines, part, editor };
+        std::thread::spawn(move || reader.run());
+        if edits {
+            keep_quiet_about_rows();
+        }
+        Some(Keyboard { shared, wake, before, edits, given_back: false })
+    }
+
+    /// Whether lines are edited.
+    pub(super) fn edits(&self) -> bool {
+        self.edits
+    }
+
+    /// Asks for a line with the editor and its prompt, unless `ready` says that there is one
+    /// already. Whether it is being asked for.
+    pub(super) fn ask(&mut self, ready: impl FnOnce() -> bool) -> bool {
+        let mut state = self.shared.state();
+        if !self.edits {
+            return false;
+        }
+        if !state.wanted && !state.editing {
+            // The thread sends lines with the lock in its hands, so none slips in between.
+            if ready() {
+                return false;
+            }
+            state.wanted = true;
+            drop(state);
+            self.wake();
+        }
+        true
+    }
+
+    fn wake(&mut self) {
+        // Where the thread is gone there are no more lines, which is told in another way.
+        self.wake.write_all(b".").ok();
+    }
+
+    /// Waits until all that has been typed is read: what comes later was typed later.
+    pub(super) fn settle(&mut self) {
+        let mut state = self.shared.state();
+        state.settle = !state.over;
+        drop(state);
+        self.wake();
+        let state = self.shared.state();
+        let waits = |state: &mut State| state.settle && !state.over;
+        drop(self.shared.settled.wait_timeout_while(state, SETTLE, waits));
+    }
+
+    /// Lets something be called back.
+    pub(super) fn remember(&self, past: impl IntoIterator<Item = String>) {
+        self.shared.state().past.extend(past);
+    }
+
+    /// Ends the editing of lines, and gives the terminal back as it was.
+    pub(super) fn give_back(&mut self) {
+        let mut state = self.shared.state();
+        state.over = true;
+        let editing = state.editing;
+        drop(state);
+        if editing && !std::mem::replace(&mut self.given_back, true) {
+            // The terminal may be gone.
+            stdout().write_all(NO_PASTE_MARKS).and_then(|()| stdout().flush()).ok();
+        }
+        if self.given_back {
+            tcsetattr(rustix::stdio::stdin(), OptionalActions::Now, &self.before).ok();
+        }
+    }
+}
+
+impl Drop for Keyboard {
+    /// Once more: the editor may just have been taking the terminal.
+    fn drop(&mut self) {
+        self.give_back();
+    }
+}
+
+thread_local! {
+    /// The editor is at work on this thread.
+    static EDITING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// A panic of the editor is caught and told in words; what Rust would print of it helps nobody.
+fn keep_quiet_about_rows() {
+    let others = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        if !EDITING.get() {
+            others(panic);
+        }
+    }));
+}
+
+type LineEditor = rustyline::Editor<Commands, MemHistory>;
+
+fn line_editor(shared: &Arc<Shared>) -> rustyline::Result<LineEditor> {
+    let config = Config::builder().max_history_size(PAST_LINES)?.auto_add_history(true).build();
+    let history = MemHistory::with_config(&config);
+    let mut editor = LineEditor::with_history(config, history)?;
+    editor.set_helper(Some(Commands));
+    editor.bind_sequence(KeyEvent(KeyCode::Enter, Modifiers::ALT), Cmd::Newline);
+    let leave = EventHandler::Conditional(Box::new(Leave(shared.clone())));
+    editor.bind_sequence(KeyEvent::ctrl('z'), leave);
+    Ok(editor)
+}
+
+/// Ctrl-Z: the line is put away, and the chat stops itself when the terminal is as it was.
+struct Leave(Arc<Shared>);
+
+impl ConditionalEventHandler for Leave {
+    fn handle(&self, _: &Event, _: RepeatCount, _: bool, at: &EventContext<'_>) -> Option<Cmd> {
+        self.0.state().left = Some(at.line().to_owned());
+        Some(Cmd::Interrupt)
+    }
+}
+
+/// The thread that reads.
+struct Reader {
+    shared: Arc<Shared>,
+    woken: UnixStream,
+    lines: Lines,
+    /// The beginning of a line whose end is not typed yet.
+    part: Vec<u8>,
+    editor: Option<LineEditor>,
+}
+
+/// There is nothing more to read, or nobody to read it for.
+struct Over;
+
+impl Reader {
+    fn run(mut self) {
+        while self.step().is_ok() {}
+        self.shared.state().over = true;
+        self.shared.settled.notify_all();
+    }
+
+    fn step(&mut self) -> Result<(), Over> {
+        match self.wait(None)? {
+            (true, _) => self.typed(),
+            (_, true) => {
+                let read = self.woken.read(&mut [0]).map_err(|_| Over)?;
+                // The chat is gone.
+                if read == 0 { Err(Over) } else { self.asked() }
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Waits until something was typed, or the chat wants something.
+    fn wait(&self, longest: Option<&Timespec>) -> Result<(bool, bool), Over> {
+        let keys = rustix::stdio::stdin();
+        let mut ready =
+            [PollFd::new(&keys, PollFlags::IN), PollFd::new(&self.woken, PollFlags::IN)];
+        match poll(&mut ready, longest) {
+            Err(rustix::io::Errno::INTR) => Ok((false, false)),
+            Err(error) => self.failed(error.to_string()),
+            Ok(_) => {
+                let [typed, asked] = ready.map(|fd| !fd.revents().is_empty());
+                Ok((typed, asked))
+            }
+        }
+    }
+
+    /// The chat wants all that was typed, or a line that is edited.
+    fn asked(&mut self) -> Result<(), Over> {
+        if self.shared.state().settle {
+            let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+            while self.wait(Some(&now))?.0 {
+                self.typed()?;
+            }
+            self.shared.state().settle = false;
+            self.shared.settled.notify_all();
+        }
+        let mut state = self.shared.state();
+        let past = std::mem::take(&mut state.past);
+        let wanted = std::mem::take(&mut state.wanted) && !state.over;
+        state.editing = wanted;
+        drop(state);
+        let Some(editor) = &mut self.editor else { return Ok(()) };
+        for line in past {
+            // It keeps what it can.
+            editor.add_history_entry(line).ok();
+        }
+        if wanted { self.edit() } else { Ok(()) }
+    }
+
+    fn edit(&mut self) -> Result<(), Over> {
+        let Some(editor) = &mut self.editor else { return Ok(()) };
+        let begun = String::from_utf8_lossy(&std::mem::take(&mut self.part)).into_owned();
+        // It counts rows in 16 bits, and panics beyond.
+        EDITING.set(true);
+        let read = || editor.readline_with_initial(&PROMPT, (&begun, ""));
+        let read = catch_unwind(AssertUnwindSafe(read));
+        EDITING.set(false);
+        let mut state = self.shared.state();
+        state.editing = false;
+        let left = state.left.take();
+        drop(state);
+        let line = match (read, left) {
+            (Err(_), _) => {
+                self.editor = line_editor(&self.shared).ok();
+                Line::TooManyRows
+            }
+            (Ok(Err(ReadlineError::Interrupted)), Some(left)) => {
+                self.part = left.into_bytes();
+                Line::Suspend
+            }
+            (Ok(Err(ReadlineError::Interrupted)), None) => Line::Interrupted,
+            (Ok(Ok(text)), _) => Line::Edited(text),
+            (Ok(Err(ReadlineError::Eof)), _) => return Err(Over),
+            (Ok(Err(ReadlineError::Io(error))), _)
+                if error.kind() == std::io::ErrorKind::InvalidData =>
+            {
+                Line::NotText
+            }
+            (Ok(Err(error)), _) => return self.failed(error.to_string()),
+        };
+        self.send(line)
+    }
+
+    /// Lines that were typed while nobody asked for one. A terminal gives one at a time, and all at
+    /// once what the editor did not take.
+    fn typed(&mut self) -> Result<(), Over> {
+        let mut bytes = [0; 4_096];
+        let read = match rustix::io::read(rustix::stdio::stdin(), &mut bytes) {
+            Err(rustix::io::Errno::INTR) => return Ok(()),
+            Err(error) => return self.failed(error.to_string()),
+            Ok(read) => read,
+        };
+        if read == 0 {
+            if !self.part.is_empty() {
+                let last = std::mem::take(&mut self.part);
+                self.send(line(last))?;
+            }
+            return Err(Over);
+        }
+        for byte in &bytes[..read] {
+            match byte {
+                b'\n' | b'\r' => {
+                    let whole = std::mem::take(&mut self.part);
+                    self.send(line(whole))?;
+                }
+                byte => self.part.push(*byte),
+            }
+        }
+        Ok(())
+    }
+
+    fn failed<T>(&self, what: String) -> Result<T, Over> {
+        self.send(Line::Failed(what))?;
+        Err(Over)
+    }
+
+    fn send(&self, line: Line) -> Result<(), Over> {
+        let mut state = self.shared.state();
+        // Whoever asked for a line has one.
+        state.wanted = false;
+        match self.lines.try_send((Instant::now(), line)) {
+            Ok(()) => Ok(()),
+            Err(TrySendError::Full(line)) => {
+                drop(state);
+                self.lines.blocking_send(line).map_err(|_| Over)
+            }
+            Err(TrySendError::Closed(_)) => Err(Over),
+        }
+    }
+}
+
+fn line(bytes: Vec<u8>) -> Line {
+    String::from_utf8(bytes).map_or(Line::NotText, Line::Text)
+}
+
+/// What the tab key completes: the commands of the chat.
+struct Commands;
+
+impl Completer for Commands {
+    type Candidate = String;
+
+    fn complete(
+        &self,
+        line: &str,
+        position: usize,
+        _: &Context<'_>,
+    ) -> rustyline::Result<(usize, Vec<String>)> {
+        let begun = line[..position].strip_prefix('/');
+        let found = begun.into_iter().flat_map(|begun| {
+            NAMES.iter().filter(move |name| name.starts_with(begun)).map(|name| format!("/{name} "))
+        });
+        Ok((0, found.collect()))
+    }
+}
+
+impl Hinter for Commands {
+    type Hint = String;
+}
+
+impl Highlighter for Commands {}
+
+impl Validator for Commands {}
+
+impl Helper for Commands {}

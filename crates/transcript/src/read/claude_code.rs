@@ -219,13 +219,7 @@ struct Reader {
 
 impl Reader {
     fn line(&mut self, out: &mut Out<'_>, number: u64, line: &str) -> Result<()> {
-        let fields = match Fields::parse(line) {
-            Ok(fields) => fields,
-            Err(what) => {
-                out.unreadable("broken", format!("line {number}"), what);
-                return Ok(());
-            }
-        };
+        let Some(fields) = out.fields(number, line) else { return Ok(()) };
         let kind = match (fields.text("type"), fields.text("subtype")) {
             (Some(kind), Some(sub)) => format!("{kind}/{sub}"),
             (Some(kind), None) => kind.into_owned(),

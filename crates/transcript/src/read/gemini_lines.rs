@@ -86,13 +86,7 @@ enum Pending {
 
 impl Reader {
     fn line(&mut self, out: &mut Out<'_>, number: u64, line: &str) -> Result<()> {
-        let fields = match Fields::parse(line) {
-            Ok(fields) => fields,
-            Err(what) => {
-                out.unreadable("broken", format!("line {number}"), what);
-                return Ok(());
-            }
-        };
+        let Some(fields) = out.fields(number, line) else { return Ok(()) };
         self.begin(out, line)?;
         let id = format!("{number}:{}", fingerprint(&[line]));
         if fields.word("id").is_some() {

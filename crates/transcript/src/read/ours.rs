@@ -17,13 +17,7 @@ pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
     let mut session = None;
     out.lines(path, |out, number, line| {
         let place = format!("line {number}");
-        let fields = match Fields::parse(line) {
-            Ok(fields) => fields,
-            Err(what) => {
-                out.unreadable("broken", place, what);
-                return Ok(());
-            }
-        };
+        let Some(fields) = out.fields(number, line) else { return Ok(()) };
         if let Some(version) = fields.number("rethread") {
             let header = fields.get("session").map(serde_json::from_str::<Header>);
             match header {

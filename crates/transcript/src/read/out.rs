@@ -14,6 +14,7 @@ use sha2::{Digest, Sha256};
 
 use super::account::Account;
 use super::document::Damage;
+use super::fields::Fields;
 use super::found::{Found, FoundEntry, Sink};
 use super::lines::{Line, Lines};
 use super::recognise::Format;
@@ -173,6 +174,12 @@ impl<'a> Out<'a> {
     /// A record that is kept as it was written inside another entry.
     pub(super) fn kept(&mut self, kind: &str) {
         self.account.keep(kind);
+    }
+
+    /// The fields of a line; a line that has none is told.
+    pub(super) fn fields<'l>(&mut self, number: u64, line: &'l str) -> Option<Fields<'l>> {
+        let told = |what| self.unreadable("broken", format!("line {number}"), what);
+        Fields::parse(line).map_err(told).ok()
     }
 
     /// A record that cannot be read.

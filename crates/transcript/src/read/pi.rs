@@ -80,13 +80,7 @@ struct Reader {
 
 impl Reader {
     fn line(&mut self, out: &mut Out<'_>, number: u64, line: &str) -> Result<()> {
-        let fields = match Fields::parse(line) {
-            Ok(fields) => fields,
-            Err(what) => {
-                out.unreadable("broken", format!("line {number}"), what);
-                return Ok(());
-            }
-        };
+        let Some(fields) = out.fields(number, line) else { return Ok(()) };
         let at = fields.get("timestamp").and_then(|raw| time::of_json(raw, &out.options.zone));
         self.at = at.or(self.at);
         let kind = fields.word("type").unwrap_or_else(|| "other".into());

@@ -2,7 +2,7 @@
 
 use rethread_core::entry::Body;
 use rethread_core::limits::READ_ENTRIES;
-use rethread_core::{Entry, Role, Session, Sessions, sessions, tokens};
+use rethread_core::{Message, Role, Session, SessionId, Sessions, sessions, tokens};
 
 use crate::limits::SUMMARY_TEXT_CHARS;
 
@@ -26,52 +26,50 @@ pub(crate) struct Exchange {
 }
 
 impl Conversation {
-    /// Reads a session from its end until there are this many tokens.
+    /// Reads a session from its end until there are this many tokens. Of a turn there is no room
+    /// for as a whole, its question and its last replies are here.
     pub(crate) fn read(
         sessions: &Sessions,
         session: &Session,
         tokens_max: u64,
     ) -> Result<Conversation, sessions::Error> {
+        let (id, begins) = (session.id(), session.tally.begins());
         let mut conversation = Conversation::default();
-        let begins = session.tally.begins();
-        let mut end = session.tally.entries;
         // The turn being read, from its last reply back to its question.
-        let mut turn = Exchange::default();
-        while end > begins && conversation.tokens < tokens_max {
+        let mut turn = Backwards::default();
+        let mut end = session.tally.entries;
+        'reading: while end > begins {
             let start = end.saturating_sub(READ_ENTRIES).max(begins);
-            for entry in sessions.read(session.id(), start..end)?.iter().rev() {
-                conversation.add(&mut turn, entry);
+            for entry in sessions.read(id, start..end)?.iter().rev() {
+                let Body::Message(message) = &entry.body else { continue };
+                let text = shortened(&message.plain_text());
+                conversation.tokens += u64::from(tokens::count(&text));
+                if message.role == Role::Assistant {
+                    turn.add(text, message);
+                } else if message.opens_turn() {
+                    conversation.turns.push(std::mem::take(&mut turn).exchange(text));
+                }
                 if conversation.tokens >= tokens_max {
-                    conversation.left_out = entry.tally.queries.saturating_sub(1);
-                    break;
+                    let before = match begins.checked_sub(1) {
+                        Some(last) => queries(sessions, id, last)?,
+                        None => 0,
+                    };
+                    // What is here begins with the turn of this entry.
+                    conversation.left_out = entry.tally.queries.saturating_sub(before + 1);
+                    if let (false, Some(asked)) = (turn.is_empty(), entry.tally.turn) {
+                        let question = sessions.read(id, asked..asked + 1)?.pop();
+                        let message = question.as_ref().and_then(|entry| entry.body.message());
+                        let text = message.map(|message| shortened(&message.plain_text()));
+                        turn.replies.push(EARLIER.into());
+                        conversation.turns.push(turn.exchange(text.unwrap_or_default()));
+                    }
+                    break 'reading;
                 }
             }
             end = start;
         }
         conversation.turns.reverse();
         Ok(conversation)
-    }
-
-    fn add(&mut self, turn: &mut Exchange, entry: &Entry) {
-        let Body::Message(message) = &entry.body else { return };
-        let text = shortened(&message.plain_text());
-        self.tokens += u64::from(tokens::count(&text));
-        match message.role {
-            Role::Assistant => {
-                let calls: Vec<String> = message.calls().map(|call| call.name.clone()).collect();
-                turn.tools.splice(0..0, calls);
-                turn.assistant = match (text.is_empty(), turn.assistant.is_empty()) {
-                    (true, _) => std::mem::take(&mut turn.assistant),
-                    (false, true) => text,
-                    (false, false) => format!("{text}\n\n{}", turn.assistant),
-                };
-            }
-            Role::User if message.opens_turn() => {
-                turn.user = text;
-                self.turns.push(std::mem::take(turn));
-            }
-            _ => {}
-        }
     }
 
     /// The conversation in Markdown, as a model is asked to summarise it.
@@ -94,6 +92,40 @@ impl Conversation {
     }
 }
 
+/// Stands for the replies of a turn there was no room for.
+const EARLIER: &str = "[… earlier replies …]";
+
+/// The replies of a turn, the last one first.
+#[derive(Default)]
+struct Backwards {
+    replies: Vec<String>,
+    tools: Vec<String>,
+}
+
+impl Backwards {
+    fn add(&mut self, text: String, message: &Message) {
+        self.replies.extend(Some(text).filter(|text| !text.is_empty()));
+        let from = self.tools.len();
+        self.tools.extend(message.calls().map(|call| call.name.clone()));
+        self.tools[from..].reverse();
+    }
+
+    fn is_empty(&self) -> bool {
+        self.replies.is_empty() && self.tools.is_empty()
+    }
+
+    fn exchange(mut self, user: String) -> Exchange {
+        self.replies.reverse();
+        self.tools.reverse();
+        Exchange { user, assistant: self.replies.join("\n\n"), tools: self.tools }
+    }
+}
+
+/// How many turns had begun when this entry was added.
+fn queries(sessions: &Sessions, id: SessionId, seq: u64) -> Result<u64, sessions::Error> {
+    Ok(sessions.read(id, seq..seq + 1)?.pop().map_or(0, |entry| entry.tally.queries))
+}
+
 /// The text, its middle left out where it is long.
 fn shortened(text: &str) -> String {
     let length = text.chars().count();
@@ -110,7 +142,8 @@ fn shortened(text: &str) -> String {
 mod tests {
     use std::sync::Arc;
 
-    use rethread_core::{Fixed, Key, MemoryStore, Message, New, Owner};
+    use rethread_core::message::Block;
+    use rethread_core::{Fixed, Key, MemoryStore, New, Owner, Raw};
 
     use super::*;
 
@@ -143,11 +176,64 @@ mod tests {
     #[test]
     fn where_there_is_no_room_the_oldest_turns_are_left_out_and_counted() {
         let (sessions, session) = told(300);
+        // The reading stops at a question, and at a reply.
+        for room in 90..110 {
+            let some = Conversation::read(&sessions, &session, room).expect("read");
+            assert!(some.turns.len() < 30, "{}", some.turns.len());
+            assert_eq!(some.turns.len() as u64 + some.left_out, 300);
+            let numbers = some.left_out..300;
+            for (turn, number) in some.turns.iter().zip(numbers) {
+                assert_eq!(turn.user, format!("question {number}"));
+                assert!(turn.assistant.ends_with(&format!("answer {number}")), "{turn:?}");
+            }
+            assert!(some.markdown("build").starts_with(&format!("[{} earlier", some.left_out)));
+        }
+    }
+
+    #[test]
+    fn of_a_turn_longer_than_the_room_the_question_and_the_last_replies_are_there() {
+        let (sessions, session) = told(2);
+        let mut thread = sessions.thread(session.id()).expect("opened");
+        thread.append(Message::user("move the store to PostgreSQL")).expect("appended");
+        for round in 0..600 {
+            let said = Message::assistant(format!("table {round} is moved"));
+            thread.append(said).expect("appended");
+        }
+        let session = sessions.get(session.id()).expect("read");
         let some = Conversation::read(&sessions, &session, 100).expect("read");
-        assert!(some.turns.len() < 30, "{}", some.turns.len());
-        assert_eq!(some.turns.len() as u64 + some.left_out, 300);
-        assert_eq!(some.turns.last().expect("a turn").user, "question 299");
-        assert!(some.markdown("build").starts_with(&format!("[{} earlier", some.left_out)));
+        assert_eq!((some.turns.len(), some.left_out), (1, 2));
+        let turn = &some.turns[0];
+        assert_eq!(turn.user, "move the store to PostgreSQL");
+        assert!(turn.assistant.starts_with(EARLIER), "{turn:?}");
+        assert!(turn.assistant.ends_with("table 599 is moved"), "{turn:?}");
+        assert!(turn.assistant.len() < 1_000);
+    }
+
+    #[test]
+    fn turns_before_a_clear_do_not_count_as_left_out() {
+        let (sessions, session) = told(50);
+        sessions.clear(session.id()).expect("cleared");
+        let mut thread = sessions.thread(session.id()).expect("opened");
+        for turn in 0..50 {
+            thread.append(Message::user(format!("question {turn}"))).expect("appended");
+        }
+        let session = sessions.get(session.id()).expect("read");
+        let some = Conversation::read(&sessions, &session, 20).expect("read");
+        assert_eq!(some.turns.len() as u64 + some.left_out, 50);
+    }
+
+    #[test]
+    fn tools_are_named_in_the_order_they_were_called() {
+        let (sessions, session) = told(1);
+        let mut thread = sessions.thread(session.id()).expect("opened");
+        for names in [["glob", "grep"], ["read_file", "edit_file"]] {
+            let call = |name| Block::tool_use(name, name, Raw::of(&serde_json::json!({})));
+            let calls = names.map(call).to_vec();
+            thread.append(Message::new(Role::Assistant, calls)).expect("appended");
+        }
+        let session = sessions.get(session.id()).expect("read");
+        let all = Conversation::read(&sessions, &session, u64::MAX).expect("read");
+        assert_eq!(all.turns[0].tools, ["glob", "grep", "read_file", "edit_file"]);
     }
 
     #[test]

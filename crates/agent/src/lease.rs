@@ -10,6 +10,8 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rethread_core::{Owner, SessionId, Sessions, StoreError, Thread, sessions};
+use rustix::io::Errno;
+use rustix::process::{Pid, test_kill_process};
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio_util::sync::CancellationToken;
 
@@ -69,11 +71,30 @@ impl Kept {
 
 /// A thread whose lease is kept alive until it is released or dropped.
 pub struct Held {
-    thread: Arc<Mutex<Thread>>,
+    thread: Arc<Mutex<Lent>>,
     holder: String,
     owner: Owner,
     renewal: JoinHandle<()>,
-    released: bool,
+}
+
+/// A thread that is held.
+struct Lent {
+    thread: Thread,
+    /// Its lease was given back: a renewal that comes late must not take it again.
+    returned: bool,
+}
+
+impl Lent {
+    fn renew(&mut self, holder: &str) -> Result<(), sessions::Error> {
+        if self.returned { Ok(()) } else { self.thread.hold(holder, LEASE) }
+    }
+
+    fn give_back(&mut self, holder: &str) -> Result<(), sessions::Error> {
+        if std::mem::replace(&mut self.returned, true) {
+            return Ok(());
+        }
+        self.thread.release(holder)
+    }
 }
 
 impl Held {
@@ -104,9 +125,14 @@ impl Held {
                 };
                 past_the_dead(&store, |_| thread.hold(&name, LEASE))?;
                 // Someone may have written between the reading and the lease.
-                thread.refresh()?;
-                if thread.session().header.archived {
-                    store.unarchive(id)?;
+                let ready = thread.refresh().and_then(|_| {
+                    let archived = thread.session().header.archived;
+                    if archived { store.unarchive(id).map(drop) } else { Ok(()) }
+                });
+                if let Err(error) = ready {
+                    // The lease ends by itself if this fails.
+                    thread.release(&name).ok();
+                    return Err(error);
                 }
                 Ok(thread)
             });
@@ -130,9 +156,9 @@ impl Held {
     }
 
     fn new(thread: Thread, holder: String, owner: Owner) -> Held {
-        let thread = Arc::new(Mutex::new(thread));
+        let thread = Arc::new(Mutex::new(Lent { thread, returned: false }));
         let renewal = tokio::spawn(renew(thread.clone(), holder.clone()));
-        Held { thread, holder, owner, renewal, released: false }
+        Held { thread, holder, owner, renewal }
     }
 
     /// Does something with the thread.
@@ -145,7 +171,7 @@ impl Held {
         work: impl FnOnce(&mut Thread) -> Result<T, sessions::Error> + Send + 'static,
     ) -> Result<T, sessions::Error> {
         let thread = self.thread.clone();
-        blocking(move || work(&mut lock(&thread))).await
+        blocking(move || work(&mut lock(&thread).thread)).await
     }
 
     /// Gives the session back, and keeps what was read of it for the next turn.
@@ -153,16 +179,15 @@ impl Held {
     /// # Errors
     ///
     /// Those of the store.
-    pub async fn release(mut self, kept: &Kept) -> Result<(), sessions::Error> {
+    pub async fn release(self, kept: &Kept) -> Result<(), sessions::Error> {
         self.renewal.abort();
-        let holder = self.holder.clone();
-        self.with(move |thread| thread.release(&holder)).await?;
-        self.released = true;
+        let (thread, holder) = (self.thread.clone(), self.holder.clone());
+        blocking(move || lock(&thread).give_back(&holder)).await?;
         let (thread, owner) = (Arc::clone(&self.thread), self.owner.clone());
         drop(self);
         // A renewal that is just ending may still hold it; then it is read again next time.
-        if let Some(thread) = Arc::into_inner(thread).and_then(|thread| thread.into_inner().ok()) {
-            kept.put(owner, thread);
+        if let Some(lent) = Arc::into_inner(thread).and_then(|thread| thread.into_inner().ok()) {
+            kept.put(owner, lent.thread);
         }
         Ok(())
     }
@@ -172,27 +197,26 @@ impl Drop for Held {
     /// A turn that is dropped in the middle frees the session, too.
     fn drop(&mut self) {
         self.renewal.abort();
-        if std::mem::take(&mut self.released) {
-            return;
-        }
-        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+        // Whoever works with it is in the middle of something.
+        let returned = self.thread.try_lock().is_ok_and(|lent| lent.returned);
+        if let (false, Ok(runtime)) = (returned, tokio::runtime::Handle::try_current()) {
             let (thread, holder) = (self.thread.clone(), self.holder.clone());
             // Nobody is left to tell; the lease ends by itself if this fails.
-            runtime.spawn_blocking(move || lock(&thread).release(&holder).ok());
+            runtime.spawn_blocking(move || lock(&thread).give_back(&holder).ok());
         }
     }
 }
 
-async fn renew(thread: Arc<Mutex<Thread>>, holder: String) {
+async fn renew(thread: Arc<Mutex<Lent>>, holder: String) {
     loop {
         tokio::time::sleep(LEASE / 3).await;
         let (thread, holder) = (thread.clone(), holder.clone());
         // Where it fails someone else took over, and the next append is refused and says so.
-        drop(blocking(move || lock(&thread).hold(&holder, LEASE)).await);
+        drop(blocking(move || lock(&thread).renew(&holder)).await);
     }
 }
 
-fn lock(thread: &Mutex<Thread>) -> std::sync::MutexGuard<'_, Thread> {
+fn lock(thread: &Mutex<Lent>) -> std::sync::MutexGuard<'_, Lent> {
     thread.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -214,7 +238,8 @@ fn holder() -> String {
     static TURNS: AtomicU64 = AtomicU64::new(0);
     static PROCESS: LazyLock<String> = LazyLock::new(|| {
         let pid = std::process::id();
-        let started = started(pid).unwrap_or_default();
+        let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+        let started = started(&stat).unwrap_or_default();
         format!("{pid}.{started}@{}", machine())
     });
     format!("{}#{}", *PROCESS, TURNS.fetch_add(1, Ordering::Relaxed))
@@ -225,8 +250,15 @@ pub fn is_dead(holder: &str) -> bool {
     let Some((process, rest)) = holder.split_once('@') else { return false };
     let Some((machine_of, _)) = rest.split_once('#') else { return false };
     let Some((pid, began)) = process.split_once('.') else { return false };
-    let Ok(pid) = pid.parse() else { return false };
-    !began.is_empty() && machine_of == machine() && started(pid).is_none_or(|now| now != began)
+    let Some(pid) = pid.parse().ok().and_then(Pid::from_raw) else { return false };
+    if began.is_empty() || machine_of != machine() {
+        return false;
+    }
+    match std::fs::read_to_string(format!("/proc/{pid}/stat")) {
+        Ok(stat) => started(&stat).is_none_or(|now| now != began),
+        // It may be hidden from this user, or there are too many open files to look.
+        Err(_) => test_kill_process(pid) == Err(Errno::SRCH),
+    }
 }
 
 /// Does something to a session that a lease may forbid. A lease whose process died in the middle of
@@ -259,15 +291,14 @@ fn machine() -> &'static str {
     &MACHINE
 }
 
-/// When a process was started, as Linux tells it.
-fn started(pid: u32) -> Option<String> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+/// When a process was started, by what Linux tells about it.
+fn started(stat: &str) -> Option<&str> {
     // The name stands in parentheses and may hold spaces; the start is the 20th field behind it.
     let (_, rest) = stat.rsplit_once(')')?;
     let mut fields = rest.split_whitespace();
     // A process that was killed and not yet waited for writes nothing any more.
     let state = fields.next()?;
-    (state != "Z" && state != "X").then(|| fields.nth(18).map(str::to_owned)).flatten()
+    if matches!(state, "Z" | "X") { None } else { fields.nth(18) }
 }
 
 #[cfg(test)]
@@ -319,7 +350,8 @@ mod tests {
         assert!(!is_dead(&holder()), "this process lives");
         let mut child = std::process::Command::new("sleep").arg("600").spawn().expect("sleep");
         let pid = child.id();
-        let held = format!("{pid}.{}@{}#0", started(pid).expect("it runs"), machine());
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("it runs");
+        let held = format!("{pid}.{}@{}#0", started(&stat).expect("it runs"), machine());
         assert!(!is_dead(&held));
         child.kill().expect("killed");
         child.wait().expect("gone");

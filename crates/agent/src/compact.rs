@@ -11,7 +11,7 @@ use rethread_core::{Key, SessionId, Thread, sessions};
 use serde::Serialize;
 use serde_json::json;
 
-use crate::lease::blocking;
+use crate::lease::{Held, blocking};
 use crate::restore::{GoesOn, Past};
 use crate::runner::{Runner, TurnError};
 use crate::summarize::{How, Summary};
@@ -129,14 +129,30 @@ impl Runner {
         mut told: impl FnMut(Stage),
     ) -> Result<Compacted, TurnError> {
         let sessions = self.sessions.clone();
-        let session = blocking(move || sessions.get(id)).await?;
-        if session.tally.queries == 0 {
+        if blocking(move || sessions.get(id)).await?.tally.queries == 0 {
             return Ok(Compacted::Nothing);
         }
-        let runner = self.clone();
-        let before = blocking(move || runner.context_tokens(id)).await?;
+        // What is said from here on is said in the new session.
+        let held = self.hold(id).await?;
+        let compacted = self.compact_held(&held, id, how, &mut told).await;
+        held.release(&self.kept).await?;
+        compacted
+    }
+
+    async fn compact_held(
+        &self,
+        held: &Held,
+        id: SessionId,
+        how: How,
+        told: &mut impl FnMut(Stage),
+    ) -> Result<Compacted, TurnError> {
+        let (sessions, runner) = (self.sessions.clone(), self.clone());
+        let (keys, before) = blocking(move || {
+            Ok::<_, sessions::Error>((sessions.get(id)?.keys, runner.context_tokens(id)?))
+        })
+        .await?;
         told(Stage::Summarizing);
-        let summary = match self.summarize(id, how).await? {
+        let summary = match self.summarize_held(held, id, how).await? {
             Summary::Written(summary) => summary,
             Summary::Failed { why } => return Ok(Compacted::NoSummary { why }),
             Summary::Nothing => return Ok(Compacted::Nothing),
@@ -144,7 +160,7 @@ impl Runner {
         let past = self.past(id).await?;
         told(Stage::Saved(Box::new(past.clone())));
         told(Stage::Restoring);
-        let on = self.restore(&past, &summary.text, Origin::Compact, session.keys).await?;
+        let on = self.restore(&past, &summary.text, Origin::Compact, keys).await?;
         Ok(Compacted::Done(Box::new(Receipt { from: id, before, summary, on })))
     }
 

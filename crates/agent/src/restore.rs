@@ -119,6 +119,15 @@ impl Runner {
         let (sessions, parent) = (self.sessions.clone(), past.session);
         let (policy, model) = (self.policy.clone(), self.model.clone());
         let (session, tokens) = blocking(move || {
+            let mut keys = keys;
+            if origin == Origin::Compact {
+                // The model took its time: a key may have been pointed elsewhere meanwhile.
+                let theirs = match parent {
+                    Some(id) => sessions.get(id)?.keys,
+                    None => Vec::new(),
+                };
+                keys.retain(|key| theirs.contains(key));
+            }
             let session = sessions.restore(parent, origin, &new, &keys, restored)?;
             let tokens = sessions.context(session.id(), &policy, &model)?.tokens;
             Ok::<_, sessions::Error>((session, tokens))

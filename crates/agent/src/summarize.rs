@@ -53,15 +53,33 @@ impl Runner {
     ///
     /// Those of the store; that a model failed is no error but [`Summary::Failed`].
     pub async fn summarize(&self, id: SessionId, how: How) -> Result<Summary, TurnError> {
-        let sessions = self.sessions.clone();
-        let current = blocking(move || current_summary(&sessions, id)).await?;
-        if let Some(summary) = current {
-            return Ok(Summary::Written(summary));
+        // Nobody has to wait for what is there already.
+        if let Some(known) = self.known_summary(id).await? {
+            return Ok(known);
         }
-        let sessions = self.sessions.clone();
-        let tally = blocking(move || sessions.get(id)).await?.tally;
-        if tally.turn.is_none_or(|turn| turn < tally.begins()) {
-            return Ok(Summary::Nothing);
+        let held = self.hold(id).await?;
+        let summary = self.summarize_held(&held, id, how).await;
+        held.release(&self.kept).await?;
+        summary
+    }
+
+    /// Takes a session for as long as it is summarised: what is said meanwhile would be in no
+    /// summary.
+    pub(crate) async fn hold(&self, id: SessionId) -> Result<Held, TurnError> {
+        let (wait, never) = (self.bounds.lease_wait, CancellationToken::new());
+        let (sessions, kept, nobody) = (&self.sessions, &self.kept, Events::none());
+        Ok(Held::take(sessions, kept, id, wait, &nobody, &never).await?)
+    }
+
+    /// As [`summarize`](Runner::summarize), by whoever holds the session.
+    pub(crate) async fn summarize_held(
+        &self,
+        held: &Held,
+        id: SessionId,
+        how: How,
+    ) -> Result<Summary, TurnError> {
+        if let Some(known) = self.known_summary(id).await? {
+            return Ok(known);
         }
         let offline = self.scribe.model.provider == crate::provider::OFFLINE;
         let summary = match how {
@@ -73,21 +91,23 @@ impl Runner {
                 Err(why) => return Ok(Summary::Failed { why }),
             },
         };
-        let never = CancellationToken::new();
-        let held = Held::take(
-            &self.sessions,
-            &self.kept,
-            id,
-            self.bounds.lease_wait,
-            &Events::none(),
-            &never,
-        )
-        .await?;
         let body = Body::Summary(summary.clone());
-        let noted = held.with(move |thread| thread.note(body)).await;
-        held.release(&self.kept).await?;
-        noted?;
+        held.with(move |thread| thread.note(body)).await?;
         Ok(Summary::Written(summary))
+    }
+
+    /// The summary that stands, or that there is nothing to summarise.
+    async fn known_summary(&self, id: SessionId) -> Result<Option<Summary>, TurnError> {
+        let sessions = self.sessions.clone();
+        let known = blocking(move || {
+            if let Some(summary) = current_summary(&sessions, id)? {
+                return Ok(Some(Summary::Written(summary)));
+            }
+            let tally = sessions.get(id)?.tally;
+            let silent = tally.turn.is_none_or(|turn| turn < tally.begins());
+            Ok::<_, sessions::Error>(silent.then_some(Summary::Nothing))
+        });
+        Ok(known.await?)
     }
 
     /// Picks sentences.

@@ -6,7 +6,7 @@ use rethread_agent::{Compacted, EXTRACTIVE, FileSummary, How, NO_ACKNOWLEDGMENT,
 use rethread_core::entry::Origin;
 use rethread_core::message::Usage;
 use rethread_core::summary::block;
-use rethread_core::{Body, Key, SessionId};
+use rethread_core::{Body, Key, Message, SessionId, StoreError, sessions};
 
 const SUMMARY: &str = "**Background Context:** Initial session.
 
@@ -243,6 +243,32 @@ fn a_transcript_on_disk_is_private_and_resumes_by_its_path() {
         "{text}"
     );
     assert!(text.contains(&format!("**Previous Session:** {}", path.display())), "{text}");
+}
+
+#[test]
+fn while_a_session_is_compacted_nothing_is_said_that_the_summary_does_not_know() {
+    let bench = talked("openai", [summary(SUMMARY).slowly(0), Answer::text("Ready!")]);
+    let sessions = &bench.runner.sessions;
+    let (stays, moves) = (Key::new("stays").expect("valid"), Key::new("moves").expect("valid"));
+    for key in [&stays, &moves] {
+        sessions.bind(key, bench.session).expect("bound");
+    }
+    let elsewhere = sessions.create(&Default::default(), None).expect("created").id();
+    let (runner, id) = (bench.runner.clone(), bench.session);
+    let compacting = std::thread::spawn(move || run(runner.compact(id, How::Model, |_| {})));
+    bench.server.wait_for_requests(2);
+    let late = sessions.append(bench.session, vec![Message::user("and retries?").into()]);
+    assert!(matches!(&late, Err(sessions::Error::Store(StoreError::Held { .. }))), "{late:?}");
+    sessions.bind(&moves, elsewhere).expect("bound");
+    bench.server.release();
+    let Compacted::Done(receipt) = compacting.join().expect("no panic").expect("compacted") else {
+        panic!("no receipt")
+    };
+    let on = receipt.on.session.id();
+    assert_eq!(sessions.resolve(&stays).expect("resolved"), Some(on));
+    assert_eq!(sessions.resolve(&moves).expect("resolved"), Some(elsewhere), "it was moved since");
+    let late = sessions.append(bench.session, vec![Message::user("and retries?").into()]);
+    late.expect("it is free again");
 }
 
 #[test]

@@ -6,8 +6,8 @@
 //! cut falls on a turn's start; only where one long turn fills the whole batch does it fall
 //! between two rounds of that turn, whose question is then kept.
 
-use super::Step;
 use super::draft::Draft;
+use super::{Changed, Step};
 use crate::entry::Tally;
 
 /// Where the window begins, in messages counted from the start of the session.
@@ -61,14 +61,35 @@ pub(super) fn apply(mut draft: Draft<'_>, max: u32) -> Draft<'_> {
     draft.drop_turns(Step::KeepRecent, |turn| {
         counted(turn) && (turn.before.messages >= window.start || Some(turn.seq) == split)
     });
-    if let Some(end) = split.and_then(|seq| {
-        let turn = draft.turns.iter().find(|turn| turn.seq == seq && counted(turn))?;
-        turn.rounds.first().map(|round| round.before)
-    }) {
+    if let Some(seq) = split {
         draft.cuts.retain(|cut| cut.by != Step::KeepRecent);
-        draft.report_dropped(Step::KeepRecent, end);
+        report_split(&mut draft, seq);
     }
     draft
+}
+
+/// Reports what stood before a turn that was split, and which of its rounds are left out; its
+/// question is kept. Told in running totals, for not all of it may have been read.
+fn report_split(draft: &mut Draft<'_>, seq: u64) {
+    let of_log = |turn: &&super::draft::Turn<'_>| !turn.pinned && !turn.carried;
+    let mut turns = draft.turns.iter().filter(of_log).skip_while(|turn| turn.seq != seq);
+    let Some(turn) = turns.next() else { return };
+    let next = turns.next().map(|turn| turn.before);
+    let first = turn.rounds.first().map(|round| round.before).or(next);
+    let end = first.unwrap_or_else(|| draft.log.tally().into());
+    let (before, question) =
+        (turn.before, turn.user.as_ref().map_or((0, 0), |user| (1, user.tokens)));
+    let base = draft.log.tally().boundary.map_or(0, |boundary| boundary.messages);
+    if before.messages > base {
+        draft.report_dropped(Step::KeepRecent, before);
+    }
+    let messages = end.messages.saturating_sub(before.messages + question.0);
+    if messages > 0 {
+        let tokens = end.tokens.saturating_sub(before.tokens + question.1);
+        let change = Changed::Dropped { messages, tokens };
+        let through = end.entries.saturating_sub(1);
+        draft.cut_range(Step::KeepRecent, before.entries + question.0, through, change);
+    }
 }
 
 #[cfg(test)]

@@ -266,6 +266,30 @@ impl Message {
     }
 }
 
+impl Message {
+    /// Forgets how a block was written that means something else by now.
+    pub(crate) fn forget_what_was_changed(&mut self) {
+        self.content.iter_mut().for_each(Block::forget_what_was_changed);
+    }
+}
+
+impl Block {
+    fn forget_what_was_changed(&mut self) {
+        if let Some(raw) = &self.raw
+            && self.kind != BlockKind::Unknown
+        {
+            let read = serde_json::from_str::<&RawValue>(raw.get()).map(read_content);
+            if read.is_ok_and(|blocks| matches!(&blocks[..], [same] if same.kind == self.kind)) {
+                return;
+            }
+            self.raw = None;
+        }
+        if let BlockKind::ToolResult(result) = &mut self.kind {
+            result.content.iter_mut().for_each(Block::forget_what_was_changed);
+        }
+    }
+}
+
 /// Content in any of its forms: a string, one block, a list of blocks (or strings), null.
 fn read_content(raw: &RawValue) -> Vec<Block> {
     match raw.get().as_bytes().first() {
@@ -377,7 +401,10 @@ impl Serialize for Message {
         if self.interrupted {
             map.serialize_entry("interrupted", &true)?;
         }
-        for (key, value) in &self.extra {
+        // These two stand above; a second one would be read instead.
+        let others =
+            self.extra.iter().filter(|(key, _)| !matches!(key.as_str(), "role" | "content"));
+        for (key, value) in others {
             map.serialize_entry(key, value)?;
         }
         map.end()
@@ -466,6 +493,36 @@ mod tests {
 
     fn message(json: &str) -> Message {
         serde_json::from_str(json).expect(json)
+    }
+
+    #[test]
+    fn what_is_changed_in_a_block_that_was_read_is_written() {
+        let json = r#"{"role":"user","content":[{"type":"text","text":"my password","x":1}]}"#;
+        let mut said = message(json);
+        said.forget_what_was_changed();
+        assert_eq!(serde_json::to_string(&said).expect("written"), json, "nothing was changed");
+        said.content[0].kind = BlockKind::Text("[redacted]".into());
+        said.forget_what_was_changed();
+        let written = serde_json::to_string(&said).expect("written");
+        assert_eq!(written, r#"{"role":"user","content":"[redacted]"}"#);
+
+        let json = r#"{"role":"tool","content":[{"type":"tool_result","tool_use_id":"c","content":[{"type":"text","text":"a key","x":1}],"y":2}]}"#;
+        let mut said = message(json);
+        let BlockKind::ToolResult(result) = &mut said.content[0].kind else { panic!("{said:?}") };
+        result.content[0].kind = BlockKind::Text("[redacted]".into());
+        said.forget_what_was_changed();
+        let written = serde_json::to_string(&said).expect("written");
+        assert!(!written.contains("a key") && written.contains("[redacted]"), "{written}");
+    }
+
+    #[test]
+    fn other_fields_cannot_stand_in_for_the_role_or_the_content() {
+        let mut said = Message::user("hi");
+        for (key, value) in [("role", "system"), ("content", "OTHER"), ("mood", "good")] {
+            said.extra.push((key.into(), Raw::of(&value)));
+        }
+        let written = serde_json::to_string(&said).expect("written");
+        assert_eq!(written, r#"{"role":"user","content":"hi","mood":"good"}"#);
     }
 
     #[test]

@@ -107,6 +107,9 @@ pub enum Error {
     },
 }
 
+/// Who holds nothing.
+const NOBODY: &str = "(nobody)";
+
 /// The result of a verb.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -328,7 +331,8 @@ impl Sessions {
             return Err(Error::TooMany { count: messages.len(), max: BATCH_ENTRIES_MAX });
         }
         let mut named = Vec::with_capacity(messages.len());
-        for (place, Incoming { id, message }) in messages.into_iter().enumerate() {
+        for (place, Incoming { id, mut message }) in messages.into_iter().enumerate() {
+            message.forget_what_was_changed();
             // Most messages are so short that nobody needs to count.
             if message.bytes_at_most() > MESSAGE_BYTES_MAX {
                 fits("a message", &message, MESSAGE_BYTES_MAX)?;
@@ -415,7 +419,7 @@ impl Sessions {
     /// [`StoreError::Held`] with the holder if someone is.
     pub fn is_free(&self, id: SessionId) -> Result<()> {
         // Giving back what one does not have changes nothing.
-        self.store.lease(&self.owner, id, "", std::time::Duration::ZERO)?;
+        self.store.lease(&self.owner, id, NOBODY, std::time::Duration::ZERO)?;
         Ok(())
     }
 

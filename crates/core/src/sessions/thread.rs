@@ -119,6 +119,10 @@ impl Thread {
                 self.log.push(entry).map_err(|gap| damaged(&self.session, gap))?;
             }
         }
+        // Or was said by someone else behind what this thread has read.
+        if seqs.iter().any(|seq| *seq >= self.session.tally.entries) {
+            self.refresh()?;
+        }
         Ok(seqs)
     }
 
@@ -161,13 +165,14 @@ impl Thread {
         Ok(())
     }
 
-    /// What a model would see now. Builds only what is new where it can, and reads further back only
+    /// What a model would see now, with the session's own history length. Builds only what is new where it can, and reads further back only
     /// where it must.
     ///
     /// # Errors
     ///
     /// Those of the store.
     pub fn context(&mut self, policy: &Policy, model: &Model) -> Result<Arc<Context>> {
+        let policy = &policy.clone().for_session(&self.session.header);
         let follower = self.follower.take().filter(|follower| follower.is_for(policy, model));
         let mut follower = follower.unwrap_or_else(|| Follower::new(policy.clone(), model.clone()));
         let context = match follower.extend(&self.log) {

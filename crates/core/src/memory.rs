@@ -11,6 +11,7 @@ use jiff::Timestamp;
 
 use crate::audit::Audit;
 use crate::entry::{Entry, NewEntry, Tally};
+use crate::limits::LEASE_MAX;
 use crate::name::{Key, Name, Owner, SessionId};
 use crate::session::{Header, Session, preview};
 use crate::store::{
@@ -303,7 +304,7 @@ impl Store for MemoryStore {
     }
 
     fn lease(&self, owner: &Owner, id: SessionId, holder: &str, ttl: Duration) -> Result<Lease> {
-        let now = self.world.now();
+        let (now, ttl) = (self.world.now(), ttl.min(LEASE_MAX));
         let mut state = self.state();
         let stored = state.stored_mut(owner, id)?;
         let mine = match stored.held(now) {

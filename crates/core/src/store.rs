@@ -7,8 +7,8 @@
 //! The calls block: they wait for the disk or the network, and return when it is done. Callers
 //! that run many things on few threads call them where blocking is allowed.
 //!
-//! The contract is written down as a test suite in `conformance`; a new store is right when it
-//! passes. The verbs people use are in [`Sessions`](crate::Sessions), written once over this.
+//! The contract is written down as a test suite in `conformance`, which every store has to pass;
+//! that its data outlives the process and the power is for its own tests to show. The verbs people use are in [`Sessions`](crate::Sessions), written once over this.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -440,8 +440,8 @@ pub trait Store: Send + Sync {
     /// [`StoreError::NotFound`], [`StoreError::NameTaken`].
     fn update(&self, owner: &Owner, id: SessionId, change: &Change) -> Result<Session>;
 
-    /// Takes the lease of a session, or renews it for the same holder. A `ttl` of zero gives it
-    /// back.
+    /// Takes the lease of a session, or renews it for the same holder, for
+    /// [`LEASE_MAX`](crate::limits::LEASE_MAX) at the most. A `ttl` of zero gives it back.
     ///
     /// # Errors
     ///

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use super::{Place, RIVALS, created, owner, race, said};
+use crate::limits::LEASE_MAX;
 use crate::store::{At, StoreError};
+use crate::world::World;
 
 const TTL: Duration = Duration::from_secs(30);
 
@@ -43,6 +45,19 @@ pub(super) fn a_lease_ends_with_its_time_or_when_given_back(place: &dyn Place) {
     store.append(&owner(), id, At::END, &[said(place, "a", "x")]).expect("nobody holds it");
     let third = store.lease(&owner(), id, "me", TTL).expect("free");
     assert!(third.fence > second.fence, "fences only rise");
+}
+
+pub(super) fn no_lease_lasts_for_ever_and_only_its_holder_ends_it(place: &dyn Place) {
+    let (store, session) = created(place);
+    let id = session.id();
+    let lease = store.lease(&owner(), id, "me", Duration::MAX).expect("leased");
+    let longest = place.world().now() + LEASE_MAX;
+    assert!(lease.until <= longest, "until {}, not {longest}", lease.until);
+    let error = store.lease(&owner(), id, "you", Duration::ZERO).expect_err("not theirs");
+    assert!(matches!(error, StoreError::Held { .. }), "{error}");
+    store.append(&owner(), id, At::END, &[said(place, "a", "x")]).expect_err("still held");
+    place.world().advance(LEASE_MAX);
+    store.append(&owner(), id, At::END, &[said(place, "a", "x")]).expect("it ran out");
 }
 
 pub(super) fn an_old_fence_is_refused(place: &dyn Place) {

@@ -102,6 +102,7 @@ cases! {
         a_lease_keeps_others_from_writing,
         a_lease_ends_with_its_time_or_when_given_back,
         an_old_fence_is_refused,
+        no_lease_lasts_for_ever_and_only_its_holder_ends_it,
         rivals_for_one_lease_have_one_winner,
     }
     search {

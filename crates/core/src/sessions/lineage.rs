@@ -161,10 +161,11 @@ impl Sessions {
             return Err(nothing());
         };
         // A session whose original was deleted has nothing to go back to.
-        let back_to = match started.from {
-            Some(from) if self.get(from).is_ok() => from,
-            _ => return Err(nothing()),
-        };
+        let back_to = started.from.ok_or_else(nothing)?;
+        match self.get(back_to) {
+            Err(Error::Store(StoreError::NotFound { .. })) => return Err(nothing()),
+            found => drop(found?),
+        }
         let keys: Vec<_> = started.keys.iter().filter(|key| session.keys.contains(key)).collect();
         let since = self.read(id, seq..tally.entries.min(seq + READ_ENTRIES))?;
         let unused = !since

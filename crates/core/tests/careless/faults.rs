@@ -53,6 +53,8 @@ pub(crate) enum Fault {
     IgnoresTheLease,
     /// Seconds taken for milliseconds: a lease ends a thousand times too late.
     MistakesTheUnit,
+    /// A lease is given back by whoever says so.
+    LetsAnyoneGiveBack,
     /// The fence goes along with an append, and nothing compares it.
     ForgetsTheFence,
     /// The fence is stored in the lease and starts again with each one.
@@ -197,6 +199,7 @@ pub(crate) const FAULTS: &[(Fault, &[&str])] = &[
     (Fault::CannotEmpty, &["an_update_changes_what_it_names"]),
     (Fault::IgnoresTheLease, &["a_lease_keeps_others_from_writing"]),
     (Fault::MistakesTheUnit, &["a_lease_ends_with_its_time_or_when_given_back"]),
+    (Fault::LetsAnyoneGiveBack, &["no_lease_lasts_for_ever_and_only_its_holder_ends_it"]),
     (Fault::ForgetsTheFence, &["an_old_fence_is_refused"]),
     (
         Fault::RestartsTheFence,

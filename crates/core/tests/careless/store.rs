@@ -238,7 +238,13 @@ impl Store for Opened {
                 }
                 self.seize_lease(owner, id, holder, ttl)
             }
-            Fault::MistakesTheUnit => inner.lease(owner, id, holder, ttl * 1_000),
+            Fault::MistakesTheUnit => inner.lease(owner, id, holder, ttl.saturating_mul(1_000)),
+            Fault::LetsAnyoneGiveBack if ttl.is_zero() => {
+                match inner.append(owner, id, At::END, &[]) {
+                    Err(StoreError::Held { holder, .. }) => inner.lease(owner, id, &holder, ttl),
+                    _ => inner.lease(owner, id, holder, ttl),
+                }
+            }
             Fault::RestartsTheFence => {
                 let lease = inner.lease(owner, id, holder, ttl)?;
                 Ok(Lease { fence: 1, ..lease })

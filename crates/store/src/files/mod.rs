@@ -39,6 +39,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rethread_core::limits::LEASE_MAX;
 use rethread_core::store::{
     At, Bind, Change, Cursor, Filter, Finding, Hit, Lease, Page, Result, Search, Then, Upkeep,
     query_words,
@@ -215,7 +216,7 @@ impl Store for FilesStore {
     }
 
     fn lease(&self, owner: &Owner, id: SessionId, holder: &str, ttl: Duration) -> Result<Lease> {
-        self.change(owner, id, |dir| dir.lease(id, holder, ttl))
+        self.change(owner, id, |dir| dir.lease(id, holder, ttl.min(LEASE_MAX)))
     }
 
     fn delete(&self, owner: &Owner, id: SessionId) -> Result<()> {

@@ -33,6 +33,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rethread_core::limits::LEASE_MAX;
 use rethread_core::store::{
     At, Bind, Change, Cursor, Filter, Finding, Hit, Lease, Page, Result, Search, Then, Upkeep,
 };
@@ -181,7 +182,7 @@ impl Store for PostgresStore {
     }
 
     fn lease(&self, owner: &Owner, id: SessionId, holder: &str, ttl: Duration) -> Result<Lease> {
-        self.db.lease(owner, id, holder, ttl)
+        self.db.lease(owner, id, holder, ttl.min(LEASE_MAX))
     }
 
     fn delete(&self, owner: &Owner, id: SessionId) -> Result<()> {

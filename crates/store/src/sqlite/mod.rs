@@ -23,6 +23,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use rethread_core::limits::LEASE_MAX;
 use rethread_core::store::{
     At, Bind, Change, Cursor, Filter, Finding, Hit, Lease, Page, Result, Search, Then, Upkeep,
 };
@@ -234,7 +235,7 @@ impl Store for SqliteStore {
     }
 
     fn lease(&self, owner: &Owner, id: SessionId, holder: &str, ttl: Duration) -> Result<Lease> {
-        self.db.write("take a lease", |tx| self.db.lease(tx, owner, id, holder, ttl))
+        self.db.write("take a lease", |tx| self.db.lease(tx, owner, id, holder, ttl.min(LEASE_MAX)))
     }
 
     fn delete(&self, owner: &Owner, id: SessionId) -> Result<()> {

@@ -5,7 +5,7 @@ use std::path::Path;
 use rethread_agent::{
     Compacted, EXTRACTIVE, FileSummary, FromFile, GoesOn, How, Past, Receipt, Stage, Summary,
 };
-use rethread_core::entry::Origin;
+use rethread_core::entry::{Body, Origin};
 use rethread_core::sessions::SelectError;
 use rethread_core::{SessionId, sessions};
 
@@ -101,7 +101,9 @@ impl Chat {
     }
 
     /// Compacts the session and goes on in the new one.
-    pub(super) async fn compact(&mut self) -> Result<(), Error> {
+    ///
+    /// Returns whether someone stopped it.
+    pub(super) async fn compact(&mut self) -> Result<bool, Error> {
         let nothing = || Error::Word {
             what: "nothing was said in this session yet".into(),
             hint: "there is nothing to compact",
@@ -131,7 +133,7 @@ impl Chat {
                 told = self.signals.next() => {
                     self.told |= told;
                     self.voice.notice("(stopped; the session is as it was)");
-                    return Ok(());
+                    return Ok(true);
                 }
                 compacted = &mut work => break compacted?,
             }
@@ -143,7 +145,7 @@ impl Chat {
             Compacted::Nothing => return Err(nothing()),
             Compacted::NoSummary { why } => {
                 self.voice.notice(format_args!("{SUMMARY_FAILED}\n  {}", one_line(&why)));
-                return Ok(());
+                return Ok(false);
             }
             Compacted::Done(receipt) => receipt,
         };
@@ -152,7 +154,7 @@ impl Chat {
         for line in self::receipt(&receipt, "/undo") {
             self.voice.notice(line);
         }
-        Ok(())
+        Ok(false)
     }
 
     /// The chat is in this session now, and shows what the model said to it.
@@ -281,19 +283,30 @@ impl Chat {
         Ok(yes)
     }
 
+    /// Whether this is the summary of a session.
+    fn says(&self, id: SessionId, summary: &str) -> Result<bool, Error> {
+        let sessions = &self.runner.sessions;
+        let Some(seq) = sessions.get(id)?.tally.summary else { return Ok(false) };
+        let entry = sessions.read(id, seq..seq + 1)?.pop();
+        Ok(matches!(entry.map(|entry| entry.body),
+            Some(Body::Summary(known)) if clean(known.text.trim()) == clean(summary.trim())))
+    }
+
     /// What SEL names: a transcript where it is a file, else a session.
     fn find(&self, sel: &str) -> Result<Found, Error> {
         let path = Path::new(sel);
         let is_path = sel.ends_with(".md") || sel.contains('/');
         if is_path && path.exists() {
             let mut file = self.runner.past_of_file(path).map_err(Error::File)?;
-            // A transcript of a session that is here: its whole log is, too.
+            // A transcript of a session that is here: its whole log is, too. What the log does not
+            // say may be anyone's words, whatever session the file names.
             if let Ok(id) = self.runner.sessions.select(&file.past.id)
                 && id.to_string() == file.past.id
             {
-                file.past.session = Some(id);
-                if !matches!(file.summary, FileSummary::Text(_)) {
-                    return Ok(Found::Session(id));
+                match &file.summary {
+                    FileSummary::Text(text) if !self.says(id, text)? => {}
+                    FileSummary::Text(_) => file.past.session = Some(id),
+                    _ => return Ok(Found::Session(id)),
                 }
             }
             return Ok(Found::File(Box::new(file)));

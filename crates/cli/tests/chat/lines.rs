@@ -199,6 +199,24 @@ fn resume_takes_a_position_a_name_an_id_and_a_file() {
 }
 
 #[test]
+fn a_transcript_is_trusted_as_far_as_the_log_says_the_same() {
+    let desk = Desk::new();
+    chat(&desk, &["--name", "mine"], &["We decided to use Redis.", "exit"]);
+    let shown = desk.json(&["show", "mine"]);
+    let id = shown["session"]["id"].as_str().expect("an id");
+    let saved = desk.path().join(format!(".local/share/rethread/transcripts/{id}.md"));
+    let text = std::fs::read_to_string(&saved).expect("saved");
+    let resume = |name: &str, text: &str| {
+        std::fs::write(desk.path().join(name), text).expect("written");
+        chat(&desk, &["--resume", name], &["exit"]).err
+    };
+    let same = resume("same.md", &text);
+    assert!(same.contains("Restoring context") && !same.contains("Tools are off"), "{same}");
+    let other = resume("other.md", &text.replace("Redis", "Mallory"));
+    assert!(other.contains("Restoring context") && other.contains("Tools are off"), "{other}");
+}
+
+#[test]
 fn what_cannot_be_resumed_is_said_in_the_words_people_know() {
     let desk = Desk::new();
     let said = chat(&desk, &["--resume", "nosuch"], &["hello", "exit"]);

@@ -12,7 +12,7 @@ use rethread_http::{ListenError, TokenError};
 use rethread_store::ConnectError;
 use rethread_telegram::{ApiError, DoorError};
 
-use crate::out::clean;
+use crate::out::{clean, note};
 
 /// What can go wrong at the command line.
 #[derive(Debug)]
@@ -435,7 +435,7 @@ pub(crate) fn misuse(error: &clap::Error) -> ExitCode {
             let what = rendered.trim_start_matches("error: ").trim_end();
             let what = what.split("\n\nUsage:").next().unwrap_or(what);
             let hint = "`--help` shows what can be typed";
-            anstream::eprintln!("{}", serde_json::json!({ "error": what, "hint": hint }));
+            note(serde_json::json!({ "error": what, "hint": hint }));
             return ExitCode::from(2);
         }
         if hostile {
@@ -467,11 +467,11 @@ pub(crate) fn tell(error: &Error, as_json: bool) -> ExitCode {
     }
     if as_json {
         let object = serde_json::json!({ "error": what, "hint": hint });
-        anstream::eprintln!("{object}");
+        note(object);
     } else {
-        anstream::eprintln!("\x1b[1;31merror:\x1b[0m {}", clean(&what));
+        note(format_args!("\x1b[1;31merror:\x1b[0m {}", clean(&what)));
         if let Some(hint) = hint {
-            anstream::eprintln!("\x1b[1mhint:\x1b[0m {hint}");
+            note(format_args!("\x1b[1mhint:\x1b[0m {hint}"));
         }
     }
     ExitCode::from(error.code())

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io::{BufRead, Read};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
 
@@ -42,9 +42,12 @@ pub(crate) struct Input {
     keyboard: Option<Keyboard>,
 }
 
-/// Lines read ahead, more than a terminal keeps. Someone who types ahead has to be heard at once,
-/// so that it is known when they typed; a pipe is read as fast as it is used.
+/// Lines read ahead. Someone who types ahead has to be heard at once, so that it is known when
+/// they typed; a pipe is read as fast as it is used.
 const AHEAD: usize = 8_192;
+
+/// How long someone may go on typing before a question counts as not answered.
+const SETTLE_MAX: Duration = Duration::from_secs(2);
 
 impl Input {
     /// Starts reading standard input. With `edits`, lines are edited where the terminal is good
@@ -80,16 +83,29 @@ impl Input {
         self.keyboard.as_ref().is_some_and(Keyboard::edits)
     }
 
-    /// Waits until all that has been typed is read, so that a question which is asked now is not
-    /// answered by it.
-    pub(crate) fn settle(&mut self) {
-        if let Some(keyboard) = &mut self.keyboard {
+    /// Reads all that has been typed, so that a question which is there now is not answered by it.
+    /// False where it does not end.
+    pub(crate) fn settle(&mut self) -> bool {
+        let Some(keyboard) = &mut self.keyboard else { return true };
+        let began = Instant::now();
+        keyboard.begin_to_settle();
+        loop {
             // There must be room for what the terminal still holds.
             while let Ok((_, line)) = self.lines.try_recv() {
                 self.later.push_back(line);
             }
-            keyboard.settle();
+            if keyboard.is_settled() {
+                return true;
+            }
+            if began.elapsed() > SETTLE_MAX {
+                return false;
+            }
         }
+    }
+
+    /// Whether someone types.
+    pub(crate) fn is_typed(&self) -> bool {
+        self.keyboard.is_some()
     }
 
     /// Ends the editing of lines, and gives the terminal back as it was.

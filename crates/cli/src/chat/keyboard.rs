@@ -38,12 +38,17 @@ const SIMPLE: [&str; 3] = ["dumb", "cons25", "emacs"];
 /// What was said before and can be called back.
 const PAST_LINES: usize = 500;
 
-/// Tells the terminal to mark no longer what is pasted, and starts a line.
-const NO_PASTE_MARKS: &[u8] = b"\x1b[?2004l\n";
+/// Tells the terminal to mark no longer what is pasted.
+const NO_PASTE_MARKS: &[u8] = b"\x1b[?2004l";
 
-/// How long the thread gets to read what has been typed. It takes no time; a thread that is stuck
-/// must not keep the chat.
-const SETTLE: Duration = Duration::from_secs(1);
+/// How long the thread is waited for at a time while it reads what has been typed.
+const SETTLE: Duration = Duration::from_millis(20);
+
+/// How long nothing has to come until what came with bytes that are no text is over.
+const QUIET: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+
+/// What a terminal sends behind what is pasted.
+const PASTE_END: &[u8] = b"\x1b[201~";
 
 /// The chat's end of the keyboard.
 pub(super) struct Keyboard {
@@ -137,15 +142,20 @@ impl Keyboard {
         self.wake.write_all(b".").ok();
     }
 
-    /// Waits until all that has been typed is read: what comes later was typed later.
-    pub(super) fn settle(&mut self) {
+    /// Wants all that has been typed to be read: what comes later was typed later.
+    pub(super) fn begin_to_settle(&mut self) {
         let mut state = self.shared.state();
         state.settle = !state.over;
         drop(state);
         self.wake();
+    }
+
+    /// Waits a little for that. Whether it is done.
+    pub(super) fn is_settled(&self) -> bool {
         let state = self.shared.state();
         let waits = |state: &mut State| state.settle && !state.over;
-        drop(self.shared.settled.wait_timeout_while(state, SETTLE, waits));
+        let settled = self.shared.settled.wait_timeout_while(state, SETTLE, waits);
+        settled.is_ok_and(|(_, late)| !late.timed_out())
     }
 
     /// Lets something be called back.
@@ -157,13 +167,16 @@ impl Keyboard {
     pub(super) fn give_back(&mut self) {
         let mut state = self.shared.state();
         state.over = true;
-        let editing = state.editing;
+        let again = self.given_back;
+        self.given_back |= state.editing;
         drop(state);
-        if editing && !std::mem::replace(&mut self.given_back, true) {
-            // The terminal may be gone.
-            stdout().write_all(NO_PASTE_MARKS).and_then(|()| stdout().flush()).ok();
-        }
         if self.given_back {
+            let line: &[u8] = if again { b"" } else { b"\n" };
+            // The terminal may be gone.
+            stdout()
+                .write_all(&[NO_PASTE_MARKS, line].concat())
+                .and_then(|()| stdout().flush())
+                .ok();
             tcsetattr(rustix::stdio::stdin(), OptionalActions::Now, &self.before).ok();
         }
     }
@@ -311,11 +324,32 @@ impl Reader {
             (Ok(Err(ReadlineError::Io(error))), _)
                 if error.kind() == std::io::ErrorKind::InvalidData =>
             {
+                self.skip()?;
                 Line::NotText
             }
             (Ok(Err(error)), _) => return self.failed(error.to_string()),
         };
         self.send(line)
+    }
+
+    /// Throws away what came with bytes that are no text: the rest of what was pasted is no keys.
+    fn skip(&mut self) -> Result<(), Over> {
+        let keys = rustix::stdio::stdin();
+        let Ok(before) = tcgetattr(keys) else { return Ok(()) };
+        let mut raw = before.clone();
+        raw.make_raw();
+        tcsetattr(keys, OptionalActions::Now, &raw).ok();
+        let mut last = Vec::new();
+        let mut bytes = [0; 4_096];
+        while !last.ends_with(PASTE_END) && self.wait(Some(&QUIET))?.0 {
+            match rustix::io::read(keys, &mut bytes) {
+                Ok(0) | Err(_) => break,
+                Ok(read) => last.extend_from_slice(&bytes[..read]),
+            }
+            last.drain(..last.len().saturating_sub(PASTE_END.len()));
+        }
+        tcsetattr(keys, OptionalActions::Now, &before).ok();
+        Ok(())
     }
 
     /// Lines that were typed while nobody asked for one. A terminal gives one at a time, and all at

@@ -47,8 +47,11 @@ const COMPACT_AT: u64 = 85;
 /// Bytes of a message that can be called back to be edited.
 const CALL_BACK_BYTES_MAX: usize = 16 << 10;
 
+/// What is said to a question that nobody can be heard on.
+const UNHEARD: &str = "(so much is being typed that no answer can be told from it: no)";
+
 /// Bytes of a line a terminal keeps; what is typed beyond is lost before it gets here.
-const TERMINAL_LINE: usize = 4_095;
+pub(super) const TERMINAL_LINE: usize = 4_095;
 
 /// A chat.
 pub(crate) struct Chat {
@@ -333,10 +336,7 @@ impl Chat {
                         hint: "put it in a file of the workspace and ask about the file",
                     }),
                     Some(Line::Text(text)) if self.voice.typed && text.len() >= TERMINAL_LINE => {
-                        self.tell(&Error::Word {
-                            what: format!("a terminal keeps only {TERMINAL_LINE} bytes of a line; this one was not sent"),
-                            hint: "put it in a file and ask about the file, or pipe it into `rethread -p -`",
-                        });
+                        self.tell(&cut_line());
                     }
                     Some(Line::Text(text)) => return Ok(text),
                     Some(Line::NotText) => self.tell(&Error::Word {
@@ -377,13 +377,16 @@ impl Chat {
 
     /// Asks a yes-or-no question; the next line answers it.
     async fn confirmed(&mut self, question: &str) -> bool {
-        // Whoever answers does so after this moment, however quick they are.
-        self.input.settle();
-        let asked = Instant::now();
         self.voice.begin(&format!("{question} "));
+        if !self.input.settle() {
+            self.voice.notice(UNHEARD);
+            return false;
+        }
+        // Whoever answers does so after this moment, however quick they are.
+        let asked = Instant::now();
         let line = tokio::select! {
             line = async {
-                match self.voice.typed {
+                match self.input.is_typed() {
                     true => self.input.next_since(asked).await,
                     false => self.input.next().await,
                 }
@@ -428,7 +431,19 @@ impl Chat {
                 self.fullness
             ));
             self.fullness = 0;
-            self.compact().await?;
+            // What was typed is said in any case, and stored before anything else can happen to it.
+            let stopped = match self.compact().await {
+                Ok(stopped) => stopped,
+                Err(error) => {
+                    self.tell(&error);
+                    false
+                }
+            };
+            if stopped {
+                self.voice.notice("(your message was not sent)");
+                self.input.remember([text]);
+                return Ok(None);
+            }
         }
         let id = self.session_for_turn()?;
         let answer = self.turn(id, Message::user(text)).await?;
@@ -501,13 +516,14 @@ impl Chat {
                 biased;
                 event = heard.recv() => {
                     let Some(event) = event else { continue };
-                    if matches!(event, Event::Ask { .. }) {
-                        self.input.settle();
-                    }
-                    let asked = Instant::now();
                     self.voice.event(&agent, &event)?;
                     if let Event::Ask { answer, .. } = event {
-                        question = Some((asked, answer));
+                        if self.input.settle() {
+                            question = Some((Instant::now(), answer));
+                        } else {
+                            self.voice.notice(UNHEARD);
+                            answer.send(false).ok();
+                        }
                     }
                 }
                 told = self.signals.next() => {
@@ -565,6 +581,16 @@ fn newest(desk: &Desk) -> Result<Option<Session>, Error> {
     }
     let newest = desk.sessions.list(&Sessions::default_filter(), None, 1)?.sessions.pop();
     Ok(newest.filter(|session| session.header.workspace.is_none()))
+}
+
+/// A line may have been longer than it is.
+fn cut_line() -> Error {
+    Error::Word {
+        what: format!(
+            "a terminal keeps only {TERMINAL_LINE} bytes of a line; this one was not sent"
+        ),
+        hint: "put it in a file and ask about the file, or pipe it into `rethread -p -`",
+    }
 }
 
 /// When the question was asked.

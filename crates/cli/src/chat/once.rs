@@ -8,8 +8,8 @@ use rethread_core::limits::READ_ENTRIES;
 use rethread_core::{Entry, Message, Session, SessionId};
 use serde_json::json;
 
-use super::Chat;
 use super::input::Line;
+use super::{Chat, TERMINAL_LINE};
 use crate::args::Talk;
 use crate::commands::Done;
 use crate::errors::Error;
@@ -67,6 +67,9 @@ impl Chat {
             };
             let Some(line) = line else { return Ok(lines.join("\n")) };
             match line {
+                Line::Text(text) if self.input.is_typed() && text.len() >= TERMINAL_LINE => {
+                    return Err(super::cut_line());
+                }
                 Line::Text(text) | Line::Edited(text) => lines.push(text),
                 Line::Interrupted | Line::Suspend | Line::TooManyRows => {}
                 Line::NotText | Line::TooLong => {

@@ -1,5 +1,6 @@
 //! From flags and configuration to what runs turns.
 
+use std::io::{IsTerminal, stderr, stdin, stdout};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ use crate::args::Talk;
 use crate::commands::{Desk, model_named};
 use crate::config::env;
 use crate::errors::Error;
-use crate::out::{clean, note, someone_is_there};
+use crate::out::{clean, note};
 
 /// Where a project keeps its agents, below its folder.
 const PROJECT_AGENTS: &str = ".rethread/agents";
@@ -84,7 +85,7 @@ pub(crate) fn runner(
         policy: Policy::preset(policy).expect("checked when it was read"),
         tools: Arc::new(tools),
         allow,
-        ask_first: someone_is_there(),
+        ask_first: stdin().is_terminal() && (stdout().is_terminal() || stderr().is_terminal()),
         transcripts: desk.config.given("transcripts").map(PathBuf::from),
         workspace: Some(workspace),
         bounds: Bounds {

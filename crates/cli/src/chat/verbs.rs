@@ -18,7 +18,7 @@ impl Chat {
         match word {
             Word::Exit => {}
             Word::Help => self.voice.notice(HELP),
-            Word::Compact => self.compact().await?,
+            Word::Compact => drop(self.compact().await?),
             Word::Resume(Some(sel)) => self.resume(&sel).await?,
             Word::Resume(None) => {
                 self.sessions()?;

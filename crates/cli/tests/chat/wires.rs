@@ -441,6 +441,24 @@ fn a_call_is_asked_about_whole_and_what_was_typed_before_is_no_answer() {
 }
 
 #[test]
+fn whoever_redirects_standard_error_is_asked_all_the_same() {
+    let desk = Desk::new();
+    let server = Server::start([
+        Answer::calls([("run", json!({"command": "touch hidden"}))]),
+        Answer::text("refused"),
+    ]);
+    let rethread = env!("CARGO_BIN_EXE_rethread");
+    let line = format!("{rethread} --model openai/m --allow run 2>errors");
+    let mut terminal = Terminal::run(&desk, &line, &variables(&server));
+    terminal.expect("You: ");
+    terminal.say("do it");
+    terminal.expect("(y/n) ");
+    terminal.say("n");
+    terminal.expect("refused");
+    assert!(!desk.path().join("hidden").exists());
+}
+
+#[test]
 fn what_was_typed_far_ahead_of_a_question_is_no_answer() {
     let desk = Desk::new();
     let server = Server::start([

@@ -8,7 +8,7 @@ use rethread_agent::Runner;
 use rethread_core::context::Policy;
 use rethread_core::{Message, Raw, Role, Session, SessionId, Sessions, sessions};
 
-use crate::desk::{Visitor, blocking};
+use crate::desk::Visitor;
 use crate::problem::Problem;
 
 /// The field of a system message that holds for one turn: the seq of the one it stands in for.
@@ -33,14 +33,15 @@ impl Visitor {
                 let once = self.runner(Some(name))?;
                 let instructions = once.new_session().system.unwrap_or_default();
                 let before = session.tally.system;
-                self.with(move |sessions| for_one_turn(sessions, id, instructions, before)).await?;
+                self.with(move |sessions| for_one_turn(sessions, id, &instructions, before))
+                    .await?;
                 if imported { once.without_tools() } else { once }
             }
             _ => {
                 let own = self.desk.runners.of(&session.header, self.sessions.clone())?;
                 if imported {
                     let instructing = own.clone();
-                    blocking(move || instructing.instruct(&session)).await??;
+                    self.with(move |_| instructing.instruct(&session)).await?;
                 }
                 own
             }
@@ -63,7 +64,7 @@ impl Visitor {
 fn for_one_turn(
     sessions: &Sessions,
     id: SessionId,
-    instructions: String,
+    instructions: &str,
     before: Option<u64>,
 ) -> sessions::Result<()> {
     let mut message = Message::system(instructions);

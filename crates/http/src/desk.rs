@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use rethread_agent::Runner;
+use rethread_agent::{Runner, past_the_dead};
 use rethread_core::store::Search;
 use rethread_core::{Backend, Owner, SessionId, Sessions, World, sessions};
 use tokio::sync::Semaphore;
@@ -94,13 +94,14 @@ impl Visitor {
         Ok(self.desk.runners.showing(&session.header, self.sessions.clone()))
     }
 
-    /// Does something with this owner's sessions, where it may block.
+    /// Does something with this owner's sessions, where it may block. What a process that died
+    /// held forbids nothing: then it is done a second time.
     pub(crate) async fn with<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Sessions) -> Result<T, sessions::Error> + Send + 'static,
+        work: impl FnMut(&Sessions) -> Result<T, sessions::Error> + Send + 'static,
     ) -> Result<T, Problem> {
         let sessions = self.sessions.clone();
-        Ok(blocking(move || work(&sessions)).await??)
+        Ok(blocking(move || past_the_dead(&sessions, work)).await??)
     }
 }
 

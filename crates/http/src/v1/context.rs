@@ -59,7 +59,7 @@ pub(crate) async fn show(
         return Err(Problem::bad_request(what));
     }
     let runner = visitor.showing(id).await?;
-    let mut shape = how.policy.as_deref().map_or(Ok(runner.policy), policy)?;
+    let shape = how.policy.as_deref().map_or(Ok(runner.policy), policy)?;
     let mut model = match how.model.as_deref().map(|name| name.split_once('/')) {
         None => runner.model,
         Some(Some((provider, name))) if !provider.is_empty() && !name.is_empty() => {
@@ -73,7 +73,7 @@ pub(crate) async fn show(
     }
     visitor
         .with(move |sessions| {
-            shape = shape.for_session(&sessions.get(id)?.header);
+            let mut shape = shape.clone().for_session(&sessions.get(id)?.header);
             shape.keep_recent = how.max_history.or(shape.keep_recent);
             let context = sessions.build(id, &shape, &model)?;
             let report = Report { policy: &shape, model: &model, context: &context };

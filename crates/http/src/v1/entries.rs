@@ -2,7 +2,6 @@
 
 use axum::http::HeaderMap;
 use axum::response::Response;
-use rethread_agent::past_the_dead;
 use rethread_core::store::At;
 use rethread_core::{Entry, EntryId, Incoming, Message, SessionId, Sessions, sessions};
 use serde::Deserialize;
@@ -142,8 +141,7 @@ pub(crate) async fn append(
     let at = At { head: append.head, fence: None };
     let (seqs, head) = visitor
         .with(move |sessions| {
-            let append = |sessions: &Sessions| sessions.append_at(id, at, messages.clone());
-            let seqs = past_the_dead(sessions, append)?;
+            let seqs = sessions.append_at(id, at, messages.clone())?;
             Ok((seqs, sessions.get(id)?.tally.entries))
         })
         .await?;

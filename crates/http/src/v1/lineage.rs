@@ -6,7 +6,7 @@ use axum::body::{Body, Bytes};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use futures_util::stream::unfold;
-use rethread_agent::{Compacted, How, past_the_dead};
+use rethread_agent::{Compacted, How};
 use rethread_core::{Key, Name, sessions};
 use serde::Deserialize;
 use serde_json::json as object;
@@ -97,7 +97,7 @@ pub(crate) async fn fork(
 #[utoipa::path(post, path = "/v1/sessions/{id}/undo", tag = "lineage", params(("id" = uuid::Uuid, Path, description = "The session")),
     responses((status = 200, description = "What was taken back", body = shapes::Undone)))]
 pub(crate) async fn undo(visitor: Visitor, Id(id): Id) -> Result<Response, Problem> {
-    let undone = visitor.with(move |all| past_the_dead(all, |sessions| sessions.undo(id))).await?;
+    let undone = visitor.with(move |sessions| sessions.undo(id)).await?;
     Ok(json(&undone))
 }
 
@@ -105,7 +105,7 @@ pub(crate) async fn undo(visitor: Visitor, Id(id): Id) -> Result<Response, Probl
 #[utoipa::path(post, path = "/v1/sessions/{id}/clear", tag = "lineage", params(("id" = uuid::Uuid, Path, description = "The session")),
     responses((status = 200, description = "Where the clear stands", body = shapes::Cleared)))]
 pub(crate) async fn clear(visitor: Visitor, Id(id): Id) -> Result<Response, Problem> {
-    let seq = visitor.with(move |all| past_the_dead(all, |sessions| sessions.clear(id))).await?;
+    let seq = visitor.with(move |sessions| sessions.clear(id)).await?;
     Ok(json(&object!({ "session": id, "seq": seq })))
 }
 

@@ -2,7 +2,6 @@
 
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use rethread_agent::past_the_dead;
 use rethread_core::name::is_invisible;
 use rethread_core::store::{Change, Filter};
 use rethread_core::{Key, Name, New, Sessions};
@@ -179,12 +178,12 @@ pub(crate) async fn patch(
     };
     let session = visitor
         .with(move |sessions| {
-            if let Some(runner) = agent {
+            if let Some(runner) = &agent {
                 runner.take_over(id)?;
             }
             let session = sessions.update(id, &change)?;
-            match name {
-                Some(name) if name != session.header.name => sessions.rename(id, &name),
+            match &name {
+                Some(name) if *name != session.header.name => sessions.rename(id, name),
                 _ => Ok(session),
             }
         })
@@ -212,6 +211,6 @@ pub(crate) async fn unarchive(visitor: Visitor, Id(id): Id) -> Result<Response, 
 #[utoipa::path(delete, path = "/v1/sessions/{id}", tag = "sessions", params(("id" = uuid::Uuid, Path, description = "The session")),
     responses((status = 204, description = "It is gone")))]
 pub(crate) async fn delete(visitor: Visitor, Id(id): Id) -> Result<StatusCode, Problem> {
-    visitor.with(move |all| past_the_dead(all, |sessions| sessions.delete(id))).await?;
+    visitor.with(move |sessions| sessions.delete(id)).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -7,7 +7,7 @@ use rethread_core::store::Change;
 use rethread_core::{Body, EntryId, Message, New, Sessions};
 use serde_json::{Value, json};
 
-use crate::site::Site;
+use crate::site::{Site, another_process};
 
 fn prompt(agent: &str) -> String {
     let agents = Agents::builtin();
@@ -213,4 +213,32 @@ fn an_agent_nobody_knows_is_refused_before_anything_is_stored() {
         assert!(detail.contains("did you mean `build`?"), "{detail}");
     }
     assert_eq!(head(), before);
+}
+
+#[test]
+fn what_a_dead_process_held_keeps_nobody_from_saying_who_answers() {
+    let site = Site::new(["one", "two"].map(Answer::text));
+    let sessions = site.sessions("local");
+    let foreign = imported(&sessions);
+    let own = id_of(&site, &json!({}));
+    let (mut child, holder) = another_process();
+    let hold = |id: &str| {
+        let id = rethread_core::SessionId(id.parse().expect("an id"));
+        let mut thread = sessions.thread(id).expect("opened");
+        thread.hold(&holder, std::time::Duration::from_secs(60)).expect("held");
+    };
+    let patch = || site.json("PATCH", &format!("/v1/sessions/{own}"), &json!({"agent": "plan"}));
+    let ask = json!({"content": "x", "agent": "explore"});
+    let once = || site.post(&format!("/v1/sessions/{own}/turns"), &ask);
+    hold(&own);
+    patch().is_problem(409, "held");
+    once().is_problem(409, "held");
+    child.kill().expect("killed");
+    child.wait().expect("gone");
+    assert_eq!(patch().json()["session"]["agent"], "plan");
+    hold(&own);
+    assert_eq!(once().status, 200);
+    assert!(sent(&site).0.starts_with(&prompt("explore")));
+    hold(&foreign);
+    assert_eq!(turn(&site, &json!(foreign)).status, 200, "its own instructions are written first");
 }

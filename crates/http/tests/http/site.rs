@@ -228,3 +228,14 @@ impl Drop for Site {
         }
     }
 }
+
+/// A process that can be killed, and what it calls itself where it holds a session.
+pub(crate) fn another_process() -> (std::process::Child, String) {
+    let child = std::process::Command::new("sleep").arg("600").spawn().expect("sleep");
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").expect("read");
+    let space = std::fs::read_link("/proc/self/ns/pid").expect("read");
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).expect("read");
+    let began = stat.split_whitespace().nth(21).expect("a start");
+    let holder = format!("{}.{began}@{}-{}#0", child.id(), boot.trim(), space.display());
+    (child, holder)
+}

@@ -9,7 +9,7 @@ use rethread_store::System;
 use serde_json::{Value, json};
 
 use crate::client::Whole;
-use crate::site::{JSON, Site};
+use crate::site::{JSON, Site, another_process};
 
 fn created(site: &Site, body: &Value) -> String {
     let created = site.post("/v1/sessions", body);
@@ -258,12 +258,7 @@ fn a_turn_of_another_program_is_not_stopped_from_here_and_the_answer_names_it() 
     thread.release("telegram:7").expect("released");
     assert_eq!(site.post(&stop, &json!({})).json(), json!({"stopped": false}));
     // What is left of a process that died is nobody's.
-    let mut child = std::process::Command::new("sleep").arg("600").spawn().expect("sleep");
-    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").expect("read");
-    let space = std::fs::read_link("/proc/self/ns/pid").expect("read");
-    let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).expect("read");
-    let began = stat.split_whitespace().nth(21).expect("a start");
-    let holder = format!("{}.{began}@{}-{}#0", child.id(), boot.trim(), space.display());
+    let (mut child, holder) = another_process();
     thread.hold(&holder, std::time::Duration::from_secs(60)).expect("held");
     site.post(&stop, &json!({})).is_problem(409, "elsewhere");
     child.kill().expect("killed");

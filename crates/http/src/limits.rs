@@ -78,6 +78,10 @@ pub const LAG_TIME_MAX: Duration = Duration::from_secs(2);
 /// Entries a live tail reads at once: they are held in memory while a slow client takes them.
 pub const TAIL_ENTRIES: u64 = 32;
 
+/// Bytes of entries a live tail holds in memory like that, or one entry. Every stream that is open
+/// may hold as many.
+pub const TAIL_BYTES_MAX: usize = 1 << 20;
+
 /// Entries one answer may hold, and how many it holds when nobody asks for a number.
 pub const ENTRIES_MAX: u64 = 1_000;
 

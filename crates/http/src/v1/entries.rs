@@ -13,8 +13,12 @@ use crate::input::{Id, Json, Params, once};
 use crate::limits::{ENTRIES_BYTES_MAX, ENTRIES_MAX};
 use crate::problem::Problem;
 
-/// Entries read from the store at once.
-const STEP: u64 = 64;
+/// Entries read from the store at once, at most. One may have 16 MiB, and all of them are in
+/// memory before anybody knows how large they are.
+const STEP_MAX: u64 = 8;
+
+/// Bytes of entries behind which the next one is read alone.
+const LARGE_BYTES: usize = 256 << 10;
 
 /// Which entries.
 #[derive(Deserialize, IntoParams)]
@@ -47,7 +51,7 @@ pub(crate) async fn read(
         visitor.with(move |sessions| run(sessions, id, from, limit)).await?;
     let text = format!(
         "{{\"entries\":[{}],\"next\":{},\"head\":{head}}}",
-        entries.join(","),
+        entries.into_iter().map(|(_, text)| text).collect::<Vec<_>>().join(","),
         next.map_or("null".into(), |next| next.to_string())
     );
     let raw =
@@ -55,38 +59,50 @@ pub(crate) async fn read(
     Ok(json(&raw))
 }
 
-/// A run of entries as JSON, no larger than an answer may be.
+/// An entry's place, and the entry as JSON.
+pub(super) type Written = (u64, String);
+
+/// A run of entries, no larger than an answer may be; where the next one begins, and how many
+/// entries there are.
 fn run(
     sessions: &Sessions,
     id: SessionId,
     from: u64,
     limit: u64,
-) -> Result<(Vec<String>, Option<u64>, u64), sessions::Error> {
+) -> Result<(Vec<Written>, Option<u64>, u64), sessions::Error> {
     let head = sessions.get(id)?.tally.entries;
-    let end = head.min(from.saturating_add(limit));
-    let mut written = Vec::new();
-    let mut bytes = 0;
-    let mut next = from;
-    while next < end && bytes < ENTRIES_BYTES_MAX {
-        for entry in sessions.read(id, next..end.min(next + STEP))? {
-            let text = written_out(&entry);
-            if !written.is_empty() && bytes + text.len() > ENTRIES_BYTES_MAX {
-                bytes = ENTRIES_BYTES_MAX;
-                break;
-            }
-            bytes += text.len();
-            written.push(text);
-            next = entry.seq + 1;
-        }
-        if written.is_empty() {
-            break;
-        }
-    }
-    Ok((written, (next < head && next > from).then_some(next), head))
+    let range = from..head.min(from.saturating_add(limit));
+    let written = in_steps(range, ENTRIES_BYTES_MAX, |step| sessions.read(id, step))?;
+    let next = written.last().map(|(seq, _)| seq + 1).filter(|next| *next < head);
+    Ok((written, next, head))
 }
 
-pub(super) fn written_out(entry: &Entry) -> String {
-    serde_json::to_string(entry).expect("plain data is always valid JSON")
+/// The entries of a range up to so many bytes, and at least one where there is one.
+pub(super) fn in_steps<E>(
+    range: std::ops::Range<u64>,
+    most: usize,
+    mut read: impl FnMut(std::ops::Range<u64>) -> Result<Vec<Entry>, E>,
+) -> Result<Vec<Written>, E> {
+    let mut written: Vec<Written> = Vec::new();
+    let (mut bytes, mut next, mut step) = (0, range.start, 1);
+    while next < range.end {
+        let before = bytes;
+        let entries = read(next..range.end.min(next.saturating_add(step)))?;
+        if entries.is_empty() {
+            break;
+        }
+        for entry in entries {
+            let text = serde_json::to_string(&entry).expect("plain data is always valid JSON");
+            bytes += text.len();
+            if bytes > most && !written.is_empty() {
+                return Ok(written);
+            }
+            written.push((entry.seq, text));
+            next = entry.seq + 1;
+        }
+        step = if bytes - before < LARGE_BYTES { STEP_MAX.min(2 * step) } else { 1 };
+    }
+    Ok(written)
 }
 
 /// Messages to append.
@@ -174,4 +190,70 @@ fn incoming(
         }
     };
     Ok(Incoming { id, message })
+}
+
+#[cfg(test)]
+mod tests {
+    use rethread_core::measure::Measure;
+    use rethread_core::{Body, NewEntry, Tally};
+
+    use super::*;
+
+    /// A log whose messages have so many bytes each.
+    fn log(sizes: impl IntoIterator<Item = usize>) -> Vec<Entry> {
+        let mut tally = Tally::default();
+        let entries = sizes.into_iter().enumerate().map(|(index, bytes)| {
+            let body = Body::Message(Message::user("x ".repeat(bytes / 2)));
+            let (id, at) = (EntryId::new(format!("e{index}")).expect("valid"), Default::default());
+            let entry = NewEntry { id, at, measure: Measure::default(), body }.placed(&tally);
+            tally = entry.tally;
+            entry
+        });
+        entries.collect()
+    }
+
+    /// What is read of a log from a place on: the places given, entries read, and times.
+    fn read(log: &[Entry], from: u64, most: usize) -> (Vec<u64>, u64, u64) {
+        let (mut count, mut times) = (0, 0);
+        let written = in_steps(from..log.len() as u64, most, |step| {
+            times += 1;
+            count += step.end - step.start;
+            Ok::<_, ()>(log[step.start as usize..step.end as usize].to_vec())
+        });
+        let written = written.expect("read");
+        (written.into_iter().map(|(seq, _)| seq).collect(), count, times)
+    }
+
+    #[test]
+    fn large_entries_are_read_one_by_one_and_no_more_of_them_than_are_given() {
+        let log = log([1 << 20; 12]);
+        let (mut from, mut given) = (0, Vec::new());
+        while from < log.len() as u64 {
+            let (places, count, _) = read(&log, from, 4 << 20);
+            assert_eq!(places.len(), 3, "from {from}: four are a little more than fits");
+            assert!(count <= 4, "from {from}: {count}");
+            from = places.last().expect("some") + 1;
+            given.extend(places);
+        }
+        assert_eq!(given, (0..12).collect::<Vec<u64>>());
+        assert_eq!(read(&log, 3, 10), (vec![3], 2, 2), "one is given, however large");
+    }
+
+    #[test]
+    fn small_entries_are_read_eight_at_once_and_large_ones_among_them_alone_again() {
+        let small = log([10; 100]);
+        let (places, count, times) = read(&small, 0, usize::MAX);
+        assert_eq!((places.len(), count), (100, 100));
+        assert!(times <= 3 + 100_u64.div_ceil(STEP_MAX), "{times}");
+        let mixed = log([10; 15].into_iter().chain([1 << 20; 64]));
+        let (places, count, _) = read(&mixed, 0, 2 << 20);
+        assert_eq!(places.len(), 15 + 1);
+        assert!(count <= 15 + STEP_MAX, "{count}");
+    }
+
+    #[test]
+    fn a_log_that_ends_early_ends_what_is_read() {
+        let nothing = in_steps(0..u64::MAX, 9, |_| Ok::<_, ()>(Vec::new()));
+        assert_eq!(nothing, Ok(Vec::new()));
+    }
 }

@@ -9,15 +9,15 @@ use axum::http::HeaderMap;
 use axum::response::Response;
 use axum::response::sse::Event;
 use futures_util::stream::unfold;
-use rethread_core::{Entry, SessionId};
+use rethread_core::SessionId;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use super::entries::written_out;
+use super::entries::{Written, in_steps};
 use super::shapes;
 use crate::desk::Visitor;
 use crate::input::{Id, Params, once};
-use crate::limits::{TAIL_ENTRIES, TAIL_POLL};
+use crate::limits::{TAIL_BYTES_MAX, TAIL_ENTRIES, TAIL_POLL};
 use crate::owners::Stream;
 use crate::problem::Problem;
 use crate::sse;
@@ -84,7 +84,7 @@ struct Tail {
     id: SessionId,
     ear: Ear,
     next: u64,
-    ready: VecDeque<Entry>,
+    ready: VecDeque<Written>,
     begun: bool,
     /// Held for as long as the stream is open.
     #[expect(dead_code, reason = "dropping it is what it is for")]
@@ -100,10 +100,9 @@ impl Tail {
         }
         let closing = self.visitor.desk.closing.clone();
         loop {
-            if let Some(entry) = self.ready.pop_front() {
-                self.next = entry.seq + 1;
-                let event = Event::default().id(entry.seq.to_string());
-                return Some(event.data(written_out(&entry)));
+            if let Some((seq, entry)) = self.ready.pop_front() {
+                self.next = seq + 1;
+                return Some(Event::default().id(seq.to_string()).data(entry));
             }
             if closing.is_cancelled() {
                 return None;
@@ -111,7 +110,10 @@ impl Tail {
             let (id, next) = (self.id, self.next);
             let range = next..next.saturating_add(TAIL_ENTRIES);
             // A session that was deleted, or a store that is gone, ends the stream.
-            let read = self.visitor.with(move |sessions| sessions.read(id, range)).await;
+            let read = self.visitor.with(move |sessions| {
+                in_steps(range.clone(), TAIL_BYTES_MAX, |step| sessions.read(id, step))
+            });
+            let read = read.await;
             self.ready = read.ok()?.into();
             if self.ready.is_empty() {
                 tokio::select! {

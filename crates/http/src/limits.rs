@@ -43,8 +43,11 @@ pub const RATE_PER_SECOND: u32 = 500;
 pub const RATE_BURST: u32 = 1_000;
 
 /// Turns that run or wait, of all owners. A turn outlives its connection, so connections do not
-/// bound them; each holds a question and a few kilobytes.
+/// bound them; each holds a few kilobytes and its question, which is as large as a body may be.
 pub const TURNS_MAX: usize = 1_024;
+
+/// Turns of one owner that run or wait: a quarter, so that no one keeps all others from asking.
+pub const OWNER_TURNS_MAX: usize = TURNS_MAX / 4;
 
 /// Turns that wait for one session. Whoever asks faster than a model answers is told so.
 pub const WAITING_MAX: usize = 32;
@@ -112,6 +115,8 @@ pub struct Limits {
     pub burst: u32,
     /// See [`TURNS_MAX`].
     pub turns: usize,
+    /// See [`OWNER_TURNS_MAX`].
+    pub owner_turns: usize,
     /// See [`WAITING_MAX`].
     pub waiting: usize,
     /// See [`BODY_TIME_MAX`].
@@ -128,6 +133,7 @@ impl Default for Limits {
             rate: RATE_PER_SECOND,
             burst: RATE_BURST,
             turns: TURNS_MAX,
+            owner_turns: OWNER_TURNS_MAX,
             waiting: WAITING_MAX,
             body_time: BODY_TIME_MAX,
             grace: GRACE,

@@ -1,4 +1,5 @@
-//! What each owner may use of this server: requests by a token bucket, streams by a count.
+//! What each owner may use of this server: requests by a token bucket, streams and turns by a
+//! count.
 //!
 //! One account for each owner that came in with a valid credential: their number is that of the
 //! owners who have tokens, and does not grow with requests.
@@ -25,6 +26,7 @@ pub(crate) struct Owners {
 pub(crate) struct Account {
     bucket: Mutex<Bucket>,
     streams: AtomicUsize,
+    turns: AtomicUsize,
 }
 
 struct Bucket {
@@ -38,10 +40,16 @@ pub(crate) struct Stream {
     metrics: Arc<Metrics>,
 }
 
+/// The right to have a turn run or wait.
+pub(crate) struct Turn {
+    account: Arc<Account>,
+    metrics: Arc<Metrics>,
+}
+
 impl Account {
     fn new(limits: &Limits) -> Account {
         let bucket = Bucket { left: limits.burst.into(), at: Instant::now() };
-        Account { bucket: Mutex::new(bucket), streams: AtomicUsize::new(0) }
+        Account { bucket: Mutex::new(bucket), streams: 0.into(), turns: 0.into() }
     }
 }
 
@@ -76,19 +84,35 @@ impl Owners {
 
     /// Opens a stream, unless the owner has as many as it may.
     pub(crate) fn stream(&self, account: &Arc<Account>) -> Option<Stream> {
-        let taken = account.streams.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |open| {
-            (open < self.limits.streams).then_some(open + 1)
-        });
-        taken.ok()?;
+        one_more(&account.streams, self.limits.streams)?;
         self.metrics.streams.add(1);
         Some(Stream { account: account.clone(), metrics: self.metrics.clone() })
     }
+
+    /// Begins a turn, unless the owner has as many as it may.
+    pub(crate) fn turn(&self, account: &Arc<Account>) -> Option<Turn> {
+        one_more(&account.turns, self.limits.owner_turns)?;
+        self.metrics.turns.add(1);
+        Some(Turn { account: account.clone(), metrics: self.metrics.clone() })
+    }
+}
+
+fn one_more(count: &AtomicUsize, most: usize) -> Option<usize> {
+    let more = |count| (count < most).then_some(count + 1);
+    count.fetch_update(Ordering::SeqCst, Ordering::SeqCst, more).ok()
 }
 
 impl Drop for Stream {
     fn drop(&mut self) {
         self.account.streams.fetch_sub(1, Ordering::SeqCst);
         self.metrics.streams.add(-1);
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.account.turns.fetch_sub(1, Ordering::SeqCst);
+        self.metrics.turns.add(-1);
     }
 }
 

@@ -105,6 +105,8 @@ kinds! {
         "wait as long as Retry-After says";
     too_many_streams: 429, "/problems/streams", "Too many open streams",
         "close a stream, then open another";
+    too_many_turns: 429, "/problems/turns", "Too many of your turns run or wait",
+        "wait until one has ended, or stop one with POST …/turns/stop";
     too_many_waiting: 429, "/problems/waiting", "Too many turns wait for this session",
         "wait until the model has answered";
     head_too_large: 431, "/problems/headers", "The headers are too large",

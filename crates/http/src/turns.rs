@@ -18,7 +18,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::answering::Asked;
 use crate::desk::Visitor;
-use crate::metrics::Metrics;
+use crate::owners::Turn;
 use crate::problem::Problem;
 
 /// Times a key may move on while a turn waits for the session it pointed at.
@@ -158,11 +158,14 @@ impl Visitor {
     }
 
     fn room(&self) -> Result<Room, Problem> {
-        let most = self.desk.limits.turns;
+        let (most, each) = (self.desk.limits.turns, self.desk.limits.owner_turns);
         let full = |_| Problem::busy(format!("{most} turns run or wait"));
         let permit = self.desk.turns.room.clone().try_acquire_owned().map_err(full)?;
-        self.desk.metrics.turns.add(1);
-        Ok(Room { _permit: permit, metrics: self.desk.metrics.clone() })
+        let share = self.desk.owners.turn(&self.account);
+        let share = share.ok_or_else(|| {
+            Problem::too_many_turns(format!("{each} turns of yours run or wait already"))
+        })?;
+        Ok(Room { _permit: permit, _share: share })
     }
 
     fn ticket(&self, lane: Lane) -> Result<Ticket<Lane>, Problem> {
@@ -309,13 +312,7 @@ impl Visitor {
 /// The right to be one of the turns.
 struct Room {
     _permit: OwnedSemaphorePermit,
-    metrics: Arc<Metrics>,
-}
-
-impl Drop for Room {
-    fn drop(&mut self) {
-        self.metrics.turns.add(-1);
-    }
+    _share: Turn,
 }
 
 /// The turns that can be stopped.

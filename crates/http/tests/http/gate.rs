@@ -195,6 +195,37 @@ fn turns_of_everybody_are_bounded_and_one_that_ends_makes_room() {
 }
 
 #[test]
+fn an_owner_has_a_share_of_the_turns_and_leaves_the_rest_to_others() {
+    let rules = Rules { require_token: true, ..Rules::default() };
+    let limits = Limits { turns: 4, owner_turns: 2, ..Limits::default() };
+    let slow = || Answer::text("slow").slowly(0);
+    let site = Site::of(Setup { limits, rules, ..Setup::default() }, [slow(), slow()]);
+    let bearer = |name: &str| format!("Bearer {}", site.token(name, name));
+    let (ada, bob) = (bearer("ada"), bearer("bob"));
+    let open = |bearer: &str, path: &str, file: &str| {
+        let ask = json!({"message": "hello", "session_id": null, "active_file": file});
+        let headers = [JSON, ("authorization", bearer)];
+        site.open_request("POST", path, &headers, ask.to_string().as_bytes())
+    };
+    let running = ["a.md", "b.md"].map(|file| open(&ada, "/chat/stream", file).events());
+    site.model.wait_for_requests(2);
+    let refused = open(&ada, "/chat", "c.md").whole();
+    refused.is_problem(429, "turns");
+    assert!(refused.header("retry-after").is_some());
+    assert_eq!(open(&bob, "/chat", "c.md").whole().status, 200, "others go on");
+    site.model.release();
+    site.model.release();
+    for events in running {
+        assert_eq!(events.count(), 2);
+    }
+    // A stream ends a moment before its turn has given its place back.
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while open(&ada, "/chat", "c.md").whole().status != 200 {
+        assert!(std::time::Instant::now() < deadline, "there is still no room");
+    }
+}
+
+#[test]
 fn the_document_and_its_page_are_for_everybody_who_may_come_to_the_server_at_all() {
     let rules = Rules { require_token: true, ..Rules::default() };
     let limits = Limits { rate: 1, burst: 8, ..Limits::default() };

@@ -6,6 +6,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use hyper::server::conn::http1;
@@ -14,6 +15,7 @@ use hyper_util::service::TowerToHyperService;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, timeout_at};
 use tokio_util::task::TaskTracker;
 
 use crate::bare::Spoken;
@@ -21,9 +23,10 @@ use crate::desk::Desk;
 use crate::limits::{GRACE_LAST, HEAD_BYTES_MAX, HEAD_TIME_MAX, HEADERS_MAX};
 use crate::metrics::Metrics;
 use crate::problem::Problem;
+use crate::turns::Turns;
 
 /// How long to wait when the system has no file left for a connection.
-const ACCEPT_PAUSE: std::time::Duration = std::time::Duration::from_millis(100);
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// A server that listens and has not begun to answer.
 pub struct Listening {
@@ -71,10 +74,18 @@ impl Listening {
         drop(listener);
         desk.closing.cancel();
         connections.close();
-        desk.turns.drain(desk.limits.grace, GRACE_LAST).await;
-        // An answer that nobody reads does not keep the server.
-        drop(tokio::time::timeout(GRACE_LAST, connections.wait()).await);
+        wind_down(&desk.turns, &connections, desk.limits.grace).await;
     }
+}
+
+/// Lets turns and connections end by themselves for a while, and both together no longer than
+/// [`GRACE_LAST`] behind it.
+async fn wind_down(turns: &Turns, connections: &TaskTracker, grace: Duration) {
+    let end = Instant::now() + grace + GRACE_LAST;
+    turns.drain(grace, end).await;
+    // An answer that nobody reads does not keep the server.
+    let last = end.min(Instant::now() + GRACE_LAST);
+    drop(timeout_at(last, connections.wait()).await);
 }
 
 /// Serves one connection until either side ends it.
@@ -113,7 +124,7 @@ async fn turn_away(mut stream: TcpStream) {
         stream.write_all(&answer).await?;
         stream.shutdown().await
     };
-    drop(tokio::time::timeout(std::time::Duration::from_secs(1), sent).await);
+    drop(tokio::time::timeout(Duration::from_secs(1), sent).await);
 }
 
 /// A client that broke off is nothing; a system without files needs a moment.
@@ -141,5 +152,23 @@ impl Counted {
 impl Drop for Counted {
     fn drop(&mut self) {
         self.0.connections.add(-1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn turns_and_connections_that_do_not_end_keep_the_server_for_one_time_and_not_for_two() {
+        let (turns, connections) = (Turns::new(1), TaskTracker::new());
+        turns.endless();
+        connections.spawn(std::future::pending::<()>());
+        connections.close();
+        let start = Instant::now();
+        let grace = Duration::from_millis(10);
+        wind_down(&turns, &connections, grace).await;
+        let took = start.elapsed();
+        assert!(took >= grace + GRACE_LAST && took < 2 * GRACE_LAST, "{took:?}");
     }
 }

@@ -13,6 +13,7 @@ use rethread_core::world::rfc3339;
 use rethread_core::{Key, Message, New, Owner, SessionId};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -87,14 +88,21 @@ impl Turns {
         stop.inspect(|stop| stop.cancel()).is_some()
     }
 
-    /// Lets running turns end by themselves for a while, then stops them.
-    pub(crate) async fn drain(&self, grace: Duration, last: Duration) {
+    /// Lets running turns end by themselves for a while, then stops them, and waits no longer than
+    /// until `end`.
+    pub(crate) async fn drain(&self, grace: Duration, end: Instant) {
         self.tasks.close();
         if tokio::time::timeout(grace, self.tasks.wait()).await.is_err() {
             self.stop.cancel();
             // What does not even stop in time is left to its lease, which ends by itself.
-            drop(tokio::time::timeout(last, self.tasks.wait()).await);
+            drop(tokio::time::timeout_at(end, self.tasks.wait()).await);
         }
+    }
+
+    /// A turn that nothing ends.
+    #[cfg(test)]
+    pub(crate) fn endless(&self) {
+        self.tasks.spawn(std::future::pending::<()>());
     }
 }
 

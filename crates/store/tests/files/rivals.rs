@@ -1,6 +1,7 @@
 //! Processes racing for one directory.
 
 use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
@@ -11,6 +12,9 @@ use crate::desk::{Desk, findings, named, say};
 
 const RIVALS: usize = 8;
 const EACH: usize = 50;
+
+/// What a rival writes before each text that was acknowledged.
+const ACKNOWLEDGED: &str = "acknowledged ";
 
 /// Another process: this test, run again with the directory in its environment.
 fn rival(desk: &Desk, number: usize) -> Command {
@@ -32,8 +36,10 @@ fn a_rival() {
         let sessions = Sessions::new(store, Owner::local(), Arc::new(System));
         let id = sessions.select("race").expect("there");
         for part in 0..2 {
-            let message = Message::user(format!("{number}-{index}-{part}"));
+            let text = format!("{number}-{index}-{part}");
+            let message = Message::user(text.clone());
             sessions.append(id, vec![Incoming::from(message)]).expect("appended");
+            println!("{ACKNOWLEDGED}{text}");
         }
     }
 }
@@ -74,12 +80,26 @@ fn a_process_that_is_killed_blocks_nobody_and_loses_nothing_it_acknowledged() {
     let id = say(&sessions, "race", &[]);
     drop(sessions);
     for round in 0..10 {
-        let mut child = rival(&desk, round).spawn().expect("run");
-        std::thread::sleep(std::time::Duration::from_millis(20 + 15 * round as u64));
+        let mut child = rival(&desk, round).stdout(Stdio::piped()).spawn().expect("run");
+        let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+        let mut told = lines.map_while(Result::ok).filter_map(|line| {
+            // The frame of tests may have begun the line.
+            Some(line.split_once(ACKNOWLEDGED)?.1.to_owned())
+        });
+        let mut acknowledged: Vec<String> = told.by_ref().take(1 + 3 * round).collect();
         child.kill().expect("killed");
         child.wait().expect("gone");
+        // What it still said before it was gone.
+        acknowledged.extend(told);
+        assert!(acknowledged.len() > 3 * round, "round {round}: {acknowledged:?}");
         let sessions = desk.sessions();
         assert_eq!(named(&sessions, "race"), id);
+        let log = sessions.read(id, 0..u64::MAX).expect("read");
+        let texts = log.iter().filter_map(|entry| entry.body.message()).map(Message::plain_text);
+        let own = format!("{round}-");
+        let stored: Vec<String> = texts.filter(|text| text.starts_with(&own)).collect();
+        assert!(stored.starts_with(&acknowledged), "round {round}: {acknowledged:?} {stored:?}");
+        assert!(stored.len() <= acknowledged.len() + 1, "one may be stored and not yet told");
         let name = Name::new(&format!("round-{round}")).expect("a name");
         say(&sessions, name.as_str(), &["still here"]);
         assert_eq!(findings(&sessions), [], "round {round}");

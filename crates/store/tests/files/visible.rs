@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use rethread_core::{Name, Owner, Sessions};
+use rethread_core::{Fixed, Name, Owner, Sessions};
 use rethread_store::{System, connect};
 
 use crate::desk::{Desk, add, all, named, say};
@@ -73,10 +73,12 @@ fn the_archive_is_a_folder_beside_the_sessions() {
 #[test]
 fn fifty_sessions_are_kept_and_the_others_archived_or_deleted() {
     let desk = Desk::new();
-    let sessions = desk.sessions();
+    let world = Arc::new(Fixed::default());
+    let store = connect(&desk.url(), world.clone()).expect("a store");
+    let sessions = Sessions::new(store, Owner::local(), world.clone());
     for number in 0..52 {
         say(&sessions, &format!("s{number}"), &["hello"]);
-        std::thread::sleep(std::time::Duration::from_millis(2));
+        world.advance(std::time::Duration::from_millis(2));
     }
     drop(sessions);
     assert_eq!(names(&desk, "archive"), ["s0.json", "s1.json"]);

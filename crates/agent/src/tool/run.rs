@@ -23,6 +23,26 @@ use super::{Site, Spec, Tool, ToolFailure, Workspace};
 const SECRET: [&str; 8] =
     ["KEY", "TOKEN", "SECRET", "PASSW", "CREDENTIAL", "DATABASE_URL", "DSN", "AUTH"];
 
+/// What our own variables begin with. Where the store is, is no matter of a command, and its URL may
+/// hold a password.
+const OURS: &str = "RETHREAD_";
+
+/// Whether a variable is kept from commands, because its name or its value tells a secret.
+fn is_secret(name: &str, value: &str) -> bool {
+    let name = name.to_uppercase();
+    // Programs take a proxy without its scheme, too.
+    let skipped = usize::from(!name.ends_with("_PROXY"));
+    name.starts_with(OURS)
+        || SECRET.iter().any(|word| name.contains(word))
+        || value.split("://").skip(skipped).any(has_password)
+}
+
+/// Whether what stands behind the scheme of a URL begins with `user:password@`.
+fn has_password(rest: &str) -> bool {
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    rest[..end].rsplit_once('@').is_some_and(|(user, _)| user.contains(':'))
+}
+
 /// Runs commands.
 pub struct Run {
     workspace: Arc<Workspace>,
@@ -54,9 +74,8 @@ impl Run {
         shell.arg("-c").arg(command).current_dir(self.workspace.root()).stdin(Stdio::null());
         // One pipe for both, so that they stand in the order they were written.
         shell.stdout(writer.try_clone()?).stderr(writer).process_group(0);
-        for (name, _) in std::env::vars_os() {
-            let upper = name.to_string_lossy().to_uppercase();
-            if SECRET.iter().any(|word| upper.contains(word)) {
+        for (name, value) in std::env::vars_os() {
+            if is_secret(&name.to_string_lossy(), &value.to_string_lossy()) {
                 shell.env_remove(name);
             }
         }

@@ -39,19 +39,35 @@ fn a_long_output_keeps_its_beginning_and_its_end() {
 
 #[test]
 fn secrets_in_the_environment_stay_there() {
-    const NAMES: [&str; 4] = ["A_KEY", "my_token_2", "TheSecret", "PASSWORDS"];
+    const NAMES: [&str; 5] = ["A_KEY", "my_token_2", "TheSecret", "PASSWORDS", "RETHREAD_STORE"];
+    const URLS: [(&str, &str); 5] = [
+        ("PG", "postgres://me:hush@db/rethread"),
+        ("TWO", "http://plain/ http://:hush@proxy:3128/x"),
+        ("BASE", "https://me:hu%40sh@hush@host?q"),
+        ("https_proxy", "me:hush@proxy:3128"),
+        ("ALL_PROXY", "socks5h://me:hush@proxy"),
+    ];
+    const OPEN: [(&str, &str); 4] = [
+        ("A_WORD", "open"),
+        ("REMOTE", "ssh://git@host:22/a"),
+        ("REGISTRY", "http://localhost:4873/@scope"),
+        ("HTTP_PROXY", "http://proxy:3128"),
+    ];
     // A test must not change its own environment, so it runs itself once more in another.
     if std::env::var_os(NAMES[0]).is_none() {
         let mut again = Command::new(std::env::current_exe().unwrap());
         again.args(["--exact", "running::secrets_in_the_environment_stay_there"]);
-        let output = again.env("A_WORD", "open").envs(NAMES.map(|name| (name, "hush"))).output();
+        let output = again.envs(OPEN).envs(URLS).envs(NAMES.map(|name| (name, "hush"))).output();
         let output = output.unwrap();
         let told = String::from_utf8_lossy(&output.stdout);
         assert!(output.status.success() && told.contains("1 passed"), "{told}");
         return;
     }
     let answer = Desk::new().run("run", json!({"command": "env"}));
-    assert!(answer.contains("PATH=") && answer.contains("A_WORD=open"), "{answer}");
+    assert!(answer.contains("PATH="), "{answer}");
+    for (name, value) in OPEN {
+        assert!(answer.contains(&format!("{name}={value}\n")), "{name}: {answer}");
+    }
     assert!(!answer.contains("hush"), "{answer}");
 }
 

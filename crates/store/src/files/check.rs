@@ -122,12 +122,14 @@ impl Dir {
         let path = self.log_path(id);
         let mut record = self.record(id)?.clone();
         let mut draft = Draft::new(disk.as_ref(), world.as_ref(), &path).told(&path, ACTION)?;
-        draft.add(log::head(&record.header).as_bytes()).told(&path, ACTION)?;
+        let head = log::head(&record.header).told(&path, ACTION)?;
+        draft.add(head.as_bytes()).told(&path, ACTION)?;
         let mut tally = rethread_core::Tally::default();
         for new in entries {
             let entry = new.placed(&tally);
             tally = entry.tally;
-            draft.add(log::line(&entry, 0).as_bytes()).told(&path, ACTION)?;
+            let line = log::line(&entry, 0).told(&path, ACTION)?;
+            draft.add(line.as_bytes()).told(&path, ACTION)?;
         }
         // Its places are no longer where the index has them.
         self.throw_index_away();
@@ -164,7 +166,7 @@ mod tests {
                 line["tally"]["messages"] = 77.into();
                 line["measure"]["tokens"] = 99.into();
             }
-            text.push_str(&frame::framed(&line.to_string()));
+            text.push_str(&frame::framed(&line.to_string()).expect("short"));
         }
         std::fs::write(path, text).expect("written");
     }

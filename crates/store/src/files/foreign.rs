@@ -19,17 +19,24 @@ use rethread_core::log::open_calls;
 use rethread_core::measure::measure;
 use rethread_core::session::Parent;
 use rethread_core::store::Result;
-use rethread_core::{Body, EntryId, Header, Name, NewEntry, SessionId, StoreError};
+use rethread_core::{Body, EntryId, Header, Name, NewEntry, Raw, SessionId, StoreError};
 
 use super::compare::{Compared, compared};
 use super::disk::{Sig, Told, changed};
 use super::folder::{Dir, Reach};
 use super::frame;
 use super::state::{Op, Record};
-use super::visible::{self, NoSession, Visible, is_stem, likeness};
+use super::visible::{self, NoSession, Said, Visible, is_stem, likeness};
 
 /// The largest file that is read as a session. Larger ones were written by no conversation.
 const FILE_BYTES_MAX: u64 = 1 << 30;
+
+/// Bytes of what a file says beside its messages. It is written down with every change of the
+/// session, up to four times in one record, and two of them must fit into one.
+const SAYS_BYTES_MAX: usize = frame::RECORD_BYTES_MAX / 16;
+
+/// Bytes of one of its messages: with what is stored beside it, it is a record.
+const SAID_BYTES_MAX: usize = frame::RECORD_BYTES_MAX / 2;
 
 /// A file that is left alone.
 pub(super) struct Skipped {
@@ -194,7 +201,13 @@ impl Dir {
         let sum = frame::sum(&bytes);
         let sig = Sig { changed: found.changed, size: bytes.len() as u64, sum };
         match visible::parse(&String::from_utf8_lossy(&bytes)) {
-            Ok(visible) => Some((visible, sig)),
+            Ok(visible) => match too_much(&visible, bytes.len()) {
+                None => Some((visible, sig)),
+                Some(why) => {
+                    self.skip(found, why, known);
+                    None
+                }
+            },
             // Something else in the place of a session has taken it.
             Err(NoSession::Other(why)) => {
                 self.skip(found, why, known);
@@ -499,5 +512,70 @@ impl Dir {
             record.stale = true;
         }
         self.commit(vec![Op::Put(Box::new(record)), Op::Index(None)])
+    }
+}
+
+/// Why a file of this many bytes cannot be written down, if it cannot.
+fn too_much(visible: &Visible, bytes: usize) -> Option<String> {
+    // Nothing in it is larger than all of it.
+    if bytes <= SAYS_BYTES_MAX {
+        return None;
+    }
+    let says = visible.metadata.get().len() + Raw::of(&visible.kept).get().len();
+    if says > SAYS_BYTES_MAX {
+        return Some(format!("beside its messages it says more than {SAYS_BYTES_MAX} bytes"));
+    }
+    let large = |said: &Said| said.body.json().len() > SAID_BYTES_MAX;
+    let seq = visible.messages.iter().position(large)?;
+    Some(format!("message {seq} has more than {SAID_BYTES_MAX} bytes"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use rethread_core::store::{Filter, Upkeep};
+    use rethread_core::{Fixed, Owner, Store};
+    use serde_json::json;
+
+    use super::*;
+    use crate::files::{FilesLimit, FilesStore};
+
+    #[test]
+    fn a_file_that_says_more_than_can_be_written_down_is_left_alone_and_the_others_are_not() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let write = |stem: &str, more: usize, said: usize| {
+            let text = json!({
+                "metadata": {"id": stem}, "theirs": "x".repeat(more),
+                "messages": [{"role": "user", "content": "y".repeat(said)}],
+            });
+            let path = folder.path().join(format!("{stem}.json"));
+            std::fs::write(path, text.to_string()).expect("written");
+        };
+        write("fits", SAYS_BYTES_MAX - 100, SAID_BYTES_MAX - 100);
+        write("says", SAYS_BYTES_MAX, 1);
+        write("said", 1, SAID_BYTES_MAX);
+        let world = Arc::new(Fixed::default());
+        for _ in 0..2 {
+            let store = FilesStore::open(folder.path(), FilesLimit::default(), world.clone());
+            let store = store.expect("a store");
+            let page = store.list(&Owner::local(), &Filter::default(), None, 9).expect("listed");
+            let names: Vec<_> = page.sessions.iter().map(|s| s.header.name.as_str()).collect();
+            assert_eq!(names, ["fits"]);
+            let found = store.check(false).expect("checked");
+            let found: Vec<String> = found.into_iter().map(|finding| finding.what).collect();
+            assert_eq!(
+                found,
+                [
+                    format!(
+                        "said.json is left alone: message 0 has more than {SAID_BYTES_MAX} bytes"
+                    ),
+                    format!(
+                        "says.json is left alone: beside its messages it says more than \
+                         {SAYS_BYTES_MAX} bytes"
+                    ),
+                ]
+            );
+        }
     }
 }

@@ -14,8 +14,9 @@ use sha2::{Digest, Sha256};
 use super::disk::hex;
 
 /// The longest record that is believed: a message of the largest size, escaped, with what is
-/// stored beside it. A longer length is damage.
-const RECORD_BYTES_MAX: usize = 256 << 20;
+/// stored beside it. A longer length is damage, so none is written. The tests of this crate have
+/// less, so that they can go beyond it.
+pub(super) const RECORD_BYTES_MAX: usize = if cfg!(test) { 4 << 20 } else { 256 << 20 };
 
 /// The longest frame before the JSON: 16 digits, a space, a length, a space.
 const FRAME_BYTES_MAX: usize = 16 + 1 + 10 + 1;
@@ -28,9 +29,14 @@ pub(super) fn sum(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
 }
 
-/// A record around some JSON.
-pub(super) fn framed(json: &str) -> String {
-    format!("{} {} {json}\n", sum(json.as_bytes()), json.len())
+/// A record around some JSON. One that nobody could read again is refused.
+pub(super) fn framed(json: &str) -> io::Result<String> {
+    let length = json.len();
+    if length > RECORD_BYTES_MAX {
+        let what = format!("a record has at most {RECORD_BYTES_MAX} bytes, this one {length}");
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, what));
+    }
+    Ok(format!("{} {length} {json}\n", sum(json.as_bytes())))
 }
 
 /// One record as it was found.
@@ -179,6 +185,23 @@ mod tests {
             damaged += record.damaged;
         }
         (found, damaged, walk.good())
+    }
+
+    fn framed(json: &str) -> String {
+        super::framed(json).expect("it is short")
+    }
+
+    #[test]
+    fn what_could_not_be_read_again_is_not_written() {
+        for (length, fits) in
+            [(RECORD_BYTES_MAX - 1, true), (RECORD_BYTES_MAX, true), (RECORD_BYTES_MAX + 1, false)]
+        {
+            let json = format!("\"{}\"", "x".repeat(length - 2));
+            match super::framed(&json) {
+                Ok(record) => assert!(fits && records(record.as_bytes()).0 == [json]),
+                Err(error) => assert!(!fits && error.kind() == io::ErrorKind::FileTooLarge),
+            }
+        }
     }
 
     #[test]

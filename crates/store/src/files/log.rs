@@ -177,7 +177,7 @@ impl Log {
         // What stands there belongs to a session that never came to be.
         disk.truncate(&file, 0)?;
         let mut log = Log { file, tail: Tail::EMPTY, spots: Vec::new(), ids: HashMap::new() };
-        log.write(disk, head(header), entries)?;
+        log.write(disk, head(header)?, entries)?;
         Ok(log)
     }
 
@@ -227,7 +227,7 @@ impl Log {
         for (index, new) in entries.iter().enumerate() {
             let entry = new.placed(&tail.tally);
             spots.push(Spot { seq: entry.seq, at: tail.bytes + text.len() as u64 });
-            text.push_str(&line(&entry, (entries.len() - 1 - index) as u64));
+            text.push_str(&line(&entry, (entries.len() - 1 - index) as u64)?);
             if entry.tally.first == Some(entry.seq) {
                 tail.first_message = entry.body.message().map(preview).unwrap_or_default();
             }
@@ -303,7 +303,7 @@ fn json(value: &impl Serialize) -> String {
 }
 
 /// The record of an entry.
-pub(super) fn line(entry: &Entry, more: u64) -> String {
+pub(super) fn line(entry: &Entry, more: u64) -> io::Result<String> {
     let body = RawValue::from_string(entry.body.json()).expect("a body is valid JSON");
     let line = Line {
         seq: entry.seq,
@@ -319,7 +319,7 @@ pub(super) fn line(entry: &Entry, more: u64) -> String {
 }
 
 /// The record that opens a log.
-pub(super) fn head(header: &Header) -> String {
+pub(super) fn head(header: &Header) -> io::Result<String> {
     frame::framed(&json(&Head { header: header.clone() }))
 }
 

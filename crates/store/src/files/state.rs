@@ -29,6 +29,10 @@ const SMALL_BYTES: u64 = 64 << 10;
 /// longer holds; less, and it is written anew too often.
 const SLACK: u64 = 4;
 
+/// Bytes of changes that are one record where the journal is written anew. What many sessions say
+/// together may be more than a record can hold.
+const PART_BYTES: usize = 1 << 20;
+
 /// Something that was begun, and is finished by whoever comes next if its process died.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -202,7 +206,7 @@ impl Catalogue {
         self.records.values().filter(|record| record.pending != Some(Pending::Delete))
     }
 
-    /// Everything, as one change.
+    /// Everything, as changes.
     fn ops(&self) -> Vec<Op> {
         let puts = self.records.values().map(|record| Op::Put(Box::new(record.clone())));
         let keys = self.keys.iter().map(|(key, id)| Op::Key { key: key.clone(), to: Some(*id) });
@@ -319,7 +323,7 @@ impl State {
     ) -> Result<(), StoreError> {
         let change = Change { ops };
         let json = serde_json::to_string(&change).expect("plain data is always valid JSON");
-        let text = frame::framed(&json);
+        let text = frame::framed(&json).told(&self.path, ACTION)?;
         let torn = self.file.metadata().map(|there| there.len() > self.end);
         if torn.told(&self.path, ACTION)? {
             disk.truncate(&self.file, self.end).told(&self.path, ACTION)?;
@@ -347,18 +351,32 @@ impl State {
         }
     }
 
-    /// Writes the journal anew.
+    /// Writes the journal anew. It takes the place of the old one when all of it is written, so it
+    /// may have as many records as it takes.
     pub(super) fn rewrite(&mut self, disk: &dyn Disk, world: &dyn World) -> Result<(), StoreError> {
-        let ops = self.catalogue.ops();
-        let json = serde_json::to_string(&Change { ops }).expect("plain data is valid JSON");
-        let text = frame::framed(&json);
         let mut draft = Draft::new(disk, world, &self.path).told(&self.path, ACTION)?;
-        draft.add(text.as_bytes()).told(&self.path, ACTION)?;
-        draft.publish().told(&self.path, ACTION)?;
+        let mut ops = String::new();
+        let mut put = |ops: &mut String| {
+            let text = frame::framed(&format!("{{\"ops\":[{ops}]}}"))?;
+            ops.clear();
+            draft.add(text.as_bytes())
+        };
+        for op in self.catalogue.ops() {
+            let json = serde_json::to_string(&op).expect("plain data is valid JSON");
+            if !ops.is_empty() && ops.len() + json.len() > PART_BYTES {
+                put(&mut ops).told(&self.path, ACTION)?;
+            }
+            if !ops.is_empty() {
+                ops.push(',');
+            }
+            ops.push_str(&json);
+        }
+        put(&mut ops).told(&self.path, ACTION)?;
+        let written = draft.publish().told(&self.path, ACTION)?;
         let folder = self.path.parent().unwrap_or(Path::new("."));
         disk.sync_folder(folder).told(&self.path, ACTION)?;
         self.file = disk.open(&self.path).told(&self.path, ACTION)?;
-        self.end = text.len() as u64;
+        self.end = written.size;
         self.limit = SMALL_BYTES.max(SLACK * self.end);
         self.damaged = 0;
         Ok(())
@@ -387,4 +405,63 @@ pub(super) fn same_file(a: &std::fs::Metadata, b: &std::fs::Metadata) -> bool {
 #[cfg(not(unix))]
 pub(super) fn same_file(_: &std::fs::Metadata, _: &std::fs::Metadata) -> bool {
     true
+}
+
+#[cfg(test)]
+mod tests {
+    use rethread_core::{Fixed, Owner};
+
+    use super::super::disk::Real;
+    use super::*;
+
+    /// A session about which another program says this much.
+    fn a_record(world: &Fixed, bytes: usize) -> Record {
+        let header = Header::new(SessionId(world.uuid()), Owner::local(), world.now());
+        let stem = header.name.to_string();
+        let mut record = Record::new(header, stem);
+        record.kept.top.push(("theirs".into(), Raw::of(&"x".repeat(bytes))));
+        record
+    }
+
+    #[test]
+    fn sessions_that_say_more_than_a_record_holds_are_all_there_when_it_is_written_anew() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let world = Fixed::default();
+        let open = || State::open(&Real, folder.path().join("state")).expect("a state");
+        let mut state = open();
+        state.begin(&Real).expect("begun");
+        let key = Key::new("file:plan").expect("a key");
+        for bytes in [0, PART_BYTES / 2, PART_BYTES, frame::RECORD_BYTES_MAX / 2, 7, 8] {
+            let record = a_record(&world, bytes);
+            let id = record.header.id;
+            let bound = Op::Key { key: key.clone(), to: Some(id) };
+            state.commit(&Real, vec![Op::Put(Box::new(record)), bound], true).expect("written");
+        }
+        for _ in 0..3 {
+            let more = a_record(&world, frame::RECORD_BYTES_MAX / 2);
+            state.commit(&Real, vec![Op::Put(Box::new(more))], true).expect("written");
+        }
+        state.rewrite(&Real, &world).expect("written anew");
+        let again = open();
+        assert_eq!((again.damaged, again.end), (0, state.end));
+        assert_eq!(again.catalogue.records, state.catalogue.records);
+        assert_eq!(again.catalogue.keys, state.catalogue.keys);
+        assert_eq!(again.catalogue.format, Some(FORMAT));
+    }
+
+    #[test]
+    fn a_change_that_could_not_be_read_again_is_refused_and_leaves_nothing_behind() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let world = Fixed::default();
+        let open = || State::open(&Real, folder.path().join("state")).expect("a state");
+        let mut state = open();
+        state.begin(&Real).expect("begun");
+        let put = |bytes| vec![Op::Put(Box::new(a_record(&world, bytes)))];
+        let refused = state.commit(&Real, put(frame::RECORD_BYTES_MAX), true);
+        assert!(matches!(refused, Err(StoreError::Backend { .. })), "{refused:?}");
+        state.commit(&Real, put(1), true).expect("what fits is written");
+        let again = open();
+        assert_eq!((again.damaged, again.catalogue.records.len()), (0, 1));
+        assert_eq!(again.catalogue.records, state.catalogue.records);
+    }
 }

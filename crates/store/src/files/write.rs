@@ -304,14 +304,13 @@ impl Dir {
 
     /// Removes sessions for good: first it is written down, then done.
     pub(super) fn remove(&mut self, ids: &[SessionId]) -> Result<()> {
-        let mut ops = Vec::new();
+        // One by one: together they may say more than a record holds.
         for id in ids {
             let mut record = self.record(*id)?.clone();
             record.pending = Some(Pending::Delete);
-            ops.push(Op::Put(Box::new(record)));
+            self.commit(vec![Op::Put(Box::new(record))])?;
             self.dirty.remove(id);
         }
-        self.commit(ops)?;
         self.settle()?;
         self.write_index()
     }
@@ -384,7 +383,6 @@ impl Dir {
         if self.limit.delete {
             return self.remove(&old);
         }
-        let mut ops = Vec::new();
         for id in old {
             let mut record = self.record(id)?.clone();
             record.header.archived = true;
@@ -392,10 +390,9 @@ impl Dir {
             let stem = self.free_stem(&record.stem, id)?;
             let stem = std::mem::replace(&mut record.stem, stem);
             record.pending = Some(Pending::Move { stem, archived: false });
-            ops.push(Op::Put(Box::new(record)));
+            self.commit(vec![Op::Put(Box::new(record))])?;
             self.dirty.insert(id);
         }
-        self.commit(ops)?;
         self.settle()?;
         self.write_index()
     }

@@ -12,7 +12,7 @@
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use rethread_agent::{Events, Held, Kept};
+use rethread_agent::{Events, Held, Kept, past_the_dead};
 use rethread_core::limits::READ_ENTRIES;
 use rethread_core::store::Filter;
 use rethread_core::{Body, Entry, Key, New, Owner, Raw, SessionId, Sessions, StoreError, sessions};
@@ -108,7 +108,7 @@ impl Inbox {
         let sessions = sessions.of_owner(owner);
         let key = Key::new(format!("inbox:{bot}")).expect("a number is visible");
         let (store, opened) = (sessions.clone(), key.clone());
-        let id = blocking(move || Ok(store.open(&opened, &New::default())?.session().id())).await?;
+        let id = blocking(move || Ok(store.open(&opened, &a_log(&opened))?.session().id())).await?;
         let held = hold(&sessions, id, stop).await?;
         let store = sessions.clone();
         let state = blocking(move || read(&store, id)).await?;
@@ -195,8 +195,8 @@ impl Inbox {
             (state.pending.values().cloned().collect(), state.seen_order.iter().copied().collect())
         };
         let before = old.with(|thread| Ok(thread.session().id())).await?;
-        let store = self.sessions.clone();
-        let id = blocking(move || Ok(store.create(&New::default(), None)?.id())).await?;
+        let (store, new) = (self.sessions.clone(), a_log(&self.key));
+        let id = blocking(move || Ok(store.create(&new, None)?.id())).await?;
         let new = hold(&self.sessions, id, &CancellationToken::new()).await?;
         let carried = json!({ "pending": pending, "seen": seen });
         new.with(move |thread| thread.note(body(CARRIED, &carried)).map(drop)).await?;
@@ -210,13 +210,19 @@ impl Inbox {
         blocking(move || gone(store.delete(before))).await
     }
 
-    /// Removes logs that a process left behind when it was killed while it began anew.
+    /// Removes logs of this bot that a process left behind when it was killed while it began anew.
+    /// One without a key may be what another bot begins with at this moment.
     async fn sweep(&self, current: SessionId) -> Result<(), sessions::Error> {
-        let store = self.sessions.clone();
+        let (store, ours) = (self.sessions.clone(), a_log(&self.key).description);
         blocking(move || {
             for session in store.list(&Filter::default(), None, 100)?.sessions {
-                if session.id() != current && session.keys.is_empty() {
-                    gone(store.delete(session.id()))?;
+                let id = session.id();
+                if id != current && session.keys.is_empty() && session.header.description == ours {
+                    match past_the_dead(&store, |store| store.delete(id)) {
+                        // Someone is at it; the next to open this inbox looks again.
+                        Err(sessions::Error::Store(StoreError::Held { .. })) => {}
+                        deleted => gone(deleted)?,
+                    }
                 }
             }
             Ok(())
@@ -322,6 +328,11 @@ impl State {
             }
         }
     }
+}
+
+/// A new log. It says whose it is, because it has its key only once it holds everything.
+fn a_log(key: &Key) -> New {
+    New { description: Some(key.to_string()), ..New::default() }
 }
 
 fn body(kind: &str, raw: &impl Serialize) -> Body {
@@ -451,6 +462,26 @@ mod tests {
         assert_eq!(entries.len(), 1);
         let kept = format!("{:?}", entries[0].body);
         assert_eq!(kept.matches("secret words").count(), 1, "only what is pending: {kept}");
+    }
+
+    #[tokio::test]
+    async fn what_was_left_behind_is_removed_by_its_own_bot_and_by_no_other() {
+        let sessions = sessions();
+        let mine = sessions.of_owner(Owner::new(INBOX_OWNER).expect("valid"));
+        let left = |bot: u64| {
+            let key = Key::new(format!("inbox:{bot}")).expect("valid");
+            mine.create(&a_log(&key), None).expect("created").id()
+        };
+        let (stray, held, others) = (left(42), left(42), left(43));
+        let mut thread = mine.thread(held).expect("opened");
+        thread.hold("someone alive", std::time::Duration::from_secs(60)).expect("held");
+        let inbox = open(&sessions).await;
+        let there = |id: SessionId| mine.get(id).is_ok();
+        assert_eq!((there(stray), there(held), there(others)), (false, true, true));
+        thread.release("someone alive").expect("released");
+        inbox.close().await.expect("closed");
+        drop(open(&sessions).await);
+        assert_eq!((there(held), there(others)), (false, true));
     }
 
     #[tokio::test]

@@ -1,6 +1,7 @@
 //! A session as a file people can read: its transcript.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -78,10 +79,11 @@ fn replace(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> 
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     };
-    let beside = folder.join(format!(".{name}.tmp-{}", std::process::id()));
+    // Nobody can know the name and put something there first, and what is there is never opened.
+    let random = RandomState::new().build_hasher().finish();
+    let beside = folder.join(format!(".{name}.tmp-{random:016x}"));
+    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside)?;
     let written = (|| {
-        let file =
-            OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
         let mut out = BufWriter::new(file);
         fill(&mut out)?;
         out.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
@@ -93,4 +95,41 @@ fn replace(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> 
         drop(fs::remove_file(&beside));
     }
     written
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(folder: &Path) -> Vec<String> {
+        let entries = fs::read_dir(folder).expect("a folder");
+        let name = |entry: io::Result<fs::DirEntry>| entry.expect("an entry").file_name();
+        let mut names: Vec<_> = entries.map(name).map(|n| n.to_string_lossy().into()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn a_link_that_waits_beside_the_file_is_not_followed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (path, other) = (folder.path().join("a.md"), folder.path().join("theirs"));
+        fs::write(&other, "theirs").expect("written");
+        let planted = format!(".a.md.tmp-{}", std::process::id());
+        std::os::unix::fs::symlink(&other, folder.path().join(&planted)).expect("a link");
+        replace(&path, |out| out.write_all(b"ours")).expect("written");
+        assert_eq!(fs::read_to_string(&other).expect("read"), "theirs");
+        assert_eq!(fs::read_to_string(&path).expect("read"), "ours");
+        assert!(!path.symlink_metadata().expect("there").is_symlink());
+        assert_eq!(names(folder.path()), [planted.as_str(), "a.md", "theirs"]);
+    }
+
+    #[test]
+    fn what_fails_leaves_the_old_file_and_nothing_beside_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("a.md");
+        fs::write(&path, "old").expect("written");
+        replace(&path, |_| Err(io::ErrorKind::Other.into())).expect_err("it fails");
+        assert_eq!(fs::read_to_string(&path).expect("read"), "old");
+        assert_eq!(names(folder.path()), ["a.md"]);
+    }
 }

@@ -449,16 +449,16 @@ pub(crate) struct Search {
 pub(crate) struct Context {
     /// Which session
     pub(crate) sel: String,
-    /// How the context is shaped [default: the configured policy]
+    /// How the context is shaped [default: as in the chat]
     #[arg(long, value_name = "POLICY", value_parser = clap::builder::PossibleValuesParser::new(Policy::PRESETS))]
     pub(crate) policy: Option<String>,
     /// Keep at most N messages
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_history: Option<u32>,
-    /// The model it is for
+    /// The model it is for [default: as in the chat] [env: RETHREAD_MODEL]
     #[arg(long, value_name = "PROVIDER/MODEL")]
     pub(crate) model: Option<String>,
-    /// Tokens the model can see, its reply included
+    /// Tokens the model can see, its reply included [default: the configured window, or the model's]
     #[arg(long, value_name = "TOKENS", value_parser = clap::value_parser!(u64).range(256..))]
     pub(crate) window: Option<u64>,
     /// One line a message, and why something is missing

@@ -2,7 +2,6 @@
 
 use std::process::ExitCode;
 
-use rethread_core::context::{Model, Policy};
 use rethread_core::sessions::Stats;
 use serde_json::json;
 
@@ -13,8 +12,8 @@ use crate::out::{count, line, one_line, plural};
 pub(crate) fn run(desk: &Desk, args: &One) -> Done {
     let id = desk.select(&args.sel)?;
     let stats = desk.sessions.stats(id)?;
-    let policy = Policy::preset(desk.config.text("policy")).expect("checked when it was read");
-    let model = Model::new("offline", "offline");
+    let session = desk.sessions.get(id)?;
+    let (policy, model) = super::context::as_in_the_chat(desk, &session, None)?;
     let context = desk.sessions.context(id, &policy, &model)?;
     if desk.global.json {
         crate::out::json(&json!({

@@ -93,6 +93,58 @@ fn the_same_log_gives_the_same_hash_in_another_process() {
 }
 
 #[test]
+fn context_and_stats_show_what_the_chat_would_send() {
+    let desk = Desk::new();
+    let lines: Vec<String> = (0..40)
+        .map(|n| json!({"role": if n % 2 == 0 { "user" } else { "assistant" }, "content": format!("m{n} {}", "word ".repeat(100))}).to_string())
+        .collect();
+    desk.session("plan", &lines.iter().map(String::as_str).collect::<Vec<_>>());
+    let file = desk.path().join("my.toml");
+    let config = ["--config", file.to_str().expect("a path")];
+    let run = |args: &[&str]| desk.run(&[args, &config[..]].concat());
+    std::fs::write(
+        &file,
+        "window = 2000\nmodel = \"ollama/llama3.2\"\nfeatures.auto_save = false\n",
+    )
+    .expect("written");
+    let chat = desk.feed(&[&["-c"], &config[..]].concat(), "/context\n/stats\nexit\n");
+    let alone = run(&["context", "plan", "--explain"]);
+    assert!(alone.err.contains("of 1,500 tokens, policy chat"), "{alone:?}");
+    assert!(alone.out.contains("cut: fit_budget"), "{alone:?}");
+    assert!(chat.err.contains(&alone.err), "{chat:?}\n{alone:?}");
+    let context = desk.json(&[&["context", "plan"], &config[..]].concat());
+    assert_eq!(context["model"], "ollama/llama3.2");
+    let stats = desk.json(&[&["stats", "plan"], &config[..]].concat());
+    assert_eq!(stats["context"]["tokens"], context["tokens"]);
+    // What a flag says goes before the configuration.
+    let flags = ["context", "plan", "--window", "4000", "--model", "openai/gpt-5"];
+    let said = run(&flags);
+    assert!(said.err.contains("of 3,000 tokens"), "{said:?}");
+    // A model that cannot be asked for want of a key can be looked at all the same.
+    let mut command = desk.command(&["context", "plan", "--json"]);
+    let said = command.env("RETHREAD_MODEL", "anthropic/claude-sonnet-4-5").output();
+    let said = crate::desk::Said::from(said.expect("it runs"));
+    assert_eq!(said.code, 0, "{said:?}");
+    assert!(said.out.contains(r#""model":"anthropic/claude-sonnet-4-5""#), "{said:?}");
+}
+
+#[test]
+fn context_is_shaped_as_the_agent_of_the_session_wants() {
+    let desk = Desk::new();
+    let agents = desk.path().join(".config/rethread/agents");
+    std::fs::create_dir_all(&agents).expect("a folder");
+    let text =
+        "---\ndescription: says little\nmodel: ollama/llama3.2\npolicy: bot\n---\nBe brief.\n";
+    std::fs::write(agents.join("brief.md"), text).expect("written");
+    let said = desk.feed(&["append", "--new", "--name", "plan", "--agent", "brief"], WITH_TOOL[0]);
+    assert_eq!(said.code, 0, "{said:?}");
+    let context = desk.json(&["context", "plan"]);
+    assert_eq!((&context["policy"], &context["model"]), (&json!("bot"), &json!("ollama/llama3.2")));
+    assert_eq!(desk.json(&["stats", "plan"])["context"]["policy"], "bot");
+    assert_eq!(desk.json(&["context", "plan", "--policy", "cli"])["policy"], "cli");
+}
+
+#[test]
 fn a_session_keeps_as_many_messages_as_it_was_made_for() {
     let desk = Desk::new();
     let lines: Vec<String> = (0..30)

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use rethread_agent::past_the_dead;
 use rethread_core::limits::{BATCH_ENTRIES_MAX, MESSAGE_BYTES_MAX};
 use rethread_core::sessions::{self, Incoming};
-use rethread_core::{EntryId, Key, Message, Name, New, Role, SessionId};
+use rethread_core::{EntryId, Key, Message, Name, New, Role, SessionId, StoreError};
 use serde_json::json;
 
 use super::{Desk, Done};
@@ -32,30 +32,24 @@ pub(super) fn run(desk: &Desk, args: &Append) -> Done {
             }
             continue;
         }
-        let id = session.id()?;
         let asked = is_a_tools(&incoming);
-        let seqs = append(desk, id, vec![incoming]);
-        let seqs = seqs.map_err(|source| Error::AtLine { number: input.number, source })?;
+        let stored = session.append(vec![incoming]);
+        let (id, seqs) = stored.map_err(|source| Error::AtLine { number: input.number, source })?;
         acknowledge(desk, id, &seqs, asked)?;
     }
     if !any {
         return Err(Error::NoInput);
     }
     if args.batch {
-        let id = session.id()?;
         let asked = batch.iter().any(is_a_tools);
-        let seqs = append(desk, id, batch)?;
+        let (id, seqs) = session.append(batch)?;
         acknowledge(desk, id, &seqs, asked)?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn append(desk: &Desk, id: SessionId, messages: Vec<Incoming>) -> sessions::Result<Vec<u64>> {
-    past_the_dead(&desk.sessions, |sessions| sessions.append(id, messages.clone()))
-}
-
-/// The session to append to. A new one is started when the first message is there, so that bad
-/// input leaves no empty session behind.
+/// The session to append to. A new one is started together with what is said first in it, so that
+/// bad input, or an end in the middle, leaves no empty session behind.
 struct Target<'a> {
     desk: &'a Desk,
     args: &'a Append,
@@ -79,27 +73,44 @@ impl<'a> Target<'a> {
         Ok(Target { desk, args, new, key, id })
     }
 
-    fn id(&mut self) -> Result<SessionId, Error> {
-        if let Some(id) = self.id {
-            return Ok(id);
-        }
-        let id = match &self.key {
-            Some(key) => {
-                let args = self.args;
-                let asks_for_more = args.name.is_some()
-                    || args.agent.is_some()
-                    || args.description.is_some()
-                    || args.max_history.is_some();
-                if asks_for_more && self.desk.sessions.resolve(key)?.is_some() {
-                    let what = "has a session already; what was said about a new one is ignored";
-                    warn(self.desk, &format!("`{key}` {what}"));
-                }
-                self.desk.sessions.open(key, &self.new)?.session().id()
-            }
-            None => self.desk.sessions.create(&self.new, None)?.id(),
+    /// Appends messages as one, and says where they stand.
+    fn append(&mut self, messages: Vec<Incoming>) -> sessions::Result<(SessionId, Vec<u64>)> {
+        let sessions = &self.desk.sessions;
+        let known = match self.id {
+            Some(id) => Some(id),
+            None => self.of_key()?,
         };
+        let id = match known {
+            Some(id) => id,
+            None => match sessions.create_with(&self.new, self.key.as_ref(), messages.clone()) {
+                Ok((session, seqs)) => {
+                    self.id = Some(session.id());
+                    return Ok((session.id(), seqs));
+                }
+                // Someone else started the session of this key in this moment.
+                Err(sessions::Error::Store(StoreError::KeyMoved { actual: Some(id), .. })) => id,
+                Err(error) => return Err(error),
+            },
+        };
+        let seqs = past_the_dead(sessions, |sessions| sessions.append(id, messages.clone()))?;
         self.id = Some(id);
-        Ok(id)
+        Ok((id, seqs))
+    }
+
+    /// The session of the key, where it has one. An archived session comes back.
+    fn of_key(&self) -> sessions::Result<Option<SessionId>> {
+        let Some(key) = &self.key else { return Ok(None) };
+        let Some(id) = self.desk.sessions.resolve(key)? else { return Ok(None) };
+        let args = self.args;
+        let asks_for_more = args.name.is_some()
+            || args.agent.is_some()
+            || args.description.is_some()
+            || args.max_history.is_some();
+        if asks_for_more {
+            let what = "has a session already; what was said about a new one is ignored";
+            warn(self.desk, &format!("`{key}` {what}"));
+        }
+        Ok(Some(self.desk.sessions.thread(id)?.session().id()))
     }
 }
 

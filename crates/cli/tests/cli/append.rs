@@ -74,6 +74,47 @@ fn a_batch_is_all_or_nothing() {
 }
 
 #[test]
+fn what_is_refused_leaves_no_session_and_no_key_behind() {
+    let desk = Desk::new();
+    let named = r#"{"role":"user","content":"hello","id":"m-1"}"#;
+    let twice = [named, &named.replace("hello", "bye")].join("\n");
+    // {"role":"user","content":""} takes 28 bytes.
+    let long = format!(r#"{{"role":"user","content":"{}"}}"#, "x".repeat((16 << 20) + 1 - 28));
+    for store in ["sqlite:data/a.db", "files:data/b"] {
+        for place in [&["--new"][..], &["--key", "file:a"]] {
+            for (batch, input) in [(&["--batch"][..], &twice), (&["--batch"], &long), (&[], &long)]
+            {
+                let args = [&["append", "--store", store], place, batch].concat();
+                let said = desk.feed(&args, input);
+                assert_eq!((said.code, said.out.as_str()), (1, ""), "{args:?}: {}", said.err);
+                let left = desk.json(&["list", "--all", "--store", store]);
+                assert_eq!(left["sessions"], json!([]), "{args:?}");
+            }
+        }
+        let said = desk.feed(&["append", "--key", "file:a", "--store", store], HELLO);
+        assert_eq!(said.seqs(), [0], "the key is free");
+    }
+}
+
+#[test]
+fn a_session_is_there_with_its_first_message_or_not_at_all() {
+    let desk = Desk::new();
+    desk.session("other", &[HELLO]);
+    for pause in 0..12 {
+        let mut child = desk.spawn(&["append", "--new"]);
+        let mut input = child.stdin.take().expect("its input");
+        writeln!(input, "{HELLO}").expect("written");
+        // Somewhere between its start and its acknowledgement.
+        std::thread::sleep(std::time::Duration::from_millis(pause * 2));
+        child.kill().expect("killed");
+        child.wait().expect("gone");
+        let sessions = desk.json(&["list", "-n", "100"])["sessions"].clone();
+        let sessions = sessions.as_array().expect("sessions").clone();
+        assert!(sessions.iter().all(|session| session["messages"] == 1), "{sessions:?}");
+    }
+}
+
+#[test]
 fn a_line_sent_twice_is_stored_once() {
     let desk = Desk::new();
     let line = r#"{"role":"user","content":"hello","id":"m-1"}"#;

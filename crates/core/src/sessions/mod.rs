@@ -221,7 +221,24 @@ impl Sessions {
     ///
     /// [`Error::TooLarge`], [`Error::NoFreeName`], and those of the store.
     pub fn create(&self, new: &New, key: Option<&Key>) -> Result<Session> {
+        Ok(self.create_with(new, key, Vec::new())?.0)
+    }
+
+    /// Starts a session with what is said first in it, as one: both are on disk when this returns,
+    /// or neither. Returns the places of the messages too.
+    ///
+    /// # Errors
+    ///
+    /// As [`create`](Sessions::create) and [`append`](Sessions::append);
+    /// [`StoreError::KeyMoved`] if someone else moved the key in this moment. Nothing was written.
+    pub fn create_with(
+        &self,
+        new: &New,
+        key: Option<&Key>,
+        messages: Vec<Incoming>,
+    ) -> Result<(Session, Vec<u64>)> {
         let header = self.header(new)?;
+        let said = self.prepare(messages, &[])?;
         let mut bodies = Vec::new();
         let mut binds = Vec::new();
         if let Some(key) = key {
@@ -233,8 +250,11 @@ impl Sessions {
             binds.push(Bind { key: key.clone(), seen });
         }
         bodies.extend(new.system.as_ref().map(|text| Body::Message(Message::system(text))));
-        let entries: Vec<NewEntry> = bodies.into_iter().map(|body| self.entry(body)).collect();
-        self.create_named(header, &entries, &binds)
+        let mut entries: Vec<NewEntry> = bodies.into_iter().map(|body| self.entry(body)).collect();
+        let first = entries.len() as u64;
+        entries.extend(said);
+        let session = self.create_named(header, &entries, &binds)?;
+        Ok((session, (first..entries.len() as u64).collect()))
     }
 
     /// The header of a new session.
@@ -623,5 +643,35 @@ impl std::io::Write for Size {
 
     fn flush(&mut self) -> std::io::Result<()> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Fixed, MemoryStore};
+
+    #[test]
+    fn a_session_and_what_is_said_first_in_it_are_stored_as_one() {
+        let world = Arc::new(Fixed::default());
+        let store = Arc::new(MemoryStore::new(world.clone()));
+        let sessions = Sessions::new(store, Owner::local(), world);
+        let key = Key::new("file:plan.md").expect("valid");
+        let said = |id: &str| Incoming {
+            id: Some(EntryId::new(id).expect("valid")),
+            message: Message::user("hello"),
+        };
+        let new = New { system: Some("Be brief.".into()), ..New::default() };
+        let twice = sessions.create_with(&new, Some(&key), vec![said("a"), said("a")]);
+        assert!(matches!(twice, Err(Error::Store(StoreError::IdReused { .. }))), "{twice:?}");
+        assert_eq!(sessions.list(&Filter::default(), None, 9).expect("a page").sessions, []);
+        assert_eq!(sessions.resolve(&key).expect("read"), None);
+        let (session, seqs) =
+            sessions.create_with(&new, Some(&key), vec![said("a"), said("b")]).expect("created");
+        assert_eq!(seqs, [1, 2], "the system message is the first");
+        assert_eq!(session.tally.entries, 3);
+        assert_eq!(sessions.resolve(&key).expect("read"), Some(session.id()));
+        let (_, seqs) = sessions.create_with(&new, Some(&key), vec![said("a")]).expect("created");
+        assert_eq!(seqs, [2], "behind the note where the key came from");
     }
 }

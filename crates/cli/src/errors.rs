@@ -290,6 +290,11 @@ fn verb_hint(error: &sessions::Error) -> Option<String> {
         sessions::Error::Select(SelectError::None { .. }) => {
             "`rethread list` shows the newest sessions, `rethread search WORDS` finds others"
         }
+        sessions::Error::Select(SelectError::Several { selector, candidates, .. })
+            if candidates.iter().any(|(_, name)| name == selector) =>
+        {
+            "the one stands there in the list, the other has this name: give the id of the one you mean"
+        }
         sessions::Error::Select(SelectError::Several { .. }) => "give more of the id, or the name",
         sessions::Error::Select(SelectError::Empty) => {
             "`rethread` opens a chat, and that is a session"

@@ -236,11 +236,16 @@ fn a_selector_is_a_position_a_name_an_id_or_last() {
         [name(&id), name(&id[..35]), name(&id.replace('-', ""))],
         ["alpha", "alpha", "alpha"]
     );
-    // What stands in the list at a position is meant, even if another session has that number
-    // for its name.
+    // A number that is a position and the name of another session could mean either.
     desk.session("2", &[r#"{"role":"user","content":"hello"}"#]);
-    assert_eq!([name("1"), name("2")], ["2", "gamma"]);
-    desk.run(&["delete", "1"]);
+    assert_eq!([name("1"), name("3")], ["2", "beta"]);
+    let either = desk.run(&["delete", "2", "--yes"]);
+    assert_eq!(either.code, 1, "{either:?}");
+    assert!(either.err.contains("  gamma\n") && either.err.contains("  2\n"), "{either:?}");
+    assert!(either.err.contains("hint: the one stands there in the list"), "{either:?}");
+    assert_eq!(desk.json(&["list"])["sessions"].as_array().map(Vec::len), Some(4));
+    let two = desk.json(&["list"])["sessions"][0]["id"].as_str().expect("an id").to_owned();
+    assert_eq!(desk.run(&["delete", &two, "--yes"]).code, 0);
     let several = desk.run(&["show", &id[..6]]);
     assert_eq!(several.code, 1);
     assert!(

@@ -8,6 +8,9 @@ use crate::store::Filter;
 /// Sessions shown when a selector fits several.
 const CANDIDATES_MAX: usize = 10;
 
+/// Sessions counted beyond those: who sees a number like this gives more digits anyway.
+const MORE_MAX: usize = 1_000;
+
 /// Digits of an id that are taken for one. Fewer are a position in the list, or a slip.
 const ID_DIGITS_MIN: usize = 4;
 
@@ -21,16 +24,27 @@ pub enum SelectError {
         selector: String,
     },
     /// Several fit.
-    #[error("`{selector}` matches several sessions:{}", .candidates.iter().map(|(id, name)| format!("\n  {id}  {name}")).collect::<String>())]
+    #[error("`{selector}` matches several sessions:{}{}", .candidates.iter().map(|(id, name)| format!("\n  {id}  {name}")).collect::<String>(), and_more(*.more))]
     Several {
         /// The selector.
         selector: String,
         /// Those it fits, ten at the most.
         candidates: Vec<(SessionId, String)>,
+        /// How many more it fits; a thousand stands for any number above.
+        more: usize,
     },
     /// There is no session at all.
     #[error("there is no session yet")]
     Empty,
+}
+
+/// What a list of candidates leaves out.
+fn and_more(more: usize) -> String {
+    match more {
+        0 => String::new(),
+        MORE_MAX => format!("\n  and at least {more} more"),
+        _ => format!("\n  and {more} more"),
+    }
 }
 
 impl Sessions {
@@ -41,7 +55,8 @@ impl Sessions {
 
     /// The session that `selector` names: a position in the default list (1 is the newest), a
     /// name, the beginning of an id, or `last`, in this order. A session that another program
-    /// named is found by that as well, spelt as there.
+    /// named is found by that as well, spelt as there. A number that is the position of one session
+    /// and the name of another means neither: it could be a slip, and what follows may be a delete.
     ///
     /// # Errors
     ///
@@ -65,7 +80,12 @@ impl Sessions {
             if page.sessions.len() == position
                 && let Some(session) = page.sessions.pop()
             {
-                return Ok(session.id());
+                return match self.store.named(&self.owner, selector)? {
+                    Some(named) if named != session.id() => {
+                        Err(self.several(shown, &[session.id(), named])?.into())
+                    }
+                    _ => Ok(session.id()),
+                };
             }
         }
         if !selector.contains(is_invisible)
@@ -87,17 +107,76 @@ impl Sessions {
         {
             return Err(SelectError::None { selector: shown }.into());
         }
-        let found = self.store.with_prefix(&self.owner, &digits, CANDIDATES_MAX)?;
+        let found = self.store.with_prefix(&self.owner, &digits, CANDIDATES_MAX + MORE_MAX)?;
         match found.as_slice() {
             [] => Err(SelectError::None { selector: shown }.into()),
             [id] => Ok(*id),
-            several => {
-                let mut candidates = Vec::new();
-                for id in several {
-                    candidates.push((*id, self.get(*id)?.header.name.to_string()));
-                }
-                Err(SelectError::Several { selector: shown, candidates }.into())
-            }
+            several => Err(self.several(shown, several)?.into()),
         }
+    }
+
+    fn several(&self, selector: String, ids: &[SessionId]) -> Result<SelectError> {
+        let mut candidates = Vec::new();
+        for id in ids.iter().take(CANDIDATES_MAX) {
+            candidates.push((*id, self.get(*id)?.header.name.to_string()));
+        }
+        let more = ids.len() - candidates.len();
+        Ok(SelectError::Several { selector, candidates, more })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::sessions::{Error, New};
+    use crate::{Fixed, MemoryStore, Owner};
+
+    fn sessions(names: &[&str]) -> Sessions {
+        let world = Arc::new(Fixed::default());
+        let store = Arc::new(MemoryStore::new(world.clone()));
+        let sessions = Sessions::new(store, Owner::local(), world);
+        for name in names {
+            let name = Some(Name::new(name).expect("valid"));
+            sessions.create(&New { name, ..New::default() }, None).expect("created");
+        }
+        sessions
+    }
+
+    #[test]
+    fn a_number_that_is_a_position_and_another_ones_name_means_neither() {
+        let sessions = sessions(&["alpha", "beta", "gamma", "2"]);
+        let newest = sessions.list(&Sessions::default_filter(), None, 9).expect("a page").sessions;
+        let place = newest.iter().position(|s| s.header.name.as_str() == "2").expect("it is there");
+        assert_ne!(place, 1, "the session `2` is not the second");
+        match sessions.select("2") {
+            Err(Error::Select(SelectError::Several { candidates, more: 0, .. })) => {
+                assert_eq!(candidates[0].0, newest[1].id());
+                assert_eq!(candidates[1], (newest[place].id(), "2".into()));
+            }
+            other => panic!("{other:?}"),
+        }
+        for session in &newest {
+            let id = session.id();
+            assert_eq!(sessions.select(&id.to_string()).expect("an id is one session's"), id);
+        }
+        assert_eq!(sessions.select("3").expect("no name"), newest[2].id());
+    }
+
+    #[test]
+    fn a_list_of_candidates_says_how_many_it_leaves_out() {
+        for (count, said) in [(10, None), (11, Some("\n  and 1 more")), (14, Some("and 4 more"))] {
+            let names: Vec<String> = (0..count).map(|n| format!("s{n}")).collect();
+            let sessions = sessions(&names.iter().map(String::as_str).collect::<Vec<_>>());
+            let any = sessions.list(&Filter::default(), None, 1).expect("a page").sessions;
+            let error = sessions.select(&any[0].id().to_string()[..4]).expect_err("several");
+            let text = error.to_string();
+            assert_eq!(text.lines().count(), 11 + usize::from(said.is_some()), "{text}");
+            assert!(text.ends_with(said.unwrap_or("")), "{text}");
+        }
+        let many = |more| SelectError::Several { selector: "0".into(), candidates: vec![], more };
+        assert!(many(999).to_string().ends_with("\n  and 999 more"));
+        assert!(many(1_000).to_string().ends_with("\n  and at least 1000 more"));
     }
 }

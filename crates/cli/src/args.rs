@@ -394,8 +394,11 @@ pub(crate) struct Several {
     pub(crate) sels: Vec<String>,
 }
 
+/// Sessions a list shows unless another number is asked for.
+pub(crate) const LIST_ROWS: u32 = 20;
+
 /// Flags of `list`.
-#[derive(Debug, ClapArgs)]
+#[derive(Clone, Debug, ClapArgs)]
 pub(crate) struct List {
     /// Archived sessions too, and every member of a chain
     #[arg(long, short)]
@@ -404,7 +407,7 @@ pub(crate) struct List {
     #[arg(long, conflicts_with = "all")]
     pub(crate) archived: bool,
     /// How many to show
-    #[arg(long, short = 'n', value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, short = 'n', value_name = "N", default_value_t = LIST_ROWS, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) limit: u32,
     /// Go on behind this cursor, as printed by the page before
     #[arg(long, value_name = "CURSOR")]

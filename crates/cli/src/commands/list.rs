@@ -2,13 +2,14 @@
 
 use std::process::ExitCode;
 
-use rethread_core::Sessions;
 use rethread_core::store::{Filter, Page};
+use rethread_core::{Sessions, StoreError, sessions};
 use serde_json::json;
 
 use super::{Desk, Done};
-use crate::args::List;
-use crate::out::{ago, columns, fit, line, note, pad, short_count};
+use crate::args::{LIST_ROWS, List};
+use crate::errors::Error;
+use crate::out::{ago, clean, columns, fit, line, note, pad, short_count};
 
 pub(crate) fn run(desk: &Desk, args: &List) -> Done {
     let workspace = match desk.global.workspace {
@@ -36,7 +37,7 @@ pub(crate) fn run(desk: &Desk, args: &List) -> Done {
     Ok(ExitCode::SUCCESS)
 }
 
-fn table(desk: &Desk, page: &Page, args: &List) -> Result<(), crate::errors::Error> {
+fn table(desk: &Desk, page: &Page, args: &List) -> Result<(), Error> {
     if page.sessions.is_empty() {
         return Ok(());
     }
@@ -73,44 +74,127 @@ fn table(desk: &Desk, page: &Page, args: &List) -> Result<(), crate::errors::Err
 }
 
 /// What is not shown, and how to see it.
-fn rest(
-    desk: &Desk,
-    page: &Page,
-    filter: &Filter,
-    args: &List,
-) -> Result<(), crate::errors::Error> {
+fn rest(desk: &Desk, page: &Page, filter: &Filter, args: &List) -> Result<(), Error> {
     for id in &page.damaged {
         note(format_args!("session {id} is damaged and not shown: `rethread doctor` says more"));
     }
-    let elsewhere = Filter { archived: Some(true), ..filter.clone() };
-    let archived = filter.archived == Some(false)
-        && !desk.sessions.list(&elsewhere, None, 1)?.sessions.is_empty();
     if page.sessions.is_empty() && page.damaged.is_empty() {
-        match args.archived {
-            true => note("No session is archived."),
-            false if archived => {
-                note("Every session is archived: `rethread list --archived` shows them.")
-            }
-            false => note(
-                "No sessions yet. `rethread` opens a chat; `rethread append --help` shows how programs start one.",
-            ),
-        }
+        note(why_empty(desk, filter, args)?);
         return Ok(());
     }
     if let Some(next) = page.next {
-        note(format_args!("There are more: `rethread list --after {next}`"));
+        note(format_args!("There are more: `{} --after {next}`", again(args, filter)));
     }
-    if archived {
-        note("Archived sessions are not shown: `rethread list --archived`");
+    if filter.archived == Some(false) && any(desk, archived(filter))? {
+        let here = List { all: false, archived: true, after: None, ..args.clone() };
+        note(format_args!("Archived sessions are not shown: `{}`", again(&here, filter)));
     }
-    if filter.newest_of_chain {
-        let whole = Filter { newest_of_chain: false, ..filter.clone() };
-        let whole = desk.sessions.list(&whole, None, args.limit as usize)?;
-        let hidden =
-            whole.sessions.iter().filter(|s| !page.sessions.iter().any(|p| p.id() == s.id()));
-        if hidden.count() > 0 && page.next.is_none() {
-            note("Of a chain only the newest session is shown: `rethread list --all`");
-        }
+    if filter.newest_of_chain && hides_a_chain(desk, page, filter)? {
+        let all = List { all: true, archived: false, after: None, ..args.clone() };
+        note(format_args!(
+            "Of a chain only the newest session is shown: `{}`",
+            again(&all, filter)
+        ));
     }
     Ok(())
+}
+
+/// Why there is nothing to show.
+fn why_empty(desk: &Desk, filter: &Filter, args: &List) -> Result<String, Error> {
+    let folder = filter.workspace.as_deref().map(clean);
+    if args.after.is_some() {
+        return Ok("There are no more sessions.".into());
+    }
+    if args.archived {
+        return Ok(match folder {
+            Some(folder) => format!("No session about {folder} is archived."),
+            None => "No session is archived.".into(),
+        });
+    }
+    if filter.archived == Some(false) && any(desk, archived(filter))? {
+        let here = List { all: false, archived: true, after: None, ..args.clone() };
+        let of = folder.map(|folder| format!(" about {folder}")).unwrap_or_default();
+        return Ok(format!(
+            "Every session{of} is archived: `{}` shows them.",
+            again(&here, filter)
+        ));
+    }
+    match folder {
+        Some(folder) if any(desk, Filter::default())? => Ok(format!(
+            "No session is about {folder}: `rethread list --all` shows those about other folders."
+        )),
+        _ => Ok("No sessions yet. `rethread` opens a chat; `rethread append --help` shows how \
+                 programs start one."
+            .into()),
+    }
+}
+
+/// Whether a session is left out because one that is shown continues it.
+fn hides_a_chain(desk: &Desk, page: &Page, filter: &Filter) -> Result<bool, Error> {
+    let parents = page.sessions.iter().filter_map(|session| session.header.parent);
+    for parent in parents.filter(|parent| parent.origin.continues()) {
+        match desk.sessions.get(parent.id) {
+            Ok(found) => {
+                let header = found.header;
+                let here = filter.workspace.is_none() || filter.workspace == header.workspace;
+                if here && !header.archived {
+                    return Ok(true);
+                }
+            }
+            // It was deleted, so nothing is hidden; what is damaged is for `doctor` to tell.
+            Err(sessions::Error::Store(
+                StoreError::NotFound { .. } | StoreError::Damaged { .. },
+            )) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(false)
+}
+
+fn any(desk: &Desk, filter: Filter) -> Result<bool, Error> {
+    let page = desk.sessions.list(&filter, None, 1)?;
+    Ok(!page.sessions.is_empty())
+}
+
+fn archived(filter: &Filter) -> Filter {
+    Filter { archived: Some(true), newest_of_chain: false, ..filter.clone() }
+}
+
+/// The command that lists by these flags, for a person to type.
+fn again(args: &List, filter: &Filter) -> String {
+    let mut typed = String::from("rethread list");
+    if args.all {
+        typed += " --all";
+    }
+    if args.archived {
+        typed += " --archived";
+    }
+    if let Some(folder) = &filter.workspace {
+        typed += &format!(" --workspace {}", quoted(&clean(folder)));
+    }
+    if args.limit != LIST_ROWS {
+        typed += &format!(" -n {}", args.limit);
+    }
+    typed
+}
+
+/// The text as one word of a shell.
+fn quoted(text: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "/._-+,:@".contains(c);
+    match text.chars().all(plain) {
+        true => text.into(),
+        false => format!("'{}'", text.replace('\'', r"'\''")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::quoted;
+
+    #[test]
+    fn a_folder_is_one_word_whatever_its_name() {
+        assert_eq!(quoted("/home/me/src"), "/home/me/src");
+        assert_eq!(quoted("/it's here"), r"'/it'\''s here'");
+        assert_eq!(quoted("/a;b"), "'/a;b'");
+    }
 }

@@ -281,6 +281,71 @@ fn archived_sessions_are_out_of_the_list_and_not_out_of_reach() {
 }
 
 #[test]
+fn the_next_page_of_a_list_is_of_the_same_list() {
+    let desk = Desk::new();
+    for n in 0..5 {
+        desk.session(&format!("s{n}"), &[r#"{"role":"user","content":"hello"}"#]);
+    }
+    for args in [
+        &["list", "-n", "2"][..],
+        &["list", "--all", "-n", "2"],
+        &["list", "--workspace", ".", "-n", "2"],
+    ] {
+        let first = desk.run(args);
+        let (_, typed) = first.err.split_once("There are more: `rethread ").expect("more");
+        let typed: Vec<&str> = typed.split('`').next().expect("a command").split(' ').collect();
+        let second = desk.run(&typed);
+        assert!(second.out.contains("s2") && second.out.contains("s1"), "{args:?}: {second:?}");
+        assert!(!second.out.contains("s0") && !second.out.contains("s3"), "{args:?}: {second:?}");
+        assert!(!second.err.contains("Of a chain"), "nothing was continued: {second:?}");
+        assert_eq!(typed.contains(&"--all"), args.contains(&"--all"), "{typed:?}");
+        assert_eq!(typed.contains(&"--workspace"), args.contains(&"--workspace"), "{typed:?}");
+    }
+    let end = desk.json(&["list"])["sessions"][4].clone();
+    let cursor = format!("1.{}", end["id"].as_str().expect("an id"));
+    desk.run(&["archive", "s2"]);
+    let behind = desk.run(&["list", "--after", &cursor]);
+    assert_eq!(behind.err, "There are no more sessions.\n");
+}
+
+#[test]
+fn a_list_of_a_folder_says_where_the_others_are() {
+    let desk = Desk::new();
+    desk.session("plan", &[r#"{"role":"user","content":"hello"}"#]);
+    std::fs::create_dir(desk.path().join("empty")).expect("a folder");
+    let said = desk.run(&["list", "--workspace", "empty"]);
+    assert!(
+        said.err.starts_with("No session is about ") && said.err.contains("/empty: "),
+        "{said:?}"
+    );
+    assert!(said.err.contains("`rethread list --all` shows those about other folders"), "{said:?}");
+    desk.run(&["archive", "plan"]);
+    let said = desk.run(&["list", "--workspace", "empty"]);
+    assert!(said.err.starts_with("No session is about "), "{said:?}");
+    let said = desk.run(&["list", "--workspace", "."]);
+    assert!(said.err.starts_with("Every session about "), "{said:?}");
+    assert!(said.err.contains("`rethread list --archived --workspace "), "{said:?}");
+}
+
+#[test]
+fn a_chain_is_told_of_on_the_page_where_its_newest_session_stands() {
+    let desk = Desk::new();
+    for name in ["one", "two", "chain"] {
+        desk.session(name, &WITH_TOOL);
+    }
+    assert_eq!(desk.run(&["compact", "chain"]).code, 0);
+    let first = desk.run(&["list", "-n", "1"]);
+    assert!(first.err.contains("There are more"), "{first:?}");
+    assert!(
+        first.err.contains("Of a chain only the newest session is shown: `rethread list --all")
+    );
+    let (_, typed) = first.err.split_once("There are more: `rethread ").expect("more");
+    let typed: Vec<&str> = typed.split('`').next().expect("a command").split(' ').collect();
+    let second = desk.run(&typed);
+    assert!(second.out.contains("two") && !second.err.contains("Of a chain"), "{second:?}");
+}
+
+#[test]
 fn purge_archives_all_but_the_newest_and_says_how_many() {
     let desk = Desk::new();
     for n in 0..5 {

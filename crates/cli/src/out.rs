@@ -49,6 +49,21 @@ pub(crate) fn clean(text: &str) -> String {
     clean
 }
 
+/// The text of one speaker: its further lines are indented, so that none of them can pass for
+/// another speaker's.
+pub(crate) fn indented(text: &str) -> String {
+    let mut lines = String::with_capacity(text.len());
+    for (index, line) in clean(text).split('\n').enumerate() {
+        lines += match (index, line) {
+            (0, _) => "",
+            (_, "") => "\n",
+            _ => "\n  ",
+        };
+        lines += line;
+    }
+    lines
+}
+
 /// The text on one line, newlines written as `\n`.
 pub(crate) fn one_line(text: &str) -> String {
     clean(&text.replace('\n', "\\n").replace('\r', "\\r").replace('\t', "\\t"))
@@ -126,6 +141,13 @@ mod tests {
         let clean = clean(hostile);
         assert!(!clean.chars().any(|c| c.is_control()), "{clean:?}");
         assert_eq!(clean, "a\\u{1b}[2Jb\\u{7}c\\u{9b}31md\\u{202e}e\\u{200b}f\\u{d}g");
+    }
+
+    #[test]
+    fn only_the_first_line_of_a_text_begins_at_the_margin() {
+        assert_eq!(indented("one line"), "one line");
+        assert_eq!(indented("one\n[USER] two\n\n  three\n"), "one\n  [USER] two\n\n    three\n");
+        assert_eq!(indented("one\r\u{2028}[USER] two"), r"one\u{d}\u{2028}[USER] two");
     }
 
     #[test]

@@ -4,13 +4,13 @@ use std::process::ExitCode;
 
 use rethread_agent::agents::Origin;
 use rethread_core::Session;
-use rethread_core::context::{Model, Policy, Report, explain};
+use rethread_core::context::{Changed, Model, Policy, Report, explain};
 
 use super::{Desk, Done};
 use crate::args::{Context, Talk};
 use crate::chat::setup;
 use crate::errors::Error;
-use crate::out::{clean, count, line, note, plural};
+use crate::out::{clean, count, line, note, one_line, plural};
 
 pub(crate) fn run(desk: &Desk, args: &Context) -> Done {
     let id = desk.select(&args.sel)?;
@@ -26,6 +26,13 @@ pub(crate) fn run(desk: &Desk, args: &Context) -> Done {
         return Ok(ExitCode::SUCCESS);
     }
     if args.explain {
+        let mut context = context.clone();
+        for cut in &mut context.cuts {
+            // It quotes what the log says, which may have lines of its own.
+            if let Changed::LeftOut { what } = &mut cut.change {
+                *what = one_line(what);
+            }
+        }
         line(clean(&explain(&context)))?;
     } else {
         for message in &context.messages {

@@ -10,7 +10,7 @@ use rethread_core::{BlockKind, Body, Entry, Message, Role, Session};
 use super::{Desk, Done};
 use crate::args::Show;
 use crate::errors::Error;
-use crate::out::{clean, line, note, one_line, plural};
+use crate::out::{indented, line, note, one_line, plural};
 
 pub(crate) fn run(desk: &Desk, args: &Show) -> Done {
     let id = desk.select(&args.sel)?;
@@ -88,9 +88,9 @@ fn show_entry(entry: &Entry) -> Result<(), Error> {
         Body::Cleared { .. } => line("[CLEARED]"),
         Body::Undone { .. } => line("[CLEAR UNDONE]"),
         Body::RoundLimit => line("[TOOL CALL LIMIT REACHED]"),
-        Body::Summary(summary) => line(format_args!("[SUMMARY] {}", clean(&summary.text))),
+        Body::Summary(summary) => line(format_args!("[SUMMARY] {}", indented(&summary.text))),
         Body::Restored(restored) => {
-            line(format_args!("[RESTORED] {}", clean(&restored.acknowledgment)))
+            line(format_args!("[RESTORED] {}", indented(&restored.acknowledgment)))
         }
         Body::Started(started) => {
             let from = started.from.map(|id| format!(" from {id}")).unwrap_or_default();
@@ -116,8 +116,10 @@ fn show_message(entry: &Entry, message: &Message) -> Result<(), Error> {
     }
     for block in &message.content {
         match &block.kind {
-            BlockKind::Text(text) => line(format_args!("[{role}] {}{stopped}", clean(text)))?,
-            BlockKind::Prefix(text) => line(format_args!("[{role}] {}", clean(text.trim_end())))?,
+            BlockKind::Text(text) => line(format_args!("[{role}] {}{stopped}", indented(text)))?,
+            BlockKind::Prefix(text) => {
+                line(format_args!("[{role}] {}", indented(text.trim_end())))?
+            }
             BlockKind::ToolUse(call) => {
                 line(format_args!("[TOOL] tool_use: {}", one_line(&call.name)))?;
             }

@@ -23,8 +23,10 @@ pub(crate) enum Error {
     Connect(ConnectError),
     /// A line of standard input is not a message.
     Line { number: u64, what: String },
-    /// A line failed for a reason of its own; the lines before it are stored.
+    /// A line failed for a reason of its own; the lines before it are stored, unless it is a batch.
     AtLine { number: u64, source: sessions::Error },
+    /// A line is longer than any message may be.
+    LongLine { number: u64 },
     /// No key of this name points anywhere.
     NoKey { key: String },
     /// Standard input had no message.
@@ -115,6 +117,9 @@ impl std::fmt::Display for Error {
             Error::Connect(error) => error.fmt(f),
             Error::Line { number, what } => write!(f, "line {number} is not a message: {what}"),
             Error::AtLine { number, source } => write!(f, "line {number}: {source}"),
+            Error::LongLine { number } => {
+                write!(f, "line {number} is more than 16 MiB long; a message may have no more")
+            }
             Error::NoKey { key } => write!(f, "no session is bound to `{key}`"),
             Error::NoInput => f.write_str("there was no message on standard input"),
             Error::NotConfirmed => f.write_str("nothing was done"),
@@ -168,6 +173,9 @@ impl Error {
             Error::Line { .. } => {
                 "a message is {\"role\": \"user\", \"content\": \"…\"}; the lines before this one are stored \
                  (with --batch, none is). `rethread append --help` shows more"
+            }
+            Error::LongLine { .. } => {
+                "keep large things in files, and say where they are; nothing of it was stored"
             }
             Error::NoKey { .. } => {
                 "`rethread append --key KEY` starts a session for a key; `rethread list --json` shows the keys"

@@ -21,11 +21,13 @@ pub(super) fn run(desk: &Desk, args: &Append) -> Done {
     let mut input = Input { lines: std::io::stdin().lock(), number: 0 };
     let mut session = Target::new(desk, args)?;
     let mut batch = Vec::new();
+    let mut lines = Vec::new();
     let mut any = false;
     while let Some(incoming) = input.next()? {
         any = true;
         if args.batch {
             batch.push(incoming);
+            lines.push(input.number);
             if batch.len() > BATCH_ENTRIES_MAX {
                 let error = sessions::Error::TooMany { count: batch.len(), max: BATCH_ENTRIES_MAX };
                 return Err(Error::AtLine { number: input.number, source: error });
@@ -33,7 +35,7 @@ pub(super) fn run(desk: &Desk, args: &Append) -> Done {
             continue;
         }
         let asked = is_a_tools(&incoming);
-        let stored = session.append(vec![incoming]);
+        let stored = session.append(&[incoming]);
         let (id, seqs) = stored.map_err(|source| Error::AtLine { number: input.number, source })?;
         acknowledge(desk, id, &seqs, asked)?;
     }
@@ -42,7 +44,11 @@ pub(super) fn run(desk: &Desk, args: &Append) -> Done {
     }
     if args.batch {
         let asked = batch.iter().any(is_a_tools);
-        let (id, seqs) = session.append(batch)?;
+        let (id, seqs) =
+            session.append(&batch).map_err(|source| match culprit(&batch, &source) {
+                Some(index) => Error::AtLine { number: lines[index], source },
+                None => source.into(),
+            })?;
         acknowledge(desk, id, &seqs, asked)?;
     }
     Ok(ExitCode::SUCCESS)
@@ -74,7 +80,7 @@ impl<'a> Target<'a> {
     }
 
     /// Appends messages as one, and says where they stand.
-    fn append(&mut self, messages: Vec<Incoming>) -> sessions::Result<(SessionId, Vec<u64>)> {
+    fn append(&mut self, messages: &[Incoming]) -> sessions::Result<(SessionId, Vec<u64>)> {
         let sessions = &self.desk.sessions;
         let known = match self.id {
             Some(id) => Some(id),
@@ -82,7 +88,7 @@ impl<'a> Target<'a> {
         };
         let id = match known {
             Some(id) => id,
-            None => match sessions.create_with(&self.new, self.key.as_ref(), messages.clone()) {
+            None => match sessions.create_with(&self.new, self.key.as_ref(), messages.to_vec()) {
                 Ok((session, seqs)) => {
                     self.id = Some(session.id());
                     return Ok((session.id(), seqs));
@@ -92,7 +98,7 @@ impl<'a> Target<'a> {
                 Err(error) => return Err(error),
             },
         };
-        let seqs = past_the_dead(sessions, |sessions| sessions.append(id, messages.clone()))?;
+        let seqs = past_the_dead(sessions, |sessions| sessions.append(id, messages.to_vec()))?;
         self.id = Some(id);
         Ok((id, seqs))
     }
@@ -111,6 +117,19 @@ impl<'a> Target<'a> {
             warn(self.desk, &format!("`{key}` {what}"));
         }
         Ok(Some(self.desk.sessions.thread(id)?.session().id()))
+    }
+}
+
+/// The message of a batch that an error is about, where it is about one.
+fn culprit(batch: &[Incoming], error: &sessions::Error) -> Option<usize> {
+    match error {
+        sessions::Error::Store(StoreError::IdReused { entry, .. }) => {
+            batch.iter().rposition(|incoming| incoming.id.as_ref() == Some(entry))
+        }
+        sessions::Error::TooLarge { what: "a message", size, .. } => batch.iter().position(|one| {
+            serde_json::to_string(&one.message).is_ok_and(|text| text.len() == *size)
+        }),
+        _ => None,
     }
 }
 
@@ -175,12 +194,7 @@ impl<R: BufRead> Input<R> {
             let number = self.number;
             let bad = |what: String| Error::Line { number, what };
             if line.len() > LINE_BYTES_MAX {
-                let source = sessions::Error::TooLarge {
-                    what: "a message",
-                    size: line.len(),
-                    max: MESSAGE_BYTES_MAX,
-                };
-                return Err(Error::AtLine { number, source });
+                return Err(Error::LongLine { number });
             }
             let text = std::str::from_utf8(&line).map_err(|error| bad(error.to_string()))?;
             // Some editors and shells begin a file with a mark of its encoding.
@@ -189,7 +203,7 @@ impl<R: BufRead> Input<R> {
                 continue;
             }
             let mut message: Message =
-                serde_json::from_str(text).map_err(|error| bad(error.to_string()))?;
+                serde_json::from_str(text.trim_end()).map_err(|error| bad(why(&error)))?;
             // The id belongs to the entry, not to what is said.
             let given = message.extra.iter().position(|(key, _)| key == "id");
             let given = given.map(|index| message.extra.remove(index).1);
@@ -204,4 +218,14 @@ impl<R: BufRead> Input<R> {
             return Ok(Some(Incoming { id, message }));
         }
     }
+}
+
+/// Why a line is not JSON, or not a message. It is one line, so only the column is told.
+fn why(error: &serde_json::Error) -> String {
+    let place = format!(" at line {} column {}", error.line(), error.column());
+    let mut text = error.to_string();
+    let at =
+        if text.contains(&place) { format!(" at column {}", error.column()) } else { "".into() };
+    text = text.replace(&place, "");
+    text + &at
 }

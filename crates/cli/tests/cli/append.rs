@@ -74,6 +74,31 @@ fn a_batch_is_all_or_nothing() {
 }
 
 #[test]
+fn an_error_names_one_line_and_it_is_the_right_one() {
+    let desk = Desk::new();
+    let half = r#"{"role":"user","content":"#;
+    let said = desk.feed(&["append", "--new"], [HELLO, "", half, ""].join("\n"));
+    assert!(said.err.starts_with("error: line 3 is not a message: EOF while parsing"), "{said:?}");
+    assert_eq!(said.err.matches("line ").count(), 1, "{said:?}");
+    let wizard = r#"{"role":"wizard","content":"x"}"#;
+    let said = desk.feed(&["append", "--new"], [HELLO, wizard].join("\n"));
+    assert!(said.err.starts_with("error: line 2 is not a message: "), "{said:?}");
+    assert!(!said.err.contains(" at line "), "{said:?}");
+    let named =
+        |id: &str, text: &str| json!({"role": "user", "content": text, "id": id}).to_string();
+    desk.session("plan", &[&named("m-1", "one")]);
+    let taken = [HELLO, "", &named("m-1", "other")].join("\n");
+    let said = desk.feed(&["append", "plan", "--batch"], taken);
+    assert!(said.err.starts_with("error: line 3: ") && said.err.contains("`m-1`"), "{said:?}");
+    let twice = [HELLO, &named("m-2", "one"), &named("m-2", "two")].join("\n");
+    let said = desk.feed(&["append", "plan", "--batch"], twice);
+    assert!(said.err.starts_with("error: line 3: "), "{said:?}");
+    let long = named("m-3", &"x".repeat(16 << 20));
+    let said = desk.feed(&["append", "plan", "--batch"], [HELLO, &long, HELLO].join("\n"));
+    assert!(said.err.starts_with("error: line 2: a message is "), "{said:?}");
+}
+
+#[test]
 fn what_is_refused_leaves_no_session_and_no_key_behind() {
     let desk = Desk::new();
     let named = r#"{"role":"user","content":"hello","id":"m-1"}"#;
@@ -82,7 +107,8 @@ fn what_is_refused_leaves_no_session_and_no_key_behind() {
     let long = format!(r#"{{"role":"user","content":"{}"}}"#, "x".repeat((16 << 20) + 1 - 28));
     for store in ["sqlite:data/a.db", "files:data/b"] {
         for place in [&["--new"][..], &["--key", "file:a"]] {
-            for (batch, input) in [(&["--batch"][..], &twice), (&["--batch"], &long), (&[], &long)]
+            for (batch, input) in
+                [(&["--batch"][..], &twice), (&["--batch"][..], &long), (&[][..], &long)]
             {
                 let args = [&["append", "--store", store], place, batch].concat();
                 let said = desk.feed(&args, input);
@@ -179,7 +205,7 @@ fn a_message_may_have_16_mib_and_no_more() {
     }
     let endless = desk.feed(&["append", "--new"], vec![b'x'; 40 << 20]);
     assert_eq!(endless.code, 1);
-    assert!(endless.err.contains("line 1"), "{}", endless.err);
+    assert!(endless.err.contains("error: line 1 is more than 16 MiB long"), "{}", endless.err);
 }
 
 #[test]

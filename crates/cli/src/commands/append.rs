@@ -141,7 +141,11 @@ fn is_a_tools(incoming: &Incoming) -> bool {
 /// Says where messages stand, now that they are on disk, and which results nobody asked for.
 fn acknowledge(desk: &Desk, id: SessionId, seqs: &[u64], asked: bool) -> Result<(), Error> {
     for seq in seqs {
-        crate::out::json(&json!({ "session": id, "seq": seq }))?;
+        match crate::out::json(&json!({ "session": id, "seq": seq })) {
+            // Whoever reads the acknowledgements went away (`| head`): what was sent is stored anyway.
+            Err(Error::Io(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => {}
+            told => told?,
+        }
         if !asked {
             continue;
         }

@@ -248,6 +248,21 @@ fn what_was_acknowledged_survives_kill_9() {
 }
 
 #[test]
+fn all_is_stored_though_nobody_reads_the_acknowledgements() {
+    let desk = Desk::new();
+    let mut child = desk.spawn(&["append", "--new", "--name", "plan"]);
+    drop(child.stdout.take());
+    let mut input = child.stdin.take().expect("its input");
+    for _ in 0..20 {
+        writeln!(input, "{HELLO}").expect("it goes on reading");
+    }
+    drop(input);
+    let said = Said::from(child.wait_with_output().expect("it ends"));
+    assert_eq!((said.code, said.err.as_str()), (0, ""));
+    assert_eq!(desk.json(&["show", "plan"])["entries"].as_array().map(Vec::len), Some(20));
+}
+
+#[test]
 fn eight_processes_on_one_session_lose_nothing() {
     let desk = Desk::new();
     desk.session("busy", &[HELLO]);

@@ -21,6 +21,8 @@ pub(crate) enum Error {
     Verb(sessions::Error),
     /// The store could not be opened.
     Connect(ConnectError),
+    /// The URL of a store that could be taken for two places, or for none.
+    BadPlace { url: String, hint: String },
     /// A line of standard input is not a message.
     Line { number: u64, what: String },
     /// A line failed for a reason of its own; the lines before it are stored, unless it is a batch.
@@ -115,6 +117,7 @@ impl std::fmt::Display for Error {
         match self {
             Error::Verb(error) => error.fmt(f),
             Error::Connect(error) => error.fmt(f),
+            Error::BadPlace { url, .. } => write!(f, "`{url}` is not the place of a store"),
             Error::Line { number, what } => write!(f, "line {number} is not a message: {what}"),
             Error::AtLine { number, source } => write!(f, "line {number}: {source}"),
             Error::LongLine { number } => {
@@ -170,6 +173,7 @@ impl Error {
             Error::Connect(ConnectError::Directory { path }) => {
                 return Some(format!("a directory of session files is `files:{}`", path.display()));
             }
+            Error::BadPlace { hint, .. } => return Some(hint.clone()),
             Error::Line { .. } => {
                 "a message is {\"role\": \"user\", \"content\": \"…\"}; the lines before this one are stored \
                  (with --batch, none is). `rethread append --help` shows more"
@@ -251,6 +255,7 @@ impl Error {
                 | ConnectError::Option { .. }
                 | ConnectError::Directory { .. },
             )
+            | Error::BadPlace { .. }
             | Error::NoFolder { .. }
             | Error::NotThere { .. }
             | Error::BadConfig { .. }

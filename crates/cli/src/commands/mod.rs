@@ -127,9 +127,27 @@ impl Desk {
     }
 }
 
-/// What the URL of a store means.
+/// What the URL of a store means. Forms that other programs give a meaning it does not have here
+/// are refused before anything is made.
 fn store_url(url: &str) -> Result<StoreUrl, Error> {
-    StoreUrl::parse(url).map_err(Error::Connect)
+    let (scheme, path) = match url.split_once(':') {
+        Some((scheme @ ("sqlite" | "files"), path)) => (scheme, path),
+        _ => ("", url),
+    };
+    let refused = |hint: String| Err(Error::BadPlace { url: url.into(), hint });
+    if path.starts_with(":memory:") || path.starts_with("file:") && scheme == "sqlite" {
+        return refused(
+            "a store is a file: `sqlite:PATH`. A chat that keeps nothing has \
+             `session.auto_save = false` in its configuration"
+                .into(),
+        );
+    }
+    match path.strip_prefix("//") {
+        Some(name) if !scheme.is_empty() && !name.starts_with('/') => refused(format!(
+            "`{scheme}:{name}` is relative to this folder, `{scheme}:/{name}` begins at the root"
+        )),
+        _ => StoreUrl::parse(url).map_err(Error::Connect),
+    }
 }
 
 /// A store, and the sessions of the configured owner in it.

@@ -485,6 +485,29 @@ fn a_directory_named_as_a_file_is_told_with_the_right_url() {
 }
 
 #[test]
+fn a_place_that_could_be_taken_for_another_is_refused_and_nothing_is_made() {
+    let desk = Desk::new();
+    let name = format!("rethread-{}.db", std::process::id());
+    for (store, hint) in [
+        (format!("sqlite://{name}"), format!("`sqlite:{name}` is relative to this folder")),
+        (format!("files://{name}"), format!("`files:/{name}` begins at the root")),
+        ("sqlite::memory:".into(), "a store is a file: `sqlite:PATH`".into()),
+        (":memory:".into(), "a store is a file".into()),
+        ("sqlite:file:x?mode=memory".into(), "a store is a file".into()),
+    ] {
+        let said = desk.feed(&["append", "--new", "--store", &store], HELLO);
+        assert_eq!(said.code, 2, "{store}: {said:?}");
+        assert!(said.err.contains("is not the place of a store"), "{said:?}");
+        assert!(said.err.contains(&hint), "{said:?}");
+    }
+    assert!(!std::path::Path::new("/").join(&name).exists());
+    assert_eq!(std::fs::read_dir(desk.path()).expect("there").count(), 0, "nothing was made");
+    let whole = format!("sqlite://{}", desk.path().join("a.db").display());
+    let said = desk.feed(&["append", "--new", "--store", &whole], HELLO);
+    assert!(said.code == 0 && desk.path().join("a.db").exists(), "{whole}: {said:?}");
+}
+
+#[test]
 fn a_damaged_log_says_what_to_do_and_doctor_does_it() {
     let desk = Desk::new();
     let store = ["--store", "files:sessions"];

@@ -19,7 +19,7 @@ fn thread(sessions: &Sessions, new: &New) -> Thread {
 }
 
 fn texts(thread: &mut Thread, policy: &Policy) -> Vec<String> {
-    let context = thread.context(policy, &Model::default()).expect("built");
+    let context = thread.context(policy, &Model::new("openai", "m")).expect("built");
     context.messages.iter().map(Message::plain_text).collect()
 }
 
@@ -49,7 +49,9 @@ fn a_session_with_a_history_length_of_its_own_has_it_in_its_thread_too() {
         thread.append(Message::assistant(format!("answer {turn}"))).expect("appended");
     }
     let policy = Policy::emacs();
-    let whole = sessions.context(thread.session().id(), &policy, &Model::default()).expect("built");
+    let whole = sessions
+        .context(thread.session().id(), &policy, &Model::new("openai", "m"))
+        .expect("built");
     let whole: Vec<String> = whole.messages.iter().map(Message::plain_text).collect();
     assert_eq!(texts(&mut thread, &policy), whole);
     assert!(whole.len() <= 4, "{whole:?}");
@@ -75,7 +77,7 @@ fn a_cut_through_a_turn_tells_what_is_left_out_and_not_the_question_that_is_kept
         for message in said {
             thread.append(message).expect("appended");
         }
-        let context = thread.context(&Policy::emacs(), &Model::default()).expect("built");
+        let context = thread.context(&Policy::emacs(), &Model::new("openai", "m")).expect("built");
         let cuts: Vec<(u64, u64, u64)> = context
             .cuts
             .iter()

@@ -102,9 +102,10 @@ impl Db {
             let mut insert = tx.prepare_cached(row::INSERT).told(self.place(), ACTION)?;
             for request in requests {
                 let outcome = self.append(tx, &mut insert, request, &mut ends);
-                // What the disk refuses, it refuses for the whole transaction.
+                // Anything else may have come in the middle of a batch, whose first entries
+                // must not stay.
                 match outcome {
-                    Err(error) if is_of_the_disk(&error) => return Err(error),
+                    Err(error) if !wrote_nothing(&error) => return Err(error),
                     outcome => outcomes.push(outcome),
                 }
             }
@@ -112,6 +113,14 @@ impl Db {
         });
         match committed {
             Ok(()) => outcomes,
+            Err(StoreError::Corrupt { .. } | StoreError::Backend { .. }) if requests.len() > 1 => {
+                // It may be the matter of one of them, a damaged page say. None was stored.
+                self.ends().forget();
+                requests
+                    .iter()
+                    .flat_map(|one| self.append_group(std::slice::from_ref(one)))
+                    .collect()
+            }
             Err(first) => {
                 self.ends().forget();
                 let place = self.place().display().to_string();
@@ -335,14 +344,15 @@ fn is_taken(source: &BoxError) -> bool {
     code == Some(ErrorCode::ConstraintViolation)
 }
 
-/// Whether an error says something about the disk, and so about everybody's append.
-fn is_of_the_disk(error: &StoreError) -> bool {
+/// Whether an append was refused for a reason of its own, which is told before any of it is
+/// written.
+fn wrote_nothing(error: &StoreError) -> bool {
     matches!(
         error,
-        StoreError::Full { .. }
-            | StoreError::ReadOnly { .. }
-            | StoreError::Busy { .. }
-            | StoreError::NotAStore { .. }
-            | StoreError::Backend { .. }
+        StoreError::NotFound { .. }
+            | StoreError::Conflict { .. }
+            | StoreError::IdReused { .. }
+            | StoreError::Held { .. }
+            | StoreError::StaleFence { .. }
     )
 }

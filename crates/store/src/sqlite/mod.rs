@@ -10,6 +10,8 @@
 
 mod append;
 mod error;
+#[cfg(test)]
+mod faults;
 mod queue;
 mod read;
 mod row;

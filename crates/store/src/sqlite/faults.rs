@@ -1,0 +1,84 @@
+//! What the store does when something fails in the middle.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, mpsc};
+
+use rethread_core::{Fixed, Incoming, Message, New, Owner, SessionId, Sessions, StoreError};
+
+use super::SqliteStore;
+
+/// A page of the file, in bytes.
+const PAGE: usize = 4_096;
+
+fn open_in(path: &Path, world: Arc<Fixed>) -> (Arc<SqliteStore>, Sessions) {
+    let store = Arc::new(SqliteStore::open(path, world.clone()).expect("a store"));
+    (store.clone(), Sessions::new(store, Owner::local(), world))
+}
+
+fn place() -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("rethread.db");
+    (folder, path)
+}
+
+fn says(sessions: &Sessions, texts: &[&str]) -> SessionId {
+    let id = sessions.create(&New::default(), None).expect("a session").id();
+    let messages = texts.iter().map(|text| said(text)).collect();
+    sessions.append(id, messages).expect("appended");
+    id
+}
+
+fn said(text: &str) -> Incoming {
+    Incoming::from(Message::user(text.to_owned()))
+}
+
+/// Text that does not get smaller when it is packed.
+fn noise(bytes: usize) -> String {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut next = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        char::from(b'!' + u8::try_from((state >> 33) % 90).expect("below 90"))
+    };
+    (0..bytes).map(|_| next()).collect()
+}
+
+#[test]
+fn nothing_of_a_batch_stays_when_the_file_fails_in_the_middle_of_it() {
+    let (_folder, path) = place();
+    let world = Arc::new(Fixed::default());
+    let (store, sessions) = open_in(&path, world.clone());
+    let (mine, other) = (says(&sessions, &["mine"]), says(&sessions, &["other"]));
+    let gone = says(&sessions, &[&noise(20 * PAGE)]);
+    sessions.delete(gone).expect("deleted");
+    drop((store, sessions));
+    // The list of free pages: what needs a new page fails, what fits into an old one does not.
+    let mut bytes = std::fs::read(&path).expect("read");
+    let first = u32::from_be_bytes(bytes[32..36].try_into().expect("four bytes")) as usize;
+    assert!(first > 0, "there are free pages");
+    bytes[(first - 1) * PAGE + 4..][..4].copy_from_slice(&[0xff; 4]);
+    std::fs::write(&path, bytes).expect("written");
+
+    let (_store, sessions) = open_in(&path, world);
+    let error = sessions.append(mine, vec![said("small"), said(&noise(4 * PAGE))]).unwrap_err();
+    let told = "is damaged";
+    assert!(error.to_string().contains(told), "{error}");
+    assert_eq!(sessions.read(mine, 0..9).expect("read").len(), 1, "a refused batch left something");
+
+    // Together with others only the one that fails is refused.
+    let (tell, tells) = mpsc::channel();
+    for (id, texts) in [
+        (other, vec![said("one")]),
+        (mine, vec![said("small"), said(&noise(4 * PAGE))]),
+        (other, vec![said("two")]),
+    ] {
+        let tell = tell.clone();
+        let then = Box::new(move |outcome: Result<_, StoreError>| {
+            tell.send(outcome.is_ok()).expect("the test waits");
+        });
+        sessions.append_then(id, texts, then).expect("taken");
+    }
+    let outcomes: Vec<bool> = tells.iter().take(3).collect();
+    assert_eq!(outcomes, [true, false, true]);
+    assert_eq!(sessions.read(mine, 0..9).expect("read").len(), 1);
+    assert_eq!(sessions.read(other, 0..9).expect("read").len(), 3);
+}

@@ -1,9 +1,14 @@
 //! What the store does when something fails in the middle.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
+use std::time::Duration;
 
-use rethread_core::{Fixed, Incoming, Message, New, Owner, SessionId, Sessions, StoreError};
+use jiff::Timestamp;
+use rethread_core::{
+    Fixed, Incoming, Message, New, Owner, SessionId, Sessions, Store, StoreError, World,
+};
 
 use super::SqliteStore;
 
@@ -81,4 +86,52 @@ fn nothing_of_a_batch_stays_when_the_file_fails_in_the_middle_of_it() {
     assert_eq!(outcomes, [true, false, true]);
     assert_eq!(sessions.read(mine, 0..9).expect("read").len(), 1);
     assert_eq!(sessions.read(other, 0..9).expect("read").len(), 3);
+}
+
+/// A world whose clock stops the program once.
+#[derive(Default)]
+struct Broken {
+    world: Fixed,
+    panics: AtomicBool,
+}
+
+impl World for Broken {
+    fn now(&self) -> Timestamp {
+        assert!(!self.panics.swap(false, Ordering::SeqCst), "the clock is broken");
+        self.world.now()
+    }
+
+    fn uuid(&self) -> uuid::Uuid {
+        self.world.uuid()
+    }
+}
+
+#[test]
+fn a_panic_while_writing_is_an_error_and_the_next_append_is_stored() {
+    let (_folder, path) = place();
+    let world = Arc::new(Broken::default());
+    let store = Arc::new(SqliteStore::open(&path, world.clone()).expect("a store"));
+    let sessions = Sessions::new(store.clone(), Owner::local(), Arc::new(Fixed::default()));
+    let (free, held) = (says(&sessions, &["free"]), says(&sessions, &["held"]));
+    let minute = Duration::from_secs(60);
+    store.lease(&Owner::local(), held, "someone", minute).expect("a lease");
+    for round in 0..2 {
+        // The clock is looked at for a session that someone holds.
+        world.panics.store(true, Ordering::SeqCst);
+        let (tell, told) = mpsc::channel();
+        match round {
+            0 => {
+                let then = Box::new(move |outcome: Result<_, StoreError>| {
+                    tell.send(outcome.is_err()).expect("the test waits");
+                });
+                sessions.append_then(held, vec![said("no")], then).expect("taken");
+            }
+            _ => tell.send(sessions.append(held, vec![said("no")]).is_err()).expect("it waits"),
+        }
+        assert_eq!(told.recv_timeout(minute), Ok(true), "round {round}");
+        let sessions = sessions.clone();
+        let (tell, told) = mpsc::channel();
+        std::thread::spawn(move || tell.send(sessions.append(free, vec![said("yes")]).ok()));
+        assert_eq!(told.recv_timeout(minute), Ok(Some(vec![1 + round])), "round {round}");
+    }
 }

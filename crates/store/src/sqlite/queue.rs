@@ -60,6 +60,19 @@ impl Shared {
         }
     }
 
+    /// Writes a group. A panic in it took the transaction back, and is everybody's failure; those
+    /// who come later are served as if nothing had been.
+    fn write(&self, requests: &[Request]) -> Vec<Result<Vec<u64>>> {
+        let write = std::panic::AssertUnwindSafe(|| self.db.append_group(requests));
+        std::panic::catch_unwind(write).unwrap_or_else(|_| {
+            self.db.ends().forget();
+            let failed = || "the append panicked; nothing of it was stored".into();
+            let told =
+                || StoreError::Backend { store: "sqlite", action: "append", source: failed() };
+            requests.iter().map(|_| Err(told())).collect()
+        })
+    }
+
     fn run(&self) {
         let mut state = self.state();
         loop {
@@ -73,7 +86,7 @@ impl Shared {
             let group: Vec<(Request, Then)> = state.waiting.drain(..group).collect();
             drop(state);
             let (requests, thens): (Vec<Request>, Vec<Then>) = group.into_iter().unzip();
-            let outcomes = self.db.append_group(&requests);
+            let outcomes = self.write(&requests);
             for (then, outcome) in thens.into_iter().zip(outcomes) {
                 // Whoever is told may panic; everybody else still wants to be told.
                 let told = std::panic::AssertUnwindSafe(|| then(outcome));
@@ -109,7 +122,7 @@ impl Queue {
             state.busy = true;
             drop(state);
             let guard = Done(&self.shared);
-            let outcome = self.shared.db.append_group(std::slice::from_ref(&request)).pop();
+            let outcome = self.shared.write(std::slice::from_ref(&request)).pop();
             drop(guard);
             return outcome.unwrap_or_else(|| Err(gone()));
         }

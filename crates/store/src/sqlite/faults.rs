@@ -3,17 +3,22 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use rethread_core::{
     Fixed, Incoming, Message, New, Owner, SessionId, Sessions, Store, StoreError, World,
 };
+use rusqlite::Connection;
 
 use super::SqliteStore;
 
 /// A page of the file, in bytes.
 const PAGE: usize = 4_096;
+
+fn open(path: &Path) -> (Arc<SqliteStore>, Sessions) {
+    open_in(path, Arc::new(Fixed::default()))
+}
 
 fn open_in(path: &Path, world: Arc<Fixed>) -> (Arc<SqliteStore>, Sessions) {
     let store = Arc::new(SqliteStore::open(path, world.clone()).expect("a store"));
@@ -134,4 +139,24 @@ fn a_panic_while_writing_is_an_error_and_the_next_append_is_stored() {
         std::thread::spawn(move || tell.send(sessions.append(free, vec![said("yes")]).ok()));
         assert_eq!(told.recv_timeout(minute), Ok(Some(vec![1 + round])), "round {round}");
     }
+}
+
+#[test]
+fn a_deletion_waits_for_no_reader() {
+    let (_folder, path) = place();
+    let (_store, sessions) = open(&path);
+    let (kept, gone) = (says(&sessions, &["kept"]), says(&sessions, &["gone"]));
+    let reader = Connection::open(&path).expect("a reader");
+    reader.execute_batch("BEGIN; SELECT count(*) FROM entries;").expect("it reads");
+    let began = Instant::now();
+    sessions.delete(gone).expect("deleted");
+    // SQLite would wait ten seconds for the reader, and everybody who writes with it.
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    sessions.append(kept, vec![said("more")]).expect("appended");
+    drop(reader);
+    // The next one empties the log for both.
+    let another = says(&sessions, &["another"]);
+    sessions.delete(another).expect("deleted");
+    let log = std::fs::metadata(path.with_extension("db-wal")).expect("it is there");
+    assert_eq!(log.len(), 0);
 }

@@ -118,6 +118,19 @@ impl Db {
         Ok(done)
     }
 
+    /// Empties the write-ahead log, in which what was deleted still stands. While someone else
+    /// reads or writes that cannot be, and nobody is made to wait for it: the log is emptied
+    /// behind the next deletion, written over behind a later checkpoint, or removed by whoever
+    /// closes the file last. The deletion is done in any case.
+    fn empty_log(&self) {
+        let connection = self.writer();
+        let done = connection
+            .busy_timeout(Duration::ZERO)
+            .and_then(|()| connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())));
+        drop(done);
+        drop(connection.busy_timeout(schema::BUSY));
+    }
+
     fn writer(&self) -> MutexGuard<'_, Connection> {
         // A panic in a transaction rolled it back when it was dropped, so the connection is fine.
         self.writer.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
@@ -242,11 +255,8 @@ impl Store for SqliteStore {
 
     fn delete(&self, owner: &Owner, id: SessionId) -> Result<()> {
         self.db.write("delete a session", |tx| self.db.delete(tx, owner, id))?;
-        // What was deleted still stands in the write-ahead log. If someone is reading, that is
-        // emptied by a later checkpoint instead.
-        let connection = self.db.writer();
-        let done = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
-        done.told(self.db.place(), "clean up after a deletion")
+        self.db.empty_log();
+        Ok(())
     }
 }
 

@@ -19,7 +19,7 @@ pub(super) const SCHEMA: &str = include_str!("schema.sql");
 
 /// How long to wait for another process's transaction. Transactions are short; whoever holds the
 /// file longer than this is stuck.
-const BUSY: Duration = Duration::from_secs(10);
+pub(super) const BUSY: Duration = Duration::from_secs(10);
 
 /// Statements kept ready on each connection.
 const STATEMENTS: usize = 64;

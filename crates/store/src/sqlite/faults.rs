@@ -1,11 +1,13 @@
 //! What the store does when something fails in the middle.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
+use rethread_core::store::Upkeep;
 use rethread_core::{
     Fixed, Incoming, Message, New, Owner, SessionId, Sessions, Store, StoreError, World,
 };
@@ -159,4 +161,56 @@ fn a_deletion_waits_for_no_reader() {
     sessions.delete(another).expect("deleted");
     let log = std::fs::metadata(path.with_extension("db-wal")).expect("it is there");
     assert_eq!(log.len(), 0);
+}
+
+/// Set where the test below runs itself on a disk that cannot be written to.
+const FROZEN: &str = "RETHREAD_TEST_FROZEN";
+
+#[test]
+fn what_a_log_holds_that_cannot_be_read_is_never_hidden() {
+    if let Some(path) = std::env::var_os(FROZEN) {
+        match SqliteStore::open(Path::new(&path), Arc::new(Fixed::default())) {
+            Ok(store) => {
+                let (owner, id) = store.everything().expect("read")[0].clone();
+                println!("entries: {}", store.read(&owner, id, 0..9).expect("read").len());
+            }
+            Err(StoreError::Backend { source, .. }) => println!("refused: {source}"),
+            Err(error) => println!("{error}"),
+        }
+        return;
+    }
+    let (folder, path) = place();
+    let (store, sessions) = open(&path);
+    let id = says(&sessions, &["moved to the file"]);
+    store.db.empty_log();
+    sessions.append(id, vec![said("only in the log")]).expect("appended");
+    let frozen = folder.path().join("frozen");
+    std::fs::create_dir(&frozen).expect("a folder");
+    let beside = |end: &str| frozen.join(format!("rethread.db{end}"));
+    for end in ["", "-wal", "-shm"] {
+        let from = folder.path().join(format!("rethread.db{end}"));
+        std::fs::copy(from, beside(end)).expect("copied");
+    }
+    let bind = format!("mount --bind {0} {0} && mount -o remount,ro,bind {0}", frozen.display());
+    let can = Command::new("unshare").args(["-m", "sh", "-c", &bind]).output();
+    if !can.as_ref().is_ok_and(|output| output.status.success()) {
+        println!("not run: mounting a read-only disk is not allowed here ({can:?})");
+        return;
+    }
+    let look = || {
+        let test = std::env::current_exe().expect("this test");
+        let name = "sqlite::faults::what_a_log_holds_that_cannot_be_read_is_never_hidden";
+        let script = format!("{bind} && {} --exact {name} --nocapture", test.display());
+        let mut shell = Command::new("unshare");
+        let shell = shell.args(["-m", "sh", "-c", &script]).env(FROZEN, beside(""));
+        String::from_utf8(shell.output().expect("it runs").stdout).expect("text")
+    };
+    assert!(look().contains("entries: 2"), "{}", look());
+    // Without the `-shm` file SQLite cannot read the log.
+    std::fs::remove_file(beside("-shm")).expect("removed");
+    let said = look();
+    assert!(said.contains("refused: ") && said.contains("rethread.db-wal"), "{said}");
+    // A log without content hides nothing.
+    std::fs::write(beside("-wal"), "").expect("emptied");
+    assert!(look().contains("entries: 1"), "{}", look());
 }

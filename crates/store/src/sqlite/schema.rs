@@ -121,28 +121,69 @@ fn make(path: &Path) -> Result<(), StoreError> {
 /// One more connection to the file.
 pub(super) fn connect(file: &File) -> Result<Connection, StoreError> {
     let path = &file.path;
-    let connection = match file.read_only {
-        false => {
-            let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
-                | OpenFlags::SQLITE_OPEN_CREATE
-                | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-            Connection::open_with_flags(path, flags)
-        }
-        true => {
-            // Nobody writes to a read-only disk, so SQLite need not look for other writers.
-            let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
-                | OpenFlags::SQLITE_OPEN_URI
-                | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-            let name = path.display().to_string();
-            let name = name.replace('%', "%25").replace('?', "%3f").replace('#', "%23");
-            Connection::open_with_flags(format!("file:{name}?immutable=1"), flags)
-        }
-    };
-    let connection = connection.told(path, "open the file")?;
+    if file.read_only {
+        return connect_read_only(path);
+    }
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+        | OpenFlags::SQLITE_OPEN_CREATE
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags).told(path, "open the file")?;
     // SQLite opens for reading what it may not write, and says so only when asked.
-    if !file.read_only && connection.is_readonly("main").told(path, "open the file")? {
+    if connection.is_readonly("main").told(path, "open the file")? {
         return Err(StoreError::ReadOnly { place: path.display().to_string() });
     }
+    prepared(path, connection)
+}
+
+/// A connection to a file that cannot be written to. What stands in the write-ahead log is read
+/// too, as far as SQLite can: it needs the `-shm` file for that, and cannot make one here.
+fn connect_read_only(path: &Path) -> Result<Connection, StoreError> {
+    let open = |mode: &str| {
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
+            | OpenFlags::SQLITE_OPEN_URI
+            | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let name = path.display().to_string();
+        let name = name.replace('%', "%25").replace('?', "%3f").replace('#', "%23");
+        let connection = Connection::open_with_flags(format!("file:{name}?{mode}"), flags);
+        prepared(path, connection.told(path, "open the file")?)
+    };
+    // The log is opened by the first look at the file.
+    let opened = open("mode=ro").and_then(|connection| {
+        let seen = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()));
+        seen.told(path, "open the file").map(|()| connection)
+    });
+    match opened {
+        Ok(connection) => Ok(connection),
+        Err(StoreError::ReadOnly { .. }) => {
+            let mut log = path.as_os_str().to_owned();
+            log.push("-wal");
+            let log = PathBuf::from(log);
+            // Whatever cannot be looked at might hold something.
+            match std::fs::metadata(&log) {
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                Ok(metadata) if metadata.len() == 0 => {}
+                _ => return Err(hidden(&log)),
+            }
+            // There is nothing but the file, and nobody writes to it.
+            open("immutable=1")
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Entries stand in a log that cannot be read: to show the file without them would hide what was
+/// acknowledged.
+fn hidden(log: &Path) -> StoreError {
+    let source = format!(
+        "the latest entries are in {}, which cannot be read where nothing can be written; make the \
+         folder writable, or copy the database together with this file to a folder that is",
+        log.display()
+    );
+    StoreError::Backend { store: "sqlite", action: "open the file", source: source.into() }
+}
+
+/// Sets up a connection.
+fn prepared(path: &Path, connection: Connection) -> Result<Connection, StoreError> {
     connection.busy_timeout(BUSY).told(path, "open the file")?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
     // Otherwise SQLite may plan a statement anew each time it is given other values.

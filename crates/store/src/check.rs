@@ -3,6 +3,7 @@
 use rethread_core::audit::Audit;
 use rethread_core::session::preview;
 use rethread_core::store::{FindingState, Result};
+use rethread_core::text::searchable;
 use rethread_core::{SessionId, StoreError};
 
 use crate::row::Stored;
@@ -13,12 +14,14 @@ pub(crate) struct LogCheck {
     pub(crate) audit: Audit,
     /// What a list should show of the session.
     pub(crate) first_message: String,
+    /// Entries that a search can find.
+    pub(crate) searchable: u64,
     id: SessionId,
 }
 
 impl LogCheck {
     pub(crate) fn new(id: SessionId) -> LogCheck {
-        LogCheck { audit: Audit::new(id), first_message: String::new(), id }
+        LogCheck { audit: Audit::new(id), first_message: String::new(), searchable: 0, id }
     }
 
     /// Looks at the next row, and at the fingerprint that was stored with it.
@@ -42,6 +45,7 @@ impl LogCheck {
                     self.first_message = preview(message);
                 }
                 audit.entry(&entry);
+                self.searchable += u64::from(searchable(&entry.body).is_some());
             }
             Err(StoreError::Damaged { what, .. }) => {
                 let what = format!("it cannot be read: {what}");

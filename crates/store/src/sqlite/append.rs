@@ -6,9 +6,9 @@ use rethread_core::store::{At, BoxError, Result};
 use rethread_core::{NewEntry, Owner, SessionId, StoreError, Tally};
 use rusqlite::{CachedStatement, Connection, ErrorCode, OptionalExtension, Row, params};
 
-use super::Db;
 use super::error::Told;
 use super::row::{self, sql_id};
+use super::{Db, FOLDED};
 use crate::row::{Ready, ready, time};
 
 /// What the store is about to do here; other writes make it forget where logs end.
@@ -294,9 +294,8 @@ impl Db {
 
     /// What stands behind the mark up to which lists are up to date.
     pub(super) fn lag(&self, snapshot: &Connection) -> Result<Unfolded> {
-        let sql = "SELECT (SELECT coalesce(max(rid), 0) FROM entries) - rid \
-                   FROM progress WHERE what = 'folded'";
-        let lag: i64 = snapshot.query_row(sql, [], |row| row.get(0)).told(self.place(), FOLD)?;
+        let sql = format!("SELECT (SELECT coalesce(max(rid), 0) FROM entries) - {FOLDED}");
+        let lag: i64 = snapshot.query_row(&sql, [], |row| row.get(0)).told(self.place(), FOLD)?;
         let sessions = self.written_since_the_mark(snapshot)?.into_iter().collect();
         Ok(Unfolded { entries: u64::try_from(lag).unwrap_or_default(), sessions })
     }
@@ -309,9 +308,8 @@ impl Db {
         }
         *unfolded = Unfolded::default();
         drop(unfolded);
-        let sql = "SELECT rid, (SELECT coalesce(max(rid), 0) FROM entries) \
-                   FROM progress WHERE what = 'folded'";
-        let mut statement = tx.prepare_cached(sql).told(self.place(), FOLD)?;
+        let sql = format!("SELECT {FOLDED}, (SELECT coalesce(max(rid), 0) FROM entries)");
+        let mut statement = tx.prepare_cached(&sql).told(self.place(), FOLD)?;
         let (mark, last): (i64, i64) = statement
             .query_row([], |row| Ok((row.get(0)?, row.get(1)?)))
             .told(self.place(), FOLD)?;
@@ -320,7 +318,8 @@ impl Db {
                    WHERE n IN (SELECT session FROM entries NOT INDEXED WHERE rid > ?1)";
         let mut statement = tx.prepare_cached(sql).told(self.place(), FOLD)?;
         statement.execute([mark]).told(self.place(), FOLD)?;
-        let sql = "UPDATE progress SET rid = ?1 WHERE what = 'folded'";
+        let sql = "INSERT INTO progress (what, rid) VALUES ('folded', ?1) \
+                   ON CONFLICT (what) DO UPDATE SET rid = excluded.rid";
         let mut statement = tx.prepare_cached(sql).told(self.place(), FOLD)?;
         statement.execute([last]).told(self.place(), FOLD)?;
         Ok(())

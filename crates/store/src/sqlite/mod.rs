@@ -9,11 +9,14 @@
 //! `progress`; whoever reads it looks at the few entries behind the mark as well.
 
 mod append;
+#[cfg(test)]
+mod damage;
 mod error;
 #[cfg(test)]
 mod faults;
 mod queue;
 mod read;
+mod rebuild;
 mod row;
 mod schema;
 mod search;
@@ -22,6 +25,7 @@ mod upkeep;
 
 use std::ops::Range;
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -61,7 +65,15 @@ pub(crate) struct Db {
     unfolded: Mutex<Unfolded>,
     /// Where logs end that were appended to of late.
     ends: Mutex<Ends>,
+    /// Whether a check found that the search index lacks entries: it is told once.
+    lacking: AtomicBool,
 }
+
+/// Up to which row lists are up to date; from the start where nothing is known.
+const FOLDED: &str = "coalesce((SELECT rid FROM progress WHERE what = 'folded'), 0)";
+
+/// Up to which row the search index is.
+const INDEXED: &str = "coalesce((SELECT rid FROM progress WHERE what = 'indexed'), 0)";
 
 /// The cache of the connection that writes, in KiB below zero, as SQLite wants it. A page that is
 /// split makes SQLite look at every page it holds when it commits, so a large cache would cost the
@@ -85,9 +97,12 @@ impl SqliteStore {
             readers: Mutex::default(),
             unfolded: Mutex::default(),
             ends: Mutex::default(),
+            lacking: AtomicBool::default(),
         });
         // Short-lived processes leave a few entries behind the mark each; someone must count.
-        *db.unfolded() = db.read(|snapshot| db.lag(snapshot))?;
+        // Where that cannot be read, `doctor` must still get in.
+        let lag = rebuild::unless_damaged(db.read(|snapshot| db.lag(snapshot)))?;
+        *db.unfolded() = lag.unwrap_or_default();
         Ok(SqliteStore { queue: Queue::new(db.clone())?, db })
     }
 }

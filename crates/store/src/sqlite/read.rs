@@ -7,9 +7,9 @@ use rethread_core::{Entry, Header, Key, Owner, Session, SessionId, StoreError, T
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
 
-use super::Db;
 use super::error::Told;
 use super::row;
+use super::{Db, FOLDED};
 use crate::row::time;
 
 /// A row of `sessions`, read but not yet understood.
@@ -212,9 +212,8 @@ impl Db {
 
     /// Sessions whose times are behind.
     pub(super) fn written_since_the_mark(&self, snapshot: &Connection) -> Result<Vec<i64>> {
-        let sql = "SELECT DISTINCT session FROM entries NOT INDEXED \
-                   WHERE rid > (SELECT rid FROM progress WHERE what = 'folded')";
-        let mut statement = snapshot.prepare_cached(sql).told(self.place(), "list")?;
+        let sql = format!("SELECT DISTINCT session FROM entries NOT INDEXED WHERE rid > {FOLDED}");
+        let mut statement = snapshot.prepare_cached(&sql).told(self.place(), "list")?;
         let found = statement.query_map([], |row| row.get(0));
         found.and_then(Iterator::collect).told(self.place(), "list")
     }

@@ -11,10 +11,10 @@ use rethread_core::text::{has_words, searchable, snippet};
 use rethread_core::{Owner, SessionId};
 use rusqlite::{Connection, params};
 
-use super::Db;
 use super::error::Told;
 use super::read::session_id;
 use super::row;
+use super::{Db, INDEXED};
 use crate::row::Stored;
 
 const WHAT: &str = "search";
@@ -52,10 +52,9 @@ impl Db {
         if self.file.read_only {
             return Ok(());
         }
-        let behind = "SELECT EXISTS (SELECT 1 FROM entries \
-                      WHERE rid > (SELECT rid FROM progress WHERE what = 'indexed'))";
+        let behind = format!("SELECT EXISTS (SELECT 1 FROM entries WHERE rid > {INDEXED})");
         let waiting = |connection: &Connection| -> Result<bool> {
-            connection.query_row(behind, [], |row| row.get(0)).told(self.place(), WHAT)
+            connection.query_row(&behind, [], |row| row.get(0)).told(self.place(), WHAT)
         };
         while self.read(waiting)? {
             self.write(WHAT, |tx| self.fill_some(tx))?;
@@ -64,6 +63,11 @@ impl Db {
     }
 
     fn fill_some(&self, tx: &Connection) -> Result<()> {
+        let known = "SELECT EXISTS (SELECT 1 FROM progress WHERE what = 'indexed')";
+        if !tx.query_row(known, [], |row| row.get(0)).told(self.place(), WHAT)? {
+            // What the index holds is not known, and it must not be told twice.
+            self.empty_index(tx)?;
+        }
         let rows = self.unindexed(tx)?;
         let last = rows.last().map(|row| row.rid);
         let insert = "INSERT INTO search (rowid, owner, text) VALUES (?1, ?2, ?3)";
@@ -97,7 +101,7 @@ impl Db {
     fn unindexed(&self, tx: &Connection) -> Result<Vec<Unindexed>> {
         let sql = format!(
             "SELECT {}, e.rid, s.id, s.owner FROM entries e JOIN sessions s ON s.n = e.session \
-             WHERE e.rid > (SELECT rid FROM progress WHERE what = 'indexed') \
+             WHERE e.rid > {INDEXED} \
              ORDER BY e.rid LIMIT {FILL_ENTRIES}",
             columns_of_entry()
         );
@@ -122,9 +126,9 @@ impl Db {
     /// Entries behind the mark of the index. Numbers are given in order, so the last one and the
     /// mark tell; where entries between them were deleted, they still count.
     pub(super) fn behind(&self, snapshot: &Connection) -> Result<u64> {
-        let sql = "SELECT coalesce((SELECT max(rid) FROM entries), 0) \
-                   - (SELECT rid FROM progress WHERE what = 'indexed')";
-        let behind: i64 = snapshot.query_row(sql, [], |row| row.get(0)).told(self.place(), WHAT)?;
+        let sql = format!("SELECT coalesce((SELECT max(rid) FROM entries), 0) - {INDEXED}");
+        let behind: i64 =
+            snapshot.query_row(&sql, [], |row| row.get(0)).told(self.place(), WHAT)?;
         Ok(u64::try_from(behind).unwrap_or_default())
     }
 
@@ -158,7 +162,7 @@ impl Db {
     ) -> Result<(Vec<Hit>, usize)> {
         let sql = format!(
             "SELECT {}, s.id FROM entries e JOIN sessions s ON s.n = e.session \
-             WHERE e.rid > (SELECT rid FROM progress WHERE what = 'indexed') AND s.owner = ?1 \
+             WHERE e.rid > {INDEXED} AND s.owner = ?1 \
              ORDER BY e.rid DESC",
             columns_of_entry()
         );
@@ -192,6 +196,7 @@ impl Db {
         let sql = format!(
             "SELECT {columns}, s.id FROM search f JOIN entries e ON e.rid = f.rowid \
              JOIN sessions s ON s.n = e.session WHERE search MATCH ?1 AND s.owner = ?2 \
+             AND +e.rid <= {INDEXED} \
              ORDER BY f.rank, e.rid DESC LIMIT ?3 OFFSET ?4"
         );
         let mut statement = snapshot.prepare_cached(&sql).told(self.place(), WHAT)?;
@@ -221,7 +226,7 @@ impl Db {
     ) -> Result<()> {
         let sql = format!(
             "SELECT {}, rid FROM entries WHERE session = ?1 \
-             AND rid <= (SELECT rid FROM progress WHERE what = 'indexed')",
+             AND rid <= {INDEXED}",
             row::COLUMNS
         );
         let mut statement = tx.prepare(&sql).told(self.place(), WHAT)?;

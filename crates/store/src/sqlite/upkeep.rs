@@ -1,20 +1,23 @@
 //! Looking after the file: what can be worked out from the entries is checked against them.
 
+use std::sync::atomic::Ordering;
+
 use rethread_core::audit::Audit;
 use rethread_core::store::{Finding, FindingState, Result};
-use rethread_core::{Owner, SessionId, StoreError, Tally};
+use rethread_core::{Header, Owner, SessionId, StoreError, Tally};
 use rusqlite::{Connection, params};
 
-use super::Db;
 use super::error::Told;
 use super::read::session_id;
+use super::rebuild::{SEARCH, unless_damaged};
 use super::row;
+use super::{Db, FOLDED, INDEXED};
 use crate::check::LogCheck;
 use crate::row::{number, tally_columns};
 
 const WHAT: &str = "check the store";
 
-fn repairable(repair: bool) -> FindingState {
+pub(super) fn repairable(repair: bool) -> FindingState {
     match repair {
         true => FindingState::Repaired,
         false => FindingState::Repairable,
@@ -34,34 +37,48 @@ struct Says {
 
 impl Db {
     pub(super) fn everything(&self, snapshot: &Connection) -> Result<Vec<(Owner, SessionId)>> {
-        let sql = "SELECT owner, id FROM sessions ORDER BY n";
-        let mut statement = snapshot.prepare(sql).told(self.place(), WHAT)?;
-        let rows =
-            statement.query_map([], |row| Ok((row.get::<_, String>(0)?, session_id(row, 1)?)));
-        let rows: Vec<(String, SessionId)> =
-            rows.and_then(Iterator::collect).told(self.place(), WHAT)?;
+        let read = |from: &str| -> Result<Vec<(String, SessionId)>> {
+            let sql = format!("SELECT owner, id FROM {from} WHERE length(id) = 16 ORDER BY n");
+            let mut statement = snapshot.prepare(&sql).told(self.place(), WHAT)?;
+            let rows =
+                statement.query_map([], |row| Ok((row.get::<_, String>(0)?, session_id(row, 1)?)));
+            rows.and_then(Iterator::collect).told(self.place(), WHAT)
+        };
+        let rows = match unless_damaged(read("sessions NOT INDEXED"))? {
+            Some(rows) => rows,
+            // The index has what is asked for here, those rows included that cannot be read.
+            None => read("sessions INDEXED BY sessions_recent")?,
+        };
         Ok(rows.into_iter().filter_map(|(o, id)| Owner::new(o).ok().map(|o| (o, id))).collect())
     }
 
     /// Checks the file itself, the search index, and what belongs to no session.
     pub(super) fn check(&self, repair: bool) -> Result<Vec<Finding>> {
-        let mut findings = Vec::new();
-        let repairable = repairable(repair);
+        let mut findings = self.check_trees(repair)?;
+        // From tables that lost rows nothing is worked out: it would lose them as well.
+        let whole = findings.iter().all(|finding| finding.state != FindingState::Damaged);
+        let (repair, repairable) = match whole {
+            true => (repair, repairable(repair)),
+            false => (false, FindingState::Damaged),
+        };
+        self.lacking.store(!whole, Ordering::Relaxed);
         let mut note = |what: String, state| {
             findings.push(Finding { session: None, seq: None, what, state });
         };
-        let strays: i64 = self.read(|snapshot| {
-            let sql = "SELECT count(*) FROM entries WHERE session NOT IN (SELECT n FROM sessions)";
-            snapshot.query_row(sql, [], |row| row.get(0)).told(self.place(), WHAT)
-        })?;
+        // What cannot be counted for a damaged page was told above.
+        let count = |sql: &str| {
+            let counted = self.read(|snapshot| {
+                snapshot.query_row(sql, [], |row| row.get::<_, i64>(0)).told(self.place(), WHAT)
+            });
+            unless_damaged(counted).map(Option::unwrap_or_default)
+        };
+        let strays =
+            count("SELECT count(*) FROM entries WHERE session NOT IN (SELECT n FROM sessions)")?;
         if strays > 0 {
             note(format!("{strays} entries belong to no session"), FindingState::Damaged);
         }
         let dangling = "keys WHERE session NOT IN (SELECT n FROM sessions)";
-        let keys: i64 = self.read(|snapshot| {
-            let sql = format!("SELECT count(*) FROM {dangling}");
-            snapshot.query_row(&sql, [], |row| row.get(0)).told(self.place(), WHAT)
-        })?;
+        let keys = count(&format!("SELECT count(*) FROM {dangling}"))?;
         if keys > 0 {
             if repair {
                 self.write(WHAT, |tx| {
@@ -70,45 +87,79 @@ impl Db {
             }
             note(format!("{keys} keys point at sessions that are gone"), repairable);
         }
-        if self.marks_are_ahead()? {
+        let ahead = "SELECT coalesce((SELECT max(rid) FROM progress), 0) > \
+                     coalesce((SELECT max(rid) FROM entries), 0)";
+        if count(ahead)? > 0 {
             if repair {
                 self.write(WHAT, |tx| {
-                    let sql = "UPDATE progress SET rid = 0";
-                    tx.execute(sql, []).told(self.place(), WHAT)?;
-                    self.empty_index(tx)
+                    tx.execute("UPDATE progress SET rid = 0", []).told(self.place(), WHAT)
                 })?;
+                self.empty_or_remake_index()?;
             }
             note("lists and search believed to be ahead of the entries".into(), repairable);
         }
         if !self.file.read_only && !self.index_is_sound()? {
             if repair {
-                self.write(WHAT, |tx| self.empty_index(tx))?;
-                self.fill_search()?;
+                self.empty_or_remake_index()?;
+                // Entries that cannot be read for a damaged page stay out of it.
+                unless_damaged(self.fill_search())?;
             }
+            self.lacking.store(!repair, Ordering::Relaxed);
             note("the search index is damaged".into(), repairable);
         }
-        // Last, because it looks at the search index too, which may have been made anew.
-        let broken: Vec<String> = self.read(|snapshot| {
-            let mut statement = snapshot.prepare("PRAGMA quick_check").told(self.place(), WHAT)?;
-            let rows = statement.query_map([], |row| row.get::<_, String>(0));
-            rows.and_then(Iterator::collect).told(self.place(), WHAT)
-        })?;
-        broken
-            .into_iter()
-            .filter(|line| line != "ok")
-            .for_each(|line| note(line, FindingState::Damaged));
-        let (all, known): (i64, usize) = self.read(|snapshot| {
-            let all = snapshot.query_row("SELECT count(*) FROM sessions", [], |row| row.get(0));
-            Ok((all.told(self.place(), WHAT)?, self.everything(snapshot)?.len()))
-        })?;
-        if all != known as i64 {
-            let what = format!("{} sessions have an owner that cannot be", all - known as i64);
-            note(what, FindingState::Damaged);
+        let odd = self.sessions_without_an_id(repair)?;
+        findings.extend(odd);
+        let all = count("SELECT count(*) FROM sessions WHERE length(id) = 16")?;
+        let known = self.read(|snapshot| self.everything(snapshot));
+        let known = unless_damaged(known)?.map_or(all, |known| known.len() as i64);
+        if all > known {
+            let what = format!("{} sessions have an owner that cannot be", all - known);
+            let state = FindingState::Damaged;
+            findings.push(Finding { session: None, seq: None, what, state });
+        }
+        // Last, because it looks at everything that may have been made anew.
+        findings.extend(self.check_pages()?);
+        Ok(findings)
+    }
+
+    /// Sessions whose id is none. The header says what it was.
+    fn sessions_without_an_id(&self, repair: bool) -> Result<Vec<Finding>> {
+        let rows = self.read(|snapshot| {
+            let sql = "SELECT n, name, header FROM sessions NOT INDEXED WHERE length(id) <> 16";
+            let mut statement = snapshot.prepare(sql).told(self.place(), WHAT)?;
+            let rows = statement.query_map([], |row| {
+                Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?, row.get::<_, String>(2)?))
+            });
+            rows.and_then(Iterator::collect::<rusqlite::Result<Vec<_>>>).told(self.place(), WHAT)
+        });
+        let mut findings = Vec::new();
+        for (n, name, header) in unless_damaged(rows)?.unwrap_or_default() {
+            let header: Option<Header> = serde_json::from_str(&header).ok();
+            let id = header.map(|header| header.id);
+            let state = match id {
+                Some(id) if repair => {
+                    let sql = "UPDATE OR IGNORE sessions SET id = ?2 WHERE n = ?1";
+                    let changed = self.write(WHAT, |tx| {
+                        tx.execute(sql, params![n, id.0.as_bytes()]).told(self.place(), WHAT)
+                    })?;
+                    if changed == 1 { FindingState::Repaired } else { FindingState::Damaged }
+                }
+                Some(_) => FindingState::Repairable,
+                None => FindingState::Damaged,
+            };
+            let what = format!("the id of `{name}` is none");
+            findings.push(Finding { session: id, seq: None, what, state });
         }
         Ok(findings)
     }
 
     fn index_is_sound(&self) -> Result<bool> {
+        // Its own check does not look at all of its pages.
+        for table in &SEARCH[1..] {
+            if !self.can_be_read(&format!("{table} NOT INDEXED"))? {
+                return Ok(false);
+            }
+        }
         let connection = self.writer();
         let sql = "INSERT INTO search (search, rank) VALUES ('integrity-check', 0)";
         match connection.execute(sql, []) {
@@ -125,45 +176,111 @@ impl Db {
         Ok(true)
     }
 
-    /// Whether the marks claim more than there are entries.
-    fn marks_are_ahead(&self) -> Result<bool> {
-        self.read(|snapshot| {
-            let sql = "SELECT (SELECT max(rid) FROM progress) > \
-                       (SELECT coalesce(max(rid), 0) FROM entries)";
-            snapshot.query_row(sql, [], |row| row.get(0)).told(self.place(), WHAT)
-        })
-    }
-
     pub(super) fn empty_index(&self, tx: &Connection) -> Result<()> {
-        let sql = "INSERT INTO search (search) VALUES ('delete-all'); \
-                   UPDATE progress SET rid = 0 WHERE what = 'indexed';";
-        tx.execute_batch(sql).told(self.place(), WHAT)
+        let sql = "INSERT INTO search (search) VALUES ('delete-all')";
+        tx.execute(sql, []).told(self.place(), WHAT)?;
+        self.restart_index(tx)
     }
 
-    /// Checks one session, entry by entry.
+    /// Sets the mark of an index that holds nothing.
+    pub(super) fn restart_index(&self, tx: &Connection) -> Result<()> {
+        let sql = "INSERT INTO progress (what, rid) VALUES ('indexed', 0) \
+                   ON CONFLICT (what) DO UPDATE SET rid = 0";
+        tx.execute(sql, []).told(self.place(), WHAT).map(drop)
+    }
+
+    /// Checks one session, entry by entry. One that stands on a damaged page is named, and the
+    /// others are checked all the same.
     pub(super) fn check_session(
         &self,
         owner: &Owner,
         id: SessionId,
         repair: bool,
     ) -> Result<Vec<Finding>> {
+        match self.check_rows(owner, id, repair) {
+            Err(StoreError::Corrupt { .. }) => {}
+            // Someone deleted it in between.
+            Err(StoreError::NotFound { .. }) => return Ok(Vec::new()),
+            done => return done,
+        }
+        match unless_damaged(self.read(|snapshot| self.rows_left(snapshot, owner, id)))? {
+            Some(findings) => Ok(findings),
+            None => {
+                let what = "it cannot be read: a page of the file is damaged".to_owned();
+                // Perhaps it was only looked for in a damaged index.
+                let whole = self.can_be_read("sessions NOT INDEXED")?
+                    && self.can_be_read("entries NOT INDEXED")?;
+                let state = match whole && !repair {
+                    true => FindingState::Repairable,
+                    false => FindingState::Damaged,
+                };
+                Ok(vec![Finding { session: Some(id), seq: None, what, state }])
+            }
+        }
+    }
+
+    /// Reads a session of which some rows cannot be read, and tells which. Nothing is repaired:
+    /// what all entries add up to is not known.
+    fn rows_left(
+        &self,
+        snapshot: &Connection,
+        owner: &Owner,
+        id: SessionId,
+    ) -> Result<Vec<Finding>> {
+        let n = self.session_row(snapshot, owner, id)?.n;
+        let sql = "SELECT seq FROM entries INDEXED BY entries_seq WHERE session = ?1 ORDER BY seq";
+        let mut statement = snapshot.prepare(sql).told(self.place(), WHAT)?;
+        let seqs = statement.query_map([n], |row| row.get::<_, i64>(0));
+        let seqs: Vec<i64> = seqs.and_then(Iterator::collect).told(self.place(), WHAT)?;
+        let sql =
+            format!("SELECT {}, hash FROM entries WHERE session = ?1 AND seq = ?2", row::COLUMNS);
+        let mut statement = snapshot.prepare(&sql).told(self.place(), WHAT)?;
         let mut log = LogCheck::new(id);
-        let n = self.read(|snapshot| {
+        for seq in seqs {
+            let row = statement
+                .query_row([n, seq], |row| Ok((row::stored(row)?, row.get::<_, Vec<u8>>(19)?)));
+            match unless_damaged(row.told(self.place(), WHAT))? {
+                Some((stored, hash)) => log.entry(stored, &hash)?,
+                None => {
+                    let what = "it cannot be read: its page of the file is damaged".to_owned();
+                    let seq = u64::try_from(seq).ok();
+                    log.audit.note(seq, what, FindingState::Damaged);
+                    log.audit.skip();
+                }
+            }
+        }
+        Ok(log.audit.findings())
+    }
+
+    fn check_rows(&self, owner: &Owner, id: SessionId, repair: bool) -> Result<Vec<Finding>> {
+        let mut log = LogCheck::new(id);
+        let (n, missing) = self.read(|snapshot| {
             let n = self.place_of(snapshot, owner, id)?.n;
             let sql = format!(
-                "SELECT {}, hash FROM entries WHERE session = ?1 ORDER BY seq",
+                "SELECT {}, hash, rid <= {INDEXED} FROM entries WHERE session = ?1 ORDER BY seq",
                 row::COLUMNS
             );
             let mut statement = snapshot.prepare(&sql).told(self.place(), WHAT)?;
-            let rows =
-                statement.query_map([n], |row| Ok((row::stored(row)?, row.get::<_, Vec<u8>>(19)?)));
+            let rows = statement.query_map([n], |row| {
+                Ok((row::stored(row)?, row.get::<_, Vec<u8>>(19)?, row.get::<_, bool>(20)?))
+            });
+            let mut expected = 0;
             for row in rows.told(self.place(), WHAT)? {
-                let (stored, hash) = row.told(self.place(), WHAT)?;
+                let (stored, hash, indexed) = row.told(self.place(), WHAT)?;
+                let before = log.searchable;
                 log.entry(stored, &hash)?;
+                expected += i64::from(indexed && log.searchable > before);
             }
-            Ok(n)
+            let sql = format!(
+                "SELECT count(*) FROM search_docsize WHERE id IN \
+                 (SELECT rid FROM entries WHERE session = ?1 AND rid <= {INDEXED})"
+            );
+            // A damaged index was told before.
+            let found = snapshot.query_row(&sql, [n], |row| row.get(0)).told(self.place(), WHAT);
+            Ok((n, expected > unless_damaged(found)?.unwrap_or(expected)))
         })?;
         let LogCheck { mut audit, first_message, .. } = log;
+        let lacks = missing && !self.lacking.swap(true, Ordering::Relaxed);
         let tokens = std::mem::take(&mut audit.wrong_tokens);
         if !tokens.is_empty() {
             if repair {
@@ -184,7 +301,16 @@ impl Db {
             );
         }
         self.check_header(owner, id, &mut audit, &first_message, repair)?;
-        Ok(audit.findings())
+        let mut findings = audit.findings();
+        if lacks {
+            if repair {
+                self.empty_or_remake_index()?;
+                unless_damaged(self.fill_search())?;
+            }
+            let what = "the search index lacks entries".to_owned();
+            findings.push(Finding { session: None, seq: None, what, state: repairable(repair) });
+        }
+        Ok(findings)
     }
 
     fn check_header(
@@ -205,12 +331,13 @@ impl Db {
             Err(error) => return Err(error),
         };
         let (says, last_at, settled) = self.read(|snapshot| {
-            let sql = "SELECT name, first_message, archived, workspace, parent, continues, last_at, \
+            let sql = format!(
+                "SELECT name, first_message, archived, workspace, parent, continues, last_at, \
                        (SELECT e.at FROM entries e WHERE e.session = n ORDER BY seq DESC LIMIT 1), \
                        (SELECT coalesce(max(e.rid), 0) FROM entries e WHERE e.session = n) \
-                       <= (SELECT rid FROM progress WHERE what = 'folded') \
-                       FROM sessions WHERE n = ?1";
-            let read = snapshot.query_row(sql, [row.n], |row| {
+                       <= {FOLDED} FROM sessions WHERE n = ?1"
+            );
+            let read = snapshot.query_row(&sql, [row.n], |row| {
                 let says = Says {
                     name: row.get(0)?,
                     first_message: row.get(1)?,

@@ -1,0 +1,165 @@
+//! What `doctor` makes of a file with damaged pages and rows.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rethread_core::store::{Filter, Finding, FindingState, Search, Upkeep};
+use rethread_core::{Fixed, Incoming, Key, Message, New, Owner, Sessions, Store};
+use rusqlite::Connection;
+
+use super::SqliteStore;
+
+/// A page of the file, in bytes.
+const PAGE: usize = 4_096;
+
+/// Sessions in the file, and entries in each.
+const SESSIONS: usize = 60;
+const ENTRIES: usize = 8;
+
+fn open(path: &Path) -> (Arc<SqliteStore>, Sessions) {
+    let world = Arc::new(Fixed::default());
+    let store = Arc::new(SqliteStore::open(path, world.clone()).expect("a store"));
+    (store.clone(), Sessions::new(store, Owner::local(), world))
+}
+
+/// A file in which every tree has entries, most of them on several pages.
+fn made(folder: &tempfile::TempDir) -> PathBuf {
+    let path = folder.path().join("rethread.db");
+    let (_store, sessions) = open(&path);
+    for number in 0..SESSIONS {
+        let key = Key::new(format!("file:{number}-{}.md", "long".repeat(20))).expect("a key");
+        let id = sessions.create(&New::default(), Some(&key)).expect("a session").id();
+        let text = |entry: usize| format!("common word{number}x{entry} {}", "filling ".repeat(20));
+        let messages = (0..ENTRIES).map(|entry| Incoming::from(Message::user(text(entry))));
+        sessions.append(id, messages.collect()).expect("appended");
+    }
+    assert_eq!(sessions.search("word1x1", 0, 9).expect("searched").len(), 1);
+    path
+}
+
+/// Every tree of the file with one of its pages, from the middle.
+fn trees(path: &Path) -> BTreeMap<String, usize> {
+    let connection = Connection::open(path).expect("the file");
+    let sql = "SELECT name, pageno FROM dbstat WHERE pagetype = 'leaf' ORDER BY pageno";
+    let mut statement = connection.prepare(sql).expect("the pages");
+    let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).expect("rows");
+    let mut pages: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+    for row in rows {
+        let (name, page): (String, u32) = row.expect("a row");
+        pages.entry(name).or_default().push(page as usize);
+    }
+    pages.into_iter().map(|(name, pages)| (name, pages[pages.len() / 2])).collect()
+}
+
+fn doctor(path: &Path, repair: bool) -> (usize, Vec<Finding>) {
+    let (_store, sessions) = open(path);
+    sessions.doctor(repair, |_, _| {}).expect("it goes on")
+}
+
+fn states(findings: &[Finding], state: FindingState) -> usize {
+    findings.iter().filter(|finding| finding.state == state).count()
+}
+
+/// What a person sees: the list, every entry, a search and a new entry.
+fn works(path: &Path) {
+    let (store, sessions) = open(path);
+    let page = sessions.list(&Filter::default(), None, 100).expect("listed");
+    assert_eq!((page.sessions.len(), page.damaged.len()), (SESSIONS, 0));
+    for session in page.sessions {
+        let key = session.keys.first().expect("its key");
+        assert_eq!(sessions.resolve(key).expect("resolved"), Some(session.id()));
+        assert_eq!(sessions.read(session.id(), 0..99).expect("read").len(), ENTRIES);
+    }
+    for word in ["word0x0", "word31x4", "word59x7"] {
+        assert_eq!(sessions.search(word, 0, 9).expect("searched").len(), 1, "{word}");
+    }
+    assert_eq!(store.behind().expect("told"), Some(0));
+}
+
+#[test]
+fn a_damaged_page_of_what_is_derived_is_made_anew() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let good = std::fs::read(made(&folder)).expect("read");
+    let path = folder.path().join("rethread.db");
+    let all = trees(&path);
+    assert!(all.len() > 14, "{all:?}");
+    for (name, page) in all {
+        if ["sessions", "entries", "keys", "sqlite_schema"].contains(&name.as_str()) {
+            continue;
+        }
+        let mut bytes = good.clone();
+        bytes[(page - 1) * PAGE..page * PAGE].fill(0xa5);
+        std::fs::write(&path, &bytes).expect("written");
+        println!("damaged: {name}, page {page}");
+        let (sessions, findings) = doctor(&path, false);
+        assert_eq!(sessions, SESSIONS, "{name}");
+        assert!(states(&findings, FindingState::Repairable) > 0, "{name}: {findings:?}");
+        assert_eq!(states(&findings, FindingState::Repaired), 0, "{name}: {findings:?}");
+        assert_eq!(std::fs::read(&path).expect("read"), bytes, "{name}: --check wrote something");
+        let (sessions, findings) = doctor(&path, true);
+        assert_eq!(sessions, SESSIONS, "{name}");
+        assert!(states(&findings, FindingState::Repaired) > 0, "{name}: {findings:?}");
+        assert_eq!(states(&findings, FindingState::Damaged), 0, "{name}: {findings:?}");
+        let (_, findings) = doctor(&path, true);
+        let left = findings.iter().filter(|finding| finding.state != FindingState::Noted);
+        assert_eq!(left.count(), 0, "{name}: {findings:?}");
+        works(&path);
+    }
+}
+
+#[test]
+fn a_damaged_page_of_entries_is_told_for_the_sessions_it_hits_alone() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let good = std::fs::read(made(&folder)).expect("read");
+    let path = folder.path().join("rethread.db");
+    let all = trees(&path);
+    for name in ["entries", "sessions"] {
+        let page = all[name];
+        let mut bytes = good.clone();
+        bytes[(page - 1) * PAGE..page * PAGE].fill(0xa5);
+        std::fs::write(&path, &bytes).expect("written");
+        for repair in [false, true, true] {
+            let (sessions, findings) = doctor(&path, repair);
+            assert_eq!(sessions, SESSIONS, "{name}");
+            let mut hit: Vec<_> = findings.iter().filter_map(|finding| finding.session).collect();
+            hit.dedup();
+            assert!(!hit.is_empty() && hit.len() < SESSIONS / 2, "{name}: {findings:?}");
+            let (store, _) = open(&path);
+            for (owner, id) in store.everything().expect("told") {
+                let read = store.read(&owner, id, 0..99).is_ok_and(|read| read.len() == ENTRIES);
+                assert_eq!(read, !hit.contains(&id), "{name}: {id}");
+            }
+        }
+    }
+}
+
+#[test]
+fn rows_that_make_no_sense_stop_neither_doctor_nor_anybody_else() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let good = std::fs::read(made(&folder)).expect("read");
+    let path = folder.path().join("rethread.db");
+    for sql in [
+        "INSERT INTO search (search) VALUES ('delete-all')",
+        "DELETE FROM search_docsize WHERE id > 100",
+        "DELETE FROM progress",
+        "DELETE FROM progress WHERE what = 'indexed'",
+        "UPDATE progress SET rid = rid + 1000",
+        "UPDATE sessions SET id = x'00' WHERE n = 2",
+    ] {
+        std::fs::write(&path, &good).expect("written");
+        Connection::open(&path).expect("the file").execute(sql, []).expect(sql);
+        if sql.starts_with("DELETE FROM progress") {
+            works(&path);
+            std::fs::write(&path, &good).expect("written");
+            Connection::open(&path).expect("the file").execute(sql, []).expect(sql);
+        }
+        let (_, findings) = doctor(&path, false);
+        assert_eq!(states(&findings, FindingState::Repairable), 1, "{sql}: {findings:?}");
+        let (sessions, findings) = doctor(&path, true);
+        assert_eq!(sessions, SESSIONS, "{sql}");
+        assert_eq!(states(&findings, FindingState::Repaired), 1, "{sql}: {findings:?}");
+        assert_eq!(doctor(&path, true), (SESSIONS, Vec::new()), "{sql}");
+        works(&path);
+    }
+}

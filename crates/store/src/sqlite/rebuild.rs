@@ -1,0 +1,251 @@
+//! Making anew what a damaged page of the file took along, as far as it is derived.
+//!
+//! SQLite refuses to empty or to drop a tree with a damaged page. What is derived is therefore
+//! struck from the list of tables and made again from the entries; its old pages stay in the file,
+//! used by nothing. Tables that are nobody's copy (`sessions`, `entries`, `keys`) are never touched.
+
+use rethread_core::StoreError;
+use rethread_core::store::{Finding, FindingState, Result};
+use rusqlite::Connection;
+
+use super::Db;
+use super::error::Told;
+use super::schema::SCHEMA;
+use super::upkeep::repairable;
+
+const WHAT: &str = "check the store";
+
+/// Lines SQLite may say about the file. More would tell nothing new.
+const LINES_MAX: usize = 1_000;
+
+/// The tables that hold what cannot be worked out, each with its indexes. An index of only some
+/// rows is read where they are.
+const TABLES: [(&str, &[(&str, &str)]); 3] = [
+    (
+        "sessions",
+        &[
+            ("sessions_id", ""),
+            ("sessions_name", ""),
+            ("sessions_recent", ""),
+            ("sessions_workspace", ""),
+            ("sessions_parent", "WHERE parent IS NOT NULL"),
+        ],
+    ),
+    ("entries", &[("entries_seq", ""), ("entries_id", "")]),
+    ("keys", &[("sqlite_autoindex_keys_1", ""), ("keys_session", "")]),
+];
+
+/// The tables of the search index.
+pub(super) const SEARCH: [&str; 5] =
+    ["search", "search_data", "search_idx", "search_docsize", "search_config"];
+
+/// The value, or nothing where a damaged page stands in the way.
+pub(super) fn unless_damaged<T>(read: Result<T>) -> Result<Option<T>> {
+    match read {
+        Ok(value) => Ok(Some(value)),
+        Err(StoreError::Corrupt { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+impl Db {
+    /// Checks every tree of the file but those of the search index.
+    pub(super) fn check_trees(&self, repair: bool) -> Result<Vec<Finding>> {
+        let mut findings = Vec::new();
+        let mut note = |what: String, state| {
+            findings.push(Finding { session: None, seq: None, what, state });
+        };
+        let marks = self.read(|snapshot| {
+            let sql = "SELECT count(*) FROM progress WHERE what IN ('folded', 'indexed')";
+            snapshot.query_row(sql, [], |row| row.get::<_, i64>(0)).told(self.place(), WHAT)
+        });
+        let marks = unless_damaged(marks)?;
+        if marks != Some(2) {
+            if repair && marks.is_none() {
+                self.remake(&["progress"])?;
+            } else if repair {
+                let sql = "INSERT OR IGNORE INTO progress VALUES ('folded', 0), ('indexed', 0)";
+                self.write(WHAT, |tx| tx.execute(sql, []).told(self.place(), WHAT))?;
+            }
+            if repair {
+                self.empty_or_remake_index()?;
+            }
+            let what = "how far lists and search have come was lost".to_owned();
+            note(what, repairable(repair));
+        }
+        for (table, indexes) in TABLES {
+            let whole = self.can_be_read(&format!("{table} NOT INDEXED"))?;
+            if !whole {
+                let what = format!("pages of `{table}` are damaged; what stood there is lost");
+                note(what, FindingState::Damaged);
+            }
+            let said = if whole {
+                self.lines(&format!("integrity_check('{table}')"))?
+            } else {
+                Vec::new()
+            };
+            for (index, rows) in indexes {
+                let named =
+                    |line: &String| line.ends_with(index) || line.contains(&format!("{index} "));
+                let read = self.can_be_read(&format!("{table} INDEXED BY {index} {rows}"))?;
+                if read && !said.iter().any(named) {
+                    continue;
+                }
+                // From a table that lost rows, an index would be made that has lost them too.
+                let state = match (whole, repair) {
+                    (false, _) => FindingState::Damaged,
+                    (true, true) => match self.remake_index(table, index) {
+                        Ok(()) => FindingState::Repaired,
+                        Err(StoreError::Corrupt { .. } | StoreError::Backend { .. }) => {
+                            FindingState::Damaged
+                        }
+                        Err(error) => return Err(error),
+                    },
+                    (true, false) => FindingState::Repairable,
+                };
+                note(format!("the index `{index}` is damaged"), state);
+            }
+        }
+        Ok(findings)
+    }
+
+    /// What SQLite says about the file as a whole, when everything was made anew that can be.
+    pub(super) fn check_pages(&self) -> Result<Vec<Finding>> {
+        let lines = self.lines(&format!("quick_check({LINES_MAX})"))?;
+        let (unused, broken): (Vec<String>, Vec<String>) =
+            lines.into_iter().partition(|line| line.contains("never used"));
+        let finding = |what, state| Finding { session: None, seq: None, what, state };
+        let mut findings: Vec<Finding> =
+            broken.into_iter().map(|line| finding(line, FindingState::Damaged)).collect();
+        if !unused.is_empty() {
+            let what = "some pages of the file are used by nothing; that does no harm".to_owned();
+            findings.push(finding(what, FindingState::Noted));
+        }
+        Ok(findings)
+    }
+
+    /// Whether every page of a tree can be read.
+    pub(super) fn can_be_read(&self, from: &str) -> Result<bool> {
+        let read = self.read(|snapshot| {
+            // SQLite would count in a tree of its own choice.
+            let sql = format!("SELECT sum(1) FROM {from}");
+            snapshot.query_row(&sql, [], |_| Ok(())).told(self.place(), WHAT)
+        });
+        Ok(unless_damaged(read)?.is_some())
+    }
+
+    /// What a check of SQLite's says, line by line, up to where it cannot go on itself.
+    fn lines(&self, pragma: &str) -> Result<Vec<String>> {
+        self.read(|snapshot| {
+            let mut said = Vec::new();
+            let prepared = snapshot.prepare(&format!("PRAGMA {pragma}")).told(self.place(), WHAT);
+            let Some(mut statement) = unless_damaged(prepared)? else { return Ok(said) };
+            let rows = statement.query_map([], |row| row.get::<_, String>(0));
+            let Some(rows) = unless_damaged(rows.told(self.place(), WHAT))? else {
+                return Ok(said);
+            };
+            for row in rows {
+                let Some(text) = unless_damaged(row.told(self.place(), WHAT))? else { break };
+                let lines = text.lines().filter(|line| *line != "ok" && !line.starts_with("***"));
+                said.extend(lines.map(str::to_owned));
+            }
+            Ok(said)
+        })
+    }
+
+    fn remake_index(&self, table: &str, index: &str) -> Result<()> {
+        match index.starts_with("sqlite_") {
+            false => self.remake(&[index]),
+            // An index that belongs to its table is made with it.
+            true => self.remake_keys(table),
+        }
+    }
+
+    /// Makes `keys` anew, with the rows it has.
+    fn remake_keys(&self, table: &str) -> Result<()> {
+        let rows: Vec<(String, String, i64)> = self.read(|snapshot| {
+            let sql = format!("SELECT owner, key, session FROM {table} NOT INDEXED");
+            let mut statement = snapshot.prepare(&sql).told(self.place(), WHAT)?;
+            let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)));
+            rows.and_then(Iterator::collect).told(self.place(), WHAT)
+        })?;
+        self.remake_with(&[table], |tx| {
+            let sql = format!("INSERT INTO {table} (owner, key, session) VALUES (?1, ?2, ?3)");
+            let mut insert = tx.prepare(&sql).told(self.place(), WHAT)?;
+            rows.iter()
+                .try_for_each(|row| insert.execute(row.clone()).told(self.place(), WHAT).map(drop))
+        })
+    }
+
+    /// Empties the search index, or makes it anew where it is too damaged for that.
+    pub(super) fn empty_or_remake_index(&self) -> Result<()> {
+        match self.write(WHAT, |tx| self.empty_index(tx)) {
+            Err(StoreError::Corrupt { .. } | StoreError::Backend { .. }) => {
+                self.remake_with(&SEARCH, |tx| self.restart_index(tx))
+            }
+            done => done,
+        }
+    }
+
+    fn remake(&self, names: &[&str]) -> Result<()> {
+        self.remake_with(names, |_| Ok(()))
+    }
+
+    /// Strikes tables or indexes from the list of what the file holds, and makes them again, empty
+    /// or from their table; `fill` does the rest. All of it or nothing.
+    fn remake_with(
+        &self,
+        names: &[&str],
+        fill: impl FnOnce(&Connection) -> Result<()>,
+    ) -> Result<()> {
+        let done = self.write(WHAT, |tx| {
+            let run = |sql: &str| tx.execute_batch(sql).told(self.place(), WHAT);
+            run("PRAGMA writable_schema = ON")?;
+            for name in names {
+                let sql = "DELETE FROM sqlite_schema WHERE name = ?1 OR tbl_name = ?1";
+                tx.execute(sql, [name]).told(self.place(), WHAT)?;
+            }
+            // SQLite reads the list again, and forgets what it knew.
+            run("PRAGMA writable_schema = RESET")?;
+            for statement in names.iter().flat_map(|name| statements(name)) {
+                run(&statement)?;
+            }
+            fill(tx)
+        });
+        // A transaction that was taken back leaves neither the right to do this behind nor the
+        // memory of it.
+        let reset = self.writer().execute_batch("PRAGMA writable_schema = RESET");
+        done.and(reset.told(self.place(), WHAT))
+    }
+}
+
+/// The statements of the schema that make this, and what belongs to it.
+fn statements(name: &str) -> Vec<String> {
+    let makes = [
+        format!("CREATE TABLE {name} ("),
+        format!("CREATE VIRTUAL TABLE {name} "),
+        format!("INDEX {name} ON "),
+        format!(" ON {name} ("),
+        format!("INSERT INTO {name} "),
+    ];
+    let bare = |statement: &str| {
+        let lines = statement.lines().filter(|line| !line.starts_with("--"));
+        lines.collect::<Vec<_>>().join("\n")
+    };
+    let all = SCHEMA.split(';').map(bare);
+    all.filter(|statement| makes.iter().any(|make| statement.contains(make))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everything_that_is_derived_can_be_made_by_itself() {
+        for (name, count) in
+            [("progress", 2), ("search", 4), ("keys", 2), ("entries_id", 1), ("sessions_parent", 1)]
+        {
+            assert_eq!(statements(name).len(), count, "{name}: {:?}", statements(name));
+        }
+    }
+}

@@ -10,7 +10,7 @@ use rethread_core::store::Change;
 use rethread_core::{Message, New, Session, SessionId, Sessions, sessions};
 
 use crate::agents::Agent;
-use crate::lease::Kept;
+use crate::lease::{Kept, past_the_dead};
 use crate::limits::{LEASE_WAIT, ROUNDS_MAX, SUMMARY_TIME_MAX, TOOL_TIME_MAX};
 use crate::provider::{Delta, Failure, Provider, Request};
 use crate::tool::{Spec, Toolbox};
@@ -190,7 +190,7 @@ impl Runner {
         };
         let held = held.and_then(|entry| entry.body.message().map(Message::plain_text));
         if held.as_deref() != Some(ours.as_str()) {
-            self.sessions.append(id, vec![Message::system(ours).into()])?;
+            self.tell_model(id, &ours)?;
         }
         Ok(())
     }
@@ -207,9 +207,14 @@ impl Runner {
             agent_path: Some(new.agent_path),
             ..Change::default()
         };
-        let system = Message::system(new.system.unwrap_or_default());
-        self.sessions.append(id, vec![system.into()])?;
+        self.tell_model(id, &new.system.unwrap_or_default())?;
         self.sessions.update(id, &change)
+    }
+
+    /// Writes instructions down. Nobody waits for a process that died in the middle of a turn.
+    fn tell_model(&self, id: SessionId, system: &str) -> Result<(), sessions::Error> {
+        let said = |sessions: &Sessions| sessions.append(id, vec![Message::system(system).into()]);
+        past_the_dead(&self.sessions, said).map(drop)
     }
 
     /// The tools the model is told about: those of the agent, and of those that change something

@@ -430,7 +430,7 @@ fn store_hint(error: &StoreError) -> Option<String> {
         StoreError::BadCursor { .. } => "take the cursor from the end of the page before",
         StoreError::BadQuery { .. } => "for example `rethread search rate limiter`",
         StoreError::Corrupt { .. } => {
-            "restore it from a backup, or name another place with --store; it was not changed"
+            "`rethread doctor` makes anew what can be; else restore it from a backup. It was not changed"
         }
         StoreError::Backend { .. } => "`rethread config` shows which store is used, and why",
         StoreError::Exists { .. } => return None,

@@ -201,9 +201,13 @@ impl Db {
         let next = next.map(|(last_at, row)| Cursor { at: time(*last_at), id: row.id });
         let mut page = Page { sessions: Vec::new(), next, damaged: Vec::new() };
         for (_, row) in rows {
+            let id = row.id;
             match self.understand(snapshot, row) {
                 Ok(session) => page.sessions.push(session),
-                Err(StoreError::Damaged { id, .. }) => page.damaged.push(id),
+                // Of the file it may be one page.
+                Err(StoreError::Damaged { .. } | StoreError::Corrupt { .. }) => {
+                    page.damaged.push(id);
+                }
                 Err(error) => return Err(error),
             }
         }

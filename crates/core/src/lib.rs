@@ -27,8 +27,8 @@
 //! # }
 //! ```
 //!
-//! For a store on disk take `rethread_store::connect("sqlite:path")` in place of the memory store
-//! and `rethread_store::System` in place of the fixed world; nothing else changes.
+//! For a store on disk take `rethread_store::connect("sqlite:path", world)` in place of the memory
+//! store and `rethread_store::System` in place of the fixed world; nothing else changes.
 //!
 //! Where things are: the model in [`session`], [`entry`] and [`message`]; the end of a log in
 //! [`log`]; the pipeline in [`context`]; the contract of a store in [`store`], as a test suite in

@@ -75,7 +75,10 @@ impl Model {
 /// What a model is about to see.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Context {
-    /// The messages, the system message first.
+    /// The messages, the system message first, in the form of this crate: every provider's own
+    /// JSON can be made of them message by message (`rethread-agent` does it for three). Calls
+    /// and their results are whole and in order, and a result is a message of its own. A session
+    /// in which nothing was said has none.
     pub messages: Vec<Message>,
     /// Their tokens, by our count.
     pub tokens: u64,
@@ -213,7 +216,8 @@ fn shape<'a>(log: &'a Log, policy: &Policy, model: &Model) -> (Draft<'a>, Fit) {
 }
 
 impl Context {
-    /// The SHA-256 of the messages as JSON, in hexadecimal. Equal hashes mean equal bytes sent.
+    /// The SHA-256 of the messages as JSON, in hexadecimal. Equal hashes mean equal messages, and so
+    /// equal bytes sent to the same model.
     pub fn hash(&self) -> String {
         let json = serde_json::to_vec(&self.messages).expect("messages are always valid JSON");
         Sha256::digest(json).iter().map(|byte| format!("{byte:02x}")).collect()

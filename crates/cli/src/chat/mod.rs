@@ -47,6 +47,9 @@ const COMPACT_AT: u64 = 85;
 /// Bytes of a message that can be called back to be edited.
 const CALL_BACK_BYTES_MAX: usize = 16 << 10;
 
+/// How a question ends.
+const YES_OR_NO: &str = " (y/n) ";
+
 /// What is said to a question that nobody can be heard on.
 const UNHEARD: &str = "(so much is being typed that no answer can be told from it: no)";
 
@@ -375,15 +378,23 @@ impl Chat {
         }
     }
 
-    /// Asks a yes-or-no question; the next line answers it.
-    async fn confirmed(&mut self, question: &str) -> bool {
-        self.voice.begin(&format!("{question} "));
+    /// Ends a question that is on the line. Returns the moment from which on an answer can have
+    /// been typed, however quick whoever reads it is; none where it cannot be told from the rest.
+    fn ask(&mut self) -> Option<Instant> {
+        self.voice.drain();
         if !self.input.settle() {
             self.voice.notice(UNHEARD);
-            return false;
+            return None;
         }
-        // Whoever answers does so after this moment, however quick they are.
         let asked = Instant::now();
+        self.voice.begin(YES_OR_NO);
+        Some(asked)
+    }
+
+    /// Asks a yes-or-no question; the next line answers it.
+    async fn confirmed(&mut self, question: &str) -> bool {
+        self.voice.begin(question.trim_end_matches(YES_OR_NO.trim_end()).trim_end());
+        let Some(asked) = self.ask() else { return false };
         let line = tokio::select! {
             line = async {
                 match self.input.is_typed() {
@@ -518,11 +529,10 @@ impl Chat {
                     let Some(event) = event else { continue };
                     self.voice.event(&agent, &event)?;
                     if let Event::Ask { answer, .. } = event {
-                        if self.input.settle() {
-                            question = Some((Instant::now(), answer));
-                        } else {
-                            self.voice.notice(UNHEARD);
-                            answer.send(false).ok();
+                        match self.ask() {
+                            Some(asked) => question = Some((asked, answer)),
+                            // A turn that was stopped meanwhile does not hear it.
+                            None => drop(answer.send(false)),
                         }
                     }
                 }

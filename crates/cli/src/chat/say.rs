@@ -54,6 +54,15 @@ impl Voice {
         written.ok();
     }
 
+    /// Waits until all that was written has reached the terminal.
+    pub(crate) fn drain(&self) {
+        // What is no terminal has nothing to wait for.
+        match self.shown {
+            true => rustix::termios::tcdrain(std::io::stdout()).ok(),
+            false => rustix::termios::tcdrain(std::io::stderr()).ok(),
+        };
+    }
+
     /// Says something and stays on the line.
     pub(crate) fn begin(&self, text: &str) {
         if !self.quiet {
@@ -127,7 +136,7 @@ impl Voice {
             }
             Event::Ask { call, .. } => {
                 let whole = asked(call);
-                self.begin(&format!("\x1b[1mAllow {whole}?\x1b[0m (y/n) "));
+                self.begin(&format!("\x1b[1mAllow {whole}?\x1b[0m"));
             }
             _ => {}
         }

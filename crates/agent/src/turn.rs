@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use rethread_core::context::{Changed, Context, Cut, Policy, Step as Cutter};
+use rethread_core::context::{Changed, Context, Cut, Step as Cutter};
 use rethread_core::entry::{Body, Finished};
 use rethread_core::message::Usage;
 use rethread_core::{Incoming, Message, SessionId};
@@ -80,7 +80,7 @@ impl Runner {
             }
             // The next one is built upon it, which is cheapest when nobody else has it.
             drop(context);
-            let (policy, model) = (turn.policy.clone(), self.model.clone());
+            let (policy, model) = (self.policy.clone(), self.model.clone());
             context = held.with(move |thread| thread.context(&policy, &model)).await?;
         }
         held.with(|thread| thread.note(Body::RoundLimit)).await?;
@@ -92,20 +92,17 @@ impl Runner {
     async fn begin(&self, held: &Held, input: Incoming) -> Result<(Turn, Arc<Context>), TurnError> {
         let began = Instant::now();
         let (policy, model) = (self.policy.clone(), self.model.clone());
-        let (id, policy, seq, context) = held
+        let (id, seq, context) = held
             .with(move |thread| {
                 thread.repair()?;
                 let seq = thread.append(input)?;
-                let session = thread.session();
-                let (id, policy) = (session.id(), policy.for_session(&session.header));
                 let context = thread.context(&policy, &model)?;
-                Ok((id, policy, seq, context))
+                Ok((thread.session().id(), seq, context))
             })
             .await?;
         let turn = Turn {
             id,
             began,
-            policy,
             seq,
             tools: self.specs().into(),
             text: String::new(),
@@ -122,7 +119,6 @@ impl Runner {
 struct Turn {
     id: SessionId,
     began: Instant,
-    policy: Policy,
     seq: u64,
     tools: Arc<[crate::tool::Spec]>,
     text: String,

@@ -491,7 +491,7 @@ impl Sessions {
     ///
     /// Those of the store.
     pub fn build(&self, id: SessionId, policy: &Policy, model: &Model) -> Result<Context> {
-        let context = Thread::new(self.clone(), self.get(id)?)?.context(policy, model)?;
+        let context = Thread::new(self.clone(), self.get(id)?)?.build(policy, model)?;
         Ok(Arc::unwrap_or_clone(context))
     }
 

@@ -165,14 +165,22 @@ impl Thread {
         Ok(())
     }
 
-    /// What a model would see now, with the session's own history length. Builds only what is new where it can, and reads further back only
-    /// where it must.
+    /// What a model would see now, with the session's own history length.
     ///
     /// # Errors
     ///
     /// Those of the store.
     pub fn context(&mut self, policy: &Policy, model: &Model) -> Result<Arc<Context>> {
-        let policy = &policy.clone().for_session(&self.session.header);
+        self.build(&policy.clone().for_session(&self.session.header), model)
+    }
+
+    /// What a model would see now under exactly this policy. Builds only what is new where it can,
+    /// and reads further back only where it must.
+    ///
+    /// # Errors
+    ///
+    /// Those of the store.
+    pub fn build(&mut self, policy: &Policy, model: &Model) -> Result<Arc<Context>> {
         let follower = self.follower.take().filter(|follower| follower.is_for(policy, model));
         let mut follower = follower.unwrap_or_else(|| Follower::new(policy.clone(), model.clone()));
         let context = match follower.extend(&self.log) {

@@ -172,7 +172,11 @@ impl Db {
         after: Option<Cursor>,
         limit: usize,
     ) -> Result<Page> {
-        let fresh = self.written_since_the_mark(snapshot)?;
+        let fresh = match self.written_since_the_mark(snapshot) {
+            // Where one of the last entries cannot be read, the times are those of the mark.
+            Err(StoreError::Corrupt { .. }) => Vec::new(),
+            fresh => fresh?,
+        };
         let mut rows: Vec<(i64, SessionRow)> = Vec::new();
         let kinds: &[bool] = match filter.archived {
             Some(false) => &[false],

@@ -193,7 +193,7 @@ mod tests {
 
     #[test]
     fn a_folder_is_one_word_whatever_its_name() {
-        assert_eq!(quoted("/home/me/src"), "/home/me/src");
+        assert_eq!(quoted("/home/you/src"), "/home/you/src");
         assert_eq!(quoted("/it's here"), r"'/it'\''s here'");
         assert_eq!(quoted("/a;b"), "'/a;b'");
     }

@@ -297,7 +297,7 @@ impl Chat {
         match session.header.agent_path {
             Some(theirs) if theirs != mine => {
                 let question = format!(
-                    "⚠️ Session created with {}, using {}. Continue? (y/n)",
+                    "⚠️ Session created with {}, using {}. Continue?",
                     clean(&theirs),
                     clean(&mine)
                 );
@@ -393,7 +393,7 @@ impl Chat {
 
     /// Asks a yes-or-no question; the next line answers it.
     async fn confirmed(&mut self, question: &str) -> bool {
-        self.voice.begin(question.trim_end_matches(YES_OR_NO.trim_end()).trim_end());
+        self.voice.begin(question);
         let Some(asked) = self.ask() else { return false };
         let line = tokio::select! {
             line = async {
@@ -442,7 +442,7 @@ impl Chat {
                 self.fullness
             ));
             self.fullness = 0;
-            // What was typed is said in any case, and stored before anything else can happen to it.
+            // That it fails is no reason not to send what was typed.
             let stopped = match self.compact().await {
                 Ok(stopped) => stopped,
                 Err(error) => {

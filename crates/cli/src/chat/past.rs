@@ -271,11 +271,8 @@ impl Chat {
         let Some(theirs) = past.agent_path.as_ref().filter(|path| *path != mine) else {
             return Ok(true);
         };
-        let question = format!(
-            "⚠️ Session created with {}, using {}. Continue? (y/n)",
-            clean(theirs),
-            clean(mine)
-        );
+        let question =
+            format!("⚠️ Session created with {}, using {}. Continue?", clean(theirs), clean(mine));
         let yes = self.confirmed(&question).await;
         if !yes {
             self.voice.notice("Not resumed.");

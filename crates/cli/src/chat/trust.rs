@@ -35,7 +35,7 @@ impl Chat {
             self.voice.notice(format_args!("{told} Tools are off."));
             return Ok(());
         }
-        let question = format!("⚠️ {told} May the agent use tools in it? (y/n)");
+        let question = format!("⚠️ {told} May the agent use tools in it?");
         match self.confirmed(&question).await {
             true => self.trust(id),
             false => self.voice.notice("Tools stay off in this session."),

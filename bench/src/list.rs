@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use rethread_core::{Message, New, Sessions};
+use rethread_core::{Message, New, Profile, Sessions};
 
 use crate::run::{Report, Setting, Target, median, quantile, timed, us};
 
@@ -62,7 +62,10 @@ fn fill(sessions: &Sessions, all: usize) {
         let system = None;
         let new = New {
             system,
-            workspace: Some(format!("/projects/{}", number % 100)),
+            profile: Profile {
+                workspace: Some(format!("/projects/{}", number % 100)),
+                ..Profile::default()
+            },
             ..New::default()
         };
         let session = sessions.create(&new, None).expect("a session");

@@ -1,8 +1,7 @@
 //! What was said in a session, as far back as there is room for: what a summary is made from.
 
-use rethread_core::entry::Body;
-use rethread_core::limits::READ_ENTRIES;
-use rethread_core::{Message, Role, Session, SessionId, Sessions, sessions, tokens};
+use rethread_core::turn::Part;
+use rethread_core::{Message, Place, Session, SessionId, Sessions, sessions, tokens};
 
 use crate::limits::SUMMARY_TEXT_CHARS;
 
@@ -37,36 +36,35 @@ impl Conversation {
         let mut conversation = Conversation::default();
         // The turn being read, from its last reply back to its question.
         let mut turn = Backwards::default();
-        let mut end = session.tally.entries;
-        'reading: while end > begins {
-            let start = end.saturating_sub(READ_ENTRIES).max(begins);
-            for entry in sessions.read(id, start..end)?.iter().rev() {
-                let Body::Message(message) = &entry.body else { continue };
-                let text = shortened(&message.plain_text());
-                conversation.tokens += u64::from(tokens::count(&text));
-                if message.role == Role::Assistant {
-                    turn.add(text, message);
-                } else if message.opens_turn() {
+        for entry in sessions.entries(id, begins..session.tally.entries).rev() {
+            let entry = entry?;
+            let Some(message) = entry.body.message() else { continue };
+            let text = shortened(&message.plain_text());
+            conversation.tokens += u64::from(tokens::count(&text));
+            match Part::of(&entry.body) {
+                Part::Reply(message) => turn.add(text, message),
+                Part::Question(_) => {
                     conversation.turns.push(std::mem::take(&mut turn).exchange(text));
                 }
-                if conversation.tokens >= tokens_max {
-                    let before = match begins.checked_sub(1) {
-                        Some(last) => queries(sessions, id, last)?,
-                        None => 0,
-                    };
-                    // What is here begins with the turn of this entry.
-                    conversation.left_out = entry.tally.queries.saturating_sub(before + 1);
-                    if let (false, Some(asked)) = (turn.is_empty(), entry.tally.turn) {
-                        let question = sessions.read(id, asked..asked + 1)?.pop();
-                        let message = question.as_ref().and_then(|entry| entry.body.message());
-                        let text = message.map(|message| shortened(&message.plain_text()));
-                        turn.replies.push(EARLIER.into());
-                        conversation.turns.push(turn.exchange(text.unwrap_or_default()));
-                    }
-                    break 'reading;
-                }
+                _ => {}
             }
-            end = start;
+            if conversation.tokens < tokens_max {
+                continue;
+            }
+            let before = match begins.checked_sub(1) {
+                Some(last) => queries(sessions, id, last)?,
+                None => 0,
+            };
+            // What is here begins with the turn of this entry.
+            conversation.left_out = entry.tally.queries.saturating_sub(before + 1);
+            if let (false, Some(asked)) = (turn.is_empty(), entry.tally.turn) {
+                let question = sessions.entry_at(Place { session: id, seq: asked })?;
+                let message = question.body.message();
+                let text = message.map(|message| shortened(&message.plain_text()));
+                turn.replies.push(EARLIER.into());
+                conversation.turns.push(turn.exchange(text.unwrap_or_default()));
+            }
+            break;
         }
         conversation.turns.reverse();
         Ok(conversation)
@@ -143,7 +141,7 @@ mod tests {
     use std::sync::Arc;
 
     use rethread_core::message::Block;
-    use rethread_core::{Fixed, Key, MemoryStore, New, Owner, Raw};
+    use rethread_core::{Fixed, Key, MemoryStore, New, Owner, Raw, Role};
 
     use super::*;
 

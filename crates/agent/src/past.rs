@@ -65,8 +65,8 @@ impl Runner {
                 id: id.to_string(),
                 session: Some(id),
                 name: given_name(session),
-                agent: header.agent.clone(),
-                agent_path: header.agent_path.clone(),
+                agent: header.profile.agent.clone(),
+                agent_path: header.profile.agent_path.clone(),
                 date: last,
                 queries: session.tally.queries,
                 tokens: match stats.usage.total() {

@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use rethread_core::context::{Model, Policy};
 use rethread_core::message::Usage;
-use rethread_core::store::Change;
-use rethread_core::{Message, New, Session, SessionId, Sessions, sessions};
+use rethread_core::{Message, New, Profile, ProfileChange, Session, SessionId, Sessions, sessions};
 
 use crate::agents::Agent;
 use crate::lease::{Kept, past_the_dead};
@@ -158,15 +157,15 @@ impl Runner {
         if let Some(workspace) = &self.workspace {
             system.push_str(&format!("\n\nThe workspace is {workspace}."));
         }
-        New {
+        let profile = Profile {
             agent: Some(self.agent.name.clone()),
             agent_path: Some(self.agent.path.clone()),
             provider: Some(self.model.provider.clone()),
             model: Some(self.model.name.clone()),
             workspace: self.workspace.clone(),
-            system: Some(system),
-            ..New::default()
-        }
+            ..Profile::default()
+        };
+        New { profile, system: Some(system), ..New::default() }
     }
 
     /// This runner without any tool, for a session whose words may be anyone's.
@@ -202,13 +201,13 @@ impl Runner {
     /// Those of the store.
     pub fn take_over(&self, id: SessionId) -> Result<Session, sessions::Error> {
         let new = self.new_session();
-        let change = Change {
-            agent: Some(new.agent),
-            agent_path: Some(new.agent_path),
-            ..Change::default()
+        let change = ProfileChange {
+            agent: Some(new.profile.agent),
+            agent_path: Some(new.profile.agent_path),
+            ..ProfileChange::default()
         };
         self.tell_model(id, &new.system.unwrap_or_default())?;
-        self.sessions.update(id, &change)
+        self.sessions.update(id, &change.into())
     }
 
     /// Writes instructions down. Nobody waits for a process that died in the middle of a turn.

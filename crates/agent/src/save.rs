@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use jiff::tz::TimeZone;
 use rethread_core::entry::Body;
 use rethread_core::{Session, SessionId, sessions};
-use rethread_transcript::write::markdown::{Page, Previous, WriteError, entries, write};
+use rethread_transcript::write::markdown::{Page, Previous, WriteError, write};
 
 use crate::runner::Runner;
 
@@ -54,9 +54,9 @@ impl Runner {
     ) -> Result<(), WriteError<sessions::Error>> {
         let session = self.sessions.get(id).map_err(WriteError::Entries)?;
         let previous = self.previous(&session).map_err(WriteError::Entries)?;
-        let agent = session.header.agent.as_deref().unwrap_or(&self.agent.name);
+        let agent = session.header.profile.agent.as_deref().unwrap_or(&self.agent.name);
         let page = Page { session: &session, agent, previous, zone: TimeZone::system() };
-        let entries = entries(&self.sessions, id, session.tally.entries);
+        let entries = self.sessions.entries(id, 0..session.tally.entries);
         write(&page, entries, out).map(drop)
     }
 

@@ -131,7 +131,7 @@ struct Turn {
 impl Turn {
     /// Tells once that the question itself did not fit.
     fn tell_if_cut(&self, context: &Context, events: &Events) {
-        let mine = |cut: &&Cut| cut.seq == self.seq && cut.by == Cutter::FitBudget;
+        let mine = |cut: &&Cut| cut.seq == self.seq && cut.by == Cutter::FIT_BUDGET;
         if let Some(cut) = context.cuts.iter().find(mine).filter(|_| self.rounds == 0)
             && let Changed::Shortened { from_chars, to_chars } = cut.change
         {
@@ -176,7 +176,7 @@ impl Turn {
 
 /// How much of its room a context takes, in percent.
 pub(crate) fn fullness(context: &Context, room: u64) -> u64 {
-    match context.cuts.iter().any(|cut| cut.by == Cutter::FitBudget) {
+    match context.cuts.iter().any(|cut| cut.by == Cutter::FIT_BUDGET) {
         true => 100,
         false => percent(context.tokens, room),
     }

@@ -464,6 +464,9 @@ pub(crate) struct Context {
     /// Tokens the model can see, its reply included [default: the configured window, or the model's]
     #[arg(long, value_name = "TOKENS", value_parser = clap::value_parser!(u64).range(256..))]
     pub(crate) window: Option<u64>,
+    /// What it was right after this entry [default: the last one]
+    #[arg(long, value_name = "SEQ")]
+    pub(crate) at: Option<u64>,
     /// One line a message, and why something is missing
     #[arg(long)]
     pub(crate) explain: bool,

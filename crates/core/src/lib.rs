@@ -54,6 +54,7 @@ pub mod stub;
 pub mod summary;
 pub mod text;
 pub mod tokens;
+pub mod turn;
 pub mod world;
 
 pub use entry::{Body, Entry, EntryId, NewEntry, Tally};
@@ -62,7 +63,8 @@ pub use memory::MemoryStore;
 pub use message::{Block, BlockKind, Message, Role};
 pub use name::{Key, Name, Owner, SessionId};
 pub use raw::Raw;
-pub use session::{Header, Session};
+pub use session::{Header, Place, Profile, ProfileChange, Session};
 pub use sessions::{Incoming, New, Sessions, Thread};
 pub use store::{Backend, Store, StoreError};
+pub use turn::Turn;
 pub use world::{Fixed, World};

@@ -212,7 +212,9 @@ impl Store for MemoryStore {
         };
         let mut sessions: Vec<Session> = all
             .iter()
-            .filter(|s| filter.workspace.is_none() || s.header.workspace == filter.workspace)
+            .filter(|s| {
+                filter.workspace.is_none() || s.header.profile.workspace == filter.workspace
+            })
             .filter(|s| filter.archived.is_none_or(|archived| s.header.archived == archived))
             .filter(|s| !filter.newest_of_chain || !continued(s.header.id))
             .map(|stored| state.session(stored))

@@ -20,30 +20,12 @@ pub struct Header {
     pub owner: Owner,
     /// What people call it; unique among the owner's sessions.
     pub name: Name,
-    /// What it is about.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub description: Option<String>,
-    /// The agent that answers in it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub agent: Option<String>,
-    /// The file the agent came from.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub agent_path: Option<String>,
-    /// The provider that was last asked.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub provider: Option<String>,
-    /// The model that was last asked.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub model: Option<String>,
-    /// The folder it is about.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub workspace: Option<String>,
+    /// What it is about, and who answers in it.
+    #[serde(flatten)]
+    pub profile: Profile,
     /// The session it came from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<Parent>,
-    /// Messages the context keeps, where the policy counts them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub max_history: Option<u32>,
     /// When it was started.
     pub created_at: Timestamp,
     /// Put away: not listed, still searchable, opened again when asked for.
@@ -56,6 +38,93 @@ pub struct Header {
     /// What another program that shares the store says about it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub foreign: Option<Box<Foreign>>,
+}
+
+/// Declares the fields that travel with a session: as they are ([`Profile`]), and as they are
+/// changed ([`ProfileChange`]). A new field is one line in the list below.
+macro_rules! profile {
+    (
+        texts: { $($(#[doc = $text_doc:literal])+ $text:ident,)+ }
+        numbers: { $($(#[doc = $number_doc:literal])+ $number:ident,)+ }
+    ) => {
+        /// What a session is about, and who answers in it: the fields that people and programs
+        /// set, and that go with it through forks, imports and copies.
+        #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+        pub struct Profile {
+            $(
+                $(#[doc = $text_doc])+
+                #[serde(default, skip_serializing_if = "Option::is_none")]
+                pub $text: Option<String>,
+            )+
+            $(
+                $(#[doc = $number_doc])+
+                #[serde(default, skip_serializing_if = "Option::is_none")]
+                pub $number: Option<u32>,
+            )+
+        }
+
+        impl Profile {
+            /// The fields that are text.
+            pub fn texts(&self) -> impl Iterator<Item = &String> {
+                [$(&self.$text,)+].into_iter().flatten()
+            }
+
+            /// The fields that are text, to be cleaned.
+            pub fn texts_mut(&mut self) -> impl Iterator<Item = &mut String> {
+                [$(&mut self.$text,)+].into_iter().flatten()
+            }
+        }
+
+        /// Changes to a [`Profile`]. `None` leaves a field as it is; `Some(None)` empties it.
+        #[derive(Clone, Debug, Default, PartialEq)]
+        pub struct ProfileChange {
+            $($(#[doc = $text_doc])+ pub $text: Option<Option<String>>,)+
+            $($(#[doc = $number_doc])+ pub $number: Option<Option<u32>>,)+
+        }
+
+        impl From<Profile> for ProfileChange {
+            /// Every field becomes that of the profile.
+            fn from(profile: Profile) -> ProfileChange {
+                ProfileChange {
+                    $($text: Some(profile.$text),)+
+                    $($number: Some(profile.$number),)+
+                }
+            }
+        }
+
+        impl ProfileChange {
+            /// Makes these changes.
+            pub fn apply(&self, profile: &mut Profile) {
+                $(if let Some(value) = &self.$text {
+                    profile.$text.clone_from(value);
+                })+
+                $(if let Some(value) = &self.$number {
+                    profile.$number.clone_from(value);
+                })+
+            }
+        }
+    };
+}
+
+profile! {
+    texts: {
+        /// What it is about.
+        description,
+        /// The agent that answers in it.
+        agent,
+        /// The file the agent came from.
+        agent_path,
+        /// The provider that was last asked.
+        provider,
+        /// The model that was last asked.
+        model,
+        /// The folder it is about.
+        workspace,
+    }
+    numbers: {
+        /// Messages the context keeps, where the policy counts them.
+        max_history,
+    }
 }
 
 /// What another program says about a session, beyond what the header knows. It goes with the
@@ -125,14 +194,8 @@ impl Header {
             id,
             owner,
             name: Name::of_time(created_at, id),
-            description: None,
-            agent: None,
-            agent_path: None,
-            provider: None,
-            model: None,
-            workspace: None,
+            profile: Profile::default(),
             parent: None,
-            max_history: None,
             created_at,
             archived: false,
             imported: None,
@@ -148,6 +211,29 @@ pub struct Parent {
     pub id: SessionId,
     /// How.
     pub origin: Origin,
+}
+
+/// A place in a log: a session, and one of its entries. Everything outside that points into a
+/// conversation (a search hit, a fork, a reference in a stub) is one of these.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Place {
+    /// The session.
+    pub session: SessionId,
+    /// The entry.
+    pub seq: u64,
+}
+
+impl Place {
+    /// `<id8>:<seq>`, as models and people see it.
+    pub fn short(self) -> String {
+        format!("{}:{}", self.session.short(), self.seq)
+    }
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}:{}", self.session, self.seq)
+    }
 }
 
 /// A session as it is listed: its header, its keys, and what its log adds up to.
@@ -192,8 +278,8 @@ impl Serialize for Session {
             "id": header.id,
             "name": header.name,
             "keys": self.keys,
-            "agent": header.agent,
-            "workspace": header.workspace,
+            "agent": header.profile.agent,
+            "workspace": header.profile.workspace,
             "parent": header.parent.map(|parent| parent.id),
             "created_at": rfc3339(header.created_at),
             "last_activity_at": rfc3339(self.last_activity_at),
@@ -202,9 +288,9 @@ impl Serialize for Session {
             "first_message": self.first_message,
             "tokens": self.tally.tokens,
             "archived": header.archived,
-            "description": header.description,
-            "provider": header.provider,
-            "model": header.model,
+            "description": header.profile.description,
+            "provider": header.profile.provider,
+            "model": header.profile.model,
         })
         .serialize(serializer)
     }

@@ -17,7 +17,7 @@ use jiff::Timestamp;
 
 use crate::entry::{Entry, EntryId, NewEntry};
 use crate::name::{Key, Name, Owner, SessionId};
-use crate::session::{Header, Session};
+use crate::session::{Header, ProfileChange, Session};
 
 /// Anything that went wrong below a store, kept to be printed as the cause.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -292,22 +292,16 @@ pub struct Page {
 pub struct Change {
     /// Another name.
     pub name: Option<Name>,
-    /// Another description.
-    pub description: Option<Option<String>>,
-    /// Another agent.
-    pub agent: Option<Option<String>>,
-    /// Another agent file.
-    pub agent_path: Option<Option<String>>,
-    /// Another provider.
-    pub provider: Option<Option<String>>,
-    /// Another model.
-    pub model: Option<Option<String>>,
-    /// Another workspace.
-    pub workspace: Option<Option<String>>,
-    /// Another history length.
-    pub max_history: Option<Option<u32>>,
+    /// Other fields of its profile.
+    pub profile: ProfileChange,
     /// Put away, or back.
     pub archived: Option<bool>,
+}
+
+impl From<ProfileChange> for Change {
+    fn from(profile: ProfileChange) -> Change {
+        Change { profile, ..Change::default() }
+    }
 }
 
 impl Change {
@@ -323,13 +317,7 @@ impl Change {
             (foreign.id, foreign.name) = (None, None);
         }
         set(&mut header.name, &self.name);
-        set(&mut header.description, &self.description);
-        set(&mut header.agent, &self.agent);
-        set(&mut header.agent_path, &self.agent_path);
-        set(&mut header.provider, &self.provider);
-        set(&mut header.model, &self.model);
-        set(&mut header.workspace, &self.workspace);
-        set(&mut header.max_history, &self.max_history);
+        self.profile.apply(&mut header.profile);
         set(&mut header.archived, &self.archived);
     }
 }

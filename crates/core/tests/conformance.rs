@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use rethread_core::conformance::Place;
+use rethread_core::conformance::Factory;
 use rethread_core::{Backend, Fixed, MemoryStore};
 
 struct Memory {
@@ -17,7 +17,7 @@ impl Memory {
     }
 }
 
-impl Place for Memory {
+impl Factory for Memory {
     fn store(&self) -> Arc<dyn Backend> {
         self.store.clone()
     }

@@ -4,8 +4,13 @@
 //! policies × random models. Each case is made from its number alone, and a failure prints it:
 //! `RETHREAD_SEED=<number> RETHREAD_CASES=1 cargo test --release -p rethread-core --test context`.
 
+use std::sync::Arc;
+
 use rethread_core::context::{Context, Follower, Model, Need, Policy, build, explain, next};
-use rethread_core::{Entry, Log, Message, Role};
+use rethread_core::sessions::{Arrival, Coming};
+use rethread_core::{
+    Entry, EntryId, Fixed, Log, MemoryStore, Message, New, Owner, Place, Role, Sessions,
+};
 
 mod dice;
 mod rules;
@@ -266,4 +271,56 @@ fn no_more_messages_than_asked_for_are_kept() {
             .filter(|message| message.opens_turn() && message.results().next().is_some());
         assert!(counted <= max as usize + mixed.count(), "{counted} > {max}");
     });
+}
+
+#[test]
+fn a_session_as_of_an_entry_is_the_session_that_ends_there() {
+    for_every_case(|dice| {
+        let entries = dice.log();
+        let place = dice.up_to(entries.len());
+        // Storing a log takes longer than building a context, so it is done for one in ten.
+        if place == 0 || !dice.one_in(10) {
+            return;
+        }
+        let (policy, model) = (dice.policy(), dice.model("anthropic"));
+        let world = Arc::new(Fixed::default());
+        let sessions =
+            Sessions::new(Arc::new(MemoryStore::new(world.clone())), Owner::local(), world);
+        let session = |entries: &[Entry]| {
+            let id = sessions.create(&New::default(), None).expect("created").id();
+            stored(&sessions, id, entries);
+            id
+        };
+        let (whole, part) = (session(&entries), session(&entries[..place]));
+        let seq = place as u64 - 1;
+        let then = sessions.as_of(Place { session: whole, seq }).expect("read");
+        let ends_there = sessions.get(part).expect("read");
+        assert_eq!(then.tally, ends_there.tally);
+        let build = |session| sessions.build(session, &policy, &model).expect("built");
+        assert_eq!(build(then), build(ends_there));
+    });
+}
+
+/// Puts entries into a log as they are.
+fn stored(sessions: &Sessions, id: rethread_core::SessionId, entries: &[Entry]) {
+    let mut import = sessions
+        .import(&Arrival {
+            id,
+            new: New::default(),
+            created_at: jiff::Timestamp::UNIX_EPOCH,
+            parent: None,
+            keys: Vec::new(),
+            archived: false,
+            imported: None,
+        })
+        .expect("begun");
+    let coming = entries.iter().map(|entry| Coming {
+        id: EntryId::new(entry.seq.to_string()).expect("valid"),
+        at: entry.at,
+        body: entry.body.clone(),
+    });
+    let coming: Vec<Coming> = coming.collect();
+    for batch in coming.chunks(500) {
+        import.append(batch.to_vec()).expect("stored");
+    }
 }

@@ -6,7 +6,7 @@ use rethread_core::context::{Changed, Model, Policy};
 use rethread_core::message::Block;
 use rethread_core::sessions::Incoming;
 use rethread_core::{
-    EntryId, Fixed, Key, MemoryStore, Message, New, Owner, Raw, Role, Sessions, Thread,
+    EntryId, Fixed, Key, MemoryStore, Message, New, Owner, Profile, Raw, Role, Sessions, Thread,
 };
 
 fn sessions() -> Sessions {
@@ -16,6 +16,11 @@ fn sessions() -> Sessions {
 
 fn thread(sessions: &Sessions, new: &New) -> Thread {
     sessions.open(&Key::new("k").expect("valid"), new).expect("opened")
+}
+
+fn history(messages: u32) -> New {
+    let profile = Profile { max_history: Some(messages), ..Profile::default() };
+    New { profile, ..New::default() }
 }
 
 fn texts(thread: &mut Thread, policy: &Policy) -> Vec<String> {
@@ -42,7 +47,7 @@ fn what_an_append_acknowledges_is_in_the_context_also_where_it_was_said_before()
 #[test]
 fn a_session_with_a_history_length_of_its_own_has_it_in_its_thread_too() {
     let sessions = sessions();
-    let new = New { max_history: Some(4), ..New::default() };
+    let new = history(4);
     let mut thread = thread(&sessions, &new);
     for turn in 0..10 {
         thread.append(Message::user(format!("question {turn}"))).expect("appended");
@@ -61,7 +66,7 @@ fn a_session_with_a_history_length_of_its_own_has_it_in_its_thread_too() {
 fn a_cut_through_a_turn_tells_what_is_left_out_and_not_the_question_that_is_kept() {
     for (max, dropped) in [(1, vec![(0, 1, 2), (3, 7, 5)]), (2, vec![(0, 1, 2), (3, 6, 4)])] {
         let sessions = sessions();
-        let mut thread = thread(&sessions, &New { max_history: Some(max), ..New::default() });
+        let mut thread = thread(&sessions, &history(max));
         let call =
             |id| Message::new(Role::Assistant, vec![Block::tool_use(id, "grep", Raw::of(&()))]);
         let said = [

@@ -29,7 +29,7 @@ impl Visitor {
         let session = self.with(move |sessions| own_instructions(sessions, id)).await?;
         let imported = session.header.imported.is_some();
         let mut runner = match &asked.agent {
-            Some(name) if session.header.agent.as_ref() != Some(name) => {
+            Some(name) if session.header.profile.agent.as_ref() != Some(name) => {
                 let once = self.runner(Some(name))?;
                 let instructions = once.new_session().system.unwrap_or_default();
                 let before = session.tally.system;

@@ -17,7 +17,7 @@ use crate::input::Json;
 use crate::owners::Stream;
 use crate::problem::Problem;
 use crate::sse;
-use crate::turns::{Ended, Place, Told};
+use crate::turns::{Ended, Target, Told};
 use crate::v1::shapes;
 
 /// What a plugin asks.
@@ -94,7 +94,7 @@ pub(crate) async fn chat_stream(
 
 impl Ask {
     /// The session, and the message with its prefix.
-    fn read(self, visitor: &Visitor) -> Result<(Place, Message), Problem> {
+    fn read(self, visitor: &Visitor) -> Result<(Target, Message), Problem> {
         if self.message.trim().is_empty() {
             return Err(Problem::bad_request("`message` is empty"));
         }
@@ -109,7 +109,7 @@ impl Ask {
             None => Key::new("none")?,
         };
         blocks.push(Block::text(self.message));
-        let place = Place::Key(key, Box::new(visitor.runner(None)?.new_session()));
+        let place = Target::Key(key, Box::new(visitor.runner(None)?.new_session()));
         Ok((place, Message::new(Role::User, blocks)))
     }
 }

@@ -57,11 +57,11 @@ impl Runners {
 
     /// What runs the turns of a session.
     pub(crate) fn of(&self, header: &Header, sessions: Sessions) -> Result<Runner, Problem> {
-        let runner = match &header.agent {
+        let runner = match &header.profile.agent {
             Some(name) => self.of_agent(name, sessions)?,
             None => self.usual(sessions),
         };
-        match &header.agent_path {
+        match &header.profile.agent_path {
             Some(theirs) if *theirs != runner.agent.path => {
                 return Err(Problem::other_agent(format!(
                     "the session was answered by {theirs}, and here it would be {}",
@@ -78,7 +78,7 @@ impl Runners {
 
     /// What shows the context of a session; that tells nobody anything, so there is always one.
     pub(crate) fn showing(&self, header: &Header, sessions: Sessions) -> Runner {
-        let own = header.agent.as_deref().map(|name| self.of_agent(name, sessions.clone()));
+        let own = header.profile.agent.as_deref().map(|name| self.of_agent(name, sessions.clone()));
         own.and_then(Result::ok).unwrap_or_else(|| self.usual(sessions))
     }
 

@@ -8,7 +8,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use jiff::Timestamp;
-use rethread_core::limits::READ_ENTRIES;
 use rethread_core::name::NameError;
 use rethread_core::world::rfc3339;
 use rethread_core::{
@@ -207,26 +206,25 @@ impl Tokens {
         let Some(id) = self.sessions.resolve(&self.key)? else { return Ok((0, Vec::new())) };
         let head = self.sessions.get(id)?.tally.entries;
         let mut known: Vec<Known> = Vec::new();
-        for start in (0..head).step_by(READ_ENTRIES as usize) {
-            for entry in self.sessions.read(id, start..head.min(start + READ_ENTRIES))? {
-                let Body::Unknown { kind, raw } = &entry.body else { continue };
-                match kind.as_str() {
-                    "token" => {
-                        if let Ok(made) = serde_json::from_str::<Made>(raw.get())
-                            && let Some(hash) = bytes(&made.sha256)
-                        {
-                            let Made { name, owner, .. } = made;
-                            let token = Token { name, owner, created_at: entry.at };
-                            known.push(Known { token, hash });
-                        }
+        for entry in self.sessions.entries(id, 0..head) {
+            let entry = entry?;
+            let Body::Unknown { kind, raw } = &entry.body else { continue };
+            match kind.as_str() {
+                "token" => {
+                    if let Ok(made) = serde_json::from_str::<Made>(raw.get())
+                        && let Some(hash) = bytes(&made.sha256)
+                    {
+                        let Made { name, owner, .. } = made;
+                        let token = Token { name, owner, created_at: entry.at };
+                        known.push(Known { token, hash });
                     }
-                    "token_revoked" => {
-                        if let Ok(gone) = serde_json::from_str::<Revoked>(raw.get()) {
-                            known.retain(|known| known.token.name != gone.name);
-                        }
-                    }
-                    _ => {}
                 }
+                "token_revoked" => {
+                    if let Ok(gone) = serde_json::from_str::<Revoked>(raw.get()) {
+                        known.retain(|known| known.token.name != gone.name);
+                    }
+                }
+                _ => {}
             }
         }
         Ok((head, known))

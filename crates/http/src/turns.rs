@@ -44,7 +44,7 @@ enum Lane {
 }
 
 /// Where a turn is to happen.
-pub(crate) enum Place {
+pub(crate) enum Target {
     /// In this session.
     Session(SessionId),
     /// In the session this key points at, started like this if there is none.
@@ -112,14 +112,14 @@ impl Visitor {
     pub(crate) async fn begin_turn(
         &self,
         asked: Asked,
-        place: Place,
+        place: Target,
         message: Message,
         hearer: Hearer,
     ) -> Result<JoinHandle<Ended>, Problem> {
         let room = self.room()?;
         let lane = match &place {
-            Place::Session(id) => Lane::Session(self.owner.clone(), *id),
-            Place::Key(key, _) => Lane::Key(self.owner.clone(), key.clone()),
+            Target::Session(id) => Lane::Session(self.owner.clone(), *id),
+            Target::Key(key, _) => Lane::Key(self.owner.clone(), key.clone()),
         };
         let first = self.ticket(lane)?;
         let (tell, told) = oneshot::channel();
@@ -197,14 +197,14 @@ impl Visitor {
     async fn find(
         &self,
         first: Ticket<Lane>,
-        place: Place,
+        place: Target,
     ) -> Result<(SessionId, Ticket<Lane>, Option<Key>), Problem> {
         match place {
-            Place::Session(id) => {
+            Target::Session(id) => {
                 self.with(move |sessions| sessions.get(id)).await?;
                 Ok((id, first, None))
             }
-            Place::Key(key, new) => {
+            Target::Key(key, new) => {
                 self.wait(&first).await?;
                 let opened = key.clone();
                 let id = self

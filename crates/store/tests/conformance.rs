@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use rethread_core::conformance::Place;
+use rethread_core::conformance::Factory;
 use rethread_core::{Backend, Fixed};
 use rethread_store::{FilesLimit, FilesStore, SqliteStore};
 
@@ -18,7 +18,7 @@ impl Sqlite {
     }
 }
 
-impl Place for Sqlite {
+impl Factory for Sqlite {
     /// Each store has its own connections, as another process would.
     fn store(&self) -> Arc<dyn Backend> {
         let path = self.folder.path().join("rethread.db");
@@ -44,7 +44,7 @@ impl Files {
     }
 }
 
-impl Place for Files {
+impl Factory for Files {
     /// Each store has its own lock and its own memory, as another process would.
     fn store(&self) -> Arc<dyn Backend> {
         let path = self.folder.path().join("sessions");

@@ -278,7 +278,7 @@ impl Visit {
         if typed.is_empty() {
             let runner = self.runner(current.as_ref());
             let mut text = Rich::plain("The workspace is ").code(self.folder(&runner)).and(".");
-            let remembered = current.as_ref().and_then(|s| s.header.workspace.as_deref());
+            let remembered = current.as_ref().and_then(|s| s.header.profile.workspace.as_deref());
             if remembered.is_some() && remembered != runner.workspace.as_deref() {
                 text =
                     text.and(" (The one this session remembers is not among those allowed here.)");
@@ -302,7 +302,7 @@ impl Visit {
         };
         self.begin(pending).await?;
         let path = folder.path.display().to_string();
-        let agent = current.as_ref().and_then(|session| session.header.agent.clone());
+        let agent = current.as_ref().and_then(|session| session.header.profile.agent.clone());
         let runner = self.runner_of(agent.as_deref(), Some(&path));
         let (key, new) = (self.key.clone(), runner.new_session());
         let id = self.with(move |sessions| Ok(sessions.open(&key, &new)?.session().id())).await?;
@@ -333,7 +333,8 @@ impl Visit {
             .into());
         };
         self.begin(pending).await?;
-        let remembered = current.as_ref().and_then(|session| session.header.workspace.clone());
+        let remembered =
+            current.as_ref().and_then(|session| session.header.profile.workspace.clone());
         let runner = self.runner_of(Some(name), remembered.as_deref());
         let (key, new) = (self.key.clone(), runner.new_session());
         let id = self.with(move |sessions| Ok(sessions.open(&key, &new)?.session().id())).await?;

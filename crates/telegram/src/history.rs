@@ -1,6 +1,5 @@
 //! `/history`: what was said, newest last, a page at a time.
 
-use rethread_core::limits::READ_ENTRIES;
 use rethread_core::{Body, Entry, Role, SessionId, Sessions, sessions};
 
 use crate::buttons::{Buttons, Press};
@@ -49,24 +48,21 @@ fn page(
 ) -> Result<Reply, sessions::Error> {
     let session = sessions.get(id)?;
     let begins = if all { 0 } else { session.tally.begins() };
-    let mut end = before.unwrap_or(session.tally.entries).min(session.tally.entries);
+    let end = before.unwrap_or(session.tally.entries).min(session.tally.entries);
     let room = MESSAGE_UNITS_MAX * HISTORY_PARTS_MAX;
     let mut said: Vec<Rich> = Vec::new();
     let mut units = 0;
     let mut earlier = None;
-    'pages: while end > begins {
-        let start = end.saturating_sub(READ_ENTRIES).max(begins);
-        for entry in sessions.read(id, start..end)?.iter().rev() {
-            let Some(text) = shown(entry) else { continue };
-            units += text.units() + 2;
-            // One that is longer than a page is a page of its own.
-            if units > room && !said.is_empty() {
-                earlier = Some(entry.seq + 1);
-                break 'pages;
-            }
-            said.push(text);
+    for entry in sessions.entries(id, begins..end).rev() {
+        let entry = entry?;
+        let Some(text) = shown(&entry) else { continue };
+        units += text.units() + 2;
+        // One that is longer than a page is a page of its own.
+        if units > room && !said.is_empty() {
+            earlier = Some(entry.seq + 1);
+            break;
         }
-        end = start;
+        said.push(text);
     }
     let hidden = !all && begins > 0 && earlier.is_none();
     if said.is_empty() {

@@ -13,9 +13,10 @@ use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rethread_agent::{Events, Held, Kept, past_the_dead};
-use rethread_core::limits::READ_ENTRIES;
 use rethread_core::store::Filter;
-use rethread_core::{Body, Entry, Key, New, Owner, Raw, SessionId, Sessions, StoreError, sessions};
+use rethread_core::{
+    Body, Key, New, Owner, Profile, Raw, SessionId, Sessions, StoreError, sessions,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -213,11 +214,14 @@ impl Inbox {
     /// Removes logs of this bot that a process left behind when it was killed while it began anew.
     /// One without a key may be what another bot begins with at this moment.
     async fn sweep(&self, current: SessionId) -> Result<(), sessions::Error> {
-        let (store, ours) = (self.sessions.clone(), a_log(&self.key).description);
+        let (store, ours) = (self.sessions.clone(), a_log(&self.key).profile.description);
         blocking(move || {
             for session in store.list(&Filter::default(), None, 100)?.sessions {
                 let id = session.id();
-                if id != current && session.keys.is_empty() && session.header.description == ours {
+                if id != current
+                    && session.keys.is_empty()
+                    && session.header.profile.description == ours
+                {
                     match past_the_dead(&store, |store| store.delete(id)) {
                         // Someone is at it; the next to open this inbox looks again.
                         Err(sessions::Error::Store(StoreError::Held { .. })) => {}
@@ -332,7 +336,8 @@ impl State {
 
 /// A new log. It says whose it is, because it has its key only once it holds everything.
 fn a_log(key: &Key) -> New {
-    New { description: Some(key.to_string()), ..New::default() }
+    let profile = Profile { description: Some(key.to_string()), ..Profile::default() };
+    New { profile, ..New::default() }
 }
 
 fn body(kind: &str, raw: &impl Serialize) -> Body {
@@ -342,10 +347,8 @@ fn body(kind: &str, raw: &impl Serialize) -> Body {
 fn read(sessions: &Sessions, id: SessionId) -> Result<State, sessions::Error> {
     let mut state = State::default();
     let head = sessions.get(id)?.tally.entries;
-    for start in (0..head).step_by(READ_ENTRIES as usize) {
-        for Entry { body, .. } in sessions.read(id, start..head.min(start + READ_ENTRIES))? {
-            state.follow(&body);
-        }
+    for entry in sessions.entries(id, 0..head) {
+        state.follow(&entry?.body);
     }
     Ok(state)
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rethread_agent::{Answer, Event, Events, Runner, Told, TurnError};
+use rethread_agent::{Answer, Event, Events, QuestionState, Runner, TurnError};
 use rethread_core::{Block, EntryId, Incoming, Message, Role, SessionId, StoreError, sessions};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 use tokio_util::sync::CancellationToken;
@@ -60,8 +60,9 @@ impl Visit {
     ) -> Result<Reply, VisitError> {
         let question = EntryId::new(format!("tg:{}", self.heard.update)).expect("a valid id");
         let asked = question.clone();
-        let told = self.with(move |sessions| Told::find(sessions, session, &asked, from)).await?;
-        if let Told::Answered(answer) = told {
+        let told =
+            self.with(move |sessions| QuestionState::find(sessions, session, &asked, from)).await?;
+        if let QuestionState::Answered(answer) = told {
             return Ok(match answer.is_empty() {
                 true => Rich::plain("This was interrupted before there was an answer; ask again.")
                     .into(),

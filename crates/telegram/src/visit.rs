@@ -8,8 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use rethread_agent::{Runner, past_the_dead};
-use rethread_core::store::Change;
-use rethread_core::{Key, Message, Session, SessionId, Sessions, sessions};
+use rethread_core::{Key, Message, ProfileChange, Session, SessionId, Sessions, sessions};
 
 use crate::buttons::{Buttons, Press};
 use crate::door::Desk;
@@ -175,8 +174,8 @@ impl Visit {
     /// tools are off, because its words may be anyone's and nobody is here to be asked.
     pub(crate) fn runner(&self, session: Option<&Session>) -> Runner {
         let header = session.map(|session| &session.header);
-        let named = header.and_then(|header| header.agent.as_deref());
-        let remembered = header.and_then(|header| header.workspace.as_deref());
+        let named = header.and_then(|header| header.profile.agent.as_deref());
+        let remembered = header.and_then(|header| header.profile.workspace.as_deref());
         let mut runner = self.runner_of(named, remembered);
         if header.is_some_and(|header| header.imported.is_some()) {
             runner.agent.tools = Some(Vec::new());
@@ -223,17 +222,17 @@ impl Visit {
             if held.as_deref() != Some(system.as_str()) {
                 sessions.append(id, vec![Message::system(system).into()])?;
             }
-            let header = &session.header;
-            if (&header.agent, &header.agent_path, &header.workspace)
-                != (&new.agent, &new.agent_path, &new.workspace)
+            let (was, is) = (&session.header.profile, &new.profile);
+            if (&was.agent, &was.agent_path, &was.workspace)
+                != (&is.agent, &is.agent_path, &is.workspace)
             {
-                let change = Change {
-                    agent: Some(new.agent.clone()),
-                    agent_path: Some(new.agent_path.clone()),
-                    workspace: Some(new.workspace.clone()),
-                    ..Change::default()
+                let change = ProfileChange {
+                    agent: Some(is.agent.clone()),
+                    agent_path: Some(is.agent_path.clone()),
+                    workspace: Some(is.workspace.clone()),
+                    ..ProfileChange::default()
                 };
-                sessions.update(id, &change)?;
+                sessions.update(id, &change.into())?;
             }
             Ok(())
         })

@@ -434,24 +434,13 @@ fn text_weight(kind: &rethread_core::BlockKind) -> usize {
 
 /// What is said about a session, as far as it fits a header.
 fn new_of(found: &Found) -> New {
-    let fits = |field: &Option<String>| {
-        field.as_ref().map(|text| {
-            let text: String = text.chars().filter(|c| !c.is_control()).collect();
-            // Every character may be escaped in six bytes.
-            text.chars().take(FIELD_BYTES_MAX / 8).collect::<String>()
-        })
-    };
-    New {
-        name: found.name.as_deref().and_then(name_of),
-        description: fits(&found.description),
-        agent: fits(&found.agent),
-        agent_path: fits(&found.agent_path),
-        provider: fits(&found.provider),
-        model: fits(&found.model),
-        workspace: fits(&found.workspace),
-        max_history: found.max_history,
-        system: None,
+    let mut profile = found.profile.clone();
+    for text in profile.texts_mut() {
+        let kept = text.chars().filter(|c| !c.is_control());
+        // Every character may be escaped in six bytes.
+        *text = kept.take(FIELD_BYTES_MAX / 8).collect();
     }
+    New { name: found.name.as_deref().and_then(name_of), profile, system: None }
 }
 
 /// A name made from any text; none where nothing of it can be one.

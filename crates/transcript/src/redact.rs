@@ -172,13 +172,7 @@ impl Redactor {
         let header = &mut session.header;
         // Nobody here knows what it says.
         header.foreign = None;
-        let fields = [
-            &mut header.description,
-            &mut header.agent,
-            &mut header.agent_path,
-            &mut header.workspace,
-        ];
-        for text in fields.into_iter().flatten() {
+        for text in header.profile.texts_mut() {
             *text = self.text(text).into_owned();
         }
         // The first message is in the log too, and counted there.

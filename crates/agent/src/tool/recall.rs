@@ -173,21 +173,19 @@ fn call(id: &str, site: &Site) -> Result<String, ToolFailure> {
     let mut called = false;
     for session in parents(site) {
         let Ok(head) = site.sessions.get(session) else { break };
-        let mut end = head.tally.entries;
-        let first = end.saturating_sub(RECALL_ENTRIES_MAX);
-        while end > first {
+        let end = head.tally.entries;
+        for entry in
+            site.sessions.entries(session, end.saturating_sub(RECALL_ENTRIES_MAX)..end).rev()
+        {
             if site.stop.is_cancelled() {
                 return Err(ToolFailure("stopped".into()));
             }
-            let start = end.saturating_sub(READ_ENTRIES).max(first);
-            let entries = read(&site.sessions, session, start..end)?;
-            for message in entries.iter().rev().filter_map(|entry| entry.body.message()) {
-                if let Some(result) = message.results().find(|result| result.tool_use_id == id) {
-                    return Ok(result.text());
-                }
-                called |= message.calls().any(|call| call.id == id);
+            let entry = entry.map_err(|error| ToolFailure(error.to_string()))?;
+            let Some(message) = entry.body.message() else { continue };
+            if let Some(result) = message.results().find(|result| result.tool_use_id == id) {
+                return Ok(result.text());
             }
-            end = start;
+            called |= message.calls().any(|call| call.id == id);
         }
     }
     if let Some(text) = renamed(id, site)? {

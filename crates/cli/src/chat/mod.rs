@@ -294,7 +294,7 @@ impl Chat {
     async fn agent_still_the_same(&mut self, id: SessionId) -> Result<(), Error> {
         let session = self.runner.sessions.get(id)?;
         let mine = self.runner.agent.path.clone();
-        match session.header.agent_path {
+        match session.header.profile.agent_path {
             Some(theirs) if theirs != mine => {
                 let question = format!(
                     "⚠️ Session created with {}, using {}. Continue?",
@@ -590,7 +590,7 @@ fn newest(desk: &Desk) -> Result<Option<Session>, Error> {
         return Ok(here);
     }
     let newest = desk.sessions.list(&Sessions::default_filter(), None, 1)?.sessions.pop();
-    Ok(newest.filter(|session| session.header.workspace.is_none()))
+    Ok(newest.filter(|session| session.header.profile.workspace.is_none()))
 }
 
 /// A line may have been longer than it is.

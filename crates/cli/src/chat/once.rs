@@ -4,8 +4,7 @@ use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use rethread_agent::{Answer, End};
-use rethread_core::limits::READ_ENTRIES;
-use rethread_core::{Entry, Message, Session, SessionId};
+use rethread_core::{Entry, Message, Place, Session, SessionId};
 use serde_json::json;
 
 use super::input::Line;
@@ -84,13 +83,7 @@ impl Chat {
     /// The whole turn, for programs.
     fn print_turn(&self, id: SessionId, answer: &Answer) -> Result<(), Error> {
         let session = self.runner.sessions.get(id)?;
-        let mut entries: Vec<Entry> = Vec::new();
-        let mut start = answer.seq;
-        while start < session.tally.entries {
-            let end = session.tally.entries.min(start + READ_ENTRIES);
-            entries.extend(self.runner.sessions.read(id, start..end)?);
-            start = end;
-        }
+        let turn = self.runner.sessions.turn_at(Place { session: id, seq: answer.seq })?;
         crate::out::json(&Out {
             session: &session,
             answer: &answer.text,
@@ -98,7 +91,7 @@ impl Chat {
             rounds: answer.rounds,
             usage: json!(answer.usage),
             ms: u64::try_from(answer.took.as_millis()).unwrap_or(u64::MAX),
-            entries: &entries,
+            entries: turn.entries(),
         })
     }
 }

@@ -51,7 +51,7 @@ pub(crate) fn agent(
     if let Some(name) = &talk.agent {
         return named(name);
     }
-    let before = session.and_then(|session| session.header.agent.as_deref());
+    let before = session.and_then(|session| session.header.profile.agent.as_deref());
     match before.and_then(|name| agents.get(name)) {
         Some(agent) => Ok(agent.clone()),
         None => named(desk.config.text("agent")),

@@ -89,7 +89,7 @@ impl Chat {
     async fn open_session(&mut self, sel: &str) -> Result<(), Error> {
         let id = self.desk.select(sel)?;
         let session = self.runner.sessions.get(id)?;
-        if let Some(name) = &session.header.agent
+        if let Some(name) = &session.header.profile.agent
             && *name != self.runner.agent.name
             && let Some(agent) = self.agents.get(name)
         {
@@ -156,6 +156,7 @@ impl Chat {
             max_history: None,
             model: Some(self.runner.model.id()),
             window: Some(self.runner.model.window),
+            at: None,
             explain: true,
         };
         context::run(&self.desk, &args)?;

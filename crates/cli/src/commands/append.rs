@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use rethread_agent::past_the_dead;
 use rethread_core::limits::{BATCH_ENTRIES_MAX, MESSAGE_BYTES_MAX};
 use rethread_core::sessions::{self, Incoming};
-use rethread_core::{EntryId, Key, Message, Name, New, Role, SessionId, StoreError};
+use rethread_core::{EntryId, Key, Message, Name, New, Profile, Role, SessionId, StoreError};
 use serde_json::json;
 
 use super::{Desk, Done};
@@ -68,10 +68,13 @@ impl<'a> Target<'a> {
     fn new(desk: &'a Desk, args: &'a Append) -> Result<Target<'a>, Error> {
         let new = New {
             name: args.name.as_deref().map(Name::new).transpose()?,
-            description: args.description.clone(),
-            agent: args.agent.clone(),
-            max_history: args.max_history,
-            workspace: Some(desk.workspace()?),
+            profile: Profile {
+                description: args.description.clone(),
+                agent: args.agent.clone(),
+                max_history: args.max_history,
+                workspace: Some(desk.workspace()?),
+                ..Profile::default()
+            },
             ..New::default()
         };
         let key = args.key.as_deref().map(Key::new).transpose()?;

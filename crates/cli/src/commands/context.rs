@@ -14,13 +14,13 @@ use crate::out::{clean, count, line, note, one_line, plural};
 
 pub(crate) fn run(desk: &Desk, args: &Context) -> Done {
     let id = desk.select(&args.sel)?;
-    let session = desk.sessions.get(id)?;
+    let session = desk.sessions.get_at(id, args.at)?;
     let (policy, model) = shape(desk, &session, args)?;
     let mut policy = policy.for_session(&session.header);
     if let Some(messages) = args.max_history {
         policy.keep_recent = Some(messages);
     }
-    let context = desk.sessions.build(id, &policy, &model)?;
+    let context = desk.sessions.build(session, &policy, &model)?;
     if desk.global.json {
         crate::out::json(&Report { policy: &policy, model: &model, context: &context })?;
         return Ok(ExitCode::SUCCESS);

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use jiff::tz::TimeZone;
 use rethread_core::{Body, Entry, Session, SessionId, sessions};
 use rethread_transcript::redact::Redactor;
-use rethread_transcript::write::markdown::{self, Page, Previous, WriteError, entries};
+use rethread_transcript::write::markdown::{self, Page, Previous, WriteError};
 use rethread_transcript::write::writer;
 
 use super::{Desk, Done};
@@ -98,11 +98,11 @@ impl Job<'_> {
             let shown = self.session(session);
             let page = Page {
                 session: &shown,
-                agent: shown.header.agent.as_deref().unwrap_or_default(),
+                agent: shown.header.profile.agent.as_deref().unwrap_or_default(),
                 previous: self.previous(session)?,
                 zone: TimeZone::system(),
             };
-            let all = entries(&self.desk.sessions, session.id(), session.tally.entries);
+            let all = self.desk.sessions.entries(session.id(), 0..session.tally.entries);
             let redactor = &mut self.redactor;
             let all = all.map(|entry| match redactor {
                 Some(redactor) => entry.map(|entry| redactor.entry(&entry)),
@@ -138,7 +138,7 @@ impl Job<'_> {
         for session in self.chain {
             let shown = self.session(session);
             writer.begin(&shown)?;
-            for entry in entries(&self.desk.sessions, session.id(), session.tally.entries) {
+            for entry in self.desk.sessions.entries(session.id(), 0..session.tally.entries) {
                 let entry: Entry = entry?;
                 match &mut self.redactor {
                     Some(redactor) => writer.entry(&redactor.entry(&entry))?,

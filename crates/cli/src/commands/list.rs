@@ -136,7 +136,8 @@ fn hides_a_chain(desk: &Desk, page: &Page, filter: &Filter) -> Result<bool, Erro
         match desk.sessions.get(parent.id) {
             Ok(found) => {
                 let header = found.header;
-                let here = filter.workspace.is_none() || filter.workspace == header.workspace;
+                let here =
+                    filter.workspace.is_none() || filter.workspace == header.profile.workspace;
                 if here && !header.archived {
                     return Ok(true);
                 }

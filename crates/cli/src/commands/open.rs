@@ -41,7 +41,7 @@ pub(crate) fn summary(session: &Session, user: u64, assistant: u64) -> String {
             session.tally.messages
         ),
     ];
-    if let Some(description) = &header.description {
+    if let Some(description) = &header.profile.description {
         lines.push(format!("Description: {}", clean(description)));
     }
     if !session.first_message.is_empty() {

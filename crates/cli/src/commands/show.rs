@@ -4,7 +4,6 @@ use std::io::Write;
 use std::ops::Range;
 use std::process::ExitCode;
 
-use rethread_core::limits::READ_ENTRIES;
 use rethread_core::{BlockKind, Body, Entry, Message, Role, Session};
 
 use super::{Desk, Done};
@@ -36,33 +35,14 @@ fn range(session: &Session, args: &Show) -> Range<u64> {
     }
 }
 
-/// Calls `each` with every entry of the range, a page at a time.
-fn entries(
-    desk: &Desk,
-    session: &Session,
-    range: Range<u64>,
-    mut each: impl FnMut(&Entry) -> Result<(), Error>,
-) -> Result<(), Error> {
-    let mut start = range.start;
-    while start < range.end {
-        let end = range.end.min(start + READ_ENTRIES);
-        for entry in desk.sessions.read(session.id(), start..end)? {
-            each(&entry)?;
-        }
-        start = end;
-    }
-    Ok(())
-}
-
 fn show_json(desk: &Desk, session: &Session, range: Range<u64>) -> Result<(), Error> {
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
     write!(out, "{{\"session\":{},\"entries\":[", json_of(&session))?;
     let mut first = true;
-    entries(desk, session, range, |entry| {
+    for entry in desk.sessions.entries(session.id(), range) {
         let comma = if std::mem::take(&mut first) { "" } else { "," };
-        write!(out, "{comma}{}", json_of(entry))?;
-        Ok(())
-    })?;
+        write!(out, "{comma}{}", json_of(&entry?))?;
+    }
     writeln!(out, "]}}")?;
     out.flush()?;
     Ok(())
@@ -71,7 +51,9 @@ fn show_json(desk: &Desk, session: &Session, range: Range<u64>) -> Result<(), Er
 fn show_text(desk: &Desk, session: &Session, range: Range<u64>) -> Result<(), Error> {
     line("Session Summary:\n")?;
     let from = range.start;
-    entries(desk, session, range, show_entry)?;
+    for entry in desk.sessions.entries(session.id(), range) {
+        show_entry(&entry?)?;
+    }
     if from > 0 && from == session.tally.begins() {
         note(format_args!(
             "\n{} before the last clear not shown: `rethread show {} --all`",

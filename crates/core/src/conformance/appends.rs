@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::{Place, RIVALS, created, header, owner, placed, race, said};
+use super::{Factory, RIVALS, created, header, owner, placed, race, said};
 use crate::entry::NewEntry;
 use crate::store::{At, StoreError};
 use crate::world::World;
 
-pub(super) fn a_stale_writer_gets_a_conflict(place: &dyn Place) {
+pub(super) fn a_stale_writer_gets_a_conflict(place: &dyn Factory) {
     let (store, session) = created(place);
     let (mine, theirs) = ([said(place, "m", "mine")], [said(place, "t", "theirs")]);
     store.append(&owner(), session.id(), At::head(0), &theirs).expect("appended");
@@ -20,7 +20,7 @@ pub(super) fn a_stale_writer_gets_a_conflict(place: &dyn Place) {
     store.append(&owner(), session.id(), At::END, &mine).expect("wherever the end is");
 }
 
-pub(super) fn a_batch_is_stored_whole_or_not_at_all(place: &dyn Place) {
+pub(super) fn a_batch_is_stored_whole_or_not_at_all(place: &dyn Factory) {
     let (store, session) = created(place);
     store.append(&owner(), session.id(), At::END, &[said(place, "a", "one")]).expect("appended");
     let batch = [said(place, "b", "two"), said(place, "a", "not one")];
@@ -31,7 +31,7 @@ pub(super) fn a_batch_is_stored_whole_or_not_at_all(place: &dyn Place) {
     assert_eq!(store.get(&owner(), session.id()).expect("there").tally.entries, 1);
 }
 
-pub(super) fn a_repeated_append_returns_the_first_result(place: &dyn Place) {
+pub(super) fn a_repeated_append_returns_the_first_result(place: &dyn Factory) {
     let (store, session) = created(place);
     let (one, two) = ([said(place, "a", "one")], [said(place, "b", "two"), said(place, "c", "3")]);
     let append = |at, entries: &[NewEntry]| store.append(&owner(), session.id(), at, entries);
@@ -44,7 +44,7 @@ pub(super) fn a_repeated_append_returns_the_first_result(place: &dyn Place) {
     assert_eq!(store.get(&owner(), session.id()).expect("there").tally.entries, 3);
 }
 
-pub(super) fn an_id_stands_for_one_body(place: &dyn Place) {
+pub(super) fn an_id_stands_for_one_body(place: &dyn Factory) {
     let (store, session) = created(place);
     let append = |entries: &[NewEntry]| store.append(&owner(), session.id(), At::END, entries);
     append(&[said(place, "a", "one")]).expect("appended");
@@ -62,7 +62,7 @@ pub(super) fn an_id_stands_for_one_body(place: &dyn Place) {
     assert_eq!(ids_are_per_session.expect("appended"), [0]);
 }
 
-pub(super) fn rivals_for_one_place_have_one_winner(place: &dyn Place) {
+pub(super) fn rivals_for_one_place_have_one_winner(place: &dyn Factory) {
     let (_, session) = created(place);
     for head in 0..20 {
         let results = race(RIVALS, |rival| {
@@ -79,7 +79,7 @@ pub(super) fn rivals_for_one_place_have_one_winner(place: &dyn Place) {
     assert_eq!(session.tally.entries, 20);
 }
 
-pub(super) fn nothing_is_lost_or_doubled_when_threads_race(place: &dyn Place) {
+pub(super) fn nothing_is_lost_or_doubled_when_threads_race(place: &dyn Factory) {
     const EACH: usize = 20;
     let (store, session) = created(place);
     let id = session.id();
@@ -114,7 +114,7 @@ pub(super) fn nothing_is_lost_or_doubled_when_threads_race(place: &dyn Place) {
     assert_eq!(read.last().expect("the last").tally.queries, all);
 }
 
-pub(super) fn a_retry_that_overtakes_its_first_try_is_stored_once(place: &dyn Place) {
+pub(super) fn a_retry_that_overtakes_its_first_try_is_stored_once(place: &dyn Factory) {
     let (_, session) = created(place);
     for round in 0..10 {
         let entries = [said(place, &format!("{round}"), "hello")];
@@ -129,7 +129,7 @@ pub(super) fn a_retry_that_overtakes_its_first_try_is_stored_once(place: &dyn Pl
     assert_eq!(place.store().get(&owner(), session.id()).expect("there").tally.entries, 10);
 }
 
-pub(super) fn an_append_begun_is_told_its_outcome(place: &dyn Place) {
+pub(super) fn an_append_begun_is_told_its_outcome(place: &dyn Factory) {
     let (store, session) = created(place);
     let id = session.id();
     let (tell, told) = std::sync::mpsc::channel();

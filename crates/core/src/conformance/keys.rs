@@ -1,12 +1,12 @@
 //! Rules of keys: each points at one session, and moves only under the eyes of who moves it.
 
-use super::{Place, RIVALS, created, header, key, owner, race};
+use super::{Factory, RIVALS, created, header, key, owner, race};
 use crate::name::SessionId;
 use crate::session::{Header, Session};
 use crate::store::{Bind, Filter, StoreError};
 use crate::world::World;
 
-pub(super) fn a_key_moves_only_from_where_it_was_seen(place: &dyn Place) {
+pub(super) fn a_key_moves_only_from_where_it_was_seen(place: &dyn Factory) {
     let (store, one) = created(place);
     let two = store.create(&header(place), &[], &[]).expect("created");
     let file = key("file:Notes/ünï.md");
@@ -29,7 +29,7 @@ pub(super) fn a_key_moves_only_from_where_it_was_seen(place: &dyn Place) {
     assert_eq!(store.get(&owner(), one.id()).expect("there").keys, sorted);
 }
 
-pub(super) fn rivals_for_one_key_have_one_winner(place: &dyn Place) {
+pub(super) fn rivals_for_one_key_have_one_winner(place: &dyn Factory) {
     for round in 0..10 {
         let bind = [Bind { key: key(&format!("file:{round}")), seen: None }];
         let headers: Vec<Header> = (0..RIVALS).map(|_| header(place)).collect();
@@ -43,7 +43,7 @@ pub(super) fn rivals_for_one_key_have_one_winner(place: &dyn Place) {
     }
 }
 
-pub(super) fn rivals_for_one_key_move_it_once(place: &dyn Place) {
+pub(super) fn rivals_for_one_key_move_it_once(place: &dyn Factory) {
     let (store, first) = created(place);
     let sessions: Vec<SessionId> = (0..RIVALS)
         .map(|_| store.create(&header(place), &[], &[]).expect("created").id())
@@ -64,7 +64,7 @@ pub(super) fn rivals_for_one_key_move_it_once(place: &dyn Place) {
     }
 }
 
-pub(super) fn a_key_points_at_sessions_that_exist(place: &dyn Place) {
+pub(super) fn a_key_points_at_sessions_that_exist(place: &dyn Factory) {
     let (store, _) = created(place);
     let nobody = SessionId(place.world().uuid());
     let bind = Bind { key: key("file:a"), seen: None };

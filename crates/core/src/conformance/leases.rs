@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use super::{Place, RIVALS, created, owner, race, said};
+use super::{Factory, RIVALS, created, owner, race, said};
 use crate::limits::LEASE_MAX;
 use crate::store::{At, StoreError};
 use crate::world::World;
 
 const TTL: Duration = Duration::from_secs(30);
 
-pub(super) fn a_lease_keeps_others_from_writing(place: &dyn Place) {
+pub(super) fn a_lease_keeps_others_from_writing(place: &dyn Factory) {
     let (store, session) = created(place);
     let id = session.id();
     let lease = store.lease(&owner(), id, "me", TTL).expect("leased");
@@ -28,7 +28,7 @@ pub(super) fn a_lease_keeps_others_from_writing(place: &dyn Place) {
     assert_eq!(again.expect("a repeated append is no write"), [0]);
 }
 
-pub(super) fn a_lease_ends_with_its_time_or_when_given_back(place: &dyn Place) {
+pub(super) fn a_lease_ends_with_its_time_or_when_given_back(place: &dyn Factory) {
     let (store, session) = created(place);
     let id = session.id();
     let first = store.lease(&owner(), id, "me", TTL).expect("leased");
@@ -47,7 +47,7 @@ pub(super) fn a_lease_ends_with_its_time_or_when_given_back(place: &dyn Place) {
     assert!(third.fence > second.fence, "fences only rise");
 }
 
-pub(super) fn no_lease_lasts_for_ever_and_only_its_holder_ends_it(place: &dyn Place) {
+pub(super) fn no_lease_lasts_for_ever_and_only_its_holder_ends_it(place: &dyn Factory) {
     let (store, session) = created(place);
     let id = session.id();
     let lease = store.lease(&owner(), id, "me", Duration::MAX).expect("leased");
@@ -60,7 +60,7 @@ pub(super) fn no_lease_lasts_for_ever_and_only_its_holder_ends_it(place: &dyn Pl
     store.append(&owner(), id, At::END, &[said(place, "a", "x")]).expect("it ran out");
 }
 
-pub(super) fn an_old_fence_is_refused(place: &dyn Place) {
+pub(super) fn an_old_fence_is_refused(place: &dyn Factory) {
     let (store, session) = created(place);
     let id = session.id();
     let old = store.lease(&owner(), id, "paused", TTL).expect("leased");
@@ -83,7 +83,7 @@ pub(super) fn an_old_fence_is_refused(place: &dyn Place) {
     store.append(&owner(), id, at(new.fence), &[said(place, "c", "x")]).expect("the newest");
 }
 
-pub(super) fn rivals_for_one_lease_have_one_winner(place: &dyn Place) {
+pub(super) fn rivals_for_one_lease_have_one_winner(place: &dyn Factory) {
     let (_, session) = created(place);
     let mut last = 0;
     for _ in 0..10 {

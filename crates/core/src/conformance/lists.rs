@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::{Place, created, header, key, owner, said};
+use super::{Factory, created, header, key, owner, said};
 use crate::entry::Origin;
 use crate::name::SessionId;
-use crate::session::{Header, Parent, Session};
+use crate::session::{Header, Parent, Profile, Session};
 use crate::store::{At, Bind, Change, Filter, Page};
 use crate::world::World;
 
@@ -14,7 +14,7 @@ fn ids(page: &Page) -> Vec<SessionId> {
     page.sessions.iter().map(Session::id).collect()
 }
 
-pub(super) fn a_list_is_newest_first_and_pages_without_gaps(place: &dyn Place) {
+pub(super) fn a_list_is_newest_first_and_pages_without_gaps(place: &dyn Factory) {
     let store = place.store();
     let mut expected = Vec::new();
     for index in 0..25 {
@@ -54,11 +54,12 @@ pub(super) fn a_list_is_newest_first_and_pages_without_gaps(place: &dyn Place) {
     assert_eq!(found, expected);
 }
 
-pub(super) fn a_list_shows_what_the_filter_says(place: &dyn Place) {
+pub(super) fn a_list_shows_what_the_filter_says(place: &dyn Factory) {
     let store = place.store();
     let make = |workspace: Option<&str>, archived| {
         let workspace = workspace.map(str::to_owned);
-        let header = Header { workspace, archived, ..header(place) };
+        let profile = Profile { workspace, ..Profile::default() };
+        let header = Header { profile, archived, ..header(place) };
         store.create(&header, &[], &[]).expect("created").id()
     };
     let (a, b, c) = (make(Some("/a"), false), make(Some("/b"), false), make(Some("/a"), true));
@@ -84,7 +85,7 @@ pub(super) fn a_list_shows_what_the_filter_says(place: &dyn Place) {
     assert_eq!(list(Filter { archived: Some(false), ..of_a }), BTreeSet::from([a]));
 }
 
-pub(super) fn a_chain_is_listed_by_its_newest_member(place: &dyn Place) {
+pub(super) fn a_chain_is_listed_by_its_newest_member(place: &dyn Factory) {
     let (store, first) = created(place);
     let child = |parent: SessionId, origin| {
         let header = Header { parent: Some(Parent { id: parent, origin }), ..header(place) };
@@ -104,7 +105,7 @@ pub(super) fn a_chain_is_listed_by_its_newest_member(place: &dyn Place) {
     assert_eq!(list(), BTreeSet::from([second, third, fork]), "nothing continues the second now");
 }
 
-pub(super) fn an_id_prefix_finds_its_sessions(place: &dyn Place) {
+pub(super) fn an_id_prefix_finds_its_sessions(place: &dyn Factory) {
     let (store, one) = created(place);
     place.world().advance(Duration::from_secs(1 << 40));
     let two = store.create(&header(place), &[], &[]).expect("created");

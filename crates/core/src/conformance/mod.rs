@@ -4,7 +4,7 @@
 //! [`conformance!`](crate::conformance!) makes one test of each for a store. The suite races real
 //! threads, because a store that passes one caller at a time can still lose entries to eight.
 //!
-//! A case gets a [`Place`]: a fresh, empty store, which it may open a second time to see what
+//! A case gets a [`Factory`]: a fresh, empty store, which it may open a second time to see what
 //! another process would see. The rules of one matter stand in one file.
 
 mod appends;
@@ -26,7 +26,7 @@ use crate::store::Backend;
 use crate::world::{Fixed, World};
 
 /// Where a case runs.
-pub trait Place: Send + Sync {
+pub trait Factory: Send + Sync {
     /// A store on this place. Called twice, it gives two that see the same sessions.
     fn store(&self) -> Arc<dyn Backend>;
     /// The clock of the stores, which only the case moves.
@@ -34,7 +34,7 @@ pub trait Place: Send + Sync {
 }
 
 /// A rule and its case.
-pub type Case = (&'static str, fn(&dyn Place));
+pub type Case = (&'static str, fn(&dyn Factory));
 
 macro_rules! cases {
     ($($module:ident { $($name:ident),* $(,)? })*) => {
@@ -116,7 +116,7 @@ cases! {
 /// # Panics
 ///
 /// When the store breaks the rule.
-pub fn run(name: &str, place: &dyn Place) {
+pub fn run(name: &str, place: &dyn Factory) {
     let (_, case) = CASES.iter().find(|(case, _)| *case == name).expect("a case of this name");
     case(place);
 }
@@ -127,23 +127,23 @@ fn owner() -> Owner {
     Owner::local()
 }
 
-fn header(place: &dyn Place) -> Header {
+fn header(place: &dyn Factory) -> Header {
     Header::new(SessionId(place.world().uuid()), owner(), place.world().now())
 }
 
-fn created(place: &dyn Place) -> (Arc<dyn Backend>, Session) {
+fn created(place: &dyn Factory) -> (Arc<dyn Backend>, Session) {
     let store = place.store();
     let session = store.create(&header(place), &[], &[]).expect("an empty session");
     (store, session)
 }
 
-fn entry(place: &dyn Place, id: &str, body: Body) -> NewEntry {
+fn entry(place: &dyn Factory, id: &str, body: Body) -> NewEntry {
     let measure = measure(&body, |_| Some("search".into()));
     let id = EntryId::new(id).expect("a valid id");
     NewEntry { id, at: place.world().now(), body, measure }
 }
 
-fn said(place: &dyn Place, id: &str, text: &str) -> NewEntry {
+fn said(place: &dyn Factory, id: &str, text: &str) -> NewEntry {
     entry(place, id, Body::Message(Message::user(text)))
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::{Place, created, entry, header, key, owner, placed, said};
+use super::{Factory, created, entry, header, key, owner, placed, said};
 use crate::entry::{
     Body, Boundary, Carried, Finished, NewEntry, Origin, Previous, Restored, Started, Summarized,
 };
@@ -14,7 +14,7 @@ use crate::session::Header;
 use crate::store::At;
 use crate::world::World;
 
-pub(super) fn what_was_appended_is_read_back_the_same(place: &dyn Place) {
+pub(super) fn what_was_appended_is_read_back_the_same(place: &dyn Factory) {
     let (store, session) = created(place);
     place.world().advance(Duration::from_millis(789));
     let message = |json: &str| Body::Message(serde_json::from_str(json).expect("a message"));
@@ -63,7 +63,7 @@ pub(super) fn what_was_appended_is_read_back_the_same(place: &dyn Place) {
     assert_eq!(place.store().read(&owner(), session.id(), 0..100).expect("read"), read);
 }
 
-pub(super) fn unknown_blocks_and_entries_are_kept_byte_for_byte(place: &dyn Place) {
+pub(super) fn unknown_blocks_and_entries_are_kept_byte_for_byte(place: &dyn Factory) {
     let (store, session) = created(place);
     let json = r#"{"role":"user","content":[{"type":"text","text":"a","cache_control":{"type":"ephemeral"}},{ "type":"hologram",  "n": 1.0e2 }],"zebra":1}"#;
     let message = Body::Message(serde_json::from_str(json).expect("a message"));
@@ -76,7 +76,7 @@ pub(super) fn unknown_blocks_and_entries_are_kept_byte_for_byte(place: &dyn Plac
     assert_eq!(read[1].body.json(), r#"{ "b": 1,  "a": 1.0e2 }"#);
 }
 
-pub(super) fn reading_gives_what_exists(place: &dyn Place) {
+pub(super) fn reading_gives_what_exists(place: &dyn Factory) {
     let (store, session) = created(place);
     let entries: Vec<NewEntry> =
         (0..READ_ENTRIES + 10).map(|i| said(place, &i.to_string(), "hello")).collect();
@@ -93,7 +93,7 @@ pub(super) fn reading_gives_what_exists(place: &dyn Place) {
     assert_eq!(backwards, []);
 }
 
-pub(super) fn counts_are_those_of_the_entries(place: &dyn Place) {
+pub(super) fn counts_are_those_of_the_entries(place: &dyn Factory) {
     let (store, session) = created(place);
     place.world().advance(Duration::from_secs(60));
     let tool =
@@ -114,7 +114,7 @@ pub(super) fn counts_are_those_of_the_entries(place: &dyn Place) {
     assert_eq!(session.first_message, "é".repeat(200));
 }
 
-pub(super) fn two_stores_on_one_place_see_the_same_log(place: &dyn Place) {
+pub(super) fn two_stores_on_one_place_see_the_same_log(place: &dyn Factory) {
     let (one, session) = created(place);
     let two = place.store();
     for index in 0..10 {
@@ -127,7 +127,7 @@ pub(super) fn two_stores_on_one_place_see_the_same_log(place: &dyn Place) {
     }
 }
 
-pub(super) fn a_healthy_store_has_nothing_to_repair(place: &dyn Place) {
+pub(super) fn a_healthy_store_has_nothing_to_repair(place: &dyn Factory) {
     let (store, session) = created(place);
     let entries: Vec<NewEntry> =
         (0..100).map(|i| said(place, &i.to_string(), "hello zebra")).collect();

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use super::{Place, created, entry, owner, said};
+use super::{Factory, created, entry, owner, said};
 use crate::entry::Body;
 use crate::message::Message;
 use crate::name::Owner;
 use crate::store::{At, Change, StoreError};
 
-pub(super) fn search_finds_all_that_was_acknowledged(place: &dyn Place) {
+pub(super) fn search_finds_all_that_was_acknowledged(place: &dyn Factory) {
     let (store, session) = created(place);
     let id = session.id();
     let tool = r#"{"role":"tool","content":[{"type":"tool_result","tool_use_id":"c","content":"the capybara file"}]}"#;
@@ -44,7 +44,7 @@ pub(super) fn search_finds_all_that_was_acknowledged(place: &dyn Place) {
     assert_eq!(places("zebra"), BTreeSet::from([0, 1, 3]), "what is put away is still found");
 }
 
-pub(super) fn search_keeps_to_one_owner_and_needs_a_word(place: &dyn Place) {
+pub(super) fn search_keeps_to_one_owner_and_needs_a_word(place: &dyn Factory) {
     let (store, session) = created(place);
     store.append(&owner(), session.id(), At::END, &[said(place, "a", "zebra")]).expect("appended");
     let stranger = Owner::new("stranger").expect("an owner");

@@ -2,25 +2,27 @@
 
 use std::time::Duration;
 
-use super::{Place, RIVALS, created, header, key, owner, placed, race, said};
+use super::{Factory, RIVALS, created, header, key, owner, placed, race, said};
 use crate::entry::Origin;
 use crate::name::{Name, Owner, SessionId};
-use crate::session::{Header, Parent, Session};
+use crate::session::{Header, Parent, Profile, ProfileChange, Session};
 use crate::store::{At, Bind, Change, Filter, Page, StoreError};
 
-pub(super) fn a_header_is_kept_whole(place: &dyn Place) {
+pub(super) fn a_header_is_kept_whole(place: &dyn Factory) {
     let (store, parent) = created(place);
     place.world().advance(Duration::from_millis(789));
     let header = Header {
         name: Name::new("plan").expect("a name"),
-        description: Some("what it is about".into()),
-        agent: Some("agent".into()),
-        agent_path: Some("/agents/agent.md".into()),
-        provider: Some("provider".into()),
-        model: Some("model".into()),
-        workspace: Some("/a b/ü".into()),
+        profile: Profile {
+            description: Some("what it is about".into()),
+            agent: Some("agent".into()),
+            agent_path: Some("/agents/agent.md".into()),
+            provider: Some("provider".into()),
+            model: Some("model".into()),
+            workspace: Some("/a b/ü".into()),
+            max_history: Some(50),
+        },
         parent: Some(Parent { id: parent.id(), origin: Origin::Fork }),
-        max_history: Some(50),
         archived: true,
         ..header(place)
     };
@@ -29,7 +31,7 @@ pub(super) fn a_header_is_kept_whole(place: &dyn Place) {
     assert_eq!(place.store().get(&owner(), header.id).expect("there"), session);
 }
 
-pub(super) fn a_session_is_created_whole_or_not_at_all(place: &dyn Place) {
+pub(super) fn a_session_is_created_whole_or_not_at_all(place: &dyn Factory) {
     let (store, other) = created(place);
     let taken = Bind { key: key("file:taken"), seen: None };
     store.bind(&owner(), &taken, Some(other.id())).expect("bound");
@@ -61,7 +63,7 @@ pub(super) fn a_session_is_created_whole_or_not_at_all(place: &dyn Place) {
     assert_eq!(store.read(&owner(), child.id, 0..9).expect("read"), placed(&entries));
 }
 
-pub(super) fn creating_the_same_session_again_changes_nothing(place: &dyn Place) {
+pub(super) fn creating_the_same_session_again_changes_nothing(place: &dyn Factory) {
     let store = place.store();
     let header = header(place);
     let entries = [said(place, "a", "hello")];
@@ -76,7 +78,7 @@ pub(super) fn creating_the_same_session_again_changes_nothing(place: &dyn Place)
     assert!(matches!(error, StoreError::Exists { .. }), "{error}");
 }
 
-pub(super) fn a_name_is_taken_once_per_owner(place: &dyn Place) {
+pub(super) fn a_name_is_taken_once_per_owner(place: &dyn Factory) {
     let store = place.store();
     let named = |owner: Owner| {
         let mut header = Header { owner, ..header(place) };
@@ -94,7 +96,7 @@ pub(super) fn a_name_is_taken_once_per_owner(place: &dyn Place) {
     assert_eq!(store.named(&owner(), free.as_str()).expect("looked"), None);
 }
 
-pub(super) fn rivals_for_one_name_have_one_winner(place: &dyn Place) {
+pub(super) fn rivals_for_one_name_have_one_winner(place: &dyn Factory) {
     let store = place.store();
     let create = |_| store.create(&header(place), &[], &[]).expect("created").id();
     let sessions: Vec<SessionId> = (0..RIVALS).map(create).collect();
@@ -122,31 +124,35 @@ pub(super) fn rivals_for_one_name_have_one_winner(place: &dyn Place) {
     }
 }
 
-pub(super) fn an_update_changes_what_it_names(place: &dyn Place) {
+pub(super) fn an_update_changes_what_it_names(place: &dyn Factory) {
     let (store, session) = created(place);
     place.world().advance(Duration::from_secs(1));
     let name = Name::new("plan").expect("a name");
     let change = Change {
         name: Some(name.clone()),
-        description: Some(Some("the plan".into())),
-        max_history: Some(Some(50)),
+        profile: ProfileChange {
+            description: Some(Some("the plan".into())),
+            max_history: Some(Some(50)),
+            ..ProfileChange::default()
+        },
         ..Change::default()
     };
     let updated = store.update(&owner(), session.id(), &change).expect("updated");
-    let expected = Header {
-        name: name.clone(),
+    let profile = Profile {
         description: Some("the plan".into()),
         max_history: Some(50),
-        ..session.header.clone()
+        ..session.header.profile.clone()
     };
+    let expected = Header { name: name.clone(), profile, ..session.header.clone() };
     let expected_session = Session { header: expected.clone(), ..session.clone() };
     assert_eq!(updated, expected_session, "a change of the header is no activity");
     assert_eq!(store.named(&owner(), name.as_str()).expect("looked"), Some(session.id()));
     assert_eq!(store.named(&owner(), session.header.name.as_str()).expect("looked"), None);
     assert_eq!(place.store().get(&owner(), session.id()).expect("there"), updated);
-    let empty = Change { description: Some(None), ..Change::default() };
-    let updated = store.update(&owner(), session.id(), &empty).expect("updated");
-    assert_eq!(updated.header, Header { description: None, ..expected });
+    let empty = ProfileChange { description: Some(None), ..ProfileChange::default() };
+    let updated = store.update(&owner(), session.id(), &empty.into()).expect("updated");
+    let profile = Profile { description: None, ..expected.profile.clone() };
+    assert_eq!(updated.header, Header { profile, ..expected });
 
     let other = store.create(&header(place), &[], &[]).expect("created");
     let error = store
@@ -155,18 +161,18 @@ pub(super) fn an_update_changes_what_it_names(place: &dyn Place) {
     assert!(matches!(error, StoreError::NameTaken { .. }), "{error}");
 }
 
-pub(super) fn updates_of_different_fields_all_stand(place: &dyn Place) {
+pub(super) fn updates_of_different_fields_all_stand(place: &dyn Factory) {
     let (store, session) = created(place);
     for round in 0..10 {
         let value = || Some(Some(format!("of round {round}")));
         let changes = [
-            Change { description: value(), ..Change::default() },
-            Change { agent: value(), ..Change::default() },
-            Change { agent_path: value(), ..Change::default() },
-            Change { provider: value(), ..Change::default() },
-            Change { model: value(), ..Change::default() },
-            Change { workspace: value(), ..Change::default() },
-            Change { max_history: Some(Some(round)), ..Change::default() },
+            ProfileChange { description: value(), ..ProfileChange::default() }.into(),
+            ProfileChange { agent: value(), ..ProfileChange::default() }.into(),
+            ProfileChange { agent_path: value(), ..ProfileChange::default() }.into(),
+            ProfileChange { provider: value(), ..ProfileChange::default() }.into(),
+            ProfileChange { model: value(), ..ProfileChange::default() }.into(),
+            ProfileChange { workspace: value(), ..ProfileChange::default() }.into(),
+            ProfileChange { max_history: Some(Some(round)), ..ProfileChange::default() }.into(),
             Change { archived: Some(round % 2 == 0), ..Change::default() },
         ];
         race(changes.len(), |rival| {
@@ -178,7 +184,7 @@ pub(super) fn updates_of_different_fields_all_stand(place: &dyn Place) {
     }
 }
 
-pub(super) fn a_deleted_session_is_gone_with_its_keys(place: &dyn Place) {
+pub(super) fn a_deleted_session_is_gone_with_its_keys(place: &dyn Factory) {
     let (store, neighbour) = created(place);
     let beside = Bind { key: key("file:b"), seen: None };
     store.bind(&owner(), &beside, Some(neighbour.id())).expect("bound");
@@ -203,7 +209,7 @@ pub(super) fn a_deleted_session_is_gone_with_its_keys(place: &dyn Place) {
     assert_eq!(store.read(&owner(), header.id, 0..9).expect("read"), []);
 }
 
-pub(super) fn nobody_sees_another_owner(place: &dyn Place) {
+pub(super) fn nobody_sees_another_owner(place: &dyn Factory) {
     let (store, session) = created(place);
     let id = session.id();
     store.append(&owner(), id, At::END, &[said(place, "a", "secret")]).expect("appended");

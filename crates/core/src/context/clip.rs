@@ -3,12 +3,39 @@
 use std::borrow::Cow;
 
 use super::draft::{Draft, Round, Said, Turn};
-use super::{Changed, Clip, Cut, Step};
+use super::steps::{Reach, Scope, StepRule};
+use super::{Changed, Cut, Policy, Step};
 use crate::message::Block;
 use crate::tokens::count;
 
-/// Keeps the last `texts` of finished turns, `chars` characters each.
-pub(super) fn apply(mut draft: Draft<'_>, clip: Clip) -> Draft<'_> {
+const NAME: Step = Step("clip");
+
+pub(super) const RULE: StepRule = StepRule {
+    name: NAME,
+    wanted: |policy| policy.clip.is_some(),
+    apply,
+    scope: Scope::Log(reach),
+};
+
+/// Enough was read when it holds as many texts of finished turns as are kept. They are looked for
+/// before anything is measured, however far back they are.
+fn reach(draft: &Draft<'_>, policy: &Policy) -> Reach {
+    let Some(clip) = policy.clip else { return Reach::Unknown };
+    let whole = || draft.turns.iter().filter(|turn| turn.is_whole());
+    let texts = |turn: &Turn<'_>| {
+        usize::from(turn.user.as_ref().is_some_and(has_text))
+            + usize::from(turn.rounds.last().is_some_and(|round| has_text(&round.reply)))
+    };
+    let there: usize = whole().filter(|turn| turn.finished).map(texts).sum();
+    match there >= clip.texts && whole().next().is_some() {
+        true => Reach::Enough,
+        false => Reach::More,
+    }
+}
+
+/// Keeps the last texts of finished turns, so many characters of each.
+fn apply<'a>(mut draft: Draft<'a>, policy: &Policy) -> Draft<'a> {
+    let Some(clip) = policy.clip else { return draft };
     let mut left = clip.texts;
     let mut kept: Vec<Turn<'_>> = Vec::new();
     let mut dropped = false;
@@ -42,7 +69,7 @@ pub(super) fn apply(mut draft: Draft<'_>, clip: Clip) -> Draft<'_> {
             let messages = turn.rounds.iter().map(Round::messages).sum();
             let tokens = turn.rounds.iter().map(Round::tokens).sum();
             let change = Changed::Dropped { messages, tokens };
-            cuts.push(Cut { by: Step::Clip, seq, through, reference: seq.to_string(), change });
+            cuts.push(Cut { by: NAME, seq, through, reference: seq.to_string(), change });
         }
         turn.user = question;
         turn.rounds = answer.into_iter().collect();
@@ -59,7 +86,7 @@ pub(super) fn apply(mut draft: Draft<'_>, clip: Clip) -> Draft<'_> {
             Some(turn) => turn.before,
             None => draft.log.tally().into(),
         };
-        draft.report_dropped(Step::Clip, end);
+        draft.report_dropped(NAME, end);
     }
     draft
 }
@@ -75,7 +102,7 @@ fn shorten(said: &mut Said<'_>, max: usize) {
     let short: String = text.chars().take(max).collect();
     if short.len() < text.len() {
         said.cut = Some(Box::new(Cut {
-            by: Step::Clip,
+            by: NAME,
             seq: said.seq,
             through: said.seq,
             reference: said.reference(),

@@ -6,11 +6,12 @@
 
 use std::borrow::Cow;
 
-use super::{Changed, Cut, Step};
+use super::{Changed, Cut, Step, truncate_results};
 use crate::entry::{Body, Entry, Restored, Tally};
 use crate::log::Log;
 use crate::measure::{ResultMeasure, message_tokens};
 use crate::message::{Block, BlockKind, Call, Message, Role, ToolResult};
+use crate::turn::Part;
 
 /// A context in the making.
 pub(super) struct Draft<'a> {
@@ -21,23 +22,23 @@ pub(super) struct Draft<'a> {
     pub(super) cuts: Vec<Cut>,
 }
 
-/// How much stands before something in the log.
+/// What the entries before something in the log add up to.
 #[derive(Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct Before {
     pub(super) entries: u64,
     pub(super) messages: u64,
     pub(super) tokens: u64,
 }
 
-impl From<Tally> for Place {
-    fn from(Tally { entries, messages, tokens, .. }: Tally) -> Place {
-        Place { entries, messages, tokens }
+impl From<Tally> for Before {
+    fn from(Tally { entries, messages, tokens, .. }: Tally) -> Before {
+        Before { entries, messages, tokens }
     }
 }
 
 /// One user message and every round until the final reply.
 pub(super) struct Turn<'a> {
-    pub(super) before: Place,
+    pub(super) before: Before,
     /// Its first entry.
     pub(super) seq: u64,
     pub(super) user: Option<Said<'a>>,
@@ -54,7 +55,7 @@ pub(super) struct Turn<'a> {
 
 /// One reply with the results of its calls.
 pub(super) struct Round<'a> {
-    pub(super) before: Place,
+    pub(super) before: Before,
     pub(super) reply: Said<'a>,
     pub(super) answers: Vec<Answer<'a>>,
 }
@@ -96,8 +97,12 @@ impl Turn<'_> {
         let answers = |said: &Said<'_>| {
             said.blocks.iter().any(|block| matches!(block.kind, BlockKind::ToolResult(_)))
         };
-        let own = !self.pinned && !self.carried && !self.partial;
-        own && self.user.as_ref().is_some_and(|user| !answers(user))
+        self.is_whole() && self.user.as_ref().is_some_and(|user| !answers(user))
+    }
+
+    /// Whether all of it was read, and it was said in this session.
+    pub(super) fn is_whole(&self) -> bool {
+        !self.partial && !self.pinned && !self.carried
     }
 
     pub(super) fn tokens(&self) -> u64 {
@@ -150,7 +155,7 @@ impl<'a> Answer<'a> {
             change: Changed::Shortened { from_chars, to_chars },
         }));
         let pictures = self.result.content.iter().filter(|block| block.as_text().is_none());
-        let pictures = pictures.filter(|_| by == Step::TruncateResults).cloned();
+        let pictures = pictures.filter(|_| by == truncate_results::NAME).cloned();
         self.content = Some(std::iter::once(Block::text(text)).chain(pictures).collect());
         self.tokens = tokens;
     }
@@ -195,7 +200,7 @@ impl<'a> Draft<'a> {
         draft.turns.reserve(log.entries().len() / 2);
         if let Some(clear) = tally.boundary {
             let change = Changed::Dropped { messages: clear.messages, tokens: clear.tokens };
-            draft.cut_range(Step::Clear, 0, clear.seq, change);
+            draft.cut_range(Step::CLEAR, 0, clear.seq, change);
         }
         let system = tally.system.and_then(|seq| log.get(seq));
         draft.system = system.and_then(|e| e.body.message().map(|message| Said::new(e, message)));
@@ -256,7 +261,7 @@ impl<'a> Draft<'a> {
     }
 
     /// Reports that everything between the clear and `end` is left out.
-    pub(super) fn report_dropped(&mut self, by: Step, end: Place) {
+    pub(super) fn report_dropped(&mut self, by: Step, end: Before) {
         let tally = self.log.tally();
         let (messages, tokens) = tally.boundary.map_or((0, 0), |b| (b.messages, b.tokens));
         let change = Changed::Dropped {
@@ -302,59 +307,57 @@ impl<'a> Draft<'a> {
         let tally = self.log.tally();
         let begins = tally.begins();
         let (messages, tokens) = tally.boundary.map_or((0, 0), |b| (b.messages, b.tokens));
-        let before = Place { entries: begins, messages, tokens };
+        let before = Before { entries: begins, messages, tokens };
         self.open_turn(begins, before, None);
         let turn = self.turns.last_mut().expect("just opened");
         turn.partial = self.log.first() > begins;
     }
 
-    fn read(&mut self, entry: &'a Entry, before: Place) {
-        match &entry.body {
-            Body::Message(message) => self.read_message(entry, message, before),
-            Body::Restored(restored) => self.read_restored(entry.seq, restored, before),
-            Body::Finished(_) | Body::RoundLimit => {
-                if let Some(turn) = self.turns.last_mut() {
-                    turn.finished = true;
-                }
+    fn read(&mut self, entry: &'a Entry, before: Before) {
+        match Part::of(&entry.body) {
+            Part::Question(message) => {
+                self.read_results(entry, message);
+                self.open_turn(entry.seq, before, Some(Said::new(entry, message)));
             }
-            _ => {}
-        }
-    }
-
-    fn read_message(&mut self, entry: &'a Entry, message: &'a Message, before: Place) {
-        match message.role {
-            // The system message that holds was found by its place.
-            Role::System => {}
-            Role::Assistant => {
+            Part::Reply(message) => {
                 self.ensure_turn();
                 let reply = Said::new(entry, message);
                 let turn = self.turns.last_mut().expect("a turn was opened");
                 turn.finished = false;
                 turn.rounds.push(Round { before, reply, answers: Vec::new() });
             }
-            Role::User | Role::Tool => {
-                if !message.opens_turn() {
-                    self.ensure_turn();
-                }
-                let results = message.results().enumerate();
-                for (index, result) in results {
-                    let answer = Answer {
-                        seq: entry.seq,
-                        from: None,
-                        result,
-                        measure: entry.measure.results.get(index),
-                        content: None,
-                        tokens: entry.measure.results.get(index).map_or(0, |r| r.tokens.into()),
-                        cut: None,
-                    };
-                    self.answer(answer);
-                }
-                if message.opens_turn() {
-                    self.open_turn(entry.seq, before, Some(Said::new(entry, message)));
-                } else if message.role == Role::Tool && message.results().next().is_none() {
+            Part::Results(message) => {
+                self.ensure_turn();
+                self.read_results(entry, message);
+                if message.results().next().is_none() {
                     self.left_out(entry.seq, "a tool message without a tool_result");
                 }
             }
+            Part::Finished(_) | Part::RoundLimit => {
+                if let Some(turn) = self.turns.last_mut() {
+                    turn.finished = true;
+                }
+            }
+            Part::Beside => {
+                if let Body::Restored(restored) = &entry.body {
+                    self.read_restored(entry.seq, restored, before);
+                }
+            }
+        }
+    }
+
+    fn read_results(&mut self, entry: &'a Entry, message: &'a Message) {
+        for (index, result) in message.results().enumerate() {
+            let measure = entry.measure.results.get(index);
+            self.answer(Answer {
+                seq: entry.seq,
+                from: None,
+                result,
+                measure,
+                content: None,
+                tokens: measure.map_or(0, |measure| measure.tokens.into()),
+                cut: None,
+            });
         }
     }
 
@@ -378,10 +381,10 @@ impl<'a> Draft<'a> {
 
     fn left_out(&mut self, seq: u64, what: &str) {
         let change = Changed::LeftOut { what: what.into() };
-        self.cut_range(Step::Validity, seq, seq, change);
+        self.cut_range(Step::VALIDITY, seq, seq, change);
     }
 
-    fn open_turn(&mut self, seq: u64, before: Place, user: Option<Said<'a>>) {
+    fn open_turn(&mut self, seq: u64, before: Before, user: Option<Said<'a>>) {
         self.turns.push(Turn {
             before,
             seq,
@@ -396,7 +399,7 @@ impl<'a> Draft<'a> {
     }
 
     /// A restored session reads as the carried turns, the prompt and the acknowledgment.
-    fn read_restored(&mut self, seq: u64, restored: &'a Restored, before: Place) {
+    fn read_restored(&mut self, seq: u64, restored: &'a Restored, before: Before) {
         for carried in &restored.tail {
             let (message, reference) = (&carried.message, carried.reference.as_str());
             let tokens = message_tokens(message);

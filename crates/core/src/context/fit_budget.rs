@@ -78,7 +78,7 @@ fn drop_pages(draft: &mut Draft<'_>, budget: u64, page: u64) -> Option<Older> {
         first = Some(number);
     }
     let newest = draft.turns.last().map(|turn| turn.seq);
-    draft.drop_turns(Step::FitBudget, |turn| {
+    draft.drop_turns(Step::FIT_BUDGET, |turn| {
         Some(turn.seq) == newest || first.is_some_and(|first| page_of(turn) >= first)
     });
     older
@@ -108,7 +108,7 @@ fn thin_last_turn(draft: &mut Draft<'_>, budget: u64, page: u64) {
         rounds.flat_map(|round| &mut round.answers).for_each(|answer| {
             stub(answer);
             if let Some(cut) = &mut answer.cut {
-                cut.by = Step::FitBudget;
+                cut.by = Step::FIT_BUDGET;
             }
         });
     }
@@ -144,7 +144,7 @@ fn thin_last_turn(draft: &mut Draft<'_>, budget: u64, page: u64) {
         false
     });
     if let Some((seq, through, messages, tokens)) = dropped {
-        draft.cut_range(Step::FitBudget, seq, through, Changed::Dropped { messages, tokens });
+        draft.cut_range(Step::FIT_BUDGET, seq, through, Changed::Dropped { messages, tokens });
     }
 }
 
@@ -176,7 +176,7 @@ fn cut_texts(draft: &mut Draft<'_>, budget: u64) {
                     if pictures || text.chars().nth(max).is_some() {
                         let short = cut_text(&text, max);
                         let tokens = count(&short).into();
-                        answer.shorten(Step::FitBudget, short, tokens);
+                        answer.shorten(Step::FIT_BUDGET, short, tokens);
                     }
                 }
             }
@@ -203,7 +203,7 @@ fn cut_said(said: &mut Said<'_>, max: usize) {
     let blocks: Vec<Block> = said.blocks.iter().map(|block| cut_block(block, max)).collect();
     said.tokens = blocks.iter().map(|block| u64::from(block_tokens(block))).sum();
     said.cut = Some(Box::new(Cut {
-        by: Step::FitBudget,
+        by: Step::FIT_BUDGET,
         seq: said.seq,
         through: said.seq,
         reference: said.reference(),

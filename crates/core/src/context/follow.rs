@@ -12,7 +12,7 @@ use std::sync::Arc;
 use super::draft::{Draft, Turn};
 use super::fit_budget::{Fit, Older};
 use super::validity::Out;
-use super::{Context, Model, Policy, shape, stub_tools, truncate_results};
+use super::{Context, Model, Policy, shape, steps};
 use crate::entry::Tally;
 use crate::log::Log;
 use crate::message::Role;
@@ -68,18 +68,13 @@ impl Follower {
         let (then, now) = (last.tally, log.tally());
         let same =
             (now.boundary, now.system, now.started) == (then.boundary, then.system, then.started);
-        // Those two may let go of something older with each question.
-        let by_turns = self.policy.keep_recent.is_some() || self.policy.clip.is_some();
-        if !same || (by_turns && now.turn != Some(last.turn)) {
+        // A step that looks at the whole log may let go of something older with each question.
+        let moved = now.turn != Some(last.turn) && steps::depend_on_the_log(&self.policy);
+        if !same || moved {
             return None;
         }
-        let mut draft = Draft::turns_from(log, last.turn)?;
-        if let Some(chars) = self.policy.truncate_results {
-            draft = truncate_results::apply(draft, chars);
-        }
-        if self.policy.stub_tools {
-            draft = stub_tools::apply(draft);
-        }
+        let draft = Draft::turns_from(log, last.turn)?;
+        let mut draft = steps::apply_to_each_turn(draft, &self.policy);
         let weight = last.before.weight + draft.tokens();
         let budget = self.model.budget();
         let stays_out = |older: Older| {

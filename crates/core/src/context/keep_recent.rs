@@ -6,22 +6,32 @@
 //! cut falls on a turn's start; only where one long turn fills the whole batch does it fall
 //! between two rounds of that turn, whose question is then kept.
 
-use super::draft::Draft;
-use super::{Changed, Step};
+use super::draft::{Draft, Turn};
+use super::steps::{Reach, Scope, StepRule};
+use super::{Changed, Policy, Step};
 use crate::entry::Tally;
+
+const NAME: Step = Step("keep_recent");
+
+pub(super) const RULE: StepRule = StepRule {
+    name: NAME,
+    wanted: |policy| policy.keep_recent.is_some(),
+    apply,
+    scope: Scope::Log(reach),
+};
 
 /// Where the window begins, in messages counted from the start of the session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Window {
+struct Window {
     /// Messages before it.
-    pub(super) start: u64,
+    start: u64,
     /// A turn that starts before this many messages is the better place to cut.
-    pub(super) batch_end: u64,
+    batch_end: u64,
 }
 
 /// The window, if anything has to go. `messages` counts up to the current turn's question, so
 /// that nothing moves while a turn goes on.
-pub(super) fn window(tally: &Tally, messages: u64, max: u32) -> Option<Window> {
+fn window(tally: &Tally, messages: u64, max: u32) -> Option<Window> {
     let max = u64::from(max);
     let base = tally.boundary.map_or(0, |boundary| boundary.messages);
     let there = messages.saturating_sub(base);
@@ -34,13 +44,26 @@ pub(super) fn window(tally: &Tally, messages: u64, max: u32) -> Option<Window> {
     Some(Window { start, batch_end: start + batch })
 }
 
-/// Leaves out what stands before the window.
-pub(super) fn apply(mut draft: Draft<'_>, max: u32) -> Draft<'_> {
+fn window_of(draft: &Draft<'_>, policy: &Policy) -> Option<Window> {
     let tally = draft.log.tally();
     let messages = draft.current().map_or(tally.messages, |turn| turn.before.messages + 1);
-    let Some(window) = window(&tally, messages, max) else { return draft };
+    window(&tally, messages, policy.keep_recent?)
+}
 
-    let counted = |turn: &super::draft::Turn<'_>| !turn.pinned && !turn.carried;
+/// Enough was read when the run begins before the window does.
+fn reach(draft: &Draft<'_>, policy: &Policy) -> Reach {
+    let before = draft.log.tally_before(0).messages;
+    match window_of(draft, policy).is_some_and(|window| before <= window.start) {
+        true => Reach::Enough,
+        false => Reach::Unknown,
+    }
+}
+
+/// Leaves out what comes before the window.
+fn apply<'a>(mut draft: Draft<'a>, policy: &Policy) -> Draft<'a> {
+    let Some(window) = window_of(&draft, policy) else { return draft };
+
+    let counted = |turn: &Turn<'_>| !turn.pinned && !turn.carried;
     let starts_in_batch = draft.turns.iter().any(|turn| {
         counted(turn) && (window.start..window.batch_end).contains(&turn.before.messages)
     });
@@ -58,11 +81,11 @@ pub(super) fn apply(mut draft: Draft<'_>, max: u32) -> Draft<'_> {
         // One more than the window says, because the question is kept beside them.
         turn.rounds.retain(|round| round.before.messages > window.start);
     }
-    draft.drop_turns(Step::KeepRecent, |turn| {
+    draft.drop_turns(NAME, |turn| {
         counted(turn) && (turn.before.messages >= window.start || Some(turn.seq) == split)
     });
     if let Some(seq) = split {
-        draft.cuts.retain(|cut| cut.by != Step::KeepRecent);
+        draft.cuts.retain(|cut| cut.by != NAME);
         report_split(&mut draft, seq);
     }
     draft
@@ -71,7 +94,7 @@ pub(super) fn apply(mut draft: Draft<'_>, max: u32) -> Draft<'_> {
 /// Reports what stood before a turn that was split, and which of its rounds are left out; its
 /// question is kept. Told in running totals, for not all of it may have been read.
 fn report_split(draft: &mut Draft<'_>, seq: u64) {
-    let of_log = |turn: &&super::draft::Turn<'_>| !turn.pinned && !turn.carried;
+    let of_log = |turn: &&Turn<'_>| !turn.pinned && !turn.carried;
     let mut turns = draft.turns.iter().filter(of_log).skip_while(|turn| turn.seq != seq);
     let Some(turn) = turns.next() else { return };
     let next = turns.next().map(|turn| turn.before);
@@ -81,14 +104,14 @@ fn report_split(draft: &mut Draft<'_>, seq: u64) {
         (turn.before, turn.user.as_ref().map_or((0, 0), |user| (1, user.tokens)));
     let base = draft.log.tally().boundary.map_or(0, |boundary| boundary.messages);
     if before.messages > base {
-        draft.report_dropped(Step::KeepRecent, before);
+        draft.report_dropped(NAME, before);
     }
     let messages = end.messages.saturating_sub(before.messages + question.0);
     if messages > 0 {
         let tokens = end.tokens.saturating_sub(before.tokens + question.1);
         let change = Changed::Dropped { messages, tokens };
         let through = end.entries.saturating_sub(1);
-        draft.cut_range(Step::KeepRecent, before.entries + question.0, through, change);
+        draft.cut_range(NAME, before.entries + question.0, through, change);
     }
 }
 

@@ -4,10 +4,10 @@
 //! stored and nothing is changed; shortening an old tool result shortens the *view*, never the
 //! log. Summarising is not here, because it has to ask a model.
 //!
-//! The steps run in one fixed order: from the last clear, `truncate_results`,
-//! `stub_tools`, `keep_recent`, `clip`, `fit_budget`, and last `validity`, after which a provider
-//! accepts the result whatever the log holds. Each step takes whole rounds, so none can part a
-//! call from its result, and reports what it cut.
+//! The steps run in one fixed order, the list in `steps.rs`, on everything since the last clear;
+//! then `fit_budget`, and last `validity`, after which a provider accepts the result whatever the
+//! log holds. Each step takes whole rounds, so none can separate a call from its result, and
+//! reports what it cut.
 //!
 //! Two rules keep the provider's cache warm. Inside a turn the bytes already sent stay as they
 //! are; between turns, what must go goes in batches. Where a batch ends is decided by absolute
@@ -22,6 +22,7 @@ mod follow;
 mod keep_recent;
 mod plan;
 mod policy;
+mod steps;
 mod stub_tools;
 mod truncate_results;
 mod validity;
@@ -114,38 +115,22 @@ impl Serialize for Report<'_> {
     }
 }
 
-/// The step that made a cut.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Step {
-    /// The context was cleared.
-    Clear,
-    /// A long tool result was cut.
-    TruncateResults,
-    /// A tool result of a finished turn became its stub.
-    StubTools,
-    /// Old messages were left out.
-    KeepRecent,
-    /// Everything but the last texts was left out.
-    Clip,
-    /// The model's window is not larger.
-    FitBudget,
-    /// No provider would accept it.
-    Validity,
-}
+/// The step that made a cut, by the name of its option.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct Step(&'static str);
 
 impl Step {
+    /// The context was cleared.
+    pub const CLEAR: Step = Step("clear");
+    /// The model's window is not larger.
+    pub const FIT_BUDGET: Step = Step("fit_budget");
+    /// No provider would accept it.
+    pub const VALIDITY: Step = Step("validity");
+
     /// The name of the option.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Step::Clear => "clear",
-            Step::TruncateResults => "truncate_results",
-            Step::StubTools => "stub_tools",
-            Step::KeepRecent => "keep_recent",
-            Step::Clip => "clip",
-            Step::FitBudget => "fit_budget",
-            Step::Validity => "validity",
-        }
+        self.0
     }
 }
 
@@ -199,20 +184,7 @@ pub fn build(log: &Log, policy: &Policy, model: &Model) -> Context {
 
 /// Everything but the last step.
 fn shape<'a>(log: &'a Log, policy: &Policy, model: &Model) -> (Draft<'a>, Fit) {
-    let mut draft = Draft::new(log);
-    if let Some(chars) = policy.truncate_results {
-        draft = truncate_results::apply(draft, chars);
-    }
-    if policy.stub_tools {
-        draft = stub_tools::apply(draft);
-    }
-    if let Some(messages) = policy.keep_recent {
-        draft = keep_recent::apply(draft, messages);
-    }
-    if let Some(clip) = policy.clip {
-        draft = clip::apply(draft, clip);
-    }
-    fit_budget::apply(draft, model.budget())
+    fit_budget::apply(steps::apply_all(Draft::new(log), policy), model.budget())
 }
 
 impl Context {

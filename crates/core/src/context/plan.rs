@@ -4,8 +4,8 @@
 //! on a log read until [`next`] asks for nothing more gives the same bytes as building on all of it.
 
 use super::draft::{Answer, Draft, Turn};
-use super::keep_recent::window;
-use super::{Model, Policy, stub_tools, truncate_results};
+use super::steps::{self, Reach};
+use super::{Model, Policy};
 use crate::log::Log;
 
 /// What must still be read.
@@ -32,45 +32,18 @@ fn enough(log: &Log, policy: &Policy, model: &Model) -> bool {
         return true;
     }
     let draft = Draft::new(log);
-    // What was carried or read in part decides nothing.
-    let whole = || draft.turns.iter().filter(|turn| is_whole(turn));
-    if let Some(max) = policy.keep_recent {
-        let messages = draft.current().map_or(tally.messages, |turn| turn.before.messages + 1);
-        if let Some(window) = window(&tally, messages, max)
-            && log.tally_before(0).messages <= window.start
-        {
-            return true;
-        }
+    match steps::reach(&draft, policy) {
+        Reach::Enough => true,
+        Reach::More => false,
+        Reach::Unknown => fills_the_window(draft, policy, model),
     }
-    if let Some(clip) = policy.clip {
-        let texts: usize = whole()
-            .filter(|turn| turn.finished)
-            .map(|turn| {
-                let said = |blocks: &[crate::message::Block]| {
-                    blocks.iter().filter_map(|b| b.as_text()).any(|text| !text.trim().is_empty())
-                };
-                usize::from(turn.user.as_ref().is_some_and(|user| said(&user.blocks)))
-                    + usize::from(turn.rounds.last().is_some_and(|r| said(&r.reply.blocks)))
-            })
-            .sum();
-        // The texts are looked for before anything is measured, however far back they stand.
-        return texts >= clip.texts && whole().next().is_some();
-    }
-    fills_the_window(draft, policy, model)
 }
 
 /// Whether the turns that were read whole do not all fit, as they will be shown.
 fn fills_the_window(draft: Draft<'_>, policy: &Policy, model: &Model) -> bool {
-    let mut draft = draft;
-    if let Some(chars) = policy.truncate_results {
-        draft = truncate_results::apply(draft, chars);
-    }
-    if policy.stub_tools {
-        draft = stub_tools::apply(draft);
-    }
+    let draft = steps::apply_to_each_turn(draft, policy);
     let budget = model.budget();
-    let tokens: u64 =
-        draft.turns.iter().filter(|turn| is_whole(turn)).map(|turn| turn.tokens()).sum();
+    let tokens: u64 = draft.turns.iter().filter(|turn| turn.is_whole()).map(Turn::tokens).sum();
     if tokens > budget {
         return true;
     }
@@ -88,10 +61,6 @@ fn fills_the_window(draft: Draft<'_>, policy: &Policy, model: &Model) -> bool {
         .map(|round| round.reply.tokens + round.answers.iter().map(least).sum::<u64>())
         .sum();
     stubs > budget + budget / 2
-}
-
-fn is_whole(turn: &Turn<'_>) -> bool {
-    !turn.partial && !turn.pinned && !turn.carried
 }
 
 /// An entry from before the run that a context needs and the log does not hold: the system

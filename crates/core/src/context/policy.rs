@@ -83,7 +83,7 @@ impl Policy {
     /// The policy with the session's own history length, where it counts messages.
     #[must_use]
     pub fn for_session(mut self, header: &Header) -> Policy {
-        if let (Some(_), Some(own)) = (self.keep_recent, header.max_history) {
+        if let (Some(_), Some(own)) = (self.keep_recent, header.profile.max_history) {
             self.keep_recent = Some(own);
         }
         self

@@ -1,14 +1,20 @@
 //! Tool results of finished turns become stubs.
 
-use super::Step;
 use super::draft::{Answer, Draft};
+use super::steps::{Scope, StepRule};
+use super::{Policy, Step};
 use crate::stub::with_reference;
 
 /// Tokens of the reference that the view adds to a stored stub.
 const REFERENCE_TOKENS: u64 = 6;
 
+const NAME: Step = Step("stub_tools");
+
+pub(super) const RULE: StepRule =
+    StepRule { name: NAME, wanted: |policy| policy.stub_tools, apply, scope: Scope::Turn };
+
 /// Stubs the results of every finished turn, where the stub is shorter.
-pub(super) fn apply(mut draft: Draft<'_>) -> Draft<'_> {
+fn apply<'a>(mut draft: Draft<'a>, _: &Policy) -> Draft<'a> {
     for turn in draft.turns.iter_mut().filter(|turn| turn.finished && !turn.pinned) {
         turn.rounds.iter_mut().flat_map(|round| &mut round.answers).for_each(stub);
     }
@@ -25,6 +31,6 @@ pub(super) fn stub(answer: &mut Answer<'_>) {
         .map(|block| block.as_text().map_or(usize::MAX / 1_024, str::len))
         .sum();
     if stub.len() < shown {
-        answer.shorten(Step::StubTools, stub, u64::from(measure.stubbed) + REFERENCE_TOKENS);
+        answer.shorten(NAME, stub, u64::from(measure.stubbed) + REFERENCE_TOKENS);
     }
 }

@@ -1,12 +1,23 @@
 //! Tool results keep their first characters.
 
-use super::Step;
 use super::draft::Draft;
+use super::steps::{Scope, StepRule};
+use super::{Policy, Step};
 use crate::limits::{RESULT_CHARS_MAX, TRUNCATED_MARK};
 use crate::tokens::count;
 
-/// Cuts every tool result longer than `max` characters, exactly there.
-pub(super) fn apply(mut draft: Draft<'_>, max: usize) -> Draft<'_> {
+pub(super) const NAME: Step = Step("truncate_results");
+
+pub(super) const RULE: StepRule = StepRule {
+    name: NAME,
+    wanted: |policy| policy.truncate_results.is_some(),
+    apply,
+    scope: Scope::Turn,
+};
+
+/// Cuts every tool result longer than the limit, exactly there.
+fn apply<'a>(mut draft: Draft<'a>, policy: &Policy) -> Draft<'a> {
+    let max = policy.truncate_results.unwrap_or(usize::MAX);
     for answer in draft.turns.iter_mut().flat_map(|t| &mut t.rounds).flat_map(|r| &mut r.answers) {
         let bytes: usize =
             answer.result.content.iter().filter_map(|block| block.as_text()).map(str::len).sum();
@@ -21,7 +32,7 @@ pub(super) fn apply(mut draft: Draft<'_>, max: usize) -> Draft<'_> {
             Some(measure) if max == RESULT_CHARS_MAX => measure.truncated,
             _ => count(&text),
         };
-        answer.shorten(Step::TruncateResults, text, tokens.into());
+        answer.shorten(NAME, text, tokens.into());
     }
     draft
 }

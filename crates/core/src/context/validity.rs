@@ -7,7 +7,7 @@
 use std::collections::HashSet;
 
 use super::draft::{Answer, Draft, Round, Said, Turn};
-use super::{Changed, Context, Cut, Model, Step};
+use super::{Changed, Context, Cut, Model, Step, steps};
 use crate::log::INTERRUPTED;
 use crate::message::{Block, BlockKind, Call, Message, Role, ToolResult};
 use crate::raw::Raw;
@@ -102,7 +102,7 @@ impl Out {
             // Another reply without a user's word between would join this one.
             self.unstable = 1;
         }
-        self.cuts.sort_by_key(|cut| (cut.seq, cut.by));
+        self.cuts.sort_by_key(|cut| (cut.seq, steps::order(cut.by)));
         let stable = self.messages.len() - self.unstable;
         let Out { messages, tokens, cuts, ids, new_ids, .. } = self;
         (Context { messages, tokens, cuts, stable }, ids, new_ids)
@@ -146,7 +146,7 @@ impl Out {
 
     fn left_out(&mut self, said: &Said<'_>, what: String) {
         self.cuts.push(Cut {
-            by: Step::Validity,
+            by: Step::VALIDITY,
             seq: said.seq,
             through: said.seq,
             reference: said.reference(),
@@ -248,7 +248,7 @@ impl Out {
                     content.extend(picture(source));
                 }
                 _ => self.cuts.push(Cut {
-                    by: Step::Validity,
+                    by: Step::VALIDITY,
                     seq: answer.seq,
                     through: answer.seq,
                     reference: answer.reference(),

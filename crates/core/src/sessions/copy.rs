@@ -69,13 +69,11 @@ impl Sessions {
             start = next;
             progress(start);
         }
-        for start in (0..end).step_by(READ_ENTRIES as usize) {
-            let next = end.min(start + READ_ENTRIES);
-            let (ours, theirs) = (self.read(id, start..next)?, to.read(id, start..next)?);
-            let same = |(ours, theirs): &(&Entry, &Entry)| likeness(ours) == likeness(theirs);
-            let alike = ours.iter().zip(&theirs).take_while(same).count() as u64;
-            if alike < next - start {
-                return Err(Error::Differs { id, seq: start + alike });
+        let mut theirs = to.entries(id, 0..end);
+        for (seq, ours) in (0..end).zip(self.entries(id, 0..end)) {
+            let (ours, theirs) = (ours?, theirs.next().transpose()?);
+            if theirs.is_none_or(|theirs| likeness(&ours) != likeness(&theirs)) {
+                return Err(Error::Differs { id, seq });
             }
         }
         let (keys, keys_taken) = copy_keys(&source, to)?;

@@ -13,9 +13,7 @@ use sha2::{Digest, Sha256};
 use super::{Error, New, Result, Sessions, fits};
 use crate::at_once;
 use crate::entry::{Body, EntryId, NewEntry, Tally};
-use crate::limits::{
-    APPEND_TRIES_MAX, BATCH_ENTRIES_MAX, CALLS_OPEN_MAX, MESSAGE_BYTES_MAX, READ_ENTRIES,
-};
+use crate::limits::{APPEND_TRIES_MAX, BATCH_ENTRIES_MAX, CALLS_OPEN_MAX, MESSAGE_BYTES_MAX};
 use crate::measure::{Measure, measure};
 use crate::name::{Key, SessionId};
 use crate::session::{Header, Parent};
@@ -153,12 +151,8 @@ impl Import {
     /// Those of the store.
     pub fn ids(&mut self) -> Result<Vec<EntryId>> {
         self.settle()?;
-        let mut ids = Vec::new();
-        for start in (0..self.tally.entries).step_by(READ_ENTRIES as usize) {
-            let end = self.tally.entries.min(start + READ_ENTRIES);
-            ids.extend(self.sessions.read(self.id, start..end)?.into_iter().map(|entry| entry.id));
-        }
-        Ok(ids)
+        let entries = self.sessions.entries(self.id, 0..self.tally.entries);
+        entries.map(|entry| Ok(entry?.id)).collect()
     }
 
     /// Appends those of the entries that the log does not hold yet, however often someone else
@@ -273,16 +267,15 @@ impl Import {
     /// Learns what the log holds by now.
     fn refresh(&mut self) -> Result<()> {
         let session = self.sessions.get(self.id)?;
-        while self.tally.entries < session.tally.entries {
-            let start = self.tally.entries;
-            let end = session.tally.entries.min(start + READ_ENTRIES);
-            let page = self.sessions.read(self.id, start..end)?;
-            let Some(last) = page.last() else {
-                let what = "it is missing".into();
-                return Err(StoreError::Damaged { id: self.id, seq: start, what }.into());
-            };
-            self.tally = last.tally;
-            self.known.extend(page.iter().map(|entry| hash(&entry.id)));
+        let end = session.tally.entries;
+        for entry in self.sessions.entries(self.id, self.tally.entries..end) {
+            let entry = entry?;
+            self.tally = entry.tally;
+            self.known.insert(hash(&entry.id));
+        }
+        if self.tally.entries < end {
+            let (seq, what) = (self.tally.entries, "it is missing".into());
+            return Err(StoreError::Damaged { id: self.id, seq, what }.into());
         }
         Ok(())
     }

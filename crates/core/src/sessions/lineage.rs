@@ -96,10 +96,7 @@ impl Sessions {
             return Err(Error::NoEntry { id, seq, entries });
         }
         let end = fork.at.map_or(entries, |at| at + 1);
-        let mut copied = Vec::new();
-        for start in (0..end).step_by(READ_ENTRIES as usize) {
-            copied.extend(self.read(id, start..end.min(start + READ_ENTRIES))?);
-        }
+        let mut copied: Vec<Entry> = self.entries(id, 0..end).collect::<Result<_>>()?;
         copied.truncate(whole_rounds(&copied));
         let mut entries: Vec<NewEntry> = copied
             .into_iter()

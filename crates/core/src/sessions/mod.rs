@@ -4,6 +4,7 @@
 //! that need a model are not here.
 
 mod copy;
+mod entries;
 mod import;
 mod lineage;
 mod restore;
@@ -12,6 +13,7 @@ mod stats;
 mod thread;
 
 pub use copy::Copied;
+pub use entries::Entries;
 pub use import::{Arrival, Coming, Import};
 pub use lineage::{Fork, Undone};
 pub use restore::carried;
@@ -33,7 +35,7 @@ use crate::log::open_calls;
 use crate::measure::measure;
 use crate::message::Message;
 use crate::name::{Key, Name, NameError, Owner, SessionId};
-use crate::session::{Header, Session};
+use crate::session::{Header, Profile, Session};
 use crate::store::{
     At, Backend, Bind, Change, Cursor, Filter, Finding, Hit, Page, StoreError, Then,
 };
@@ -133,20 +135,8 @@ impl From<Message> for Incoming {
 pub struct New {
     /// Its name; made from the time when none is given. A number is added if it is taken.
     pub name: Option<Name>,
-    /// What it is about.
-    pub description: Option<String>,
-    /// The agent.
-    pub agent: Option<String>,
-    /// The file the agent came from.
-    pub agent_path: Option<String>,
-    /// The provider.
-    pub provider: Option<String>,
-    /// The model.
-    pub model: Option<String>,
-    /// The folder it is about.
-    pub workspace: Option<String>,
-    /// Messages its context keeps.
-    pub max_history: Option<u32>,
+    /// What it is about, and who answers in it.
+    pub profile: Profile,
     /// The system message it begins with.
     pub system: Option<String>,
 }
@@ -259,26 +249,12 @@ impl Sessions {
 
     /// The header of a new session.
     fn header(&self, new: &New) -> Result<Header> {
-        let fields = [
-            &new.description,
-            &new.agent,
-            &new.agent_path,
-            &new.provider,
-            &new.model,
-            &new.workspace,
-        ];
-        for field in fields.into_iter().flatten() {
+        for field in new.profile.texts() {
             fits("a field of the header", field, FIELD_BYTES_MAX)?;
         }
         let id = SessionId(self.world.uuid());
         let mut header = Header::new(id, self.owner.clone(), self.world.now());
-        header.description.clone_from(&new.description);
-        header.agent.clone_from(&new.agent);
-        header.agent_path.clone_from(&new.agent_path);
-        header.provider.clone_from(&new.provider);
-        header.model.clone_from(&new.model);
-        header.workspace.clone_from(&new.workspace);
-        header.max_history = new.max_history;
+        header.profile.clone_from(&new.profile);
         if let Some(name) = &new.name {
             header.name = name.clone();
         }
@@ -482,16 +458,19 @@ impl Sessions {
     /// Those of the store.
     pub fn context(&self, id: SessionId, policy: &Policy, model: &Model) -> Result<Context> {
         let session = self.get(id)?;
-        self.build(id, &policy.clone().for_session(&session.header), model)
+        let policy = policy.clone().for_session(&session.header);
+        self.build(session, &policy, model)
     }
 
-    /// What a model would see of a session under exactly this policy.
+    /// What a model would see of a session under exactly this policy: of the session as it is, or
+    /// [as it was](Sessions::as_of) at some entry. What was decided later (a clear, or that it was
+    /// taken back) is not read.
     ///
     /// # Errors
     ///
-    /// Those of the store.
-    pub fn build(&self, id: SessionId, policy: &Policy, model: &Model) -> Result<Context> {
-        let context = Thread::new(self.clone(), self.get(id)?)?.build(policy, model)?;
+    /// I/O errors; [`StoreError::Damaged`] where an entry that is needed cannot be read.
+    pub fn build(&self, session: Session, policy: &Policy, model: &Model) -> Result<Context> {
+        let context = Thread::new(self.clone(), session)?.build(policy, model)?;
         Ok(Arc::unwrap_or_clone(context))
     }
 
@@ -517,15 +496,9 @@ impl Sessions {
     ///
     /// [`Error::TooLarge`] and those of the store.
     pub fn update(&self, id: SessionId, change: &Change) -> Result<Session> {
-        let fields = [
-            &change.description,
-            &change.agent,
-            &change.agent_path,
-            &change.provider,
-            &change.model,
-            &change.workspace,
-        ];
-        for field in fields.into_iter().flatten().flatten() {
+        let mut changed = Profile::default();
+        change.profile.apply(&mut changed);
+        for field in changed.texts() {
             fits("a field of the header", field, FIELD_BYTES_MAX)?;
         }
         Ok(self.store.update(&self.owner, id, change)?)

@@ -9,9 +9,10 @@ use crate::log::Log;
 use crate::measure::message_tokens;
 use crate::message::{Block, BlockKind, Message, Role, ToolResult};
 use crate::name::{Key, SessionId};
-use crate::session::{Parent, Session};
+use crate::session::{Parent, Place, Session};
 use crate::store::Bind;
 use crate::stub::with_reference;
+use crate::turn::turns;
 
 /// The format of what is restored from a file.
 const TRANSCRIPT: &str = "markdown";
@@ -57,21 +58,15 @@ impl Sessions {
 /// session that continues this one carries over.
 pub fn carried(log: &Log, id: SessionId, tokens_max: u32) -> Vec<Carried> {
     let begins = log.tally().begins();
-    let entries = log.entries().iter().filter(|entry| entry.seq >= begins);
-    let said = entries.filter_map(|entry| entry.body.message().map(|message| (entry, message)));
-    let mut turns: Vec<Vec<(&Entry, &Message)>> = Vec::new();
-    for (entry, message) in said.filter(|(_, message)| message.role != Role::System) {
-        match turns.last_mut() {
-            _ if message.opens_turn() => turns.push(vec![(entry, message)]),
-            Some(turn) => turn.push((entry, message)),
-            // The turn began before what was read of the log.
-            None => {}
-        }
-    }
+    let turns = turns(log.entries().iter().filter(|entry| entry.seq >= begins));
     let mut left = tokens_max;
     let mut tail: Vec<Vec<Carried>> = Vec::new();
-    for turn in turns.iter().rev().filter(|turn| is_whole(turn)) {
-        let turn: Vec<Carried> = turn.iter().map(|(entry, said)| carry(entry, said, id)).collect();
+    // A turn without its question began before what was read of the log.
+    let whole = turns.iter().filter(|turn| turn.question().is_some() && turn.is_whole());
+    for turn in whole.rev() {
+        let said = turn.entries().iter().filter_map(|entry| Some((*entry, entry.body.message()?)));
+        let said = said.filter(|(_, message)| message.role != Role::System);
+        let turn: Vec<Carried> = said.map(|(entry, said)| carry(entry, said, id)).collect();
         let tokens: u32 = turn.iter().map(|carried| message_tokens(&carried.message)).sum();
         if tokens > left {
             break;
@@ -82,18 +77,9 @@ pub fn carried(log: &Log, id: SessionId, tokens_max: u32) -> Vec<Carried> {
     tail.into_iter().rev().flatten().collect()
 }
 
-/// Whether the model had its say, and every call was answered.
-fn is_whole(turn: &[(&Entry, &Message)]) -> bool {
-    let answers = |id: &str| {
-        turn.iter().any(|(_, message)| message.results().any(|result| result.tool_use_id == id))
-    };
-    let replied = turn.last().is_some_and(|(_, message)| message.role == Role::Assistant);
-    replied && turn.iter().all(|(_, message)| message.calls().all(|call| answers(&call.id)))
-}
-
 /// A message as it is carried over: what was said and called; results as their stubs.
 fn carry(entry: &Entry, message: &Message, id: SessionId) -> Carried {
-    let reference = format!("{}:{}", id.short(), entry.seq);
+    let reference = Place { session: id, seq: entry.seq }.short();
     let mut measures = entry.measure.results.iter();
     let content = message
         .content

@@ -6,7 +6,6 @@ use serde::Serialize;
 
 use super::{Result, Sessions};
 use crate::entry::Body;
-use crate::limits::READ_ENTRIES;
 use crate::log::open_calls;
 use crate::message::{Role, Usage};
 use crate::name::SessionId;
@@ -58,37 +57,35 @@ impl Sessions {
             tokens: session.tally.tokens,
             ..Stats::default()
         };
-        let head = session.tally.entries;
         let mut last_reply = None;
-        for start in (0..head).step_by(READ_ENTRIES as usize) {
-            for entry in self.read(id, start..head.min(start + READ_ENTRIES))? {
-                if let Body::Restored(restored) = &entry.body {
-                    stats.restoration = Some(restored.usage);
-                }
-                let Some(message) = entry.body.message() else { continue };
-                stats.usage += message.usage.unwrap_or_default();
-                match message.role {
-                    Role::User => stats.user += 1,
-                    Role::Assistant => stats.assistant += 1,
-                    Role::Tool => stats.tool += 1,
-                    Role::System => stats.system += 1,
-                }
-                for call in message.calls() {
-                    stats.tools.entry(call.name.clone()).or_default().calls += 1;
-                }
-                for (result, measure) in message.results().zip(&entry.measure.results) {
-                    let tool = measure
-                        .tool
-                        .clone()
-                        .or_else(|| open_calls(last_reply.iter(), &result.tool_use_id));
-                    let tool = tool.unwrap_or_else(|| "unknown".into());
-                    let tool = stats.tools.entry(tool).or_default();
-                    tool.tokens += u64::from(measure.tokens);
-                    tool.errors += u64::from(measure.stub.contains(r#","status":"error""#));
-                }
-                if message.role == Role::Assistant {
-                    last_reply = Some(entry.body);
-                }
+        for entry in self.entries(id, 0..session.tally.entries) {
+            let entry = entry?;
+            if let Body::Restored(restored) = &entry.body {
+                stats.restoration = Some(restored.usage);
+            }
+            let Some(message) = entry.body.message() else { continue };
+            stats.usage += message.usage.unwrap_or_default();
+            match message.role {
+                Role::User => stats.user += 1,
+                Role::Assistant => stats.assistant += 1,
+                Role::Tool => stats.tool += 1,
+                Role::System => stats.system += 1,
+            }
+            for call in message.calls() {
+                stats.tools.entry(call.name.clone()).or_default().calls += 1;
+            }
+            for (result, measure) in message.results().zip(&entry.measure.results) {
+                let tool = measure
+                    .tool
+                    .clone()
+                    .or_else(|| open_calls(last_reply.iter(), &result.tool_use_id));
+                let tool = tool.unwrap_or_else(|| "unknown".into());
+                let tool = stats.tools.entry(tool).or_default();
+                tool.tokens += u64::from(measure.tokens);
+                tool.errors += u64::from(measure.stub.contains(r#","status":"error""#));
+            }
+            if message.role == Role::Assistant {
+                last_reply = Some(entry.body);
             }
         }
         Ok(stats)

@@ -68,7 +68,8 @@ impl Opened {
             Fault::BindsBlindly => self.create_and_seize(header, entries, binds),
             Fault::ChecksIdsThenWrites => inner.create(header, entries, binds),
             Fault::ForgetsAField => {
-                let header = Header { agent_path: None, ..header.clone() };
+                let mut header = header.clone();
+                header.profile.agent_path = None;
                 inner.create(&header, entries, binds)
             }
             Fault::UndoesByDeleting if inner.get(owner, id).is_err() => {

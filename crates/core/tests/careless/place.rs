@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use jiff::Timestamp;
-use rethread_core::conformance::Place;
+use rethread_core::conformance::Factory;
 use rethread_core::store::Result;
 use rethread_core::{
     Backend, Fixed, MemoryStore, Name, NewEntry, Owner, Session, SessionId, Store,
@@ -36,7 +36,7 @@ impl Careless {
     }
 }
 
-impl Place for Careless {
+impl Factory for Careless {
     fn store(&self) -> Arc<dyn Backend> {
         let (fault, world, shared) = (self.fault, self.world.clone(), self.shared.clone());
         Arc::new(Opened { fault, world, shared, cache: Mutex::default() })

@@ -72,8 +72,8 @@ impl Store for Opened {
         if self.has(Fault::FiltersThePage) && !filter.newest_of_chain {
             let mut page = self.inner().list(owner, &Filter::default(), after, limit)?;
             page.sessions.retain(|session| {
-                let Header { workspace, archived, .. } = &session.header;
-                (filter.workspace.is_none() || filter.workspace == *workspace)
+                let Header { profile, archived, .. } = &session.header;
+                (filter.workspace.is_none() || filter.workspace == profile.workspace)
                     && filter.archived.is_none_or(|wanted| wanted == *archived)
             });
             page.next = page.next.filter(|_| page.sessions.len() == limit);
@@ -177,7 +177,8 @@ impl Store for Opened {
     fn update(&self, owner: &Owner, id: SessionId, change: &Change) -> Result<Session> {
         let mut change = change.clone();
         if self.has(Fault::CannotEmpty) {
-            change.description = change.description.filter(Option::is_some);
+            let description = change.profile.description;
+            change.profile.description = description.filter(Option::is_some);
         }
         match self.fault {
             Fault::TouchesOnUpdate => {
@@ -202,13 +203,7 @@ impl Store for Opened {
                 dawdle();
                 change = Change {
                     name: Some(header.name),
-                    description: Some(header.description),
-                    agent: Some(header.agent),
-                    agent_path: Some(header.agent_path),
-                    provider: Some(header.provider),
-                    model: Some(header.model),
-                    workspace: Some(header.workspace),
-                    max_history: Some(header.max_history),
+                    profile: header.profile.into(),
                     archived: Some(header.archived),
                 };
             }

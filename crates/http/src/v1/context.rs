@@ -33,6 +33,8 @@ pub(crate) struct How {
     /// Tokens the model can see, its reply included.
     #[param(minimum = 256, maximum = 1_000_000_000)]
     window: Option<u64>,
+    /// What it was right after this entry; after the last one when none is given.
+    at: Option<u64>,
     /// Say line by line what is there, and why something is missing.
     explain: Option<bool>,
 }
@@ -73,9 +75,10 @@ pub(crate) async fn show(
     }
     visitor
         .with(move |sessions| {
-            let mut shape = shape.clone().for_session(&sessions.get(id)?.header);
+            let session = sessions.get_at(id, how.at)?;
+            let mut shape = shape.clone().for_session(&session.header);
             shape.keep_recent = how.max_history.or(shape.keep_recent);
-            let context = sessions.build(id, &shape, &model)?;
+            let context = sessions.build(session, &shape, &model)?;
             let report = Report { policy: &shape, model: &model, context: &context };
             let explain = how.explain.unwrap_or_default().then(|| explain(&context));
             Ok(json(&Explained { report, explain }))

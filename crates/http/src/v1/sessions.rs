@@ -4,7 +4,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use rethread_core::name::is_invisible;
 use rethread_core::store::{Change, Filter};
-use rethread_core::{Key, Name, New, Sessions};
+use rethread_core::{Key, Name, New, Profile, ProfileChange, Sessions};
 use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
 
@@ -94,11 +94,13 @@ pub(crate) async fn create(
     let template = visitor.runner(create.agent.as_deref())?.new_session();
     let new = New {
         name: create.name.as_deref().map(Name::new).transpose()?,
-        description: create.description,
-        max_history: positive(create.max_history)?,
-        workspace: create.workspace.or(template.workspace),
+        profile: Profile {
+            description: create.description,
+            max_history: positive(create.max_history)?,
+            workspace: create.workspace.or(template.profile.workspace),
+            ..template.profile
+        },
         system: create.system.or(template.system),
-        ..template
     };
     let session = visitor.with(move |sessions| sessions.create(&new, key.as_ref())).await?;
     // The keys of a session stand beside it in the store; what was created is read as it is.
@@ -124,11 +126,24 @@ fn positive(number: Option<u32>) -> Result<Option<u32>, Problem> {
     }
 }
 
+/// When to look at a session.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct When {
+    /// Its counts right after this entry; after the last one when none is given.
+    at: Option<u64>,
+}
+
 /// Show a session
-#[utoipa::path(get, path = "/v1/sessions/{id}", tag = "sessions", params(("id" = uuid::Uuid, Path, description = "The session")),
+#[utoipa::path(get, path = "/v1/sessions/{id}", tag = "sessions", params(("id" = uuid::Uuid, Path, description = "The session"), When),
     responses((status = 200, description = "The session", body = shapes::One)))]
-pub(crate) async fn get(visitor: Visitor, Id(id): Id) -> Result<Response, Problem> {
-    let session = visitor.with(move |sessions| sessions.get(id)).await?;
+pub(crate) async fn get(
+    visitor: Visitor,
+    Id(id): Id,
+    Params(when): Params<When>,
+) -> Result<Response, Problem> {
+    let session = visitor.with(move |sessions| sessions.get_at(id, when.at)).await?;
     Ok(json(&serde_json::json!({ "session": session })))
 }
 
@@ -169,13 +184,13 @@ pub(crate) async fn patch(
     let agent = patch.agent.as_deref().map(|name| visitor.runner(Some(name))).transpose()?;
     positive(patch.max_history.flatten())?;
     folder(patch.workspace.as_ref().and_then(|folder| folder.as_deref()))?;
-    let change = Change {
+    let profile = ProfileChange {
         description: patch.description,
         workspace: patch.workspace,
         max_history: patch.max_history,
-        archived: patch.archived,
-        ..Change::default()
+        ..ProfileChange::default()
     };
+    let change = Change { profile, archived: patch.archived, ..Change::default() };
     let session = visitor
         .with(move |sessions| {
             if let Some(runner) = &agent {

@@ -3,10 +3,9 @@
 use axum::response::Response;
 use rethread_agent::{Answer, Event, is_dead};
 use rethread_core::context::Policy;
-use rethread_core::limits::READ_ENTRIES;
 use rethread_core::message::Usage;
 use rethread_core::{
-    Body, Entry, Message, Raw, Session, SessionId, Sessions, StoreError, sessions,
+    Entry, Message, Place, Raw, Session, SessionId, Sessions, StoreError, sessions,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json as object};
@@ -19,7 +18,7 @@ use crate::input::{Id, Json};
 use crate::owners::Stream;
 use crate::problem::Problem;
 use crate::sse;
-use crate::turns::{Ended, Place, Told};
+use crate::turns::{Ended, Target, Told};
 
 /// A question.
 #[derive(Deserialize, ToSchema)]
@@ -73,7 +72,7 @@ pub(crate) async fn run(
     Json(ask): Json<Question>,
 ) -> Result<Response, Problem> {
     let (message, asked) = ask.read(&visitor)?;
-    let ended = visitor.begin_turn(asked, Place::Session(id), message, None).await?;
+    let ended = visitor.begin_turn(asked, Target::Session(id), message, None).await?;
     let gone = |_| Problem::broken("the turn was given up in the middle");
     let answer = ended.await.map_err(gone)?.outcome?;
     let sessions = visitor.sessions.clone();
@@ -115,7 +114,7 @@ pub(crate) async fn stream(
             sender.send(&object!({ "type": "done", "session": session }));
         }
     });
-    visitor.begin_turn(asked, Place::Session(id), message, Some(hearer)).await?;
+    visitor.begin_turn(asked, Target::Session(id), message, Some(hearer)).await?;
     Ok(response)
 }
 
@@ -184,20 +183,10 @@ struct Turn {
 
 impl Turn {
     fn read(sessions: &Sessions, id: SessionId, answer: &Answer) -> sessions::Result<Turn> {
-        let session = sessions.get(id)?;
-        let mut entries = Vec::new();
-        let mut start = answer.seq;
-        // The next turn may have begun by now; this one ends with the entry that says so.
-        while start < session.tally.entries && !entries.last().is_some_and(ends) {
-            let end = session.tally.entries.min(start + READ_ENTRIES);
-            entries.extend(sessions.read(id, start..end)?);
-            start = end;
-            if let Some(last) = entries.iter().position(ends) {
-                entries.truncate(last + 1);
-            }
-        }
+        let place = Place { session: id, seq: answer.seq };
+        let entries = sessions.turn_at(place)?.into_entries();
         Ok(Turn {
-            session,
+            session: sessions.get(id)?,
             answer: answer.text.clone(),
             end: answer.end.as_str(),
             rounds: answer.rounds,
@@ -206,8 +195,4 @@ impl Turn {
             entries,
         })
     }
-}
-
-fn ends(entry: &Entry) -> bool {
-    matches!(entry.body, Body::Finished(_))
 }

@@ -3,8 +3,7 @@
 use rethread_agent::agents::Agents;
 use rethread_agent::scripted::Answer;
 use rethread_core::sessions::{Arrival, Coming};
-use rethread_core::store::Change;
-use rethread_core::{Body, EntryId, Message, New, Sessions};
+use rethread_core::{Body, EntryId, Message, New, Profile, ProfileChange, Sessions};
 use serde_json::{Value, json};
 
 use crate::site::{Site, another_process};
@@ -74,7 +73,8 @@ fn a_session_whose_agent_came_from_another_file_waits_until_someone_says_who_ans
     let sessions = site.sessions("local");
     let id = sessions.select("last").expect("a session");
     let path = Some(Some("/home/you/agents/plan.md".to_owned()));
-    sessions.update(id, &Change { agent_path: path, ..Change::default() }).expect("changed");
+    let change = ProfileChange { agent_path: path, ..ProfileChange::default() };
+    sessions.update(id, &change.into()).expect("changed");
     let refused = turn(&site, &session["id"]);
     refused.is_problem(409, "agent");
     let detail = refused.json()["detail"].as_str().expect("a text").to_owned();
@@ -98,7 +98,10 @@ fn imported(sessions: &Sessions) -> String {
     let now = "2026-01-02T03:04:05Z".parse().expect("a time");
     let arrival = Arrival {
         id,
-        new: New { agent: Some("somebody".into()), ..New::default() },
+        new: New {
+            profile: Profile { agent: Some("somebody".into()), ..Profile::default() },
+            ..New::default()
+        },
         created_at: now,
         parent: None,
         keys: Vec::new(),

@@ -282,9 +282,9 @@ impl Dir {
         let header = &mut record.header;
         // A program that does not know a field leaves it out; that says nothing about it.
         let said = [
-            (&mut header.description, &visible.description),
-            (&mut header.provider, &visible.provider),
-            (&mut header.model, &visible.model),
+            (&mut header.profile.description, &visible.description),
+            (&mut header.profile.provider, &visible.provider),
+            (&mut header.profile.model, &visible.model),
         ];
         for (ours, theirs) in said.into_iter().filter(|(_, theirs)| theirs.is_some()) {
             ours.clone_from(theirs);

@@ -74,7 +74,7 @@ impl Dir {
             .map(|parent| parent.id)
             .collect();
         let ids: Vec<SessionId> = all()
-            .filter(|h| filter.workspace.is_none() || h.workspace == filter.workspace)
+            .filter(|h| filter.workspace.is_none() || h.profile.workspace == filter.workspace)
             .filter(|h| filter.archived.is_none_or(|archived| h.archived == archived))
             .filter(|h| !filter.newest_of_chain || !continued.contains(&h.id))
             .map(|header| header.id)

@@ -286,15 +286,17 @@ impl Metadata<'_> {
             ("id".to_owned(), Raw::of(&self.stem)),
             ("name".to_owned(), Raw::of(&self.display.unwrap_or(header.name.as_str()))),
         ];
-        fields.extend(header.description.iter().map(|d| ("description".to_owned(), Raw::of(d))));
+        fields.extend(
+            header.profile.description.iter().map(|d| ("description".to_owned(), Raw::of(d))),
+        );
         let text = |value: &Option<String>| Raw::of(&value.as_deref().unwrap_or(UNKNOWN));
         fields.extend([
             ("createdAt".to_owned(), Raw::of(&rfc3339(header.created_at))),
             ("lastActivityAt".to_owned(), Raw::of(&rfc3339(self.last_activity_at))),
             ("messageCount".to_owned(), Raw::of(&self.messages)),
             ("firstMessage".to_owned(), Raw::of(&self.first_message)),
-            ("provider".to_owned(), text(&header.provider)),
-            ("model".to_owned(), text(&header.model)),
+            ("provider".to_owned(), text(&header.profile.provider)),
+            ("model".to_owned(), text(&header.profile.model)),
         ]);
         fields.extend(self.kept.metadata.iter().cloned());
         Fields(fields).json()

@@ -30,7 +30,7 @@ impl Columns {
     pub(super) fn new(header: &Header) -> Columns {
         Columns {
             json: serde_json::to_string(header).expect("a header is always valid JSON"),
-            workspace: header.workspace.as_deref().map(hash),
+            workspace: header.profile.workspace.as_deref().map(hash),
             parent: header.parent.map(|parent| parent.id.0),
             continues: header.parent.is_some_and(|parent| parent.origin.continues()),
         }

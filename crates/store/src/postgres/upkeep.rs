@@ -188,7 +188,8 @@ impl Db {
             let last_at = last_at.unwrap_or(stored_at);
             let right = row.try_get::<_, &str>(0)? == header.name.as_str()
                 && row.try_get::<_, bool>(2)? == header.archived
-                && row.try_get::<_, Option<Vec<u8>>>(3)? == header.workspace.as_deref().map(hash)
+                && row.try_get::<_, Option<Vec<u8>>>(3)?
+                    == header.profile.workspace.as_deref().map(hash)
                 && row.try_get::<_, Option<uuid::Uuid>>(4)? == header.parent.map(|p| p.id.0)
                 && row.try_get::<_, bool>(5)?
                     == header.parent.is_some_and(|parent| parent.origin.continues())

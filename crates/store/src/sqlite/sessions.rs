@@ -37,7 +37,7 @@ impl Db {
             header.name.as_str(),
             json,
             header.archived,
-            header.workspace,
+            header.profile.workspace,
             header.parent.map(|parent| parent.id.0.into_bytes()),
             header.parent.is_some_and(|parent| parent.origin.continues()),
             last_at,
@@ -157,7 +157,7 @@ impl Db {
             header.name.as_str(),
             json_of(header),
             header.archived,
-            header.workspace,
+            header.profile.workspace,
             header.parent.map(|parent| parent.id.0.into_bytes()),
             header.parent.is_some_and(|parent| parent.origin.continues()),
         ]);

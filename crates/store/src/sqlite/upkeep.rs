@@ -356,7 +356,7 @@ impl Db {
             name: header.name.to_string(),
             first_message: first_message.to_owned(),
             archived: header.archived,
-            workspace: header.workspace.clone(),
+            workspace: header.profile.workspace.clone(),
             parent: header.parent.map(|parent| parent.id.0.into_bytes().to_vec()),
             continues: header.parent.is_some_and(|parent| parent.origin.continues()),
         };

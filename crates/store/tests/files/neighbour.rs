@@ -20,7 +20,7 @@ fn its_directory_opens_lists_and_continues() {
     assert_eq!(listed.len(), 2);
     let limiter = named(&sessions, "rate-limiter");
     assert_eq!(listed[0].id(), limiter, "the newest first");
-    assert_eq!(listed[0].header.provider.as_deref(), Some("acme"));
+    assert_eq!(listed[0].header.profile.provider.as_deref(), Some("acme"));
     assert_eq!(listed[1].first_message, "where is the key?");
     assert_eq!(texts(&sessions, limiter), ["which bucket?", "a token bucket", "why?", "bursts"]);
     assert_eq!(sessions.search("mat", 0, 9).expect("searched").len(), 1);

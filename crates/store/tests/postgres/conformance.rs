@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use rethread_core::conformance::Place;
+use rethread_core::conformance::Factory;
 use rethread_core::{Backend, Fixed};
 use rethread_store::PostgresStore;
 
@@ -30,7 +30,7 @@ impl Postgres {
     }
 }
 
-impl Place for Postgres {
+impl Factory for Postgres {
     /// Each store has its own connections, as another machine would.
     fn store(&self) -> Arc<dyn Backend> {
         Arc::new(PostgresStore::open_at(&self.url, self.world.clone()).expect("a store"))

@@ -3,7 +3,8 @@
 use rethread_core::measure::measure;
 use rethread_core::store::{At, Bind, Change, Filter, Search, Upkeep};
 use rethread_core::{
-    Body, EntryId, Header, Key, Message, Name, NewEntry, Owner, SessionId, Store, StoreError, World,
+    Body, EntryId, Header, Key, Message, Name, NewEntry, Owner, ProfileChange, SessionId, Store,
+    StoreError, World,
 };
 use rethread_store::testing::{Cluster, Proxy};
 use rethread_store::{PostgresStore, System};
@@ -65,9 +66,11 @@ const STEPS: [(&str, Step); 12] = [
         store.lease(&owner(), walk.id, "me", std::time::Duration::ZERO).map(drop)
     }),
     ("update", |store, walk| {
-        let change = Change { description: Some(Some("it".into())), ..Change::default() };
+        let change: Change =
+            ProfileChange { description: Some(Some("it".into())), ..ProfileChange::default() }
+                .into();
         let session = store.update(&owner(), walk.id, &change)?;
-        assert_eq!(session.header.description.as_deref(), Some("it"));
+        assert_eq!(session.header.profile.description.as_deref(), Some("it"));
         Ok(())
     }),
     ("bind", |store, walk| {

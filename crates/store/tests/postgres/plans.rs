@@ -8,7 +8,7 @@ use std::time::Duration;
 use rethread_core::measure::measure;
 use rethread_core::store::{At, Bind, Change, Filter, Search};
 use rethread_core::{
-    Body, EntryId, Header, Key, Message, NewEntry, Owner, SessionId, Store, World,
+    Body, EntryId, Header, Key, Message, NewEntry, Owner, ProfileChange, SessionId, Store, World,
 };
 use rethread_store::testing::{Cluster, Settings};
 use rethread_store::{PostgresStore, System};
@@ -82,7 +82,8 @@ fn use_it(store: &PostgresStore, round: usize) {
     assert_eq!(store.behind().expect("told"), Some(3), "what this round has said");
     assert_eq!(store.search(&owner, "zebra", 0, 20).expect("searched").len(), 20);
     assert!(!store.search(&owner, "walrus", 0, 20).expect("searched").is_empty());
-    let change = Change { description: Some(Some("x".into())), ..Change::default() };
+    let change: Change =
+        ProfileChange { description: Some(Some("x".into())), ..ProfileChange::default() }.into();
     store.update(&owner, header.id, &change).expect("changed");
     if round.is_multiple_of(2) {
         store.delete(&owner, header.id).expect("deleted");

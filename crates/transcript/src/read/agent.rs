@@ -8,6 +8,7 @@ use super::found::Found;
 use super::messages::one;
 use super::out::{Out, Slot, fingerprint};
 use super::{Error, Result, time};
+use rethread_core::Profile;
 
 /// Files beside the sessions that say nothing new.
 const SIDE_FILES: [&str; 2] = ["index.json", "last_session"];
@@ -61,10 +62,13 @@ fn file(path: &Path, out: &mut Out<'_>) -> Result<()> {
     let session = out.session(Found {
         identity: id.clone(),
         name: Some(meta.word("name").unwrap_or(id)),
-        description: meta.word("description"),
-        provider: meta.word("provider"),
-        model: meta.word("model"),
-        workspace: meta.word("workspace").or_else(|| meta.word("cwd")),
+        profile: Profile {
+            description: meta.word("description"),
+            provider: meta.word("provider"),
+            model: meta.word("model"),
+            workspace: meta.word("workspace").or_else(|| meta.word("cwd")),
+            ..Profile::default()
+        },
         created_at: created,
         windowed: true,
         ..Found::default()

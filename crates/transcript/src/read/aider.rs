@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use rethread_core::Message;
+use rethread_core::Profile;
 use rethread_core::entry::{Body, Finished};
 use rethread_core::message::Usage;
 
@@ -75,7 +76,7 @@ impl Reader {
         self.kind = Kind::Model;
         self.session = Some(out.session(Found {
             identity: format!("{started}#{count}"),
-            agent: Some("aider".into()),
+            profile: Profile { agent: Some("aider".into()), ..Profile::default() },
             created_at: self.at,
             ..Found::default()
         })?);
@@ -97,7 +98,7 @@ impl Reader {
             None => {
                 let session = out.session(Found {
                     identity: fingerprint(&[text]),
-                    agent: Some("aider".into()),
+                    profile: Profile { agent: Some("aider".into()), ..Profile::default() },
                     ..Found::default()
                 })?;
                 self.session = Some(session);

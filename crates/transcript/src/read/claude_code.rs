@@ -11,7 +11,7 @@ use std::path::Path;
 
 use rethread_core::entry::{Body, Origin};
 use rethread_core::message::{Block, BlockKind, Role, Usage};
-use rethread_core::{Message, Raw};
+use rethread_core::{Message, Profile, Raw};
 use serde::Deserialize;
 
 use super::claude_tree::{Leaf, Tree, hash};
@@ -365,11 +365,14 @@ impl Reader {
         let session = out.session(Found {
             identity,
             name: title.clone().filter(|_| branch == 0),
-            description: title,
-            agent: Some("claude-code".into()),
-            provider: Some("anthropic".into()),
-            model: survey.model.clone(),
-            workspace: self.cwd.clone().or_else(|| survey.workspace.clone()),
+            profile: Profile {
+                description: title,
+                agent: Some("claude-code".into()),
+                provider: Some("anthropic".into()),
+                model: survey.model.clone(),
+                workspace: self.cwd.clone().or_else(|| survey.workspace.clone()),
+                ..Profile::default()
+            },
             created_at: if branch == 0 && !survey.mixed {
                 begun.or(self.at)
             } else {

@@ -9,6 +9,7 @@ use std::collections::HashSet;
 use std::path::Path;
 
 use rethread_core::Message;
+use rethread_core::Profile;
 use rethread_core::entry::{Body, Origin};
 use rethread_core::message::Usage;
 
@@ -231,9 +232,12 @@ impl Reader {
         let identity = given.or(self.stem.clone()).unwrap_or_else(|| fingerprint(&[line]));
         let found = Found {
             identity: identity.clone(),
-            agent: Some("codex".into()),
-            provider: Some(provider),
-            workspace: meta.and_then(|meta| meta.word("cwd")),
+            profile: Profile {
+                agent: Some("codex".into()),
+                provider: Some(provider),
+                workspace: meta.and_then(|meta| meta.word("cwd")),
+                ..Profile::default()
+            },
             created_at: begun.or(self.at),
             parent: meta.and_then(parent),
             ..Found::default()

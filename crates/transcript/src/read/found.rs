@@ -1,6 +1,7 @@
 //! What readers hand over.
 
 use jiff::Timestamp;
+use rethread_core::Profile;
 use rethread_core::entry::{Body, Origin};
 
 use super::BoxError;
@@ -16,20 +17,8 @@ pub struct Found {
     pub keys: Vec<String>,
     /// What people call it.
     pub name: Option<String>,
-    /// What it is about.
-    pub description: Option<String>,
-    /// The agent that answered.
-    pub agent: Option<String>,
-    /// The file the agent came from.
-    pub agent_path: Option<String>,
-    /// The provider.
-    pub provider: Option<String>,
-    /// The model.
-    pub model: Option<String>,
-    /// The folder it is about.
-    pub workspace: Option<String>,
-    /// Messages its context keeps.
-    pub max_history: Option<u32>,
+    /// What it is about, and who answered in it.
+    pub profile: Profile,
     /// When it was started.
     pub created_at: Option<Timestamp>,
     /// The session it came from.

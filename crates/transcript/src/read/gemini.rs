@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::path::Path;
 
 use rethread_core::message::{Block, BlockKind, Role, Usage};
-use rethread_core::{Message, Raw};
+use rethread_core::{Message, Profile, Raw};
 
 use super::document;
 use super::fields::{Fields, list, quoted, string};
@@ -82,8 +82,11 @@ fn checkpoint(out: &mut Out<'_>, doc: &Fields<'_>, turns: &[&str]) -> Result<()>
     let first = turns.first().copied().unwrap_or_default();
     let session = out.session(Found {
         identity: fingerprint(&[first]),
-        agent: Some("gemini".into()),
-        provider: Some("google".into()),
+        profile: Profile {
+            agent: Some("gemini".into()),
+            provider: Some("google".into()),
+            ..Profile::default()
+        },
         windowed: true,
         ..Found::default()
     })?;
@@ -141,9 +144,12 @@ fn begin(out: &mut Out<'_>, doc: &Fields<'_>) -> Result<usize> {
         identity: doc
             .word("sessionId")
             .unwrap_or_else(|| fingerprint(&[&doc.without(&["messages"])])),
-        description: doc.word("summary"),
-        agent: Some("gemini".into()),
-        provider: Some("google".into()),
+        profile: Profile {
+            description: doc.word("summary"),
+            agent: Some("gemini".into()),
+            provider: Some("google".into()),
+            ..Profile::default()
+        },
         created_at: begun,
         ..Found::default()
     })

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use jiff::Timestamp;
 use rethread_core::Message;
+use rethread_core::Profile;
 use rethread_core::entry::{Body, Origin};
 
 use super::claude_tree::hash;
@@ -150,10 +151,13 @@ impl Reader {
         let begun = told.begun.as_deref().and_then(|text| time::read(text, &out.options.zone));
         let main = Found {
             identity: identity.clone(),
-            description: told.summary.clone(),
-            agent: Some("gemini".into()),
-            provider: Some("google".into()),
-            workspace: told.workspace.clone(),
+            profile: Profile {
+                description: told.summary.clone(),
+                agent: Some("gemini".into()),
+                provider: Some("google".into()),
+                workspace: told.workspace.clone(),
+                ..Profile::default()
+            },
             created_at: begun,
             parent: self.parent.clone(),
             ..Found::default()

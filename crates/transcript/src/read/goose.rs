@@ -9,7 +9,7 @@ use std::path::Path;
 
 use rethread_core::entry::Body;
 use rethread_core::message::{Block, BlockKind, Role, Usage};
-use rethread_core::{Message, Raw};
+use rethread_core::{Message, Profile, Raw};
 
 use super::database::Database;
 use super::fields::{Fields, list, quoted};
@@ -58,11 +58,14 @@ fn session(database: &Database, out: &mut Out<'_>, id: &str, row: Option<&str>) 
     let session = out.session(Found {
         identity: id.to_owned(),
         name: Some(id.to_owned()),
-        description: fields.word("name").or_else(|| fields.word("description")),
-        agent: Some("goose".into()),
-        provider: fields.word("provider_name"),
-        model,
-        workspace: fields.word("working_dir"),
+        profile: Profile {
+            description: fields.word("name").or_else(|| fields.word("description")),
+            agent: Some("goose".into()),
+            provider: fields.word("provider_name"),
+            model,
+            workspace: fields.word("working_dir"),
+            ..Profile::default()
+        },
         created_at: utc("created_at"),
         ..Found::default()
     })?;

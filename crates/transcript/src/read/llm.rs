@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use rethread_core::message::{Block, Role, Usage};
-use rethread_core::{Message, Raw};
+use rethread_core::{Message, Profile, Raw};
 
 use super::Result;
 use super::database::Database;
@@ -118,9 +118,12 @@ fn begin(
     out.session(Found {
         identity: id.to_owned(),
         name: Some(id.to_owned()),
-        description: fields.word("name"),
-        agent: Some("llm".into()),
-        model: fields.word("model"),
+        profile: Profile {
+            description: fields.word("name"),
+            agent: Some("llm".into()),
+            model: fields.word("model"),
+            ..Profile::default()
+        },
         created_at: at,
         ..Found::default()
     })

@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 use jiff::Timestamp;
 use rethread_core::entry::{Body, Origin};
 use rethread_core::message::{Block, BlockKind, Role, Usage};
-use rethread_core::{Message, Raw};
+use rethread_core::{Message, Profile, Raw};
 
 use super::Result;
 use super::database::{Database, RowText};
@@ -140,8 +140,7 @@ impl Reader<'_> {
         out.session(Found {
             identity: id.to_owned(),
             name: Some(id.to_owned()),
-            description,
-            agent: Some("llm".into()),
+            profile: Profile { description, agent: Some("llm".into()), ..Profile::default() },
             created_at,
             parent,
             ..Found::default()

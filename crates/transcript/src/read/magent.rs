@@ -7,7 +7,7 @@
 use std::path::Path;
 
 use rethread_core::message::{BlockKind, Role};
-use rethread_core::{Message, Raw};
+use rethread_core::{Message, Profile, Raw};
 
 use super::document;
 use super::fields::Fields;
@@ -34,10 +34,13 @@ fn session(path: &Path, out: &mut Out<'_>, doc: &Fields<'_>, items: &[&str]) -> 
     let session = out.session(Found {
         identity: id.clone(),
         name: Some(id),
-        agent,
+        profile: Profile {
+            agent,
+            max_history: doc.number("max_history").and_then(|n| u32::try_from(n).ok()),
+            ..Profile::default()
+        },
         // The time in the name is when it began; the one inside is when it was saved.
         created_at: stem.as_deref().and_then(|stem| begun(stem, out)).or(at),
-        max_history: doc.number("max_history").and_then(|n| u32::try_from(n).ok()),
         windowed: true,
         ..Found::default()
     })?;

@@ -11,7 +11,7 @@ use jiff::civil::Time;
 use jiff::{Timestamp, ToSpan};
 use rethread_core::entry::{Body, Origin, Previous, Restored, Started, Summarized};
 use rethread_core::message::Usage;
-use rethread_core::{Message, Raw, tokens};
+use rethread_core::{Message, Profile, Raw, tokens};
 
 use super::fields::quoted;
 use super::found::{Found, Link};
@@ -28,8 +28,11 @@ pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
     let session = out.session(Found {
         identity,
         name: told.id.clone(),
-        agent: Some(told.agent.clone()).filter(|agent| !agent.is_empty()),
-        agent_path: told.agent_path.clone(),
+        profile: Profile {
+            agent: Some(told.agent.clone()).filter(|agent| !agent.is_empty()),
+            agent_path: told.agent_path.clone(),
+            ..Profile::default()
+        },
         created_at: Some(clock.now),
         parent: parent.map(|identity| Link { identity, origin: Origin::Resume }),
         ..Found::default()

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use rethread_core::message::{Block, Role, Usage};
-use rethread_core::{Message, Raw};
+use rethread_core::{Message, Profile, Raw};
 
 use super::document;
 use super::fields::{Fields, list, quoted, string};
@@ -73,8 +73,11 @@ fn conversation(out: &mut Out<'_>, doc: Option<&Fields<'_>>, items: &[&str]) -> 
     let model = doc.and_then(|doc| doc.word("model"));
     let session = out.session(Found {
         identity: given.unwrap_or_else(|| fingerprint(&[first])),
-        provider: model.as_ref().map(|_| out.format().name().to_owned()),
-        model: model.clone(),
+        profile: Profile {
+            provider: model.as_ref().map(|_| out.format().name().to_owned()),
+            model: model.clone(),
+            ..Profile::default()
+        },
         windowed: true,
         ..Found::default()
     })?;

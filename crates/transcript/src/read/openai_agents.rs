@@ -4,6 +4,7 @@
 
 use std::path::Path;
 
+use rethread_core::Profile;
 use rethread_core::message::Usage;
 
 use super::Result;
@@ -81,7 +82,7 @@ fn session(
     let session = out.session(Found {
         identity: id.to_owned(),
         name: Some(id.to_owned()),
-        provider: Some("openai".into()),
+        profile: Profile { provider: Some("openai".into()), ..Profile::default() },
         created_at: begun,
         ..Found::default()
     })?;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use rethread_core::entry::Origin;
 use rethread_core::message::{Block, Role, Usage};
-use rethread_core::{Message, Raw};
+use rethread_core::{Message, Profile, Raw};
 
 use super::database::{Database, MAGIC};
 use super::document;
@@ -252,9 +252,12 @@ pub(super) fn begin(out: &mut Out<'_>, id: &str, text: &str, filed: bool) -> Res
     let session = out.session(Found {
         identity: id.to_owned(),
         name: fields.word("slug").or(title.clone()),
-        description: title,
-        agent: Some("opencode".into()),
-        workspace: fields.word("directory"),
+        profile: Profile {
+            description: title,
+            agent: Some("opencode".into()),
+            workspace: fields.word("directory"),
+            ..Profile::default()
+        },
         created_at: begun,
         parent: parent.map(|identity| Link { identity, origin: Origin::New }),
         ..Found::default()

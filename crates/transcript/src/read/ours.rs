@@ -53,13 +53,7 @@ fn found(header: Header, fields: &Fields<'_>) -> Found {
         owner: None,
         keys: keys.into_iter().filter_map(|key| Some(string(key)?.into_owned())).collect(),
         name: Some(header.name.to_string()),
-        description: header.description,
-        agent: header.agent,
-        agent_path: header.agent_path,
-        provider: header.provider,
-        model: header.model,
-        workspace: header.workspace,
-        max_history: header.max_history,
+        profile: header.profile,
         created_at: Some(header.created_at),
         parent: header
             .parent

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use rethread_core::entry::{Body, Origin};
 use rethread_core::message::{Block, Role, Usage};
-use rethread_core::{Message, Raw};
+use rethread_core::{Message, Profile, Raw};
 
 use super::claude_tree::{Leaf, Tree};
 use super::fields::{Fields, list};
@@ -90,10 +90,13 @@ impl Reader {
                     Some(id) if kind == "session" => id,
                     _ => fingerprint(&[line]),
                 },
-                agent: Some("pi".into()),
-                provider: fields.word("provider"),
-                model: fields.word("modelId"),
-                workspace: fields.word("cwd"),
+                profile: Profile {
+                    agent: Some("pi".into()),
+                    provider: fields.word("provider"),
+                    model: fields.word("modelId"),
+                    workspace: fields.word("cwd"),
+                    ..Profile::default()
+                },
                 created_at: self.at,
                 parent: parent(&fields),
                 ..Found::default()

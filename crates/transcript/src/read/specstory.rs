@@ -4,7 +4,7 @@ use std::path::Path;
 
 use rethread_core::entry::Origin;
 use rethread_core::message::{Block, Role};
-use rethread_core::{Message, Raw};
+use rethread_core::{Message, Profile, Raw};
 
 use super::found::{Found, Link};
 use super::out::{Out, Slot, fingerprint};
@@ -126,7 +126,7 @@ impl Reader {
         let main = self.identity.clone();
         let session = out.session(Found {
             identity: if side { format!("{main}/side") } else { main.clone() },
-            agent: Some("specstory".into()),
+            profile: Profile { agent: Some("specstory".into()), ..Profile::default() },
             created_at: at,
             parent: side.then_some(Link { identity: main, origin: Origin::New }),
             ..Found::default()

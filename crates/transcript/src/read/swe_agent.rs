@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use rethread_core::Profile;
 use rethread_core::message::Usage;
 
 use super::document;
@@ -27,8 +28,7 @@ pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
     let session = out.session(Found {
         identity: fingerprint(&[first, items.first().copied().unwrap_or_default()]),
         name: stem,
-        agent: Some("swe-agent".into()),
-        model,
+        profile: Profile { agent: Some("swe-agent".into()), model, ..Profile::default() },
         windowed: true,
         ..Found::default()
     })?;

@@ -9,6 +9,7 @@ use super::found::Found;
 use super::messages::{Converted, convert};
 use super::out::{Out, Slot, fingerprint};
 use super::{Error, Result, time};
+use rethread_core::Profile;
 
 pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
     let text = document::text(path)?;
@@ -112,7 +113,10 @@ fn messages(out: &mut Out<'_>, key: &str, fields: &Fields<'_>, items: &[&str]) -
         owner: Some(owner),
         keys: vec![address],
         name: chat.or_else(|| Some(format!("telegram-{user}"))),
-        workspace: fields.word("current_workspace").or_else(|| fields.word("workspace")),
+        profile: Profile {
+            workspace: fields.word("current_workspace").or_else(|| fields.word("workspace")),
+            ..Profile::default()
+        },
         created_at: created,
         ..Found::default()
     })?;

@@ -31,7 +31,7 @@ impl Writer for Agent<'_> {
         }
         let Session { header, tally, .. } = session;
         let mut meta = json!({ "id": header.name, "name": header.name });
-        if let Some(description) = &header.description {
+        if let Some(description) = &header.profile.description {
             meta["description"] = json!(description);
         }
         let rest = json!({
@@ -39,8 +39,8 @@ impl Writer for Agent<'_> {
             "lastActivityAt": rfc3339(session.last_activity_at),
             "messageCount": tally.messages,
             "firstMessage": session.first_message,
-            "provider": header.provider.as_deref().unwrap_or_default(),
-            "model": header.model.as_deref().unwrap_or_default(),
+            "provider": header.profile.provider.as_deref().unwrap_or_default(),
+            "model": header.profile.model.as_deref().unwrap_or_default(),
         });
         if let (Value::Object(meta), Value::Object(rest)) = (&mut meta, rest) {
             meta.extend(rest);

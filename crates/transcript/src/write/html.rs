@@ -132,16 +132,16 @@ impl Writer for Html<'_> {
                  <title>{name}</title><style>{STYLE}</style></head><body>"
             )?;
         }
-        self.agent = header.agent.clone().unwrap_or_else(|| "Assistant".into());
+        self.agent = header.profile.agent.clone().unwrap_or_else(|| "Assistant".into());
         writeln!(self.out, "<header><h1>{name}</h1>")?;
-        if let Some(text) = &header.description {
+        if let Some(text) = &header.profile.description {
             writeln!(self.out, "<p>{}</p>", escape(text))?;
         }
         write!(self.out, "<dl>")?;
         let fields = [
-            ("Agent", header.agent.clone()),
-            ("Model", header.model.clone()),
-            ("Folder", header.workspace.clone()),
+            ("Agent", header.profile.agent.clone()),
+            ("Model", header.profile.model.clone()),
+            ("Folder", header.profile.workspace.clone()),
             ("Started", Some(self.time(header.created_at))),
             ("Turns", Some(session.tally.queries.to_string())),
         ];

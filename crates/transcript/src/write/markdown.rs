@@ -12,10 +12,9 @@ use std::io;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use rethread_core::entry::{Body, Restored};
-use rethread_core::limits::READ_ENTRIES;
-use rethread_core::message::{Role, Usage};
-use rethread_core::sessions::Error;
-use rethread_core::{Entry, Session, SessionId, Sessions, summary, tokens};
+use rethread_core::message::Usage;
+use rethread_core::turn::Part;
+use rethread_core::{Entry, Session, summary, tokens};
 
 use crate::marks::{self, BUILT_IN, CLEARED, RULE, UNDONE, YOU};
 use crate::numbers;
@@ -98,20 +97,6 @@ pub enum WriteError<E: std::error::Error + 'static> {
     Io(#[from] io::Error),
 }
 
-/// All entries of a session up to `head`, read a page at a time.
-pub fn entries(
-    sessions: &Sessions,
-    id: SessionId,
-    head: u64,
-) -> impl Iterator<Item = Result<Entry, Error>> {
-    (0..head).step_by(READ_ENTRIES as usize).flat_map(move |start| {
-        match sessions.read(id, start..head.min(start + READ_ENTRIES)) {
-            Ok(page) => page.into_iter().map(Ok).collect(),
-            Err(error) => vec![Err(error)],
-        }
-    })
-}
-
 /// Writes a session as Markdown. `entries` are those of its log, from the first on.
 ///
 /// # Errors
@@ -161,7 +146,7 @@ impl<'a> Writer<'a> {
 
     fn header(&mut self) -> io::Result<()> {
         let Session { header, tally, .. } = self.page.session;
-        let path = header.agent_path.as_deref().map(marks::one_line);
+        let path = header.profile.agent_path.as_deref().map(marks::one_line);
         writeln!(self.out, "# {} Conversation\n", self.agent)?;
         writeln!(self.out, "**Session ID:** {}", header.id)?;
         let date = header.created_at.to_zoned(self.page.zone.clone());
@@ -188,32 +173,40 @@ impl<'a> Writer<'a> {
     }
 
     fn entry(&mut self, entry: Entry) -> io::Result<()> {
-        match entry.body {
-            Body::Message(ref message) if message.role == Role::System => {}
-            Body::Message(message) => {
-                if message.opens_turn() || self.turn.is_none() {
-                    self.end_turn()?;
-                    self.turn = Some(Turn::new(entry.at, message.opens_turn()));
-                }
+        match Part::of(&entry.body) {
+            Part::Question(message) => {
+                self.end_turn()?;
+                let mut turn = Turn::new(entry.at, true);
+                turn.message(entry.at, message, &entry.measure);
+                self.turn = Some(turn);
+            }
+            Part::Reply(message) | Part::Results(message) => {
+                let turn = self.turn.get_or_insert_with(|| Turn::new(entry.at, false));
+                turn.message(entry.at, message, &entry.measure);
+            }
+            Part::Finished(finished) => {
                 if let Some(turn) = &mut self.turn {
-                    turn.message(entry.at, &message, &entry.measure);
+                    turn.finish(*finished);
                 }
             }
-            Body::Finished(finished) => {
-                if let Some(turn) = &mut self.turn {
-                    turn.finish(finished);
-                }
-            }
-            Body::RoundLimit => {
+            Part::RoundLimit => {
                 if let Some(turn) = &mut self.turn {
                     turn.limit();
                 }
             }
+            Part::Beside => self.beside(entry)?,
+        }
+        Ok(())
+    }
+
+    /// What is not part of a turn.
+    fn beside(&mut self, entry: Entry) -> io::Result<()> {
+        match entry.body {
             Body::Summary(summary) => self.summary = Some(summary.text),
             Body::Restored(restored) => self.restored(entry.at, &restored)?,
             Body::Cleared { .. } => self.note(CLEARED, entry.at)?,
             Body::Undone { .. } => self.note(UNDONE, entry.at)?,
-            Body::Started(_) | Body::Unknown { .. } => {}
+            _ => {}
         }
         Ok(())
     }

@@ -80,7 +80,7 @@ impl Writer for Telegram<'_> {
         let Some(session) = &self.session else { return writeln!(self.out, "{{}}") };
         let end = if self.first { "]" } else { "\n    ]" };
         let last = time(session.last_activity_at);
-        let workspace = json!(session.header.workspace);
+        let workspace = json!(session.header.profile.workspace);
         writeln!(
             self.out,
             "{end},\n    \"last_activity\": \"{last}\",\n    \"current_workspace\": {workspace}\n  }}\n}}"

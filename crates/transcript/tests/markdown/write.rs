@@ -72,7 +72,7 @@ fn the_example_of_the_design_is_written_to_the_letter() {
         tokens: 2_345,
     });
     let path = "/Users/you/Development/agents/simple_sally/agent.py";
-    log.session.header.agent_path = Some(path.into());
+    log.session.header.profile.agent_path = Some(path.into());
     let summary = GOLDEN.split("SUMMARY_START -->\n").nth(1).unwrap();
     let summary = summary.split("\n<!--").next().unwrap();
     log.restore(

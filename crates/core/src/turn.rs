@@ -1,0 +1,210 @@
+//! A turn: one question and everything until its answer is complete.
+//!
+//! What opens a turn, what belongs to it and what ends it is decided here, once. A context, a
+//! transcript, a summary and a door that comes back after a crash all read turns from entries
+//! through this.
+
+use std::borrow::Borrow;
+
+use crate::entry::{Body, Entry, Finished};
+use crate::message::{Message, Role};
+
+/// What an entry is to the turn it is in.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Part<'a> {
+    /// It opens a turn. It may carry results too, which answer calls of the turn before.
+    Question(&'a Message),
+    /// The model speaks; its calls begin a round.
+    Reply(&'a Message),
+    /// Results of calls.
+    Results(&'a Message),
+    /// The turn is over, and this is what it took.
+    Finished(&'a Finished),
+    /// The turn is over, because its rounds are used up.
+    RoundLimit,
+    /// It is not part of any turn.
+    Beside,
+}
+
+impl<'a> Part<'a> {
+    /// What an entry with this body is.
+    pub fn of(body: &'a Body) -> Part<'a> {
+        match body {
+            Body::Message(message) => match message.role {
+                Role::System => Part::Beside,
+                Role::Assistant => Part::Reply(message),
+                Role::User | Role::Tool if message.opens_turn() => Part::Question(message),
+                Role::User | Role::Tool => Part::Results(message),
+            },
+            Body::Finished(finished) => Part::Finished(finished),
+            Body::RoundLimit => Part::RoundLimit,
+            _ => Part::Beside,
+        }
+    }
+}
+
+/// One turn: its entries in order, the question first where it was read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Turn<E> {
+    entries: Vec<E>,
+}
+
+impl<E> Default for Turn<E> {
+    fn default() -> Turn<E> {
+        Turn { entries: Vec::new() }
+    }
+}
+
+impl<E: Borrow<Entry>> Turn<E> {
+    /// Adds an entry.
+    ///
+    /// # Errors
+    ///
+    /// The entry, where it opens the next turn.
+    pub fn push(&mut self, entry: E) -> Result<(), E> {
+        if !self.entries.is_empty() && matches!(Part::of(&entry.borrow().body), Part::Question(_)) {
+            return Err(entry);
+        }
+        self.entries.push(entry);
+        Ok(())
+    }
+
+    /// Its entries, in order.
+    pub fn entries(&self) -> &[E] {
+        &self.entries
+    }
+
+    /// Its entries, in order.
+    pub fn into_entries(self) -> Vec<E> {
+        self.entries
+    }
+
+    /// What its entries are to it.
+    pub fn parts(&self) -> impl DoubleEndedIterator<Item = Part<'_>> {
+        self.entries.iter().map(|entry| Part::of(&entry.borrow().body))
+    }
+
+    /// The entry that opens it, unless it begins with something else.
+    pub fn question(&self) -> Option<&E> {
+        let first = self.entries.first()?;
+        matches!(Part::of(&first.borrow().body), Part::Question(_)).then_some(first)
+    }
+
+    /// Whether it was noted as finished. A turn that was killed before that may have its answer
+    /// all the same: see [`has_answer`](Turn::has_answer).
+    pub fn is_over(&self) -> bool {
+        self.parts().any(|part| matches!(part, Part::Finished(_)))
+    }
+
+    /// Whether the model had the last word, and called nothing in it.
+    pub fn has_answer(&self) -> bool {
+        let last = self.parts().rev().find_map(|part| match part {
+            Part::Reply(message) => Some(Some(message)),
+            Part::Results(_) | Part::Question(_) => Some(None),
+            _ => None,
+        });
+        last.flatten().is_some_and(|reply| reply.calls().next().is_none())
+    }
+
+    /// Whether it has its answer, and every call in it has its result.
+    pub fn is_whole(&self) -> bool {
+        let replied = self.parts().rev().find_map(|part| match part {
+            Part::Reply(_) => Some(true),
+            Part::Results(_) | Part::Question(_) => Some(false),
+            _ => None,
+        });
+        let messages = || self.entries.iter().filter_map(|entry| entry.borrow().body.message());
+        let answers = |id: &str| {
+            messages().any(|message| message.results().any(|result| result.tool_use_id == id))
+        };
+        replied == Some(true)
+            && messages().all(|message| message.calls().all(|call| answers(&call.id)))
+    }
+
+    /// The last text the model said in it, and whether its rounds were used up.
+    pub fn answer(&self) -> (String, bool) {
+        let texts = self.parts().filter_map(|part| match part {
+            Part::Reply(message) => Some(message.plain_text()),
+            _ => None,
+        });
+        let last = texts.filter(|text| !text.is_empty()).last().unwrap_or_default();
+        (last, self.parts().any(|part| part == Part::RoundLimit))
+    }
+}
+
+/// Groups entries into turns. What comes before the first question is a turn without one.
+pub fn turns<E: Borrow<Entry>>(entries: impl IntoIterator<Item = E>) -> Vec<Turn<E>> {
+    let mut turns: Vec<Turn<E>> = Vec::new();
+    for entry in entries {
+        let left = match turns.last_mut() {
+            Some(turn) => turn.push(entry).err(),
+            None => Some(entry),
+        };
+        turns.extend(left.map(|entry| Turn { entries: vec![entry] }));
+    }
+    turns
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::entry::{NewEntry, Tally};
+    use crate::measure::Measure;
+    use crate::{Block, EntryId, Raw};
+
+    fn log(bodies: Vec<Body>) -> Vec<Entry> {
+        let mut tally = Tally::default();
+        let entry = |(index, body): (usize, Body)| {
+            let id = EntryId::new(index.to_string()).expect("valid");
+            let (at, measure) = (jiff::Timestamp::UNIX_EPOCH, Measure::default());
+            let entry = NewEntry { id, at, body, measure }.placed(&tally);
+            tally = entry.tally;
+            entry
+        };
+        bodies.into_iter().enumerate().map(entry).collect()
+    }
+
+    fn calls(id: &str) -> Body {
+        let call = Block::tool_use(id, "grep", Raw::of(&serde_json::json!({})));
+        Body::Message(Message::new(Role::Assistant, vec![Block::text("let me look"), call]))
+    }
+
+    fn said(message: Message) -> Body {
+        Body::Message(message)
+    }
+
+    #[test]
+    fn a_turn_begins_with_its_question_and_ends_before_the_next() {
+        let entries = log(vec![
+            said(Message::system("be brief")),
+            said(Message::user("one")),
+            calls("1"),
+            said(Message::tool_result("1", "found")),
+            said(Message::assistant("this")),
+            Body::Finished(Finished::default()),
+            said(Message::user("two")),
+            calls("2"),
+        ]);
+        let turns = turns(&entries);
+        let seqs = |turn: &Turn<&Entry>| turn.entries().iter().map(|e| e.seq).collect::<Vec<_>>();
+        assert_eq!(
+            turns.iter().map(seqs).collect::<Vec<_>>(),
+            [vec![0], vec![1, 2, 3, 4, 5], vec![6, 7]]
+        );
+        assert!(turns[0].question().is_none());
+        assert_eq!(turns[1].question().map(|entry| entry.seq), Some(1));
+        assert!(turns[1].is_over() && turns[1].has_answer() && turns[1].is_whole());
+        assert_eq!(turns[1].answer(), ("this".into(), false));
+        assert!(!turns[2].is_over() && !turns[2].has_answer() && !turns[2].is_whole());
+    }
+
+    #[test]
+    fn a_turn_whose_last_call_was_answered_and_not_spoken_about_has_no_answer() {
+        let mut bodies = vec![said(Message::user("q")), calls("1")];
+        bodies.push(said(Message::tool_result("1", "found")));
+        let entries = log(bodies);
+        let turn = &turns(&entries)[0];
+        assert!(!turn.has_answer() && !turn.is_whole());
+        assert_eq!(turn.answer(), ("let me look".into(), false));
+    }
+}

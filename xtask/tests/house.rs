@@ -21,6 +21,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "rethread-agent",
             "rethread-store",
             "rethread-transcript",
+            "rethread-render",
             "rethread-core",
         ],
     ),
@@ -29,7 +30,8 @@ const EDGES: &[(&str, &[&str])] = &[
     ("rethread-mcp", &["rethread-agent", "rethread-core"]),
     ("rethread-agent", &["rethread-transcript", "rethread-core"]),
     ("rethread-store", &["rethread-core"]),
-    ("rethread-transcript", &["rethread-core"]),
+    ("rethread-transcript", &["rethread-render", "rethread-core"]),
+    ("rethread-render", &[]),
     ("rethread-core", &[]),
     ("xtask", &[]),
 ];

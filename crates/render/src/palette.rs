@@ -161,6 +161,13 @@ mod tests {
         // White, the grey behind code on light pages, black, and the dark page.
         let light = [(0xff, 0xff, 0xff), (0xf6, 0xf8, 0xfa)];
         let dark = [(0, 0, 0), (0x0d, 0x11, 0x17), (0x16, 0x1b, 0x22)];
+        for (role, light, dark) in [
+            (Role::Added, (0xe6, 0xff, 0xec), (0x0f, 0x2a, 0x1a)),
+            (Role::Removed, (0xff, 0xeb, 0xe9), (0x30, 0x14, 0x18)),
+        ] {
+            assert!(contrast(role.rgb(Background::Light), light) >= 4.5, "changed lines, light");
+            assert!(contrast(role.rgb(Background::Dark), dark) >= 4.5, "changed lines, dark");
+        }
         for role in Role::ALL {
             for page in light {
                 let found = contrast(role.rgb(Background::Light), page);

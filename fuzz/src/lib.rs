@@ -2,6 +2,9 @@
 //!
 //! A reader may refuse a file. It may not panic, hand over an entry that a log would refuse, or
 //! lose a record. `cargo xtask fuzz` runs every target, after it has seen a planted fault found.
+//! What the renderer must not do is in [`render`].
+
+pub mod render;
 
 use std::path::{Path, PathBuf};
 

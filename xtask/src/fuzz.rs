@@ -1,4 +1,4 @@
-//! `fuzz`: any bytes through every reader, after a planted fault was found.
+//! `fuzz`: any bytes through every reader and the renderer, after a planted fault was found.
 //!
 //! The targets are in `fuzz/`, a workspace of its own. They run on the stable compiler, without a
 //! sanitizer: there is no unsafe code of ours that one could look at.
@@ -191,6 +191,9 @@ mod tests {
     fn every_reader_has_a_target_and_every_target_a_file() {
         let read = |path: &str| std::fs::read_to_string(root().join(path)).expect("it is read");
         let targets = targets(&read("fuzz/Cargo.toml"));
+        for target in ["render_terminal", "render_html", "render_stream"] {
+            assert!(targets.iter().any(|known| known == target), "no target `{target}`");
+        }
         for target in &targets {
             assert!(root().join(format!("fuzz/fuzz_targets/{target}.rs")).is_file(), "{target}");
         }

@@ -318,7 +318,7 @@ impl<'t> Builder<'t> {
     /// Notes where a block of the document begins; blocks inside others are not noted.
     fn note_start(&mut self, start: usize) {
         if let Some(Frame::Root { starts, .. }) = self.frames.last_mut() {
-            starts.push(self.text[..start].rfind('\n').map_or(0, |at| at + 1));
+            starts.push(line_start(self.text, start));
         }
     }
 
@@ -408,14 +408,23 @@ fn link_addresses(span: Span, out: &mut Vec<Span>) {
     }
 }
 
-/// Whether a line before this place is blank, marks of quotes not counted.
-fn follows_blank_line(text: &str, start: usize) -> bool {
-    let Some(end) = text[..start].rfind('\n') else { return false };
-    let earlier = text[..end].chars().rev().take_while(|c| *c != '\n');
-    let mut earlier = earlier.peekable();
-    // The very start of a text is not a line before it.
-    (earlier.peek().is_some() || text[..end].ends_with('\n'))
-        && earlier.all(|c| matches!(c, ' ' | '\t' | '\r' | '>'))
+/// Where the line begins that this place is in. A carriage return alone ends a line, too.
+fn line_start(text: &str, place: usize) -> usize {
+    text[..place].rfind(['\n', '\r']).map_or(0, |at| at + 1)
+}
+
+/// Whether the line before this place is blank, marks of quotes not counted.
+fn follows_blank_line(text: &str, place: usize) -> bool {
+    let before = &text[..line_start(text, place)];
+    let Some(earlier) = before.strip_suffix('\n').or_else(|| before.strip_suffix('\r')) else {
+        return false;
+    };
+    let earlier = match before.ends_with("\r\n") {
+        true => &earlier[..earlier.len() - 1],
+        false => earlier,
+    };
+    let mut line = earlier.chars().rev().take_while(|c| !matches!(c, '\n' | '\r'));
+    line.all(|c| matches!(c, ' ' | '\t' | '>'))
 }
 
 fn without_blank_end(text: &str) -> &str {

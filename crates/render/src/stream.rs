@@ -23,9 +23,9 @@ const GROWTH: usize = 64;
 /// Bytes of an open block that is small enough to be parsed at every line.
 const SMALL_BYTES: usize = 4 * 1_024;
 
-/// Bytes of open text that are rendered to be looked at: several screens. Of a longer open block only
-/// the end is shown until it is finished.
-const OPEN_BYTES_MAX: usize = 64 * 1_024;
+/// Bytes of open text that are rendered to be looked at: many screens, and at the most 20 ms of work.
+/// The end of a longer block is not shown before it is finished.
+const OPEN_BYTES_MAX: usize = 256 * 1_024;
 
 /// Renders a text that arrives in pieces.
 ///
@@ -85,17 +85,11 @@ impl Stream {
     }
 
     /// The lines that may still change, as they look now: what follows the finished ones on the
-    /// screen until the next call.
+    /// screen until the next call. The open block is parsed for it, so ask when the screen is drawn
+    /// and not for every word. Nothing is shown of the end of a block larger than 256 KiB.
     pub fn open(&self) -> String {
         let mut out = String::new();
         if self.text.len() > OPEN_BYTES_MAX {
-            let end = &self.text[self.text.ceil_char_boundary(self.text.len() - OPEN_BYTES_MAX)..];
-            let end = &end[end.find('\n').map_or(0, |at| at + 1)..];
-            let parsed = parse::parse(end, &self.definitions);
-            let mut writer = Writer::default();
-            for piece in pieces(&parsed.blocks, self.continues) {
-                writer.write(&piece, &self.style, &mut out);
-            }
             return out;
         }
         let parsed = parse::parse(&self.text, &self.definitions);

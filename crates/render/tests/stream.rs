@@ -132,6 +132,26 @@ fn a_label_is_known_after_its_definition() {
 }
 
 #[test]
+fn an_open_block_is_shown_up_to_its_limit() {
+    let limit = 256 * 1_024;
+    for (bytes, is_shown) in [(limit - 1, true), (limit, true), (limit + 1, false)] {
+        let mut stream = Stream::new(Style::plain(80));
+        stream.push(&"a".repeat(bytes));
+        assert_eq!(!stream.open().is_empty(), is_shown, "{bytes} bytes");
+        assert_eq!(stream.finish().matches('a').count(), bytes);
+    }
+}
+
+#[test]
+fn a_stream_can_be_handed_to_another_thread() {
+    fn sent<T: Send + Sync>(value: T) -> T {
+        value
+    }
+    sent(Document::parse("a"));
+    assert_eq!(sent(Stream::new(Style::plain(80))).finish(), "");
+}
+
+#[test]
 fn the_work_for_a_long_block_does_not_grow_with_its_square() {
     // Half a megabyte each, a line at a time. Parsed at every line, each takes minutes.
     let blocks = [format!("```\n{}", "some code\n".repeat(50_000)), "- some item\n".repeat(40_000)];

@@ -18,12 +18,14 @@ impl Random {
     /// Pieces that mean something in Markdown, put together at random. No definitions of links: a
     /// stream does not look back for them.
     pub(crate) fn markdown(&mut self) -> String {
-        const PIECES: [&str; 58] = [
+        const PIECES: [&str; 60] = [
             "\n",
             "\n",
             "\n",
             "\n\n",
             "\r\n",
+            "\r",
+            "\0",
             "  \n",
             " ",
             "  ",

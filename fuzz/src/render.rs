@@ -27,8 +27,9 @@ pub fn as_a_page(data: &[u8]) {
 /// The text in pieces; together they must give what the whole gives. The second byte chooses the cuts.
 pub fn as_it_arrives(data: &[u8]) {
     let Some((style, text)) = styled(data) else { return };
-    // A stream does not look back for the definition of a label, so there are none.
-    let text = text.replace("]:", "] :");
+    // A stream does not look back for the definition of a label, so there are none. A long text is
+    // rendered again and again, and finds nothing more.
+    let text: String = text.replace("]:", "] :").chars().take(2_000).collect();
     let mut stream = Stream::new(style.clone());
     let mut cuts = u32::from(data.get(1).copied().unwrap_or_default()) + 1;
     let (mut out, mut rest) = (String::new(), text.as_str());

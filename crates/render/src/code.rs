@@ -325,18 +325,20 @@ mod tests {
 
     #[test]
     fn a_document_is_highlighted_up_to_its_limit() {
-        // Two blocks, to see that they are counted together.
-        let line = format!("\"{}\"", "a".repeat(125));
-        let mut highlighter = begun("json");
-        for at in 1..=2_048 {
-            if at == 1_000 {
-                highlighter.begin("json");
+        let line = |bytes: usize| format!("\"{}\"", "a".repeat(bytes - 2));
+        // With its line feed the last line ends one byte before the limit, at it, and after it.
+        for (bytes, is_coloured) in [(126, true), (127, true), (128, false)] {
+            let mut highlighter = begun("json");
+            for at in 1..2_048 {
+                if at == 1_000 {
+                    // The blocks of a document are counted together.
+                    highlighter.begin("json");
+                }
+                assert_eq!(highlighter.line(&line(127))[0].1, Some(Role::String), "line {at}");
             }
-            assert_eq!(highlighter.line(&line)[0].1, Some(Role::String), "line {at}");
+            let role = highlighter.line(&line(bytes))[0].1;
+            assert_eq!(role.is_some(), is_coloured, "{bytes} bytes");
         }
-        assert_eq!(highlighter.line(&line), [(line.as_str(), None)]);
-        highlighter.begin("json");
-        assert_eq!(highlighter.line(&line), [(line.as_str(), None)]);
     }
 
     /// Run by the test below, in a process in which nothing was loaded before.

@@ -89,6 +89,12 @@ fn lists_hang_and_keep_the_numbers_and_blank_lines_they_were_written_with() {
 }
 
 #[test]
+fn a_blank_line_before_a_list_is_not_one_before_the_list_in_it() {
+    assert_eq!(seen("a\n\n- b\n\t- c\n", 20), "a\n\n• b\n  ◦ c\n", "indented by a tab");
+    assert_eq!(seen("a\r\r- b\r  - c\r", 20), "a\n\n• b\n  ◦ c\n", "carriage returns");
+}
+
+#[test]
 fn an_empty_item_keeps_its_place() {
     assert_eq!(seen("- a\n-\n- c\n", 20), "• a\n•\n• c\n");
 }

@@ -39,6 +39,7 @@ pub(super) fn open(path: &Path) -> Result<(File, Connection), StoreError> {
         Ok(connection) => {
             set_up(&file, &connection)?;
             close_to_others(path)?;
+            sync_what_was_left(path)?;
             Ok((file, connection))
         }
         Err(StoreError::ReadOnly { .. }) if path.exists() => {
@@ -49,6 +50,25 @@ pub(super) fn open(path: &Path) -> Result<(File, Connection), StoreError> {
         }
         Err(error) => Err(error),
     }
+}
+
+/// Brings to the disk what a writer that did not close the file left in its write-ahead log.
+///
+/// A process that dies between its write and its sync leaves entries that every later process
+/// reads, and that a power cut can still take back. A retry would find them and be acknowledged.
+/// The log holds none of SQLite's locks, so closing it here ends none.
+fn sync_what_was_left(path: &Path) -> Result<(), StoreError> {
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    let synced = match std::fs::File::open(&log) {
+        Ok(log) if log.metadata().is_ok_and(|log| log.len() > 0) => log.sync_data(),
+        _ => Ok(()),
+    };
+    synced.map_err(|error| StoreError::Backend {
+        store: "sqlite",
+        action: "sync what another writer left",
+        source: error.into(),
+    })
 }
 
 /// Makes the file and its folder, so that only their owner can read them.

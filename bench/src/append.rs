@@ -40,7 +40,7 @@ pub(crate) fn one_writer(setting: &Setting) -> Vec<Report> {
             let raws = timed(|| raw_append(&mut raw, &text)).0;
             (timed(|| sessions.append(id, entry).expect("appended")).0, raws)
         };
-        // The first rounds load the vocabulary and let the write-ahead log grow to its size.
+        // In the first rounds the write-ahead log grows to its size.
         if round >= rounds / 5 {
             ours.push(mine);
             theirs.push(raws);

@@ -5,14 +5,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use rethread_agent::agents::Agents;
 use rethread_agent::provider::{Listener, Provider, Reply, Request, connect, describe};
 use rethread_agent::scripted::{Answer, Server};
-use rethread_agent::tool::{Toolbox, Workspace};
-use rethread_agent::{Bounds, Runner, Scribe};
-use rethread_core::context::Policy;
+use rethread_agent::{HostLimits, HostSettings, Roster, RosterSettings, Workspaces};
 use rethread_core::{Key, Message, Owner, Sessions};
-use rethread_http::{Door, Limits, Rules, Runners};
+use rethread_http::{Door, Limits, Rules};
 use rethread_store::System;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -60,40 +57,26 @@ struct Site {
 impl Site {
     fn new(setting: &Setting, name: &str, provider: Arc<dyn Provider>) -> Site {
         let store = setting.store(name);
-        let agents = Agents::builtin();
-        let agent = agents.get("build").expect("built in").clone();
-        let model = describe("openai", "scripted-1");
-        let workspace = Workspace::open(&setting.folder).expect("a folder");
         let sessions = Sessions::new(store.clone(), Owner::local(), Arc::new(System));
-        let prompt = String::new();
-        let runner = Runner {
-            sessions: sessions.clone(),
-            agent,
-            scribe: Scribe { model: model.clone(), provider: provider.clone(), prompt },
-            model,
-            provider,
-            policy: Policy::chat(),
-            tools: Arc::new(Toolbox::new(workspace)),
-            allow: Vec::new(),
-            ask_first: false,
+        let model = describe("openai", "scripted-1");
+        let settings = HostSettings {
+            roster: Roster::with_provider(RosterSettings::default(), model, provider),
+            workspaces: Workspaces::only(&setting.folder).expect("a folder"),
+            limits: HostLimits::default(),
             transcripts: None,
-            workspace: None,
-            bounds: Bounds::default(),
-            kept: Default::default(),
         };
-        let runners = Runners::new(runner.clone(), agents, |agent| {
-            Ok(Runner { agent: agent.clone(), ..runner.clone() })
-        });
         // What is measured is the server, not its patience.
         let limits = Limits {
             rate: u32::MAX,
             burst: u32::MAX,
             connections: 4_096,
             streams: 4_096,
+            turns: 4_096,
+            owner_turns: 4_096,
             ..Limits::default()
         };
         let (world, rules) = (Arc::new(System), Rules::default());
-        let door = Door { store, world, runners, rules, limits, log: None };
+        let door = Door { store, world, settings, rules, limits, log: None };
         let runtime = || {
             let mut runtime = tokio::runtime::Builder::new_multi_thread();
             runtime.worker_threads(2).enable_all().build().expect("a runtime")

@@ -26,7 +26,7 @@ use run::Report;
 /// Speed, as ratios in one run.
 #[derive(Debug, Parser)]
 struct Args {
-    /// Only these: append, group, tail, context, list, size, files, round, transcript, http, postgres
+    /// Only these: append, group, tail, context, fork, list, size, files, round, transcript, http, postgres
     names: Vec<String>,
     /// The folder to write in; it decides which disk is measured [default: under target/]
     #[arg(long)]
@@ -45,11 +45,12 @@ fn main() -> ExitCode {
     let args = Args::parse();
     let folder = args.folder.clone().unwrap_or_else(|| PathBuf::from("target/bench"));
     std::fs::create_dir_all(&folder).expect("a folder to write in");
-    let benches: [(&str, Bench); 11] = [
+    let benches: [(&str, Bench); 12] = [
         ("append", append::one_writer),
         ("group", append::many_writers),
         ("tail", tail::last_entries),
         ("context", tail::contexts),
+        ("fork", tail::forks),
         ("list", list::newest),
         ("size", size::on_disk),
         ("round", round::overhead),

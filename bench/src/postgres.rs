@@ -49,7 +49,7 @@ pub(crate) fn appends(setting: &Setting) -> Vec<Report> {
             let took = timed(|| sessions.append(together, batch).expect("appended")).0;
             took / u32::try_from(size).expect("a small number")
         });
-        // The first rounds prepare statements and load the vocabulary.
+        // The first rounds prepare statements.
         if round >= 2 {
             ours.extend(here);
             pgbench.extend(there);

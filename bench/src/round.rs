@@ -4,12 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use rethread_agent::agents::Agents;
 use rethread_agent::provider::{Listener, Provider, Reply, Request};
-use rethread_agent::tool::{Site, Spec, Tool, ToolFailure, Toolbox, Workspace};
-use rethread_agent::{Bounds, Events, Runner, Scribe};
-use rethread_core::context::{Model, Policy};
-use rethread_core::{Block, Message, New, Raw, Role, SessionId};
+use rethread_agent::tool::{Site, Spec, Tool, ToolFailure};
+use rethread_agent::{
+    Events, Host, HostLimits, HostSettings, Roster, RosterSettings, Runner, Workspaces,
+};
+use rethread_core::context::Model;
+use rethread_core::{Block, Message, New, Owner, Raw, Role, SessionId};
+use rethread_store::System;
 use serde_json::json;
 
 use crate::append::fill;
@@ -43,7 +45,15 @@ struct Nothing;
 
 impl Tool for Nothing {
     fn spec(&self) -> Spec {
-        Spec { name: "nothing", description: "Does nothing.", input: json!({"type": "object"}) }
+        Spec {
+            name: "nothing".into(),
+            description: "Does nothing.".into(),
+            input: json!({"type": "object"}),
+        }
+    }
+
+    fn changes(&self) -> bool {
+        false
     }
 
     fn run(&self, _: &str, _: &Site) -> Result<String, ToolFailure> {
@@ -56,33 +66,25 @@ pub(crate) fn overhead(setting: &Setting) -> Vec<Report> {
     let sessions = setting.sessions("round.db");
     let id = sessions.create(&New::default(), None).expect("a session").id();
     fill(&sessions, id, setting.size(10_000, 2_000), 400);
-    let (agents, _) = Agents::load(None, None);
     let model = Model::new("offline", "instant");
     let provider: Arc<dyn Provider> = Arc::new(Instant::default());
-    let agent = agents.get("build").expect("built in").clone();
-    let workspace = Workspace::open(&setting.folder).expect("a folder");
-    let runner = Runner {
-        sessions,
-        scribe: Scribe { model: model.clone(), provider: provider.clone(), prompt: String::new() },
-        agent,
-        model,
-        provider,
-        policy: Policy::chat(),
-        tools: Arc::new(Toolbox::new(workspace).with(Arc::new(Nothing))),
-        allow: Vec::new(),
-        ask_first: false,
+    let workspaces = Workspaces::only(&setting.folder).expect("a folder");
+    let settings = HostSettings {
+        roster: Roster::with_provider(RosterSettings::default(), model, provider),
+        workspaces: workspaces.with_tool(Arc::new(Nothing)),
+        limits: HostLimits::default(),
         transcripts: None,
-        workspace: None,
-        bounds: Bounds::default(),
-        kept: Default::default(),
     };
+    let host = Host::new(setting.store("round.db"), Arc::new(System), settings);
+    let runner = host.handle(Owner::local()).runner(None, None).expect("it can answer");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.expect("a runtime");
-    let (events, stop) = (Events::none(), Default::default());
+    let (events, stop, options) = (Events::none(), Default::default(), Default::default());
     let mut times: Vec<Duration> = Vec::new();
     for turn in 0..setting.size(60, 12) {
-        let (took, answer) =
-            timed(|| runtime.block_on(runner.run_turn(id, Message::user("go"), &events, &stop)));
+        let (took, answer) = timed(|| {
+            runtime.block_on(runner.run_turn(id, Message::user("go"), &options, &events, &stop))
+        });
         assert_eq!(answer.expect("answered").rounds, ROUNDS);
         if turn >= 2 {
             times.push(took / ROUNDS);
@@ -107,7 +109,7 @@ pub(crate) fn overhead(setting: &Setting) -> Vec<Report> {
 
 /// What the parts of a round take by themselves.
 fn parts(runner: &Runner, id: SessionId) -> (Duration, Duration) {
-    let mut thread = runner.sessions.thread(id).expect("a thread");
+    let mut thread = runner.sessions().thread(id).expect("a thread");
     thread.append(Message::user("go")).expect("appended");
     let (mut contexts, mut appends) = (Vec::new(), Vec::new());
     for round in 0..100 {
@@ -116,7 +118,8 @@ fn parts(runner: &Runner, id: SessionId) -> (Duration, Duration) {
             thread.append(Message::new(Role::Assistant, vec![call])).expect("appended");
             thread.append(Message::tool_result(format!("p{round}"), "nothing")).expect("appended");
         });
-        let (context, _) = timed(|| thread.context(&runner.policy, &runner.model));
+        let (context, _) =
+            timed(|| thread.context(&runner.responder.policy, &runner.responder.model));
         appends.push(append);
         contexts.push(context);
     }

@@ -1,6 +1,7 @@
 //! What the length of a log costs: nothing.
 
 use rethread_core::context::{Model, Policy};
+use rethread_core::sessions::Fork;
 use rethread_core::{New, SessionId, Sessions};
 
 use crate::append::fill;
@@ -67,5 +68,37 @@ pub(crate) fn contexts(setting: &Setting) -> Vec<Report> {
         let build = |id| drop(sessions.context(id, &policy, &model).expect("a context"));
         reports.push(pair(name, messages, 1.3, || build(short), || build(long)));
     }
+    let (policy, middle) = (Policy::chat(), messages as u64 / 2);
+    let at = |seq| {
+        let session = sessions.get_at(long, seq).expect("a session");
+        drop(sessions.build(session, &policy, &model).expect("a context"));
+    };
+    let mut report =
+        pair("context as of the middle of a log", messages, 1.3, || at(None), || at(Some(middle)));
+    report.against = "the same at its end".into();
+    reports.push(report);
     reports
+}
+
+/// A fork, which copies all there is.
+pub(crate) fn forks(setting: &Setting) -> Vec<Report> {
+    let sessions = setting.sessions("fork.db");
+    let id = sessions.create(&New::default(), None).expect("a session").id();
+    let entries = setting.size(10_000, 1_000);
+    fill(&sessions, id, entries, 400);
+    let (mut forks, mut fills) = (Vec::new(), Vec::new());
+    for _ in 0..setting.size(9, 3) {
+        forks.push(timed(|| sessions.fork(id, &Fork::default()).expect("a fork")).0);
+        let other = sessions.create(&New::default(), None).expect("a session").id();
+        fills.push(timed(|| fill(&sessions, other, entries, 400)).0);
+    }
+    let (fork, filled) = (median(&mut forks), median(&mut fills));
+    vec![Report {
+        name: "fork of a long session",
+        against: "appending as many messages in batches".into(),
+        figure: fork.as_secs_f64() / filled.as_secs_f64(),
+        unit: "×",
+        target: Target::AtMost(3.0),
+        detail: format!("{} for {entries} entries against {}", us(fork), us(filled)),
+    }]
 }

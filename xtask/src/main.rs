@@ -113,6 +113,7 @@ const NEEDS: &[Need] = &[
         package: "openssl",
         purpose: "makes the certificate of such a database",
     },
+    Need { program: "strace", package: "strace", purpose: "kills a writer at its sync" },
     Need {
         program: "setpriv",
         package: "util-linux",

@@ -38,21 +38,22 @@ impl Runner {
                 let mut listen = |delta: Delta| match delta {
                     Delta::Text(text) => {
                         heard.push_str(&text);
-                        events.tell(Event::Text(text));
+                        events.more(Event::Text(text));
                     }
-                    Delta::Thinking(text) => events.tell(Event::Thinking(text)),
+                    Delta::Thinking(text) => events.more(Event::Thinking(text)),
                 };
-                let (model, messages, stable) = (&self.model, &context.messages, context.stable);
+                let model = &self.responder.model;
+                let (messages, stable) = (&context.messages, context.stable);
                 let request = Request { model, messages, stable, tools };
                 let reply = tokio::select! {
                     biased;
                     () = stop.cancelled() => None,
-                    reply = self.provider.ask(request, &mut listen) => Some(reply),
+                    reply = self.responder.provider.ask(request, &mut listen) => Some(reply),
                 };
                 match reply {
                     Some(Ok(reply)) if says_something(&reply) => return Asked::Reply(reply),
                     Some(Ok(_)) => Some(Failure::Nonsense {
-                        provider: self.model.provider.clone(),
+                        provider: model.provider.clone(),
                         what: "an empty reply".into(),
                     }),
                     Some(Err(failure)) => Some(failure),
@@ -71,7 +72,7 @@ impl Runner {
                 return Asked::Failed(failure, partial);
             }
             retries += 1;
-            events.tell(Event::Retry { why: failure.to_string(), wait });
+            events.send(Event::Retry { why: failure.to_string(), wait }).await;
             if stopped_while_waiting(wait, stop).await {
                 return Asked::Stopped(partial);
             }
@@ -84,7 +85,7 @@ impl Runner {
             return None;
         }
         let mut message = Message::assistant(heard);
-        message.model = Some(self.model.id());
+        message.model = Some(self.responder.model.id());
         message.interrupted = true;
         Some(message)
     }

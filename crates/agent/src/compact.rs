@@ -11,7 +11,8 @@ use rethread_core::{Key, SessionId, Thread, sessions};
 use serde::Serialize;
 use serde_json::json;
 
-use crate::lease::{Held, blocking};
+use crate::blocking::blocking;
+use crate::leased_thread::LeasedThread;
 use crate::restore::{GoesOn, Past};
 use crate::runner::{Runner, TurnError};
 use crate::summarize::{How, Summary};
@@ -99,10 +100,10 @@ impl Runner {
     /// Those of the store.
     pub fn preview(&self, id: SessionId) -> Result<Preview, sessions::Error> {
         let mut thread = self.sessions.thread(id)?;
-        let before = thread.context(&self.policy, &self.model)?.tokens;
+        let before = thread.context(&self.responder.policy, &self.responder.model)?.tokens;
         let tail = self.tail(&mut thread)?;
         let tokens: u64 = tail.iter().map(|c| u64::from(message_tokens(&c.message))).sum();
-        let system = self.new_session().system.unwrap_or_default();
+        let system = self.responder.new_session().system.unwrap_or_default();
         // A summary is much shorter than what it stands for, and has only so many words.
         let summary = PROMPT_TOKENS + (before / 4).min(SUMMARY_TOKENS);
         let after = tokens + summary + u64::from(rethread_core::tokens::count(&system));
@@ -112,7 +113,7 @@ impl Runner {
 
     /// The last turns that go over word for word: few enough for a compaction to be worth it.
     pub(crate) fn tail(&self, thread: &mut Thread) -> Result<Vec<Carried>, sessions::Error> {
-        let context = thread.context(&self.policy, &self.model)?.tokens;
+        let context = thread.context(&self.responder.policy, &self.responder.model)?.tokens;
         let most = u32::try_from(context / TAIL_SHARE).unwrap_or(u32::MAX).min(TAIL_TOKENS_MAX);
         Ok(carried(thread.log(), thread.session().id(), most))
     }
@@ -135,13 +136,13 @@ impl Runner {
         // What is said from here on is said in the new session.
         let held = self.hold(id).await?;
         let compacted = self.compact_held(&held, id, how, &mut told).await;
-        held.release(&self.kept).await?;
+        held.release(&self.threads).await?;
         compacted
     }
 
     async fn compact_held(
         &self,
-        held: &Held,
+        held: &LeasedThread,
         id: SessionId,
         how: How,
         told: &mut impl FnMut(Stage),

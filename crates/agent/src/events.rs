@@ -1,9 +1,25 @@
-//! What happens in a turn, told while it happens.
+//! What happens in a turn, reported while it happens.
+//!
+//! The queue is bounded. Text is never lost and never waits: what does not fit is joined to the
+//! text before it, and of a tool's output the latest is kept. Everything else waits for room, so a listener that stops reading pauses the
+//! turn instead of filling the memory; one that went away stops nothing.
 
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use rethread_core::message::Call;
-use tokio::sync::{mpsc, oneshot};
+use rethread_core::SessionId;
+use rethread_core::message::{Call, Usage};
+use tokio::sync::mpsc;
+
+use crate::permission::{PermissionAnswer, PermissionRequest};
+use crate::tool::FileChange;
+
+/// Events that may wait to be read.
+const EVENTS_MAX: usize = 256;
+
+/// Bytes of a tool's output that may wait to be read: what a screen or two can show. Its result has
+/// all of it.
+const PROGRESS_BYTES_MAX: usize = 64 << 10;
 
 /// Something that happens in a turn.
 #[derive(Debug)]
@@ -24,7 +40,7 @@ pub enum Event {
     Text(String),
     /// More of what the model thinks.
     Thinking(String),
-    /// The reply broke off or was refused, and is asked for again; what was told of it is void.
+    /// The reply broke off or was refused, and is asked for again; its text so far is void.
     Retry {
         /// What went wrong.
         why: String,
@@ -33,12 +49,14 @@ pub enum Event {
     },
     /// The model calls a tool.
     Call(Call),
-    /// A tool that changes something is about to run; it does so only if the answer is yes.
-    Ask {
-        /// The call.
-        call: Call,
-        /// Where the answer goes.
-        answer: oneshot::Sender<bool>,
+    /// A tool that changes something is about to run; it does so only if someone agrees.
+    Permission(PermissionRequest),
+    /// More of what a running tool writes.
+    Progress {
+        /// The id of the call.
+        call: String,
+        /// What it wrote.
+        text: String,
     },
     /// A tool is done.
     Result {
@@ -46,20 +64,39 @@ pub enum Event {
         call: Call,
         /// Whether it did what it was asked.
         success: bool,
-        /// What it said.
+        /// What it returned.
         text: String,
+    },
+    /// What the provider charged for one reply.
+    Usage(Usage),
+    /// Something happens in a subagent, which works in a session of its own.
+    Subagent {
+        /// Its session.
+        session: SessionId,
+        /// What happens there.
+        event: Box<Event>,
     },
 }
 
 /// Where events go. Nobody needs to listen.
 #[derive(Clone, Debug, Default)]
-pub struct Events(Option<mpsc::UnboundedSender<Event>>);
+pub struct Events(Option<Arc<Sender>>);
+
+#[derive(Debug)]
+struct Sender {
+    queue: mpsc::Sender<Event>,
+    /// Text that did not fit, to be sent before anything else.
+    late: Mutex<Vec<Event>>,
+    /// The session these are about, where it is a subagent's.
+    subagent: Option<SessionId>,
+}
 
 impl Events {
     /// Events, and where they arrive.
-    pub fn channel() -> (Events, mpsc::UnboundedReceiver<Event>) {
-        let (sender, receiver) = mpsc::unbounded_channel();
-        (Events(Some(sender)), receiver)
+    pub fn channel() -> (Events, mpsc::Receiver<Event>) {
+        let (queue, receiver) = mpsc::channel(EVENTS_MAX);
+        let sender = Sender { queue, late: Mutex::default(), subagent: None };
+        (Events(Some(Arc::new(sender))), receiver)
     }
 
     /// Events nobody listens to.
@@ -67,17 +104,175 @@ impl Events {
         Events(None)
     }
 
-    /// Tells an event. A listener that went away does not stop a turn.
-    pub fn tell(&self, event: Event) {
+    /// The same queue for what happens in a subagent.
+    #[must_use]
+    pub fn of_subagent(&self, session: SessionId) -> Events {
+        Events(self.0.as_ref().map(|sender| {
+            let (queue, late) = (sender.queue.clone(), Mutex::default());
+            Arc::new(Sender { queue, late, subagent: Some(session) })
+        }))
+    }
+
+    /// Where a tool reports its progress. It does not keep the queue open: a tool that is left
+    /// behind must not keep listeners waiting for the end of its turn.
+    pub(crate) fn progress(&self, call: &str) -> Progress {
+        let sender = self.0.as_ref().map(Arc::downgrade).unwrap_or_default();
+        Progress { sender, call: call.to_owned() }
+    }
+
+    /// Reports more text, thinking or progress. Never waits and loses nothing.
+    pub(crate) fn more(&self, event: Event) {
         if let Some(sender) = &self.0 {
-            drop(sender.send(event));
+            sender.more(event);
+        }
+    }
+
+    /// Reports an event, when there is room for it. A listener that went away is not waited for.
+    pub(crate) async fn send(&self, event: Event) {
+        let Some(sender) = &self.0 else { return };
+        self.flush().await;
+        drop(sender.queue.send(sender.wrapped(event)).await);
+    }
+
+    /// Sends what did not fit before.
+    pub(crate) async fn flush(&self) {
+        let Some(sender) = &self.0 else { return };
+        let late = std::mem::take(&mut *sender.late.lock().unwrap_or_else(PoisonError::into_inner));
+        for event in late {
+            drop(sender.queue.send(sender.wrapped(event)).await);
         }
     }
 
     /// Asks whether a call may run. Nobody there means no.
-    pub async fn ask(&self, call: &Call) -> bool {
-        let (answer, heard) = oneshot::channel();
-        self.tell(Event::Ask { call: call.clone(), answer });
-        heard.await.unwrap_or(false)
+    pub(crate) async fn ask(&self, call: &Call, change: Option<FileChange>) -> PermissionAnswer {
+        let (request, answer) = PermissionRequest::new(call.clone(), change);
+        self.send(Event::Permission(request)).await;
+        answer.await.unwrap_or(PermissionAnswer::No)
+    }
+}
+
+/// Where a running tool reports what it writes.
+#[derive(Clone, Debug, Default)]
+pub struct Progress {
+    sender: Weak<Sender>,
+    call: String,
+}
+
+impl Progress {
+    /// Reports more of what the tool writes. Nobody has to listen.
+    pub fn report(&self, text: impl Into<String>) {
+        if let Some(sender) = self.sender.upgrade() {
+            sender.more(Event::Progress { call: self.call.clone(), text: text.into() });
+        }
+    }
+}
+
+impl Sender {
+    fn more(&self, event: Event) {
+        let mut late = self.late.lock().unwrap_or_else(PoisonError::into_inner);
+        late.push(event);
+        while !late.is_empty() {
+            let Ok(room) = self.queue.try_reserve() else { break };
+            room.send(self.wrapped(late.remove(0)));
+        }
+        if self.queue.is_closed() {
+            late.clear();
+        }
+        join(&mut late);
+    }
+}
+
+impl Sender {
+    fn wrapped(&self, event: Event) -> Event {
+        match self.subagent {
+            Some(session) => Event::Subagent { session, event: Box::new(event) },
+            None => event,
+        }
+    }
+}
+
+/// Joins texts that follow one another.
+fn join(events: &mut Vec<Event>) {
+    let mut joined: Vec<Event> = Vec::with_capacity(events.len());
+    for event in events.drain(..) {
+        match (joined.last_mut(), event) {
+            (Some(Event::Text(text)), Event::Text(more))
+            | (Some(Event::Thinking(text)), Event::Thinking(more)) => text.push_str(&more),
+            (Some(Event::Progress { call, text }), Event::Progress { call: same, text: more })
+                if *call == same =>
+            {
+                text.push_str(&more);
+                let over = text.len().saturating_sub(PROGRESS_BYTES_MAX);
+                text.drain(..text.ceil_char_boundary(over));
+            }
+            (_, event) => joined.push(event),
+        }
+    }
+    *events = joined;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(receiver: &mut mpsc::Receiver<Event>) -> (usize, String) {
+        let mut events = 0;
+        let mut text = String::new();
+        while let Ok(event) = receiver.try_recv() {
+            events += 1;
+            if let Event::Text(more) = event {
+                text.push_str(&more);
+            }
+        }
+        (events, text)
+    }
+
+    #[tokio::test]
+    async fn text_that_nobody_reads_is_joined_and_none_of_it_is_lost() {
+        let (events, mut receiver) = Events::channel();
+        let all: String = (0..10_000).map(|n| format!("{n} ")).collect();
+        for n in 0..10_000 {
+            events.more(Event::Text(format!("{n} ")));
+        }
+        let (first, mut text) = texts(&mut receiver);
+        assert_eq!(first, EVENTS_MAX, "no more than this many wait");
+        events.send(Event::Usage(Usage::default())).await;
+        let (rest, more) = texts(&mut receiver);
+        text.push_str(&more);
+        assert_eq!((rest, text), (2, all), "the rest is one event, and the usage comes after it");
+    }
+
+    #[tokio::test]
+    async fn a_listener_that_went_away_is_not_waited_for() {
+        let (events, receiver) = Events::channel();
+        drop(receiver);
+        for _ in 0..2 * EVENTS_MAX {
+            events.more(Event::Text("x".into()));
+            events.send(Event::Usage(Usage::default())).await;
+        }
+    }
+
+    #[tokio::test]
+    async fn a_tool_that_is_left_behind_does_not_keep_the_queue_open() {
+        let (events, mut receiver) = Events::channel();
+        let left_behind = events.progress("1");
+        left_behind.report("working");
+        drop(events);
+        assert!(matches!(receiver.recv().await, Some(Event::Progress { .. })));
+        assert!(receiver.recv().await.is_none(), "the turn is over");
+        left_behind.report("too late");
+    }
+
+    #[tokio::test]
+    async fn an_event_of_a_subagent_says_whose_it_is() {
+        let (events, mut receiver) = Events::channel();
+        let session = SessionId::of_source(&rethread_core::Owner::local(), "child");
+        events.of_subagent(session).more(Event::Text("looking".into()));
+        let event = receiver.recv().await;
+        assert!(
+            matches!(&event, Some(Event::Subagent { session: id, event })
+                if *id == session && matches!(**event, Event::Text(_))),
+            "{event:?}"
+        );
     }
 }

@@ -1,44 +1,60 @@
-//! The loop between a session and a model.
+//! The loop between a session and a model, and the host that every door stands on.
 //!
-//! A turn walks down: a door calls [`Runner::run_turn`] (`turn.rs`), which builds a context, asks
-//! a [`provider`], writes the reply down, runs the [`tool`]s it calls, writes their results down,
-//! and asks again. What happens meanwhile is told as [`Event`]s. The rest of the crate is about
-//! going on after a long conversation: `summarize.rs`, `compact.rs` and `restore.rs`.
+//! A turn walks down: a door asks its [`Handle`] to start one (`host/turns.rs`), which finds the
+//! session, waits its turn, decides who answers (`host/decision.rs`) and runs it (`turn.rs`):
+//! build a context, ask a [`provider`], write the reply down, run the [`tool`]s it calls, write
+//! their results down, and ask again. What happens meanwhile is reported as [`Event`]s. Long
+//! conversations continue from a summary: `summarize.rs`, `compact.rs` and `restore.rs`.
 //!
 //! The agents people talk to are in [`agents`]; every limit is in [`limits`].
 
 pub mod agents;
 mod ask;
-mod call;
+mod blocking;
 mod compact;
 mod conversation;
 mod events;
-mod extract;
+mod extractive;
+pub mod fifo;
 mod find_answer;
-pub mod lanes;
-mod lease;
+mod holder;
+pub mod host;
+mod instructions;
+mod leased_thread;
 pub mod limits;
-mod past;
+mod permission;
 mod prompt;
 pub mod provider;
+mod responder;
 mod restore;
+mod resume_from;
+mod run_call;
 mod runner;
 mod save;
 #[cfg(feature = "scripted")]
 pub mod scripted;
 mod step;
 mod summarize;
+mod thread_cache;
 pub mod tool;
 mod turn;
 
+pub use blocking::blocking;
 pub use compact::{Compacted, Preview, Receipt, Stage};
-pub use events::{Event, Events};
+pub use events::{Event, Events, Progress};
 pub use find_answer::QuestionState;
-pub use lease::{Held, Kept, is_dead, past_the_dead};
-pub use past::{FileError, FromFile};
+pub use holder::is_dead;
+pub use host::{
+    Handle, Host, HostLimits, HostSettings, Roster, RosterSettings, Target, Workspaces,
+};
+pub use leased_thread::LeasedThread;
+pub use permission::{Pattern, PermissionAnswer, PermissionRequest};
+pub use responder::{Bounds, Responder, Scribe};
 pub use restore::{GoesOn, NO_ACKNOWLEDGMENT, Past};
+pub use resume_from::{FileError, FromFile};
 pub use rethread_transcript::numbers;
 pub use rethread_transcript::read::markdown::Summary as FileSummary;
 pub use rethread_transcript::write::markdown::WriteError;
-pub use runner::{Answer, Bounds, End, Runner, Scribe, TurnError};
+pub use runner::{Answer, End, Runner, TurnError};
 pub use summarize::{EXTRACTIVE, How, INHERITED, Summary};
+pub use turn::{TurnInput, TurnOptions};

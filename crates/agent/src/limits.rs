@@ -9,8 +9,8 @@ pub const ROUNDS_MAX: u32 = 10;
 /// What follows the answer of a turn that was stopped at [`ROUNDS_MAX`].
 pub const ROUND_LIMIT_MARK: &str = "[Tool call limit reached]";
 
-/// Times a request is sent again when that may help. With the waits below it gives a provider
-/// about ten seconds to recover; longer than that a person wants to be told.
+/// Times a request is sent again when that may help. With the waits below, a provider has 3.5
+/// seconds to recover; longer than that a person wants to be told.
 pub const RETRIES_MAX: u32 = 3;
 
 /// How long the first wait before asking again is; each further one is twice as long.
@@ -18,6 +18,19 @@ pub const RETRY_WAIT: Duration = Duration::from_millis(500);
 
 /// The longest wait a provider may ask for. Above it the person is told instead.
 pub const RETRY_WAIT_MAX: Duration = Duration::from_secs(60);
+
+/// Turns that run or wait, of all owners. A turn outlives its connection, so connections do not
+/// bound them; each holds a few kilobytes and its question, which may be as large as a message.
+pub const HOST_TURNS_MAX: usize = 1_024;
+
+/// Turns of one owner that run or wait: a quarter, so that no one keeps all others from asking.
+pub const OWNER_TURNS_MAX: usize = HOST_TURNS_MAX / 4;
+
+/// Turns that wait for one session. Whoever asks faster than a model answers is told so.
+pub const QUEUE_MAX: usize = 32;
+
+/// Folders whose tools are kept open. More are opened again when they are needed.
+pub const WORKSPACES_MAX: usize = 64;
 
 /// How long a tool may take. A command may ask for its own, longer time.
 pub const TOOL_TIME_MAX: Duration = Duration::from_secs(60);

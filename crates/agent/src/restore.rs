@@ -16,9 +16,10 @@ use rethread_core::{
 };
 use rethread_transcript::numbers::short;
 
-use crate::lease::blocking;
+use crate::blocking::blocking;
 use crate::prompt::{self, Told};
-use crate::runner::{Runner, TurnError, reply};
+use crate::responder::reply;
+use crate::runner::{Runner, TurnError};
 
 /// What stands in for an acknowledgment that did not come.
 pub const NO_ACKNOWLEDGMENT: &str =
@@ -93,13 +94,13 @@ impl Runner {
     ) -> Result<GoesOn, TurnError> {
         let mut restored = self.restored(past, summary, origin);
         let began = Instant::now();
-        let new = New { name: past.name.clone(), ..self.new_session() };
+        let new = New { name: past.name.clone(), ..self.responder.new_session() };
         let system = new.system.clone().unwrap_or_default();
         let answer = {
             let mut messages = self.view(&system, &restored);
             // The placeholder of the answer that is asked for now.
             messages.pop_if(|message| message.role == Role::Assistant);
-            reply(&self.model, self.provider.as_ref(), &messages).await
+            reply(&self.responder.model, self.responder.provider.as_ref(), &messages).await
         };
         restored.ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
         let said = answer.ok().filter(|reply| !reply.plain_text().trim().is_empty());
@@ -117,7 +118,7 @@ impl Runner {
             .map(|c| u64::from(rethread_core::measure::message_tokens(&c.message)))
             .sum();
         let (sessions, parent) = (self.sessions.clone(), past.session);
-        let (policy, model) = (self.policy.clone(), self.model.clone());
+        let (policy, model) = (self.responder.policy.clone(), self.responder.model.clone());
         let (session, tokens) = blocking(move || {
             let mut keys = keys;
             if origin == Origin::Compact {
@@ -176,6 +177,6 @@ impl Runner {
             tally = entry.tally;
             log.push(entry).expect("entries are placed one behind the other");
         }
-        build(&log, &self.policy, &self.model).messages
+        build(&log, &self.responder.policy, &self.responder.model).messages
     }
 }

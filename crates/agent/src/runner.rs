@@ -1,98 +1,46 @@
-//! What runs turns: a model, an agent, tools and a policy over the sessions of one owner.
+//! What runs turns: a responder in the sessions of one owner.
+//!
+//! A runner comes from a [`Handle`](crate::Handle) and nowhere else, so whose sessions it works in
+//! cannot be forgotten or mixed up.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
-use rethread_core::context::{Model, Policy};
-use rethread_core::message::Usage;
-use rethread_core::{Message, New, Profile, ProfileChange, Session, SessionId, Sessions, sessions};
+use rethread_core::context::Context;
+use rethread_core::message::{Call, Usage};
+use rethread_core::{Message, ProfileChange, Session, SessionId, Sessions, sessions};
 
-use crate::agents::Agent;
-use crate::lease::{Kept, past_the_dead};
-use crate::limits::{LEASE_WAIT, ROUNDS_MAX, SUMMARY_TIME_MAX, TOOL_TIME_MAX};
-use crate::provider::{Delta, Failure, Provider, Request};
-use crate::tool::{Spec, Toolbox};
+use crate::holder::ignoring_dead_holders;
+use crate::host::Refusal;
+use crate::permission::Grants;
+use crate::provider::Failure;
+use crate::responder::Responder;
+use crate::thread_cache::ThreadCache;
 
 /// What runs turns.
 #[derive(Clone)]
 pub struct Runner {
-    /// The sessions turns are run in.
-    pub sessions: Sessions,
     /// Who answers.
-    pub agent: Agent,
-    /// The model that answers.
-    pub model: Model,
-    /// Who runs the model.
-    pub provider: Arc<dyn Provider>,
-    /// Who writes summaries.
-    pub scribe: Scribe,
-    /// How contexts are shaped.
-    pub policy: Policy,
-    /// What the model can do.
-    pub tools: Arc<Toolbox>,
-    /// Tools that change something and may be used.
-    pub allow: Vec<String>,
-    /// Whether each use of such a tool is asked for first.
-    pub ask_first: bool,
+    pub responder: Responder,
+    pub(crate) sessions: Sessions,
+    pub(crate) threads: ThreadCache,
+    pub(crate) grants: Grants,
     /// The folder transcripts are saved to; none are without it.
-    pub transcripts: Option<PathBuf>,
-    /// The folder the conversation is about.
-    pub workspace: Option<String>,
-    /// How far a turn may go.
-    pub bounds: Bounds,
-    /// What earlier turns read, for the next ones.
-    pub kept: Kept,
+    pub(crate) transcripts: Option<PathBuf>,
+    /// The format the session was imported from, where its tools are off for that reason.
+    pub(crate) untrusted: Option<String>,
+    pub(crate) instructions: Instructions,
 }
 
-/// Who writes summaries, and acknowledges them: a model without tools.
-#[derive(Clone)]
-pub struct Scribe {
-    /// The model.
-    pub model: Model,
-    /// Who runs it.
-    pub provider: Arc<dyn Provider>,
-    /// Its instructions.
-    pub prompt: String,
-}
-
-impl Scribe {
-    /// One reply, within the time a summary may take.
-    pub(crate) async fn reply(&self, messages: &[Message]) -> Result<Message, String> {
-        reply(&self.model, self.provider.as_ref(), messages).await
-    }
-}
-
-/// One reply without tools, within the time a summary may take.
-pub(crate) async fn reply(
-    model: &Model,
-    provider: &dyn Provider,
-    messages: &[Message],
-) -> Result<Message, String> {
-    let request = Request { model, messages, stable: messages.len(), tools: &[] };
-    let mut listen = |_: Delta| {};
-    match tokio::time::timeout(SUMMARY_TIME_MAX, provider.ask(request, &mut listen)).await {
-        Ok(Ok(reply)) => Ok(reply),
-        Ok(Err(failure)) => Err(failure.to_string()),
-        Err(_) => Err(format!("no answer within {} seconds", SUMMARY_TIME_MAX.as_secs())),
-    }
-}
-
-/// How far a turn may go.
-#[derive(Clone, Copy, Debug)]
-pub struct Bounds {
-    /// Rounds.
-    pub rounds: u32,
-    /// Time a tool may take.
-    pub tool_time: Duration,
-    /// Time to wait for someone else's turn.
-    pub lease_wait: Duration,
-}
-
-impl Default for Bounds {
-    fn default() -> Bounds {
-        Bounds { rounds: ROUNDS_MAX, tool_time: TOOL_TIME_MAX, lease_wait: LEASE_WAIT }
-    }
+/// Whose instructions hold in a turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Instructions {
+    /// Those the session has.
+    Own,
+    /// Those of the responder, from here on: the session may have come with anyone's.
+    Ours,
+    /// Those of the responder, for one turn.
+    Once,
 }
 
 /// How a turn ended.
@@ -104,6 +52,8 @@ pub enum End {
     RoundLimit,
     /// Someone stopped it; what was said until then is kept.
     Stopped,
+    /// The model called tools that are the client's: it continues when their results arrive.
+    ClientCalls,
 }
 
 /// What came out of a turn.
@@ -115,7 +65,7 @@ pub struct Answer {
     pub end: End,
     /// The answer stops before its end: the provider's limit was reached, or someone stopped it.
     pub cut_off: bool,
-    /// Where the question stands in the log; the entries of the turn follow it.
+    /// Where the question is in the log; the entries of the turn follow it.
     pub seq: u64,
     /// Model replies it took.
     pub rounds: u32,
@@ -126,6 +76,8 @@ pub struct Answer {
     /// How much of the room for a context the last one took, in percent. A hundred where
     /// something had to be left out of it.
     pub fullness: u64,
+    /// The calls the client has to answer, with [`End::ClientCalls`].
+    pub calls: Vec<Call>,
 }
 
 impl End {
@@ -135,110 +87,98 @@ impl End {
             End::Answered => "answered",
             End::RoundLimit => "round_limit",
             End::Stopped => "stopped",
+            End::ClientCalls => "client_calls",
         }
     }
 }
 
-/// Why a turn came to nothing. What was said until then is in the log.
+/// Why a turn came to nothing.
 #[derive(Debug, thiserror::Error)]
 pub enum TurnError {
-    /// The session could not be read or written.
+    /// The session could not be read or written. What was said until then is in the log.
     #[error(transparent)]
     Sessions(#[from] sessions::Error),
-    /// The model did not answer.
+    /// The model did not answer. What was said until then is in the log.
     #[error(transparent)]
     Provider(#[from] Failure),
+    /// It did not begin.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
 }
 
 impl Runner {
-    /// What a session started by this runner is: its agent, its model and its instructions.
-    pub fn new_session(&self) -> New {
-        let mut system = self.agent.prompt.trim_end().to_owned();
-        if let Some(workspace) = &self.workspace {
-            system.push_str(&format!("\n\nThe workspace is {workspace}."));
-        }
-        let profile = Profile {
-            agent: Some(self.agent.name.clone()),
-            agent_path: Some(self.agent.path.clone()),
-            provider: Some(self.model.provider.clone()),
-            model: Some(self.model.name.clone()),
-            workspace: self.workspace.clone(),
-            ..Profile::default()
-        };
-        New { profile, system: Some(system), ..New::default() }
+    /// The sessions it works in.
+    pub fn sessions(&self) -> &Sessions {
+        &self.sessions
     }
 
-    /// This runner without any tool, for a session whose words may be anyone's.
-    pub fn without_tools(mut self) -> Runner {
-        self.agent.tools = Some(Vec::new());
-        self
+    /// The folder transcripts are saved to.
+    pub fn transcripts(&self) -> Option<&PathBuf> {
+        self.transcripts.as_ref()
     }
 
-    /// Sees to it that the instructions that hold in a session are those of this runner's agent,
-    /// and none that came with it.
-    ///
-    /// # Errors
-    ///
-    /// Those of the store.
-    pub fn instruct(&self, session: &Session) -> Result<(), sessions::Error> {
-        let id = session.id();
-        let ours = self.new_session().system.unwrap_or_default();
-        let held = match session.tally.system {
-            Some(seq) => self.sessions.read(id, seq..seq + 1)?.pop(),
-            None => None,
-        };
-        let held = held.and_then(|entry| entry.body.message().map(Message::plain_text));
-        if held.as_deref() != Some(ours.as_str()) {
-            self.tell_model(id, &ours)?;
-        }
-        Ok(())
+    /// The format the session was imported from, where its tools are off for that reason. A door
+    /// that can ask may ask, and then [trust](crate::Handle::trust) it.
+    pub fn untrusted(&self) -> Option<&str> {
+        self.untrusted.as_deref()
     }
 
     /// Writes down that this runner's agent answers in a session from here on.
     ///
     /// # Errors
     ///
-    /// Those of the store.
-    pub fn take_over(&self, id: SessionId) -> Result<Session, sessions::Error> {
-        let new = self.new_session();
+    /// [`StoreError::Held`](rethread_core::StoreError::Held) while someone is in a turn; otherwise
+    /// I/O errors.
+    pub(crate) fn take_over(&self, session: &Session) -> Result<Session, sessions::Error> {
+        let id = session.id();
+        let new = self.responder.new_session().profile;
+        let ours = self.responder.instructions();
+        if self.instructions_of(session)?.as_deref() != Some(ours.as_str()) {
+            let system = || vec![Message::system(ours.as_str()).into()];
+            ignoring_dead_holders(&self.sessions, |sessions| sessions.append(id, system()))?;
+        }
+        let was = &session.header.profile;
+        if (&was.agent, &was.agent_path) == (&new.agent, &new.agent_path) {
+            return self.sessions.get(id);
+        }
         let change = ProfileChange {
-            agent: Some(new.profile.agent),
-            agent_path: Some(new.profile.agent_path),
+            agent: Some(new.agent),
+            agent_path: Some(new.agent_path),
             ..ProfileChange::default()
         };
-        self.tell_model(id, &new.system.unwrap_or_default())?;
         self.sessions.update(id, &change.into())
     }
 
-    /// Writes instructions down. Nobody waits for a process that died in the middle of a turn.
-    fn tell_model(&self, id: SessionId, system: &str) -> Result<(), sessions::Error> {
-        let said = |sessions: &Sessions| sessions.append(id, vec![Message::system(system).into()]);
-        past_the_dead(&self.sessions, said).map(drop)
-    }
-
-    /// The tools the model is told about: those of the agent, and of those that change something
-    /// only the ones that are allowed.
-    pub fn specs(&self) -> Vec<Spec> {
-        let specs = self.tools.specs(&self.allow);
-        specs.into_iter().filter(|spec| self.agent.may_use(spec.name)).collect()
+    /// The instructions that hold in a session.
+    fn instructions_of(&self, session: &Session) -> Result<Option<String>, sessions::Error> {
+        let Some(seq) = session.tally.system else { return Ok(None) };
+        let entry = self.sessions.read(session.id(), seq..seq + 1)?.pop();
+        Ok(entry.and_then(|entry| entry.body.message().map(Message::plain_text)))
     }
 
     /// How much of the room for a context a session takes, in percent.
     ///
     /// # Errors
     ///
-    /// Those of the store.
+    /// I/O errors.
     pub fn fullness(&self, id: SessionId) -> Result<u64, sessions::Error> {
-        let context = self.sessions.context(id, &self.policy, &self.model)?;
-        Ok(crate::turn::fullness(&context, self.model.budget()))
+        let Responder { policy, model, .. } = &self.responder;
+        let context = self.sessions.context(id, policy, model)?;
+        Ok(crate::turn::fullness(&context, model.budget()))
+    }
+
+    /// How much of the room for a context this one takes, in percent.
+    pub fn fullness_of(&self, context: &Context) -> u64 {
+        crate::turn::fullness(context, self.responder.model.budget())
     }
 
     /// Tokens a session's next context would have.
     ///
     /// # Errors
     ///
-    /// Those of the store.
+    /// I/O errors.
     pub fn context_tokens(&self, id: SessionId) -> Result<u64, sessions::Error> {
-        Ok(self.sessions.context(id, &self.policy, &self.model)?.tokens)
+        let Responder { policy, model, .. } = &self.responder;
+        Ok(self.sessions.context(id, policy, model)?.tokens)
     }
 }

@@ -54,7 +54,7 @@ impl Runner {
     ) -> Result<(), WriteError<sessions::Error>> {
         let session = self.sessions.get(id).map_err(WriteError::Entries)?;
         let previous = self.previous(&session).map_err(WriteError::Entries)?;
-        let agent = session.header.profile.agent.as_deref().unwrap_or(&self.agent.name);
+        let agent = session.header.profile.agent.as_deref().unwrap_or(&self.responder.agent.name);
         let page = Page { session: &session, agent, previous, zone: TimeZone::system() };
         let entries = self.sessions.entries(id, 0..session.tally.entries);
         write(&page, entries, out).map(drop)

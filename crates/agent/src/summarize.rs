@@ -7,9 +7,10 @@ use rethread_core::{Message, Session, SessionId, Sessions, sessions, tokens};
 
 use tokio_util::sync::CancellationToken;
 
+use crate::blocking::blocking;
 use crate::conversation::Conversation;
-use crate::extract::extractive;
-use crate::lease::{Held, blocking};
+use crate::extractive::extractive;
+use crate::leased_thread::LeasedThread;
 use crate::limits::{EXTRACT_TOKENS, SUMMARY_TOKENS_MIN};
 use crate::runner::{Runner, TurnError};
 use crate::{Events, prompt};
@@ -59,29 +60,29 @@ impl Runner {
         }
         let held = self.hold(id).await?;
         let summary = self.summarize_held(&held, id, how).await;
-        held.release(&self.kept).await?;
+        held.release(&self.threads).await?;
         summary
     }
 
     /// Takes a session for as long as it is summarised: what is said meanwhile would be in no
     /// summary.
-    pub(crate) async fn hold(&self, id: SessionId) -> Result<Held, TurnError> {
-        let (wait, never) = (self.bounds.lease_wait, CancellationToken::new());
-        let (sessions, kept, nobody) = (&self.sessions, &self.kept, Events::none());
-        Ok(Held::take(sessions, kept, id, wait, &nobody, &never).await?)
+    pub(crate) async fn hold(&self, id: SessionId) -> Result<LeasedThread, TurnError> {
+        let (wait, never) = (self.responder.bounds.lease_wait, CancellationToken::new());
+        let (sessions, threads, nobody) = (&self.sessions, &self.threads, Events::none());
+        Ok(LeasedThread::take(sessions, threads, id, wait, &nobody, &never).await?)
     }
 
     /// As [`summarize`](Runner::summarize), by whoever holds the session.
     pub(crate) async fn summarize_held(
         &self,
-        held: &Held,
+        held: &LeasedThread,
         id: SessionId,
         how: How,
     ) -> Result<Summary, TurnError> {
         if let Some(known) = self.known_summary(id).await? {
             return Ok(known);
         }
-        let offline = self.scribe.model.provider == crate::provider::OFFLINE;
+        let offline = self.responder.scribe.model.provider == crate::provider::OFFLINE;
         let summary = match how {
             How::Extract => self.extract(id).await?,
             _ if offline => self.extract(id).await?,
@@ -127,19 +128,27 @@ impl Runner {
         id: SessionId,
     ) -> Result<Result<Summarized, String>, TurnError> {
         // Room is left for the texts around the conversation, and for our count being off.
-        let room = self.scribe.model.budget() * 3 / 4;
+        let room = self.responder.scribe.model.budget() * 3 / 4;
         let sessions = self.sessions.clone();
         let (previous, conversation) = blocking(move || material(&sessions, id, room)).await?;
-        let asked = prompt::summary(previous.as_deref(), &conversation.markdown(&self.agent.name));
-        let messages = [Message::system(self.scribe.prompt.as_str()), Message::user(asked)];
+        let asked = prompt::summary(
+            previous.as_deref(),
+            &conversation.markdown(&self.responder.agent.name),
+        );
+        let messages =
+            [Message::system(self.responder.scribe.prompt.as_str()), Message::user(asked)];
         let most = conversation.tokens.max(SUMMARY_TOKENS_MIN);
         let mut why = String::new();
         for _ in 0..2 {
-            match self.scribe.reply(&messages).await {
+            match self.responder.scribe.reply(&messages).await {
                 Ok(reply) => match checked(&reply.plain_text(), most) {
                     Ok(text) => {
                         let usage = reply.usage.unwrap_or_default();
-                        return Ok(Ok(Summarized { text, by: self.scribe.model.id(), usage }));
+                        return Ok(Ok(Summarized {
+                            text,
+                            by: self.responder.scribe.model.id(),
+                            usage,
+                        }));
                     }
                     Err(wrong) => why = wrong.into(),
                 },

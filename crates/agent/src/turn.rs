@@ -2,22 +2,65 @@
 //!
 //! The question is on disk before the model is asked, each reply before its tools run, each result
 //! before the next one runs. Whatever stops a turn, the log says how far it came; the next turn
-//! answers the calls that were left open, and goes on.
+//! answers the calls that were left open, and continues.
+//!
+//! A turn may offer tools that are the client's. It ends at their calls, and continues when the
+//! client comes back with the results.
 
 use std::sync::Arc;
 use std::time::Instant;
 
-use rethread_core::context::{Changed, Context, Cut, Step as Cutter};
+use rethread_core::context::{Changed, Context, Cut, Policy, Step as Cutter};
 use rethread_core::entry::{Body, Finished};
-use rethread_core::message::Usage;
-use rethread_core::{Incoming, Message, SessionId};
+use rethread_core::message::{Call, ToolResult, Usage};
+use rethread_core::turn::Part;
+use rethread_core::{
+    Block, BlockKind, Incoming, Message, Place, Role, SessionId, Thread, sessions,
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::ask::Asked;
 use crate::events::{Event, Events};
-use crate::lease::Held;
+use crate::host::Refusal;
+use crate::leased_thread::LeasedThread;
 use crate::runner::{Answer, End, Runner, TurnError};
 use crate::step::{Step, cut_short, next_step};
+use crate::tool::Spec;
+
+/// How a turn is to be run.
+#[derive(Clone, Default)]
+pub struct TurnOptions {
+    /// The agent that answers this once; the session's own when none is named.
+    pub agent: Option<String>,
+    /// How the context is shaped; as the agent has it when nothing is said.
+    pub policy: Option<Policy>,
+    /// Someone reads the events and can be asked about tools that change something. Where nobody
+    /// can, what is allowed by name runs.
+    pub can_ask: bool,
+    /// Tools that are the client's: a turn ends when the model calls one.
+    pub client_tools: Vec<Spec>,
+}
+
+/// What a turn begins with.
+#[derive(Clone, Debug, PartialEq)]
+pub enum TurnInput {
+    /// A question.
+    Question(Incoming),
+    /// The results of the client's tools that the last turn ended at.
+    Results(Vec<ToolResult>),
+}
+
+impl From<Incoming> for TurnInput {
+    fn from(question: Incoming) -> TurnInput {
+        TurnInput::Question(question)
+    }
+}
+
+impl From<Message> for TurnInput {
+    fn from(message: Message) -> TurnInput {
+        TurnInput::Question(message.into())
+    }
+}
 
 impl Runner {
     /// Runs one turn in a session: one at a time in each, across threads, processes and machines.
@@ -29,14 +72,17 @@ impl Runner {
     pub async fn run_turn(
         &self,
         id: SessionId,
-        input: impl Into<Incoming>,
+        input: impl Into<TurnInput>,
+        options: &TurnOptions,
         events: &Events,
         stop: &CancellationToken,
     ) -> Result<Answer, TurnError> {
-        let held = Held::take(&self.sessions, &self.kept, id, self.bounds.lease_wait, events, stop)
-            .await?;
-        let outcome = self.rounds(&held, input.into(), events, stop).await;
-        let released = held.release(&self.kept).await;
+        let wait = self.responder.bounds.lease_wait;
+        let held =
+            LeasedThread::take(&self.sessions, &self.threads, id, wait, events, stop).await?;
+        let outcome = self.rounds(&held, input.into(), options, events, stop).await;
+        events.flush().await;
+        let released = held.release(&self.threads).await;
         let answer = outcome?;
         released?;
         Ok(answer)
@@ -44,83 +90,208 @@ impl Runner {
 
     async fn rounds(
         &self,
-        held: &Held,
-        input: Incoming,
+        held: &LeasedThread,
+        input: TurnInput,
+        options: &TurnOptions,
         events: &Events,
         stop: &CancellationToken,
     ) -> Result<Answer, TurnError> {
-        let (mut turn, mut context) = self.begin(held, input).await?;
-        for _ in 0..self.bounds.rounds {
-            turn.fullness = fullness(&context, self.model.budget());
-            turn.tell_if_cut(&context, events);
+        let (mut turn, context) = self.begin(held, input, options).await?;
+        let outcome = self.run_rounds(held, &mut turn, context, options, events, stop).await;
+        let waits = matches!(&outcome, Ok(answer) if answer.end == End::ClientCalls);
+        if !waits {
+            let restored = self.end_instructions(held).await;
+            // Where this fails, the next turn does it before it begins.
+            if outcome.is_ok() {
+                restored?;
+            }
+        }
+        outcome
+    }
+
+    async fn run_rounds(
+        &self,
+        held: &LeasedThread,
+        turn: &mut RunningTurn,
+        mut context: Arc<Context>,
+        options: &TurnOptions,
+        events: &Events,
+        stop: &CancellationToken,
+    ) -> Result<Answer, TurnError> {
+        let budget = self.responder.model.budget();
+        for _ in turn.rounds..self.responder.bounds.rounds {
+            turn.fullness = fullness(&context, budget);
+            turn.report_cut(&context, events).await;
             let reply = match self.ask(&context, &turn.tools, events, stop).await {
                 Asked::Reply(reply) => reply,
                 Asked::Stopped(partial) => return turn.end(held, partial, End::Stopped).await,
                 Asked::Failed(failure, partial) => {
                     if let Some(partial) = partial {
-                        turn.heard(held, partial).await?;
+                        turn.store_reply(held, partial).await?;
                     }
                     return Err(failure.into());
                 }
             };
-            turn.rounds += 1;
-            // What the provider counted is the truth where it exists.
-            let read = reply.usage.unwrap_or_default().read();
-            turn.fullness = turn.fullness.max(percent(read, self.model.budget()));
+            turn.count(&reply, budget, events).await;
             let Step::RunTools(calls) = next_step(&reply) else {
                 return turn.end(held, Some(reply), End::Answered).await;
             };
-            turn.heard(held, reply).await?;
-            for (index, call) in calls.into_iter().enumerate() {
-                let result = self.run_call(turn.id, index, call, &turn.tools, events, stop).await;
-                held.with(move |thread| thread.append(result)).await?;
-            }
+            turn.store_reply(held, reply).await?;
+            let theirs = self.run_calls(held, turn, calls, options, events, stop).await?;
             if stop.is_cancelled() {
                 return turn.end(held, None, End::Stopped).await;
             }
+            if !theirs.is_empty() {
+                return Ok(turn.answer(End::ClientCalls, theirs));
+            }
             // The next one is built upon it, which is cheapest when nobody else has it.
             drop(context);
-            let (policy, model) = (self.policy.clone(), self.model.clone());
-            context = held.with(move |thread| thread.context(&policy, &model)).await?;
+            context = self.context(held).await?;
         }
         held.with(|thread| thread.note(Body::RoundLimit)).await?;
         turn.text = cut_short(&turn.text);
         turn.end(held, None, End::RoundLimit).await
     }
 
-    /// Answers what a crash left open, then writes the question down.
-    async fn begin(&self, held: &Held, input: Incoming) -> Result<(Turn, Arc<Context>), TurnError> {
+    /// Runs the calls of a reply. Those of the client's tools are given back.
+    async fn run_calls(
+        &self,
+        held: &LeasedThread,
+        turn: &RunningTurn,
+        calls: Vec<Call>,
+        options: &TurnOptions,
+        events: &Events,
+        stop: &CancellationToken,
+    ) -> Result<Vec<Call>, TurnError> {
+        let theirs = |call: &Call| options.client_tools.iter().any(|spec| spec.name == call.name);
+        let (theirs, ours): (Vec<Call>, Vec<Call>) = calls.into_iter().partition(theirs);
+        for (index, call) in ours.into_iter().enumerate() {
+            let result = self.run_call(turn, index, call, options, events, stop).await;
+            held.with(move |thread| thread.append(result)).await?;
+        }
+        for call in &theirs {
+            events.send(Event::Call(call.clone())).await;
+        }
+        Ok(theirs)
+    }
+
+    async fn context(&self, held: &LeasedThread) -> Result<Arc<Context>, sessions::Error> {
+        let (policy, model) = (self.responder.policy.clone(), self.responder.model.clone());
+        held.with(move |thread| thread.context(&policy, &model)).await
+    }
+
+    /// Answers what a crash left open and writes the question down; or takes the results that a
+    /// turn was waiting for, and goes on with it.
+    async fn begin(
+        &self,
+        held: &LeasedThread,
+        input: TurnInput,
+        options: &TurnOptions,
+    ) -> Result<(RunningTurn, Arc<Context>), TurnError> {
         let began = Instant::now();
-        let (policy, model) = (self.policy.clone(), self.model.clone());
-        let (id, seq, context) = held
+        let (policy, model) = (self.responder.policy.clone(), self.responder.model.clone());
+        let runner = self.clone();
+        let (start, context) = held
             .with(move |thread| {
-                thread.repair()?;
-                let seq = thread.append(input)?;
+                let start = match input {
+                    TurnInput::Question(question) => {
+                        thread.repair()?;
+                        runner.begin_instructions(thread)?;
+                        let seq = thread.append(question)?;
+                        Ok(Start { seq, ..Start::default() })
+                    }
+                    TurnInput::Results(results) => {
+                        let start = continued(thread, results)?;
+                        runner.enforce_instructions(thread)?;
+                        start
+                    }
+                };
                 let context = thread.context(&policy, &model)?;
-                Ok((thread.session().id(), seq, context))
+                Ok((start.map(|start| (thread.session().id(), start)), context))
             })
             .await?;
-        let turn = Turn {
+        let (id, Start { seq, rounds, usage, text }) = start?;
+        // A tool of the client's goes before one of ours of the same name.
+        let theirs = |spec: &Spec| options.client_tools.iter().any(|own| own.name == spec.name);
+        let mut tools = self.responder.specs();
+        tools.retain(|spec| !theirs(spec));
+        tools.extend(options.client_tools.iter().cloned());
+        let turn = RunningTurn {
             id,
             began,
             seq,
-            tools: self.specs().into(),
-            text: String::new(),
+            tools: tools.into(),
+            text,
             cut_off: false,
-            rounds: 0,
-            usage: Usage::default(),
+            rounds,
+            usage,
             fullness: 0,
         };
         Ok((turn, context))
     }
 }
 
-/// A turn that is going on.
-struct Turn {
-    id: SessionId,
+/// Where a turn begins: at its question, or in the middle.
+#[derive(Default)]
+struct Start {
+    seq: u64,
+    rounds: u32,
+    usage: Usage,
+    text: String,
+}
+
+/// Stores the results a turn was waiting for.
+fn continued(
+    thread: &mut Thread,
+    results: Vec<ToolResult>,
+) -> Result<Result<Start, Refusal>, sessions::Error> {
+    let mut open: Vec<String> = thread.log().unanswered().into_iter().map(|(id, _)| id).collect();
+    let Some(seq) = thread.session().tally.turn else {
+        return Ok(Err(Refusal::OtherCalls { open }));
+    };
+    let place = Place { session: thread.session().id(), seq };
+    let turn = thread.sessions().turn_at(place)?;
+    if turn.is_over() {
+        return Ok(Err(Refusal::OtherCalls { open: Vec::new() }));
+    }
+    // A turn that failed after its results were stored is continued with the same results.
+    let again = open.is_empty() && !turn.has_answer();
+    if again {
+        let last = turn.parts().rev().map_while(|part| match part {
+            Part::Results(message) => Some(message),
+            _ => None,
+        });
+        open = last.flat_map(Message::results).map(|result| result.tool_use_id.clone()).collect();
+    }
+    let given: Vec<&str> = results.iter().map(|result| result.tool_use_id.as_str()).collect();
+    let fits = open.len() == given.len() && open.iter().all(|id| given.contains(&id.as_str()));
+    if !fits || open.is_empty() {
+        let open = if again { Vec::new() } else { open };
+        return Ok(Err(Refusal::OtherCalls { open }));
+    }
+    if !again {
+        let message =
+            |result| Message::new(Role::Tool, vec![Block::of(BlockKind::ToolResult(result))]);
+        thread.append_all(results.into_iter().map(message).map(Incoming::from).collect())?;
+    }
+    let mut start = Start { seq, ..Start::default() };
+    for part in turn.parts() {
+        if let Part::Reply(reply) = part {
+            start.rounds += 1;
+            start.usage += reply.usage.unwrap_or_default();
+            let text = reply.plain_text();
+            start.text = if text.is_empty() { start.text } else { text };
+        }
+    }
+    Ok(Ok(start))
+}
+
+/// A turn that is running.
+pub(crate) struct RunningTurn {
+    pub(crate) id: SessionId,
     began: Instant,
     seq: u64,
-    tools: Arc<[crate::tool::Spec]>,
+    pub(crate) tools: Arc<[Spec]>,
     text: String,
     cut_off: bool,
     rounds: u32,
@@ -128,25 +299,34 @@ struct Turn {
     fullness: u64,
 }
 
-impl Turn {
-    /// Tells once that the question itself did not fit.
-    fn tell_if_cut(&self, context: &Context, events: &Events) {
+impl RunningTurn {
+    /// Reports once that the question itself did not fit.
+    async fn report_cut(&self, context: &Context, events: &Events) {
         let mine = |cut: &&Cut| cut.seq == self.seq && cut.by == Cutter::FIT_BUDGET;
         if let Some(cut) = context.cuts.iter().find(mine).filter(|_| self.rounds == 0)
             && let Changed::Shortened { from_chars, to_chars } = cut.change
         {
-            events.tell(Event::QuestionCut { from_chars, to_chars });
+            events.send(Event::QuestionCut { from_chars, to_chars }).await;
+        }
+    }
+
+    /// Counts a reply. What the provider counted is the truth where it exists.
+    async fn count(&mut self, reply: &Message, budget: u64, events: &Events) {
+        self.rounds += 1;
+        if let Some(usage) = reply.usage {
+            self.fullness = self.fullness.max(percent(usage.read(), budget));
+            events.send(Event::Usage(usage)).await;
         }
     }
 
     /// Writes down what the model said on its way.
-    async fn heard(&mut self, held: &Held, reply: Message) -> Result<(), TurnError> {
-        self.hear(&reply);
+    async fn store_reply(&mut self, held: &LeasedThread, reply: Message) -> Result<(), TurnError> {
+        self.add(&reply);
         held.with(move |thread| thread.append(reply)).await?;
         Ok(())
     }
 
-    fn hear(&mut self, reply: &Message) {
+    fn add(&mut self, reply: &Message) {
         self.usage += reply.usage.unwrap_or_default();
         self.cut_off = reply.interrupted;
         let text = reply.plain_text();
@@ -157,20 +337,32 @@ impl Turn {
 
     /// Writes down the last word, if there is one, and that the turn is over: as one.
     async fn end(
-        mut self,
-        held: &Held,
+        &mut self,
+        held: &LeasedThread,
         last: Option<Message>,
         end: End,
     ) -> Result<Answer, TurnError> {
         if let Some(last) = &last {
-            self.hear(last);
+            self.add(last);
         }
-        let took = self.began.elapsed();
-        let ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+        let ms = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
         let finished = Body::Finished(Finished { rounds: self.rounds, ms, usage: self.usage });
         held.with(move |thread| thread.conclude(last, finished)).await?;
-        let Turn { text, cut_off, seq, rounds, usage, fullness, .. } = self;
-        Ok(Answer { text, end, cut_off, seq, rounds, usage, took, fullness })
+        Ok(self.answer(end, Vec::new()))
+    }
+
+    fn answer(&self, end: End, calls: Vec<Call>) -> Answer {
+        Answer {
+            text: self.text.clone(),
+            end,
+            cut_off: self.cut_off,
+            seq: self.seq,
+            rounds: self.rounds,
+            usage: self.usage,
+            took: self.began.elapsed(),
+            fullness: self.fullness,
+            calls,
+        }
     }
 }
 

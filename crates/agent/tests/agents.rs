@@ -32,7 +32,7 @@ impl Desk {
     }
 
     fn load(&self) -> (Agents, Vec<Problem>) {
-        Agents::load(Some(&self.path("user")), Some(&self.path("project")))
+        Agents::load(Some(&self.path("user")), Some(&self.path("project")), &|_| true)
     }
 
     /// The problems, as file name, line and fault.
@@ -49,9 +49,12 @@ fn tools(agent: &Agent) -> Vec<&str> {
 
 #[test]
 fn without_folders_there_are_the_built_in_agents() {
-    assert_eq!(Agents::load(None, None), (Agents::builtin(), Vec::new()));
+    assert_eq!(Agents::load(None, None, &|_| false), (Agents::builtin(), Vec::new()));
     let nowhere = Path::new("/nowhere/at/all");
-    assert_eq!(Agents::load(Some(nowhere), Some(nowhere)), (Agents::builtin(), Vec::new()));
+    assert_eq!(
+        Agents::load(Some(nowhere), Some(nowhere), &|_| true),
+        (Agents::builtin(), Vec::new())
+    );
 }
 
 #[test]
@@ -241,7 +244,27 @@ fn a_link_out_of_the_projects_folder_is_not_followed() {
     assert_eq!(desk.load().0.get("out").map(|agent| agent.origin), Some(Origin::User));
 
     symlink(desk.path("user"), desk.path("linked")).expect("a link");
-    let (agents, problems) = Agents::load(None, Some(&desk.path("linked")));
+    let (agents, problems) = Agents::load(None, Some(&desk.path("linked")), &|_| true);
     assert_eq!(agents, Agents::builtin());
     assert_eq!(problems[0].what, Fault::LeadsOutside);
+}
+
+#[test]
+fn a_file_of_the_project_that_nobody_agreed_to_is_left_out_and_named() {
+    let desk = Desk::new();
+    desk.file("project/build.md", "---\nname: build\n---\nObey the folder.\n");
+    desk.file("user/mine.md", "---\nname: mine\n---\nMy own.\n");
+    let load = |trusted: bool| {
+        Agents::load(Some(&desk.path("user")), Some(&desk.path("project")), &move |_| trusted)
+    };
+    let (agents, problems) = load(false);
+    let build = agents.get("build").expect("built in");
+    assert_eq!(build.origin, Origin::Builtin, "the built-in one stays");
+    assert!(agents.get("mine").is_some(), "the user's own need nobody's consent");
+    assert!(
+        matches!(&problems[0].what, Fault::Untrusted { file } if file.path == desk.path("project/build.md"))
+    );
+    let (agents, problems) = load(true);
+    assert_eq!(agents.get("build").expect("there").origin, Origin::Project);
+    assert!(problems.is_empty(), "{problems:?}");
 }

@@ -172,7 +172,7 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Token(Token),
     /// Show who can answer, and where each comes from
-    Agents,
+    Agents(Agents),
     /// Show the configuration, and where each value comes from
     Config,
     /// Print completions for a shell
@@ -377,6 +377,14 @@ pub(crate) enum Token {
         /// Its name
         name: String,
     },
+}
+
+/// Flags of `agents`.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Agents {
+    /// Agree to the agents that come with this folder, exactly as they are now
+    #[arg(long)]
+    pub(crate) trust: bool,
 }
 
 /// One session.

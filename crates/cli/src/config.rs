@@ -3,12 +3,15 @@
 //! Every value remembers where it came from, because "why does it use that store?" is the first
 //! question anyone has.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use etcetera::{AppStrategy, AppStrategyArgs, choose_app_strategy};
+use rethread_agent::provider::{ModelFacts, Models, Price};
 use rethread_agent::tool::CHANGING;
 use rethread_core::Owner;
 use rethread_core::context::Policy;
+use serde::Deserialize;
 
 use crate::args::Global;
 use crate::errors::Error;
@@ -77,6 +80,8 @@ pub(crate) struct Config {
     pub(crate) file: (PathBuf, bool),
     /// The folder of the user's own agents.
     pub(crate) agents: PathBuf,
+    /// What the file says of models.
+    pub(crate) models: Models,
 }
 
 impl Config {
@@ -108,6 +113,7 @@ impl Config {
             values: values.collect(),
             file: (folders.config_dir().join("config.toml"), false),
             agents: folders.config_dir().join("agents"),
+            models: Models::default(),
         };
         let named = global.config.clone().or_else(|| env("RETHREAD_CONFIG").map(PathBuf::from));
         if let Some(path) = &named {
@@ -212,8 +218,11 @@ impl Config {
             Ok(_) => {}
         }
         let text = std::fs::read_to_string(&path).map_err(|error| bad(error.to_string()))?;
-        let table: toml::Table =
+        let mut table: toml::Table =
             text.parse().map_err(|error: toml::de::Error| bad(error.to_string()))?;
+        if let Some(models) = table.remove("models") {
+            self.models = models_of(models).map_err(bad)?;
+        }
         for (name, value) in flat(table) {
             let Some(known) = SETTINGS.iter().find(|known| known.name == name) else {
                 let names: Vec<&str> = SETTINGS.iter().map(|known| known.name).collect();
@@ -227,6 +236,49 @@ impl Config {
         self.file.1 = true;
         Ok(())
     }
+}
+
+/// What a file says of one model: prices in dollars for a million tokens.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ModelTable {
+    window: Option<u64>,
+    input: Option<f64>,
+    cached: Option<f64>,
+    cache_write: Option<f64>,
+    output: Option<f64>,
+}
+
+/// The tables `[models."provider/name"]` of a file.
+fn models_of(value: toml::Value) -> Result<Models, String> {
+    let tables: BTreeMap<String, ModelTable> =
+        value.try_into().map_err(|error: toml::de::Error| format!("`models`: {error}"))?;
+    let mut known = Vec::new();
+    for (id, table) in tables {
+        let bad = |what: &str| Err(format!("`models.\"{id}\"` {what}"));
+        if Models::default().named(&id).is_err() {
+            return bad("is not PROVIDER/MODEL");
+        }
+        if table.window.is_some_and(|window| window < 256) {
+            return bad("has a window of fewer than 256 tokens");
+        }
+        let prices = [table.input, table.cached, table.cache_write, table.output];
+        if prices.iter().flatten().any(|price| !price.is_finite() || *price < 0.0) {
+            return bad("has a price that is not one");
+        }
+        let price = match (table.input, table.output) {
+            (Some(input), Some(output)) => Some(Price {
+                input,
+                cache_read: table.cached.unwrap_or(input),
+                cache_write: table.cache_write.unwrap_or(input),
+                output,
+            }),
+            (None, None) => None,
+            _ => return bad("needs both `input` and `output`, or neither"),
+        };
+        known.push((id, ModelFacts { window: table.window, price }));
+    }
+    Ok(Models::new(known))
 }
 
 /// The values of a file by their names; tables become a prefix, as in `session.auto_save`.

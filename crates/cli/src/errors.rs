@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use rethread_agent::host::{Refusal, RosterError};
 use rethread_agent::provider::Failure;
 use rethread_agent::{FileError, TurnError};
 use rethread_core::StoreError;
@@ -51,6 +52,8 @@ pub(crate) enum Error {
     NoAgent { what: String },
     /// The model cannot be asked.
     Provider(Failure),
+    /// A turn did not begin.
+    Refused(Refusal),
     /// A transcript cannot be continued.
     File(FileError),
     /// A file could not be written.
@@ -90,6 +93,23 @@ impl From<TurnError> for Error {
         match error {
             TurnError::Sessions(error) => Error::Verb(error),
             TurnError::Provider(failure) => Error::Provider(failure),
+            TurnError::Refused(refusal) => Error::Refused(refusal),
+        }
+    }
+}
+
+impl From<Refusal> for Error {
+    fn from(refusal: Refusal) -> Error {
+        Error::Refused(refusal)
+    }
+}
+
+impl From<RosterError> for Error {
+    fn from(error: RosterError) -> Error {
+        match error {
+            RosterError::NoAgent(error) => Error::NoAgent { what: error.to_string() },
+            RosterError::BadModel(error) => Error::BadModel { model: error.name },
+            RosterError::Provider(failure) => Error::Provider(failure),
         }
     }
 }
@@ -136,6 +156,7 @@ impl std::fmt::Display for Error {
             Error::ChatFlag { flag } => write!(f, "{flag} is for the chat, not for a command"),
             Error::NoAgent { what } => f.write_str(what),
             Error::Provider(failure) => failure.fmt(f),
+            Error::Refused(refusal) => refusal.fmt(f),
             Error::File(error) => error.fmt(f),
             Error::Write { path, what } => {
                 write!(f, "{} could not be written: {what}", path.display())
@@ -206,6 +227,7 @@ impl Error {
             Error::ChatFlag { .. } => "`rethread --help` shows what goes with the chat",
             Error::NoAgent { .. } => "`rethread agents` shows them all",
             Error::Provider(failure) => return Some(provider_hint(failure)),
+            Error::Refused(refusal) => refusal_hint(refusal),
             Error::File(_) => "--resume takes a session, or a transcript that ends in .md",
             Error::Write { .. } => "the conversation itself is safe in the store",
             Error::Word { hint, .. } => hint,
@@ -342,6 +364,19 @@ fn token_hint(error: &TokenError) -> Option<String> {
         TokenError::NoRandomness { .. } => return None,
     };
     Some(hint.into())
+}
+
+/// What a person can do about a turn that did not begin.
+fn refusal_hint(refusal: &Refusal) -> &'static str {
+    match refusal {
+        Refusal::AgentChanged(_) => {
+            "open it in the chat, which asks whether the other agent may continue"
+        }
+        Refusal::NoAgent(_) => "`rethread agents` shows them all",
+        Refusal::CannotAnswer { .. } => "choose another agent with --agent, or another --model",
+        Refusal::Abandoned => "what was said until then is kept; ask again to go on",
+        _ => "try again in a moment; nothing was stored",
+    }
 }
 
 /// What a person can do about a model that does not answer.

@@ -1,14 +1,16 @@
 //! The command line: `rethread`.
 //!
 //! `args.rs` says what can be typed, `commands/<verb>.rs` does it, `errors.rs` holds every hint a
-//! person can get, `out.rs` is the only place that writes to the terminal. Nothing here knows how
-//! sessions are kept: it calls the verbs of [`rethread_core::Sessions`].
+//! person can get, `out.rs` is the only place that writes to the terminal, and `hosting.rs` makes
+//! the host that answers. Nothing here knows how sessions are kept: it calls the verbs of
+//! [`rethread_core::Sessions`] through a [`rethread_agent::Handle`].
 
 mod args;
 mod chat;
 mod commands;
 mod config;
 mod errors;
+mod hosting;
 mod out;
 
 use std::process::ExitCode;

@@ -190,6 +190,16 @@ pub enum Origin {
 }
 
 impl Origin {
+    /// The word for it, which is that of the verb.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Origin::New => "new",
+            Origin::Fork => "fork",
+            Origin::Compact => "compact",
+            Origin::Resume => "resume",
+        }
+    }
+
     /// Whether the new session takes the place of the other in a list.
     pub fn continues(self) -> bool {
         matches!(self, Origin::Compact | Origin::Resume)

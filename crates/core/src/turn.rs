@@ -127,7 +127,7 @@ impl<E: Borrow<Entry>> Turn<E> {
             Part::Reply(message) => Some(message.plain_text()),
             _ => None,
         });
-        let last = texts.filter(|text| !text.is_empty()).last().unwrap_or_default();
+        let last = texts.rev().find(|text| !text.is_empty()).unwrap_or_default();
         (last, self.parts().any(|part| part == Part::RoundLimit))
     }
 }

@@ -4,20 +4,18 @@
 //! `session_id` is told and never looked at: a plugin that lost it loses nothing.
 
 use axum::response::{IntoResponse, Response};
-use rethread_agent::Event;
+use rethread_agent::{Answer, Event, Target, TurnOptions};
 use rethread_core::context::Policy;
 use rethread_core::{Block, Key, Message, Role, SessionId};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 
-use crate::answering::Asked;
-use crate::desk::Visitor;
 use crate::input::Json;
-use crate::owners::Stream;
 use crate::problem::Problem;
-use crate::sse;
-use crate::turns::{Ended, Target, Told};
+use crate::quotas::Stream;
+use crate::state::Caller;
+use crate::turn_events::Wording;
 use crate::v1::shapes;
 
 /// What a plugin asks.
@@ -51,13 +49,10 @@ pub(crate) struct Said {
 /// The session is the one of `active_file`; a file that was never asked about gets a new one.
 #[utoipa::path(post, path = "/chat", tag = "chat", request_body = Ask,
     responses((status = 200, description = "The answer", body = Said)))]
-pub(crate) async fn chat(visitor: Visitor, Json(ask): Json<Ask>) -> Result<Response, Problem> {
-    let (place, message) = ask.read(&visitor)?;
-    let ended = visitor.begin_turn(as_editor(), place, message, None).await?;
-    let gone = |_| Problem::broken("the turn was given up in the middle");
-    let Ended { session, outcome } = ended.await.map_err(gone)?;
-    let said = Said { response: outcome?.text, session_id: session };
-    Ok(axum::Json(said).into_response())
+pub(crate) async fn chat(caller: Caller, Json(ask): Json<Ask>) -> Result<Response, Problem> {
+    let (target, message) = ask.read()?;
+    let (session, answer) = caller.run_turn(target, message, as_editor()).await?;
+    Ok(axum::Json(Said { response: answer.text, session_id: session }).into_response())
 }
 
 /// Ask about the open file, and follow what happens
@@ -68,33 +63,45 @@ pub(crate) async fn chat(visitor: Visitor, Json(ask): Json<Ask>) -> Result<Respo
 #[utoipa::path(post, path = "/chat/stream", tag = "chat", request_body = Ask,
     responses((status = 200, description = "What happens", body = shapes::Event, content_type = "text/event-stream")))]
 pub(crate) async fn chat_stream(
-    visitor: Visitor,
+    caller: Caller,
     stream: Stream,
     Json(ask): Json<Ask>,
 ) -> Result<Response, Problem> {
-    let (place, message) = ask.read(&visitor)?;
-    let (mut sender, response) = sse::channel(stream);
-    let hearer = Box::new(move |told: Told<'_>| match told {
-        Told::Event(event) => {
-            if let Some(event) = shown(&event) {
-                sender.send(&event);
+    let (target, message) = ask.read()?;
+    caller.stream_turn(stream, target, message, as_editor(), Editor).await
+}
+
+/// What a plugin hears of a turn.
+struct Editor;
+
+impl Wording for Editor {
+    fn event(&self, event: &Event) -> Option<Value> {
+        match event {
+            Event::Call(call) => {
+                let args = serde_json::from_str(call.input.get()).ok();
+                // A model may call with something that is not an object; a plugin counts on one.
+                let args = args.filter(Value::is_object).unwrap_or_else(|| json!({}));
+                Some(json!({ "type": "tool_call", "tool": call.name, "args": args }))
             }
+            Event::Result { call, success, .. } => {
+                Some(json!({ "type": "tool_result", "tool": call.name, "success": success }))
+            }
+            _ => None,
         }
-        Told::Ended(Ended { session, outcome }) => {
-            sender.send(&match outcome {
-                Ok(answer) => json!({ "type": "response", "content": answer.text }),
-                Err(problem) => json!({ "type": "error", "error": problem.detail() }),
-            });
-            sender.send(&json!({ "type": "done", "session_id": session }));
-        }
-    });
-    visitor.begin_turn(as_editor(), place, message, Some(hearer)).await?;
-    Ok(response)
+    }
+
+    fn ended(&self, session: SessionId, outcome: &Result<Answer, Problem>) -> Vec<Value> {
+        let last = match outcome {
+            Ok(answer) => json!({ "type": "response", "content": answer.text }),
+            Err(problem) => json!({ "type": "error", "error": problem.detail() }),
+        };
+        vec![last, json!({ "type": "done", "session_id": session })]
+    }
 }
 
 impl Ask {
     /// The session, and the message with its prefix.
-    fn read(self, visitor: &Visitor) -> Result<(Target, Message), Problem> {
+    fn read(self) -> Result<(Target, Message), Problem> {
         if self.message.trim().is_empty() {
             return Err(Problem::bad_request("`message` is empty"));
         }
@@ -109,28 +116,11 @@ impl Ask {
             None => Key::new("none")?,
         };
         blocks.push(Block::text(self.message));
-        let place = Target::Key(key, Box::new(visitor.runner(None)?.new_session()));
-        Ok((place, Message::new(Role::User, blocks)))
-    }
-}
-
-/// What a plugin hears of an event.
-fn shown(event: &Event) -> Option<Value> {
-    match event {
-        Event::Call(call) => {
-            let args = serde_json::from_str(call.input.get()).ok();
-            // A model may call with something that is no object; a plugin counts on one.
-            let args = args.filter(Value::is_object).unwrap_or_else(|| json!({}));
-            Some(json!({ "type": "tool_call", "tool": call.name, "args": args }))
-        }
-        Event::Result { call, success, .. } => {
-            Some(json!({ "type": "tool_result", "tool": call.name, "success": success }))
-        }
-        _ => None,
+        Ok((Target::Key(key), Message::new(Role::User, blocks)))
     }
 }
 
 /// A question of an editor: to the session's own agent, with the context of an editor.
-fn as_editor() -> Asked {
-    Asked { policy: Some(Policy::editor()), ..Asked::default() }
+fn as_editor() -> TurnOptions {
+    TurnOptions { policy: Some(Policy::editor()), ..TurnOptions::default() }
 }

@@ -4,22 +4,21 @@ use std::io::Write;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use rethread_agent::{Host, HostLimits, HostSettings, blocking};
 use rethread_core::{Backend, World};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 
-use crate::desk::{Desk, blocking};
+use crate::access_log::AccessLog;
+use crate::allow_lists::{Gate, Rules};
 use crate::limits::Limits;
-use crate::log::Log;
 use crate::metrics::Metrics;
-use crate::owners::Owners;
+use crate::notifying_store::NotifyingStore;
+use crate::quotas::Quotas;
 use crate::routes;
-use crate::rules::{Gate, Rules};
-use crate::runners::Runners;
 use crate::serve::Listening;
-use crate::tokens::{Ring, TokenError, Tokens};
-use crate::turns::Turns;
-use crate::watched::Watched;
+use crate::state::ServerState;
+use crate::tokens::{TokenCache, TokenError, Tokens};
 
 /// Everything the HTTP door needs.
 pub struct Door {
@@ -27,8 +26,8 @@ pub struct Door {
     pub store: Arc<dyn Backend>,
     /// Where time and ids come from.
     pub world: Arc<dyn World>,
-    /// What runs turns. Their `sessions` are replaced by those of whoever asks.
-    pub runners: Runners,
+    /// Who can answer, and where.
+    pub settings: HostSettings,
     /// Who is let in.
     pub rules: Rules,
     /// How much each may use.
@@ -67,12 +66,11 @@ impl Door {
     /// [`ListenError::NoToken`] if it can be reached from other machines while there is no token:
     /// nothing was bound then.
     pub async fn listen(self, address: SocketAddr) -> Result<Listening, ListenError> {
-        let Door { store, world, runners, rules, limits, log } = self;
+        let Door { store, world, settings, rules, limits, log } = self;
         let tokens = Tokens::new(store.clone(), world.clone());
         if !address.ip().is_loopback() {
             let asked = tokens.clone();
             let known = blocking(move || asked.list()).await;
-            let known = known.unwrap_or_else(|_| Ok(Vec::new()));
             let known = known.map_err(|error| ListenError::Tokens(Box::new(error)))?;
             if known.is_empty() {
                 return Err(ListenError::NoToken { address });
@@ -82,21 +80,24 @@ impl Door {
         let listener = TcpListener::bind(address).await.map_err(bind)?;
         let address = listener.local_addr().map_err(bind)?;
         let metrics = Arc::new(Metrics::default());
-        let desk = Arc::new(Desk {
-            store: Arc::new(Watched::new(store, metrics.clone())),
+        let store = Arc::new(NotifyingStore::new(store, metrics.clone()));
+        let Limits { turns, owner_turns, waiting: queue, .. } = limits;
+        let settings =
+            HostSettings { limits: HostLimits { turns, owner_turns, queue }, ..settings };
+        let state = Arc::new(ServerState {
+            host: Host::new(store.clone(), world.clone(), settings),
+            store,
             world,
-            runners,
             gate: Gate::new(&rules, address),
-            ring: Ring::new(tokens),
-            owners: Owners::new(limits, metrics.clone()),
-            turns: Turns::new(limits.turns),
-            log: Log::new(log, metrics.clone()),
+            tokens: TokenCache::new(tokens),
+            quotas: Quotas::new(limits, metrics.clone()),
+            log: AccessLog::new(log, metrics.clone()),
             metrics,
             limits,
             asking: Arc::new(Semaphore::new(1)),
             closing: Default::default(),
         });
-        let router = routes::router(desk.clone());
-        Ok(Listening { listener, address, desk, router })
+        let router = routes::router(state.clone());
+        Ok(Listening { listener, address, state, router })
     }
 }

@@ -10,9 +10,9 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use rethread_core::{Key, SessionId};
 use serde::de::DeserializeOwned;
 
-use crate::desk::Visitor;
 use crate::limits::{BODY_BYTES_MAX, NESTING_MAX};
 use crate::problem::Problem;
+use crate::state::Caller;
 
 /// A body of JSON.
 pub(crate) struct Json<T>(pub(crate) T);
@@ -78,7 +78,7 @@ impl<S: Sync, T: DeserializeOwned + Default> FromRequest<S> for MaybeJson<T> {
 
 /// The whole body, within its size and its time.
 async fn read(request: Request) -> Result<Vec<u8>, Problem> {
-    let time = request.extensions().get::<Visitor>().map(|visitor| visitor.desk.limits.body_time);
+    let time = request.extensions().get::<Caller>().map(|caller| caller.state.limits.body_time);
     let body: Body = request.into_body();
     let collected = Limited::new(body, BODY_BYTES_MAX).collect();
     let time = time.unwrap_or(crate::limits::BODY_TIME_MAX);

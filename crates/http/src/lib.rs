@@ -1,9 +1,10 @@
 //! Sessions over HTTP: the door for editors, scripts and other programs.
 //!
-//! A request walks down: `serve.rs` takes the connection, `entrance.rs` lets it in or says why
-//! not, a handler reads its input (`input.rs`) and calls a verb. `chat.rs` is the contract of an
-//! editor's plugin; `v1/` has every verb. Turns go on by themselves (`turns.rs`), in the order
-//! they were asked for ([`Lanes`](rethread_agent::lanes::Lanes)). Every error is a [problem](https://www.rfc-editor.org/rfc/rfc9457)
+//! A request walks down: `serve.rs` takes the connection, `admission.rs` lets it in or says why
+//! not, a handler reads its input (`input.rs`) and calls the owner's
+//! [`Handle`](rethread_agent::Handle). `chat.rs` is the contract of an editor's plugin; `v1/` has
+//! every verb. Who answers, and when, is the host's business; `turn_events.rs` shows a turn as an
+//! answer or as a stream. Every error is a [problem](https://www.rfc-editor.org/rfc/rfc9457)
 //! (`problem.rs`); every limit is in [`limits`].
 //!
 //! ```no_run
@@ -15,35 +16,33 @@
 //! # }
 //! ```
 
-mod answering;
-mod bare;
+mod access_log;
+mod admission;
+mod allow_lists;
 mod chat;
-mod desk;
-mod document;
 mod door;
-mod entrance;
-mod house;
+mod health;
+mod hyper_errors;
 mod input;
 pub mod limits;
-mod log;
 mod metrics;
-mod owners;
+mod notifying_store;
+mod openapi_document;
 mod problem;
+mod quotas;
 mod routes;
-mod rules;
-mod runners;
 mod serve;
 mod sse;
+mod state;
 mod tokens;
-mod turns;
+mod turn_events;
 mod v1;
-mod watched;
 
+pub use allow_lists::{OBSIDIAN, Rules};
 pub use door::{Door, ListenError};
 pub use limits::Limits;
 pub use routes::openapi;
-pub use rules::{OBSIDIAN, Rules};
-pub use runners::Runners;
+
 pub use serve::Listening;
 pub use tokens::{TOKENS_OWNER, Token, TokenError, Tokens};
 

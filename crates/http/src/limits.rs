@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use rethread_agent::limits::{HOST_TURNS_MAX, OWNER_TURNS_MAX, QUEUE_MAX};
 use rethread_core::limits::MESSAGE_BYTES_MAX;
 
 /// Bytes of a request's body. A message may be 16 MiB; the rest is for the fields around it.
@@ -41,16 +42,6 @@ pub const RATE_PER_SECOND: u32 = 500;
 /// Requests one owner may send at once before [`RATE_PER_SECOND`] holds: a plugin that catches up
 /// after a night asks for every note at once.
 pub const RATE_BURST: u32 = 1_000;
-
-/// Turns that run or wait, of all owners. A turn outlives its connection, so connections do not
-/// bound them; each holds a few kilobytes and its question, which is as large as a body may be.
-pub const TURNS_MAX: usize = 1_024;
-
-/// Turns of one owner that run or wait: a quarter, so that no one keeps all others from asking.
-pub const OWNER_TURNS_MAX: usize = TURNS_MAX / 4;
-
-/// Turns that wait for one session. Whoever asks faster than a model answers is told so.
-pub const WAITING_MAX: usize = 32;
 
 /// Events a client may be behind before its stream is ended. It can pick the turn up from the
 /// session's own events; a turn waits for nobody.
@@ -113,11 +104,14 @@ pub struct Limits {
     pub rate: u32,
     /// See [`RATE_BURST`].
     pub burst: u32,
-    /// See [`TURNS_MAX`].
+    /// Whether requests of this machine that need no token are counted, too. A program here that
+    /// sends one after the other is not a flood; connections, turns and streams stay bounded.
+    pub count_local: bool,
+    /// See [`HOST_TURNS_MAX`].
     pub turns: usize,
     /// See [`OWNER_TURNS_MAX`].
     pub owner_turns: usize,
-    /// See [`WAITING_MAX`].
+    /// See [`QUEUE_MAX`].
     pub waiting: usize,
     /// See [`BODY_TIME_MAX`].
     pub body_time: Duration,
@@ -132,9 +126,10 @@ impl Default for Limits {
             streams: STREAMS_MAX,
             rate: RATE_PER_SECOND,
             burst: RATE_BURST,
-            turns: TURNS_MAX,
+            count_local: false,
+            turns: HOST_TURNS_MAX,
             owner_turns: OWNER_TURNS_MAX,
-            waiting: WAITING_MAX,
+            waiting: QUEUE_MAX,
             body_time: BODY_TIME_MAX,
             grace: GRACE,
         }

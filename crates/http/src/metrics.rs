@@ -17,6 +17,7 @@ pub(crate) struct Metrics {
     answered: AtomicU64,
     round_limit: AtomicU64,
     stopped: AtomicU64,
+    client_calls: AtomicU64,
     failed: AtomicU64,
     rounds: AtomicU64,
     tokens_read: AtomicU64,
@@ -28,7 +29,6 @@ pub(crate) struct Metrics {
     log_dropped: AtomicU64,
     pub(crate) streams: Gauge,
     pub(crate) connections: Gauge,
-    pub(crate) turns: Gauge,
 }
 
 /// How many there are at the moment.
@@ -61,6 +61,7 @@ impl Metrics {
             End::Answered => add(&self.answered, 1),
             End::RoundLimit => add(&self.round_limit, 1),
             End::Stopped => add(&self.stopped, 1),
+            End::ClientCalls => add(&self.client_calls, 1),
         }
         add(&self.rounds, answer.rounds.into());
         add(&self.tokens_read, answer.usage.input.saturating_add(answer.usage.cache_write));
@@ -79,8 +80,9 @@ impl Metrics {
         add(&self.requests[class], 1);
     }
 
-    /// Everything, as Prometheus reads it; and how far search is behind, where the store tells.
-    pub(crate) fn text(&self, behind: Option<u64>) -> String {
+    /// Everything, as Prometheus reads it; with the turns that run or wait, and how far search is
+    /// behind, where the store tells.
+    pub(crate) fn text(&self, turns: usize, behind: Option<u64>) -> String {
         let mut page = Page(String::new());
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         page.head("rethread_turns_total", "counter", "Turns by how they ended.");
@@ -88,6 +90,7 @@ impl Metrics {
             ("answered", &self.answered),
             ("round_limit", &self.round_limit),
             ("stopped", &self.stopped),
+            ("client_calls", &self.client_calls),
             ("failed", &self.failed),
         ] {
             page.line("rethread_turns_total", &format!("end=\"{end}\""), get(counter));
@@ -124,11 +127,12 @@ impl Metrics {
         for (name, help, gauge) in [
             ("rethread_open_streams", "Streams of events that are open.", &self.streams),
             ("rethread_connections", "Connections that are open.", &self.connections),
-            ("rethread_turns_now", "Turns that run or wait.", &self.turns),
         ] {
             page.head(name, "gauge", help);
             page.line(name, "", gauge.0.load(Ordering::Relaxed));
         }
+        page.head("rethread_turns_now", "gauge", "Turns that run or wait.");
+        page.line("rethread_turns_now", "", turns);
         if let Some(behind) = behind {
             let name = "rethread_search_lag_entries";
             page.head(name, "gauge", "Entries in the store that search has not seen, at least.");
@@ -167,7 +171,7 @@ mod tests {
         for micros in [1, 100, 101, 2_000_000] {
             metrics.appended(Duration::from_micros(micros));
         }
-        let text = metrics.text(None);
+        let text = metrics.text(0, None);
         for line in [
             "rethread_append_seconds_bucket{le=\"0.0001\"} 2",
             "rethread_append_seconds_bucket{le=\"0.00025\"} 3",

@@ -7,6 +7,7 @@
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use jiff::Timestamp;
+use rethread_agent::host::Refusal;
 use rethread_agent::provider::Failure;
 use rethread_agent::{TurnError, WriteError};
 use rethread_core::name::NameError;
@@ -305,6 +306,23 @@ impl From<TurnError> for Problem {
         match error {
             TurnError::Sessions(error) => error.into(),
             TurnError::Provider(failure) => failure.into(),
+            TurnError::Refused(refusal) => refusal.into(),
+        }
+    }
+}
+
+impl From<Refusal> for Problem {
+    fn from(refusal: Refusal) -> Problem {
+        let said = refusal.to_string();
+        match refusal {
+            Refusal::NoAgent(_) => Problem::bad_request(said),
+            Refusal::CannotAnswer { .. } => Problem::model(said),
+            Refusal::AgentChanged(_) => Problem::other_agent(said),
+            Refusal::OtherCalls { .. } | Refusal::KeyMoved { .. } => Problem::conflict(said),
+            Refusal::HostFull { .. } | Refusal::Stopped => Problem::busy(said),
+            Refusal::OwnerFull { .. } => Problem::too_many_turns(said),
+            Refusal::QueueFull { .. } => Problem::too_many_waiting(said),
+            Refusal::Abandoned => Problem::broken(said),
         }
     }
 }

@@ -7,14 +7,14 @@ use axum::middleware::from_fn_with_state;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::desk::Desk;
 use crate::problem::Problem;
+use crate::state::ServerState;
 use crate::v1::{context, entries, events, keys, lineage, search, sessions, turns};
-use crate::{chat, document, entrance, house};
+use crate::{admission, chat, health, openapi_document};
 
 /// Every route with its description.
-fn described() -> OpenApiRouter<Arc<Desk>> {
-    OpenApiRouter::with_openapi(document::base())
+fn described() -> OpenApiRouter<Arc<ServerState>> {
+    OpenApiRouter::with_openapi(openapi_document::base())
         .routes(routes!(chat::chat))
         .routes(routes!(chat::chat_stream))
         .routes(routes!(sessions::list, sessions::create))
@@ -25,6 +25,9 @@ fn described() -> OpenApiRouter<Arc<Desk>> {
         .routes(routes!(events::follow))
         .routes(routes!(turns::run))
         .routes(routes!(turns::stream))
+        .routes(routes!(turns::results))
+        .routes(routes!(turns::results_stream))
+        .routes(routes!(turns::record))
         .routes(routes!(turns::stop))
         .routes(routes!(context::show))
         .routes(routes!(lineage::preview, lineage::compact))
@@ -36,27 +39,27 @@ fn described() -> OpenApiRouter<Arc<Desk>> {
         .routes(routes!(keys::resolve, keys::bind, keys::unbind))
         .routes(routes!(search::search))
         .routes(routes!(search::agents))
-        .routes(routes!(house::healthz))
-        .routes(routes!(house::readyz))
-        .routes(routes!(house::metrics))
-        .routes(routes!(house::openapi))
-        .routes(routes!(house::docs))
-        .routes(routes!(house::docs_script))
-        .routes(routes!(house::docs_style))
+        .routes(routes!(health::healthz))
+        .routes(routes!(health::readyz))
+        .routes(routes!(health::metrics))
+        .routes(routes!(health::openapi))
+        .routes(routes!(health::docs))
+        .routes(routes!(health::docs_script))
+        .routes(routes!(health::docs_style))
 }
 
 /// The document that describes every route, as JSON.
 pub fn openapi() -> String {
     let (_, api) = described().split_for_parts();
-    document::finished(api)
+    openapi_document::finished(api)
 }
 
 /// What answers requests.
-pub(crate) fn router(desk: Arc<Desk>) -> Router {
+pub(crate) fn router(state: Arc<ServerState>) -> Router {
     let (router, _) = described().split_for_parts();
     router
         .fallback(async || Problem::nothing_here())
         .method_not_allowed_fallback(async || Problem::no_method("the path takes other methods"))
-        .layer(from_fn_with_state(desk.clone(), entrance::pass))
-        .with_state(desk)
+        .layer(from_fn_with_state(state.clone(), admission::admit))
+        .with_state(state)
 }

@@ -12,18 +12,18 @@ use axum::Router;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use rethread_agent::Host;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 use tokio_util::task::TaskTracker;
 
-use crate::bare::Spoken;
-use crate::desk::Desk;
+use crate::hyper_errors::Spoken;
 use crate::limits::{GRACE_LAST, HEAD_BYTES_MAX, HEAD_TIME_MAX, HEADERS_MAX};
 use crate::metrics::Metrics;
 use crate::problem::Problem;
-use crate::turns::Turns;
+use crate::state::ServerState;
 
 /// How long to wait when the system has no file left for a connection.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -32,7 +32,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 pub struct Listening {
     pub(crate) listener: TcpListener,
     pub(crate) address: SocketAddr,
-    pub(crate) desk: Arc<Desk>,
+    pub(crate) state: Arc<ServerState>,
     pub(crate) router: Router,
 }
 
@@ -45,10 +45,8 @@ impl Listening {
     /// Answers until `stop` is there; then ends streams, gives running turns eight seconds to
     /// finish, stops those that have not, and returns within ten.
     pub async fn serve(self, stop: impl Future<Output = ()>) {
-        let Listening { listener, desk, router, .. } = self;
-        // The first count of tokens reads its tables, which takes longer than a request should.
-        drop(tokio::task::spawn_blocking(|| rethread_core::tokens::count("ready")));
-        let room = Arc::new(Semaphore::new(desk.limits.connections));
+        let Listening { listener, state, router, .. } = self;
+        let room = Arc::new(Semaphore::new(state.limits.connections));
         let connections = TaskTracker::new();
         tokio::pin!(stop);
         loop {
@@ -65,24 +63,24 @@ impl Listening {
             };
             match room.clone().try_acquire_owned() {
                 Ok(permit) => {
-                    let (desk, router) = (desk.clone(), router.clone());
-                    connections.spawn(connection(stream, desk, router, permit));
+                    let (state, router) = (state.clone(), router.clone());
+                    connections.spawn(connection(stream, state, router, permit));
                 }
                 Err(_) => drop(tokio::spawn(turn_away(stream))),
             }
         }
         drop(listener);
-        desk.closing.cancel();
+        state.closing.cancel();
         connections.close();
-        wind_down(&desk.turns, &connections, desk.limits.grace).await;
+        wind_down(&state.host, &connections, state.limits.grace).await;
     }
 }
 
 /// Lets turns and connections end by themselves for a while, and both together no longer than
 /// [`GRACE_LAST`] behind it.
-async fn wind_down(turns: &Turns, connections: &TaskTracker, grace: Duration) {
+async fn wind_down(host: &Host, connections: &TaskTracker, grace: Duration) {
     let end = Instant::now() + grace + GRACE_LAST;
-    turns.drain(grace, end).await;
+    host.drain(grace, end).await;
     // An answer that nobody reads does not keep the server.
     let last = end.min(Instant::now() + GRACE_LAST);
     drop(timeout_at(last, connections.wait()).await);
@@ -91,11 +89,11 @@ async fn wind_down(turns: &Turns, connections: &TaskTracker, grace: Duration) {
 /// Serves one connection until either side ends it.
 async fn connection(
     stream: TcpStream,
-    desk: Arc<Desk>,
+    state: Arc<ServerState>,
     router: Router,
     _permit: OwnedSemaphorePermit,
 ) {
-    let _counted = Counted::new(desk.metrics.clone());
+    let _counted = Counted::new(state.metrics.clone());
     // Events are small and must not wait for more of them.
     if stream.set_nodelay(true).is_err() {
         return;
@@ -110,7 +108,7 @@ async fn connection(
     // What goes wrong on a connection is the client's to notice: there is nobody left to tell.
     tokio::select! {
         done = served.as_mut() => return drop(done),
-        () = desk.closing.cancelled() => {}
+        () = state.closing.cancelled() => {}
     }
     served.as_mut().graceful_shutdown();
     drop(served.await);
@@ -161,13 +159,23 @@ mod tests {
 
     #[tokio::test]
     async fn turns_and_connections_that_do_not_end_keep_the_server_for_one_time_and_not_for_two() {
-        let (turns, connections) = (Turns::new(1), TaskTracker::new());
-        turns.endless();
+        let folder = tempfile::tempdir().expect("a folder");
+        let world = Arc::new(rethread_core::Fixed::default());
+        let store = Arc::new(rethread_core::MemoryStore::new(world.clone()));
+        let settings = rethread_agent::HostSettings {
+            roster: rethread_agent::Roster::new(Default::default()),
+            workspaces: rethread_agent::Workspaces::only(folder.path()).expect("opened"),
+            limits: Default::default(),
+            transcripts: None,
+        };
+        let host = Host::new(store, world, settings);
+        let connections = TaskTracker::new();
+        host.spawn(std::future::pending::<()>());
         connections.spawn(std::future::pending::<()>());
         connections.close();
         let start = Instant::now();
         let grace = Duration::from_millis(10);
-        wind_down(&turns, &connections, grace).await;
+        wind_down(&host, &connections, grace).await;
         let took = start.elapsed();
         assert!(took >= grace + GRACE_LAST && took < 2 * GRACE_LAST, "{took:?}");
     }

@@ -10,7 +10,7 @@ use serde::Serialize;
 use tokio::sync::mpsc;
 
 use crate::limits::{BEHIND_MAX, KEEP_ALIVE};
-use crate::owners;
+use crate::quotas;
 
 /// Where the events of one turn go. A client that is too far behind is let go: a turn waits for
 /// nobody.
@@ -28,7 +28,7 @@ impl Sender {
 }
 
 /// A stream, and what it is fed by. It ends when that is dropped.
-pub(crate) fn channel(right: owners::Stream) -> (Sender, Response) {
+pub(crate) fn channel(right: quotas::Stream) -> (Sender, Response) {
     let (sender, receiver) = mpsc::channel(BEHIND_MAX);
     let events = unfold((receiver, right), |(mut receiver, right)| async move {
         let event = receiver.recv().await?;
@@ -56,13 +56,13 @@ mod tests {
 
     use super::*;
     use crate::limits::Limits;
-    use crate::owners::Owners;
+    use crate::quotas::Quotas;
 
     #[tokio::test]
     async fn a_client_too_far_behind_is_let_go_and_holds_up_nobody() {
-        let owners = Owners::new(Limits::default(), Arc::default());
-        let account = owners.account(&Owner::local());
-        let (mut sender, response) = channel(owners.stream(&account).expect("the first"));
+        let quotas = Quotas::new(Limits::default(), Arc::default());
+        let account = quotas.account(&Owner::local());
+        let (mut sender, response) = channel(quotas.stream(&account).expect("the first"));
         // Nobody reads. None of these waits.
         for number in 0..=BEHIND_MAX {
             assert!(sender.0.is_some(), "{number} fits");

@@ -69,8 +69,8 @@ pub enum TokenError {
         /// The name.
         name: Name,
     },
-    /// Nobody may have the owner the tokens themselves belong to.
-    #[error("`{TOKENS_OWNER}` is a reserved owner")]
+    /// Nobody may have an owner that the program keeps for itself.
+    #[error("owners that begin with `rethread:` are reserved")]
     Reserved,
     /// There are as many as there may be.
     #[error("there are {TOKENS_MAX} tokens; no more are allowed")]
@@ -124,7 +124,8 @@ impl Tokens {
     /// [`TokenError::Taken`], [`TokenError::Reserved`], [`TokenError::TooMany`], and those of the
     /// store.
     pub fn create(&self, name: &Name, owner: &Owner) -> Result<String, TokenError> {
-        if owner.as_str() == TOKENS_OWNER {
+        // What the program keeps for itself is nobody's.
+        if owner.as_str().starts_with("rethread:") {
             return Err(TokenError::Reserved);
         }
         let mut random = [0; 32];
@@ -237,7 +238,7 @@ fn conflict(thread: &rethread_core::Thread, actual: u64) -> sessions::Error {
 }
 
 /// The tokens as a server remembers them, so that not every request reads the log.
-pub(crate) struct Ring {
+pub(crate) struct TokenCache {
     tokens: Tokens,
     seen: Mutex<Seen>,
 }
@@ -249,9 +250,9 @@ struct Seen {
     known: Arc<[Known]>,
 }
 
-impl Ring {
-    pub(crate) fn new(tokens: Tokens) -> Ring {
-        Ring { tokens, seen: Mutex::default() }
+impl TokenCache {
+    pub(crate) fn new(tokens: Tokens) -> TokenCache {
+        TokenCache { tokens, seen: Mutex::default() }
     }
 
     /// Whose token this is, as far as is known without asking the store.
@@ -335,7 +336,7 @@ mod tests {
     #[test]
     fn a_token_opens_its_owners_sessions_until_it_is_revoked() {
         let tokens = tokens();
-        let ring = Ring::new(tokens.clone());
+        let ring = TokenCache::new(tokens.clone());
         let ada = Owner::new("ada").expect("valid");
         assert_eq!(ring.looked_up("rt_nothing").expect("read"), None);
         let secret = tokens.create(&name("laptop"), &ada).expect("made");
@@ -343,7 +344,7 @@ mod tests {
         assert_eq!(ring.looked_up(&secret).expect("read"), Some(ada.clone()));
         assert_eq!(ring.remembered(&secret), Some(ada));
         tokens.revoke(&name("laptop")).expect("revoked");
-        assert_eq!(Ring::new(tokens.clone()).looked_up(&secret).expect("read"), None);
+        assert_eq!(TokenCache::new(tokens.clone()).looked_up(&secret).expect("read"), None);
         assert!(matches!(tokens.revoke(&name("laptop")), Err(TokenError::Missing { .. })));
     }
 

@@ -31,6 +31,8 @@ pub(crate) enum Press {
     Agent(u64),
     /// Work in the folder of this mark.
     Workspace(u64),
+    /// The agent that is here now continues this session.
+    Accept(SessionId),
     /// Leave everything as it is.
     Nothing,
 }
@@ -79,6 +81,7 @@ impl Press {
             }
             Press::Agent(mark) => format!("a:{mark}"),
             Press::Workspace(mark) => format!("w:{mark}"),
+            Press::Accept(id) => format!("c:{}", id.0.simple()),
             Press::Nothing => "x:".into(),
         };
         debug_assert!(data.len() <= BUTTON_BYTES_MAX, "{data}");
@@ -104,6 +107,7 @@ impl Press {
             }
             "a" => rest.parse().ok().map(Press::Agent),
             "w" => rest.parse().ok().map(Press::Workspace),
+            "c" => id(rest).map(Press::Accept),
             "x" => Some(Press::Nothing),
             _ => None,
         }
@@ -184,6 +188,7 @@ mod tests {
             Press::History { session: id, before: 0, all: false },
             Press::Agent(u64::MAX),
             Press::Workspace(3),
+            Press::Accept(id),
             Press::Nothing,
         ] {
             let data = press.data();

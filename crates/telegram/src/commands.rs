@@ -3,32 +3,33 @@
 //! A verb that changes something notes how the chat stood before it ([`Before`](crate::inbox::Before)). When it is found
 //! begun and not ended, the chat as it stands now tells whether it was done.
 
+use rethread_agent::agents::Agent;
+use rethread_agent::host::Decision;
 use rethread_agent::numbers::full;
-use rethread_agent::{Compacted, Receipt, TurnError};
-use rethread_core::entry::Origin;
+use rethread_agent::{Compacted, Receipt, TurnError, blocking};
 use rethread_core::sessions::Undone;
 use rethread_core::store::Cursor;
 use rethread_core::{Name, Session, SessionId, Sessions, StoreError, sessions};
 
 use crate::buttons::{Buttons, Press, Purpose, mark};
+use crate::handle_update::{UpdateError, UpdateHandler};
 use crate::inbox::{Pending, Reply};
 use crate::limits::LIST_ROWS;
 use crate::markup::Rich;
-use crate::visit::{Visit, VisitError};
-use crate::words::{self, count};
+use crate::texts::{self, count};
 
 /// What came of a verb: what to say. Errors are said as well; only those of the inbox are errors
 /// here.
-type Said = Result<Reply, VisitError>;
+type Said = Result<Reply, UpdateError>;
 
-impl Visit {
+impl UpdateHandler {
     /// Does what a command says.
     pub(crate) async fn command(&self, text: &str, pending: &Pending) -> Said {
         let (name, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
         let (name, rest) = (name.to_lowercase(), rest.trim());
         let done = match name.as_str() {
-            "start" => return Ok(self.start().into()),
-            "help" => return Ok(words::help().into()),
+            "start" => self.start().await,
+            "help" => return Ok(texts::help().into()),
             "new" => self.new_session(rest, pending).await,
             "sessions" => self.list(Purpose::Open, None).await,
             "open" if rest.is_empty() => self.list(Purpose::Open, None).await,
@@ -44,7 +45,7 @@ impl Visit {
             "history" => self.history(rest).await,
             "delete" if rest.is_empty() => self.ask_delete_current().await,
             "delete" => self.ask_delete(self.selected(rest)).await,
-            other => return Ok(words::unknown(other).into()),
+            other => return Ok(texts::unknown(other).into()),
         };
         said(done)
     }
@@ -61,33 +62,45 @@ impl Visit {
                 self.history_of(session, Some(before), all).await
             }
             Some(Press::Agent(chosen)) => {
-                let agent = self.desk.runners.keys().find(|name| mark(name) == chosen);
-                match agent {
-                    Some(name) => self.agent(name, pending).await,
-                    None => Ok(words::stale().into()),
+                let agents = &self.state.agents;
+                match agents.iter().find(|agent| mark(&agent.name) == chosen) {
+                    Some(agent) => self.agent(&agent.name, pending).await,
+                    None => Ok(texts::stale().into()),
                 }
             }
             Some(Press::Workspace(chosen)) => {
-                let folders = self.desk.workspaces.choices(LIST_ROWS);
+                let folders = self.state.host.workspaces().choices(LIST_ROWS);
                 let folders = folders.into_iter().map(|path| path.display().to_string());
                 match folders.into_iter().find(|path| mark(path) == chosen) {
                     Some(path) => self.workspace(&path, pending).await,
-                    None => Ok(words::stale().into()),
+                    None => Ok(texts::stale().into()),
                 }
             }
+            Some(Press::Accept(id)) => self.accept(id).await,
             Some(Press::Nothing) => Ok(Rich::plain("Everything stays as it is.").into()),
-            None => Ok(words::stale().into()),
+            None => Ok(texts::stale().into()),
         };
         said(done)
     }
 
-    fn start(&self) -> Rich {
-        let runner = self.runner_of(None, None);
-        words::start(&format!("@{}", self.desk.me.username), &runner.model.id())
+    async fn start(&self) -> Said {
+        let model = self.viewer(None).await?.responder.model.id();
+        Ok(texts::start(&format!("@{}", self.state.me.username), &model).into())
+    }
+
+    /// The person agrees that the agent that is here now continues a session.
+    async fn accept(&self, id: SessionId) -> Said {
+        let session = self.with(move |sessions| sessions.get(id)).await?;
+        if let Decision::AskFirst(changed) = self.handle.decide(&session) {
+            let handle = self.handle.clone();
+            blocking(move || handle.accept(&changed)).await?;
+        }
+        let agent = self.viewer(Some(&session)).await?.responder.agent.name;
+        Ok(Rich::default().bold(agent).and(" answers from now on. Send your message again.").into())
     }
 
     /// The session that was named.
-    async fn selected(&self, selector: &str) -> Result<SessionId, VisitError> {
+    async fn selected(&self, selector: &str) -> Result<SessionId, UpdateError> {
         let selector = selector.to_owned();
         Ok(self.with(move |sessions| sessions.select(&selector)).await?)
     }
@@ -101,7 +114,7 @@ impl Visit {
         if !(again && self.stands().await?.session != before.session) {
             // The folder goes along.
             let current = self.current().await?;
-            let mut new = self.runner(current.as_ref()).new_session();
+            let mut new = self.viewer(current.as_ref()).await?.responder.new_session();
             new.name = name;
             let key = self.key.clone();
             self.with(move |sessions| sessions.create(&new, Some(&key))).await?;
@@ -118,7 +131,7 @@ impl Visit {
         let page = self.with(move |sessions| sessions.list(&filter, after, LIST_ROWS)).await?;
         if page.sessions.is_empty() {
             return Ok(match after {
-                None => words::nothing_yet().into(),
+                None => texts::nothing_yet().into(),
                 Some(_) => Rich::plain("There are no more.").into(),
             });
         }
@@ -145,7 +158,7 @@ impl Visit {
 
     async fn open(
         &self,
-        found: impl Future<Output = Result<SessionId, VisitError>>,
+        found: impl Future<Output = Result<SessionId, UpdateError>>,
         pending: &Pending,
     ) -> Said {
         let (before, again) = self.begin(pending).await?;
@@ -158,13 +171,13 @@ impl Visit {
             })
             .await?;
         }
-        let Some(session) = self.current().await? else { return Ok(words::nothing_yet().into()) };
-        let runner = self.runner(Some(&session));
-        let text = words::here(&session)
+        let Some(session) = self.current().await? else { return Ok(texts::nothing_yet().into()) };
+        let runner = self.viewer(Some(&session)).await?;
+        let text = texts::here(&session)
             .and(format!(
                 " It has {}; {} answers, in {}.",
                 count(session.tally.messages, "message"),
-                runner.agent.name,
+                runner.responder.agent.name,
                 self.folder(&runner)
             ))
             .and(" /history shows what was said.");
@@ -173,7 +186,7 @@ impl Visit {
 
     async fn resume(
         &self,
-        found: impl Future<Output = Result<SessionId, VisitError>>,
+        found: impl Future<Output = Result<SessionId, UpdateError>>,
         pending: &Pending,
     ) -> Said {
         let (before, again) = self.begin(pending).await?;
@@ -185,9 +198,9 @@ impl Visit {
                 .into());
         }
         let id = found.await?;
-        let session = self.with(move |sessions| sessions.get(id)).await?;
-        let resumed =
-            self.typing(self.runner(Some(&session)).resume(id, vec![self.key.clone()])).await;
+        let (handle, key) = (self.handle.clone(), self.key.clone());
+        let work = async move { handle.runner_for(id).await?.resume(id, vec![key]).await };
+        let resumed = self.typing(self.handle.in_queue(id, work)).await;
         self.went_on("Resumed", resumed).await
     }
 
@@ -200,10 +213,11 @@ impl Visit {
                 .and(" It goes on from the summary; /undo goes back.")
                 .into());
         }
-        let Some(session) = self.current().await? else { return Ok(words::nothing_yet().into()) };
-        let runner = self.runner(Some(&session));
+        let Some(session) = self.current().await? else { return Ok(texts::nothing_yet().into()) };
+        let (id, handle) = (session.id(), self.handle.clone());
         let how = rethread_agent::How::ModelOrExtract;
-        let compacted = self.typing(runner.compact(session.id(), how, |_| {})).await;
+        let work = async move { handle.runner_for(id).await?.compact(id, how, |_| {}).await };
+        let compacted = self.typing(self.handle.in_queue(id, work)).await;
         self.went_on("Compacted", compacted).await
     }
 
@@ -222,7 +236,7 @@ impl Visit {
                 .and("; nothing is lost, and /undo goes back.")
                 .into()
             }
-            Ok(Compacted::Nothing) => words::nothing_yet().into(),
+            Ok(Compacted::Nothing) => texts::nothing_yet().into(),
             Ok(Compacted::NoSummary { why }) => {
                 Rich::plain(format!("There is no summary, and everything is as it was: {why}."))
                     .into()
@@ -231,36 +245,31 @@ impl Visit {
             Err(TurnError::Provider(failure)) => {
                 Rich::plain(format!("Everything is as it was: {failure}.")).into()
             }
+            Err(TurnError::Refused(refusal)) => return Err(refusal.into()),
         })
     }
 
     async fn undo(&self, pending: &Pending) -> Said {
         let (before, again) = self.begin(pending).await?;
-        let Some(session) = self.current().await? else { return Ok(words::nothing_yet().into()) };
+        let Some(session) = self.current().await? else { return Ok(texts::nothing_yet().into()) };
         let now = self.stands().await?;
         if again && (now.session, now.cleared) != (before.session, before.cleared) {
-            return Ok(Rich::plain("Undone. ").join(words::here(&session)).into());
+            return Ok(Rich::plain("Undone. ").join(texts::here(&session)).into());
         }
         let id = session.id();
         let undone = self.with(move |sessions| sessions.undo(id)).await?;
-        let what = match undone {
-            Undone::Clear { .. } => {
-                return Ok(Rich::plain(
-                    "The clear is undone: what was said before is there again.",
-                )
-                .into());
-            }
-            Undone::Start { origin: Origin::New, .. } => "new",
-            Undone::Start { origin: Origin::Fork, .. } => "fork",
-            Undone::Start { origin: Origin::Compact, .. } => "compact",
-            Undone::Start { origin: Origin::Resume, .. } => "resume",
+        let Undone::Start { origin, .. } = undone else {
+            let text = "The clear is undone: what was said before is there again.";
+            return Ok(Rich::plain(text).into());
         };
-        Ok(Rich::plain(format!("The {what} is undone. ")).join(self.here().await?).into())
+        Ok(Rich::plain(format!("The {} is undone. ", origin.as_str()))
+            .join(self.here().await?)
+            .into())
     }
 
     async fn clear(&self, pending: &Pending) -> Said {
         let (before, again) = self.begin(pending).await?;
-        let Some(session) = self.current().await? else { return Ok(words::nothing_yet().into()) };
+        let Some(session) = self.current().await? else { return Ok(texts::nothing_yet().into()) };
         let id = session.id();
         let done = again && self.stands().await?.cleared > before.cleared;
         if !done {
@@ -274,12 +283,12 @@ impl Visit {
 
     async fn workspace(&self, typed: &str, pending: &Pending) -> Said {
         let current = self.current().await?;
-        let spaces = &self.desk.workspaces;
+        let spaces = self.state.host.workspaces();
         if typed.is_empty() {
-            let runner = self.runner(current.as_ref());
+            let runner = self.viewer(current.as_ref()).await?;
             let mut text = Rich::plain("The workspace is ").code(self.folder(&runner)).and(".");
             let remembered = current.as_ref().and_then(|s| s.header.profile.workspace.as_deref());
-            if remembered.is_some() && remembered != runner.workspace.as_deref() {
+            if remembered.is_some() && remembered != runner.responder.workspace.as_deref() {
                 text =
                     text.and(" (The one this session remembers is not among those allowed here.)");
             }
@@ -302,30 +311,43 @@ impl Visit {
         };
         self.begin(pending).await?;
         let path = folder.path.display().to_string();
-        let agent = current.as_ref().and_then(|session| session.header.profile.agent.clone());
-        let runner = self.runner_of(agent.as_deref(), Some(&path));
-        let (key, new) = (self.key.clone(), runner.new_session());
-        let id = self.with(move |sessions| Ok(sessions.open(&key, &new)?.session().id())).await?;
-        self.announce(&runner, id).await?;
+        let id = match current {
+            Some(session) => session.id(),
+            None => self.open_new(None, Some(&path)).await?,
+        };
+        let handle = self.handle.clone();
+        let runner = blocking(move || handle.move_to(id, &path)).await?;
         Ok(Rich::plain("The workspace is ").code(self.folder(&runner)).and(" from now on.").into())
+    }
+
+    /// Starts the session of this chat, with this agent or in this folder.
+    async fn open_new(
+        &self,
+        agent: Option<&str>,
+        folder: Option<&str>,
+    ) -> Result<SessionId, UpdateError> {
+        let new = self.handle.runner(agent, folder)?.responder.new_session();
+        let key = self.key.clone();
+        Ok(self.with(move |sessions| Ok(sessions.open(&key, &new)?.session().id())).await?)
     }
 
     async fn agent(&self, name: &str, pending: &Pending) -> Said {
         let current = self.current().await?;
-        let runners = &self.desk.runners;
+        let agents = &self.state.agents;
         if name.is_empty() {
-            let answers = self.runner(current.as_ref()).agent.name;
+            let answers = self.viewer(current.as_ref()).await?.responder.agent.name;
             let mut buttons = Buttons::default();
-            for runner in runners.values() {
-                let here = if runner.agent.name == answers { "● " } else { "" };
-                let text = format!("{here}{}: {}", runner.agent.name, runner.agent.description);
-                buttons = buttons.row(&text, Press::Agent(mark(&runner.agent.name)));
+            for agent in agents {
+                let here = if agent.name == answers { "● " } else { "" };
+                let text = format!("{here}{}: {}", agent.name, agent.description);
+                buttons = buttons.row(&text, Press::Agent(mark(&agent.name)));
             }
             let text = Rich::bold(Rich::default(), answers).and(" answers. Press another:");
             return Ok(Reply { text, buttons });
         }
-        let Some(name) = runners.keys().find(|known| known.eq_ignore_ascii_case(name)) else {
-            let known: Vec<&str> = runners.keys().map(String::as_str).collect();
+        let known = agents.iter().find(|agent| agent.name.eq_ignore_ascii_case(name));
+        let Some(Agent { name, .. }) = known.cloned() else {
+            let known: Vec<&str> = agents.iter().map(|agent| agent.name.as_str()).collect();
             return Ok(Rich::plain(format!(
                 "There is no such agent; there are {}.",
                 known.join(", ")
@@ -333,24 +355,22 @@ impl Visit {
             .into());
         };
         self.begin(pending).await?;
-        let remembered =
-            current.as_ref().and_then(|session| session.header.profile.workspace.clone());
-        let runner = self.runner_of(Some(name), remembered.as_deref());
-        let (key, new) = (self.key.clone(), runner.new_session());
-        let id = self.with(move |sessions| Ok(sessions.open(&key, &new)?.session().id())).await?;
-        self.announce(&runner, id).await?;
-        Ok(Rich::default().bold(name.as_str()).and(" answers from now on.").into())
+        let id = match current {
+            Some(session) => session.id(),
+            None => self.open_new(Some(&name), None).await?,
+        };
+        let (handle, agent) = (self.handle.clone(), name.clone());
+        blocking(move || handle.take_over(id, &agent)).await?;
+        Ok(Rich::default().bold(name).and(" answers from now on.").into())
     }
 
     async fn stats(&self) -> Said {
-        let Some(session) = self.current().await? else { return Ok(words::nothing_yet().into()) };
+        let Some(session) = self.current().await? else { return Ok(texts::nothing_yet().into()) };
         let id = session.id();
-        let runner = self.runner(Some(&session));
+        let runner = self.viewer(Some(&session)).await?;
         let counted = runner.clone();
-        let (stats, context) = self
-            .with(move |sessions| {
-                Ok((sessions.stats(id)?, sessions.context(id, &counted.policy, &counted.model)?))
-            })
+        let (stats, tokens) = self
+            .with(move |sessions| Ok((sessions.stats(id)?, counted.context_tokens(id)?)))
             .await?;
         let mut text = Rich::default()
             .bold(session.header.name.as_str())
@@ -363,14 +383,18 @@ impl Visit {
             .and(format!(
                 "\nTokens: {} said, about {} in the next context (policy {})",
                 full(stats.tokens),
-                full(context.tokens),
-                runner.policy.name
+                full(tokens),
+                runner.responder.policy.name
             ));
         if stats.usage.total() > 0 {
             text = text.and(format!("\nCharged: {} tokens", full(stats.usage.total())));
         }
         text = text
-            .and(format!("\nAgent: {}, {}", runner.agent.name, runner.model.id()))
+            .and(format!(
+                "\nAgent: {}, {}",
+                runner.responder.agent.name,
+                runner.responder.model.id()
+            ))
             .and("\nWorkspace: ")
             .code(self.folder(&runner));
         if session.header.imported.is_some() {
@@ -386,7 +410,10 @@ impl Visit {
         }
     }
 
-    async fn ask_delete(&self, found: impl Future<Output = Result<SessionId, VisitError>>) -> Said {
+    async fn ask_delete(
+        &self,
+        found: impl Future<Output = Result<SessionId, UpdateError>>,
+    ) -> Said {
         let id = found.await?;
         let session = self.with(move |sessions| sessions.get(id)).await?;
         let text = Rich::plain("Delete ").code(session.header.name.as_str()).and(format!(
@@ -406,15 +433,15 @@ impl Visit {
             Err(error) => return Err(error.into()),
         }
         // What was said in it is not to stay in the inbox either.
-        self.desk.inbox.begin_anew().await?;
+        self.state.inbox.begin_anew().await?;
         Ok(Rich::plain("It is deleted. /sessions shows the others.").into())
     }
 
     /// Where the person is now.
-    async fn here(&self) -> Result<Rich, VisitError> {
+    async fn here(&self) -> Result<Rich, UpdateError> {
         Ok(match self.current().await? {
-            Some(session) => words::here(&session),
-            None => words::nothing_yet(),
+            Some(session) => texts::here(&session),
+            None => texts::nothing_yet(),
         })
     }
 
@@ -424,7 +451,7 @@ impl Visit {
             let mut tick = tokio::time::interval(crate::limits::TYPING_EVERY);
             loop {
                 tick.tick().await;
-                self.desk.post.typing(self.heard.chat).await;
+                self.state.post.typing(self.heard.chat).await;
             }
         };
         tokio::select! {
@@ -446,9 +473,10 @@ fn row(session: &Session) -> String {
 /// theirs, and is tried again.
 fn said(done: Said) -> Said {
     match done {
-        Err(VisitError::Sessions(error)) if !crate::talk::is_passing(&error) => {
-            Ok(words::trouble(&error).into())
+        Err(UpdateError::Sessions(error)) if !crate::question::is_passing(&error) => {
+            Ok(texts::trouble(&error).into())
         }
+        Err(UpdateError::Refused(refusal)) => Ok(crate::question::refused(&refusal, false)),
         other => other,
     }
 }

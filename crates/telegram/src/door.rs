@@ -1,30 +1,29 @@
 //! The door itself: what it needs, how it is opened, and how it listens.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use frankenstein::methods::SetMyCommandsParams;
 use frankenstein::types::BotCommand;
 use frankenstein::updates::Update;
-use rethread_agent::Runner;
-use rethread_agent::lanes::{Lanes, Ticket};
-use rethread_core::{Sessions, StoreError, sessions};
+use rethread_agent::Host;
+use rethread_agent::agents::Agent;
+use rethread_agent::fifo::{Fifo, Ticket};
+use rethread_core::{StoreError, sessions};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::allow_list::{People, Strangers};
 use crate::api::{Api, ApiError};
-use crate::heard::{Heard, Me, What};
+use crate::handle_update::{UpdateError, UpdateHandler};
 use crate::inbox::Inbox;
 use crate::limits::{GRACE, PENDING_MAX, TURNS_MAX};
-use crate::people::{People, Strangers};
-use crate::post::{Post, Waits};
+use crate::send::{Post, Waits};
+use crate::texts;
 use crate::token::Token;
-use crate::visit::{Visit, VisitError};
-use crate::words;
-use crate::workspaces::Workspaces;
+use crate::update::{Heard, Me, What};
 
 /// Where it is said what goes wrong: a line, without its end. It never holds the token, nor
 /// anything a person or a model said.
@@ -38,15 +37,8 @@ pub struct Door {
     pub token: Token,
     /// Who may talk to it.
     pub people: People,
-    /// Where sessions live; of whom does not matter here.
-    pub sessions: Sessions,
-    /// What runs the turns of each agent, by its name. Their sessions and workspaces are replaced
-    /// by those of whoever talks.
-    pub runners: BTreeMap<String, Runner>,
-    /// The agent that answers in a session that names none of these.
-    pub agent: String,
-    /// The folders sessions may be about.
-    pub workspaces: Workspaces,
+    /// What it stands on.
+    pub host: Host,
     /// Where it is said what goes wrong.
     pub voice: Voice,
 }
@@ -73,23 +65,22 @@ pub enum DoorError {
 
 /// A bot that knows who it is and has not begun to answer.
 pub struct Bot {
-    desk: Arc<Desk>,
+    state: Arc<BotState>,
 }
 
 /// What everything here works with.
-pub(crate) struct Desk {
+pub(crate) struct BotState {
     pub(crate) api: Arc<Api>,
     pub(crate) post: Post,
     pub(crate) inbox: Inbox,
     pub(crate) me: Me,
     pub(crate) people: People,
     pub(crate) strangers: Strangers,
-    pub(crate) sessions: Sessions,
-    pub(crate) runners: BTreeMap<String, Runner>,
-    pub(crate) agent: String,
-    pub(crate) workspaces: Workspaces,
+    pub(crate) host: Host,
+    /// The agents whose model can be asked.
+    pub(crate) agents: Vec<Agent>,
     pub(crate) voice: Voice,
-    lanes: Lanes<i64>,
+    queues: Fifo<i64>,
     room: Semaphore,
     /// Something was dealt with.
     dealt_with: Notify,
@@ -107,36 +98,39 @@ impl Door {
     ///
     /// [`DoorError`].
     pub async fn open(self, stop: &CancellationToken) -> Result<Bot, DoorError> {
-        let Door { url, token, people, sessions, runners, agent, workspaces, voice } = self;
+        let Door { url, token, people, host, voice } = self;
         let api = Arc::new(Api::new(&url, token)?);
         let me = who_am_i(&api, &voice, stop).await?;
-        let inbox = match Inbox::open(&sessions, me.id, stop).await {
+        let inbox = match Inbox::open(&host, me.id, stop).await {
             Err(sessions::Error::Store(StoreError::Held { holder, .. })) => {
                 return Err(DoorError::Held { holder });
             }
             opened => opened?,
         };
         let stopping = CancellationToken::new();
-        let desk = Desk {
+        let state = BotState {
             post: Post::new(api.clone(), voice.clone(), stopping.clone()),
             api,
             inbox,
             me,
             people,
             strangers: Strangers::default(),
-            sessions,
-            runners,
-            agent,
-            workspaces,
+            agents: host
+                .agents()
+                .iter()
+                .filter(|agent| host.roster().connect(&agent.name).is_ok())
+                .cloned()
+                .collect(),
+            host,
             voice,
-            lanes: Lanes::new(),
+            queues: Fifo::new(),
             room: Semaphore::new(TURNS_MAX),
             dealt_with: Notify::new(),
             tasks: TaskTracker::new(),
             stopping,
             lost: CancellationToken::new(),
         };
-        Ok(Bot { desk: Arc::new(desk) })
+        Ok(Bot { state: Arc::new(state) })
     }
 }
 
@@ -164,7 +158,7 @@ async fn who_am_i(api: &Api, voice: &Voice, stop: &CancellationToken) -> Result<
 impl Bot {
     /// What people call it, such as `@thread_bot`.
     pub fn name(&self) -> String {
-        format!("@{}", self.desk.me.username)
+        format!("@{}", self.state.me.username)
     }
 
     /// Answers until it is told to stop; then lets turns that run come to their end, for 25
@@ -174,27 +168,27 @@ impl Bot {
     ///
     /// [`DoorError::Held`] if another process took over.
     pub async fn serve(self, stop: &CancellationToken) -> Result<(), DoorError> {
-        let Bot { desk } = self;
-        let menu = desk.clone();
-        desk.tasks.spawn(async move { menu.show_menu().await });
+        let Bot { state } = self;
+        let menu = state.clone();
+        state.tasks.spawn(async move { menu.show_menu().await });
         // What the last process left comes first: it was said first.
-        for heard in desk.inbox.pending() {
-            desk.clone().dispatch(heard);
+        for heard in state.inbox.pending() {
+            state.clone().dispatch(heard);
         }
         tokio::select! {
             () = stop.cancelled() => {}
-            () = desk.lost.cancelled() => {}
-            () = desk.clone().listen() => {}
+            () = state.lost.cancelled() => {}
+            () = state.clone().listen() => {}
         }
-        desk.stopping.cancel();
-        desk.tasks.close();
-        if tokio::time::timeout(GRACE, desk.tasks.wait()).await.is_err() {
-            (desk.voice)("some turns did not end in time; they go on after the next start");
+        state.stopping.cancel();
+        state.tasks.close();
+        if tokio::time::timeout(GRACE, state.tasks.wait()).await.is_err() {
+            (state.voice)("some turns did not end in time; they go on after the next start");
         }
-        if desk.lost.is_cancelled() {
+        if state.lost.is_cancelled() {
             return Err(DoorError::Held { holder: "it took over".into() });
         }
-        desk.inbox.close().await?;
+        state.inbox.close().await?;
         Ok(())
     }
 }
@@ -205,10 +199,10 @@ struct Numbered {
     update_id: i64,
 }
 
-impl Desk {
+impl BotState {
     /// Asks for updates, for ever. One is confirmed, by asking for what follows it, only when it
     /// is in the inbox.
-    async fn listen(self: Arc<Desk>) {
+    async fn listen(self: Arc<BotState>) {
         let mut offset = None;
         let mut waits = Waits::default();
         loop {
@@ -234,7 +228,7 @@ impl Desk {
     }
 
     /// What an update says, if it says something to the bot and whoever says it is let in.
-    fn hear(self: &Arc<Desk>, raw: &RawValue) -> Option<Heard> {
+    fn hear(self: &Arc<BotState>, raw: &RawValue) -> Option<Heard> {
         let update: Update = match serde_json::from_str(raw.get()) {
             Ok(update) => update,
             Err(_) => {
@@ -252,26 +246,26 @@ impl Desk {
     }
 
     /// Tells a stranger, once, in one line. Nothing is stored, here or later.
-    fn turn_away(self: &Arc<Desk>, heard: Heard) {
-        let desk = self.clone();
+    fn turn_away(self: &Arc<BotState>, heard: Heard) {
+        let state = self.clone();
         let told_now = self.strangers.meet(heard.user);
         if !told_now && matches!(heard.what, What::Said(_) | What::Wordless) {
             return;
         }
         self.tasks.spawn(async move {
-            let text = words::stranger(heard.user);
+            let text = texts::stranger(heard.user);
             if let What::Pressed { query, .. } = &heard.what {
-                return desk.post.pressed(query, Some("This is a private bot.")).await;
+                return state.post.pressed(query, Some("This is a private bot.")).await;
             }
             for part in text.parts() {
                 // One who blocked the bot need not be told.
-                desk.post.send(&heard, &part, &Default::default()).await.ok();
+                state.post.send(&heard, &part, &Default::default()).await.ok();
             }
         });
     }
 
     /// Puts what was heard on disk, however often that has to be tried, and begins to deal with it.
-    async fn take_in(self: &Arc<Desk>, heard: Vec<Heard>) {
+    async fn take_in(self: &Arc<BotState>, heard: Vec<Heard>) {
         let mut waits = Waits::default();
         loop {
             match self.inbox.take_in(heard.clone()).await {
@@ -282,20 +276,20 @@ impl Desk {
     }
 
     /// Deals with one update after those before it in the same chat, beside those of others.
-    fn dispatch(self: Arc<Desk>, heard: Heard) {
+    fn dispatch(self: Arc<BotState>, heard: Heard) {
         // What may wait is bounded for all chats together.
-        let Some(ticket) = self.lanes.ticket(heard.chat.id, usize::MAX - 1) else { return };
-        let desk = self.clone();
+        let Some(ticket) = self.queues.ticket(heard.chat.id, usize::MAX - 1) else { return };
+        let state = self.clone();
         self.tasks.spawn(async move {
-            desk.deal_with(heard, &ticket).await;
+            state.deal_with(heard, &ticket).await;
             drop(ticket);
-            desk.dealt_with.notify_one();
+            state.dealt_with.notify_one();
         });
     }
 
-    async fn deal_with(self: &Arc<Desk>, heard: Heard, ticket: &Ticket<i64>) {
+    async fn deal_with(self: &Arc<BotState>, heard: Heard, ticket: &Ticket<i64>) {
         let turn = async {
-            ticket.turn().await;
+            ticket.wait().await;
             self.room.acquire().await
         };
         let _room = tokio::select! {
@@ -305,14 +299,17 @@ impl Desk {
         };
         let mut waits = Waits::default();
         loop {
-            let dealt_with = match Visit::new(self.clone(), heard.clone()) {
+            let dealt_with = match UpdateHandler::new(self.clone(), heard.clone()) {
                 Some(visit) => visit.run().await,
-                None => self.inbox.done(heard.update).await.map_err(VisitError::from),
+                None => self.inbox.done(heard.update).await.map_err(UpdateError::from),
             };
             match dealt_with {
-                Ok(()) | Err(VisitError::Stopping) => return,
+                Ok(()) | Err(UpdateError::Stopping) => return,
                 // As after a restart, it goes on behind the last step that is on disk.
-                Err(VisitError::Sessions(error)) => self.pause(&error, &mut waits).await,
+                Err(UpdateError::Sessions(error)) => self.pause(&error, &mut waits).await,
+                Err(UpdateError::Refused(refusal)) => {
+                    return (self.voice)(&format!("an update was not answered: {refusal}"));
+                }
             }
             if self.stopping.is_cancelled() {
                 return;
@@ -339,7 +336,7 @@ impl Desk {
         let command = |(name, what): &(&str, &str)| {
             BotCommand::builder().command(*name).description(*what).build()
         };
-        let commands = words::COMMANDS.iter().map(command).collect();
+        let commands = texts::COMMANDS.iter().map(command).collect();
         let params = SetMyCommandsParams::builder().commands(commands).build();
         if let Err(failed) = self.api.set_commands(&params).await {
             (self.voice)(&format!("the menu of commands is not shown: {failed}"));

@@ -3,14 +3,14 @@
 use rethread_core::{Body, Entry, Role, SessionId, Sessions, sessions};
 
 use crate::buttons::{Buttons, Press};
+use crate::handle_update::{UpdateError, UpdateHandler};
 use crate::inbox::Reply;
 use crate::limits::{HISTORY_PARTS_MAX, MESSAGE_UNITS_MAX};
 use crate::markup::Rich;
-use crate::visit::{Visit, VisitError};
-use crate::words;
+use crate::texts;
 
-impl Visit {
-    pub(crate) async fn history(&self, rest: &str) -> Result<Reply, VisitError> {
+impl UpdateHandler {
+    pub(crate) async fn history(&self, rest: &str) -> Result<Reply, UpdateError> {
         let all = match rest {
             "" => false,
             "all" => true,
@@ -25,7 +25,7 @@ impl Visit {
         };
         match self.current().await? {
             Some(session) => self.history_of(session.id(), None, all).await,
-            None => Ok(words::nothing_yet().into()),
+            None => Ok(texts::nothing_yet().into()),
         }
     }
 
@@ -35,7 +35,7 @@ impl Visit {
         id: SessionId,
         before: Option<u64>,
         all: bool,
-    ) -> Result<Reply, VisitError> {
+    ) -> Result<Reply, UpdateError> {
         Ok(self.with(move |sessions| page(sessions, id, before, all)).await?)
     }
 }
@@ -71,7 +71,7 @@ fn page(
             true => {
                 text.and(" ").code("/history all").and(" shows what was said before it.").into()
             }
-            false => words::nothing_yet().into(),
+            false => texts::nothing_yet().into(),
         });
     }
     let mut text = Rich::default();

@@ -12,7 +12,7 @@
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use rethread_agent::{Events, Held, Kept, past_the_dead};
+use rethread_agent::{Handle, Host, LeasedThread, blocking};
 use rethread_core::store::Filter;
 use rethread_core::{
     Body, Key, New, Owner, Profile, Raw, SessionId, Sessions, StoreError, sessions,
@@ -22,9 +22,9 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use crate::buttons::Buttons;
-use crate::heard::Heard;
 use crate::limits::{INBOX_ENTRIES_MAX, INBOX_IDLE_ENTRIES_MAX, INBOX_WAIT, SEEN_MAX};
 use crate::markup::Rich;
+use crate::update::Heard;
 
 /// Whose log the inbox is. Nobody can talk to the bot as this owner.
 pub const INBOX_OWNER: &str = "rethread:telegram";
@@ -88,9 +88,10 @@ struct State {
 
 /// What was heard and is not dealt with yet.
 pub(crate) struct Inbox {
-    sessions: Sessions,
+    /// That of the reserved owner.
+    handle: Handle,
     key: Key,
-    held: tokio::sync::Mutex<Option<Held>>,
+    held: tokio::sync::Mutex<Option<LeasedThread>>,
     state: Mutex<State>,
 }
 
@@ -101,19 +102,20 @@ impl Inbox {
     ///
     /// [`StoreError::Held`] if that one does not let go, and those of the store.
     pub(crate) async fn open(
-        sessions: &Sessions,
+        host: &Host,
         bot: u64,
         stop: &CancellationToken,
     ) -> Result<Inbox, sessions::Error> {
         let owner = Owner::new(INBOX_OWNER).expect("a valid owner");
-        let sessions = sessions.of_owner(owner);
+        let handle = host.handle(owner);
         let key = Key::new(format!("inbox:{bot}")).expect("a number is visible");
-        let (store, opened) = (sessions.clone(), key.clone());
-        let id = blocking(move || Ok(store.open(&opened, &a_log(&opened))?.session().id())).await?;
-        let held = hold(&sessions, id, stop).await?;
-        let store = sessions.clone();
-        let state = blocking(move || read(&store, id)).await?;
-        let inbox = Inbox { sessions, key, held: Some(held).into(), state: Mutex::new(state) };
+        let opened = key.clone();
+        let open =
+            move |sessions: &Sessions| Ok(sessions.open(&opened, &a_log(&opened))?.session().id());
+        let id = handle.run(open).await?;
+        let held = handle.lease(id, INBOX_WAIT, stop).await?;
+        let state = handle.run(move |sessions| read(sessions, id)).await?;
+        let inbox = Inbox { handle, key, held: Some(held).into(), state: Mutex::new(state) };
         inbox.sweep(id).await?;
         inbox.begin_anew().await?;
         Ok(inbox)
@@ -181,7 +183,7 @@ impl Inbox {
     /// Lets go of the inbox, so that another process need not wait.
     pub(crate) async fn close(&self) -> Result<(), sessions::Error> {
         match self.held.lock().await.take() {
-            Some(held) => held.release(&Kept::default()).await,
+            Some(held) => held.give_back().await,
             None => Ok(()),
         }
     }
@@ -196,33 +198,32 @@ impl Inbox {
             (state.pending.values().cloned().collect(), state.seen_order.iter().copied().collect())
         };
         let before = old.with(|thread| Ok(thread.session().id())).await?;
-        let (store, new) = (self.sessions.clone(), a_log(&self.key));
-        let id = blocking(move || Ok(store.create(&new, None)?.id())).await?;
-        let new = hold(&self.sessions, id, &CancellationToken::new()).await?;
+        let new = a_log(&self.key);
+        let id = self.handle.run(move |sessions| Ok(sessions.create(&new, None)?.id())).await?;
+        let new = self.handle.lease(id, INBOX_WAIT, &CancellationToken::new()).await?;
         let carried = json!({ "pending": pending, "seen": seen });
         new.with(move |thread| thread.note(body(CARRIED, &carried)).map(drop)).await?;
-        let (store, key) = (self.sessions.clone(), self.key.clone());
-        blocking(move || store.bind(&key, id)).await?;
+        let key = self.key.clone();
+        self.handle.run(move |sessions| sessions.bind(&key, id)).await?;
         if let Some(old) = place.replace(new) {
-            old.release(&Kept::default()).await?;
+            old.give_back().await?;
         }
         self.state().entries = 1;
-        let store = self.sessions.clone();
-        blocking(move || gone(store.delete(before))).await
+        self.handle.run(move |sessions| gone(sessions.delete(before))).await
     }
 
     /// Removes logs of this bot that a process left behind when it was killed while it began anew.
     /// One without a key may be what another bot begins with at this moment.
     async fn sweep(&self, current: SessionId) -> Result<(), sessions::Error> {
-        let (store, ours) = (self.sessions.clone(), a_log(&self.key).profile.description);
+        let (handle, ours) = (self.handle.clone(), a_log(&self.key).profile.description);
         blocking(move || {
-            for session in store.list(&Filter::default(), None, 100)?.sessions {
+            for session in handle.sessions().list(&Filter::default(), None, 100)?.sessions {
                 let id = session.id();
                 if id != current
                     && session.keys.is_empty()
                     && session.header.profile.description == ours
                 {
-                    match past_the_dead(&store, |store| store.delete(id)) {
+                    match handle.call(|sessions| sessions.delete(id)) {
                         // Someone is at it; the next to open this inbox looks again.
                         Err(sessions::Error::Store(StoreError::Held { .. })) => {}
                         deleted => gone(deleted)?,
@@ -353,14 +354,6 @@ fn read(sessions: &Sessions, id: SessionId) -> Result<State, sessions::Error> {
     Ok(state)
 }
 
-async fn hold(
-    sessions: &Sessions,
-    id: SessionId,
-    stop: &CancellationToken,
-) -> Result<Held, sessions::Error> {
-    Held::take(sessions, &Kept::default(), id, INBOX_WAIT, &Events::none(), stop).await
-}
-
 /// What is not there any more is gone as it should be.
 fn gone(deleted: Result<(), sessions::Error>) -> Result<(), sessions::Error> {
     match deleted {
@@ -369,32 +362,26 @@ fn gone(deleted: Result<(), sessions::Error>) -> Result<(), sessions::Error> {
     }
 }
 
-/// Does something with the store, where it may block.
-pub(crate) async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, sessions::Error> + Send + 'static,
-) -> Result<T, sessions::Error> {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(done) => done,
-        Err(error) => match error.try_into_panic() {
-            Ok(panic) => std::panic::resume_unwind(panic),
-            // The runtime is being shut down: nobody waits for this any more.
-            Err(_) => std::future::pending().await,
-        },
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
+    use rethread_agent::{HostLimits, HostSettings, Roster, RosterSettings, Workspaces};
     use rethread_core::{Fixed, MemoryStore};
 
     use super::*;
-    use crate::heard::{Chat, What};
+    use crate::update::{Chat, What};
 
-    fn sessions() -> Sessions {
+    fn host() -> Host {
         let world = Arc::new(Fixed::default());
-        Sessions::new(Arc::new(MemoryStore::new(world.clone())), Owner::local(), world)
+        let folder = tempfile::tempdir().expect("a folder");
+        let settings = HostSettings {
+            roster: Roster::new(RosterSettings::default()),
+            workspaces: Workspaces::only(folder.path()).expect("opened"),
+            limits: HostLimits::default(),
+            transcripts: None,
+        };
+        Host::new(Arc::new(MemoryStore::new(world.clone())), world, settings)
     }
 
     fn said(update: u32) -> Heard {
@@ -403,8 +390,8 @@ mod tests {
         Heard { update, chat, user: 7, name: "Ada".into(), message: 1, what }
     }
 
-    async fn open(sessions: &Sessions) -> Inbox {
-        Inbox::open(sessions, 42, &CancellationToken::new()).await.expect("opened")
+    async fn open(host: &Host) -> Inbox {
+        Inbox::open(host, 42, &CancellationToken::new()).await.expect("opened")
     }
 
     fn updates(heard: &[Heard]) -> Vec<u32> {
@@ -413,8 +400,8 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_told_twice_or_out_of_order_is_taken_in_once_and_in_order() {
-        let sessions = sessions();
-        let inbox = open(&sessions).await;
+        let host = host();
+        let inbox = open(&host).await;
         let new = inbox.take_in(vec![said(12), said(10), said(12), said(11)]).await.expect("noted");
         assert_eq!(updates(&new), [10, 11, 12]);
         let new = inbox.take_in(vec![said(11), said(13), said(9)]).await.expect("noted");
@@ -422,15 +409,15 @@ mod tests {
         inbox.done(11).await.expect("noted");
         assert!(inbox.take_in(vec![said(11)]).await.expect("noted").is_empty(), "done is done");
         inbox.close().await.expect("closed");
-        let inbox = open(&sessions).await;
+        let inbox = open(&host).await;
         assert_eq!(updates(&inbox.pending()), [10, 12, 9, 13]);
         assert!(inbox.take_in(vec![said(11), said(10)]).await.expect("noted").is_empty());
     }
 
     #[tokio::test]
     async fn a_process_that_comes_after_knows_how_far_each_was_dealt_with() {
-        let sessions = sessions();
-        let inbox = open(&sessions).await;
+        let host = host();
+        let inbox = open(&host).await;
         inbox.take_in(vec![said(1), said(2)]).await.expect("noted");
         let before = Before { session: None, head: 3, cleared: Some(1) };
         inbox.begun(1, before).await.expect("noted");
@@ -438,7 +425,7 @@ mod tests {
         inbox.reply(1, &reply).await.expect("noted");
         inbox.sent(1, 77).await.expect("noted");
         inbox.close().await.expect("closed");
-        let inbox = open(&sessions).await;
+        let inbox = open(&host).await;
         let found = inbox.get(1).expect("pending");
         assert_eq!((found.before, found.reply, found.sent), (Some(before), Some(reply), vec![77]));
         assert_eq!(inbox.get(2).expect("pending").before, None);
@@ -448,14 +435,14 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_done_is_removed_from_the_store() {
-        let sessions = sessions();
-        let inbox = open(&sessions).await;
+        let host = host();
+        let inbox = open(&host).await;
         for update in 0..400 {
             inbox.take_in(vec![said(update)]).await.expect("noted");
             inbox.done(update).await.expect("noted");
         }
         inbox.take_in(vec![said(1_000)]).await.expect("noted");
-        let mine = sessions.of_owner(Owner::new(INBOX_OWNER).expect("valid"));
+        let mine = host.handle(Owner::new(INBOX_OWNER).expect("valid")).sessions().clone();
         let logs = mine.list(&Filter::default(), None, 100).expect("listed").sessions;
         assert_eq!(logs.len(), 1, "one log, however often it was begun anew");
         assert!(logs[0].tally.entries <= INBOX_IDLE_ENTRIES_MAX + 2, "{}", logs[0].tally.entries);
@@ -469,8 +456,8 @@ mod tests {
 
     #[tokio::test]
     async fn what_was_left_behind_is_removed_by_its_own_bot_and_by_no_other() {
-        let sessions = sessions();
-        let mine = sessions.of_owner(Owner::new(INBOX_OWNER).expect("valid"));
+        let host = host();
+        let mine = host.handle(Owner::new(INBOX_OWNER).expect("valid")).sessions().clone();
         let left = |bot: u64| {
             let key = Key::new(format!("inbox:{bot}")).expect("valid");
             mine.create(&a_log(&key), None).expect("created").id()
@@ -478,24 +465,24 @@ mod tests {
         let (stray, held, others) = (left(42), left(42), left(43));
         let mut thread = mine.thread(held).expect("opened");
         thread.hold("someone alive", std::time::Duration::from_secs(60)).expect("held");
-        let inbox = open(&sessions).await;
+        let inbox = open(&host).await;
         let there = |id: SessionId| mine.get(id).is_ok();
         assert_eq!((there(stray), there(held), there(others)), (false, true, true));
         thread.release("someone alive").expect("released");
         inbox.close().await.expect("closed");
-        drop(open(&sessions).await);
+        drop(open(&host).await);
         assert_eq!((there(held), there(others)), (false, true));
     }
 
     #[tokio::test]
     async fn a_second_process_is_told_that_the_inbox_is_held() {
-        let sessions = sessions();
-        let inbox = open(&sessions).await;
+        let host = host();
+        let inbox = open(&host).await;
         let stop = CancellationToken::new();
         stop.cancel();
-        let refused = Inbox::open(&sessions, 42, &stop).await.err().expect("refused");
+        let refused = Inbox::open(&host, 42, &stop).await.err().expect("refused");
         assert!(matches!(refused, sessions::Error::Store(StoreError::Held { .. })), "{refused}");
-        Inbox::open(&sessions, 43, &stop).await.expect("another bot has its own");
+        Inbox::open(&host, 43, &stop).await.expect("another bot has its own");
         drop(inbox);
     }
 }

@@ -1,35 +1,34 @@
 //! Sessions over Telegram: one for each person, kept for ever.
 //!
-//! What is heard walks down: `door.rs` asks Telegram for updates, `heard.rs` says what an update
-//! means, `people.rs` who may say it and whose sessions they mean, and `inbox.rs` puts it on disk
-//! before it is confirmed. `visit.rs` deals with it, in order in each chat and beside the others:
-//! a question is a turn (`talk.rs`), anything else a verb (`commands.rs`, `history.rs`). What is
-//! said back becomes parts that Telegram takes (`markup/`), which `post.rs` gets there.
+//! An update walks down: `door.rs` asks Telegram for updates, `update.rs` says what one means,
+//! `allow_list.rs` who may send it and whose sessions they mean, and `inbox.rs` puts it on disk
+//! before it is confirmed. `handle_update.rs` handles it, in order in each chat and beside the
+//! others: a question is a turn of the owner's [`Handle`](rethread_agent::Handle) (`question.rs`),
+//! anything else a verb (`commands.rs`, `history.rs`). The reply becomes parts that Telegram takes
+//! (`markup/`), which `send.rs` delivers.
 //!
 //! It never stores anything of a stranger, never leaves the folders it was given, and never shows
 //! its token. It says nothing about exactly-once that does not hold: `docs/telegram.md` says where
 //! Telegram itself leaves a gap. Every limit is in [`limits`].
 
+mod allow_list;
 mod api;
 mod buttons;
 mod commands;
 mod door;
-mod heard;
+mod handle_update;
 mod history;
 mod inbox;
 pub mod limits;
 mod markup;
-mod people;
-mod post;
-mod talk;
+mod question;
+mod send;
+mod texts;
 mod token;
-mod visit;
-mod words;
-mod workspaces;
+mod update;
 
+pub use allow_list::People;
 pub use api::{ApiError, DEFAULT_URL};
 pub use door::{Bot, Door, DoorError, Voice};
 pub use inbox::INBOX_OWNER;
-pub use people::People;
 pub use token::{Token, TokenError};
-pub use workspaces::Workspaces;

@@ -85,9 +85,6 @@ pub const HISTORY_PARTS_MAX: usize = 5;
 /// nobody shall use the bot to have messages sent.
 pub const STRANGERS_MAX: usize = 1_000;
 
-/// Workspaces whose folder is kept open.
-pub const WORKSPACES_MAX: usize = 64;
-
 /// Characters of a name shown to a model. Telegram allows 64 for each half.
 pub const NAME_CHARS_MAX: usize = 128;
 

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 
 use rethread_core::context::Policy;
 
-use super::front::{self, Wrong};
+use super::front_matter::{self, Wrong};
 use super::{Agent, Agents, CHANGE_TOOLS, Origin, READ_TOOLS};
+use crate::host::FolderFile;
 
 /// Bytes of an agent file. A prompt of this length fills half the window of most models.
 pub const FILE_BYTES_MAX: u64 = 256 << 10;
@@ -121,6 +122,12 @@ pub enum Fault {
         /// What the system said.
         what: String,
     },
+    /// Nobody has agreed to what a project's file says.
+    #[error("it comes with this folder, and nobody has agreed to it yet")]
+    Untrusted {
+        /// The file, as it is.
+        file: FolderFile,
+    },
     /// A project's agent asked for tools that the agent it replaces does not have. It is loaded
     /// without them.
     #[error("`{name}` goes without {}, which the agent it replaces does not have", .tools.join(", "))]
@@ -144,6 +151,7 @@ pub(super) fn folder(
     agents: &mut Agents,
     folder: &Path,
     origin: Origin,
+    trusted: &dyn Fn(&FolderFile) -> bool,
     problems: &mut Vec<Problem>,
 ) {
     let files = match files_in(folder, origin) {
@@ -158,7 +166,7 @@ pub(super) fn folder(
         problems.push(Problem { path: folder.into(), line: None, what });
     }
     for path in files.into_iter().take(FILES_MAX) {
-        if let Err((line, what)) = add(agents, folder, &path, origin) {
+        if let Err((line, what)) = add(agents, folder, &path, origin, trusted) {
             problems.push(Problem { path, line, what });
         }
     }
@@ -191,13 +199,18 @@ fn add(
     folder: &Path,
     path: &Path,
     origin: Origin,
+    trusted: &dyn Fn(&FolderFile) -> bool,
 ) -> Result<(), (Place, Fault)> {
     let text = text_of(folder, path, origin).map_err(|fault| (None, fault))?;
     let stem = path.file_stem().map(|stem| stem.to_string_lossy()).unwrap_or_default();
     let absolute = std::path::absolute(path).map_err(|error| (None, error.into()))?;
+    let file = FolderFile::new(&absolute, text.as_bytes());
     let absolute = absolute.to_string_lossy().into_owned();
     let agent =
         agent(&text, &stem, absolute, origin).map_err(|(line, fault)| (Some(line), fault))?;
+    if origin == Origin::Project && !trusted(&file) {
+        return Err((None, Fault::Untrusted { file }));
+    }
     let name = agent.name.clone();
     if let Some(other) = agents.get(&name).filter(|other| other.origin == origin) {
         return Err((None, Fault::Taken { name, other: other.path.clone() }));
@@ -206,7 +219,7 @@ fn add(
     match tools.is_empty() {
         true => Ok(()),
         false => {
-            let field = front::parse(&text).ok().and_then(|f| f.line_of("tools"));
+            let field = front_matter::parse(&text).ok().and_then(|f| f.line_of("tools"));
             Err((field, Fault::Narrowed { name, tools }))
         }
     }
@@ -232,7 +245,7 @@ fn text_of(folder: &Path, path: &Path, origin: Origin) -> Result<String, Fault> 
 
 /// The agent a file describes. `stem` is its name if it does not give one.
 pub(super) fn agent(text: &str, stem: &str, path: String, origin: Origin) -> Result<Agent, Wrong> {
-    let front = front::parse(text)?;
+    let front = front_matter::parse(text)?;
     let (line, name) = front.text("name")?.unwrap_or_else(|| (1, stem.to_owned()));
     if !is_name(&name) {
         return Err((line, Fault::Name { name }));

@@ -10,7 +10,7 @@
 //! holds for them: where such a file takes the place of another agent, it has at the most the tools
 //! of the agent it replaces. A project cannot turn `plan` into something that writes.
 
-mod front;
+mod front_matter;
 mod load;
 
 pub use load::{FILE_BYTES_MAX, FILES_MAX, Fault, NAME_CHARS_MAX, Problem};
@@ -20,9 +20,10 @@ use std::path::Path;
 use serde::Serialize;
 use serde_json::json;
 
+use crate::host::FolderFile;
+
 /// The tools that only look.
-pub const READ_TOOLS: [&str; 6] =
-    ["read_file", "list_dir", "glob", "grep", "recall", "search_sessions"];
+pub const READ_TOOLS: [&str; 6] = crate::tool::LOOKING;
 
 /// The tools that change something. Each is offered only if the user allows it by name.
 pub const CHANGE_TOOLS: [&str; 3] = crate::tool::CHANGING;
@@ -117,15 +118,20 @@ impl Agents {
         Agents(agents.collect())
     }
 
-    /// The built-in agents and those in the files of these two folders, if they exist.
+    /// The built-in agents and those in the files of these two folders, if they exist. Of the
+    /// project's only those that are `trusted` as they are.
     ///
     /// A file that is not right is left out and becomes a [`Problem`]; the rest load.
-    pub fn load(user: Option<&Path>, project: Option<&Path>) -> (Agents, Vec<Problem>) {
+    pub fn load(
+        user: Option<&Path>,
+        project: Option<&Path>,
+        trusted: &dyn Fn(&FolderFile) -> bool,
+    ) -> (Agents, Vec<Problem>) {
         let mut agents = Agents::builtin();
         let mut problems = Vec::new();
         for (folder, origin) in [(user, Origin::User), (project, Origin::Project)] {
             if let Some(folder) = folder {
-                load::folder(&mut agents, folder, origin, &mut problems);
+                load::folder(&mut agents, folder, origin, trusted, &mut problems);
             }
         }
         (agents, problems)

@@ -18,7 +18,7 @@ mod reply;
 
 pub use env::Env;
 pub use http::{Secret, client};
-pub use models::{default_model, describe};
+pub use models::{BadModel, ModelFacts, Models, PRICES_AS_OF, Price, default_model, describe};
 
 use std::future::Future;
 use std::pin::Pin;

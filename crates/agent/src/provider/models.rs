@@ -1,37 +1,173 @@
-//! What is known of models by their names.
+//! What is known of models by their names: how much they see, and what they charge.
+//!
+//! The table is dated, because prices move. The configuration overrides any row of it, so nobody
+//! has to wait for a new version of this program.
 
 use rethread_core::context::Model;
+use rethread_core::message::Usage;
 
 use super::env::Env;
+
+/// When the table was last compared with what the providers publish.
+pub const PRICES_AS_OF: &str = "2026-11";
 
 /// Tokens Ollama is asked to hold for a model nobody described: what it takes is memory of this
 /// machine.
 const OLLAMA_WINDOW_TOKENS: u64 = 8_192;
 
-/// How much models see at once, by how their names begin; the first that fits holds.
-const WINDOWS: &[(&str, u64)] = &[
-    ("claude-", 200_000),
-    ("gpt-4o", 128_000),
-    ("gpt-4.1", 1_000_000),
-    ("gpt-5", 400_000),
-    ("o3", 200_000),
-    ("o4", 200_000),
+/// What a model charges, in dollars for a million tokens.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Price {
+    /// Tokens it reads.
+    pub input: f64,
+    /// Tokens it reads from its cache.
+    pub cache_read: f64,
+    /// Tokens it writes to its cache, for the shortest time there is.
+    pub cache_write: f64,
+    /// Tokens it writes.
+    pub output: f64,
+}
+
+impl Price {
+    /// What this usage costs, in dollars.
+    pub fn of(&self, usage: &Usage) -> f64 {
+        let million = |tokens: u64, price: f64| tokens as f64 * price / 1e6;
+        million(usage.input, self.input)
+            + million(usage.cache_read, self.cache_read)
+            + million(usage.cache_write, self.cache_write)
+            + million(usage.output, self.output)
+    }
+}
+
+/// What is known of a model.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct ModelFacts {
+    /// Tokens it sees at once, its reply included.
+    pub window: Option<u64>,
+    /// What it charges.
+    pub price: Option<Price>,
+}
+
+/// Anthropic's prices: writing to the cache costs a quarter more than reading.
+const fn claude(window: u64, input: f64, cache_read: f64, output: f64) -> ModelFacts {
+    let price = Price { input, cache_read, cache_write: input * 1.25, output };
+    ModelFacts { window: Some(window), price: Some(price) }
+}
+
+/// OpenAI's prices: writing to the cache costs nothing extra.
+const fn gpt(window: u64, input: f64, cache_read: f64, output: f64) -> ModelFacts {
+    let price = Price { input, cache_read, cache_write: input, output };
+    ModelFacts { window: Some(window), price: Some(price) }
+}
+
+const fn unpriced(window: u64) -> ModelFacts {
+    ModelFacts { window: Some(window), price: None }
+}
+
+/// Models by how their names begin; the first that fits holds, so longer beginnings come first.
+const TABLE: &[(&str, ModelFacts)] = &[
+    ("claude-fable-5-1", claude(1_000_000, 10.0, 0.25, 50.0)),
+    ("claude-fable-5", claude(1_000_000, 10.0, 1.0, 50.0)),
+    ("claude-opus-5-5", claude(1_000_000, 4.0, 0.2, 20.0)),
+    ("claude-opus-5", claude(1_000_000, 5.0, 0.5, 25.0)),
+    ("claude-opus-4-1", claude(200_000, 15.0, 1.5, 75.0)),
+    ("claude-opus-4-2", claude(200_000, 15.0, 1.5, 75.0)),
+    ("claude-opus-4-0", claude(200_000, 15.0, 1.5, 75.0)),
+    ("claude-opus-4-", claude(200_000, 5.0, 0.5, 25.0)),
+    ("claude-sonnet-5", claude(1_000_000, 2.0, 0.2, 10.0)),
+    ("claude-sonnet-4", claude(200_000, 3.0, 0.3, 15.0)),
+    // Its price depends on how long the prompt is.
+    ("claude-haiku-5-5", unpriced(1_000_000)),
+    ("claude-haiku-4-5", claude(200_000, 1.0, 0.1, 5.0)),
+    ("claude-", unpriced(200_000)),
+    ("gpt-4o-mini", gpt(128_000, 0.15, 0.075, 0.6)),
+    ("gpt-4o", gpt(128_000, 2.5, 1.25, 10.0)),
+    ("gpt-4.1-mini", gpt(1_000_000, 0.4, 0.1, 1.6)),
+    ("gpt-4.1-nano", gpt(1_000_000, 0.1, 0.025, 0.4)),
+    ("gpt-4.1", gpt(1_000_000, 2.0, 0.5, 8.0)),
+    ("gpt-5-mini", gpt(400_000, 0.25, 0.025, 2.0)),
+    ("gpt-5-nano", gpt(400_000, 0.05, 0.005, 0.4)),
+    ("gpt-5-pro", unpriced(400_000)),
+    ("gpt-5", gpt(400_000, 1.25, 0.125, 10.0)),
+    ("gpt-6-sol", gpt(872_000, 2.0, 0.2, 10.0)),
+    ("gpt-6-luna", unpriced(1_000_000)),
+    ("o3", unpriced(200_000)),
+    ("o4", unpriced(200_000)),
 ];
 
-/// The model `name` of `provider`, with what is known of it.
-pub fn describe(provider: &str, name: &str) -> Model {
-    let mut model = Model::new(provider, name);
-    if provider == "ollama" {
-        model.window = OLLAMA_WINDOW_TOKENS;
-        // The reply shares the window; a quarter of a small one is enough for it.
-        model.reply = model.reply.min(OLLAMA_WINDOW_TOKENS / 4);
-        return model;
+/// The models that are known: the table, and what the configuration says of them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Models {
+    /// What the configuration says, by `provider/name`.
+    overrides: Vec<(String, ModelFacts)>,
+}
+
+impl Models {
+    /// The table with these rows over it, each for one `provider/name`.
+    pub fn new(overrides: Vec<(String, ModelFacts)>) -> Models {
+        Models { overrides }
     }
+
+    /// The model `name` of `provider`, with what is known of it.
+    pub fn describe(&self, provider: &str, name: &str) -> Model {
+        let mut model = Model::new(provider, name);
+        let said = self.said(&model.id());
+        if provider == "ollama" {
+            model.window = said.window.unwrap_or(OLLAMA_WINDOW_TOKENS);
+            // The reply shares the window; a quarter of a small one is enough for it.
+            model.reply = model.reply.min(model.window / 4);
+            return model;
+        }
+        model.window = said.window.or(listed(name).window).unwrap_or(model.window);
+        model
+    }
+
+    /// The model called `provider/name`.
+    ///
+    /// # Errors
+    ///
+    /// [`BadModel`] where that is not its form.
+    pub fn named(&self, name: &str) -> Result<Model, BadModel> {
+        match name.split_once('/') {
+            Some((provider, model)) if !provider.is_empty() && !model.is_empty() => {
+                Ok(self.describe(provider, model))
+            }
+            _ => Err(BadModel { name: name.into() }),
+        }
+    }
+
+    /// What the model called `provider/name` charges, where that is known.
+    pub fn price(&self, id: &str) -> Option<Price> {
+        let (provider, name) = id.split_once('/')?;
+        let theirs = matches!(provider, "anthropic" | "openai").then(|| listed(name).price);
+        self.said(id).price.or(theirs.flatten())
+    }
+
+    fn said(&self, id: &str) -> ModelFacts {
+        let said = self.overrides.iter().find(|(name, _)| name == id);
+        said.map(|(_, facts)| *facts).unwrap_or_default()
+    }
+}
+
+/// What the table says of a name.
+fn listed(name: &str) -> ModelFacts {
     // Those who run the models of others call them `vendor/name`.
     let known_as = name.rsplit('/').next().unwrap_or(name);
-    let known = WINDOWS.iter().find(|(prefix, _)| known_as.starts_with(prefix));
-    model.window = known.map_or(model.window, |&(_, tokens)| tokens);
-    model
+    let row = TABLE.iter().find(|(prefix, _)| known_as.starts_with(prefix));
+    row.map(|(_, facts)| *facts).unwrap_or_default()
+}
+
+/// The model `name` of `provider`, as the table describes it.
+pub fn describe(provider: &str, name: &str) -> Model {
+    Models::default().describe(provider, name)
+}
+
+/// The name of a model that is not one.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{name}` is not PROVIDER/MODEL")]
+pub struct BadModel {
+    /// What was given.
+    pub name: String,
 }
 
 /// The provider and model to use when nobody chose: of the provider that is set up.
@@ -56,14 +192,49 @@ mod tests {
     fn windows_are_known_by_how_a_name_begins() {
         let window = |provider, name| describe(provider, name).window;
         assert_eq!(window("anthropic", "claude-sonnet-4-5"), 200_000);
+        assert_eq!(window("anthropic", "claude-opus-5-5"), 1_000_000);
         assert_eq!(window("openai", "gpt-4o-mini"), 128_000);
         assert_eq!(window("openai", "gpt-4.1-nano"), 1_000_000);
         assert_eq!(window("openai", "gpt-5-mini"), 400_000);
         assert_eq!(window("openai", "o3-mini"), 200_000);
-        assert_eq!(window("openai", "anthropic/claude-opus-4"), 200_000);
+        assert_eq!(window("openai", "anthropic/claude-opus-4-5"), 200_000);
         assert_eq!(window("openai", "mistral-large"), Model::new("openai", "x").window);
         assert_eq!(window("ollama", "gpt-4o"), 8_192);
         assert_eq!(describe("ollama", "llama3.2").budget(), 6_144);
+    }
+
+    #[test]
+    fn no_row_of_the_table_hides_a_later_one() {
+        for (index, (prefix, _)) in TABLE.iter().enumerate() {
+            let hidden = TABLE[index + 1..].iter().find(|(later, _)| later.starts_with(prefix));
+            assert_eq!(hidden.map(|(later, _)| later), None, "behind {prefix}");
+        }
+    }
+
+    #[test]
+    fn a_usage_costs_what_its_kinds_of_tokens_cost() {
+        let models = Models::default();
+        let price = models.price("anthropic/claude-sonnet-4-5-20250929").expect("known");
+        let million = 1_000_000;
+        let usage =
+            Usage { input: million, output: million, cache_read: million, cache_write: million };
+        assert!((price.of(&usage) - (3.0 + 15.0 + 0.3 + 3.75)).abs() < 1e-9);
+        assert_eq!(models.price("anthropic/claude-3-haiku"), None, "a guess is not a price");
+        assert_eq!(models.price("ollama/gpt-4o"), None, "it runs here, and charges nothing");
+    }
+
+    #[test]
+    fn the_configuration_goes_before_the_table() {
+        let price = Price { input: 1.0, cache_read: 0.1, cache_write: 1.0, output: 2.0 };
+        let facts = ModelFacts { window: Some(32_000), price: Some(price) };
+        let models = Models::new(vec![
+            ("openai/gpt-5".into(), facts),
+            ("ollama/qwen".into(), ModelFacts { window: Some(65_536), price: None }),
+        ]);
+        assert_eq!(models.describe("openai", "gpt-5").window, 32_000);
+        assert_eq!(models.price("openai/gpt-5"), Some(price));
+        assert_eq!(models.describe("openai", "gpt-5-mini").window, 400_000, "another model");
+        assert_eq!(models.describe("ollama", "qwen").window, 65_536);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::input::{arguments, schema};
 use super::write_file::replace;
-use super::{Site, Spec, Tool, ToolFailure, Workspace};
+use super::{FileChange, Site, Spec, Tool, ToolFailure, Workspace};
 
 /// Replaces a piece of a file.
 pub struct EditFile {
@@ -34,9 +34,10 @@ impl EditFile {
 impl Tool for EditFile {
     fn spec(&self) -> Spec {
         Spec {
-            name: "edit_file",
+            name: "edit_file".into(),
             description: "Replaces a text in a file of the workspace. The old text must stand \
-                          there exactly once, white space included, unless `all` is set.",
+                          there exactly once, white space included, unless `all` is set."
+                .into(),
             input: schema(
                 json!({
                     "path": {"type": "string", "description": "The file, relative to the workspace."},
@@ -53,7 +54,21 @@ impl Tool for EditFile {
         true
     }
 
+    fn preview(&self, input: &str) -> Result<Option<FileChange>, ToolFailure> {
+        self.edited(input).map(|(change, _)| Some(change))
+    }
+
     fn run(&self, input: &str, _site: &Site) -> Result<String, ToolFailure> {
+        let (FileChange { path, after, .. }, count) = self.edited(input)?;
+        replace(&self.workspace, &path, after.as_bytes())?;
+        let times = if count == 1 { "once".into() } else { format!("{count} times") };
+        Ok(format!("replaced {times} in `{}`", path.display()))
+    }
+}
+
+impl EditFile {
+    /// The file before and after an edit, and how often the text was replaced.
+    fn edited(&self, input: &str) -> Result<(FileChange, usize), ToolFailure> {
         let Input { path, old, new, all } = arguments(&self.spec().input, input)?;
         if old.is_empty() {
             return Err(ToolFailure("`old` is empty; `write_file` writes a whole file".into()));
@@ -80,8 +95,7 @@ impl Tool for EditFile {
             }
             _ => {}
         }
-        replace(&self.workspace, &path, text.replace(&old, &new).as_bytes())?;
-        let times = if count == 1 { "once".into() } else { format!("{count} times") };
-        Ok(format!("replaced {times} in `{shown}`"))
+        let after = text.replace(&old, &new);
+        Ok((FileChange { path, before: Some(text), after }, count))
     }
 }

@@ -40,9 +40,10 @@ impl Glob {
 impl Tool for Glob {
     fn spec(&self) -> Spec {
         Spec {
-            name: "glob",
+            name: "glob".into(),
             description: "Finds files by name, such as `*.rs` (anywhere), `src/**/*.ts` or \
-                          `docs/*.{md,txt}`. Leaves out hidden files and those in .gitignore.",
+                          `docs/*.{md,txt}`. Leaves out hidden files and those in .gitignore."
+                .into(),
             input: schema(
                 json!({
                     "pattern": {"type": "string", "description": "The glob."},
@@ -51,6 +52,10 @@ impl Tool for Glob {
                 &["pattern"],
             ),
         }
+    }
+
+    fn changes(&self) -> bool {
+        false
     }
 
     fn run(&self, input: &str, site: &Site) -> Result<String, ToolFailure> {

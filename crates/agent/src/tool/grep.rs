@@ -63,10 +63,11 @@ impl Grep {
 impl Tool for Grep {
     fn spec(&self) -> Spec {
         Spec {
-            name: "grep",
+            name: "grep".into(),
             description: "Searches the text files of the workspace for a regular expression, line \
                           by line. Leaves out hidden files, those in .gitignore, binary files and \
-                          files over 8 MiB.",
+                          files over 8 MiB."
+                .into(),
             input: schema(
                 json!({
                     "pattern": {"type": "string", "description": "The regular expression (Rust syntax: no look-around, no back-references)."},
@@ -79,6 +80,10 @@ impl Tool for Grep {
                 &["pattern"],
             ),
         }
+    }
+
+    fn changes(&self) -> bool {
+        false
     }
 
     fn run(&self, input: &str, site: &Site) -> Result<String, ToolFailure> {

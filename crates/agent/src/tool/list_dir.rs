@@ -45,14 +45,19 @@ impl ListDir {
 impl Tool for ListDir {
     fn spec(&self) -> Spec {
         Spec {
-            name: "list_dir",
+            name: "list_dir".into(),
             description: "Lists a folder of the workspace, hidden files included: path, kind \
-                          (file, dir, link, other) and size in bytes.",
+                          (file, dir, link, other) and size in bytes."
+                .into(),
             input: schema(
                 json!({"path": {"type": "string", "description": "The folder; the workspace itself when left out."}}),
                 &[],
             ),
         }
+    }
+
+    fn changes(&self) -> bool {
+        false
     }
 
     fn run(&self, input: &str, _site: &Site) -> Result<String, ToolFailure> {

@@ -31,6 +31,8 @@ pub use search_sessions::SearchSessions;
 pub use workspace::Workspace;
 pub use write_file::WriteFile;
 
+use std::borrow::Cow;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -38,13 +40,15 @@ use rethread_core::{SessionId, Sessions};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+use crate::events::Progress;
+
 /// What a model is told about a tool.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Spec {
     /// Its name.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// What it does and when to use it.
-    pub description: &'static str,
+    pub description: Cow<'static, str>,
     /// The JSON schema of its arguments.
     pub input: Value,
 }
@@ -55,6 +59,7 @@ pub struct Spec {
 pub struct ToolFailure(pub String);
 
 /// Where a tool works.
+#[derive(Clone)]
 pub struct Site {
     /// The sessions it may look at: those of the owner.
     pub sessions: Sessions,
@@ -62,6 +67,19 @@ pub struct Site {
     pub session: SessionId,
     /// Set when nobody waits for the answer any more.
     pub stop: CancellationToken,
+    /// Where it reports what it writes while it runs.
+    pub progress: Progress,
+}
+
+/// What a call would do to a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileChange {
+    /// The file, relative to the workspace.
+    pub path: PathBuf,
+    /// What it holds now; none where it is not there yet, or is not text.
+    pub before: Option<String>,
+    /// What it would hold.
+    pub after: String,
 }
 
 /// Something a model can do.
@@ -70,9 +88,19 @@ pub trait Tool: Send + Sync {
     fn spec(&self) -> Spec;
 
     /// Whether it changes anything: then it is offered only if allowed by name, and each call is
-    /// asked for where someone is there to be asked.
-    fn changes(&self) -> bool {
-        false
+    /// asked about where someone is there to be asked. There is no default: a tool that forgot to
+    /// say so would change things without asking.
+    fn changes(&self) -> bool;
+
+    /// What this call would do to a file, for whoever is asked about it.
+    ///
+    /// # Errors
+    ///
+    /// [`ToolFailure`] where it cannot be done at all: then nobody is asked, and the model is
+    /// told.
+    fn preview(&self, input: &str) -> Result<Option<FileChange>, ToolFailure> {
+        let _: &str = input;
+        Ok(None)
     }
 
     /// How long this call may take, where that is not for the loop to say.
@@ -92,6 +120,10 @@ pub trait Tool: Send + Sync {
 /// The tools that change something, and are offered only when allowed by name.
 pub const CHANGING: [&str; 3] = ["write_file", "edit_file", "run"];
 
+/// The tools that only look.
+pub const LOOKING: [&str; 6] =
+    ["read_file", "list_dir", "glob", "grep", "recall", "search_sessions"];
+
 /// The tools there are.
 #[derive(Clone)]
 pub struct Toolbox {
@@ -99,6 +131,11 @@ pub struct Toolbox {
 }
 
 impl Toolbox {
+    /// No tools.
+    pub fn empty() -> Toolbox {
+        Toolbox { tools: Vec::new() }
+    }
+
     /// All tools, for one workspace.
     pub fn new(workspace: Workspace) -> Toolbox {
         let workspace = Arc::new(workspace);
@@ -138,7 +175,7 @@ impl Toolbox {
             !tool.changes() || allowed.iter().any(|allowed| allowed.as_ref() == name)
         };
         let all = self.tools.iter().map(|tool| (tool, tool.spec()));
-        all.filter(|(tool, spec)| offered(tool, spec.name)).map(|(_, spec)| spec).collect()
+        all.filter(|(tool, spec)| offered(tool, &spec.name)).map(|(_, spec)| spec).collect()
     }
 
     /// The tool of this name.
@@ -156,4 +193,23 @@ impl std::fmt::Debug for Toolbox {
 /// An answer as JSON.
 fn written(answer: &impl serde::Serialize) -> String {
     serde_json::to_string(answer).expect("plain data is always valid JSON")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_lists_of_tools_are_what_the_tools_say_of_themselves() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let tools = Toolbox::new(Workspace::open(folder.path()).expect("opened")).tools;
+        let of = |changing: bool| -> Vec<String> {
+            let some = tools.iter().filter(|tool| tool.changes() == changing);
+            some.map(|tool| tool.spec().name.into_owned()).collect()
+        };
+        assert_eq!(
+            (of(true), of(false)),
+            (CHANGING.map(Into::into).to_vec(), LOOKING.map(Into::into).to_vec())
+        );
+    }
 }

@@ -35,9 +35,10 @@ impl ReadFile {
 impl Tool for ReadFile {
     fn spec(&self) -> Spec {
         Spec {
-            name: "read_file",
+            name: "read_file".into(),
             description: "Reads a text file of the workspace. Gives at most 2,000 lines; the last \
-                          line says where to read on.",
+                          line says where to read on."
+                .into(),
             input: schema(
                 json!({
                     "path": {"type": "string", "description": "The file, relative to the workspace."},
@@ -47,6 +48,10 @@ impl Tool for ReadFile {
                 &["path"],
             ),
         }
+    }
+
+    fn changes(&self) -> bool {
+        false
     }
 
     fn run(&self, input: &str, site: &Site) -> Result<String, ToolFailure> {

@@ -36,9 +36,10 @@ enum Reference {
 impl Tool for Recall {
     fn spec(&self) -> Spec {
         Spec {
-            name: "recall",
+            name: "recall".into(),
             description: "Gives back, word for word, what was shortened in this conversation or \
-                          said in an earlier session.",
+                          said in an earlier session."
+                .into(),
             input: schema(
                 json!({
                     "ref": {"type": ["string", "integer"], "description": "The `ref` of a stub or of a search result (`42`, `0194a2b3:42`), or the id of a tool call."},
@@ -48,6 +49,10 @@ impl Tool for Recall {
                 &["ref"],
             ),
         }
+    }
+
+    fn changes(&self) -> bool {
+        false
     }
 
     fn run(&self, input: &str, site: &Site) -> Result<String, ToolFailure> {

@@ -86,10 +86,11 @@ impl Run {
 impl Tool for Run {
     fn spec(&self) -> Spec {
         Spec {
-            name: "run",
+            name: "run".into(),
             description: "Runs a command with `sh -c` in the workspace and gives its output, \
                           errors included, and its exit code. It gets no input. What it leaves \
-                          running in the background is ended with it.",
+                          running in the background is ended with it."
+                .into(),
             input: schema(
                 json!({
                     "command": {"type": "string", "description": "The command."},
@@ -121,7 +122,7 @@ impl Tool for Run {
         let failed = |error: std::io::Error| ToolFailure(format!("the command failed: {error}"));
         let (mut child, reader) = self.spawn(&input.command).map_err(failed)?;
         let output = Arc::new(Mutex::new(Output::default()));
-        let ended = collect(reader, output.clone());
+        let ended = collect(reader, output.clone(), site.clone());
         let end = wait(&child, Duration::from_secs(seconds), site);
         // The shell is not reaped yet, so its number still means this group and no other. A group
         // in which nobody is left cannot be killed, and need not be.
@@ -211,7 +212,7 @@ impl Output {
 }
 
 /// Reads on a thread of its own, because a pipe that stays open must not keep us waiting.
-fn collect(mut reader: PipeReader, output: Arc<Mutex<Output>>) -> Receiver<()> {
+fn collect(mut reader: PipeReader, output: Arc<Mutex<Output>>, site: Site) -> Receiver<()> {
     let (sender, receiver) = sync_channel(1);
     std::thread::spawn(move || {
         let mut buffer = [0; 16 << 10];
@@ -220,6 +221,7 @@ fn collect(mut reader: PipeReader, output: Arc<Mutex<Output>>) -> Receiver<()> {
                 Ok(mut output) => output.push(&buffer[..n]),
                 Err(_) => break,
             }
+            site.progress.report(String::from_utf8_lossy(&buffer[..n]));
         }
         // Whoever no longer waits need not be told.
         sender.send(()).ok();

@@ -46,9 +46,10 @@ struct Place {
 impl Tool for SearchSessions {
     fn spec(&self) -> Spec {
         Spec {
-            name: "search_sessions",
+            name: "search_sessions".into(),
             description: "Finds what was said in this and earlier sessions. All words must stand \
-                          in one message. `recall` gives the whole text of a result by its `ref`.",
+                          in one message. `recall` gives the whole text of a result by its `ref`."
+                .into(),
             input: schema(
                 json!({
                     "query": {"type": "string", "description": "Words to look for; whole words, in any case."},
@@ -57,6 +58,10 @@ impl Tool for SearchSessions {
                 &["query"],
             ),
         }
+    }
+
+    fn changes(&self) -> bool {
+        false
     }
 
     fn run(&self, input: &str, site: &Site) -> Result<String, ToolFailure> {

@@ -12,7 +12,7 @@ use serde_json::json;
 use super::input::{arguments, schema};
 use super::limits::FILE_BYTES_MAX;
 use super::workspace::failed;
-use super::{Site, Spec, Tool, ToolFailure, Workspace};
+use super::{FileChange, Site, Spec, Tool, ToolFailure, Workspace};
 
 /// Writes a file.
 pub struct WriteFile {
@@ -36,9 +36,10 @@ impl WriteFile {
 impl Tool for WriteFile {
     fn spec(&self) -> Spec {
         Spec {
-            name: "write_file",
+            name: "write_file".into(),
             description: "Writes a file of the workspace, whole: a new one with the folders it \
-                          needs, or in place of an old one.",
+                          needs, or in place of an old one."
+                .into(),
             input: schema(
                 json!({
                     "path": {"type": "string", "description": "The file, relative to the workspace."},
@@ -51,6 +52,13 @@ impl Tool for WriteFile {
 
     fn changes(&self) -> bool {
         true
+    }
+
+    fn preview(&self, input: &str) -> Result<Option<FileChange>, ToolFailure> {
+        let input: Input = arguments(&self.spec().input, input)?;
+        let path = self.workspace.locate(&input.path)?;
+        let before = self.workspace.read(&path).ok().and_then(|old| String::from_utf8(old).ok());
+        Ok(Some(FileChange { path, before, after: input.content }))
     }
 
     fn run(&self, input: &str, _site: &Site) -> Result<String, ToolFailure> {

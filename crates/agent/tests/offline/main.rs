@@ -88,6 +88,7 @@ impl Talk {
             sessions: self.sessions.clone(),
             session: self.thread.session().id(),
             stop: CancellationToken::new(),
+            progress: Default::default(),
         };
         let tool = self.toolbox.find(name).unwrap_or_else(|| panic!("there is a tool {name}"));
         assert!(self.specs.iter().any(|spec| spec.name == name), "{name} was offered");

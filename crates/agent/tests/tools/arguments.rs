@@ -51,8 +51,9 @@ fn arguments_in_a_string_and_empty_ones_are_understood() {
 #[test]
 fn changing_tools_are_offered_only_by_name() {
     let desk = Desk::new();
-    let names =
-        |specs: Vec<Spec>| -> Vec<&str> { specs.into_iter().map(|spec| spec.name).collect() };
+    let names = |specs: Vec<Spec>| -> Vec<String> {
+        specs.into_iter().map(|spec| spec.name.into_owned()).collect()
+    };
     let looking = ["read_file", "list_dir", "glob", "grep", "recall", "search_sessions"];
     assert_eq!(names(desk.tools.specs::<&str>(&[])), looking);
     let some = names(desk.tools.specs(&["run", "none"]));

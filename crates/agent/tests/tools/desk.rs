@@ -34,7 +34,12 @@ impl Desk {
         let store = Arc::new(MemoryStore::new(world.clone()));
         let sessions = Sessions::new(store, Owner::local(), world.clone());
         let session = sessions.create(&New::default(), None).expect("a session").id();
-        let site = Site { sessions, session, stop: CancellationToken::new() };
+        let site = Site {
+            sessions,
+            session,
+            stop: CancellationToken::new(),
+            progress: Default::default(),
+        };
         Desk { outer, tools, world, site }
     }
 

@@ -87,6 +87,7 @@ fn a_call_of_a_parent_is_found_and_an_ambiguous_id_means_the_parent() {
         sessions: desk.site.sessions.clone(),
         session: child,
         stop: CancellationToken::new(),
+        progress: Default::default(),
     };
     let tool = desk.tools.find("recall").unwrap();
     for reference in ["toolu_1".to_owned(), format!("{}:{at}", parent.short())] {
@@ -105,7 +106,8 @@ fn another_owner_s_session_is_not_recalled_or_found() {
     let desk = Desk::new();
     let sessions = Sessions::new(store, Owner::local(), world);
     let session = sessions.create(&New::default(), None).unwrap().id();
-    let site = Site { sessions, session, stop: CancellationToken::new() };
+    let site =
+        Site { sessions, session, stop: CancellationToken::new(), progress: Default::default() };
     let recall = desk.tools.find("recall").unwrap();
     let answer = recall.run(&json!({"ref": format!("{secret}:0")}).to_string(), &site);
     assert!(answer.unwrap_err().0.contains("no session matches"));

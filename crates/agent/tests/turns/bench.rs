@@ -4,13 +4,12 @@ use std::cell::RefCell;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use rethread_agent::agents::Agents;
-use rethread_agent::provider::{connect, describe};
 use rethread_agent::scripted::{Answer, Server};
-use rethread_agent::tool::{Toolbox, Workspace};
-use rethread_agent::{Answer as Answered, Bounds, Event, Events, Runner, Scribe, TurnError};
-use rethread_core::context::Policy;
-use rethread_core::{Body, Entry, Fixed, MemoryStore, Message, Owner, SessionId, Sessions};
+use rethread_agent::{
+    Answer as Answered, Event, Events, Handle, Host, HostLimits, HostSettings, PermissionAnswer,
+    Roster, RosterSettings, Runner, TurnError, TurnOptions, Workspaces,
+};
+use rethread_core::{Body, Entry, Fixed, MemoryStore, Message, Owner, SessionId};
 use tokio_util::sync::CancellationToken;
 
 /// The wires people use most.
@@ -19,12 +18,13 @@ pub(crate) const WIRES: [&str; 3] = ["openai", "anthropic", "ollama"];
 /// Everything a turn needs.
 pub(crate) struct Bench {
     pub(crate) server: Server,
+    pub(crate) handle: Handle,
     pub(crate) runner: Runner,
     pub(crate) session: SessionId,
     pub(crate) stop: CancellationToken,
     folder: tempfile::TempDir,
     told: Arc<Mutex<Vec<Event>>>,
-    answer: RefCell<Option<bool>>,
+    answer: RefCell<Option<PermissionAnswer>>,
 }
 
 /// Runs to the end.
@@ -43,37 +43,24 @@ impl Bench {
         let workspace = folder.path().join("work");
         std::fs::create_dir(&workspace).expect("a workspace");
         let world = Arc::new(Fixed::default());
-        let owner = Owner::new("local").expect("valid");
         let store = Arc::new(MemoryStore::new(world.clone()));
-        let sessions = Sessions::new(store, owner, world);
-        let (agents, _) = Agents::load(None, None);
-        let model = describe(wire, "scripted-1");
-        let provider = connect(&model, &server.env()).expect("a provider");
-        let agent = |name: &str| agents.get(name).expect("built in").clone();
-        let scribe = Scribe {
-            model: model.clone(),
-            provider: provider.clone(),
-            prompt: agent("compaction").prompt,
-        };
-        let tools = Toolbox::new(Workspace::open(&workspace).expect("it opens"));
-        let runner = Runner {
-            sessions,
-            agent: agent("build"),
-            model,
-            provider,
-            scribe,
-            policy: Policy::chat(),
-            tools: Arc::new(tools),
-            allow: Vec::new(),
-            ask_first: false,
+        let settings = HostSettings {
+            roster: Roster::new(RosterSettings {
+                model: Some(format!("{wire}/scripted-1")),
+                env: server.env(),
+                ..RosterSettings::default()
+            }),
+            workspaces: Workspaces::only(&workspace).expect("it opens"),
+            limits: HostLimits::default(),
             transcripts: Some(folder.path().join("transcripts")),
-            workspace: Some(workspace.display().to_string()),
-            bounds: Bounds::default(),
-            kept: Default::default(),
         };
-        let session = runner.sessions.create(&runner.new_session(), None).expect("created").id();
+        let handle = Host::new(store, world, settings).handle(Owner::local());
+        let runner = handle.runner(None, None).expect("it can answer");
+        let new = runner.responder.new_session();
+        let session = handle.sessions().create(&new, None).expect("created").id();
         Bench {
             server,
+            handle,
             runner,
             session,
             stop: CancellationToken::new(),
@@ -93,11 +80,12 @@ impl Bench {
 
     /// Writes a message as if an earlier turn had.
     pub(crate) fn write(&self, message: Message) {
-        self.runner.sessions.append(self.session, vec![message.into()]).expect("appended");
+        self.handle.sessions().append(self.session, vec![message.into()]).expect("appended");
     }
 
-    pub(crate) fn answer_questions_with(&self, yes: bool) {
-        self.answer.replace(Some(yes));
+    /// Someone is there, and answers every question like this.
+    pub(crate) fn answer_questions_with(&self, answer: PermissionAnswer) {
+        self.answer.replace(Some(answer));
     }
 
     /// One turn that can be stopped; what happens is kept for later.
@@ -116,16 +104,18 @@ impl Bench {
         stop: &CancellationToken,
     ) -> Result<Answered, TurnError> {
         let (events, mut heard) = Events::channel();
-        let turn = self.runner.run_turn(self.session, Message::user(text), &events, stop);
+        let answer = self.answer.borrow().clone();
+        let options = TurnOptions { can_ask: answer.is_some(), ..TurnOptions::default() };
+        let turn = self.runner.run_turn(self.session, Message::user(text), &options, &events, stop);
         tokio::pin!(turn);
         loop {
             tokio::select! {
                 biased;
-                Some(event) = heard.recv() => match (event, *self.answer.borrow()) {
-                    (Event::Ask { answer, .. }, yes) => {
-                        answer.send(yes.unwrap_or(false)).expect("the turn waits");
+                Some(event) = heard.recv() => match event {
+                    Event::Permission(request) => {
+                        request.answer(answer.clone().unwrap_or(PermissionAnswer::No));
                     }
-                    (event, _) => self.told.lock().expect("whole").push(event),
+                    event => self.told.lock().expect("whole").push(event),
                 },
                 done = &mut turn => {
                     while let Ok(event) = heard.try_recv() {
@@ -168,7 +158,7 @@ impl Bench {
     }
 
     pub(crate) fn entries_of(&self, id: SessionId) -> Vec<Entry> {
-        self.runner.sessions.read(id, 0..10_000).expect("read")
+        self.handle.sessions().read(id, 0..10_000).expect("read")
     }
 
     pub(crate) fn messages(&self) -> Vec<Message> {

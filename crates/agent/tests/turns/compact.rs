@@ -58,7 +58,7 @@ fn compacting_leaves_a_child_with_summary_tail_and_acknowledgment() {
             [summary(SUMMARY), Answer::text("Ready!").usage(usage), Answer::text("on we go")],
         );
         let key = Key::new("project:/x").expect("valid");
-        bench.runner.sessions.bind(&key, bench.session).expect("bound");
+        bench.handle.sessions().bind(&key, bench.session).expect("bound");
         let mut stages = Vec::new();
         let told = |stage: Stage| {
             stages
@@ -72,7 +72,7 @@ fn compacting_leaves_a_child_with_summary_tail_and_acknowledgment() {
         assert_eq!(stages, ["Summarizing", "Saved", "Restoring"]);
         assert_eq!(summaries(&bench, bench.session), [SUMMARY]);
         let child = receipt.on.session.id();
-        assert_eq!(bench.runner.sessions.resolve(&key).expect("resolved"), Some(child));
+        assert_eq!(bench.handle.sessions().resolve(&key).expect("resolved"), Some(child));
         let entries = bench.entries_of(child);
         let Body::Restored(restored) = &entries[0].body else { panic!("{entries:?}") };
         assert_eq!((restored.acknowledgment.as_str(), restored.usage), ("Ready!", usage));
@@ -94,12 +94,9 @@ fn compacting_leaves_a_child_with_summary_tail_and_acknowledgment() {
         // What the model saw when it acknowledged is what it sees when it goes on.
         let asked = bench.server.requests();
         let events = rethread_agent::Events::none();
-        let turn = bench.runner.run_turn(
-            child,
-            rethread_core::Message::user("next"),
-            &events,
-            &bench.stop,
-        );
+        let next = rethread_core::Message::user("next");
+        let options = rethread_agent::TurnOptions::default();
+        let turn = bench.runner.run_turn(child, next, &options, &events, &bench.stop);
         assert_eq!(run(turn).expect("answered").text, "on we go");
         let texts = |asked: &rethread_agent::scripted::Asked| {
             asked.body["messages"].as_array().map_or(0, Vec::len)
@@ -115,10 +112,10 @@ fn undo_goes_back_and_compacting_again_works() {
     let bench =
         talked("openai", [summary(SUMMARY), Answer::text("Ready!"), Answer::text("Ready again!")]);
     let key = Key::new("project:/x").expect("valid");
-    bench.runner.sessions.bind(&key, bench.session).expect("bound");
+    bench.handle.sessions().bind(&key, bench.session).expect("bound");
     let first = compacted(&bench).on.session.id();
-    bench.runner.sessions.undo(first).expect("undone");
-    assert_eq!(bench.runner.sessions.resolve(&key).expect("resolved"), Some(bench.session));
+    bench.handle.sessions().undo(first).expect("undone");
+    assert_eq!(bench.handle.sessions().resolve(&key).expect("resolved"), Some(bench.session));
     let second = compacted(&bench).on;
     assert_ne!(second.session.id(), first);
     assert_eq!(second.acknowledgment, "Ready again!");
@@ -142,9 +139,14 @@ fn the_summary_of_a_continued_session_condenses_the_one_before_and_no_other() {
         ],
     );
     let second = compacted(&bench).on.session.id();
-    let events = rethread_agent::Events::none();
-    let turn =
-        bench.runner.run_turn(second, rethread_core::Message::user("why?"), &events, &bench.stop);
+    let (events, options) = (rethread_agent::Events::none(), Default::default());
+    let turn = bench.runner.run_turn(
+        second,
+        rethread_core::Message::user("why?"),
+        &options,
+        &events,
+        &bench.stop,
+    );
     run(turn).expect("answered");
     let third = run(bench.runner.compact(second, How::Model, |_| {})).expect("compacted");
     let Compacted::Done(third) = third else { panic!("{third:?}") };
@@ -248,7 +250,7 @@ fn a_transcript_on_disk_is_private_and_resumes_by_its_path() {
 #[test]
 fn while_a_session_is_compacted_nothing_is_said_that_the_summary_does_not_know() {
     let bench = talked("openai", [summary(SUMMARY).slowly(0), Answer::text("Ready!")]);
-    let sessions = &bench.runner.sessions;
+    let sessions = bench.handle.sessions();
     let (stays, moves) = (Key::new("stays").expect("valid"), Key::new("moves").expect("valid"));
     for key in [&stays, &moves] {
         sessions.bind(key, bench.session).expect("bound");

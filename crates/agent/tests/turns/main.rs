@@ -1,5 +1,7 @@
 //! Turns, summaries and going on, against a scripted model behind a real HTTP server.
 
 mod bench;
+mod client_tools;
 mod compact;
+mod permission;
 mod turn;

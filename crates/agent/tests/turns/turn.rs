@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::bench::{Bench, WIRES, run};
 use rethread_agent::scripted::Answer;
 use rethread_agent::tool::{Site, Spec, Tool, ToolFailure};
-use rethread_agent::{End, Event, TurnError};
+use rethread_agent::{End, Event, PermissionAnswer, TurnError};
 use rethread_core::log::INTERRUPTED;
 use rethread_core::message::Usage;
 use rethread_core::{Body, Message, Role};
@@ -224,7 +224,15 @@ struct Hangs(std::sync::Mutex<std::sync::mpsc::Receiver<()>>);
 
 impl Tool for Hangs {
     fn spec(&self) -> Spec {
-        Spec { name: "hang", description: "Never answers.", input: json!({"type": "object"}) }
+        Spec {
+            name: "hang".into(),
+            description: "Never answers.".into(),
+            input: json!({"type": "object"}),
+        }
+    }
+
+    fn changes(&self) -> bool {
+        false
     }
 
     fn run(&self, _: &str, _: &Site) -> Result<String, ToolFailure> {
@@ -238,9 +246,9 @@ fn a_tool_that_hangs_is_told_to_the_model_as_such() {
     let mut bench =
         Bench::new("openai", [Answer::calls([("hang", json!({}))]), Answer::text("it hung")]);
     let (_keep, never) = std::sync::mpsc::channel();
-    let tools = (*bench.runner.tools).clone().with(Arc::new(Hangs(never.into())));
-    bench.runner.tools = Arc::new(tools);
-    bench.runner.bounds.tool_time = std::time::Duration::from_millis(50);
+    let tools = (*bench.runner.responder.tools).clone().with(Arc::new(Hangs(never.into())));
+    bench.runner.responder.tools = Arc::new(tools);
+    bench.runner.responder.bounds.tool_time = std::time::Duration::from_millis(50);
     let answer = run(bench.turn("hang")).expect("answered");
     assert_eq!(answer.text, "it hung");
     assert!(bench.results()[0].contains("longer than"), "{:?}", bench.results());
@@ -260,11 +268,10 @@ fn a_tool_that_changes_something_is_offered_only_when_allowed_and_asked_for() {
     let tools = not_allowed.server.requests()[0].body["tools"].to_string();
     assert!(!tools.contains("write_file"), "{tools}");
 
-    for (yes, there) in [(true, true), (false, false)] {
+    for (answer, there) in [(PermissionAnswer::Once, true), (PermissionAnswer::No, false)] {
         let mut bench = Bench::new("openai", script());
-        bench.runner.allow = vec!["write_file".into()];
-        bench.runner.ask_first = true;
-        bench.answer_questions_with(yes);
+        bench.runner.responder.allow = vec!["write_file".into()];
+        bench.answer_questions_with(answer);
         run(bench.turn("write")).expect("answered");
         assert_eq!(bench.path("x.txt").exists(), there);
     }
@@ -337,7 +344,15 @@ struct Stops(tokio_util::sync::CancellationToken);
 
 impl Tool for Stops {
     fn spec(&self) -> Spec {
-        Spec { name: "stops", description: "Stops.", input: json!({"type": "object"}) }
+        Spec {
+            name: "stops".into(),
+            description: "Stops.".into(),
+            input: json!({"type": "object"}),
+        }
+    }
+
+    fn changes(&self) -> bool {
+        false
     }
 
     fn run(&self, _: &str, _: &Site) -> Result<String, ToolFailure> {
@@ -355,9 +370,9 @@ fn once_a_turn_is_stopped_none_of_its_further_calls_is_run() {
             ("write_file", json!({"path": "after.txt", "content": "x"})),
         ])],
     );
-    bench.runner.allow = vec!["write_file".into()];
-    let tools = (*bench.runner.tools).clone().with(Arc::new(Stops(bench.stop.clone())));
-    bench.runner.tools = Arc::new(tools);
+    bench.runner.responder.allow = vec!["write_file".into()];
+    let tools = (*bench.runner.responder.tools).clone().with(Arc::new(Stops(bench.stop.clone())));
+    bench.runner.responder.tools = Arc::new(tools);
     let answer = run(bench.turn("go")).expect("stopped");
     assert_eq!(answer.end, End::Stopped);
     assert!(!bench.path("after.txt").exists());

@@ -19,8 +19,8 @@ pub(crate) fn run<T>(future: impl Future<Output = T>) -> T {
 fn tools() -> Vec<Spec> {
     let input = json!({"type": "object", "properties": {"path": {"type": "string"}}});
     vec![
-        Spec { name: "list", description: "Lists files.", input: input.clone() },
-        Spec { name: "read", description: "Reads a file.", input },
+        Spec { name: "list".into(), description: "Lists files.".into(), input: input.clone() },
+        Spec { name: "read".into(), description: "Reads a file.".into(), input },
     ]
 }
 

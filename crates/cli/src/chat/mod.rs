@@ -2,38 +2,39 @@
 //!
 //! `mod.rs` is the loop: a line in, a turn out. `words.rs` says what a line means, `verbs.rs` does
 //! what is not a turn, `past.rs` leaves, compacts and comes back, `once.rs` is `-p`, `say.rs` is
-//! what a person sees, `input.rs` and `keyboard.rs` are what they type, `setup.rs` makes the runner.
-//! Every message is on disk before the model is
-//! asked, so there is nothing to save on the way.
+//! what a person sees, `input.rs` and `keyboard.rs` are what they type. Who answers, and with which
+//! tools, the host decides; `opening.rs` asks the person where it must. Every message is on disk
+//! before the model is asked, so there is nothing to save on the way.
 
 mod input;
 mod keyboard;
 mod once;
+mod opening;
 pub(crate) mod past;
 mod say;
-pub(crate) mod setup;
-mod trust;
 mod verbs;
 mod words;
 
-use std::collections::HashSet;
-use std::io::{IsTerminal, stdin};
+use std::io::{IsTerminal, stderr, stdin, stdout};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use rethread_agent::agents::{Agents, Origin};
-use rethread_agent::{Answer, End, Event, Events, How, Runner};
-use rethread_core::limits::READ_ENTRIES;
-use rethread_core::store::Filter;
-use rethread_core::{Block, Key, Message, Name, Session, SessionId, Sessions};
+use rethread_agent::agents::Origin;
+use rethread_agent::{
+    Answer, End, Event, Events, Handle, How, PermissionAnswer, PermissionRequest, Runner, Target,
+    TurnOptions,
+};
+use rethread_core::{Key, Message, Name, SessionId};
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::oneshot;
+use tokio::sync::mpsc::Receiver;
 use tokio_util::sync::CancellationToken;
 
 use crate::args::Talk;
-use crate::commands::{Desk, Done};
+use crate::commands::{Cli, Done};
 use crate::errors::{self, Error};
-use crate::out::{clean, plural};
+use crate::hosting::{Answering, runtime};
+use crate::out::plural;
 use input::{Input, Line};
 use say::Voice;
 use words::{HELP, Said, Word, understand};
@@ -43,9 +44,6 @@ const SUGGEST_AT: u64 = 70;
 
 /// How full the window is when the next turn is preceded by a compaction, in percent.
 const COMPACT_AT: u64 = 85;
-
-/// Bytes of a message that can be called back to be edited.
-const CALL_BACK_BYTES_MAX: usize = 16 << 10;
 
 /// How a question ends.
 const YES_OR_NO: &str = " (y/n) ";
@@ -58,9 +56,13 @@ pub(super) const TERMINAL_LINE: usize = 4_095;
 
 /// A chat.
 pub(crate) struct Chat {
-    desk: Desk,
+    cli: Cli,
+    /// What this owner can do, with models.
+    handle: Handle,
+    /// Who answers in the session, or would in a new one.
     runner: Runner,
-    agents: Agents,
+    /// The agent the person chose; the session's own without it.
+    agent: Option<String>,
     /// The session; none before the first message.
     session: Option<SessionId>,
     /// The name the next session gets.
@@ -77,10 +79,6 @@ pub(crate) struct Chat {
     left: Option<SessionId>,
     /// A signal said that it is time to go.
     told: bool,
-    /// Imported sessions that the person trusts with tools.
-    trusted: HashSet<SessionId>,
-    /// The agent's own tools, while they are off.
-    tools_kept: Option<Option<Vec<String>>>,
 }
 
 /// What a terminal or a supervisor may tell us.
@@ -110,10 +108,10 @@ enum Leaving {
 }
 
 /// Opens the chat, or asks once.
-pub(crate) fn run(desk: Desk, talk: Talk) -> Done {
-    let runtime = setup::runtime()?;
+pub(crate) fn run(cli: Cli, talk: Talk) -> Done {
+    let runtime = runtime()?;
     let done = runtime.block_on(async {
-        let mut chat = Chat::open(desk, &talk)?;
+        let mut chat = Chat::open(cli, &talk)?;
         match &talk.prompt {
             Some(prompt) => chat.ask_once(&talk, prompt).await,
             None => chat.talk(&talk).await,
@@ -125,38 +123,47 @@ pub(crate) fn run(desk: Desk, talk: Talk) -> Done {
 }
 
 impl Chat {
-    fn open(mut desk: Desk, talk: &Talk) -> Result<Chat, Error> {
-        if !desk.config.is_on("session.auto_save") {
-            desk.forget_everything();
+    fn open(mut cli: Cli, talk: &Talk) -> Result<Chat, Error> {
+        let keeps = cli.config.is_on("session.auto_save");
+        if !keeps {
+            cli.forget_everything();
         }
-        let agents = setup::agents(&desk)?;
         let newest = match talk.go_on {
-            true => newest(&desk)?,
+            true => opening::newest(&cli)?,
             false => None,
         };
+        let answering = Answering {
+            agent: talk.agent.clone(),
+            model: talk.model.clone(),
+            allow: talk.allow.clone(),
+            ..Answering::default()
+        };
+        let transcripts = cli.config.given("transcripts").map(PathBuf::from).filter(|_| keeps);
+        let host = cli.host_in(answering, cli.workspaces()?, transcripts)?;
+        let handle = host.handle(cli.sessions.owner().clone());
         // Who answered before answers again.
         let before = match &talk.resume {
             Some(sel) => {
-                desk.sessions.select(sel).ok().map(|id| desk.sessions.get(id)).transpose()?
+                cli.sessions.select(sel).ok().map(|id| cli.sessions.get(id)).transpose()?
             }
             None => newest.clone(),
         };
-        let agent = setup::agent(&desk, talk, &agents, before.as_ref())?;
-        let mut runner = setup::runner(&desk, talk, &agents, agent)?;
-        if !desk.config.is_on("session.auto_save") {
-            runner.transcripts = None;
-        }
-        let key = Key::new(format!("project:{}", desk.workspace()?))?;
+        let runner = match &before {
+            Some(session) if talk.agent.is_none() => handle.viewer(session)?,
+            _ => handle.runner(None, None)?,
+        };
+        let key = Key::new(format!("project:{}", cli.workspace()?))?;
         let signals = Signals {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
             hang_up: signal(SignalKind::hangup())?,
         };
-        let voice = Voice::new(desk.global.json);
+        let voice = Voice::new(cli.global.json);
         let edits = voice.shown && !voice.quiet && talk.prompt.is_none();
-        let mut chat = Chat {
+        Ok(Chat {
+            handle,
             runner,
-            agents,
+            agent: talk.agent.clone(),
             session: newest.map(|session| session.id()),
             name: talk.name.as_deref().map(Name::new).transpose()?,
             key,
@@ -167,15 +174,8 @@ impl Chat {
             suggested: false,
             left: None,
             told: false,
-            trusted: HashSet::new(),
-            tools_kept: None,
-            desk,
-        };
-        if let Some(id) = chat.session {
-            chat.follow_trust(id)?;
-            chat.let_call_back(id)?;
-        }
-        Ok(chat)
+            cli,
+        })
     }
 
     /// Lines in, turns out, until someone leaves.
@@ -226,22 +226,23 @@ impl Chat {
 
     /// What a person is told first.
     async fn greet(&mut self, talk: &Talk) -> Result<(), Error> {
-        let model = self.runner.model.id();
+        let responder = &self.runner.responder;
         self.voice.notice(format_args!(
-            "\x1b[1mrethread\x1b[0m · agent {}{} · {model} · `help` says what can be typed",
-            self.runner.agent.name,
-            match self.runner.agent.origin {
+            "\x1b[1mrethread\x1b[0m · agent {}{} · {} · `help` says what can be typed",
+            responder.agent.name,
+            match responder.agent.origin {
                 Origin::Project => " (this folder's own, see `rethread agents`)",
                 _ => "",
-            }
+            },
+            responder.model.id()
         ));
-        if self.runner.model.provider == rethread_agent::provider::OFFLINE {
+        if responder.model.provider == rethread_agent::provider::OFFLINE {
             self.voice.notice(
                 "\x1b[2mNo key is set, so the offline model answers: it searches this folder and your \
                  earlier sessions. Set ANTHROPIC_API_KEY, OPENAI_API_KEY or OLLAMA_HOST for a real one.\x1b[0m",
             );
         }
-        if !self.desk.config.is_on("session.auto_save") {
+        if !self.cli.config.is_on("session.auto_save") {
             self.voice.notice(
                 "session.auto_save is off: nothing of this chat is kept. `/export FILE` writes it to a file.",
             );
@@ -251,8 +252,8 @@ impl Chat {
         }
         match self.session {
             Some(id) => {
-                self.fullness = self.runner.fullness(id)?;
-                self.show_opened(id)?;
+                let thread = self.handle.sessions().thread(id)?;
+                self.show_opened(&thread)?;
                 let others = self.others()?;
                 if others > 0 {
                     self.voice.notice(format_args!(
@@ -260,8 +261,7 @@ impl Chat {
                         plural(others, "other session")
                     ));
                 }
-                self.agent_still_the_same(id).await?;
-                self.ask_for_trust(id).await
+                self.enter_thread(thread).await
             }
             None if talk.go_on => {
                 self.voice.notice("There is no session of this folder yet; this starts one.");
@@ -269,49 +269,6 @@ impl Chat {
             }
             None => Ok(()),
         }
-    }
-
-    /// Tells which session goes on. The model is not sent this.
-    fn show_opened(&self, id: SessionId) -> Result<(), Error> {
-        let sessions = &self.runner.sessions;
-        let session = sessions.thread(id)?.session().clone();
-        sessions.bind(&self.key, id)?;
-        let stats = sessions.stats(id)?;
-        let text = crate::commands::open::summary(&session, stats.user, stats.assistant);
-        self.voice.notice(text);
-        Ok(())
-    }
-
-    /// Sessions of this folder beside the one that is open.
-    fn others(&self) -> Result<u64, Error> {
-        let filter =
-            Filter { workspace: self.runner.workspace.clone(), ..Sessions::default_filter() };
-        let page = self.runner.sessions.list(&filter, None, 1_000)?;
-        Ok((page.sessions.len() as u64).saturating_sub(1))
-    }
-
-    /// A session whose agent came from another file than the one that answers now is asked about.
-    async fn agent_still_the_same(&mut self, id: SessionId) -> Result<(), Error> {
-        let session = self.runner.sessions.get(id)?;
-        let mine = self.runner.agent.path.clone();
-        match session.header.profile.agent_path {
-            Some(theirs) if theirs != mine => {
-                let question = format!(
-                    "⚠️ Session created with {}, using {}. Continue?",
-                    clean(&theirs),
-                    clean(&mine)
-                );
-                match self.confirmed(&question).await {
-                    true => self.announce_agent(id)?,
-                    false => {
-                        self.session = None;
-                        self.voice.notice("A new session starts with your next message.");
-                    }
-                }
-            }
-            _ => {}
-        }
-        Ok(())
     }
 
     /// The next line, or why there is none.
@@ -436,7 +393,7 @@ impl Chat {
 
     /// Runs a turn, in a new session if there is none.
     async fn say(&mut self, text: String) -> Result<Option<Leaving>, Error> {
-        if self.fullness >= COMPACT_AT && self.desk.config.is_on("compact.auto") {
+        if self.fullness >= COMPACT_AT && self.cli.config.is_on("compact.auto") {
             self.voice.notice(format_args!(
                 "The conversation fills {} % of the window; it is compacted first.",
                 self.fullness
@@ -474,85 +431,36 @@ impl Chat {
         if let Some(id) = self.session {
             return Ok(id);
         }
-        let mut new = self.runner.new_session();
+        let mut new = self.runner.responder.new_session();
         new.name = self.name.take();
-        let session = self.runner.sessions.create(&new, Some(&self.key))?;
-        self.enter(session.id())?;
+        let session = self.handle.sessions().create(&new, Some(&self.key))?;
+        self.be_in(session.id());
         Ok(session.id())
     }
 
     /// The chat is in this session from now on.
-    fn enter(&mut self, id: SessionId) -> Result<(), Error> {
-        if self.session != Some(id) {
-            self.let_call_back(id)?;
-        }
+    fn be_in(&mut self, id: SessionId) {
         self.session = Some(id);
         self.left = None;
         self.fullness = 0;
         self.suggested = false;
-        self.follow_trust(id)
-    }
-
-    /// Lets what was asked last in a session be called back with the arrow up.
-    fn let_call_back(&self, id: SessionId) -> Result<(), Error> {
-        if !self.input.edits() {
-            return Ok(());
-        }
-        let sessions = &self.runner.sessions;
-        let head = sessions.get(id)?.tally.entries;
-        let entries = sessions.read(id, head.saturating_sub(READ_ENTRIES)..head)?;
-        let messages = entries.iter().filter_map(|entry| entry.body.message());
-        let asked = messages.filter(|message| message.opens_turn());
-        let texts = asked.map(|message| {
-            let texts: Vec<&str> = message.content.iter().filter_map(Block::as_text).collect();
-            texts.join("\n")
-        });
-        // What cannot be shown as it is would come back as something else.
-        let texts = texts.filter(|text| text.len() <= CALL_BACK_BYTES_MAX && clean(text) == *text);
-        self.input.remember(texts);
-        Ok(())
     }
 
     /// Runs a turn and shows it.
     async fn turn(&mut self, id: SessionId, input: Message) -> Result<Answer, Error> {
         let (events, mut heard) = Events::channel();
-        let stop = CancellationToken::new();
-        let runner = self.runner.clone();
-        let agent = runner.agent.name.clone();
-        let turn = runner.run_turn(id, input, &events, &stop);
-        tokio::pin!(turn);
-        let mut question: Option<(Instant, oneshot::Sender<bool>)> = None;
-        let outcome = loop {
-            tokio::select! {
-                biased;
-                event = heard.recv() => {
-                    let Some(event) = event else { continue };
-                    self.voice.event(&agent, &event)?;
-                    if let Event::Ask { answer, .. } = event {
-                        match self.ask() {
-                            Some(asked) => question = Some((asked, answer)),
-                            // A turn that was stopped meanwhile does not hear it.
-                            None => drop(answer.send(false)),
-                        }
-                    }
-                }
-                told = self.signals.next() => {
-                    self.told |= told;
-                    stop.cancel();
-                }
-                line = self.input.next_since(since(&question)), if question.is_some() => {
-                    let yes = matches!(line, Some(Line::Text(text)) if is_yes(&text));
-                    if let Some((_, answer)) = question.take() {
-                        // A turn that was stopped meanwhile does not hear it.
-                        answer.send(yes).ok();
-                    }
-                }
-                outcome = &mut turn => break outcome,
-            }
-        };
-        while let Ok(event) = heard.try_recv() {
-            self.voice.event(&agent, &event)?;
+        let can_ask = stdin().is_terminal() && (stdout().is_terminal() || stderr().is_terminal());
+        let options = TurnOptions { can_ask, ..TurnOptions::default() };
+        let started = self.handle.start_turn(Target::Session(id), input, options, events).await?;
+        let agent = self.runner.responder.agent.name.clone();
+        let shown = self.follow(&agent, &mut heard, &started.stop).await;
+        if shown.is_err() {
+            // Nobody reads any more.
+            started.stop.cancel();
         }
+        drop(heard);
+        let outcome = started.ended().await.outcome;
+        shown?;
         let limit = outcome.as_ref().is_ok_and(|answer| answer.end == End::RoundLimit);
         if limit {
             self.voice
@@ -562,10 +470,46 @@ impl Chat {
         Ok(outcome?)
     }
 
+    /// Shows what happens in a turn until it is over, and answers its questions.
+    async fn follow(
+        &mut self,
+        agent: &str,
+        heard: &mut Receiver<Event>,
+        stop: &CancellationToken,
+    ) -> Result<(), Error> {
+        let mut question: Option<(Instant, PermissionRequest)> = None;
+        loop {
+            tokio::select! {
+                biased;
+                event = heard.recv() => {
+                    let Some(event) = event else { return Ok(()) };
+                    self.voice.event(agent, &event)?;
+                    if let Event::Permission(request) = event {
+                        match self.ask() {
+                            Some(asked) => question = Some((asked, request)),
+                            None => request.answer(PermissionAnswer::No),
+                        }
+                    }
+                }
+                told = self.signals.next() => {
+                    self.told |= told;
+                    stop.cancel();
+                }
+                line = self.input.next_since(since(&question)), if question.is_some() => {
+                    let yes = matches!(line, Some(Line::Text(text)) if is_yes(&text));
+                    if let Some((_, request)) = question.take() {
+                        let answer = if yes { PermissionAnswer::Once } else { PermissionAnswer::No };
+                        request.answer(answer);
+                    }
+                }
+            }
+        }
+    }
+
     /// Suggests `compact` when the window fills.
     fn watch_the_window(&mut self, answer: &Answer) {
         self.fullness = answer.fullness;
-        let suggest = self.desk.config.is_on("compact.suggest") && !self.suggested;
+        let suggest = self.cli.config.is_on("compact.suggest") && !self.suggested;
         if self.fullness >= SUGGEST_AT && suggest {
             self.suggested = true;
             self.voice.notice(format_args!(
@@ -577,20 +521,8 @@ impl Chat {
 
     /// Tells an error; the chat goes on.
     fn tell(&self, error: &Error) {
-        let _code: ExitCode = errors::tell(error, self.desk.global.json);
+        let _code: ExitCode = errors::tell(error, self.cli.global.json);
     }
-}
-
-/// The newest session of this folder. Programs that share a directory of files know no folders:
-/// there it is the newest of all, where it is theirs.
-fn newest(desk: &Desk) -> Result<Option<Session>, Error> {
-    let filter = Filter { workspace: Some(desk.workspace()?), ..Sessions::default_filter() };
-    let here = desk.sessions.list(&filter, None, 1)?.sessions.pop();
-    if here.is_some() || !desk.config.text("store").starts_with("files:") {
-        return Ok(here);
-    }
-    let newest = desk.sessions.list(&Sessions::default_filter(), None, 1)?.sessions.pop();
-    Ok(newest.filter(|session| session.header.profile.workspace.is_none()))
 }
 
 /// A line may have been longer than it is.
@@ -604,7 +536,7 @@ fn cut_line() -> Error {
 }
 
 /// When the question was asked.
-fn since(question: &Option<(Instant, oneshot::Sender<bool>)>) -> Instant {
+fn since(question: &Option<(Instant, PermissionRequest)>) -> Instant {
     question.as_ref().map_or_else(Instant::now, |(asked, _)| *asked)
 }
 

@@ -3,6 +3,7 @@
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
+use rethread_agent::host::{Decision, Refusal};
 use rethread_agent::{Answer, End};
 use rethread_core::{Entry, Message, Place, Session, SessionId};
 use serde_json::json;
@@ -31,16 +32,22 @@ impl Chat {
             });
         }
         // Whoever reads a file or a pipe wants the answer, not how it came about.
-        let streams = std::io::stdout().is_terminal() && !self.desk.global.json;
+        let streams = std::io::stdout().is_terminal() && !self.cli.global.json;
         self.voice.mute = true;
         if let Some(sel) = &talk.resume {
             self.resume(sel).await?;
         }
         self.voice.mute = !streams;
         let id = self.session_for_turn()?;
-        self.ask_for_trust(id).await?;
+        let session = self.handle.sessions().get(id)?;
+        match self.decide(&session) {
+            Decision::Ready(runner) => self.runner = *runner,
+            Decision::AskFirst(changed) => return Err(Refusal::from(changed).into()),
+            Decision::Refused(refusal) => return Err(refusal.into()),
+        }
+        self.ask_for_trust(&session).await?;
         let answer = self.turn(id, Message::user(text)).await?;
-        match (self.desk.global.json, streams) {
+        match (self.cli.global.json, streams) {
             (true, _) => self.print_turn(id, &answer)?,
             (false, true) => {}
             (false, false) => line(clean(&answer.text))?,
@@ -82,8 +89,8 @@ impl Chat {
 
     /// The whole turn, for programs.
     fn print_turn(&self, id: SessionId, answer: &Answer) -> Result<(), Error> {
-        let session = self.runner.sessions.get(id)?;
-        let turn = self.runner.sessions.turn_at(Place { session: id, seq: answer.seq })?;
+        let session = self.handle.sessions().get(id)?;
+        let turn = self.handle.sessions().turn_at(Place { session: id, seq: answer.seq })?;
         crate::out::json(&Out {
             session: &session,
             answer: &answer.text,

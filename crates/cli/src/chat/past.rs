@@ -31,10 +31,10 @@ impl Chat {
     /// Saves what there is to save, and says goodbye.
     pub(super) async fn leave(&mut self, how: How) -> Result<(), Error> {
         self.input.give_back_terminal();
-        let config = &self.desk.config;
+        let config = &self.cli.config;
         let saves = config.is_on("features.auto_save") && config.is_on("session.auto_save");
         let session = match self.session {
-            Some(id) if saves => Some(self.runner.sessions.get(id)?),
+            Some(id) if saves => Some(self.handle.sessions().get(id)?),
             _ => None,
         };
         let Some(session) = session.filter(|session| session.tally.queries > 0) else {
@@ -65,11 +65,11 @@ impl Chat {
         match self.runner.save_transcript(session.id()) {
             Ok(_) => self.voice.notice("✓ Conversation saved successfully!"),
             Err(error) => self.tell(&Error::Write {
-                path: self.runner.transcripts.clone().unwrap_or_default(),
+                path: self.runner.transcripts().cloned().unwrap_or_default(),
                 what: error.to_string(),
             }),
         }
-        let stats = self.runner.sessions.stats(session.id())?;
+        let stats = self.handle.sessions().stats(session.id())?;
         let tokens = match stats.usage.total() {
             0 => stats.tokens,
             charged => charged,
@@ -87,9 +87,8 @@ impl Chat {
 
     /// Archives the oldest sessions where a limit is set.
     pub(super) fn tidy(&self) -> Result<(), Error> {
-        if let Some(keep) = self.desk.config.number("session.max_sessions") {
-            let purged =
-                self.runner.sessions.purge(usize::try_from(keep).unwrap_or(usize::MAX), false)?;
+        if let Some(keep) = self.cli.config.number("session.max_sessions") {
+            let purged = self.handle.purge(usize::try_from(keep).unwrap_or(usize::MAX), false)?;
             if purged.done > 0 {
                 self.voice.notice(format_args!(
                     "Archived {} beyond the newest {keep}.",
@@ -123,8 +122,9 @@ impl Chat {
             ),
         });
         let runner = self.runner.clone();
-        let (told, mut stages) = tokio::sync::mpsc::unbounded_channel();
-        let work = runner.compact(id, How::Model, |stage| drop(told.send(stage)));
+        // A compaction has three stages.
+        let (told, mut stages) = tokio::sync::mpsc::channel(4);
+        let work = runner.compact(id, How::Model, |stage| drop(told.try_send(stage)));
         tokio::pin!(work);
         let compacted = loop {
             tokio::select! {
@@ -149,8 +149,8 @@ impl Chat {
             }
             Compacted::Done(receipt) => receipt,
         };
-        self.inherit_trust(Some(id), receipt.on.session.id());
-        self.goes_on(&receipt.on)?;
+        self.handle.inherit_trust(id, receipt.on.session.id());
+        self.goes_on(&receipt.on).await?;
         for line in self::receipt(&receipt, "/undo") {
             self.voice.notice(line);
         }
@@ -158,11 +158,11 @@ impl Chat {
     }
 
     /// The chat is in this session now, and shows what the model said to it.
-    fn goes_on(&mut self, on: &GoesOn) -> Result<(), Error> {
-        self.enter(on.session.id())?;
-        let agent = self.runner.agent.name.clone();
+    async fn goes_on(&mut self, on: &GoesOn) -> Result<(), Error> {
+        let agent = self.runner.responder.agent.name.clone();
         self.voice.answer(&agent, &on.acknowledgment)?;
-        self.voice.close()
+        self.voice.close()?;
+        self.enter(on.session.id()).await
     }
 
     /// Starts from the summary of an earlier session. Without one the chat starts fresh, or goes
@@ -187,7 +187,7 @@ impl Chat {
             return Ok(());
         }
         let id = past.session.expect("it was found in the store");
-        let made = self.runner.sessions.get(id)?.tally.summary;
+        let made = self.handle.sessions().get(id)?.tally.summary;
         let runner = self.runner.clone();
         let summary = match self.unless_stopped(runner.summarize(id, How::ModelOrExtract)).await {
             Some(Ok(Summary::Written(summary))) => summary,
@@ -201,7 +201,7 @@ impl Chat {
                 return Ok(());
             }
         };
-        if self.runner.sessions.get(id)?.tally.summary != made {
+        if self.handle.sessions().get(id)?.tally.summary != made {
             let by = match summary.by.as_str() {
                 EXTRACTIVE => "by picking sentences, without a model".to_owned(),
                 model => format!("by {}", one_line(model)),
@@ -245,9 +245,10 @@ impl Chat {
         match self.unless_stopped(runner.restore(past, summary, Origin::Resume, keys)).await {
             Some(on) => {
                 let on = on?;
-                self.inherit_trust(past.session, on.session.id());
-                self.goes_on(&on)?;
-                self.ask_for_trust(on.session.id()).await
+                if let Some(from) = past.session {
+                    self.handle.inherit_trust(from, on.session.id());
+                }
+                self.goes_on(&on).await
             }
             None => {
                 self.voice.notice("(stopped; nothing was resumed)");
@@ -267,13 +268,11 @@ impl Chat {
 
     /// A session of another agent goes on only if the person says so.
     async fn may_go_on(&mut self, past: &Past) -> Result<bool, Error> {
-        let mine = &self.runner.agent.path;
-        let Some(theirs) = past.agent_path.as_ref().filter(|path| *path != mine) else {
+        let mine = self.runner.responder.agent.path.clone();
+        let Some(theirs) = past.agent_path.as_ref().filter(|path| **path != mine) else {
             return Ok(true);
         };
-        let question =
-            format!("⚠️ Session created with {}, using {}. Continue?", clean(theirs), clean(mine));
-        let yes = self.confirmed(&question).await;
+        let yes = self.agrees(theirs, &mine).await;
         if !yes {
             self.voice.notice("Not resumed.");
         }
@@ -282,7 +281,7 @@ impl Chat {
 
     /// Whether this is the summary of a session.
     fn says(&self, id: SessionId, summary: &str) -> Result<bool, Error> {
-        let sessions = &self.runner.sessions;
+        let sessions = &self.handle.sessions();
         let Some(seq) = sessions.get(id)?.tally.summary else { return Ok(false) };
         let entry = sessions.read(id, seq..seq + 1)?.pop();
         Ok(matches!(entry.map(|entry| entry.body),
@@ -297,7 +296,7 @@ impl Chat {
             let mut file = self.runner.past_of_file(path).map_err(Error::File)?;
             // A transcript of a session that is here: its whole log is, too. What the log does not
             // say may be anyone's words, whatever session the file names.
-            if let Ok(id) = self.runner.sessions.select(&file.past.id)
+            if let Ok(id) = self.handle.sessions().select(&file.past.id)
                 && id.to_string() == file.past.id
             {
                 match &file.summary {
@@ -308,7 +307,7 @@ impl Chat {
             }
             return Ok(Found::File(Box::new(file)));
         }
-        match self.runner.sessions.select(sel) {
+        match self.handle.sessions().select(sel) {
             Ok(id) => Ok(Found::Session(id)),
             Err(sessions::Error::Select(SelectError::None { .. } | SelectError::Empty)) => {
                 Ok(Found::Nothing)

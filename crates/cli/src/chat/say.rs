@@ -112,7 +112,7 @@ impl Voice {
     pub(crate) fn event(&mut self, agent: &str, event: &Event) -> Result<(), Error> {
         match event {
             Event::Text(text) => return self.answer(agent, text),
-            Event::Thinking(_) => return Ok(()),
+            Event::Thinking(_) | Event::Progress { .. } | Event::Usage(_) => return Ok(()),
             _ => self.close()?,
         }
         match event {
@@ -134,8 +134,8 @@ impl Voice {
             Event::Result { success: false, text, .. } => {
                 self.notice(format_args!("\x1b[2m  ✗ {}\x1b[0m", fit(text, 100)));
             }
-            Event::Ask { call, .. } => {
-                let whole = asked(call);
+            Event::Permission(request) => {
+                let whole = asked(&request.call);
                 self.begin(&format!("\x1b[1mAllow {whole}?\x1b[0m"));
             }
             _ => {}

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use rethread_agent::past_the_dead;
+use rethread_core::context::{Model, Policy};
 use rethread_core::sessions::{self, Undone};
 use rethread_core::{Name, SessionId};
 
@@ -32,30 +32,29 @@ impl Chat {
             Word::Agent(None) => self.list_agents()?,
             Word::Agent(Some(name)) => self.set_agent(&name)?,
             Word::Search(words) => {
-                let words = words.split_whitespace().map(str::to_owned).collect();
-                search::run(&self.desk, &args::Search { words, limit: 20, skip: 0 })?;
+                search::print(&self.cli, &words, 20, 0)?;
             }
             Word::Clear => {
                 let id = self.current()?;
-                past_the_dead(&self.runner.sessions, |sessions| sessions.clear(id))?;
-                self.enter(self.current()?)?;
+                self.handle.call(|sessions| sessions.clear(id))?;
+                self.be_in(id);
                 self.voice
                     .notice("The context is empty; the log is kept, and /undo brings it back.");
             }
             Word::History { all } => {
-                let sel = self.current()?.to_string();
-                let args = args::Show { sel, all, last: None, from: None, to: None };
-                show::run(&self.desk, &args)?;
+                let session = self.handle.sessions().get(self.current()?)?;
+                let from = if all { 0 } else { session.tally.begins() };
+                show::print(&self.cli, &session, from..session.tally.entries)?;
             }
             Word::Stats => {
-                stats::run(&self.desk, &args::One { sel: self.current()?.to_string() })?;
+                stats::print(&self.cli, self.current()?, self.shape())?;
             }
             Word::Context => self.show_context()?,
-            Word::Undo => self.undo()?,
-            Word::Fork(name) => self.fork(name.as_deref())?,
+            Word::Undo => self.undo().await?,
+            Word::Fork(name) => self.fork(name.as_deref()).await?,
             Word::Rename(name) => {
                 let name = Name::new(&name)?;
-                let renamed = self.runner.sessions.rename(self.current()?, &name)?;
+                let renamed = self.handle.sessions().rename(self.current()?, &name)?;
                 self.voice.notice(format_args!("This session is {} now.", renamed.header.name));
             }
             Word::Export(path) => self.export(path.as_deref())?,
@@ -73,7 +72,7 @@ impl Chat {
 
     fn sessions(&self) -> Result<(), Error> {
         let all = args::List { all: false, archived: false, limit: 20, after: None };
-        list::run(&self.desk, &all)?;
+        list::run(&self.cli, &all)?;
         Ok(())
     }
 
@@ -87,25 +86,16 @@ impl Chat {
     }
 
     async fn open_session(&mut self, sel: &str) -> Result<(), Error> {
-        let id = self.desk.select(sel)?;
-        let session = self.runner.sessions.get(id)?;
-        if let Some(name) = &session.header.profile.agent
-            && *name != self.runner.agent.name
-            && let Some(agent) = self.agents.get(name)
-        {
-            let agent = agent.clone();
-            self.use_agent(agent)?;
-        }
-        self.enter(id)?;
-        self.fullness = self.runner.fullness(id)?;
-        self.show_opened(id)?;
-        self.agent_still_the_same(id).await?;
-        self.ask_for_trust(id).await
+        let thread = self.handle.sessions().thread(self.cli.select(sel)?)?;
+        // Its own agent answers, where it is here.
+        self.agent = None;
+        self.show_opened(&thread)?;
+        self.enter_thread(thread).await
     }
 
     fn list_agents(&self) -> Result<(), Error> {
-        for agent in self.agents.iter() {
-            let mark = if agent.name == self.runner.agent.name { "*" } else { " " };
+        for agent in self.handle.host().agents().iter() {
+            let mark = if agent.name == self.runner.responder.agent.name { "*" } else { " " };
             line(format_args!("{mark} {:<12} {}", agent.name, clean(&agent.description)))?;
         }
         Ok(())
@@ -113,80 +103,57 @@ impl Chat {
 
     /// Another agent answers from now on; the session says so.
     fn set_agent(&mut self, name: &str) -> Result<(), Error> {
-        let agent = self
-            .agents
-            .find(name)
-            .cloned()
-            .map_err(|error| Error::NoAgent { what: error.to_string() })?;
-        self.use_agent(agent)?;
-        if let Some(id) = self.session {
-            self.announce_agent(id)?;
-        }
-        self.voice.notice(format_args!("{} answers from now on.", self.runner.agent.name));
-        Ok(())
-    }
-
-    /// Writes down that another agent answers in a session from here on.
-    pub(super) fn announce_agent(&mut self, id: SessionId) -> Result<(), Error> {
-        self.runner.take_over(id)?;
-        Ok(())
-    }
-
-    /// Makes a runner for this agent; the model stays unless the agent wants another.
-    fn use_agent(&mut self, agent: rethread_agent::agents::Agent) -> Result<(), Error> {
-        let talk = args::Talk {
-            model: agent.model.is_none().then(|| self.runner.model.id()),
-            allow: self.runner.allow.clone(),
-            ..args::Talk::default()
+        // The usual error of a model that cannot be asked says what to do about it.
+        self.handle.host().roster().connect(name)?;
+        self.runner = match self.session {
+            Some(id) => self.handle.take_over(id, name)?,
+            None => self.handle.runner(Some(name), None)?,
         };
-        let transcripts = self.runner.transcripts.clone();
-        self.runner = super::setup::runner(&self.desk, &talk, &self.agents, agent)?;
-        self.runner.transcripts = transcripts;
-        self.tools_kept = None;
-        match self.session {
-            Some(id) => self.follow_trust(id),
-            None => Ok(()),
-        }
+        self.agent = Some(name.to_owned());
+        let name = &self.runner.responder.agent.name;
+        self.voice.notice(format_args!("{name} answers from now on."));
+        Ok(())
+    }
+
+    /// How contexts are shaped, and for which model.
+    fn shape(&self) -> (Policy, Model) {
+        let responder = &self.runner.responder;
+        (responder.policy.clone(), responder.model.clone())
     }
 
     fn show_context(&self) -> Result<(), Error> {
-        let args = args::Context {
-            sel: self.current()?.to_string(),
-            policy: Some(self.runner.policy.name.clone()),
-            max_history: None,
-            model: Some(self.runner.model.id()),
-            window: Some(self.runner.model.window),
-            at: None,
-            explain: true,
-        };
-        context::run(&self.desk, &args)?;
+        let session = self.handle.sessions().get(self.current()?)?;
+        context::print(&self.cli, session, self.shape(), None, true)?;
         Ok(())
     }
 
-    fn undo(&mut self) -> Result<(), Error> {
+    async fn undo(&mut self) -> Result<(), Error> {
         if let (None, Some(id)) = (self.session, self.left) {
-            self.enter(id)?;
-            let name = self.runner.sessions.get(id)?.header.name;
+            self.enter(id).await?;
+            if self.session != Some(id) {
+                return Ok(());
+            }
+            let name = self.handle.sessions().get(id)?.header.name;
             self.voice.notice(format_args!("The new is undone: you are in {name} again."));
             return Ok(());
         }
         let id = self.current()?;
-        let undone = past_the_dead(&self.runner.sessions, |sessions| sessions.undo(id))?;
-        let told = change::told(&self.desk, &undone)?;
+        let undone = self.handle.call(|sessions| sessions.undo(id))?;
+        let told = change::told(&self.cli, &undone)?;
         if let Undone::Start { back_to: Some(back), .. } = undone {
-            self.enter(back)?;
+            self.enter(back).await?;
         }
         self.voice.notice(told);
         Ok(())
     }
 
-    fn fork(&mut self, name: Option<&str>) -> Result<(), Error> {
+    async fn fork(&mut self, name: Option<&str>) -> Result<(), Error> {
         let name = name.map(Name::new).transpose()?;
         let fork = sessions::Fork { at: None, name, take_keys: true };
         let from = self.current()?;
-        let session = self.runner.sessions.fork(from, &fork)?;
-        self.inherit_trust(Some(from), session.id());
-        self.enter(session.id())?;
+        let session = self.handle.sessions().fork(from, &fork)?;
+        self.handle.inherit_trust(from, session.id());
+        self.enter(session.id()).await?;
         self.voice.notice(format_args!(
             "You are in {} now; the session you came from stays as it is, and /undo goes back.",
             session.header.name
@@ -209,7 +176,7 @@ impl Chat {
                 Some(path.to_owned())
             }
             None => self.runner.save_transcript(id).map_err(|error| {
-                let folder = self.runner.transcripts.clone().unwrap_or_default();
+                let folder = self.runner.transcripts().cloned().unwrap_or_default();
                 wrong(&folder, error.to_string())
             })?,
         };

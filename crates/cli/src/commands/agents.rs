@@ -4,15 +4,19 @@ use std::process::ExitCode;
 
 use serde_json::json;
 
-use super::{Desk, Done};
-use crate::chat::setup::agents;
-use crate::out::{clean, fit, line, pad};
+use super::{Cli, Done};
+use crate::args::Agents;
+use crate::out::{clean, fit, line, note, pad};
 
-pub(super) fn run(desk: &Desk) -> Done {
-    let agents = agents(desk)?;
-    if desk.global.json {
+pub(super) fn run(cli: &Cli, args: &Agents) -> Done {
+    let (mut agents, mut untrusted) = cli.agents()?;
+    if args.trust && !untrusted.is_empty() {
+        cli.folder_trust().trust(&untrusted)?;
+        (agents, untrusted) = cli.agents()?;
+    }
+    if cli.global.json {
         let all: Vec<_> = agents.iter().collect();
-        crate::out::json(&json!({ "agents": all }))?;
+        crate::out::json(&json!({ "agents": all, "untrusted": untrusted }))?;
         return Ok(ExitCode::SUCCESS);
     }
     let width = agents.iter().map(|agent| agent.name.len()).max().unwrap_or(0);
@@ -23,6 +27,12 @@ pub(super) fn run(desk: &Desk) -> Done {
             fit(&agent.description, 90),
             clean(&agent.path)
         ))?;
+    }
+    for file in &untrusted {
+        note(format_args!(
+            "{} comes with this folder and is not used: `rethread agents --trust` agrees to it as it is",
+            clean(&file.path.display().to_string())
+        ));
     }
     Ok(ExitCode::SUCCESS)
 }

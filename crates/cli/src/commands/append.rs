@@ -3,13 +3,12 @@
 use std::io::{BufRead, Read};
 use std::process::ExitCode;
 
-use rethread_agent::past_the_dead;
 use rethread_core::limits::{BATCH_ENTRIES_MAX, MESSAGE_BYTES_MAX};
 use rethread_core::sessions::{self, Incoming};
 use rethread_core::{EntryId, Key, Message, Name, New, Profile, Role, SessionId, StoreError};
 use serde_json::json;
 
-use super::{Desk, Done};
+use super::{Cli, Done};
 use crate::args::Append;
 use crate::errors::Error;
 use crate::out::{clean, note};
@@ -17,9 +16,9 @@ use crate::out::{clean, note};
 /// Bytes of a line. A message may be 16 MiB; the rest is for its id and white space.
 const LINE_BYTES_MAX: usize = MESSAGE_BYTES_MAX + (64 << 10);
 
-pub(super) fn run(desk: &Desk, args: &Append) -> Done {
+pub(super) fn run(cli: &Cli, args: &Append) -> Done {
     let mut input = Input { lines: std::io::stdin().lock(), number: 0 };
-    let mut session = Target::new(desk, args)?;
+    let mut session = Target::new(cli, args)?;
     let mut batch = Vec::new();
     let mut lines = Vec::new();
     let mut any = false;
@@ -37,7 +36,7 @@ pub(super) fn run(desk: &Desk, args: &Append) -> Done {
         let asked = is_a_tools(&incoming);
         let stored = session.append(&[incoming]);
         let (id, seqs) = stored.map_err(|source| Error::AtLine { number: input.number, source })?;
-        acknowledge(desk, id, &seqs, asked)?;
+        acknowledge(cli, id, &seqs, asked)?;
     }
     if !any {
         return Err(Error::NoInput);
@@ -49,7 +48,7 @@ pub(super) fn run(desk: &Desk, args: &Append) -> Done {
                 Some(index) => Error::AtLine { number: lines[index], source },
                 None => source.into(),
             })?;
-        acknowledge(desk, id, &seqs, asked)?;
+        acknowledge(cli, id, &seqs, asked)?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -57,7 +56,7 @@ pub(super) fn run(desk: &Desk, args: &Append) -> Done {
 /// The session to append to. A new one is started together with what is said first in it, so that
 /// bad input, or an end in the middle, leaves no empty session behind.
 struct Target<'a> {
-    desk: &'a Desk,
+    cli: &'a Cli,
     args: &'a Append,
     new: New,
     key: Option<Key>,
@@ -65,43 +64,50 @@ struct Target<'a> {
 }
 
 impl<'a> Target<'a> {
-    fn new(desk: &'a Desk, args: &'a Append) -> Result<Target<'a>, Error> {
+    fn new(cli: &'a Cli, args: &'a Append) -> Result<Target<'a>, Error> {
         let new = New {
             name: args.name.as_deref().map(Name::new).transpose()?,
             profile: Profile {
                 description: args.description.clone(),
                 agent: args.agent.clone(),
                 max_history: args.max_history,
-                workspace: Some(desk.workspace()?),
+                workspace: Some(cli.workspace()?),
                 ..Profile::default()
             },
             ..New::default()
         };
         let key = args.key.as_deref().map(Key::new).transpose()?;
-        let id = args.sel.as_deref().map(|sel| desk.select(sel)).transpose()?;
-        Ok(Target { desk, args, new, key, id })
+        let id = args.sel.as_deref().map(|sel| cli.select(sel)).transpose()?;
+        Ok(Target { cli, args, new, key, id })
     }
 
     /// Appends messages as one, and says where they stand.
     fn append(&mut self, messages: &[Incoming]) -> sessions::Result<(SessionId, Vec<u64>)> {
-        let sessions = &self.desk.sessions;
+        let sessions = &self.cli.sessions;
         let known = match self.id {
             Some(id) => Some(id),
             None => self.of_key()?,
         };
         let id = match known {
             Some(id) => id,
-            None => match sessions.create_with(&self.new, self.key.as_ref(), messages.to_vec()) {
-                Ok((session, seqs)) => {
-                    self.id = Some(session.id());
-                    return Ok((session.id(), seqs));
+            None => {
+                let (id, seqs) = match &self.key {
+                    Some(key) => sessions.open_with(key, &self.new, messages.to_vec())?,
+                    None => {
+                        let said = messages.to_vec();
+                        let (session, seqs) = sessions.create_with(&self.new, None, said)?;
+                        (session.id(), Some(seqs))
+                    }
+                };
+                if let Some(seqs) = seqs {
+                    self.id = Some(id);
+                    return Ok((id, seqs));
                 }
                 // Someone else started the session of this key in this moment.
-                Err(sessions::Error::Store(StoreError::KeyMoved { actual: Some(id), .. })) => id,
-                Err(error) => return Err(error),
-            },
+                id
+            }
         };
-        let seqs = past_the_dead(sessions, |sessions| sessions.append(id, messages.to_vec()))?;
+        let seqs = self.cli.handle.call(|sessions| sessions.append(id, messages.to_vec()))?;
         self.id = Some(id);
         Ok((id, seqs))
     }
@@ -109,7 +115,7 @@ impl<'a> Target<'a> {
     /// The session of the key, where it has one. An archived session comes back.
     fn of_key(&self) -> sessions::Result<Option<SessionId>> {
         let Some(key) = &self.key else { return Ok(None) };
-        let Some(id) = self.desk.sessions.resolve(key)? else { return Ok(None) };
+        let Some(id) = self.cli.sessions.resolve(key)? else { return Ok(None) };
         let args = self.args;
         let asks_for_more = args.name.is_some()
             || args.agent.is_some()
@@ -117,9 +123,9 @@ impl<'a> Target<'a> {
             || args.max_history.is_some();
         if asks_for_more {
             let what = "has a session already; what was said about a new one is ignored";
-            warn(self.desk, &format!("`{key}` {what}"));
+            warn(self.cli, &format!("`{key}` {what}"));
         }
-        Ok(Some(self.desk.sessions.thread(id)?.session().id()))
+        Ok(Some(self.cli.sessions.thread(id)?.session().id()))
     }
 }
 
@@ -142,7 +148,7 @@ fn is_a_tools(incoming: &Incoming) -> bool {
 }
 
 /// Says where messages stand, now that they are on disk, and which results nobody asked for.
-fn acknowledge(desk: &Desk, id: SessionId, seqs: &[u64], asked: bool) -> Result<(), Error> {
+fn acknowledge(cli: &Cli, id: SessionId, seqs: &[u64], asked: bool) -> Result<(), Error> {
     for seq in seqs {
         match crate::out::json(&json!({ "session": id, "seq": seq })) {
             // Whoever reads the acknowledgements went away (`| head`): what was sent is stored anyway.
@@ -152,13 +158,13 @@ fn acknowledge(desk: &Desk, id: SessionId, seqs: &[u64], asked: bool) -> Result<
         if !asked {
             continue;
         }
-        for entry in desk.sessions.read(id, *seq..seq + 1)? {
+        for entry in cli.sessions.read(id, *seq..seq + 1)? {
             let Some(message) = entry.body.message() else { continue };
             if message.role == Role::Tool && message.results().next().is_none() {
                 let what = format!(
                     "entry {seq}: a tool message without a tool_result; it is kept, and contexts leave it out"
                 );
-                warn(desk, &what);
+                warn(cli, &what);
             }
             for (result, measure) in message.results().zip(&entry.measure.results) {
                 if measure.tool.is_none() {
@@ -166,7 +172,7 @@ fn acknowledge(desk: &Desk, id: SessionId, seqs: &[u64], asked: bool) -> Result<
                         "entry {seq}: the result for `{}` answers no open call; it is kept, and contexts leave it out",
                         result.tool_use_id
                     );
-                    warn(desk, &what);
+                    warn(cli, &what);
                 }
             }
         }
@@ -175,8 +181,8 @@ fn acknowledge(desk: &Desk, id: SessionId, seqs: &[u64], asked: bool) -> Result<
 }
 
 /// Warns on standard error.
-fn warn(desk: &Desk, what: &str) {
-    match desk.global.json {
+fn warn(cli: &Cli, what: &str) {
+    match cli.global.json {
         true => note(json!({ "warning": what })),
         false => note(format_args!("warning: {}", clean(what))),
     }

@@ -4,22 +4,20 @@ use std::process::ExitCode;
 
 use rethread_agent::{Compacted, How};
 
-use super::{Desk, Done};
-use crate::args::{Compact, Talk};
-use crate::chat::{past, setup};
+use super::{Cli, Done};
+use crate::args::Compact;
+use crate::chat::past;
 use crate::errors::Error;
+use crate::hosting::{Answering, runtime};
 use crate::out::{count, line, note, plural};
 
-pub(super) fn run(desk: &Desk, args: &Compact) -> Done {
-    let id = desk.select(&args.sel)?;
-    let talk = Talk { model: args.model.clone(), ..Talk::default() };
-    let agents = setup::agents(desk)?;
-    let session = desk.sessions.get(id)?;
-    let agent = setup::agent(desk, &talk, &agents, Some(&session))?;
-    let runner = setup::runner(desk, &talk, &agents, agent)?;
+pub(super) fn run(cli: &Cli, args: &Compact) -> Done {
+    let id = cli.select(&args.sel)?;
+    let answering = Answering { model: args.model.clone(), ..Answering::default() };
+    let handle = cli.host(answering)?.handle(cli.sessions.owner().clone());
     if args.preview {
-        let preview = runner.preview(id)?;
-        match desk.global.json {
+        let preview = handle.viewer(&cli.sessions.get(id)?)?.preview(id)?;
+        match cli.global.json {
             true => crate::out::json(&preview)?,
             false => line(format_args!(
                 "About {} tokens in the context now, about {} after; {} carried over word for word.",
@@ -30,12 +28,16 @@ pub(super) fn run(desk: &Desk, args: &Compact) -> Done {
         }
         return Ok(ExitCode::SUCCESS);
     }
-    let quiet = desk.global.json;
-    let compacted = setup::runtime()?.block_on(runner.compact(id, How::Model, |stage| {
-        if !quiet {
-            past::tell_stage(&stage, note);
-        }
-    }))?;
+    let quiet = cli.global.json;
+    let compacted = runtime()?.block_on(async {
+        let runner = handle.runner_for(id).await?;
+        let tell = |stage| {
+            if !quiet {
+                past::tell_stage(&stage, note);
+            }
+        };
+        runner.compact(id, How::Model, tell).await
+    })?;
     match compacted {
         Compacted::Nothing => Err(Error::Word {
             what: "nothing was said in this session yet".into(),

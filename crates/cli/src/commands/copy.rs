@@ -1,12 +1,14 @@
 //! `copy`: sessions from one store to another, compared entry by entry.
 
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use rethread_core::limits::PAGE_ROWS_MAX;
 use rethread_core::sessions::Copied;
 use rethread_core::store::Filter;
-use rethread_core::{Session, Sessions, sessions};
+use rethread_core::{Owner, Session, Sessions, sessions};
+use rethread_store::System;
 use serde_json::json;
 
 use super::{Done, open_store, store_url};
@@ -24,8 +26,11 @@ pub(super) fn run(global: &Global, args: &Copy) -> Done {
     }
     // A copy puts nothing away: how many sessions a directory keeps holds for new ones.
     let to = store_url(&args.to)?.keeping(0);
-    let from = open_store(&config, from)?.1;
-    let to = open_store(&config, to)?.1;
+    let owner = Owner::new(config.text("owner"))?;
+    let sessions = |url| {
+        Ok::<_, Error>(Sessions::new(open_store(&config, url)?, owner.clone(), Arc::new(System)))
+    };
+    let (from, to) = (sessions(from)?, sessions(to)?);
     let chosen = chosen(&from, &args.sels)?;
     let bar = ProgressBar::new(chosen.iter().map(|session| session.tally.entries).sum());
     if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} entries, {eta} left") {

@@ -6,16 +6,16 @@ use indicatif::{ProgressBar, ProgressStyle};
 use rethread_core::store::{Finding, FindingState};
 use serde_json::json;
 
-use super::{Desk, Done};
+use super::{Cli, Done};
 use crate::args::Doctor;
 use crate::out::{clean, count, line, plural};
 
-pub(super) fn run(desk: &Desk, args: &Doctor) -> Done {
+pub(super) fn run(cli: &Cli, args: &Doctor) -> Done {
     let bar = ProgressBar::new(0);
     if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} sessions, {eta} left") {
         bar.set_style(style);
     }
-    let (sessions, findings) = desk.sessions.doctor(!args.check, |done, all| {
+    let (sessions, findings) = cli.sessions.doctor(!args.check, |done, all| {
         bar.set_length(all as u64);
         bar.set_position(done as u64);
     })?;
@@ -24,7 +24,7 @@ pub(super) fn run(desk: &Desk, args: &Doctor) -> Done {
         .iter()
         .any(|finding| matches!(finding.state, FindingState::Damaged | FindingState::Repairable));
     let code = if bad { ExitCode::FAILURE } else { ExitCode::SUCCESS };
-    if desk.global.json {
+    if cli.global.json {
         let findings: Vec<_> = findings
             .iter()
             .map(|finding| {

@@ -12,7 +12,7 @@ use rethread_transcript::redact::Redactor;
 use rethread_transcript::write::markdown::{self, Page, Previous, WriteError};
 use rethread_transcript::write::writer;
 
-use super::{Desk, Done};
+use super::{Cli, Done};
 use crate::args::Export;
 use crate::errors::Error;
 use crate::out::{note, plural};
@@ -23,15 +23,15 @@ const CHAIN_MAX: usize = 10_000;
 /// What stands between two transcripts in one document.
 const BETWEEN: &str = "\n---\n\n";
 
-pub(super) fn run(desk: &Desk, args: &Export) -> Done {
-    let id = desk.select(&args.sel)?;
+pub(super) fn run(cli: &Cli, args: &Export) -> Done {
+    let id = cli.select(&args.sel)?;
     let chain = match args.chain {
-        true => lineage(desk, id)?,
-        false => vec![desk.sessions.get(id)?],
+        true => lineage(cli, id)?,
+        false => vec![cli.sessions.get(id)?],
     };
     let redacts = args.redact || args.format == "html" && !args.no_redact;
     let mut job = Job {
-        desk,
+        cli,
         format: &args.format,
         chain: &chain,
         redactor: redacts.then(Redactor::new),
@@ -53,11 +53,11 @@ pub(super) fn run(desk: &Desk, args: &Export) -> Done {
 }
 
 /// A session and those it came from, oldest first.
-fn lineage(desk: &Desk, id: SessionId) -> Result<Vec<Session>, Error> {
-    let mut chain = vec![desk.sessions.get(id)?];
+fn lineage(cli: &Cli, id: SessionId) -> Result<Vec<Session>, Error> {
+    let mut chain = vec![cli.sessions.get(id)?];
     while let Some(parent) = chain.last().and_then(|session| session.header.parent) {
         let known = chain.iter().any(|session| session.id() == parent.id);
-        match desk.sessions.get(parent.id) {
+        match cli.sessions.get(parent.id) {
             Ok(session) if !known && chain.len() < CHAIN_MAX => chain.push(session),
             // It was deleted, or never imported: the chain begins here.
             _ => break,
@@ -68,7 +68,7 @@ fn lineage(desk: &Desk, id: SessionId) -> Result<Vec<Session>, Error> {
 }
 
 struct Job<'a> {
-    desk: &'a Desk,
+    cli: &'a Cli,
     format: &'a str,
     chain: &'a [Session],
     redactor: Option<Redactor>,
@@ -102,7 +102,7 @@ impl Job<'_> {
                 previous: self.previous(session)?,
                 zone: TimeZone::system(),
             };
-            let all = self.desk.sessions.entries(session.id(), 0..session.tally.entries);
+            let all = self.cli.sessions.entries(session.id(), 0..session.tally.entries);
             let redactor = &mut self.redactor;
             let all = all.map(|entry| match redactor {
                 Some(redactor) => entry.map(|entry| redactor.entry(&entry)),
@@ -120,7 +120,7 @@ impl Job<'_> {
     /// What a session tells about the one it continues.
     fn previous(&mut self, session: &Session) -> Result<Option<Previous>, sessions::Error> {
         let Some(seq) = session.tally.started else { return Ok(None) };
-        let entry = self.desk.sessions.read(session.id(), seq..seq + 1)?.pop();
+        let entry = self.cli.sessions.read(session.id(), seq..seq + 1)?.pop();
         let Some(Body::Restored(restored)) = entry.map(|entry| entry.body) else {
             return Ok(None);
         };
@@ -138,7 +138,7 @@ impl Job<'_> {
         for session in self.chain {
             let shown = self.session(session);
             writer.begin(&shown)?;
-            for entry in self.desk.sessions.entries(session.id(), 0..session.tally.entries) {
+            for entry in self.cli.sessions.entries(session.id(), 0..session.tally.entries) {
                 let entry: Entry = entry?;
                 match &mut self.redactor {
                     Some(redactor) => writer.entry(&redactor.entry(&entry))?,
@@ -171,7 +171,7 @@ impl Job<'_> {
     }
 
     fn say(&self, what: String) {
-        match self.desk.global.json {
+        match self.cli.global.json {
             true => note(serde_json::json!({ "note": what })),
             false => note(what),
         }

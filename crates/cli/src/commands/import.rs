@@ -14,7 +14,7 @@ use rethread_transcript::import::{ImportError, Receipt, import};
 use rethread_transcript::read::{Account, Format, Options, is_twin, recognise};
 use serde_json::{Value, json};
 
-use super::{Desk, Done};
+use super::{Cli, Done};
 use crate::args::Import;
 use crate::config::env;
 use crate::errors::Error;
@@ -29,26 +29,26 @@ const ASIDE_BYTES_MAX: u64 = 16 << 20;
 /// Problems of one file that are told; of the rest only the number is.
 const PROBLEMS_TOLD: usize = 5;
 
-pub(super) fn run(desk: &Desk, args: &Import) -> Done {
+pub(super) fn run(cli: &Cli, args: &Import) -> Done {
     let tool = args.from.as_deref().and_then(format_of);
     let mut walk = Walk { only: tool, ..Walk::default() };
     for path in places(args)? {
         walk.start(&path);
     }
-    let bar = bar(desk, &walk);
+    let bar = bar(cli, &walk);
     let mut totals = Totals::default();
     let mut files = Vec::new();
     for found in &walk.found {
         let before = bar.position();
         let told = |bytes: u64| bar.set_position(before + bytes);
         let options = Options { zone: TimeZone::system(), modified: modified(&found.path) };
-        let sessions = (!args.dry_run).then_some(&desk.sessions);
+        let sessions = (!args.dry_run).then_some(&cli.sessions);
         let done = import(sessions, found.format, &found.path, &options, &mut { told });
         bar.set_position(before + found.bytes);
         match done {
             Ok(receipt) => {
                 totals.add(&receipt);
-                match desk.global.json {
+                match cli.global.json {
                     true => files.push(as_json(found, &receipt)),
                     false => bar.suspend(|| tell(found, &receipt, args.dry_run))?,
                 }
@@ -57,7 +57,7 @@ pub(super) fn run(desk: &Desk, args: &Import) -> Done {
         }
     }
     bar.finish_and_clear();
-    if desk.global.json {
+    if cli.global.json {
         let skipped: Vec<Value> = walk
             .skipped
             .iter()
@@ -311,8 +311,8 @@ fn size(folder: &Path, depth: usize) -> u64 {
 }
 
 /// Bytes, rate and time left, where someone looks.
-fn bar(desk: &Desk, walk: &Walk) -> ProgressBar {
-    if desk.global.json || !std::io::stderr().is_terminal() {
+fn bar(cli: &Cli, walk: &Walk) -> ProgressBar {
+    if cli.global.json || !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }
     let bytes = walk.found.iter().map(|found| found.bytes).sum();

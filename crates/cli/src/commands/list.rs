@@ -6,14 +6,14 @@ use rethread_core::store::{Filter, Page};
 use rethread_core::{Sessions, StoreError, sessions};
 use serde_json::json;
 
-use super::{Desk, Done};
+use super::{Cli, Done};
 use crate::args::{LIST_ROWS, List};
 use crate::errors::Error;
 use crate::out::{ago, clean, columns, fit, line, note, pad, short_count};
 
-pub(crate) fn run(desk: &Desk, args: &List) -> Done {
-    let workspace = match desk.global.workspace {
-        Some(_) => Some(desk.workspace()?),
+pub(crate) fn run(cli: &Cli, args: &List) -> Done {
+    let workspace = match cli.global.workspace {
+        Some(_) => Some(cli.workspace()?),
         None => None,
     };
     let filter = match (args.all, args.archived) {
@@ -22,8 +22,8 @@ pub(crate) fn run(desk: &Desk, args: &List) -> Done {
         _ => Filter { workspace, ..Sessions::default_filter() },
     };
     let after = args.after.as_deref().map(str::parse).transpose()?;
-    let page = desk.sessions.list(&filter, after, args.limit as usize)?;
-    if desk.global.json {
+    let page = cli.sessions.list(&filter, after, args.limit as usize)?;
+    if cli.global.json {
         let next = page.next.map(|cursor| cursor.to_string());
         let mut object = json!({ "sessions": page.sessions, "next": next });
         if !page.damaged.is_empty() {
@@ -32,12 +32,12 @@ pub(crate) fn run(desk: &Desk, args: &List) -> Done {
         crate::out::json(&object)?;
         return Ok(ExitCode::SUCCESS);
     }
-    table(desk, &page, args)?;
-    rest(desk, &page, &filter, args)?;
+    table(cli, &page, args)?;
+    rest(cli, &page, &filter, args)?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn table(desk: &Desk, page: &Page, args: &List) -> Result<(), Error> {
+fn table(cli: &Cli, page: &Page, args: &List) -> Result<(), Error> {
     if page.sessions.is_empty() {
         return Ok(());
     }
@@ -48,7 +48,7 @@ fn table(desk: &Desk, page: &Page, args: &List) -> Result<(), Error> {
         .collect();
     let width = names.iter().map(String::len).max().unwrap_or(0).max(4);
     let numbered =
-        args.after.is_none() && !args.all && !args.archived && desk.global.workspace.is_none();
+        args.after.is_none() && !args.all && !args.archived && cli.global.workspace.is_none();
     line(format_args!(
         "\x1b[2m{:>3}  {}  {:<10}  {:>8}  {:>7}  FIRST MESSAGE\x1b[0m",
         "#",
@@ -64,7 +64,7 @@ fn table(desk: &Desk, page: &Page, args: &List) -> Result<(), Error> {
         line(format_args!(
             "{position:>3}  \x1b[1m{}\x1b[0m  {:<10}  {:>8}  {:>7}  {}",
             pad(name, width),
-            ago(session.last_activity_at, desk.now),
+            ago(session.last_activity_at, cli.now),
             session.tally.messages,
             short_count(session.tally.tokens),
             fit(&format!("{mark}{}", session.first_message), left.max(16)),
@@ -74,22 +74,22 @@ fn table(desk: &Desk, page: &Page, args: &List) -> Result<(), Error> {
 }
 
 /// What is not shown, and how to see it.
-fn rest(desk: &Desk, page: &Page, filter: &Filter, args: &List) -> Result<(), Error> {
+fn rest(cli: &Cli, page: &Page, filter: &Filter, args: &List) -> Result<(), Error> {
     for id in &page.damaged {
         note(format_args!("session {id} is damaged and not shown: `rethread doctor` says more"));
     }
     if page.sessions.is_empty() && page.damaged.is_empty() {
-        note(why_empty(desk, filter, args)?);
+        note(why_empty(cli, filter, args)?);
         return Ok(());
     }
     if let Some(next) = page.next {
         note(format_args!("There are more: `{} --after {next}`", again(args, filter)));
     }
-    if filter.archived == Some(false) && any(desk, archived(filter))? {
+    if filter.archived == Some(false) && any(cli, archived(filter))? {
         let here = List { all: false, archived: true, after: None, ..args.clone() };
         note(format_args!("Archived sessions are not shown: `{}`", again(&here, filter)));
     }
-    if filter.newest_of_chain && hides_a_chain(desk, page, filter)? {
+    if filter.newest_of_chain && hides_a_chain(cli, page, filter)? {
         let all = List { all: true, archived: false, after: None, ..args.clone() };
         note(format_args!(
             "Of a chain only the newest session is shown: `{}`",
@@ -100,7 +100,7 @@ fn rest(desk: &Desk, page: &Page, filter: &Filter, args: &List) -> Result<(), Er
 }
 
 /// Why there is nothing to show.
-fn why_empty(desk: &Desk, filter: &Filter, args: &List) -> Result<String, Error> {
+fn why_empty(cli: &Cli, filter: &Filter, args: &List) -> Result<String, Error> {
     let folder = filter.workspace.as_deref().map(clean);
     if args.after.is_some() {
         return Ok("There are no more sessions.".into());
@@ -111,7 +111,7 @@ fn why_empty(desk: &Desk, filter: &Filter, args: &List) -> Result<String, Error>
             None => "No session is archived.".into(),
         });
     }
-    if filter.archived == Some(false) && any(desk, archived(filter))? {
+    if filter.archived == Some(false) && any(cli, archived(filter))? {
         let here = List { all: false, archived: true, after: None, ..args.clone() };
         let of = folder.map(|folder| format!(" about {folder}")).unwrap_or_default();
         return Ok(format!(
@@ -120,7 +120,7 @@ fn why_empty(desk: &Desk, filter: &Filter, args: &List) -> Result<String, Error>
         ));
     }
     match folder {
-        Some(folder) if any(desk, Filter::default())? => Ok(format!(
+        Some(folder) if any(cli, Filter::default())? => Ok(format!(
             "No session is about {folder}: `rethread list --all` shows those about other folders."
         )),
         _ => Ok("No sessions yet. `rethread` opens a chat; `rethread append --help` shows how \
@@ -130,10 +130,10 @@ fn why_empty(desk: &Desk, filter: &Filter, args: &List) -> Result<String, Error>
 }
 
 /// Whether a session is left out because one that is shown continues it.
-fn hides_a_chain(desk: &Desk, page: &Page, filter: &Filter) -> Result<bool, Error> {
+fn hides_a_chain(cli: &Cli, page: &Page, filter: &Filter) -> Result<bool, Error> {
     let parents = page.sessions.iter().filter_map(|session| session.header.parent);
     for parent in parents.filter(|parent| parent.origin.continues()) {
-        match desk.sessions.get(parent.id) {
+        match cli.sessions.get(parent.id) {
             Ok(found) => {
                 let header = found.header;
                 let here =
@@ -152,8 +152,8 @@ fn hides_a_chain(desk: &Desk, page: &Page, filter: &Filter) -> Result<bool, Erro
     Ok(false)
 }
 
-fn any(desk: &Desk, filter: Filter) -> Result<bool, Error> {
-    let page = desk.sessions.list(&filter, None, 1)?;
+fn any(cli: &Cli, filter: Filter) -> Result<bool, Error> {
+    let page = cli.sessions.list(&filter, None, 1)?;
     Ok(!page.sessions.is_empty())
 }
 

@@ -25,8 +25,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::CommandFactory;
-use rethread_agent::provider::describe;
-use rethread_core::context::Model;
+use rethread_agent::{Handle, Host, HostLimits, HostSettings, Roster, RosterSettings, Workspaces};
 use rethread_core::{Backend, Key, MemoryStore, Owner, SessionId, Sessions};
 use rethread_store::{StoreUrl, System};
 
@@ -35,8 +34,12 @@ use crate::config::Config;
 use crate::errors::Error;
 
 /// What every verb works with.
-pub(crate) struct Desk {
-    store: Arc<dyn Backend>,
+pub(crate) struct Cli {
+    pub(crate) store: Arc<dyn Backend>,
+    /// The configured store, where `store` keeps nothing.
+    pub(crate) configured_store: Arc<dyn Backend>,
+    /// The owner's, for what asks no model.
+    pub(crate) handle: Handle,
     pub(crate) sessions: Sessions,
     pub(crate) config: Config,
     pub(crate) global: Global,
@@ -48,60 +51,67 @@ pub(crate) type Done = Result<ExitCode, Error>;
 /// Does what was typed.
 pub(crate) fn run(args: Args) -> Done {
     let Args { talk, global, command } = args;
-    let Some(command) = command else { return crate::chat::run(Desk::new(global)?, talk) };
+    let Some(command) = command else { return crate::chat::run(Cli::new(global)?, talk) };
     if let Some(flag) = talk.typed() {
         return Err(Error::ChatFlag { flag });
     }
     match command {
-        Command::Serve(args) => serve::run(&Desk::new(global)?, &args),
-        Command::Telegram(args) => telegram::run(&Desk::new(global)?, &args),
-        Command::Token(args) => token::run(&Desk::new(global)?, &args),
-        Command::Agents => agents::run(&Desk::new(global)?),
-        Command::Compact(args) => compact::run(&Desk::new(global)?, &args),
+        Command::Serve(args) => serve::run(&Cli::new(global)?, &args),
+        Command::Telegram(args) => telegram::run(&Cli::new(global)?, &args),
+        Command::Token(args) => token::run(&Cli::new(global)?, &args),
+        Command::Agents(args) => agents::run(&Cli::new(global)?, &args),
+        Command::Compact(args) => compact::run(&Cli::new(global)?, &args),
         Command::Resume(args) => {
             let crate::args::Resume { sel, agent, model } = args;
             let talk = Talk { resume: Some(sel), agent, model, ..Talk::default() };
-            crate::chat::run(Desk::new(global)?, talk)
+            crate::chat::run(Cli::new(global)?, talk)
         }
         Command::Config => config::run(&global),
         Command::Completions { shell } => man::completions(shell),
         Command::Man { out } => man::run(out),
-        Command::List(args) => list::run(&Desk::new(global)?, &args),
-        Command::Show(args) => show::run(&Desk::new(global)?, &args),
-        Command::Search(args) => search::run(&Desk::new(global)?, &args),
-        Command::Context(args) => context::run(&Desk::new(global)?, &args),
-        Command::Stats(args) => stats::run(&Desk::new(global)?, &args),
-        Command::Append(args) => append::run(&Desk::new(global)?, &args),
-        Command::Open(args) => open::run(&Desk::new(global)?, &args),
-        Command::Clear(args) => change::clear(&Desk::new(global)?, &args),
-        Command::Fork(args) => change::fork(&Desk::new(global)?, &args),
-        Command::Undo(args) => change::undo(&Desk::new(global)?, &args),
-        Command::Rename(args) => change::rename(&Desk::new(global)?, &args),
-        Command::Archive(args) => change::archive(&Desk::new(global)?, &args),
-        Command::Unarchive(args) => change::unarchive(&Desk::new(global)?, &args),
-        Command::Delete(args) => change::delete(&Desk::new(global)?, &args),
-        Command::Purge(args) => change::purge(&Desk::new(global)?, &args),
+        Command::List(args) => list::run(&Cli::new(global)?, &args),
+        Command::Show(args) => show::run(&Cli::new(global)?, &args),
+        Command::Search(args) => search::run(&Cli::new(global)?, &args),
+        Command::Context(args) => context::run(&Cli::new(global)?, &args),
+        Command::Stats(args) => stats::run(&Cli::new(global)?, &args),
+        Command::Append(args) => append::run(&Cli::new(global)?, &args),
+        Command::Open(args) => open::run(&Cli::new(global)?, &args),
+        Command::Clear(args) => change::clear(&Cli::new(global)?, &args),
+        Command::Fork(args) => change::fork(&Cli::new(global)?, &args),
+        Command::Undo(args) => change::undo(&Cli::new(global)?, &args),
+        Command::Rename(args) => change::rename(&Cli::new(global)?, &args),
+        Command::Archive(args) => change::archive(&Cli::new(global)?, &args),
+        Command::Unarchive(args) => change::unarchive(&Cli::new(global)?, &args),
+        Command::Delete(args) => change::delete(&Cli::new(global)?, &args),
+        Command::Purge(args) => change::purge(&Cli::new(global)?, &args),
         Command::Copy(args) => copy::run(&global, &args),
-        Command::Import(args) => import::run(&Desk::new(global)?, &args),
-        Command::Export(args) => export::run(&Desk::new(global)?, &args),
-        Command::Doctor(args) => doctor::run(&Desk::new(global)?, &args),
+        Command::Import(args) => import::run(&Cli::new(global)?, &args),
+        Command::Export(args) => export::run(&Cli::new(global)?, &args),
+        Command::Doctor(args) => doctor::run(&Cli::new(global)?, &args),
     }
 }
 
-impl Desk {
-    fn new(global: Global) -> Result<Desk, Error> {
+impl Cli {
+    fn new(global: Global) -> Result<Cli, Error> {
         let config = Config::load(&global)?;
         let now = rethread_core::World::now(&System);
-        let (store, sessions) = open_store(&config, store_url(config.text("store"))?)?;
-        Ok(Desk { store, sessions, config, global, now })
+        let store = open_store(&config, store_url(config.text("store"))?)?;
+        let handle = handle(store.clone(), Owner::new(config.text("owner"))?);
+        let sessions = handle.sessions().clone();
+        let configured_store = store.clone();
+        Ok(Cli { store, configured_store, handle, sessions, config, global, now })
     }
 
     /// Nothing is kept from here on: sessions live in memory.
     pub(crate) fn forget_everything(&mut self) {
-        let world = Arc::new(System);
-        let owner = self.sessions.owner().clone();
-        self.store = Arc::new(MemoryStore::new(world.clone()));
-        self.sessions = Sessions::new(self.store.clone(), owner, world);
+        self.store = Arc::new(MemoryStore::new(Arc::new(System)));
+        self.handle = handle(self.store.clone(), self.sessions.owner().clone());
+        self.sessions = self.handle.sessions().clone();
+    }
+
+    /// Whether other programs use the place where sessions live.
+    pub(crate) fn shares_its_directory(&self) -> bool {
+        self.config.text("store").starts_with("files:")
     }
 
     /// The session that SEL names.
@@ -150,25 +160,23 @@ fn store_url(url: &str) -> Result<StoreUrl, Error> {
     }
 }
 
-/// A store, and the sessions of the configured owner in it.
-fn open_store(config: &Config, url: StoreUrl) -> Result<(Arc<dyn Backend>, Sessions), Error> {
-    let world = Arc::new(System);
-    let owner = Owner::new(config.text("owner"))?;
+/// What an owner can do that asks no model.
+fn handle(store: Arc<dyn Backend>, owner: Owner) -> Handle {
+    let settings = HostSettings {
+        roster: Roster::new(RosterSettings::default()),
+        workspaces: Workspaces::none(),
+        limits: HostLimits::default(),
+        transcripts: None,
+    };
+    Host::new(store, Arc::new(System), settings).handle(owner)
+}
+
+/// The configured store.
+fn open_store(config: &Config, url: StoreUrl) -> Result<Arc<dyn Backend>, Error> {
     // A directory keeps to a number of sessions by itself, and is told which.
     let keep = config.given("session.max_sessions").and_then(|keep| keep.parse().ok());
     let url = keep.map_or(url.clone(), |keep| url.keeping(keep));
-    let store = url.open(world.clone()).map_err(Error::Connect)?;
-    Ok((store.clone(), Sessions::new(store, owner, world)))
-}
-
-/// The model of this name.
-pub(crate) fn model_named(text: &str) -> Result<Model, Error> {
-    match text.split_once('/') {
-        Some((provider, name)) if !provider.is_empty() && !name.is_empty() => {
-            Ok(describe(provider, name))
-        }
-        _ => Err(Error::BadModel { model: text.into() }),
-    }
+    url.open(Arc::new(System)).map_err(Error::Connect)
 }
 
 /// The command line, for completions and manual pages.

@@ -6,24 +6,24 @@ use rethread_core::world::rfc3339;
 use rethread_core::{Key, Session};
 use serde_json::json;
 
-use super::{Desk, Done};
+use super::{Cli, Done};
 use crate::args::Open;
 use crate::out::{clean, fit, line};
 
-pub(crate) fn run(desk: &Desk, args: &Open) -> Done {
-    let id = desk.select(&args.sel)?;
+pub(crate) fn run(cli: &Cli, args: &Open) -> Done {
+    let id = cli.select(&args.sel)?;
     let key = match &args.key {
         Some(key) => Key::new(key.as_str())?,
-        None => Key::new(format!("project:{}", desk.workspace()?))?,
+        None => Key::new(format!("project:{}", cli.workspace()?))?,
     };
-    let thread = desk.sessions.thread(id)?;
-    desk.sessions.bind(&key, id)?;
-    if desk.global.json {
-        let session = desk.sessions.get(id)?;
+    let thread = cli.sessions.thread(id)?;
+    cli.sessions.bind(&key, id)?;
+    if cli.global.json {
+        let session = cli.sessions.get(id)?;
         crate::out::json(&json!({ "session": session, "key": key }))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let stats = desk.sessions.stats(id)?;
+    let stats = cli.sessions.stats(id)?;
     line(summary(thread.session(), stats.user, stats.assistant))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -5,26 +5,28 @@ use std::process::ExitCode;
 
 use serde_json::json;
 
-use super::{Desk, Done};
+use super::{Cli, Done};
 use crate::args::Search;
 use crate::out::{columns, fit, line, note};
 
-pub(crate) fn run(desk: &Desk, args: &Search) -> Done {
-    let query = args.words.join(" ");
-    let (limit, skip) = (args.limit as usize, args.skip as usize);
-    let mut hits = desk.sessions.search(&query, skip, limit + 1)?;
+pub(crate) fn run(cli: &Cli, args: &Search) -> Done {
+    print(cli, &args.words.join(" "), args.limit as usize, args.skip as usize)
+}
+
+/// Prints where these words were said.
+pub(crate) fn print(cli: &Cli, query: &str, limit: usize, skip: usize) -> Done {
+    let mut hits = cli.sessions.search(query, skip, limit + 1)?;
     let more = hits.len() > limit;
     hits.truncate(limit);
     let mut names = HashMap::new();
     for hit in &hits {
         if let std::collections::hash_map::Entry::Vacant(place) = names.entry(hit.session) {
             // A session whose header is damaged has no name to show, but its text was found.
-            let name =
-                desk.sessions.get(hit.session).map(|session| session.header.name.to_string());
+            let name = cli.sessions.get(hit.session).map(|session| session.header.name.to_string());
             place.insert(name.unwrap_or_else(|_| hit.session.to_string()));
         }
     }
-    if desk.global.json {
+    if cli.global.json {
         let hits: Vec<_> = hits
             .iter()
             .map(|hit| {

@@ -6,18 +6,22 @@ use std::process::ExitCode;
 
 use rethread_core::{BlockKind, Body, Entry, Message, Role, Session};
 
-use super::{Desk, Done};
+use super::{Cli, Done};
 use crate::args::Show;
 use crate::errors::Error;
 use crate::out::{indented, line, note, one_line, plural};
 
-pub(crate) fn run(desk: &Desk, args: &Show) -> Done {
-    let id = desk.select(&args.sel)?;
-    let session = desk.sessions.get(id)?;
+pub(crate) fn run(cli: &Cli, args: &Show) -> Done {
+    let session = cli.sessions.get(cli.select(&args.sel)?)?;
     let range = range(&session, args);
-    match desk.global.json {
-        true => show_json(desk, &session, range)?,
-        false => show_text(desk, &session, range)?,
+    print(cli, &session, range)
+}
+
+/// Prints what was said in a part of a session.
+pub(crate) fn print(cli: &Cli, session: &Session, range: Range<u64>) -> Done {
+    match cli.global.json {
+        true => show_json(cli, session, range)?,
+        false => show_text(cli, session, range)?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -35,11 +39,11 @@ fn range(session: &Session, args: &Show) -> Range<u64> {
     }
 }
 
-fn show_json(desk: &Desk, session: &Session, range: Range<u64>) -> Result<(), Error> {
+fn show_json(cli: &Cli, session: &Session, range: Range<u64>) -> Result<(), Error> {
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
     write!(out, "{{\"session\":{},\"entries\":[", json_of(&session))?;
     let mut first = true;
-    for entry in desk.sessions.entries(session.id(), range) {
+    for entry in cli.sessions.entries(session.id(), range) {
         let comma = if std::mem::take(&mut first) { "" } else { "," };
         write!(out, "{comma}{}", json_of(&entry?))?;
     }
@@ -48,10 +52,10 @@ fn show_json(desk: &Desk, session: &Session, range: Range<u64>) -> Result<(), Er
     Ok(())
 }
 
-fn show_text(desk: &Desk, session: &Session, range: Range<u64>) -> Result<(), Error> {
+fn show_text(cli: &Cli, session: &Session, range: Range<u64>) -> Result<(), Error> {
     line("Session Summary:\n")?;
     let from = range.start;
-    for entry in desk.sessions.entries(session.id(), range) {
+    for entry in cli.sessions.entries(session.id(), range) {
         show_entry(&entry?)?;
     }
     if from > 0 && from == session.tally.begins() {

@@ -2,20 +2,28 @@
 
 use std::process::ExitCode;
 
+use rethread_agent::provider::PRICES_AS_OF;
+use rethread_core::SessionId;
+use rethread_core::context::{Model, Policy};
 use rethread_core::sessions::Stats;
 use serde_json::json;
 
-use super::{Desk, Done};
+use super::{Cli, Done};
 use crate::args::One;
+use crate::hosting::Answering;
 use crate::out::{count, line, one_line, plural};
 
-pub(crate) fn run(desk: &Desk, args: &One) -> Done {
-    let id = desk.select(&args.sel)?;
-    let stats = desk.sessions.stats(id)?;
-    let session = desk.sessions.get(id)?;
-    let (policy, model) = super::context::as_in_the_chat(desk, &session, None)?;
-    let context = desk.sessions.context(id, &policy, &model)?;
-    if desk.global.json {
+pub(crate) fn run(cli: &Cli, args: &One) -> Done {
+    let session = cli.sessions.get(cli.select(&args.sel)?)?;
+    let shape = cli.roster(Answering::default())?.shape(&session.header)?;
+    print(cli, session.id(), shape)
+}
+
+/// Prints a session in numbers.
+pub(crate) fn print(cli: &Cli, id: SessionId, (policy, model): (Policy, Model)) -> Done {
+    let stats = cli.sessions.stats(id)?;
+    let context = cli.sessions.context(id, &policy, &model)?;
+    if cli.global.json {
         crate::out::json(&json!({
             "session": id,
             "messages": {
@@ -27,6 +35,10 @@ pub(crate) fn run(desk: &Desk, args: &One) -> Done {
             "queries": stats.queries,
             "tokens": stats.tokens,
             "usage": stats.usage,
+            "models": stats.models,
+            "cost": cost(cli, &stats).map(|(dollars, unpriced)| json!({
+                "dollars": dollars, "prices_as_of": PRICES_AS_OF, "unpriced": unpriced,
+            })),
             "restoration": stats.restoration,
             "tools": stats.tools,
             "context": { "policy": policy.name, "messages": context.messages.len(), "tokens": context.tokens },
@@ -47,6 +59,15 @@ pub(crate) fn run(desk: &Desk, args: &One) -> Done {
     for text in tokens_block(&stats) {
         line(text)?;
     }
+    if let Some((dollars, unpriced)) = cost(cli, &stats) {
+        let without = match unpriced.is_empty() {
+            true => String::new(),
+            false => format!(", without {}", one_line(&unpriced.join(", "))),
+        };
+        line(format_args!(
+            "Cost:      about ${dollars:.4} at the prices of {PRICES_AS_OF}{without}"
+        ))?;
+    }
     if !stats.tools.is_empty() {
         line("Tools:")?;
         for (name, tool) in &stats.tools {
@@ -60,6 +81,22 @@ pub(crate) fn run(desk: &Desk, args: &One) -> Done {
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What a session cost in dollars, and the models whose price is not known; nothing where that is
+/// all of them.
+fn cost(cli: &Cli, stats: &Stats) -> Option<(f64, Vec<String>)> {
+    let (mut dollars, mut priced, mut unpriced) = (0.0, false, Vec::new());
+    for (model, usage) in &stats.models {
+        match cli.config.models.price(model) {
+            Some(price) => {
+                dollars += price.of(usage);
+                priced = true;
+            }
+            None => unpriced.push(model.clone()),
+        }
+    }
+    priced.then_some((dollars, unpriced))
 }
 
 /// What a session cost, apart from what it cost to restore it. Nothing where no provider charged.

@@ -8,20 +8,20 @@ use rethread_http::Tokens;
 use rethread_store::System;
 use serde_json::json;
 
-use super::{Desk, Done};
+use super::{Cli, Done};
 use crate::args::Token;
 use crate::errors::Error;
 use crate::out::{ago, clean, line, note, pad};
 
-pub(super) fn run(desk: &Desk, args: &Token) -> Done {
-    let tokens = Tokens::new(desk.store.clone(), Arc::new(System));
+pub(super) fn run(cli: &Cli, args: &Token) -> Done {
+    let tokens = Tokens::new(cli.store.clone(), Arc::new(System));
     match args {
-        Token::Create { name } => create(desk, &tokens, name)?,
-        Token::List => list(desk, &tokens)?,
+        Token::Create { name } => create(cli, &tokens, name)?,
+        Token::List => list(cli, &tokens)?,
         Token::Revoke { name } => {
             let name = Name::new(name)?;
             tokens.revoke(&name).map_err(Error::Token)?;
-            match desk.global.json {
+            match cli.global.json {
                 true => crate::out::json(&json!({ "revoked": name }))?,
                 false => line(format_args!("{name} opens nothing any more."))?,
             }
@@ -30,10 +30,10 @@ pub(super) fn run(desk: &Desk, args: &Token) -> Done {
     Ok(ExitCode::SUCCESS)
 }
 
-fn create(desk: &Desk, tokens: &Tokens, name: &str) -> Result<(), Error> {
-    let (name, owner) = (Name::new(name)?, desk.sessions.owner());
+fn create(cli: &Cli, tokens: &Tokens, name: &str) -> Result<(), Error> {
+    let (name, owner) = (Name::new(name)?, cli.sessions.owner());
     let token = tokens.create(&name, owner).map_err(Error::Token)?;
-    if desk.global.json {
+    if cli.global.json {
         return crate::out::json(&json!({ "name": name, "owner": owner, "token": token }));
     }
     line(&token)?;
@@ -45,9 +45,9 @@ fn create(desk: &Desk, tokens: &Tokens, name: &str) -> Result<(), Error> {
     Ok(())
 }
 
-fn list(desk: &Desk, tokens: &Tokens) -> Result<(), Error> {
+fn list(cli: &Cli, tokens: &Tokens) -> Result<(), Error> {
     let all = tokens.list().map_err(Error::Token)?;
-    if desk.global.json {
+    if cli.global.json {
         return crate::out::json(&json!({ "tokens": all }));
     }
     let width = all.iter().map(|token| token.name.as_str().len()).max().unwrap_or(0);
@@ -56,7 +56,7 @@ fn list(desk: &Desk, tokens: &Tokens) -> Result<(), Error> {
             "\x1b[1m{}\x1b[0m  {}  \x1b[2m{}\x1b[0m",
             pad(token.name.as_str(), width),
             clean(token.owner.as_str()),
-            ago(token.created_at, desk.now)
+            ago(token.created_at, cli.now)
         ))?;
     }
     if all.is_empty() {

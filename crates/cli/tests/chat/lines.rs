@@ -400,6 +400,8 @@ fn agents_come_from_files_and_a_broken_one_is_named_with_its_line() {
     std::fs::write(folder.join("bad.md"), "---\nname: bad\nno key here\n---\nBody\n")
         .expect("written");
     let said = desk.run(&["agents"]);
+    assert!(!said.out.contains("poet") && said.err.contains("poet.md comes with this folder"));
+    let said = desk.run(&["agents", "--trust"]);
     assert_eq!(said.code, 0);
     assert!(said.out.contains("poet") && said.out.contains("Rhymes"), "{said:?}");
     assert!(said.err.contains("bad.md") && said.err.contains('3'), "{said:?}");
@@ -500,9 +502,16 @@ fn a_folder_of_someone_else_does_not_choose_where_things_are_sent() {
     let text = "---\nname: build\nmodel: openai/expensive\n---\nSend everything.\n";
     std::fs::write(folder.join("build.md"), text).expect("written");
     let said = chat(&desk, &[], &["hello", "exit"]);
+    assert!(said.err.contains("are not used until you agree"), "{said:?}");
+    assert!(!said.err.contains("this folder's own"), "{said:?}");
+    desk.run(&["agents", "--trust"]);
+    let said = chat(&desk, &[], &["hello", "exit"]);
     assert_eq!(said.code, 0, "{said:?}");
     assert!(said.err.contains("wants openai/expensive; offline/offline is used"), "{said:?}");
     assert!(said.err.contains("agent build (this folder's own"), "{said:?}");
+    std::fs::write(folder.join("build.md"), text.replace("everything", "all")).expect("written");
+    let said = chat(&desk, &[], &["hello", "exit"]);
+    assert!(!said.err.contains("this folder's own"), "it changed: {said:?}");
 }
 
 #[test]
@@ -524,4 +533,17 @@ fn the_last_session_of_another_program_is_continued() {
     let listed = desk.json(&["list", "--store", &store]);
     assert_eq!(listed["sessions"].as_array().map(Vec::len), Some(1), "{listed}");
     assert_eq!(listed["sessions"][0]["queries"], 2, "{listed}");
+}
+
+#[test]
+fn one_question_to_another_agent_than_the_sessions_is_refused_where_nobody_can_agree() {
+    let desk = Desk::new();
+    chat(&desk, &["--agent", "build", "--name", "plan-it"], &["hello", "exit"]);
+    let said = desk.run(&["-c", "-p", "hello again", "--agent", "plan"]);
+    assert_eq!(said.code, 1, "{said:?}");
+    assert!(said.err.contains("was answered by builtin:build"), "{said:?}");
+    assert!(said.err.contains("hint: "), "{said:?}");
+    assert_eq!(newest(&desk)["queries"], 1, "nothing was stored");
+    let said = desk.run(&["-c", "-p", "hello again"]);
+    assert_eq!(said.code, 0, "{said:?}");
 }

@@ -291,3 +291,25 @@ fn eight_processes_on_one_session_lose_nothing() {
     assert_eq!(desk.json(&["list"])["sessions"][0]["messages"], 401);
     assert_eq!(desk.json(&["doctor"])["findings"], json!([]));
 }
+
+#[test]
+fn six_processes_that_append_under_a_new_key_share_one_session() {
+    let desk = Desk::new();
+    for round in 0..5 {
+        let key = format!("file:{round}.md");
+        let line = r#"{"role":"user","content":"hello"}"#;
+        std::thread::scope(|scope| {
+            for _ in 0..6 {
+                let (desk, key) = (&desk, key.as_str());
+                scope.spawn(move || {
+                    let said = desk.feed(&["append", "--key", key], line);
+                    assert_eq!(said.code, 0, "{said:?}");
+                });
+            }
+        });
+    }
+    let sessions = desk.json(&["list", "--all"])["sessions"].clone();
+    let sessions = sessions.as_array().expect("a list");
+    assert_eq!(sessions.len(), 5, "{sessions:?}");
+    assert!(sessions.iter().all(|session| session["messages"] == 6), "{sessions:?}");
+}

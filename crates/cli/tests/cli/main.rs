@@ -6,6 +6,7 @@ mod copy;
 mod desk;
 mod foreign;
 mod import;
+mod retry;
 mod serve;
 #[path = "../chat/terminal.rs"]
 #[allow(dead_code, reason = "shared with the tests of the chat")]

@@ -1,8 +1,10 @@
 //! Rules of keys: each points at one session, and moves only under the eyes of who moves it.
 
 use super::{Factory, RIVALS, created, header, key, owner, race};
+use crate::message::Message;
 use crate::name::SessionId;
 use crate::session::{Header, Session};
+use crate::sessions::{New, Sessions};
 use crate::store::{Bind, Filter, StoreError};
 use crate::world::World;
 
@@ -71,4 +73,25 @@ pub(super) fn a_key_points_at_sessions_that_exist(place: &dyn Factory) {
     let error = store.bind(&owner(), &bind, Some(nobody)).expect_err("no such session");
     assert!(matches!(error, StoreError::NotFound { .. }), "{error}");
     assert_eq!(store.resolve(&owner(), &bind.key).expect("resolved"), None);
+}
+
+pub(super) fn whoever_opens_a_new_key_joins_the_session_that_won(place: &dyn Factory) {
+    for round in 0..20 {
+        let key = key(&format!("file:{round}"));
+        let opened = race(RIVALS, |rival| {
+            let sessions = Sessions::new(place.store(), owner(), place.world());
+            let said = vec![Message::user(format!("from {rival}")).into()];
+            let (id, stored) =
+                sessions.open_with(&key, &New::default(), said.clone()).expect("opened");
+            if stored.is_none() {
+                sessions.append(id, said).expect("appended");
+            }
+            id
+        });
+        assert!(opened.iter().all(|id| *id == opened[0]), "one key, one session");
+        let store = place.store();
+        assert_eq!(store.resolve(&owner(), &key).expect("resolved"), Some(opened[0]));
+        let session = store.get(&owner(), opened[0]).expect("there");
+        assert_eq!(session.tally.queries, RIVALS as u64, "nothing is lost or doubled");
+    }
 }

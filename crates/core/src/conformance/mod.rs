@@ -91,6 +91,7 @@ cases! {
         rivals_for_one_key_have_one_winner,
         rivals_for_one_key_move_it_once,
         a_key_points_at_sessions_that_exist,
+        whoever_opens_a_new_key_joins_the_session_that_won,
     }
     lists {
         a_list_is_newest_first_and_pages_without_gaps,

@@ -28,8 +28,8 @@ use crate::at_once;
 use crate::context::{Context, Model, Policy};
 use crate::entry::{Body, Entry, EntryId, NewEntry, Origin, Started};
 use crate::limits::{
-    BATCH_ENTRIES_MAX, FIELD_BYTES_MAX, MESSAGE_BYTES_MAX, NAME_TRIES_MAX, PAGE_ROWS_MAX,
-    READ_ENTRIES,
+    APPEND_TRIES_MAX, BATCH_ENTRIES_MAX, FIELD_BYTES_MAX, MESSAGE_BYTES_MAX, NAME_TRIES_MAX,
+    PAGE_ROWS_MAX, READ_ENTRIES,
 };
 use crate::log::open_calls;
 use crate::measure::measure;
@@ -176,20 +176,43 @@ impl Sessions {
         &self.owner
     }
 
-    /// Opens the session a key points at, or starts one for it.
+    /// Opens the session a key points at, or starts one for it. The key is never moved: two
+    /// programs that open a new key at once get the same session.
     ///
     /// # Errors
     ///
-    /// Those of the store. Two programs that open a new key at once get the same session.
+    /// As [`create`](Sessions::create) and [`thread`](Sessions::thread).
     pub fn open(&self, key: &Key, new: &New) -> Result<Thread> {
-        match self.store.resolve(&self.owner, key)? {
-            Some(id) => self.thread(id),
-            None => match self.create(new, Some(key)) {
-                Ok(session) => self.thread(session.id()),
-                Err(Error::Store(StoreError::KeyMoved { actual: Some(id), .. })) => self.thread(id),
-                Err(error) => Err(error),
-            },
+        let (id, _) = self.open_with(key, new, Vec::new())?;
+        self.thread(id)
+    }
+
+    /// Finds the session a key points at, or starts one for it with what is said first in it, as
+    /// one. Returns it, and the places of the messages if it was started here: whoever loses the
+    /// race joins the session that won, and has stored nothing yet.
+    ///
+    /// # Errors
+    ///
+    /// As [`create_with`](Sessions::create_with).
+    pub fn open_with(
+        &self,
+        key: &Key,
+        new: &New,
+        messages: Vec<Incoming>,
+    ) -> Result<(SessionId, Option<Vec<u64>>)> {
+        for _ in 0..APPEND_TRIES_MAX {
+            if let Some(id) = self.store.resolve(&self.owner, key)? {
+                return Ok((id, None));
+            }
+            let bind = Bind { key: key.clone(), seen: None };
+            match self.create_bound(new, Some(bind), messages.clone()) {
+                Ok((session, seqs)) => return Ok((session.id(), Some(seqs))),
+                Err(Error::Store(StoreError::KeyMoved { .. })) => {}
+                Err(error) => return Err(error),
+            }
         }
+        let actual = self.store.resolve(&self.owner, key)?;
+        Err(StoreError::KeyMoved { key: key.clone(), actual }.into())
     }
 
     /// Opens a session to read it and write to it. An archived session comes back.
@@ -205,7 +228,7 @@ impl Sessions {
         Thread::new(self.clone(), session)
     }
 
-    /// Starts a session; with a key, the key points at it from now on.
+    /// Starts a session; with a key, the key points at it from now on, wherever it pointed before.
     ///
     /// # Errors
     ///
@@ -227,18 +250,30 @@ impl Sessions {
         key: Option<&Key>,
         messages: Vec<Incoming>,
     ) -> Result<(Session, Vec<u64>)> {
+        let bind = match key {
+            Some(key) => {
+                Some(Bind { key: key.clone(), seen: self.store.resolve(&self.owner, key)? })
+            }
+            None => None,
+        };
+        self.create_bound(new, bind, messages)
+    }
+
+    /// Starts a session, and points a key at it if it still points where it was seen.
+    fn create_bound(
+        &self,
+        new: &New,
+        bind: Option<Bind>,
+        messages: Vec<Incoming>,
+    ) -> Result<(Session, Vec<u64>)> {
         let header = self.header(new)?;
         let said = self.prepare(messages, &[])?;
         let mut bodies = Vec::new();
-        let mut binds = Vec::new();
-        if let Some(key) = key {
-            let seen = self.store.resolve(&self.owner, key)?;
-            if seen.is_some() {
-                let keys = vec![key.clone()];
-                bodies.push(Body::Started(Started { origin: Origin::New, from: seen, keys }));
-            }
-            binds.push(Bind { key: key.clone(), seen });
+        if let Some(Bind { key, seen: Some(from) }) = &bind {
+            let (from, keys) = (Some(*from), vec![key.clone()]);
+            bodies.push(Body::Started(Started { origin: Origin::New, from, keys }));
         }
+        let binds: Vec<Bind> = bind.into_iter().collect();
         bodies.extend(new.system.as_ref().map(|text| Body::Message(Message::system(text))));
         let mut entries: Vec<NewEntry> = bodies.into_iter().map(|body| self.entry(body)).collect();
         let first = entries.len() as u64;
@@ -531,47 +566,24 @@ impl Sessions {
         Ok(self.store.delete(&self.owner, id)?)
     }
 
-    /// Archives all sessions but the `keep` newest, or deletes them.
+    /// All sessions but the `keep` newest; archived ones too, if asked for.
     ///
     /// # Errors
     ///
-    /// Those of the store. What was done until then stays done.
-    pub fn purge(&self, keep: usize, delete: bool) -> Result<Purged> {
-        let filter = match delete {
-            true => Filter::default(),
-            false => Filter { archived: Some(false), ..Filter::default() },
-        };
-        let mut old = Vec::new();
+    /// I/O errors.
+    pub fn beyond(&self, keep: usize, archived_too: bool) -> Result<Vec<SessionId>> {
+        let archived = if archived_too { None } else { Some(false) };
+        let filter = Filter { archived, ..Filter::default() };
+        let mut all = Vec::new();
         let mut after = None;
-        let mut kept = 0;
         loop {
             let page = self.list(&filter, after, PAGE_ROWS_MAX)?;
-            for session in &page.sessions {
-                if kept < keep {
-                    kept += 1;
-                } else {
-                    old.push(session.id());
-                }
-            }
+            all.extend(page.sessions.iter().map(Session::id));
             after = page.next;
             if after.is_none() {
-                break;
+                return Ok(all.split_off(keep.min(all.len())));
             }
         }
-        let mut purged = Purged::default();
-        for id in old {
-            let gone = match delete {
-                true => self.delete(id),
-                false => self.archive(id).map(drop),
-            };
-            match gone {
-                Ok(()) => purged.done += 1,
-                Err(Error::Store(StoreError::Held { .. })) => purged.in_use += 1,
-                Err(Error::Store(StoreError::NotFound { .. })) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(purged)
     }
 
     /// Checks every session in the store, of every owner, and the store itself. With `repair`,

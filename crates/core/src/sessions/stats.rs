@@ -27,6 +27,8 @@ pub struct Stats {
     pub tokens: u64,
     /// What providers charged for the replies.
     pub usage: Usage,
+    /// The same for each model, by its `provider/name`.
+    pub models: BTreeMap<String, Usage>,
     /// What they charged for restoring the session, where it continues another.
     pub restoration: Option<Usage>,
     /// What each tool did, by its name.
@@ -64,7 +66,11 @@ impl Sessions {
                 stats.restoration = Some(restored.usage);
             }
             let Some(message) = entry.body.message() else { continue };
-            stats.usage += message.usage.unwrap_or_default();
+            if let Some(usage) = message.usage {
+                stats.usage += usage;
+                let model = message.model.clone().unwrap_or_else(|| "unknown".into());
+                *stats.models.entry(model).or_default() += usage;
+            }
             match message.role {
                 Role::User => stats.user += 1,
                 Role::Assistant => stats.assistant += 1,

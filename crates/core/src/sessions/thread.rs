@@ -8,7 +8,6 @@ use crate::context::{Context, Follower, Model, Need, Policy, next};
 use crate::entry::{Body, NewEntry};
 use crate::limits::{LEASE_MAX, READ_ENTRIES};
 use crate::log::{Gap, Log};
-use crate::measure::measure;
 use crate::message::Message;
 use crate::session::Session;
 use crate::store::{At, StoreError};
@@ -32,6 +31,11 @@ impl Thread {
         let entries = sessions.read(session.id(), head.saturating_sub(READ_ENTRIES)..head)?;
         let log = Log::new(entries).map_err(|gap| damaged(&session, gap))?;
         Ok(Thread { sessions, session, log, fence: None, follower: None })
+    }
+
+    /// The sessions it is one of.
+    pub fn sessions(&self) -> &Sessions {
+        &self.sessions
     }
 
     /// The header, keys and counts.
@@ -85,12 +89,20 @@ impl Thread {
     ///
     /// As [`append`](Thread::append).
     pub fn conclude(&mut self, last: Option<Message>, body: Body) -> Result<u64> {
-        let last: Vec<Incoming> = last.into_iter().map(Incoming::from).collect();
-        let mut entries = self.sessions.prepare(last, self.log.entries())?;
-        let measure = measure(&body, |_| None);
-        entries.push(NewEntry { measure, ..self.sessions.entry(body) });
-        let seqs = self.write(entries)?;
+        let last = last.into_iter().map(Incoming::from).collect();
+        let seqs = self.record(last, Some(body))?;
         Ok(seqs.last().copied().unwrap_or_default())
+    }
+
+    /// Says several things as one, and notes what that was the end of. Returns their seqs.
+    ///
+    /// # Errors
+    ///
+    /// As [`append`](Thread::append).
+    pub fn record(&mut self, messages: Vec<Incoming>, end: Option<Body>) -> Result<Vec<u64>> {
+        let mut entries = self.sessions.prepare(messages, self.log.entries())?;
+        entries.extend(end.map(|body| self.sessions.entry(body)));
+        self.write(entries)
     }
 
     /// Answers calls that a crash left open. Returns how many there were.

@@ -1,16 +1,15 @@
 //! Contexts: what a model would see, and what was cut.
 
 use axum::response::Response;
-use rethread_agent::provider::describe;
 use rethread_core::context::{Report, explain};
 use serde::{Deserialize, Serialize};
 use utoipa::IntoParams;
 
 use super::turns::policy;
 use super::{json, shapes};
-use crate::desk::Visitor;
 use crate::input::{Id, Params};
 use crate::problem::Problem;
+use crate::state::Caller;
 
 /// The windows a context can be built for, in tokens: from one that holds a question to one that
 /// no model has.
@@ -51,7 +50,7 @@ struct Explained<'a> {
 #[utoipa::path(get, path = "/v1/sessions/{id}/context", tag = "context", params(("id" = uuid::Uuid, Path, description = "The session"), How),
     responses((status = 200, description = "The context", body = shapes::Context)))]
 pub(crate) async fn show(
-    visitor: Visitor,
+    caller: Caller,
     Id(id): Id,
     Params(how): Params<How>,
 ) -> Result<Response, Problem> {
@@ -60,12 +59,12 @@ pub(crate) async fn show(
         let what = format!("`max_history` is at least 1, `window` from {least} to {most}");
         return Err(Problem::bad_request(what));
     }
-    let runner = visitor.showing(id).await?;
-    let shape = how.policy.as_deref().map_or(Ok(runner.policy), policy)?;
+    let viewer = caller.viewer(id).await?.responder;
+    let shape = how.policy.as_deref().map_or(Ok(viewer.policy), policy)?;
     let mut model = match how.model.as_deref().map(|name| name.split_once('/')) {
-        None => runner.model,
+        None => viewer.model,
         Some(Some((provider, name))) if !provider.is_empty() && !name.is_empty() => {
-            describe(provider, name)
+            caller.state.host.roster().models().describe(provider, name)
         }
         Some(_) => return Err(Problem::bad_request("`model` is PROVIDER/MODEL")),
     };
@@ -73,7 +72,7 @@ pub(crate) async fn show(
         model.window = window;
         model.reply = model.reply.min(window / 4);
     }
-    visitor
+    caller
         .with(move |sessions| {
             let session = sessions.get_at(id, how.at)?;
             let mut shape = shape.clone().for_session(&session.header);

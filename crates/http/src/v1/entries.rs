@@ -1,17 +1,17 @@
 //! Entries: read a range, append messages.
 
 use axum::http::HeaderMap;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use rethread_core::store::At;
 use rethread_core::{Entry, EntryId, Incoming, Message, SessionId, Sessions, sessions};
 use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
 
 use super::{json, shapes};
-use crate::desk::Visitor;
 use crate::input::{Id, Json, Params, once};
 use crate::limits::{ENTRIES_BYTES_MAX, ENTRIES_MAX};
 use crate::problem::Problem;
+use crate::state::Caller;
 
 /// Entries read from the store at once, at most. One may have 16 MiB, and all of them are in
 /// memory before anybody knows how large they are.
@@ -38,7 +38,7 @@ pub(crate) struct Range {
     params(("id" = uuid::Uuid, Path, description = "The session"), Range),
     responses((status = 200, description = "Those that exist", body = shapes::Entries)))]
 pub(crate) async fn read(
-    visitor: Visitor,
+    caller: Caller,
     Id(id): Id,
     Params(range): Params<Range>,
 ) -> Result<Response, Problem> {
@@ -47,16 +47,13 @@ pub(crate) async fn read(
         return Err(Problem::bad_request(format!("`limit` is from 1 to {ENTRIES_MAX}")));
     }
     let from = range.from.unwrap_or(0);
-    let (entries, next, head) =
-        visitor.with(move |sessions| run(sessions, id, from, limit)).await?;
+    let (entries, next, head) = caller.with(move |sessions| run(sessions, id, from, limit)).await?;
     let text = format!(
         "{{\"entries\":[{}],\"next\":{},\"head\":{head}}}",
         entries.into_iter().map(|(_, text)| text).collect::<Vec<_>>().join(","),
         next.map_or("null".into(), |next| next.to_string())
     );
-    let raw =
-        rethread_core::Raw::parse(text).map_err(|error| Problem::broken(error.to_string()))?;
-    Ok(json(&raw))
+    Ok(([("content-type", "application/json")], text).into_response())
 }
 
 /// An entry's place, and the entry as JSON.
@@ -139,7 +136,7 @@ pub(crate) struct MessageIn {
         ("idempotency-key" = Option<String>, Header, description = "Makes the request safe to repeat; at most 100 visible characters")),
     request_body = Append, responses((status = 200, description = "They are on disk", body = shapes::Appended)))]
 pub(crate) async fn append(
-    visitor: Visitor,
+    caller: Caller,
     Id(id): Id,
     headers: HeaderMap,
     Json(append): Json<Append>,
@@ -155,7 +152,7 @@ pub(crate) async fn append(
         .map(|(index, message)| incoming(message, repeatable.as_deref(), index))
         .collect::<Result<Vec<Incoming>, Problem>>()?;
     let at = At { head: append.head, fence: None };
-    let (seqs, head) = visitor
+    let (seqs, head) = caller
         .with(move |sessions| {
             let seqs = sessions.append_at(id, at, messages.clone())?;
             Ok((seqs, sessions.get(id)?.tally.entries))
@@ -174,7 +171,7 @@ fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Problem> {
 }
 
 /// A message with its id: its own, or one made from the key of the request.
-fn incoming(
+pub(super) fn incoming(
     mut message: Message,
     repeatable: Option<&str>,
     index: usize,

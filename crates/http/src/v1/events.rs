@@ -15,13 +15,13 @@ use utoipa::IntoParams;
 
 use super::entries::{Written, in_steps};
 use super::shapes;
-use crate::desk::Visitor;
 use crate::input::{Id, Params, once};
 use crate::limits::{TAIL_BYTES_MAX, TAIL_ENTRIES, TAIL_POLL};
-use crate::owners::Stream;
+use crate::notifying_store::Ear;
 use crate::problem::Problem;
+use crate::quotas::Stream;
 use crate::sse;
-use crate::watched::Ear;
+use crate::state::Caller;
 
 /// The highest seq a client may name: the largest number that JSON keeps exactly.
 const SEQ_MAX: u64 = 1 << 53;
@@ -46,22 +46,22 @@ pub(crate) struct From {
         ("last-event-id" = Option<i64>, Header, description = "The last event that was seen; goes before `from`")),
     responses((status = 200, description = "Entries as they are written", body = shapes::Event, content_type = "text/event-stream")))]
 pub(crate) async fn follow(
-    visitor: Visitor,
+    caller: Caller,
     Id(id): Id,
     Params(from): Params<From>,
     headers: HeaderMap,
     stream: Stream,
 ) -> Result<Response, Problem> {
     // Listening comes before looking: nothing is written unheard in between.
-    let ear = visitor.desk.store.ears().listen(id);
-    let session = visitor.with(move |sessions| sessions.get(id)).await?;
+    let ear = caller.state.store.ears().listen(id);
+    let session = caller.with(move |sessions| sessions.get(id)).await?;
     let next = match (last_seen(&headers)?, from.from) {
         (Some(seen), _) => seen.wrapping_add_signed(1),
         (None, Some(from)) if from <= SEQ_MAX => from,
         (None, Some(_)) => return Err(Problem::bad_request("`from` is the seq of an entry")),
         (None, None) => session.tally.entries,
     };
-    let tail = Tail { visitor, id, ear, next, ready: VecDeque::new(), begun: false, stream };
+    let tail = Tail { caller, id, ear, next, ready: VecDeque::new(), begun: false, stream };
     Ok(sse::response(unfold(tail, |mut tail| async move {
         let event = tail.event().await?;
         Some((event, tail))
@@ -80,7 +80,7 @@ fn last_seen(headers: &HeaderMap) -> Result<Option<u64>, Problem> {
 }
 
 struct Tail {
-    visitor: Visitor,
+    caller: Caller,
     id: SessionId,
     ear: Ear,
     next: u64,
@@ -98,7 +98,7 @@ impl Tail {
             let before = self.next.checked_sub(1).map_or("-1".into(), |seq| seq.to_string());
             return Some(Event::default().id(before));
         }
-        let closing = self.visitor.desk.closing.clone();
+        let closing = self.caller.state.closing.clone();
         loop {
             if let Some((seq, entry)) = self.ready.pop_front() {
                 self.next = seq + 1;
@@ -110,7 +110,7 @@ impl Tail {
             let (id, next) = (self.id, self.next);
             let range = next..next.saturating_add(TAIL_ENTRIES);
             // A session that was deleted, or a store that is gone, ends the stream.
-            let read = self.visitor.with(move |sessions| {
+            let read = self.caller.with(move |sessions| {
                 in_steps(range.clone(), TAIL_BYTES_MAX, |step| sessions.read(id, step))
             });
             let read = read.await;

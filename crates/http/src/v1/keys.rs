@@ -7,9 +7,9 @@ use serde::Deserialize;
 use utoipa::ToSchema;
 
 use super::{json, shapes};
-use crate::desk::Visitor;
 use crate::input::{Json, KeyPath};
 use crate::problem::Problem;
+use crate::state::Caller;
 
 /// Where a key is to point.
 #[derive(Deserialize, ToSchema)]
@@ -23,34 +23,34 @@ pub(crate) struct Bind {
 /// Show the session a key points at
 #[utoipa::path(get, path = "/v1/keys/{key}", tag = "keys", params(("key" = String, Path, description = "The key, percent-encoded")),
     responses((status = 200, description = "The session", body = shapes::Bound)))]
-pub(crate) async fn resolve(visitor: Visitor, KeyPath(key): KeyPath) -> Result<Response, Problem> {
+pub(crate) async fn resolve(caller: Caller, KeyPath(key): KeyPath) -> Result<Response, Problem> {
     let asked = key.clone();
-    let found = visitor.with(move |sessions| sessions.resolve(&asked)).await?;
-    bound(&visitor, key, found.ok_or_else(Problem::nothing_here)?).await
+    let found = caller.with(move |sessions| sessions.resolve(&asked)).await?;
+    bound(&caller, key, found.ok_or_else(Problem::nothing_here)?).await
 }
 
 /// Point a key at a session
 #[utoipa::path(put, path = "/v1/keys/{key}", tag = "keys", params(("key" = String, Path, description = "The key, percent-encoded")),
     request_body = Bind, responses((status = 200, description = "It points there", body = shapes::Bound)))]
 pub(crate) async fn bind(
-    visitor: Visitor,
+    caller: Caller,
     KeyPath(key): KeyPath,
     Json(bind): Json<Bind>,
 ) -> Result<Response, Problem> {
     let (pointed, id) = (key.clone(), bind.session);
-    visitor.with(move |sessions| sessions.bind(&pointed, id)).await?;
-    bound(&visitor, key, id).await
+    caller.with(move |sessions| sessions.bind(&pointed, id)).await?;
+    bound(&caller, key, id).await
 }
 
 /// Point a key at nothing; the session stays
 #[utoipa::path(delete, path = "/v1/keys/{key}", tag = "keys", params(("key" = String, Path, description = "The key, percent-encoded")),
     responses((status = 204, description = "It points at nothing")))]
-pub(crate) async fn unbind(visitor: Visitor, KeyPath(key): KeyPath) -> Result<StatusCode, Problem> {
-    let seen = visitor.with(move |sessions| sessions.unbind(&key)).await?;
+pub(crate) async fn unbind(caller: Caller, KeyPath(key): KeyPath) -> Result<StatusCode, Problem> {
+    let seen = caller.with(move |sessions| sessions.unbind(&key)).await?;
     seen.map(|_| StatusCode::NO_CONTENT).ok_or_else(Problem::nothing_here)
 }
 
-async fn bound(visitor: &Visitor, key: Key, id: SessionId) -> Result<Response, Problem> {
-    let session = visitor.with(move |sessions| sessions.get(id)).await?;
+async fn bound(caller: &Caller, key: Key, id: SessionId) -> Result<Response, Problem> {
+    let session = caller.with(move |sessions| sessions.get(id)).await?;
     Ok(json(&serde_json::json!({ "key": key, "session": session })))
 }

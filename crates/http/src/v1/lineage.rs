@@ -14,25 +14,25 @@ use tokio::sync::mpsc;
 use utoipa::ToSchema;
 
 use super::{json, shapes};
-use crate::desk::{Visitor, blocking};
 use crate::input::{Id, MaybeJson};
 use crate::problem::Problem;
+use crate::state::Caller;
 
 /// Say what compacting a session would save
 #[utoipa::path(get, path = "/v1/sessions/{id}/compact", tag = "lineage", params(("id" = uuid::Uuid, Path, description = "The session")),
     responses((status = 200, description = "About so many tokens", body = shapes::Preview)))]
-pub(crate) async fn preview(visitor: Visitor, Id(id): Id) -> Result<Response, Problem> {
-    let runner = visitor.showing(id).await?;
-    Ok(json(&blocking(move || runner.preview(id)).await??))
+pub(crate) async fn preview(caller: Caller, Id(id): Id) -> Result<Response, Problem> {
+    let runner = caller.viewer(id).await?;
+    Ok(json(&caller.blocking(move || Ok(runner.preview(id)?)).await?))
 }
 
 /// Summarise a session and go on in a new one, which takes over its keys
 #[utoipa::path(post, path = "/v1/sessions/{id}/compact", tag = "lineage", params(("id" = uuid::Uuid, Path, description = "The session")),
     responses((status = 201, description = "It goes on in a new session", body = shapes::GoesOn)))]
-pub(crate) async fn compact(visitor: Visitor, Id(id): Id) -> Result<Response, Problem> {
-    let runner = visitor.runner_of(id).await?;
-    let work = async move { Ok(runner.compact(id, How::Model, |_| {}).await?) };
-    match visitor.in_lane(id, work).await? {
+pub(crate) async fn compact(caller: Caller, Id(id): Id) -> Result<Response, Problem> {
+    let runner = caller.handle.runner_for(id).await?;
+    let work = async move { runner.compact(id, How::Model, |_| {}).await };
+    match caller.handle.in_queue(id, work).await? {
         Compacted::Done(receipt) => Ok((StatusCode::CREATED, json(&receipt)).into_response()),
         Compacted::Nothing => Err(Problem::nothing_to_do("nothing was said in this session yet")),
         Compacted::NoSummary { why } => {
@@ -53,14 +53,14 @@ pub(crate) struct Resume {
 #[utoipa::path(post, path = "/v1/sessions/{id}/resume", tag = "lineage", params(("id" = uuid::Uuid, Path, description = "The session")),
     request_body = Resume, responses((status = 201, description = "The new session", body = shapes::GoesOn)))]
 pub(crate) async fn resume(
-    visitor: Visitor,
+    caller: Caller,
     Id(id): Id,
     MaybeJson(resume): MaybeJson<Resume>,
 ) -> Result<Response, Problem> {
     let keys: Vec<Key> = resume.key.map(Key::new).transpose()?.into_iter().collect();
-    let runner = visitor.runner_of(id).await?;
-    let work = async move { Ok(runner.resume(id, keys).await?) };
-    match visitor.in_lane(id, work).await? {
+    let runner = caller.handle.runner_for(id).await?;
+    let work = async move { runner.resume(id, keys).await };
+    match caller.handle.in_queue(id, work).await? {
         Compacted::Done(receipt) => Ok((StatusCode::CREATED, json(&receipt)).into_response()),
         Compacted::Nothing => Err(Problem::nothing_to_do("nothing was said in this session yet")),
         Compacted::NoSummary { why } => Err(Problem::model(why)),
@@ -83,29 +83,29 @@ pub(crate) struct Fork {
 #[utoipa::path(post, path = "/v1/sessions/{id}/fork", tag = "lineage", params(("id" = uuid::Uuid, Path, description = "The session")),
     request_body = Fork, responses((status = 201, description = "The copy", body = shapes::One)))]
 pub(crate) async fn fork(
-    visitor: Visitor,
+    caller: Caller,
     Id(id): Id,
     MaybeJson(fork): MaybeJson<Fork>,
 ) -> Result<Response, Problem> {
     let name = fork.name.as_deref().map(Name::new).transpose()?;
     let fork = sessions::Fork { at: fork.at, name, take_keys: fork.take_keys };
-    let session = visitor.with(move |sessions| sessions.fork(id, &fork)).await?;
+    let session = caller.with(move |sessions| sessions.fork(id, &fork)).await?;
     Ok((StatusCode::CREATED, json(&object!({ "session": session }))).into_response())
 }
 
 /// Take back the latest clear, or the compact, resume, fork or new that started the session
 #[utoipa::path(post, path = "/v1/sessions/{id}/undo", tag = "lineage", params(("id" = uuid::Uuid, Path, description = "The session")),
     responses((status = 200, description = "What was taken back", body = shapes::Undone)))]
-pub(crate) async fn undo(visitor: Visitor, Id(id): Id) -> Result<Response, Problem> {
-    let undone = visitor.with(move |sessions| sessions.undo(id)).await?;
+pub(crate) async fn undo(caller: Caller, Id(id): Id) -> Result<Response, Problem> {
+    let undone = caller.with(move |sessions| sessions.undo(id)).await?;
     Ok(json(&undone))
 }
 
 /// Start the context anew; the log stays
 #[utoipa::path(post, path = "/v1/sessions/{id}/clear", tag = "lineage", params(("id" = uuid::Uuid, Path, description = "The session")),
     responses((status = 200, description = "Where the clear stands", body = shapes::Cleared)))]
-pub(crate) async fn clear(visitor: Visitor, Id(id): Id) -> Result<Response, Problem> {
-    let seq = visitor.with(move |sessions| sessions.clear(id)).await?;
+pub(crate) async fn clear(caller: Caller, Id(id): Id) -> Result<Response, Problem> {
+    let seq = caller.with(move |sessions| sessions.clear(id)).await?;
     Ok(json(&object!({ "session": id, "seq": seq })))
 }
 
@@ -118,8 +118,8 @@ const PART_BYTES: usize = 64 << 10;
 /// Export a session as a transcript people can read
 #[utoipa::path(get, path = "/v1/sessions/{id}/export", tag = "lineage", params(("id" = uuid::Uuid, Path, description = "The session")),
     responses((status = 200, description = "Markdown", body = String, content_type = "text/markdown")))]
-pub(crate) async fn export(visitor: Visitor, Id(id): Id) -> Result<Response, Problem> {
-    let runner = visitor.showing(id).await?;
+pub(crate) async fn export(caller: Caller, Id(id): Id) -> Result<Response, Problem> {
+    let runner = caller.viewer(id).await?;
     let (sender, receiver) = mpsc::channel::<io::Result<Bytes>>(PARTS_MAX);
     tokio::task::spawn_blocking(move || {
         let mut out = io::BufWriter::with_capacity(PART_BYTES, Pipe(sender.clone()));

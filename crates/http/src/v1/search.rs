@@ -9,9 +9,9 @@ use serde_json::json as object;
 use utoipa::IntoParams;
 
 use super::{json, shapes};
-use crate::desk::Visitor;
 use crate::input::Params;
 use crate::problem::Problem;
+use crate::state::Caller;
 
 /// Hits in a page when nobody asks for a number.
 const PAGE_HITS: u32 = 20;
@@ -39,7 +39,7 @@ pub(crate) struct Query {
 #[utoipa::path(get, path = "/v1/search", tag = "search", params(Query),
     responses((status = 200, description = "What was found, best first", body = shapes::Hits)))]
 pub(crate) async fn search(
-    visitor: Visitor,
+    caller: Caller,
     Params(query): Params<Query>,
 ) -> Result<Response, Problem> {
     let (limit, skip) = (query.limit.unwrap_or(PAGE_HITS), query.skip.unwrap_or(0));
@@ -48,7 +48,7 @@ pub(crate) async fn search(
         return Err(Problem::bad_request(what));
     }
     let (limit, skip) = (limit as usize, skip as usize);
-    let found = visitor.with(move |sessions| {
+    let found = caller.with(move |sessions| {
         // One more than is shown tells whether there are more.
         let mut hits = sessions.search(&query.q, skip, limit + 1)?;
         let next = (hits.len() > limit).then_some(skip + limit);
@@ -78,7 +78,7 @@ pub(crate) async fn search(
 /// List who can answer
 #[utoipa::path(get, path = "/v1/agents", tag = "search",
     responses((status = 200, description = "The agents", body = shapes::Agents)))]
-pub(crate) async fn agents(visitor: Visitor) -> Response {
-    let all: Vec<_> = visitor.desk.runners.agents().iter().collect();
+pub(crate) async fn agents(caller: Caller) -> Response {
+    let all: Vec<_> = caller.state.host.agents().iter().collect();
     json(&object!({ "agents": all }))
 }

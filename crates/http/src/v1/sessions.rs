@@ -9,9 +9,9 @@ use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
 
 use super::{json, present, shapes};
-use crate::desk::Visitor;
 use crate::input::{Id, MaybeJson, Params};
 use crate::problem::Problem;
+use crate::state::Caller;
 
 /// Sessions in a page when nobody asks for a number: what a screen shows.
 const PAGE_SESSIONS: u32 = 20;
@@ -38,7 +38,7 @@ pub(crate) struct Which {
 #[utoipa::path(get, path = "/v1/sessions", tag = "sessions", params(Which),
     responses((status = 200, description = "A page", body = shapes::Sessions)))]
 pub(crate) async fn list(
-    visitor: Visitor,
+    caller: Caller,
     Params(which): Params<Which>,
 ) -> Result<Response, Problem> {
     let limit = which.limit.unwrap_or(PAGE_SESSIONS);
@@ -52,7 +52,7 @@ pub(crate) async fn list(
         _ => Sessions::default_filter(),
     };
     let filter = Filter { workspace: which.workspace, ..filter };
-    let page = visitor.with(move |sessions| sessions.list(&filter, after, limit as usize)).await?;
+    let page = caller.with(move |sessions| sessions.list(&filter, after, limit as usize)).await?;
     let next = page.next.map(|cursor| cursor.to_string());
     let mut object = serde_json::json!({ "sessions": page.sessions, "next": next });
     if !page.damaged.is_empty() {
@@ -86,12 +86,12 @@ pub(crate) struct Create {
 #[utoipa::path(post, path = "/v1/sessions", tag = "sessions", request_body = Create,
     responses((status = 201, description = "It is there", body = shapes::One)))]
 pub(crate) async fn create(
-    visitor: Visitor,
+    caller: Caller,
     MaybeJson(create): MaybeJson<Create>,
 ) -> Result<Response, Problem> {
     let key = create.key.map(Key::new).transpose()?;
     folder(create.workspace.as_deref())?;
-    let template = visitor.runner(create.agent.as_deref())?.new_session();
+    let template = caller.runner(create.agent).await?.responder.new_session();
     let new = New {
         name: create.name.as_deref().map(Name::new).transpose()?,
         profile: Profile {
@@ -102,10 +102,10 @@ pub(crate) async fn create(
         },
         system: create.system.or(template.system),
     };
-    let session = visitor.with(move |sessions| sessions.create(&new, key.as_ref())).await?;
+    let session = caller.with(move |sessions| sessions.create(&new, key.as_ref())).await?;
     // The keys of a session stand beside it in the store; what was created is read as it is.
     let id = session.id();
-    let session = visitor.with(move |sessions| sessions.get(id)).await?;
+    let session = caller.with(move |sessions| sessions.get(id)).await?;
     let body = json(&serde_json::json!({ "session": session }));
     let place = [("location", format!("/v1/sessions/{id}"))];
     Ok((StatusCode::CREATED, place, body).into_response())
@@ -139,11 +139,11 @@ pub(crate) struct When {
 #[utoipa::path(get, path = "/v1/sessions/{id}", tag = "sessions", params(("id" = uuid::Uuid, Path, description = "The session"), When),
     responses((status = 200, description = "The session", body = shapes::One)))]
 pub(crate) async fn get(
-    visitor: Visitor,
+    caller: Caller,
     Id(id): Id,
     Params(when): Params<When>,
 ) -> Result<Response, Problem> {
-    let session = visitor.with(move |sessions| sessions.get_at(id, when.at)).await?;
+    let session = caller.with(move |sessions| sessions.get_at(id, when.at)).await?;
     Ok(json(&serde_json::json!({ "session": session })))
 }
 
@@ -176,12 +176,14 @@ pub(crate) struct Patch {
 #[utoipa::path(patch, path = "/v1/sessions/{id}", tag = "sessions", params(("id" = uuid::Uuid, Path, description = "The session")),
     request_body = Patch, responses((status = 200, description = "As it is now", body = shapes::One)))]
 pub(crate) async fn patch(
-    visitor: Visitor,
+    caller: Caller,
     Id(id): Id,
     MaybeJson(patch): MaybeJson<Patch>,
 ) -> Result<Response, Problem> {
     let name = patch.name.as_deref().map(Name::new).transpose()?;
-    let agent = patch.agent.as_deref().map(|name| visitor.runner(Some(name))).transpose()?;
+    if let Some(name) = &patch.agent {
+        caller.runner(Some(name.clone())).await?;
+    }
     positive(patch.max_history.flatten())?;
     folder(patch.workspace.as_ref().and_then(|folder| folder.as_deref()))?;
     let profile = ProfileChange {
@@ -191,11 +193,12 @@ pub(crate) async fn patch(
         ..ProfileChange::default()
     };
     let change = Change { profile, archived: patch.archived, ..Change::default() };
-    let session = visitor
+    if let Some(agent) = patch.agent {
+        let handle = caller.handle.clone();
+        caller.blocking(move || Ok(handle.take_over(id, &agent)?)).await?;
+    }
+    let session = caller
         .with(move |sessions| {
-            if let Some(runner) = &agent {
-                runner.take_over(id)?;
-            }
             let session = sessions.update(id, &change)?;
             match &name {
                 Some(name) if *name != session.header.name => sessions.rename(id, name),
@@ -209,23 +212,23 @@ pub(crate) async fn patch(
 /// Put a session away; it keeps its keys, and search still finds it
 #[utoipa::path(post, path = "/v1/sessions/{id}/archive", tag = "sessions", params(("id" = uuid::Uuid, Path, description = "The session")),
     responses((status = 200, description = "As it is now", body = shapes::One)))]
-pub(crate) async fn archive(visitor: Visitor, Id(id): Id) -> Result<Response, Problem> {
-    let session = visitor.with(move |sessions| sessions.archive(id)).await?;
+pub(crate) async fn archive(caller: Caller, Id(id): Id) -> Result<Response, Problem> {
+    let session = caller.with(move |sessions| sessions.archive(id)).await?;
     Ok(json(&serde_json::json!({ "session": session })))
 }
 
 /// Bring an archived session back
 #[utoipa::path(post, path = "/v1/sessions/{id}/unarchive", tag = "sessions", params(("id" = uuid::Uuid, Path, description = "The session")),
     responses((status = 200, description = "As it is now", body = shapes::One)))]
-pub(crate) async fn unarchive(visitor: Visitor, Id(id): Id) -> Result<Response, Problem> {
-    let session = visitor.with(move |sessions| sessions.unarchive(id)).await?;
+pub(crate) async fn unarchive(caller: Caller, Id(id): Id) -> Result<Response, Problem> {
+    let session = caller.with(move |sessions| sessions.unarchive(id)).await?;
     Ok(json(&serde_json::json!({ "session": session })))
 }
 
 /// Remove a session for good
 #[utoipa::path(delete, path = "/v1/sessions/{id}", tag = "sessions", params(("id" = uuid::Uuid, Path, description = "The session")),
     responses((status = 204, description = "It is gone")))]
-pub(crate) async fn delete(visitor: Visitor, Id(id): Id) -> Result<StatusCode, Problem> {
-    visitor.with(move |sessions| sessions.delete(id)).await?;
+pub(crate) async fn delete(caller: Caller, Id(id): Id) -> Result<StatusCode, Problem> {
+    caller.with(move |sessions| sessions.delete(id)).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -112,11 +112,13 @@ pub(crate) struct Appended {
 pub(crate) struct Turn {
     session: Session,
     answer: String,
-    /// `answered`, `round_limit` or `stopped`.
+    /// `answered`, `round_limit`, `stopped` or `client_calls`.
     end: String,
     rounds: u32,
     usage: Value,
     ms: u64,
+    /// The calls of the client's tools that the turn waits for: `id`, `tool` and `args`.
+    calls: Vec<Value>,
     /// The entries of the turn.
     entries: Vec<Entry>,
 }

@@ -1,24 +1,32 @@
-//! Turns: run one, follow one, stop one.
+//! Turns: run one, follow one, continue one, record one, stop one.
 
-use axum::response::Response;
-use rethread_agent::{Answer, Event, is_dead};
+use std::collections::HashSet;
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use rethread_agent::host::Stop;
+use rethread_agent::tool::Spec;
+use rethread_agent::{Answer, Event, Target, TurnInput, TurnOptions};
 use rethread_core::context::Policy;
-use rethread_core::message::Usage;
+use rethread_core::message::{ToolResult, Usage};
 use rethread_core::{
-    Entry, Message, Place, Raw, Session, SessionId, Sessions, StoreError, sessions,
+    BlockKind, Entry, Message, Place, Raw, Session, SessionId, Sessions, sessions,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json as object};
 use utoipa::ToSchema;
 
+use super::entries::{MessageIn, incoming};
 use super::{json, shapes};
-use crate::answering::Asked;
-use crate::desk::{Visitor, blocking};
 use crate::input::{Id, Json};
-use crate::owners::Stream;
 use crate::problem::Problem;
-use crate::sse;
-use crate::turns::{Ended, Target, Told};
+use crate::quotas::Stream;
+use crate::state::Caller;
+use crate::turn_events::Wording;
+
+/// Tools a client may bring. Models lose track long before.
+const CLIENT_TOOLS_MAX: usize = 64;
 
 /// A question.
 #[derive(Deserialize, ToSchema)]
@@ -36,22 +44,131 @@ pub(crate) struct Question {
     /// named.
     #[serde(default)]
     agent: Option<String>,
+    /// Tools that the client runs itself. When the model calls one, the turn ends with `end` =
+    /// `client_calls` and the calls in `calls`; `POST …/turns/results` continues it.
+    #[serde(default)]
+    #[schema(max_items = 64)]
+    tools: Vec<ClientTool>,
+}
+
+/// A tool that the client runs itself.
+#[derive(Clone, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ClientTool {
+    /// Its name: letters, digits, `_` and `-`.
+    #[schema(min_length = 1, max_length = 64, pattern = "^[A-Za-z0-9_-]+$")]
+    name: String,
+    /// What it does and when to use it.
+    description: String,
+    /// The JSON schema of its arguments: an object.
+    #[schema(value_type = Object)]
+    input: Value,
+}
+
+/// The results of the calls a turn ended at.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Results {
+    /// One for each call, as blocks: `{"type": "tool_result", "tool_use_id", "content",
+    /// "is_error"}`.
+    #[schema(value_type = Vec<Value>, min_items = 1)]
+    results: Vec<Raw>,
+    /// How the context is shaped, as in the question.
+    #[serde(default)]
+    #[schema(value_type = Option<shapes::Preset>)]
+    policy: Option<String>,
+    /// Who answers this once, as in the question.
+    #[serde(default)]
+    agent: Option<String>,
+    /// The client's tools, as in the question.
+    #[serde(default)]
+    #[schema(max_items = 64)]
+    tools: Vec<ClientTool>,
+}
+
+/// A turn that another program ran.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Recorded {
+    /// The question, and the replies and results it got, in order.
+    #[schema(value_type = Vec<MessageIn>, min_items = 1)]
+    messages: Vec<Message>,
+    /// Milliseconds it took.
+    #[serde(default)]
+    ms: u64,
 }
 
 impl Question {
-    fn read(self, visitor: &Visitor) -> Result<(Message, Asked), Problem> {
-        let text = format!("{{\"role\":\"user\",\"content\":{}}}", self.content.get());
-        let message: Message = serde_json::from_str(&text)
-            .map_err(|error| Problem::bad_request(format!("`content`: {error}")))?;
+    async fn read(self, caller: &Caller) -> Result<(TurnInput, TurnOptions), Problem> {
+        let message = user_message(&self.content)?;
         if !message.opens_turn() || message.content.is_empty() {
             return Err(Problem::bad_request("`content` says nothing"));
         }
         if let Some(name) = &self.agent {
-            visitor.runner(Some(name))?;
+            caller.runner(Some(name.clone())).await?;
         }
-        let policy = self.policy.as_deref().map(policy).transpose()?;
-        Ok((message, Asked { agent: self.agent, policy }))
+        Ok((message.into(), options(self.agent, self.policy.as_deref(), self.tools)?))
     }
+}
+
+impl Results {
+    fn read(self) -> Result<(TurnInput, TurnOptions), Problem> {
+        if self.results.is_empty() {
+            return Err(Problem::bad_request("`results` is empty"));
+        }
+        let blocks: Vec<&str> = self.results.iter().map(Raw::get).collect();
+        let message = user_message_of(&format!("[{}]", blocks.join(",")), "results")?;
+        let results: Option<Vec<ToolResult>> = message
+            .content
+            .into_iter()
+            .map(|block| match block.kind {
+                BlockKind::ToolResult(result) => Some(result),
+                _ => None,
+            })
+            .collect();
+        let results = results
+            .ok_or_else(|| Problem::bad_request("`results` holds something else than results"))?;
+        let options = options(self.agent, self.policy.as_deref(), self.tools)?;
+        Ok((TurnInput::Results(results), options))
+    }
+}
+
+fn user_message(content: &Raw) -> Result<Message, Problem> {
+    user_message_of(content.get(), "content")
+}
+
+fn user_message_of(content: &str, field: &str) -> Result<Message, Problem> {
+    let text = format!("{{\"role\":\"user\",\"content\":{content}}}");
+    serde_json::from_str(&text).map_err(|error| Problem::bad_request(format!("`{field}`: {error}")))
+}
+
+fn options(
+    agent: Option<String>,
+    preset: Option<&str>,
+    tools: Vec<ClientTool>,
+) -> Result<TurnOptions, Problem> {
+    let policy = preset.map(policy).transpose()?;
+    if tools.len() > CLIENT_TOOLS_MAX {
+        let what = format!("at most {CLIENT_TOOLS_MAX} `tools` can be given");
+        return Err(Problem::bad_request(what));
+    }
+    let client_tools = tools.into_iter().map(spec).collect::<Result<Vec<_>, _>>()?;
+    let names: HashSet<&str> = client_tools.iter().map(|spec| spec.name.as_ref()).collect();
+    if names.len() < client_tools.len() {
+        return Err(Problem::bad_request("two `tools` have the same name"));
+    }
+    Ok(TurnOptions { agent, policy, client_tools, can_ask: false })
+}
+
+fn spec(tool: ClientTool) -> Result<Spec, Problem> {
+    let ClientTool { name, description, input } = tool;
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    if name.is_empty() || name.len() > 64 || !name.chars().all(allowed) || !input.is_object() {
+        let what = "a tool has a `name` of at most 64 letters, digits, `_` and `-`, and an object \
+                    as `input`";
+        return Err(Problem::bad_request(what));
+    }
+    Ok(Spec { name: name.into(), description: description.into(), input })
 }
 
 /// The preset of this name.
@@ -67,55 +184,95 @@ pub(super) fn policy(name: &str) -> Result<Policy, Problem> {
 #[utoipa::path(post, path = "/v1/sessions/{id}/turns", tag = "turns", params(("id" = uuid::Uuid, Path, description = "The session")),
     request_body = Question, responses((status = 200, description = "The turn", body = shapes::Turn)))]
 pub(crate) async fn run(
-    visitor: Visitor,
+    caller: Caller,
     Id(id): Id,
     Json(ask): Json<Question>,
 ) -> Result<Response, Problem> {
-    let (message, asked) = ask.read(&visitor)?;
-    let ended = visitor.begin_turn(asked, Target::Session(id), message, None).await?;
-    let gone = |_| Problem::broken("the turn was given up in the middle");
-    let answer = ended.await.map_err(gone)?.outcome?;
-    let sessions = visitor.sessions.clone();
-    let turn = blocking(move || Turn::read(&sessions, id, &answer).map(|turn| json(&turn)));
-    Ok(turn.await??)
+    let (input, options) = ask.read(&caller).await?;
+    answered(&caller, id, input, options).await
+}
+
+/// Continue a turn with the results of the client's tools, and wait for its answer
+#[utoipa::path(post, path = "/v1/sessions/{id}/turns/results", tag = "turns", params(("id" = uuid::Uuid, Path, description = "The session")),
+    request_body = Results, responses((status = 200, description = "The turn", body = shapes::Turn)))]
+pub(crate) async fn results(
+    caller: Caller,
+    Id(id): Id,
+    Json(given): Json<Results>,
+) -> Result<Response, Problem> {
+    let (input, options) = given.read()?;
+    answered(&caller, id, input, options).await
+}
+
+async fn answered(
+    caller: &Caller,
+    id: SessionId,
+    input: TurnInput,
+    options: TurnOptions,
+) -> Result<Response, Problem> {
+    let (_, answer) = caller.run_turn(Target::Session(id), input, options).await?;
+    let sessions = caller.handle.sessions().clone();
+    caller.blocking(move || Ok(json(&Turn::read(&sessions, id, &answer)?))).await
 }
 
 /// Run a turn, and follow what happens
 ///
 /// Each event is one line, `data: {json}`, with a `type`: `waiting` (`holder`), `text` (`text`),
-/// `thinking` (`text`), `retry` (`why`, `ms`), `tool_call` (`tool`, `id`, `args`), `tool_result`
-/// (`tool`, `id`, `success`, `text`), then `answer` (`answer`, `end`, `rounds`, `usage`, `ms`,
-/// `seq`) or `error` (`problem`), and always last `done` (`session`).
+/// `thinking` (`text`), `retry` (`why`, `ms`), `tool_call` (`tool`, `id`, `args`),
+/// `tool_progress` (`id`, `text`), `tool_result` (`tool`, `id`, `success`, `text`), `usage`
+/// (`usage`), `subagent` (`session`, `event`), then `answer` (`answer`, `end`, `rounds`, `usage`,
+/// `ms`, `seq`, `calls`) or `error` (`problem`), and always last `done` (`session`).
 #[utoipa::path(post, path = "/v1/sessions/{id}/turns/stream", tag = "turns", params(("id" = uuid::Uuid, Path, description = "The session")),
     request_body = Question, responses((status = 200, description = "What happens", body = shapes::Event, content_type = "text/event-stream")))]
 pub(crate) async fn stream(
-    visitor: Visitor,
+    caller: Caller,
     Id(id): Id,
     stream: Stream,
     Json(ask): Json<Question>,
 ) -> Result<Response, Problem> {
-    let (message, asked) = ask.read(&visitor)?;
-    let (mut sender, response) = sse::channel(stream);
-    let hearer = Box::new(move |told: Told<'_>| match told {
-        Told::Event(event) => {
-            if let Some(event) = shown(&event) {
-                sender.send(&event);
-            }
-        }
-        Told::Ended(Ended { session, outcome }) => {
-            sender.send(&match outcome {
-                Ok(answer) => object!({
-                    "type": "answer", "answer": answer.text, "end": answer.end.as_str(),
-                    "rounds": answer.rounds, "usage": answer.usage, "ms": millis(answer),
-                    "seq": answer.seq,
-                }),
-                Err(problem) => object!({ "type": "error", "problem": problem }),
-            });
-            sender.send(&object!({ "type": "done", "session": session }));
-        }
-    });
-    visitor.begin_turn(asked, Target::Session(id), message, Some(hearer)).await?;
-    Ok(response)
+    let (input, options) = ask.read(&caller).await?;
+    caller.stream_turn(stream, Target::Session(id), input, options, Verbose).await
+}
+
+/// Continue a turn with the results of the client's tools, and follow what happens
+#[utoipa::path(post, path = "/v1/sessions/{id}/turns/results/stream", tag = "turns", params(("id" = uuid::Uuid, Path, description = "The session")),
+    request_body = Results, responses((status = 200, description = "What happens", body = shapes::Event, content_type = "text/event-stream")))]
+pub(crate) async fn results_stream(
+    caller: Caller,
+    Id(id): Id,
+    stream: Stream,
+    Json(given): Json<Results>,
+) -> Result<Response, Problem> {
+    let (input, options) = given.read()?;
+    caller.stream_turn(stream, Target::Session(id), input, options, Verbose).await
+}
+
+/// Record a turn that another program ran
+///
+/// All of it is stored, or nothing. Where the last message is a reply without calls, the turn is
+/// over.
+#[utoipa::path(post, path = "/v1/sessions/{id}/turns/record", tag = "turns", params(("id" = uuid::Uuid, Path, description = "The session")),
+    request_body = Recorded, responses((status = 201, description = "It is on disk", body = shapes::Appended)))]
+pub(crate) async fn record(
+    caller: Caller,
+    Id(id): Id,
+    Json(recorded): Json<Recorded>,
+) -> Result<Response, Problem> {
+    let Recorded { messages, ms } = recorded;
+    if !messages.first().is_some_and(Message::opens_turn) {
+        return Err(Problem::bad_request("`messages` begins with the question"));
+    }
+    if messages[1..].iter().any(Message::opens_turn) {
+        return Err(Problem::bad_request("`messages` holds one question"));
+    }
+    let messages: Result<Vec<_>, Problem> =
+        messages.into_iter().enumerate().map(|(index, said)| incoming(said, None, index)).collect();
+    let took = Duration::from_millis(ms);
+    caller.with(move |sessions| sessions.get(id)).await?;
+    let seqs = caller.handle.record_turn(id, messages?, took).await?;
+    let head = caller.with(move |sessions| Ok(sessions.get(id)?.tally.entries)).await?;
+    let body = json(&object!({ "session": id, "seqs": seqs, "head": head }));
+    Ok((StatusCode::CREATED, body).into_response())
 }
 
 /// Stop the turn that runs in a session; what was said until then is kept
@@ -124,21 +281,36 @@ pub(crate) async fn stream(
 /// that program.
 #[utoipa::path(post, path = "/v1/sessions/{id}/turns/stop", tag = "turns", params(("id" = uuid::Uuid, Path, description = "The session")),
     responses((status = 200, description = "Whether there was one", body = shapes::Stopped)))]
-pub(crate) async fn stop(visitor: Visitor, Id(id): Id) -> Result<Response, Problem> {
-    visitor.with(move |sessions| sessions.get(id)).await?;
-    let stopped = visitor.desk.turns.stop(&visitor.owner, id);
-    if !stopped {
-        match visitor.with(move |sessions| Ok(sessions.is_free(id))).await? {
-            Err(sessions::Error::Store(StoreError::Held { holder, until, .. }))
-                if !is_dead(&holder) =>
-            {
-                let what = format!("`{holder}` is in a turn, and only it can stop that");
-                return Err(Problem::elsewhere(what).by(holder, until));
-            }
-            _ => {}
+pub(crate) async fn stop(caller: Caller, Id(id): Id) -> Result<Response, Problem> {
+    match caller.handle.stop_turn(id).await? {
+        Stop::Stopped => Ok(json(&object!({ "stopped": true }))),
+        Stop::Nothing => Ok(json(&object!({ "stopped": false }))),
+        Stop::Elsewhere { holder, until } => {
+            let what = format!("`{holder}` is in a turn, and only it can stop that");
+            Err(Problem::elsewhere(what).by(holder, until))
         }
     }
-    Ok(json(&object!({ "stopped": stopped })))
+}
+
+/// Everything that happens in a turn.
+struct Verbose;
+
+impl Wording for Verbose {
+    fn event(&self, event: &Event) -> Option<Value> {
+        shown(event)
+    }
+
+    fn ended(&self, session: SessionId, outcome: &Result<Answer, Problem>) -> Vec<Value> {
+        let last = match outcome {
+            Ok(answer) => object!({
+                "type": "answer", "answer": answer.text, "end": answer.end.as_str(),
+                "rounds": answer.rounds, "usage": answer.usage, "ms": millis(answer),
+                "seq": answer.seq, "calls": calls(answer),
+            }),
+            Err(problem) => object!({ "type": "error", "problem": problem }),
+        };
+        vec![last, object!({ "type": "done", "session": session })]
+    }
 }
 
 fn shown(event: &Event) -> Option<Value> {
@@ -153,23 +325,39 @@ fn shown(event: &Event) -> Option<Value> {
             "type": "retry", "why": why, "ms": u64::try_from(wait.as_millis()).unwrap_or(u64::MAX),
         }),
         Event::Call(call) => object!({
-            "type": "tool_call", "tool": call.name, "id": call.id,
-            "args": serde_json::from_str::<Value>(call.input.get()).unwrap_or_default(),
+            "type": "tool_call", "tool": call.name, "id": call.id, "args": args(call.input.get()),
+        }),
+        Event::Progress { call, text } => object!({
+            "type": "tool_progress", "id": call, "text": text,
         }),
         Event::Result { call, success, text } => object!({
             "type": "tool_result", "tool": call.name, "id": call.id, "success": success,
             "text": text,
         }),
+        Event::Usage(usage) => object!({ "type": "usage", "usage": usage }),
+        Event::Subagent { session, event } => object!({
+            "type": "subagent", "session": session, "event": shown(event)?,
+        }),
         // Nobody is asked over HTTP: what is allowed by name is allowed.
-        Event::Ask { .. } => return None,
+        Event::Permission(_) => return None,
     })
+}
+
+fn args(input: &str) -> Value {
+    serde_json::from_str(input).unwrap_or_default()
+}
+
+/// The calls the client has to answer.
+fn calls(answer: &Answer) -> Vec<Value> {
+    let call = |call: &rethread_core::message::Call| object!({ "id": call.id, "tool": call.name, "args": args(call.input.get()) });
+    answer.calls.iter().map(call).collect()
 }
 
 fn millis(answer: &Answer) -> u64 {
     u64::try_from(answer.took.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// A turn that is over.
+/// A turn that is over, or waits for the client.
 #[derive(Serialize)]
 struct Turn {
     session: Session,
@@ -178,6 +366,7 @@ struct Turn {
     rounds: u32,
     usage: Usage,
     ms: u64,
+    calls: Vec<Value>,
     entries: Vec<Entry>,
 }
 
@@ -192,6 +381,7 @@ impl Turn {
             rounds: answer.rounds,
             usage: answer.usage,
             ms: millis(answer),
+            calls: calls(answer),
             entries,
         })
     }

@@ -235,7 +235,6 @@ fn what_a_dead_process_held_keeps_nobody_from_saying_who_answers() {
     let once = || site.post(&format!("/v1/sessions/{own}/turns"), &ask);
     hold(&own);
     patch().is_problem(409, "held");
-    once().is_problem(409, "held");
     child.kill().expect("killed");
     child.wait().expect("gone");
     assert_eq!(patch().json()["session"]["agent"], "plan");
@@ -244,4 +243,62 @@ fn what_a_dead_process_held_keeps_nobody_from_saying_who_answers() {
     assert!(sent(&site).0.starts_with(&prompt("explore")));
     hold(&foreign);
     assert_eq!(turn(&site, &json!(foreign)).status, 200, "its own instructions are written first");
+}
+
+#[test]
+fn a_turn_with_tools_of_the_client_waits_for_their_results_and_continues() {
+    let site = Site::new([
+        Answer::calls([("ask_user", json!({"question": "which?"}))]),
+        Answer::text("The left one."),
+    ]);
+    let id = id_of(&site, &json!({}));
+    let tools = json!([{"name": "ask_user", "description": "Asks.", "input": {"type": "object"}}]);
+    let ask = json!({"content": "which door?", "tools": tools});
+    let waits = site.post(&format!("/v1/sessions/{id}/turns"), &ask);
+    assert_eq!(waits.status, 200, "{waits:?}");
+    let waits = waits.json();
+    assert_eq!(waits["end"], "client_calls");
+    let call = &waits["calls"][0];
+    assert_eq!(
+        (&call["tool"], &call["args"]),
+        (&json!("ask_user"), &json!({"question": "which?"}))
+    );
+    let results = |id: &Value| json!({"results": [{"type": "tool_result", "tool_use_id": id, "content": "left"}]});
+    let path = format!("/v1/sessions/{id}/turns/results");
+    site.post(&path, &results(&json!("other"))).is_problem(409, "conflict");
+    site.post(&path, &json!({"results": [{"type": "text", "text": "x"}]}))
+        .is_problem(400, "bad-request");
+    let done = site.post(&path, &results(&call["id"])).json();
+    assert_eq!((&done["answer"], &done["end"]), (&json!("The left one."), &json!("answered")));
+    assert_eq!(done["entries"].as_array().map(Vec::len), Some(5), "{done}");
+    for bad in [
+        json!([{"name": "no spaces", "description": "", "input": {}}]),
+        json!([{"name": "x", "description": "", "input": []}]),
+    ] {
+        let ask = json!({"content": "x", "tools": bad});
+        site.post(&format!("/v1/sessions/{id}/turns"), &ask).is_problem(400, "bad-request");
+    }
+}
+
+#[test]
+fn a_turn_of_another_program_is_recorded_and_a_session_is_shown_as_of_any_entry() {
+    let site = Site::new([]);
+    let id = id_of(&site, &json!({}));
+    let path = format!("/v1/sessions/{id}/turns/record");
+    let said = |role: &str, text: &str| json!({"role": role, "content": text});
+    let turn = json!({"messages": [said("user", "q"), said("assistant", "a")], "ms": 20});
+    let recorded = site.post(&path, &turn);
+    assert_eq!(recorded.status, 201, "{recorded:?}");
+    assert_eq!(recorded.json()["seqs"], json!([1, 2, 3]));
+    for bad in [json!([said("assistant", "a")]), json!([said("user", "a"), said("user", "b")])] {
+        site.post(&path, &json!({"messages": bad})).is_problem(400, "bad-request");
+    }
+    let at = |seq: u64| site.get(&format!("/v1/sessions/{id}?at={seq}"));
+    assert_eq!(at(1).json()["session"]["messages"], 1);
+    assert_eq!(at(3).json()["session"]["messages"], 2);
+    at(9).is_problem(400, "bad-request");
+    site.post(&format!("/v1/sessions/{id}/clear"), &json!({}));
+    let context = |query: &str| site.get(&format!("/v1/sessions/{id}/context{query}")).json();
+    assert_eq!(context("")["messages"].as_array().map(Vec::len), Some(1), "it was cleared");
+    assert_eq!(context("?at=3")["messages"].as_array().map(Vec::len), Some(3), "not by then");
 }

@@ -228,7 +228,7 @@ fn an_owner_has_a_share_of_the_turns_and_leaves_the_rest_to_others() {
 #[test]
 fn the_document_and_its_page_are_for_everybody_who_may_come_to_the_server_at_all() {
     let rules = Rules { require_token: true, ..Rules::default() };
-    let limits = Limits { rate: 1, burst: 8, ..Limits::default() };
+    let limits = Limits { rate: 1, burst: 8, count_local: true, ..Limits::default() };
     let site = Site::of(Setup { rules, limits, ..Setup::default() }, []);
     let pages = ["/openapi.json", "/docs", "/docs/page.js", "/docs/page.css"];
     for page in pages {
@@ -314,13 +314,16 @@ fn what_is_no_request_or_could_be_read_as_two_is_refused_and_nothing_of_it_is_st
 
 #[test]
 fn who_asks_too_often_is_told_when_to_come_back() {
-    let limits = Limits { rate: 1, burst: 3, ..Limits::default() };
+    let limits = Limits { rate: 1, burst: 3, count_local: true, ..Limits::default() };
     let site = Site::of(Setup { limits, ..Setup::default() }, []);
     let statuses: Vec<u16> = (0..4).map(|_| site.get("/healthz").status).collect();
     assert_eq!(statuses, [200, 200, 200, 429]);
     let refused = site.get("/healthz");
     refused.is_problem(429, "rate");
     assert_eq!(refused.header("retry-after"), Some("1"));
+    let uncounted =
+        Site::of(Setup { limits: Limits { count_local: false, ..limits }, ..Setup::default() }, []);
+    assert!((0..9).all(|_| uncounted.get("/healthz").status == 200), "this machine is not counted");
     // Others are not affected.
     let bearer = format!("Bearer {}", site.token("laptop", "ada"));
     assert_eq!(site.request("GET", "/healthz", &[("authorization", &bearer)], b"").status, 200);

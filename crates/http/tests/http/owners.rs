@@ -18,6 +18,13 @@ fn body(method: &str, path: &str, session: &str) -> Option<Value> {
         ("post", "/v1/sessions/{id}/turns" | "/v1/sessions/{id}/turns/stream") => {
             Some(json!({"content": "intruder"}))
         }
+        ("post", "/v1/sessions/{id}/turns/results" | "/v1/sessions/{id}/turns/results/stream") => {
+            let result = json!({"type": "tool_result", "tool_use_id": "x", "content": "intruder"});
+            Some(json!({"results": [result]}))
+        }
+        ("post", "/v1/sessions/{id}/turns/record") => {
+            Some(json!({"messages": [{"role": "user", "content": "intruder"}]}))
+        }
         ("patch", _) => Some(json!({"name": "taken-over"})),
         ("put", "/v1/keys/{key}") => Some(json!({"session": session})),
         ("post", "/chat" | "/chat/stream") => {

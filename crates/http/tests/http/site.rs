@@ -4,14 +4,10 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use rethread_agent::agents::Agents;
-use rethread_agent::provider::{connect, describe};
 use rethread_agent::scripted::{self, Server};
-use rethread_agent::tool::{Toolbox, Workspace};
-use rethread_agent::{Bounds, Runner, Scribe};
-use rethread_core::context::Policy;
+use rethread_agent::{HostLimits, HostSettings, Roster, RosterSettings, Workspaces};
 use rethread_core::{Backend, Name, Owner, Sessions};
-use rethread_http::{Door, Limits, ListenError, Rules, Runners, Tokens};
+use rethread_http::{Door, Limits, ListenError, Rules, Tokens};
 use rethread_store::System;
 use serde_json::Value;
 use tokio::runtime::Runtime;
@@ -84,39 +80,21 @@ impl Site {
     }
 
     pub(crate) fn door(&self, store: Arc<dyn Backend>) -> Door {
-        let agents = Agents::builtin();
-        let model = describe(self.setup.wire, "scripted-1");
-        let provider = connect(&model, &self.model.env()).expect("a provider");
-        let agent = |name: &str| agents.get(name).expect("built in").clone();
-        let scribe = Scribe {
-            model: model.clone(),
-            provider: provider.clone(),
-            prompt: agent("compaction").prompt,
-        };
         let workspace = self.folder.path().join("work");
-        let tools = Toolbox::new(Workspace::open(&workspace).expect("it opens"));
-        let world = Arc::new(System);
-        let runner = Runner {
-            sessions: Sessions::new(store.clone(), Owner::local(), world.clone()),
-            agent: agent("build"),
-            model,
-            provider,
-            scribe,
-            policy: Policy::chat(),
-            tools: Arc::new(tools),
-            allow: Vec::new(),
-            ask_first: false,
+        let settings = HostSettings {
+            roster: Roster::new(RosterSettings {
+                model: Some(format!("{}/scripted-1", self.setup.wire)),
+                env: self.model.env(),
+                ..RosterSettings::default()
+            }),
+            workspaces: Workspaces::only(&workspace).expect("it opens"),
+            limits: HostLimits::default(),
             transcripts: None,
-            workspace: Some(workspace.display().to_string()),
-            bounds: Bounds::default(),
-            kept: Default::default(),
         };
+        let world = Arc::new(System);
         let Setup { rules, limits, .. } = &self.setup;
         let (rules, limits) = (rules.clone(), *limits);
-        let runners = Runners::new(runner.clone(), agents, |agent| {
-            Ok(Runner { agent: agent.clone(), ..runner.clone() })
-        });
-        Door { store, world, runners, rules, limits, log: None }
+        Door { store, world, settings, rules, limits, log: None }
     }
 
     /// Stops the server as a signal would, and waits until it has.

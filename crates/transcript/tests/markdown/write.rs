@@ -1,13 +1,11 @@
 //! What is written.
 
-use std::sync::Arc;
-
 use jiff::tz::TimeZone;
 use rethread_core::entry::Body;
 use rethread_core::message::Usage;
-use rethread_core::{Block, Fixed, MemoryStore, Message, New, Owner, Raw, Role, Sessions};
+use rethread_core::{Block, Message, Raw, Role};
 use rethread_transcript::write::markdown::{
-    Page, Previous, Tokens, Totals, WriteError, entries, text, write,
+    Page, Previous, Tokens, Totals, WriteError, text, write,
 };
 
 use crate::log::{Log, SALLY};
@@ -240,20 +238,4 @@ fn an_error_among_the_entries_or_of_the_disk_ends_the_writing() {
     let none = std::iter::empty::<Result<_, std::io::Error>>();
     let error = write(&log.page(), none, &mut full).unwrap_err();
     assert!(matches!(error, WriteError::Io(_)), "{error}");
-}
-
-#[test]
-fn a_log_is_read_a_page_at_a_time_to_its_head() {
-    let world = Arc::new(Fixed::default());
-    let store = Arc::new(MemoryStore::new(world.clone()));
-    let sessions = Sessions::new(store, Owner::local(), world);
-    let id = sessions.create(&New::default(), None).unwrap().id();
-    for count in [0, 1, 256, 257, 600] {
-        let have = sessions.get(id).unwrap().tally.entries;
-        let more = (have..count).map(|n| Message::user(n.to_string()).into()).collect();
-        sessions.append(id, more).unwrap();
-        let seqs: Vec<u64> =
-            entries(&sessions, id, count).map(|entry| entry.unwrap().seq).collect();
-        assert_eq!(seqs, (0..count).collect::<Vec<_>>());
-    }
 }

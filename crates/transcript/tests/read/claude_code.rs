@@ -175,8 +175,8 @@ fn sessions_that_were_put_into_one_file_are_apart() {
     };
     assert_eq!(heap.said(by_identity("two")), ["user: c", "assistant: d"]);
     assert_eq!(heap.said(by_identity("one")), ["user: a", "assistant: b", "user: again"]);
-    assert_eq!(heap.found(by_identity("one")).workspace.as_deref(), Some("/one"));
-    assert_eq!(heap.found(by_identity("two")).workspace.as_deref(), Some("/two"));
+    assert_eq!(heap.found(by_identity("one")).profile.workspace.as_deref(), Some("/one"));
+    assert_eq!(heap.found(by_identity("two")).profile.workspace.as_deref(), Some("/two"));
     let fork = by_identity("one/");
     assert_eq!(heap.said(fork), ["user: a", "assistant: b", "user: left", "assistant: behind"]);
     assert_eq!(heap.sessions.len(), 3);

@@ -77,7 +77,7 @@ fn what_stands_twice_is_said_once_and_instructions_never() {
     let heap = read_as("rollout.jsonl", text(&rollout()), Format::Codex);
     check(&heap);
     assert_eq!(heap.found(0).identity, "t-1");
-    assert_eq!(heap.found(0).workspace.as_deref(), Some("/work"));
+    assert_eq!(heap.found(0).profile.workspace.as_deref(), Some("/work"));
     assert!(heap.account.notes.iter().any(|note| note.contains("encrypted")), "{:?}", heap.account);
 }
 

@@ -231,7 +231,7 @@ fn the_newest_tables_of_opencode_are_read() {
     let account = &heap.account;
     assert_eq!((account.records, account.calls, account.pairs), (7, 2, 2));
     assert_eq!(account.tokens, Usage { input: 9, output: 3, cache_read: 4, cache_write: 0 });
-    assert_eq!(heap.found(0).workspace.as_deref(), Some("/w"));
+    assert_eq!(heap.found(0).profile.workspace.as_deref(), Some("/w"));
 }
 
 #[test]

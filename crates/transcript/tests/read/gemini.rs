@@ -104,7 +104,7 @@ fn a_compression_starts_the_context_anew_with_its_own_list() {
     );
     assert!(heap.kinds(0).contains(&"cleared"), "{:?}", heap.kinds(0));
     assert_eq!(heap.account.tokens.total(), 10, "what stands there again is said and counted once");
-    assert_eq!(heap.found(0).description.as_deref(), Some("A talk"));
+    assert_eq!(heap.found(0).profile.description.as_deref(), Some("A talk"));
     assert_eq!(heap.sessions.len(), 1);
 }
 
@@ -131,7 +131,7 @@ fn a_header_that_holds_messages_hides_no_lines() {
     let heap = read(&lines);
     assert_eq!(heap.said(0), ["user: in the header", "assistant: in a line"]);
     assert_eq!((heap.account.records, heap.account.unreadable), (2, 0));
-    assert_eq!(heap.found(0).workspace.as_deref(), Some("/w"));
+    assert_eq!(heap.found(0).profile.workspace.as_deref(), Some("/w"));
 }
 
 #[test]

@@ -54,7 +54,7 @@ fn a_command_line_agents_folder_is_read_whole() {
     let heap = read_file(folder.path(), Format::Agent).expect("it is read");
     assert_eq!(heap.said(0), ["user: hi", "assistant: hello"]);
     assert_eq!(heap.kinds(0), ["imported/agent/context_summary"]);
-    assert_eq!(heap.found(0).model.as_deref(), Some("gpt-5"));
+    assert_eq!(heap.found(0).profile.model.as_deref(), Some("gpt-5"));
     assert_eq!(heap.account.unreadable, 1, "{:?}", heap.account);
 }
 
@@ -74,7 +74,7 @@ fn a_bots_users_each_get_their_own_sessions() {
     let found = heap.found(0);
     assert_eq!(found.owner.as_deref(), Some("telegram:123456"));
     assert_eq!(found.keys, ["telegram:123456"]);
-    assert_eq!(found.workspace.as_deref(), Some("/srv/project"));
+    assert_eq!(found.profile.workspace.as_deref(), Some("/srv/project"));
     assert_eq!(found.created_at.expect("a time").to_string(), "2025-01-15T18:00:00.123456Z");
     assert_eq!(heap.found(1).keys, ["telegram:7:a:b"]);
     assert_eq!(heap.found(1).owner.as_deref(), Some("telegram:7"));

@@ -8,8 +8,8 @@ use std::sync::{Mutex, PoisonError};
 
 use rethread_core::{Key, Owner};
 
-use crate::heard::{Chat, Heard};
 use crate::limits::STRANGERS_MAX;
+use crate::update::{Chat, Heard};
 
 /// Who may talk to the bot.
 #[derive(Clone, Debug, Default)]
@@ -59,7 +59,7 @@ impl Strangers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::heard::What;
+    use crate::update::What;
 
     fn said(user: u64, chat: i64) -> Heard {
         let chat = Chat { id: chat, group: chat < 0, topic: None };

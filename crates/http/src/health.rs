@@ -5,9 +5,9 @@ use std::sync::LazyLock;
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 
-use crate::desk::Visitor;
 use crate::limits::READY_TIME_MAX;
 use crate::problem::Problem;
+use crate::state::Caller;
 use crate::v1::shapes;
 
 /// The page loads its own script and style and talks to its own server; nothing else.
@@ -24,19 +24,19 @@ static DOCUMENT: LazyLock<String> = LazyLock::new(crate::routes::openapi);
 /// Say that the server runs
 #[utoipa::path(get, path = "/healthz", tag = "house",
     responses((status = 200, description = "It runs", body = shapes::Status)))]
-pub(crate) async fn healthz(_: Visitor) -> Response {
+pub(crate) async fn healthz(_: Caller) -> Response {
     axum::Json(json!({ "status": "ok" })).into_response()
 }
 
 /// Say whether the store can be used
 #[utoipa::path(get, path = "/readyz", tag = "house",
     responses((status = 200, description = "It can", body = shapes::Status)))]
-pub(crate) async fn readyz(visitor: Visitor) -> Result<Response, Problem> {
-    if visitor.desk.closing.is_cancelled() {
+pub(crate) async fn readyz(caller: Caller) -> Result<Response, Problem> {
+    if caller.state.closing.is_cancelled() {
         return Err(Problem::unready("the server is stopping"));
     }
     let filter = Default::default();
-    let asked = visitor.with(move |sessions| sessions.list(&filter, None, 1));
+    let asked = caller.with(move |sessions| sessions.list(&filter, None, 1));
     // A store that is looked for elsewhere takes longer to be given up than a balancer waits.
     let asked = tokio::time::timeout(READY_TIME_MAX, asked).await.map_err(|_| {
         let seconds = READY_TIME_MAX.as_secs();
@@ -49,10 +49,10 @@ pub(crate) async fn readyz(visitor: Visitor) -> Result<Response, Problem> {
 /// Show what the server did, for Prometheus
 #[utoipa::path(get, path = "/metrics", tag = "house",
     responses((status = 200, description = "Counters", body = String, content_type = "text/plain")))]
-pub(crate) async fn metrics(visitor: Visitor) -> Response {
+pub(crate) async fn metrics(caller: Caller) -> Response {
     let kind = [("content-type", "text/plain; version=0.0.4")];
-    let behind = visitor.desk.behind().await;
-    (kind, visitor.desk.metrics.text(behind)).into_response()
+    let behind = caller.state.behind().await;
+    (kind, caller.state.metrics.text(caller.state.host.turns(), behind)).into_response()
 }
 
 /// Show this document

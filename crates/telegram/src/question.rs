@@ -2,31 +2,33 @@
 
 use std::time::Duration;
 
-use rethread_agent::{Answer, Event, Events, QuestionState, Runner, TurnError};
+use rethread_agent::host::{AgentChanged, Refusal};
+use rethread_agent::{Answer, Event, Events, QuestionState, Target, TurnError, TurnOptions};
 use rethread_core::{Block, EntryId, Incoming, Message, Role, SessionId, StoreError, sessions};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
-use tokio_util::sync::CancellationToken;
 
+use crate::buttons::{Buttons, Press};
+use crate::handle_update::{UpdateError, UpdateHandler};
 use crate::inbox::{Before, Pending, Reply};
 use crate::limits::{
     DRAFT_AFTER, DRAFT_CHARS_MIN, DRAFT_EVERY, DRAFT_EVERY_IN_GROUP, TYPING_EVERY,
 };
 use crate::markup::Rich;
-use crate::post::Draft;
-use crate::visit::{Visit, VisitError};
-use crate::words;
+use crate::send::Draft;
+use crate::texts;
 
 /// What an answer says when the model stopped before its end.
 const CUT_OFF: &str = "\n\n[The answer stops here: the model's limit was reached.]";
 
-impl Visit {
+impl UpdateHandler {
     /// Answers what was said.
-    pub(crate) async fn talk(&self, text: &str, mut pending: Pending) -> Result<(), VisitError> {
+    pub(crate) async fn talk(&self, text: &str, mut pending: Pending) -> Result<(), UpdateError> {
         let reply = match self.session(&mut pending).await {
             Ok((session, from)) => self.answer(session, from, text, &mut pending).await?,
-            Err(VisitError::Sessions(error)) if !is_passing(&error) => {
-                words::trouble(&error).into()
+            Err(UpdateError::Sessions(error)) if !is_passing(&error) => {
+                texts::trouble(&error).into()
             }
+            Err(UpdateError::Refused(refusal)) => refused(&refusal, false),
             Err(error) => return Err(error),
         };
         self.deliver(&pending, &reply).await
@@ -34,19 +36,20 @@ impl Visit {
 
     /// The session it is said in, and where in it to look for what was said. It is the same one
     /// whatever happens to the chat's key meanwhile.
-    async fn session(&self, pending: &mut Pending) -> Result<(SessionId, u64), VisitError> {
+    async fn session(&self, pending: &mut Pending) -> Result<(SessionId, u64), UpdateError> {
         if let Some(Before { session: Some(session), head, .. }) = pending.before
             && self.with(move |sessions| sessions.get(session)).await.is_ok()
         {
             return Ok((session, head));
         }
         let current = self.current().await?;
-        let (key, new) = (self.key.clone(), self.runner(current.as_ref()).new_session());
+        let new = self.viewer(current.as_ref()).await?.responder.new_session();
+        let key = self.key.clone();
         let session =
             self.with(move |sessions| Ok(sessions.open(&key, &new)?.session().clone())).await?;
         let (id, head) = (session.id(), session.tally.entries);
         let before = Before { session: Some(id), head, cleared: None };
-        self.desk.inbox.begun(self.heard.update, before).await?;
+        self.state.inbox.begun(self.heard.update, before).await?;
         pending.before = Some(before);
         Ok((id, head))
     }
@@ -57,11 +60,12 @@ impl Visit {
         from: u64,
         text: &str,
         pending: &mut Pending,
-    ) -> Result<Reply, VisitError> {
+    ) -> Result<Reply, UpdateError> {
         let question = EntryId::new(format!("tg:{}", self.heard.update)).expect("a valid id");
         let asked = question.clone();
         let told =
             self.with(move |sessions| QuestionState::find(sessions, session, &asked, from)).await?;
+        let stored = told == QuestionState::Open;
         if let QuestionState::Answered(answer) = told {
             return Ok(match answer.is_empty() {
                 true => Rich::plain("This was interrupted before there was an answer; ask again.")
@@ -69,25 +73,22 @@ impl Visit {
                 false => Rich::markdown(&answer).into(),
             });
         }
-        let header = self.with(move |sessions| sessions.get(session)).await?;
-        let runner = self.runner(Some(&header));
-        if header.header.imported.is_some() {
-            self.announce(&runner, session).await?;
-        }
         let input = Incoming { id: Some(question), message: self.message(text) };
-        let reply = match self.turn(runner, session, input, pending).await? {
+        let reply = match self.turn(session, input, pending).await? {
             Ok(answer) => {
                 let cut_off = if answer.cut_off { CUT_OFF } else { "" };
                 return Ok(Rich::markdown(&format!("{}{cut_off}", answer.text)).into());
             }
             Err(TurnError::Sessions(error)) if is_passing(&error) => return Err(error.into()),
-            Err(TurnError::Sessions(error)) => words::trouble(&error),
+            Err(TurnError::Sessions(error)) => texts::trouble(&error).into(),
             Err(TurnError::Provider(failure)) => Rich::plain(format!(
                 "There is no answer: {failure}. What you wrote is kept; write again to go on."
-            )),
+            ))
+            .into(),
+            Err(TurnError::Refused(Refusal::Stopped)) => return Err(UpdateError::Stopping),
+            Err(TurnError::Refused(refusal)) => refused(&refusal, stored),
         };
-        let reply = Reply::from(reply);
-        self.desk.inbox.reply(self.heard.update, &reply).await?;
+        self.state.inbox.reply(self.heard.update, &reply).await?;
         Ok(reply)
     }
 
@@ -103,17 +104,19 @@ impl Visit {
     /// Runs the turn, and shows what is written while it is written.
     async fn turn(
         &self,
-        runner: Runner,
         session: SessionId,
         input: Incoming,
         pending: &mut Pending,
-    ) -> Result<Result<Answer, TurnError>, VisitError> {
+    ) -> Result<Result<Answer, TurnError>, UpdateError> {
         let (events, mut heard) = Events::channel();
-        // A turn of its own task goes on while a draft is on its way. It is never stopped: what
-        // does not end before the process does is gone on with by the next one.
-        let turn = tokio::spawn(async move {
-            runner.run_turn(session, input, &events, &CancellationToken::new()).await
-        });
+        let options = TurnOptions::default();
+        let target = Target::Session(session);
+        // It runs while a draft is on its way. It is never stopped: what does not end before the
+        // process does is continued by the next one.
+        let started = match self.handle.start_turn(target, input, options, events).await {
+            Ok(started) => started,
+            Err(error) => return Ok(Err(error)),
+        };
         let every = if self.heard.chat.group { DRAFT_EVERY_IN_GROUP } else { DRAFT_EVERY };
         let mut writing = Writing::default();
         let mut next = Instant::now() + DRAFT_AFTER;
@@ -127,8 +130,8 @@ impl Visit {
                     None => break,
                 },
                 _ = typing.tick() => {
-                    let (desk, chat) = (self.desk.clone(), self.heard.chat);
-                    tokio::spawn(async move { desk.post.typing(chat).await });
+                    let (state, chat) = (self.state.clone(), self.heard.chat);
+                    tokio::spawn(async move { state.post.typing(chat).await });
                 }
                 () = sleep_until(next), if writing.has_more() => {
                     let wait = self.show(&mut writing, pending).await?;
@@ -136,13 +139,7 @@ impl Visit {
                 }
             }
         }
-        match turn.await {
-            Ok(outcome) => Ok(outcome),
-            Err(error) => match error.try_into_panic() {
-                Ok(panic) => std::panic::resume_unwind(panic),
-                Err(_) => Err(VisitError::Stopping),
-            },
-        }
+        Ok(started.ended().await.outcome)
     }
 
     /// Shows how far an answer has come. Returns how long Telegram wants to be left alone.
@@ -150,17 +147,17 @@ impl Visit {
         &self,
         writing: &mut Writing,
         pending: &mut Pending,
-    ) -> Result<Option<Duration>, VisitError> {
+    ) -> Result<Option<Duration>, UpdateError> {
         let Some(part) = writing.draft().parts().into_iter().next() else { return Ok(None) };
         writing.shown = writing.seen;
         if writing.last.as_ref() == Some(&part.html) {
             return Ok(None);
         }
         let shown = match pending.sent.first() {
-            Some(message) => self.desk.post.draft(self.heard.chat, *message, &part).await,
-            None => match self.desk.post.first_draft(&self.heard, &part).await {
+            Some(message) => self.state.post.draft(self.heard.chat, *message, &part).await,
+            None => match self.state.post.first_draft(&self.heard, &part).await {
                 Draft::Shown(message) => {
-                    self.desk.inbox.sent(self.heard.update, message).await?;
+                    self.state.inbox.sent(self.heard.update, message).await?;
                     pending.sent.push(message);
                     Draft::Shown(())
                 }
@@ -200,8 +197,6 @@ impl Writing {
             }
             Event::Retry { .. } => self.text.clear(),
             Event::Call(call) => self.tool = Some(call.name),
-            // Nobody is here to be asked: what is allowed is allowed by name.
-            Event::Ask { answer, .. } => drop(answer.send(false)),
             _ => return,
         }
         self.seen += 1;
@@ -219,6 +214,32 @@ impl Writing {
             None => text,
         }
     }
+}
+
+/// Why nobody answers, and what can be done about it. A question may have been `stored` before.
+pub(crate) fn refused(refusal: &Refusal, stored: bool) -> Reply {
+    let kept = stored || matches!(refusal, Refusal::Abandoned);
+    let next = match kept {
+        true => "What you wrote is kept; write again to go on.",
+        false => "Nothing was stored; send it again later.",
+    };
+    let Refusal::AgentChanged(changed) = refusal else {
+        return Rich::plain(format!("{}. {next}", texts::capital(&refusal.to_string()))).into();
+    };
+    let AgentChanged { session, theirs, ours, .. } = changed;
+    let text = Rich::plain("This session was answered by ")
+        .code(theirs.as_str())
+        .and(", and now it would be ")
+        .code(ours.as_str())
+        .and(match stored {
+            true => ". Press a button, then write again to go on: your message is kept.",
+            false => ". Press a button, then send your message again: it was not stored.",
+        });
+    let buttons = Buttons::default().rows([
+        ("Continue here".to_owned(), Press::Accept(*session)),
+        ("Leave it".to_owned(), Press::Nothing),
+    ]);
+    Reply { text, buttons }
 }
 
 /// Whether the same may go well in a moment: the disk is full, or locked by another program, or the

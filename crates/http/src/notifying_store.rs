@@ -17,7 +17,7 @@ use tokio::sync::watch;
 
 use crate::metrics::Metrics;
 
-pub(crate) struct Watched {
+pub(crate) struct NotifyingStore {
     store: Arc<dyn Backend>,
     metrics: Arc<Metrics>,
     ears: Arc<Ears>,
@@ -66,9 +66,9 @@ impl Drop for Ear {
     }
 }
 
-impl Watched {
-    pub(crate) fn new(store: Arc<dyn Backend>, metrics: Arc<Metrics>) -> Watched {
-        Watched { store, metrics, ears: Arc::default() }
+impl NotifyingStore {
+    pub(crate) fn new(store: Arc<dyn Backend>, metrics: Arc<Metrics>) -> NotifyingStore {
+        NotifyingStore { store, metrics, ears: Arc::default() }
     }
 
     pub(crate) fn ears(&self) -> &Arc<Ears> {
@@ -76,7 +76,7 @@ impl Watched {
     }
 }
 
-impl Store for Watched {
+impl Store for NotifyingStore {
     fn create(&self, header: &Header, entries: &[NewEntry], binds: &[Bind]) -> Result<Session> {
         self.store.create(header, entries, binds)
     }
@@ -168,7 +168,7 @@ impl Store for Watched {
     }
 }
 
-impl Search for Watched {
+impl Search for NotifyingStore {
     fn search(&self, owner: &Owner, query: &str, offset: usize, limit: usize) -> Result<Vec<Hit>> {
         self.store.search(owner, query, offset, limit)
     }
@@ -178,7 +178,7 @@ impl Search for Watched {
     }
 }
 
-impl Upkeep for Watched {
+impl Upkeep for NotifyingStore {
     fn everything(&self) -> Result<Vec<(Owner, SessionId)>> {
         self.store.everything()
     }

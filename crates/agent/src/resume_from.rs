@@ -6,7 +6,7 @@ use jiff::tz::TimeZone;
 use rethread_core::{Name, Session, SessionId, sessions};
 use rethread_transcript::read::markdown;
 
-use crate::lease::blocking;
+use crate::blocking::blocking;
 use crate::restore::Past;
 use crate::runner::{Runner, TurnError};
 

@@ -8,31 +8,57 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use rethread_agent::tool::{Toolbox, Workspace};
-
 use crate::limits::WORKSPACES_MAX;
+use crate::tool::{Tool, Toolbox, Workspace};
 
 /// The folders sessions may be about.
 pub struct Workspaces {
     roots: Vec<PathBuf>,
     /// Where a session is that remembers none.
     usual: PathBuf,
+    /// Whether a session is where it remembers to be, below a root.
+    follow: bool,
+    /// Tools from elsewhere, offered in every folder.
+    extra: Vec<Arc<dyn Tool>>,
     open: Mutex<HashMap<PathBuf, Arc<Toolbox>>>,
 }
 
 /// A folder, and the tools that see nothing else.
-pub(crate) struct Folder {
-    pub(crate) path: PathBuf,
-    pub(crate) tools: Arc<Toolbox>,
+pub struct Folder {
+    /// Where it is, detours followed.
+    pub path: PathBuf,
+    /// The tools.
+    pub tools: Arc<Toolbox>,
 }
 
 impl Workspaces {
-    /// Folders below these roots; without any, only `usual` and what is below it.
+    /// No folder at all: nobody has tools that look at one.
+    pub fn none() -> Workspaces {
+        Workspaces {
+            roots: Vec::new(),
+            usual: PathBuf::new(),
+            follow: false,
+            extra: Vec::new(),
+            open: Mutex::default(),
+        }
+    }
+
+    /// One folder for every session, wherever it was started.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be opened, with its path.
+    pub fn only(folder: &Path) -> Result<Workspaces, (PathBuf, io::Error)> {
+        Ok(Workspaces { follow: false, ..Workspaces::below(folder, &[])? })
+    }
+
+    /// For each session the folder it remembers, if that is below one of these roots; without
+    /// any, below `usual`.
     ///
     /// # Errors
     ///
     /// When a root or the usual folder cannot be opened, with its path.
-    pub fn new(usual: &Path, roots: &[PathBuf]) -> Result<Workspaces, (PathBuf, io::Error)> {
+    pub fn below(usual: &Path, roots: &[PathBuf]) -> Result<Workspaces, (PathBuf, io::Error)> {
         let real = |path: &Path| -> Result<PathBuf, (PathBuf, io::Error)> {
             let opened = Workspace::open(path).map_err(|error| (path.to_owned(), error))?;
             Ok(opened.root().to_owned())
@@ -45,12 +71,19 @@ impl Workspaces {
         // A usual folder outside of the roots would be the one way out of them.
         let inside = roots.iter().any(|root| usual.starts_with(root));
         let usual = if inside { usual } else { roots[0].clone() };
-        Ok(Workspaces { roots, usual, open: Mutex::default() })
+        Ok(Workspaces { roots, usual, follow: true, extra: Vec::new(), open: Mutex::default() })
+    }
+
+    /// The same with one more tool in every folder.
+    #[must_use]
+    pub fn with_tool(mut self, tool: Arc<dyn Tool>) -> Workspaces {
+        self.extra.push(tool);
+        self
     }
 
     /// The folder a session remembers, or the usual one where that is not to be used.
-    pub(crate) fn folder(&self, remembered: Option<&str>) -> io::Result<Folder> {
-        if let Some(path) = remembered
+    pub(super) fn folder(&self, remembered: Option<&str>) -> io::Result<Folder> {
+        if let Some(path) = remembered.filter(|_| self.follow)
             && let Ok(folder) = self.at(Path::new(path))
         {
             return Ok(folder);
@@ -59,7 +92,7 @@ impl Workspaces {
     }
 
     /// The folder a person means: a path below a root, or a whole one.
-    pub(crate) fn find(&self, typed: &str) -> Option<Folder> {
+    pub fn find(&self, typed: &str) -> Option<Folder> {
         let typed = Path::new(typed.trim());
         if typed.is_absolute() {
             return self.at(typed).ok();
@@ -68,7 +101,7 @@ impl Workspaces {
     }
 
     /// The folders that can be chosen by a button: the roots and what is directly below them.
-    pub(crate) fn choices(&self, most: usize) -> Vec<PathBuf> {
+    pub fn choices(&self, most: usize) -> Vec<PathBuf> {
         let mut found = Vec::new();
         for root in &self.roots {
             found.push(root.clone());
@@ -86,7 +119,7 @@ impl Workspaces {
     }
 
     /// How a folder is shown: from its root on.
-    pub(crate) fn shown(&self, path: &Path) -> String {
+    pub fn shown(&self, path: &Path) -> String {
         let root = self.roots.iter().find(|root| path.starts_with(root));
         let above = root.and_then(|root| root.parent());
         let short = above.and_then(|above| path.strip_prefix(above).ok()).unwrap_or(path);
@@ -109,7 +142,8 @@ impl Workspaces {
         if !self.roots.iter().any(|root| path.starts_with(root)) {
             return Err(io::ErrorKind::PermissionDenied.into());
         }
-        let tools = Arc::new(Toolbox::new(workspace));
+        let tools = self.extra.iter().cloned().fold(Toolbox::new(workspace), Toolbox::with);
+        let tools = Arc::new(tools);
         if open.len() >= WORKSPACES_MAX {
             open.clear();
         }
@@ -132,7 +166,7 @@ mod tests {
         std::os::unix::fs::symlink(top.join("outside"), top.join("root/detour")).expect("linked");
         std::fs::write(top.join("root/file"), "x").expect("written");
         let root = top.join("root");
-        let spaces = Workspaces::new(&top, std::slice::from_ref(&root)).expect("opened");
+        let spaces = Workspaces::below(&top, std::slice::from_ref(&root)).expect("opened");
         let found = |typed: &str| spaces.find(typed).map(|folder| folder.path);
         assert_eq!(found("a"), Some(root.join("a")));
         assert_eq!(found("a/deep"), Some(root.join("a/deep")));
@@ -155,9 +189,9 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let top = folder.path().canonicalize().expect("real");
         std::fs::create_dir_all(top.join("here/below")).expect("made");
-        let spaces = Workspaces::new(&top.join("here"), &[]).expect("opened");
+        let spaces = Workspaces::below(&top.join("here"), &[]).expect("opened");
         assert!(spaces.find("below").is_some());
         assert!(spaces.find(&top.display().to_string()).is_none());
-        assert!(Workspaces::new(&top.join("none"), &[]).is_err());
+        assert!(Workspaces::below(&top.join("none"), &[]).is_err());
     }
 }

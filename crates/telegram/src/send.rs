@@ -18,9 +18,9 @@ use tokio_util::sync::CancellationToken;
 use crate::api::{Api, ApiError};
 use crate::buttons::Buttons;
 use crate::door::Voice;
-use crate::heard::{Chat, Heard};
 use crate::limits::{DRAFT_BEHIND_MAX, RETRY_WAIT, RETRY_WAIT_MAX, SENDS_PER_SECOND};
 use crate::markup::Part;
+use crate::update::{Chat, Heard};
 
 /// Why a message was not delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,36 +7,38 @@ use rethread_core::message::{Call, ToolResult};
 use rethread_core::{Block, BlockKind, Message, Role, SessionId};
 use tokio_util::sync::CancellationToken;
 
+use crate::blocking::blocking;
 use crate::events::{Event, Events};
-use crate::lease::blocking;
 use crate::limits::{CALLS_MAX, RESULT_BYTES_MAX, STOP_GRACE};
+use crate::permission::PermissionAnswer;
 use crate::runner::Runner;
-use crate::tool::{Site, Spec, ToolFailure};
+use crate::tool::{Site, Spec, Tool, ToolFailure};
+use crate::turn::{RunningTurn, TurnOptions};
 
 impl Runner {
     /// Runs a call, the `index`-th of its reply. Whatever goes wrong is told to the model.
     pub(crate) async fn run_call(
         &self,
-        session: SessionId,
+        turn: &RunningTurn,
         index: usize,
         call: Call,
-        offered: &[Spec],
+        options: &TurnOptions,
         events: &Events,
         stop: &CancellationToken,
     ) -> Message {
-        events.tell(Event::Call(call.clone()));
-        let outcome = match self.refusal(index, &call, offered) {
+        events.send(Event::Call(call.clone())).await;
+        let outcome = match self.refusal(index, &call, &turn.tools) {
             // Once someone has stopped the turn, nothing more of it is begun.
             _ if stop.is_cancelled() => Err(ToolFailure(INTERRUPTED.into())),
             Some(refusal) => Err(refusal),
-            None => self.run_tool(session, &call, events, stop).await,
+            None => self.run_tool(turn.id, &call, options, events, stop).await,
         };
         let (success, text) = match outcome {
             Ok(text) => (true, text),
             Err(ToolFailure(text)) => (false, text),
         };
         let text = cut(text);
-        events.tell(Event::Result { call: call.clone(), success, text: text.clone() });
+        events.send(Event::Result { call: call.clone(), success, text: text.clone() }).await;
         Message::new(
             Role::Tool,
             vec![Block::of(BlockKind::ToolResult(ToolResult {
@@ -56,8 +58,8 @@ impl Runner {
         if offered.iter().any(|spec| spec.name == call.name) {
             return None;
         }
-        let known = self.tools.find(&call.name).is_some();
-        let names: Vec<&str> = offered.iter().map(|spec| spec.name).collect();
+        let known = self.responder.tools.find(&call.name).is_some();
+        let names: Vec<&str> = offered.iter().map(|spec| spec.name.as_ref()).collect();
         let there = match names.is_empty() {
             true => "no tools are offered".to_owned(),
             false => format!("there are {}", names.join(", ")),
@@ -72,26 +74,29 @@ impl Runner {
         &self,
         session: SessionId,
         call: &Call,
+        options: &TurnOptions,
         events: &Events,
         stop: &CancellationToken,
     ) -> Result<String, ToolFailure> {
         let interrupted = || ToolFailure(INTERRUPTED.into());
-        let tool = self.tools.find(&call.name).expect("a tool that is offered is in the box");
-        if tool.changes() && self.ask_first {
-            let yes = tokio::select! {
+        let tool = self.responder.tools.find(&call.name).expect("an offered tool is in the box");
+        if tool.changes() && options.can_ask {
+            tokio::select! {
                 biased;
                 () = stop.cancelled() => return Err(interrupted()),
-                yes = events.ask(call) => yes,
-            };
-            if !yes {
-                return Err(ToolFailure("the person said no to this call".into()));
+                permitted = self.permission(session, tool, call, events) => permitted?,
             }
         }
         // Stopping the turn stops the tool, and so does running out of time.
         let mine = stop.child_token();
-        let site = Site { sessions: self.sessions.clone(), session, stop: mine.clone() };
+        let site = Site {
+            sessions: self.sessions.clone(),
+            session,
+            stop: mine.clone(),
+            progress: events.progress(&call.id),
+        };
         let (tool, input) = (Arc::clone(tool), call.input.get().to_owned());
-        let time = tool.time(&input).unwrap_or(self.bounds.tool_time);
+        let time = tool.time(&input).unwrap_or(self.responder.bounds.tool_time);
         let work = blocking(move || tool.run(&input, &site));
         tokio::pin!(work);
         tokio::select! {
@@ -106,6 +111,34 @@ impl Runner {
                 mine.cancel();
                 let seconds = time.as_secs_f64();
                 Err(ToolFailure(format!("`{}` took longer than {seconds} seconds", call.name)))
+            }
+        }
+    }
+
+    /// Asks whether a call may run, unless the person has said so before. One that cannot be done
+    /// at all is not asked about.
+    async fn permission(
+        &self,
+        session: SessionId,
+        tool: &Arc<dyn Tool>,
+        call: &Call,
+        events: &Events,
+    ) -> Result<(), ToolFailure> {
+        let owner = self.sessions.owner();
+        if self.grants.allows(owner, session, call) {
+            return Ok(());
+        }
+        let (tool, input) = (Arc::clone(tool), call.input.get().to_owned());
+        let change = blocking(move || tool.preview(&input)).await?;
+        match events.ask(call, change).await {
+            PermissionAnswer::Once => Ok(()),
+            PermissionAnswer::Always(pattern) => {
+                self.grants.allow(owner, session, pattern);
+                Ok(())
+            }
+            PermissionAnswer::No => Err(ToolFailure("the person said no to this call".into())),
+            PermissionAnswer::NoBecause(why) => {
+                Err(ToolFailure(format!("the person said no to this call: {why}")))
             }
         }
     }

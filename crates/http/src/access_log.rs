@@ -13,13 +13,13 @@ use crate::limits::LOG_LINES_MAX;
 use crate::metrics::Metrics;
 
 /// Where lines go; nowhere without a sink.
-pub(crate) struct Log {
+pub(crate) struct AccessLog {
     lines: Option<SyncSender<String>>,
     metrics: Arc<Metrics>,
 }
 
-impl Log {
-    pub(crate) fn new(sink: Option<Box<dyn Write + Send>>, metrics: Arc<Metrics>) -> Log {
+impl AccessLog {
+    pub(crate) fn new(sink: Option<Box<dyn Write + Send>>, metrics: Arc<Metrics>) -> AccessLog {
         let lines = sink.map(|mut sink| {
             let (sender, lines) = sync_channel::<String>(LOG_LINES_MAX);
             std::thread::spawn(move || {
@@ -30,7 +30,7 @@ impl Log {
             });
             sender
         });
-        Log { lines, metrics }
+        AccessLog { lines, metrics }
     }
 
     pub(crate) fn line(&self, value: &Value) {
@@ -73,12 +73,12 @@ mod tests {
     fn a_log_nobody_reads_stops_nobody_and_says_how_much_it_lost() {
         let metrics = Arc::new(Metrics::default());
         let ((tap, open), (written, lines)) = (channel(), channel());
-        let log = Log::new(Some(Box::new(Full { open, written })), metrics.clone());
+        let log = AccessLog::new(Some(Box::new(Full { open, written })), metrics.clone());
         let sent = LOG_LINES_MAX + 100;
         for number in 0..sent {
             log.line(&serde_json::json!({ "number": number }));
         }
-        let page = metrics.text(None);
+        let page = metrics.text(0, None);
         let dropped = page.lines().find_map(|line| {
             line.strip_prefix("rethread_log_lines_dropped_total ")?.parse::<usize>().ok()
         });

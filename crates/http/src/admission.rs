@@ -9,15 +9,16 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use rethread_agent::blocking;
 use rethread_core::Owner;
 use rethread_core::world::rfc3339;
 use serde_json::json;
 
-use crate::desk::{Desk, Visitor, blocking};
-use crate::house::PUBLIC;
+use crate::health::PUBLIC;
 use crate::input::{has_body, says_json, too_large};
 use crate::limits::{BODY_BYTES_MAX, HEAD_BYTES_MAX, HEADERS_MAX};
 use crate::problem::{Cause, Problem};
+use crate::state::{Caller, ServerState};
 
 /// Names a request in the answer and in the log.
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -27,18 +28,22 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const PREFLIGHT_SECONDS: HeaderValue = HeaderValue::from_static("7200");
 
 /// Lets a request in, or says why not; and writes a line about it.
-pub(crate) async fn pass(State(desk): State<Arc<Desk>>, request: Request, next: Next) -> Response {
+pub(crate) async fn admit(
+    State(state): State<Arc<ServerState>>,
+    request: Request,
+    next: Next,
+) -> Response {
     let began = Instant::now();
-    let id = desk.world.uuid().hyphenated().to_string();
+    let id = state.world.uuid().hyphenated().to_string();
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-    let (owner, mut response) = answered(&desk, request, next).await;
+    let (owner, mut response) = answered(&state, request, next).await;
     if let Ok(id) = HeaderValue::from_str(&id) {
         response.headers_mut().insert(REQUEST_ID, id);
     }
     let status = response.status().as_u16();
-    desk.metrics.request(status);
+    state.metrics.request(status);
     let mut line = json!({
-        "at": rfc3339(desk.world.now()),
+        "at": rfc3339(state.world.now()),
         "request": id,
         "owner": owner.as_ref().map(Owner::as_str),
         "method": method.as_str(),
@@ -49,21 +54,25 @@ pub(crate) async fn pass(State(desk): State<Arc<Desk>>, request: Request, next: 
     if let Some(Cause(cause)) = response.extensions().get() {
         line["cause"] = cause.as_str().into();
     }
-    desk.log.line(&line);
+    state.log.line(&line);
     response
 }
 
 /// The answer, and who asked, as far as that came out.
-async fn answered(desk: &Arc<Desk>, request: Request, next: Next) -> (Option<Owner>, Response) {
+async fn answered(
+    state: &Arc<ServerState>,
+    request: Request,
+    next: Next,
+) -> (Option<Owner>, Response) {
     let headers = request.headers();
     if let Err(problem) = short_head(&request) {
         return (None, problem.into_response());
     }
-    let host = match desk.gate.host(headers, request.uri()) {
+    let host = match state.gate.host(headers, request.uri()) {
         Ok(host) => host,
         Err(problem) => return (None, problem.into_response()),
     };
-    let origin = match desk.gate.origin(headers, &host) {
+    let origin = match state.gate.origin(headers, &host) {
         Ok(origin) => origin,
         Err(problem) => return (None, problem.into_response()),
     };
@@ -72,17 +81,17 @@ async fn answered(desk: &Arc<Desk>, request: Request, next: Next) -> (Option<Own
         return (None, allowing(response, origin.as_deref()));
     }
     if PUBLIC.contains(&request.uri().path()) && !headers.contains_key(header::AUTHORIZATION) {
-        let response = match desk.owners.spend(desk.owners.anybody(), Instant::now()) {
+        let response = match state.quotas.spend(state.quotas.anybody(), Instant::now()) {
             Ok(()) => next.run(request).await,
-            Err(wait) => too_often(desk, wait).into_response(),
+            Err(wait) => too_often(state, wait).into_response(),
         };
         return (None, allowing(response, origin.as_deref()));
     }
-    let (owner, response) = match admitted(desk, headers).await {
-        Ok(visitor) => {
-            let owner = visitor.owner.clone();
+    let (owner, response) = match admitted(state, headers).await {
+        Ok(caller) => {
+            let owner = caller.handle.owner().clone();
             let mut request = request;
-            request.extensions_mut().insert(visitor);
+            request.extensions_mut().insert(caller);
             (Some(owner), next.run(request).await)
         }
         Err(problem) => (None, problem.into_response()),
@@ -103,10 +112,14 @@ fn short_head(request: &Request) -> Result<(), Problem> {
 }
 
 /// Who is asking, if they may ask this now.
-async fn admitted(desk: &Arc<Desk>, headers: &HeaderMap) -> Result<Visitor, Problem> {
-    let owner = owner(desk, headers).await?;
-    let visitor = Visitor::new(desk.clone(), owner);
-    desk.owners.spend(&visitor.account, Instant::now()).map_err(|wait| too_often(desk, wait))?;
+async fn admitted(state: &Arc<ServerState>, headers: &HeaderMap) -> Result<Caller, Problem> {
+    let owner = owner(state, headers).await?;
+    let caller = Caller::new(state.clone(), owner);
+    let local = state.gate.open && !headers.contains_key(header::AUTHORIZATION);
+    if state.limits.count_local || !local {
+        let spent = state.quotas.spend(&caller.account, Instant::now());
+        spent.map_err(|wait| too_often(state, wait))?;
+    }
     if has_body(headers) {
         if !says_json(headers) {
             return Err(Problem::not_json("the body is not said to be application/json"));
@@ -117,19 +130,19 @@ async fn admitted(desk: &Arc<Desk>, headers: &HeaderMap) -> Result<Visitor, Prob
             return Err(too_large());
         }
     }
-    Ok(visitor)
+    Ok(caller)
 }
 
-fn too_often(desk: &Desk, wait: u64) -> Problem {
-    let rate = desk.limits.rate;
+fn too_often(state: &ServerState, wait: u64) -> Problem {
+    let rate = state.limits.rate;
     Problem::too_many(format!("at most {rate} requests a second")).retry_after(wait)
 }
 
 /// The owner: by the token, or `local` where none is asked for. Never by anything else.
-async fn owner(desk: &Arc<Desk>, headers: &HeaderMap) -> Result<Owner, Problem> {
+async fn owner(state: &Arc<ServerState>, headers: &HeaderMap) -> Result<Owner, Problem> {
     let given: Vec<_> = headers.get_all(header::AUTHORIZATION).iter().collect();
     let secret = match given.as_slice() {
-        [] if desk.gate.open => return Ok(Owner::local()),
+        [] if state.gate.open => return Ok(Owner::local()),
         [] => return Err(Problem::unauthorized("there is no token")),
         [one] => one.to_str().ok().and_then(|text| {
             let (scheme, secret) = text.split_once(' ')?;
@@ -139,11 +152,11 @@ async fn owner(desk: &Arc<Desk>, headers: &HeaderMap) -> Result<Owner, Problem> 
     };
     let unknown = || Problem::unauthorized("the token is not one of this server");
     let secret = secret.ok_or_else(unknown)?;
-    if let Some(owner) = desk.ring.remembered(&secret) {
+    if let Some(owner) = state.tokens.remembered(&secret) {
         return Ok(owner);
     }
-    let asked = desk.clone();
-    blocking(move || asked.ring.looked_up(&secret)).await??.ok_or_else(unknown)
+    let asked = state.clone();
+    blocking(move || asked.tokens.looked_up(&secret)).await?.ok_or_else(unknown)
 }
 
 fn is_preflight(request: &Request) -> bool {

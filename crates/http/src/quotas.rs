@@ -1,5 +1,5 @@
-//! What each owner may use of this server: requests by a token bucket, streams and turns by a
-//! count.
+//! What each owner may use of this server: requests by a token bucket, streams by a count. Turns
+//! are counted by the host.
 //!
 //! One account for each owner that came in with a valid credential: their number is that of the
 //! owners who have tokens, and does not grow with requests.
@@ -14,7 +14,7 @@ use rethread_core::Owner;
 use crate::limits::Limits;
 use crate::metrics::Metrics;
 
-pub(crate) struct Owners {
+pub(crate) struct Quotas {
     limits: Limits,
     metrics: Arc<Metrics>,
     accounts: Mutex<HashMap<Owner, Arc<Account>>>,
@@ -26,7 +26,6 @@ pub(crate) struct Owners {
 pub(crate) struct Account {
     bucket: Mutex<Bucket>,
     streams: AtomicUsize,
-    turns: AtomicUsize,
 }
 
 struct Bucket {
@@ -40,22 +39,16 @@ pub(crate) struct Stream {
     metrics: Arc<Metrics>,
 }
 
-/// The right to have a turn run or wait.
-pub(crate) struct Turn {
-    account: Arc<Account>,
-    metrics: Arc<Metrics>,
-}
-
 impl Account {
     fn new(limits: &Limits) -> Account {
         let bucket = Bucket { left: limits.burst.into(), at: Instant::now() };
-        Account { bucket: Mutex::new(bucket), streams: 0.into(), turns: 0.into() }
+        Account { bucket: Mutex::new(bucket), streams: 0.into() }
     }
 }
 
-impl Owners {
-    pub(crate) fn new(limits: Limits, metrics: Arc<Metrics>) -> Owners {
-        Owners { limits, metrics, accounts: Mutex::default(), anybody: Account::new(&limits) }
+impl Quotas {
+    pub(crate) fn new(limits: Limits, metrics: Arc<Metrics>) -> Quotas {
+        Quotas { limits, metrics, accounts: Mutex::default(), anybody: Account::new(&limits) }
     }
 
     pub(crate) fn anybody(&self) -> &Account {
@@ -88,13 +81,6 @@ impl Owners {
         self.metrics.streams.add(1);
         Some(Stream { account: account.clone(), metrics: self.metrics.clone() })
     }
-
-    /// Begins a turn, unless the owner has as many as it may.
-    pub(crate) fn turn(&self, account: &Arc<Account>) -> Option<Turn> {
-        one_more(&account.turns, self.limits.owner_turns)?;
-        self.metrics.turns.add(1);
-        Some(Turn { account: account.clone(), metrics: self.metrics.clone() })
-    }
 }
 
 fn one_more(count: &AtomicUsize, most: usize) -> Option<usize> {
@@ -109,13 +95,6 @@ impl Drop for Stream {
     }
 }
 
-impl Drop for Turn {
-    fn drop(&mut self) {
-        self.account.turns.fetch_sub(1, Ordering::SeqCst);
-        self.metrics.turns.add(-1);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -125,7 +104,7 @@ mod tests {
     #[test]
     fn a_bucket_gives_its_burst_and_then_its_rate() {
         let limits = Limits { rate: 10, burst: 3, ..Limits::default() };
-        let owners = Owners::new(limits, Arc::default());
+        let owners = Quotas::new(limits, Arc::default());
         let account = owners.account(&Owner::local());
         let start = Instant::now();
         for _ in 0..3 {
@@ -140,7 +119,7 @@ mod tests {
 
     #[test]
     fn a_stream_that_ends_makes_room_for_another() {
-        let owners = Owners::new(Limits { streams: 1, ..Limits::default() }, Arc::default());
+        let owners = Quotas::new(Limits { streams: 1, ..Limits::default() }, Arc::default());
         let account = owners.account(&Owner::local());
         let open = owners.stream(&account).expect("the first");
         assert!(owners.stream(&account).is_none());

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use utoipa::openapi::{InfoBuilder, OpenApi, OpenApiBuilder};
 
-use crate::house::PUBLIC;
+use crate::health::PUBLIC;
 use crate::problem::KINDS;
 
 /// The document before any route is in it.

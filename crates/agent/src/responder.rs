@@ -1,0 +1,125 @@
+//! Who answers: an agent with its model, its tools and its rules. Whose sessions it answers in is
+//! not said here: a [`Runner`](crate::Runner) puts the two together, and only a
+//! [`Handle`](crate::Handle) makes one.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rethread_core::context::{Model, Policy};
+use rethread_core::{Message, New, Profile};
+
+use crate::agents::Agent;
+use crate::limits::{LEASE_WAIT, ROUNDS_MAX, SUMMARY_TIME_MAX, TOOL_TIME_MAX};
+use crate::provider::{Delta, Provider, Request};
+use crate::tool::{Spec, Toolbox};
+
+/// Who answers.
+#[derive(Clone)]
+pub struct Responder {
+    /// The agent.
+    pub agent: Agent,
+    /// The model that answers.
+    pub model: Model,
+    /// Who runs the model.
+    pub provider: Arc<dyn Provider>,
+    /// Who writes summaries.
+    pub scribe: Scribe,
+    /// How contexts are shaped.
+    pub policy: Policy,
+    /// What the model can do.
+    pub tools: Arc<Toolbox>,
+    /// Tools that change something and may be used.
+    pub allow: Vec<String>,
+    /// The folder the conversation is about.
+    pub workspace: Option<String>,
+    /// How far a turn may go.
+    pub bounds: Bounds,
+}
+
+/// Who writes summaries, and acknowledges them: a model without tools.
+#[derive(Clone)]
+pub struct Scribe {
+    /// The model.
+    pub model: Model,
+    /// Who runs it.
+    pub provider: Arc<dyn Provider>,
+    /// Its instructions.
+    pub prompt: String,
+}
+
+impl Scribe {
+    /// One reply, within the time a summary may take.
+    pub(crate) async fn reply(&self, messages: &[Message]) -> Result<Message, String> {
+        reply(&self.model, self.provider.as_ref(), messages).await
+    }
+}
+
+/// One reply without tools, within the time a summary may take.
+pub(crate) async fn reply(
+    model: &Model,
+    provider: &dyn Provider,
+    messages: &[Message],
+) -> Result<Message, String> {
+    let request = Request { model, messages, stable: messages.len(), tools: &[] };
+    let mut listen = |_: Delta| {};
+    match tokio::time::timeout(SUMMARY_TIME_MAX, provider.ask(request, &mut listen)).await {
+        Ok(Ok(reply)) => Ok(reply),
+        Ok(Err(failure)) => Err(failure.to_string()),
+        Err(_) => Err(format!("no answer within {} seconds", SUMMARY_TIME_MAX.as_secs())),
+    }
+}
+
+/// How far a turn may go.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// Rounds.
+    pub rounds: u32,
+    /// Time a tool may take.
+    pub tool_time: Duration,
+    /// Time to wait for someone else's turn.
+    pub lease_wait: Duration,
+}
+
+impl Default for Bounds {
+    fn default() -> Bounds {
+        Bounds { rounds: ROUNDS_MAX, tool_time: TOOL_TIME_MAX, lease_wait: LEASE_WAIT }
+    }
+}
+
+impl Responder {
+    /// What a session that this responder starts is: its agent, its model and its instructions.
+    pub fn new_session(&self) -> New {
+        let profile = Profile {
+            agent: Some(self.agent.name.clone()),
+            agent_path: Some(self.agent.path.clone()),
+            provider: Some(self.model.provider.clone()),
+            model: Some(self.model.name.clone()),
+            workspace: self.workspace.clone(),
+            ..Profile::default()
+        };
+        New { profile, system: Some(self.instructions()), ..New::default() }
+    }
+
+    /// The system message of its sessions.
+    pub(crate) fn instructions(&self) -> String {
+        let mut system = self.agent.prompt.trim_end().to_owned();
+        if let Some(workspace) = &self.workspace {
+            system.push_str(&format!("\n\nThe workspace is {workspace}."));
+        }
+        system
+    }
+
+    /// The same without any tool, for a session whose words may be anyone's.
+    #[must_use]
+    pub fn without_tools(mut self) -> Responder {
+        self.agent.tools = Some(Vec::new());
+        self
+    }
+
+    /// The tools the model is told about: those of the agent, and of those that change something
+    /// only the ones that are allowed.
+    pub fn specs(&self) -> Vec<Spec> {
+        let specs = self.tools.specs(&self.allow);
+        specs.into_iter().filter(|spec| self.agent.may_use(&spec.name)).collect()
+    }
+}

@@ -1,0 +1,97 @@
+//! Asking a person about a call: what they are shown, what they can say, and what is remembered.
+
+use rethread_agent::scripted::Answer;
+use rethread_agent::tool::FileChange;
+use rethread_agent::{Event, Events, Pattern, PermissionAnswer, TurnOptions};
+use rethread_core::Message;
+use serde_json::{Value, json};
+
+use crate::bench::{Bench, run};
+
+/// Runs a turn in which every question is answered in this order, and gives what was asked.
+fn asked(
+    bench: &mut Bench,
+    answers: impl IntoIterator<Item = PermissionAnswer>,
+) -> Vec<(Value, Option<FileChange>)> {
+    bench.runner.responder.allow = ["write_file", "edit_file", "run"].map(Into::into).to_vec();
+    let (events, mut heard) = Events::channel();
+    let options = TurnOptions { can_ask: true, ..TurnOptions::default() };
+    let turn =
+        bench.runner.run_turn(bench.session, Message::user("go"), &options, &events, &bench.stop);
+    let mut answers = answers.into_iter();
+    run(async {
+        tokio::pin!(turn);
+        let mut asked = Vec::new();
+        loop {
+            tokio::select! {
+                biased;
+                Some(event) = heard.recv() => if let Event::Permission(request) = event {
+                    let input = serde_json::from_str(request.call.input.get()).expect("JSON");
+                    asked.push((input, request.change.clone()));
+                    request.answer(answers.next().expect("one more question than expected"));
+                },
+                done = &mut turn => {
+                    done.expect("answered");
+                    return asked;
+                }
+            }
+        }
+    })
+}
+
+#[test]
+fn a_person_is_shown_what_a_file_holds_and_what_it_would_hold() {
+    let edit = json!({"path": "a.txt", "old": "two", "new": "2"});
+    let write = json!({"path": "b.txt", "content": "new"});
+    let script = [Answer::calls([("edit_file", edit), ("write_file", write)]), Answer::text("ok")];
+    let mut bench = Bench::new("openai", script);
+    bench.file("a.txt", "one two three");
+    let asked = asked(&mut bench, [PermissionAnswer::Once, PermissionAnswer::No]);
+    let change = |path: &str, before: Option<&str>, after: &str| {
+        let (before, after) = (before.map(str::to_owned), after.to_owned());
+        Some(FileChange { path: path.into(), before, after })
+    };
+    assert_eq!(asked[0].1, change("a.txt", Some("one two three"), "one 2 three"));
+    assert_eq!(asked[1].1, change("b.txt", None, "new"));
+    let read = |name: &str| std::fs::read_to_string(bench.path(name));
+    assert_eq!(read("a.txt").expect("there"), "one 2 three");
+    assert!(read("b.txt").is_err(), "it was declined");
+}
+
+#[test]
+fn an_edit_that_cannot_be_made_is_never_asked_about() {
+    let edit = json!({"path": "a.txt", "old": "four", "new": "4"});
+    let script = [Answer::calls([("edit_file", edit)]), Answer::text("ok")];
+    let mut bench = Bench::new("openai", script);
+    bench.file("a.txt", "one two three");
+    assert_eq!(asked(&mut bench, []), []);
+    assert!(bench.results()[0].contains("does not occur"), "{:?}", bench.results());
+}
+
+#[test]
+fn what_is_allowed_always_is_asked_about_once() {
+    let runs = |command: &str| ("run", json!({ "command": command }));
+    let script = [
+        Answer::calls([runs("echo one")]),
+        Answer::calls([runs("echo two"), runs("echo three; touch x")]),
+        Answer::text("ok"),
+    ];
+    let mut bench = Bench::new("openai", script);
+    let always = PermissionAnswer::Always(Pattern::Command("echo".into()));
+    let asked = asked(&mut bench, [always, PermissionAnswer::No]);
+    let commands: Vec<&Value> = asked.iter().map(|(input, _)| &input["command"]).collect();
+    assert_eq!(commands, ["echo one", "echo three; touch x"], "two things at once are no echo");
+    assert!(bench.results()[1].starts_with("two\n"), "{:?}", bench.results());
+    assert!(!bench.path("x").exists());
+}
+
+#[test]
+fn a_reason_to_decline_goes_back_to_the_model() {
+    let write = json!({"path": "b.txt", "content": "new"});
+    let script = [Answer::calls([("write_file", write)]), Answer::text("ok")];
+    let mut bench = Bench::new("openai", script);
+    let why = PermissionAnswer::NoBecause("use the other folder".into());
+    asked(&mut bench, [why]);
+    let told = bench.server.requests()[1].text.clone();
+    assert!(told.contains("use the other folder"), "{told}");
+}

@@ -1,0 +1,131 @@
+//! Coming into a session: which one, who answers in it, and what the person is asked first.
+//!
+//! The host decides who answers and with which tools. Where someone has to agree (another agent
+//! would continue, or an imported session wants tools), this asks.
+
+use rethread_agent::host::Decision;
+use rethread_core::store::Filter;
+use rethread_core::{Block, Session, SessionId, Sessions, Thread};
+
+use super::Chat;
+use crate::commands::{Cli, open};
+use crate::errors::Error;
+use crate::out::clean;
+
+/// Bytes of a message that can be called back to be edited.
+const CALL_BACK_BYTES_MAX: usize = 16 << 10;
+
+/// The newest session of this folder. Programs that share a directory of files know no folders:
+/// there it is the newest of all, where it is theirs.
+pub(super) fn newest(cli: &Cli) -> Result<Option<Session>, Error> {
+    let filter = Filter { workspace: Some(cli.workspace()?), ..Sessions::default_filter() };
+    let here = cli.sessions.list(&filter, None, 1)?.sessions.pop();
+    if here.is_some() || !cli.shares_its_directory() {
+        return Ok(here);
+    }
+    let newest = cli.sessions.list(&Sessions::default_filter(), None, 1)?.sessions.pop();
+    Ok(newest.filter(|session| session.header.profile.workspace.is_none()))
+}
+
+impl Chat {
+    /// The chat is in this session from now on, if the person agrees to who answers.
+    pub(super) async fn enter(&mut self, id: SessionId) -> Result<(), Error> {
+        let thread = self.handle.sessions().thread(id)?;
+        self.enter_thread(thread).await
+    }
+
+    /// The same for a session that was read.
+    pub(super) async fn enter_thread(&mut self, mut thread: Thread) -> Result<(), Error> {
+        let mut session = thread.session().clone();
+        match self.decide(&session) {
+            Decision::Ready(runner) => self.runner = *runner,
+            Decision::AskFirst(changed) => {
+                if !self.agrees(&changed.theirs, &changed.ours).await {
+                    self.session = None;
+                    self.voice.notice("A new session starts with your next message.");
+                    return Ok(());
+                }
+                self.runner = self.handle.accept(&changed)?;
+                session = self.handle.sessions().get(session.id())?;
+            }
+            Decision::Refused(refusal) => return Err(refusal.into()),
+        }
+        self.handle.sessions().bind(&self.key, session.id())?;
+        self.be_in(session.id());
+        self.let_call_back(&thread);
+        self.ask_for_trust(&session).await?;
+        let responder = &self.runner.responder;
+        let context = thread.context(&responder.policy, &responder.model)?;
+        self.fullness = self.runner.fullness_of(&context);
+        Ok(())
+    }
+
+    /// Who answers in a session: the agent the person chose, or its own.
+    pub(super) fn decide(&self, session: &Session) -> Decision {
+        match &self.agent {
+            Some(agent) => self.handle.decide_as(session, agent),
+            None => self.handle.decide(session),
+        }
+    }
+
+    /// Whether the person agrees that another agent continues.
+    pub(super) async fn agrees(&mut self, theirs: &str, ours: &str) -> bool {
+        let question =
+            format!("⚠️ Session created with {}, using {}. Continue?", clean(theirs), clean(ours));
+        self.confirmed(&question).await
+    }
+
+    /// Asks whether an imported session may use tools. Without someone to ask they stay off.
+    pub(super) async fn ask_for_trust(&mut self, session: &Session) -> Result<(), Error> {
+        let Some(format) = self.runner.untrusted() else { return Ok(()) };
+        let told =
+            format!("This session was imported ({}): its words may be anyone's.", clean(format));
+        if !self.voice.typed {
+            self.voice.notice(format_args!("{told} Tools are off."));
+            return Ok(());
+        }
+        let question = format!("⚠️ {told} May the agent use tools in it?");
+        match self.confirmed(&question).await {
+            true => {
+                self.handle.trust(session.id());
+                if let Decision::Ready(runner) = self.decide(session) {
+                    self.runner = *runner;
+                }
+            }
+            false => self.voice.notice("Tools stay off in this session."),
+        }
+        Ok(())
+    }
+
+    /// Tells which session goes on. The model is not sent this.
+    pub(super) fn show_opened(&self, thread: &Thread) -> Result<(), Error> {
+        let session = thread.session();
+        let stats = self.handle.sessions().stats(session.id())?;
+        self.voice.notice(open::summary(session, stats.user, stats.assistant));
+        Ok(())
+    }
+
+    /// Sessions of this folder beside the one that is open.
+    pub(super) fn others(&self) -> Result<u64, Error> {
+        let workspace = self.runner.responder.workspace.clone();
+        let filter = Filter { workspace, ..Sessions::default_filter() };
+        let page = self.handle.sessions().list(&filter, None, 1_000)?;
+        Ok((page.sessions.len() as u64).saturating_sub(1))
+    }
+
+    /// Lets what was asked last in a session be called back with the arrow up.
+    fn let_call_back(&self, thread: &Thread) {
+        if !self.input.edits() {
+            return;
+        }
+        let messages = thread.log().entries().iter().filter_map(|entry| entry.body.message());
+        let asked = messages.filter(|message| message.opens_turn());
+        let texts = asked.map(|message| {
+            let texts: Vec<&str> = message.content.iter().filter_map(Block::as_text).collect();
+            texts.join("\n")
+        });
+        // What cannot be shown as it is would come back as something else.
+        let texts = texts.filter(|text| text.len() <= CALL_BACK_BYTES_MAX && clean(text) == *text);
+        self.input.remember(texts);
+    }
+}

@@ -1,0 +1,171 @@
+//! From flags and configuration to a host: who can answer, and where.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rethread_agent::agents::{Agents, Fault};
+use rethread_agent::host::{FolderFile, FolderTrust};
+use rethread_agent::provider::Env;
+use rethread_agent::{Bounds, Host, HostLimits, HostSettings, Roster, RosterSettings, Workspaces};
+use rethread_core::context::Policy;
+use rethread_store::System;
+
+use crate::commands::Cli;
+use crate::config::env;
+use crate::errors::Error;
+use crate::out::{clean, confirmed, note, someone_is_there};
+
+/// Where a project keeps its agents, below its folder.
+const PROJECT_AGENTS: &str = ".rethread/agents";
+
+/// What the flags of a command say about who answers.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Answering {
+    /// The agent that answers where a session names none; the configured one without it.
+    pub(crate) agent: Option<String>,
+    /// The model that answers, whatever an agent wants.
+    pub(crate) model: Option<String>,
+    /// Tokens the model sees at once; as configured without it.
+    pub(crate) window: Option<u64>,
+    /// Tools that change something and may be used, with the configured ones.
+    pub(crate) allow: Vec<String>,
+    /// How contexts are shaped where an agent does not say; as configured without it.
+    pub(crate) policy: Option<Policy>,
+}
+
+/// What waits for models, tools and people.
+pub(crate) fn runtime() -> Result<tokio::runtime::Runtime, Error> {
+    Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?)
+}
+
+impl Cli {
+    /// What this owner agreed to of the files of folders.
+    pub(crate) fn folder_trust(&self) -> FolderTrust {
+        let store = self.configured_store.clone();
+        FolderTrust::new(store, Arc::new(System), self.sessions.owner())
+    }
+
+    /// The agents there are, and files of this folder that nobody has agreed to. Files that are
+    /// wrong are named, and the rest is loaded.
+    pub(crate) fn agents(&self) -> Result<(Agents, Vec<FolderFile>), Error> {
+        let project = Path::new(&self.workspace()?).join(PROJECT_AGENTS);
+        // Most folders have no agents of their own, and need nobody's consent.
+        let trusted = match project.exists() {
+            true => self.folder_trust().files()?,
+            false => HashSet::new(),
+        };
+        let known = |file: &FolderFile| trusted.contains(file);
+        let (agents, problems) = Agents::load(Some(&self.config.agents), Some(&project), &known);
+        let mut untrusted = Vec::new();
+        for problem in problems {
+            match problem.what {
+                Fault::Untrusted { file } => untrusted.push(file),
+                _ => warn(&problem.to_string()),
+            }
+        }
+        Ok((agents, untrusted))
+    }
+
+    /// The same for a command that answers: the person is asked about the files of this folder,
+    /// or is told that they are not used.
+    fn agents_agreed_to(&self) -> Result<Agents, Error> {
+        let (agents, untrusted) = self.agents()?;
+        if untrusted.is_empty() {
+            return Ok(agents);
+        }
+        let names: Vec<String> =
+            untrusted.iter().map(|file| format!("  {}", clean(&shown(file)))).collect();
+        let names = names.join("\n");
+        if !someone_is_there() || self.global.json {
+            warn(&format!(
+                "these agents come with this folder and are not used until you agree:\n{names}"
+            ));
+            note("`rethread agents --trust` agrees to them as they are");
+            return Ok(agents);
+        }
+        let question = format!(
+            "⚠️ This folder brings agents of its own, which instruct the model:\n{names}\nUse them?"
+        );
+        match confirmed(&question)? {
+            true => {
+                self.folder_trust().trust(&untrusted)?;
+                Ok(self.agents()?.0)
+            }
+            false => Ok(agents),
+        }
+    }
+
+    /// Who could answer: to look at sessions, not to answer in them.
+    pub(crate) fn roster(&self, answering: Answering) -> Result<Roster, Error> {
+        self.roster_of(self.agents()?.0, answering)
+    }
+
+    fn roster_of(&self, agents: Agents, answering: Answering) -> Result<Roster, Error> {
+        let Answering { agent, model, window, allow, policy } = answering;
+        let usual = agents.find(agent.as_deref().unwrap_or(self.config.text("agent")));
+        let agent = usual.map_err(|error| Error::NoAgent { what: error.to_string() })?.name.clone();
+        let configured = Policy::preset(self.config.text("policy"));
+        let rounds = self.config.number("rounds").and_then(|n| u32::try_from(n).ok()).unwrap_or(1);
+        let roster = Roster::new(RosterSettings {
+            agents,
+            agent,
+            model,
+            default_model: self.config.given("model").map(str::to_owned),
+            window: window.or(self.config.number("window")),
+            policy: policy.or(configured).expect("checked when it was read"),
+            allow: self.config.list("allow").into_iter().chain(allow).collect(),
+            bounds: Bounds { rounds, ..Bounds::default() },
+            env: Env::from_vars(env),
+            models: self.config.models.clone(),
+        });
+        roster.warnings().iter().for_each(|warning| warn(warning));
+        Ok(roster)
+    }
+
+    /// A host in which the usual agent can answer, in this folder.
+    pub(crate) fn host(&self, answering: Answering) -> Result<Host, Error> {
+        let transcripts = self.config.given("transcripts").map(PathBuf::from);
+        self.host_in(answering, self.workspaces()?, transcripts)
+    }
+
+    /// A host in which the usual agent can answer, in these folders.
+    pub(crate) fn host_in(
+        &self,
+        answering: Answering,
+        workspaces: Workspaces,
+        transcripts: Option<PathBuf>,
+    ) -> Result<Host, Error> {
+        let settings = self.settings(answering, workspaces, transcripts)?;
+        Ok(Host::new(self.store.clone(), Arc::new(System), settings))
+    }
+
+    /// What a host is made of.
+    pub(crate) fn settings(
+        &self,
+        answering: Answering,
+        workspaces: Workspaces,
+        transcripts: Option<PathBuf>,
+    ) -> Result<HostSettings, Error> {
+        let roster = self.roster_of(self.agents_agreed_to()?, answering)?;
+        roster.connect(roster.usual())?;
+        Ok(HostSettings { roster, workspaces, limits: HostLimits::default(), transcripts })
+    }
+
+    /// This folder, for every session.
+    pub(crate) fn workspaces(&self) -> Result<Workspaces, Error> {
+        let folder = self.workspace()?;
+        Workspaces::only(Path::new(&folder)).map_err(|(_, error)| Error::Word {
+            what: error.to_string(),
+            hint: "--workspace takes a folder that can be read",
+        })
+    }
+}
+
+fn shown(file: &FolderFile) -> String {
+    file.path.display().to_string()
+}
+
+fn warn(text: &str) {
+    note(format_args!("\x1b[1;33mwarning:\x1b[0m {}", clean(text)));
+}

@@ -1,0 +1,38 @@
+//! A retry is acknowledged only when what it found is on disk.
+
+use std::process::Command;
+
+use crate::desk::Desk;
+
+const LINE: &str = r#"{"role":"user","content":"remember this","id":"once"}"#;
+
+/// Runs an append under strace with these arguments; gives what strace wrote.
+fn traced(desk: &Desk, arguments: &[&str], append: &[&str]) -> String {
+    let (trace, input) = (desk.path().join("trace"), desk.path().join("line"));
+    std::fs::write(&input, LINE).expect("written");
+    let binary = desk.command(append);
+    let mut strace = Command::new("strace");
+    strace.args(["-f", "-y", "-o"]).arg(&trace).args(arguments);
+    strace.arg(binary.get_program()).args(binary.get_args());
+    strace.current_dir(desk.path()).env_clear().env("HOME", desk.path());
+    strace.env("RETHREAD_STORE", desk.store());
+    strace.stdin(std::fs::File::open(&input).expect("there"));
+    strace.output().expect("strace runs");
+    std::fs::read_to_string(&trace).expect("a trace")
+}
+
+#[test]
+fn a_retry_after_a_writer_died_before_its_sync_is_synced_before_it_is_acknowledged() {
+    let desk = Desk::new();
+    desk.session("plan", &[r#"{"role":"user","content":"first"}"#]);
+    let append = ["append", "plan"];
+    // The first sync of the write-ahead log is that of the append; the process dies in its place.
+    let died = traced(&desk, &["-e", "inject=fdatasync:retval=0:signal=KILL:when=1"], &append);
+    assert!(died.contains("killed by SIGKILL"), "{died}");
+    let retried = traced(&desk, &["-e", "trace=fdatasync,write"], &append);
+    let synced = retried.find("rethread.db-wal").expect("the log it found is synced");
+    let told = retried.find(r#"write(1<"#).expect("it is acknowledged");
+    assert!(synced < told, "in this order:\n{retried}");
+    let shown = desk.json(&["show", "plan"]);
+    assert_eq!(shown["entries"].as_array().map(Vec::len), Some(2), "{shown}");
+}

@@ -1,0 +1,90 @@
+//! A turn as HTTP shows it: one answer at its end, or a stream of what happens.
+
+use axum::response::Response;
+use rethread_agent::host::{EndedTurn, StartedTurn};
+use rethread_agent::{Answer, Event, Events, Target, TurnInput, TurnOptions};
+use rethread_core::SessionId;
+use rethread_core::world::rfc3339;
+use serde_json::Value;
+
+use crate::problem::Problem;
+use crate::quotas::Stream;
+use crate::sse;
+use crate::state::Caller;
+
+/// How a stream writes what happens.
+pub(crate) trait Wording: Send + 'static {
+    /// An event as it is sent, if it is.
+    fn event(&self, event: &Event) -> Option<Value>;
+
+    /// The last lines of the stream.
+    fn ended(&self, session: SessionId, outcome: &Result<Answer, Problem>) -> Vec<Value>;
+}
+
+impl Caller {
+    /// Runs a turn and waits for it. It goes on when the caller goes away.
+    pub(crate) async fn run_turn(
+        &self,
+        target: Target,
+        input: impl Into<TurnInput>,
+        options: TurnOptions,
+    ) -> Result<(SessionId, Answer), Problem> {
+        let started = self.handle.start_turn(target, input, options, Events::none()).await?;
+        let caller = self.clone();
+        let ended = self.state.host.spawn(async move { caller.ended(started).await });
+        let (session, outcome) =
+            ended.await.map_err(|_| Problem::broken("the turn was given up in the middle"))?;
+        Ok((session, outcome?))
+    }
+
+    /// Runs a turn and streams what happens. It goes on when the caller goes away.
+    pub(crate) async fn stream_turn(
+        &self,
+        stream: Stream,
+        target: Target,
+        input: impl Into<TurnInput>,
+        options: TurnOptions,
+        wording: impl Wording,
+    ) -> Result<Response, Problem> {
+        let (events, mut heard) = Events::channel();
+        let started = self.handle.start_turn(target, input, options, events).await?;
+        let (mut sender, response) = sse::channel(stream);
+        let caller = self.clone();
+        self.state.host.spawn(async move {
+            while let Some(event) = heard.recv().await {
+                if let Some(value) = wording.event(&event) {
+                    sender.send(&value);
+                }
+            }
+            let (session, outcome) = caller.ended(started).await;
+            // The answer has begun with a 200, so the line about the request says nothing of this.
+            if let Err(problem) = &outcome {
+                caller.log_failure(session, problem);
+            }
+            for value in wording.ended(session, &outcome) {
+                sender.send(&value);
+            }
+        });
+        Ok(response)
+    }
+
+    async fn ended(&self, started: StartedTurn) -> (SessionId, Result<Answer, Problem>) {
+        let EndedTurn { session, outcome } = started.ended().await;
+        let outcome = outcome.map_err(Problem::from);
+        self.state.metrics.turn(outcome.as_ref().ok());
+        (session, outcome)
+    }
+
+    fn log_failure(&self, session: SessionId, problem: &Problem) {
+        let mut line = serde_json::json!({
+            "at": rfc3339(self.state.world.now()),
+            "owner": self.handle.owner().as_str(),
+            "turn": session,
+            "status": problem.status().as_u16(),
+        });
+        if let Some(cause) = problem.cause() {
+            line["cause"] = cause.into();
+        }
+        self.state.log.line(&line);
+    }
+}

@@ -1,0 +1,220 @@
+//! Dealing with one thing that was heard, from wherever the last try ended.
+//!
+//! Every step is noted before the next one, and looks at the notes first. So this may be begun
+//! again at any time, by this process or by one that comes after it: what is done is not done
+//! twice, and what is not done is done.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use rethread_agent::host::Refusal;
+use rethread_agent::{Handle, Runner, TurnError, blocking};
+use rethread_core::{Key, Session, Sessions, sessions};
+
+use crate::allow_list::Place;
+use crate::buttons::{Buttons, Press};
+use crate::door::BotState;
+use crate::inbox::{Before, Pending, Reply};
+use crate::markup::{Part, Rich};
+use crate::send::Undelivered;
+use crate::texts;
+use crate::update::{Heard, What};
+
+/// Why something was not dealt with to its end.
+#[derive(Debug)]
+pub(crate) enum UpdateError {
+    /// The bot is stopping; the next process goes on.
+    Stopping,
+    /// The store refused.
+    Sessions(sessions::Error),
+    /// Nobody can answer.
+    Refused(Refusal),
+}
+
+impl From<Refusal> for UpdateError {
+    fn from(refusal: Refusal) -> UpdateError {
+        UpdateError::Refused(refusal)
+    }
+}
+
+impl From<TurnError> for UpdateError {
+    fn from(error: TurnError) -> UpdateError {
+        match error {
+            TurnError::Sessions(error) => UpdateError::Sessions(error),
+            TurnError::Refused(refusal) => UpdateError::Refused(refusal),
+            TurnError::Provider(failure) => UpdateError::Refused(Refusal::CannotAnswer {
+                agent: "model".into(),
+                why: failure.to_string(),
+            }),
+        }
+    }
+}
+
+impl From<sessions::Error> for UpdateError {
+    fn from(error: sessions::Error) -> UpdateError {
+        UpdateError::Sessions(error)
+    }
+}
+
+/// One thing that was heard, and everything it takes to deal with it.
+pub(crate) struct UpdateHandler {
+    pub(crate) state: Arc<BotState>,
+    pub(crate) heard: Heard,
+    pub(crate) key: Key,
+    /// That of whoever is meant.
+    pub(crate) handle: Handle,
+}
+
+impl UpdateHandler {
+    /// Nothing, for someone who was taken off the list since it was heard.
+    pub(crate) fn new(state: Arc<BotState>, heard: Heard) -> Option<UpdateHandler> {
+        let Place { owner, key } = state.people.place(&heard)?;
+        let handle = state.host.handle(owner);
+        Some(UpdateHandler { state, heard, key, handle })
+    }
+
+    /// Deals with it.
+    pub(crate) async fn run(&self) -> Result<(), UpdateError> {
+        let Some(pending) = self.state.inbox.get(self.heard.update) else { return Ok(()) };
+        let reply = match (&pending.reply, &self.heard.what) {
+            (Some(reply), _) => reply.clone(),
+            (None, What::Said(text)) => match text.strip_prefix('/') {
+                Some(command) => self.noted(self.command(command, &pending).await?).await?,
+                None => return self.talk(text, pending).await,
+            },
+            (None, What::Pressed { query, data }) => {
+                self.state.post.pressed(query, None).await;
+                self.noted(self.press(data, &pending).await?).await?
+            }
+            (None, What::Wordless) => texts::wordless().into(),
+        };
+        self.deliver(&pending, &reply).await
+    }
+
+    async fn noted(&self, reply: Reply) -> Result<Reply, UpdateError> {
+        self.state.inbox.reply(self.heard.update, &reply).await?;
+        Ok(reply)
+    }
+
+    /// Says it, in as many messages as it takes, going on where the last try ended; and then it is
+    /// done.
+    pub(crate) async fn deliver(
+        &self,
+        pending: &Pending,
+        reply: &Reply,
+    ) -> Result<(), UpdateError> {
+        let mut parts = reply.text.parts();
+        if parts.is_empty() {
+            parts = Rich::plain("(nothing to show)").parts();
+        }
+        let last = parts.len() - 1;
+        let none = Buttons::default();
+        for (index, part) in parts.iter().enumerate() {
+            let buttons = if index == last { &reply.buttons } else { &none };
+            let known = match (&self.heard.what, pending.sent.get(index)) {
+                // What a button does is shown where the button was.
+                (What::Pressed { data, .. }, None) if last == 0 && in_place(data) => {
+                    Some(self.heard.message)
+                }
+                // Of messages that were sent only the first can be an unfinished one.
+                (_, Some(_)) if index > 0 => continue,
+                (_, Some(message)) => Some(*message),
+                (_, None) => None,
+            };
+            match self.say(part, buttons, known).await {
+                Ok(message) if index < last => {
+                    self.state.inbox.sent(self.heard.update, message).await?;
+                }
+                Ok(_) => {}
+                // Nobody is there to hear the rest either.
+                Err(Undelivered::Never) => break,
+                Err(Undelivered::Stopping) => return Err(UpdateError::Stopping),
+            }
+        }
+        Ok(self.state.inbox.done(self.heard.update).await?)
+    }
+
+    /// Says one part: in place of a message that is there, or in a new one.
+    async fn say(
+        &self,
+        part: &Part,
+        buttons: &Buttons,
+        known: Option<i32>,
+    ) -> Result<i32, Undelivered> {
+        let post = &self.state.post;
+        if let Some(message) = known {
+            match post.edit(self.heard.chat, message, part, buttons).await {
+                Ok(()) => return Ok(message),
+                Err(Undelivered::Stopping) => return Err(Undelivered::Stopping),
+                // The person removed it, or it is too old to be changed.
+                Err(Undelivered::Never) => {}
+            }
+        }
+        post.send(&self.heard, part, buttons).await
+    }
+
+    /// How the chat stands, noted before something is done in it; and whether that had been noted
+    /// already, by someone who did not come to the end.
+    pub(crate) async fn begin(&self, pending: &Pending) -> Result<(Before, bool), UpdateError> {
+        if let Some(before) = pending.before {
+            return Ok((before, true));
+        }
+        let before = self.stands().await?;
+        self.state.inbox.begun(self.heard.update, before).await?;
+        Ok((before, false))
+    }
+
+    /// How the chat stands now.
+    pub(crate) async fn stands(&self) -> Result<Before, sessions::Error> {
+        Ok(match self.current().await? {
+            Some(session) => Before {
+                session: Some(session.id()),
+                head: session.tally.entries,
+                cleared: session.tally.boundary.map(|clear| clear.seq),
+            },
+            None => Before::default(),
+        })
+    }
+
+    /// The session of this chat.
+    pub(crate) async fn current(&self) -> Result<Option<Session>, sessions::Error> {
+        let key = self.key.clone();
+        self.with(move |sessions| match sessions.resolve(&key)? {
+            Some(id) => sessions.get(id).map(Some),
+            None => Ok(None),
+        })
+        .await
+    }
+
+    /// Does something with the sessions of whoever is meant, where it may block.
+    pub(crate) async fn with<T: Send + 'static>(
+        &self,
+        work: impl FnMut(&Sessions) -> Result<T, sessions::Error> + Send + 'static,
+    ) -> Result<T, sessions::Error> {
+        self.handle.run(work).await
+    }
+
+    /// What shows a session, or would run a new one that comes after it: its agent, in its folder.
+    pub(crate) async fn viewer(&self, session: Option<&Session>) -> Result<Runner, UpdateError> {
+        let (handle, session) = (self.handle.clone(), session.cloned());
+        let runner = blocking(move || match session {
+            Some(session) => handle.viewer(&session),
+            None => handle.runner(None, None),
+        });
+        Ok(runner.await?)
+    }
+
+    /// The folder of a runner, as people see it.
+    pub(crate) fn folder(&self, runner: &Runner) -> String {
+        match &runner.responder.workspace {
+            Some(path) => self.state.host.workspaces().shown(&PathBuf::from(path)),
+            None => "none".into(),
+        }
+    }
+}
+
+/// Whether what a button does stands in place of the message it was below. What was said earlier
+/// does not: both are there to be read.
+fn in_place(data: &str) -> bool {
+    !matches!(Press::read(data), Some(Press::History { .. }))
+}

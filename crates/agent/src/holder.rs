@@ -71,7 +71,7 @@ fn machine() -> &'static str {
 
 /// When a process was started, by what Linux tells about it.
 fn started(stat: &str) -> Option<&str> {
-    // The name stands in parentheses and may hold spaces; the start is the 20th field behind it.
+    // The name is in parentheses and may contain spaces; the start time is the 20th field after it.
     let (_, rest) = stat.rsplit_once(')')?;
     let mut fields = rest.split_whitespace();
     // A process that was killed and not yet waited for writes nothing any more.

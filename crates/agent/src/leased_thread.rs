@@ -46,8 +46,8 @@ impl Leased {
 }
 
 impl LeasedThread {
-    /// Opens a session and takes its lease, after whoever has it now, but waits no longer than
-    /// `wait`, nor once it is told to stop.
+    /// Opens a session and takes its lease. While someone else holds it, waits up to `wait`, or
+    /// until `stop`.
     ///
     /// # Errors
     ///

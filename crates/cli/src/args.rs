@@ -422,6 +422,12 @@ pub(crate) struct List {
     pub(crate) after: Option<String>,
 }
 
+impl Default for List {
+    fn default() -> List {
+        List { all: false, archived: false, limit: LIST_ROWS, after: None }
+    }
+}
+
 /// Flags of `show`.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Show {

@@ -13,7 +13,7 @@ use crate::audit::Audit;
 use crate::entry::{Entry, NewEntry, Tally};
 use crate::limits::LEASE_MAX;
 use crate::name::{Key, Name, Owner, SessionId};
-use crate::session::{Header, Session, preview};
+use crate::session::{Header, Place, Session, preview};
 use crate::store::{
     At, Bind, Change, Cursor, Filter, Finding, Hit, Lease, Page, Result, Search, Store, StoreError,
     Then, Upkeep, query_words,
@@ -346,7 +346,8 @@ impl Search for MemoryStore {
                 let Some(text) = searchable(&entry.body) else { continue };
                 if has_words(&text, &wanted) {
                     let snippet = snippet(&text, &wanted);
-                    hits.push(Hit { session: stored.header.id, seq: entry.seq, snippet });
+                    let place = Place { session: stored.header.id, seq: entry.seq };
+                    hits.push(Hit { place, snippet });
                 }
             }
         }

@@ -17,7 +17,7 @@ use jiff::Timestamp;
 
 use crate::entry::{Entry, EntryId, NewEntry};
 use crate::name::{Key, Name, Owner, SessionId};
-use crate::session::{Header, ProfileChange, Session};
+use crate::session::{Header, Place, ProfileChange, Session};
 
 /// Anything that went wrong below a store, kept to be printed as the cause.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -447,10 +447,8 @@ pub trait Store: Send + Sync {
 /// One place where a search found something.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Hit {
-    /// The session.
-    pub session: SessionId,
-    /// The entry.
-    pub seq: u64,
+    /// Where.
+    pub place: Place,
     /// The text around it.
     pub snippet: String,
 }

@@ -191,3 +191,36 @@ impl Upkeep for NotifyingStore {
         self.store.check_session(owner, id, repair)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use rethread_core::conformance::Factory;
+    use rethread_core::{Fixed, MemoryStore};
+
+    use super::*;
+
+    /// The contract holds for the store the server writes through, too.
+    struct Notifying {
+        store: Arc<MemoryStore>,
+        world: Arc<Fixed>,
+    }
+
+    impl Notifying {
+        fn new() -> Notifying {
+            let world = Arc::new(Fixed::default());
+            Notifying { store: Arc::new(MemoryStore::new(world.clone())), world }
+        }
+    }
+
+    impl Factory for Notifying {
+        fn store(&self) -> Arc<dyn Backend> {
+            Arc::new(NotifyingStore::new(self.store.clone(), Arc::default()))
+        }
+
+        fn world(&self) -> Arc<Fixed> {
+            self.world.clone()
+        }
+    }
+
+    rethread_core::conformance!(notifying, Notifying::new());
+}

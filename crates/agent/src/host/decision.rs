@@ -155,7 +155,7 @@ impl Handle {
         self.accept(&AgentChanged { session: id, theirs, ours, agent: agent.to_owned() })
     }
 
-    /// A session is about another folder from now on; its agent is told.
+    /// Moves a session to another folder; its instructions name the new one.
     ///
     /// # Errors
     ///

@@ -253,8 +253,8 @@ impl Handle {
         }
     }
 
-    /// What shows a session, whoever answers in it. That tells nobody anything, so there is always
-    /// one as long as the usual agent can answer.
+    /// A runner to look at a session with: that of its own agent, or of the usual one where its own
+    /// cannot answer.
     ///
     /// # Errors
     ///

@@ -1,6 +1,6 @@
 //! Turns that run by themselves, one at a time in each session, in the order they were asked for.
 //!
-//! A turn is a task of its own: whoever asked may go away, and the next one in the queue finds it
+//! A turn is a task of its own: the client may disconnect, and the next turn in the queue finds it
 //! finished.
 
 use std::collections::HashMap;
@@ -178,8 +178,8 @@ impl Host {
 }
 
 impl Handle {
-    /// Begins a turn, and returns once its session is found. It takes its place before the first
-    /// wait, so whoever calls this first goes first.
+    /// Begins a turn, and returns once its session is found. It takes its place in the queue before
+    /// the first await, so turns run in the order of the calls.
     ///
     /// # Errors
     ///
@@ -237,7 +237,8 @@ impl Handle {
         }
     }
 
-    /// Does something that takes its time in a session, in its queue; whoever asked may go away.
+    /// Runs a longer piece of work in the queue of a session; it is finished even if the caller
+    /// disconnects.
     ///
     /// # Errors
     ///

@@ -69,7 +69,9 @@ impl Tool for SearchSessions {
         let limit = input.limit.unwrap_or(HITS).clamp(1, HITS_MAX) as usize;
         let failed = |error: Error| ToolFailure(error.to_string());
         let turn = site.sessions.get(site.session).map_err(failed)?.tally.turn;
-        let own = |hit: &Hit| hit.session == site.session && turn.is_some_and(|at| hit.seq >= at);
+        let own = |hit: &Hit| {
+            hit.place.session == site.session && turn.is_some_and(|at| hit.place.seq >= at)
+        };
         let mut hits = site.sessions.search(&input.query, 0, HITS_SEEN).map_err(failed)?;
         // A question would find itself, and the calls it led to.
         hits.retain(|hit| !own(hit));
@@ -104,22 +106,22 @@ struct Known<'a> {
 impl Known<'_> {
     /// What is told about a hit, and whether someone said it; nothing if it is gone by now.
     fn place(&mut self, hit: Hit) -> Done<Option<(Place, bool)>> {
-        let entry = match self.sessions.read(hit.session, hit.seq..hit.seq + 1) {
+        let entry = match self.sessions.read(hit.place.session, hit.place.seq..hit.place.seq + 1) {
             Err(Error::Store(StoreError::NotFound { .. })) => None,
             other => other?.pop(),
         };
         let Some(entry) = entry else { return Ok(None) };
-        if !self.headers.contains_key(&hit.session) {
-            let session = self.sessions.get(hit.session)?;
-            let short = hit.session.short();
+        if !self.headers.contains_key(&hit.place.session) {
+            let session = self.sessions.get(hit.place.session)?;
+            let short = hit.place.session.short();
             // Sessions started within the same minute share their first digits.
             let name = match self.sessions.select(&short) {
-                Ok(id) if id == hit.session => short,
-                _ => hit.session.0.simple().to_string(),
+                Ok(id) if id == hit.place.session => short,
+                _ => hit.place.session.0.simple().to_string(),
             };
-            self.headers.insert(hit.session, (session, name));
+            self.headers.insert(hit.place.session, (session, name));
         }
-        let (session, name) = &self.headers[&hit.session];
+        let (session, name) = &self.headers[&hit.place.session];
         let message = entry.body.message();
         let said = message.is_none_or(|message| !message.plain_text().is_empty());
         let role = match message {
@@ -129,12 +131,12 @@ impl Known<'_> {
         };
         let place = Place {
             session: session.header.name.to_string(),
-            id8: hit.session.short(),
-            seq: hit.seq,
+            id8: hit.place.session.short(),
+            seq: hit.place.seq,
             at: rfc3339(entry.at),
             role: role.into(),
             text: hit.snippet,
-            reference: format!("{name}:{}", hit.seq),
+            reference: format!("{name}:{}", hit.place.seq),
         };
         Ok(Some((place, said)))
     }

@@ -7,7 +7,7 @@ use rethread_core::sessions::{self, Undone};
 use rethread_core::{Name, SessionId};
 
 use super::{Chat, HELP, Word};
-use crate::args;
+use crate::args::List;
 use crate::commands::{change, context, list, search, show, stats};
 use crate::errors::Error;
 use crate::out::{clean, line, note};
@@ -71,8 +71,7 @@ impl Chat {
     }
 
     fn sessions(&self) -> Result<(), Error> {
-        let all = args::List { all: false, archived: false, limit: 20, after: None };
-        list::run(&self.cli, &all)?;
+        list::run(&self.cli, &List::default())?;
         Ok(())
     }
 

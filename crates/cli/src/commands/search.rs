@@ -20,17 +20,18 @@ pub(crate) fn print(cli: &Cli, query: &str, limit: usize, skip: usize) -> Done {
     hits.truncate(limit);
     let mut names = HashMap::new();
     for hit in &hits {
-        if let std::collections::hash_map::Entry::Vacant(place) = names.entry(hit.session) {
+        if let std::collections::hash_map::Entry::Vacant(place) = names.entry(hit.place.session) {
             // A session whose header is damaged has no name to show, but its text was found.
-            let name = cli.sessions.get(hit.session).map(|session| session.header.name.to_string());
-            place.insert(name.unwrap_or_else(|_| hit.session.to_string()));
+            let name =
+                cli.sessions.get(hit.place.session).map(|session| session.header.name.to_string());
+            place.insert(name.unwrap_or_else(|_| hit.place.session.to_string()));
         }
     }
     if cli.global.json {
         let hits: Vec<_> = hits
             .iter()
             .map(|hit| {
-                json!({"session": hit.session, "name": names[&hit.session], "seq": hit.seq, "snippet": hit.snippet})
+                json!({"session": hit.place.session, "name": names[&hit.place.session], "seq": hit.place.seq, "snippet": hit.snippet})
             })
             .collect();
         let next = more.then_some(skip + limit);
@@ -38,7 +39,7 @@ pub(crate) fn print(cli: &Cli, query: &str, limit: usize, skip: usize) -> Done {
         return Ok(ExitCode::SUCCESS);
     }
     for hit in &hits {
-        let place = format!("{}:{}", names[&hit.session], hit.seq);
+        let place = format!("{}:{}", names[&hit.place.session], hit.place.seq);
         let left = columns().saturating_sub(place.len() + 2).max(20);
         line(format_args!("\x1b[1m{place}\x1b[0m  {}", fit(&hit.snippet, left)))?;
     }

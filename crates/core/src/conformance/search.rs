@@ -22,8 +22,8 @@ pub(super) fn search_finds_all_that_was_acknowledged(place: &dyn Factory) {
     assert!(matches!(behind, None | Some(0 | 3)), "three entries at the most: {behind:?}");
     let places = |query: &str| {
         let hits = place.store().search(&owner(), query, 0, 99).expect("searched");
-        assert!(hits.iter().all(|hit| hit.session == id));
-        hits.iter().map(|hit| hit.seq).collect::<BTreeSet<_>>()
+        assert!(hits.iter().all(|hit| hit.place.session == id));
+        hits.iter().map(|hit| hit.place.seq).collect::<BTreeSet<_>>()
     };
     assert_eq!(places("zebra"), BTreeSet::from([0, 1]));
     assert_eq!(places("ZEBRA sleeps"), BTreeSet::from([1]));

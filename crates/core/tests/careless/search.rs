@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use rethread_core::store::{Finding, FindingState, Hit, Result, Search, Upkeep, query_words};
 use rethread_core::text::searchable;
-use rethread_core::{Owner, SessionId, Store, StoreError};
+use rethread_core::{Owner, Place, SessionId, Store, StoreError};
 
 use crate::faults::Fault;
 use crate::place::{Opened, locked};
@@ -20,20 +20,26 @@ impl Search for Opened {
                 }
                 let then = std::mem::replace(&mut *locked(&self.shared.indexed), now);
                 let mut hits = inner.search(owner, query, offset, limit)?;
-                hits.retain(|hit| then.get(&hit.session).is_some_and(|end| hit.seq < *end));
+                hits.retain(|hit| {
+                    then.get(&hit.place.session).is_some_and(|end| hit.place.seq < *end)
+                });
                 Ok(hits)
             }
             Fault::SearchesForAnyWord => {
                 let mut hits = BTreeMap::new();
                 for word in query_words(query)? {
                     let found = inner.search(owner, &word, 0, usize::MAX)?;
-                    hits.extend(found.into_iter().map(|hit| ((hit.session, hit.seq), hit)));
+                    hits.extend(
+                        found.into_iter().map(|hit| ((hit.place.session, hit.place.seq), hit)),
+                    );
                 }
                 Ok(hits.into_values().skip(offset).take(limit).collect())
             }
             Fault::SearchSkipsTheArchived => {
                 let mut hits = inner.search(owner, query, 0, usize::MAX)?;
-                hits.retain(|hit| !inner.get(owner, hit.session).is_ok_and(|s| s.header.archived));
+                hits.retain(|hit| {
+                    !inner.get(owner, hit.place.session).is_ok_and(|s| s.header.archived)
+                });
                 Ok(hits.into_iter().skip(offset).take(limit).collect())
             }
             Fault::SearchFindsParts => {
@@ -42,7 +48,8 @@ impl Search for Opened {
                     for entry in inner.read(owner, session, 0..u64::MAX)? {
                         let Some(text) = searchable(&entry.body) else { continue };
                         if wanted.iter().all(|part| text.to_lowercase().contains(part)) {
-                            hits.push(Hit { session, seq: entry.seq, snippet: text });
+                            let place = Place { session, seq: entry.seq };
+                            hits.push(Hit { place, snippet: text });
                         }
                     }
                 }

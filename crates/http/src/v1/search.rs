@@ -56,17 +56,19 @@ pub(crate) async fn search(
         let mut names: HashMap<SessionId, String> = HashMap::new();
         for hit in &hits {
             // A session whose header is damaged has no name to show, but its text was found.
-            names.entry(hit.session).or_insert_with(|| match sessions.get(hit.session) {
-                Ok(session) => session.header.name.to_string(),
-                Err(_) => hit.session.to_string(),
+            names.entry(hit.place.session).or_insert_with(|| {
+                match sessions.get(hit.place.session) {
+                    Ok(session) => session.header.name.to_string(),
+                    Err(_) => hit.place.session.to_string(),
+                }
             });
         }
         let hits: Vec<_> = hits
             .iter()
             .map(|hit| {
                 object!({
-                    "session": hit.session, "name": names[&hit.session],
-                    "seq": hit.seq, "snippet": hit.snippet,
+                    "session": hit.place.session, "name": names[&hit.place.session],
+                    "seq": hit.place.seq, "snippet": hit.snippet,
                 })
             })
             .collect();

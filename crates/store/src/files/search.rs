@@ -8,6 +8,7 @@
 use std::fs::File;
 use std::path::PathBuf;
 
+use rethread_core::Place;
 use rethread_core::SessionId;
 use rethread_core::store::{Filter, Hit, Result};
 use rethread_core::text::{has_words, searchable, snippet};
@@ -86,7 +87,7 @@ impl Dir {
             let file = File::open(self.log_path(session))?;
             let text = text_at(&file, u64::try_from(at)?, seq)?;
             let snippet = snippet(&text.ok_or("the index does not fit the log")?, wanted);
-            hits.push(Hit { session, seq, snippet });
+            hits.push(Hit { place: Place { session, seq }, snippet });
         }
         Ok(hits)
     }
@@ -231,7 +232,10 @@ impl Dir {
                 };
                 passed += 1;
                 if passed > offset && hits.len() < limit {
-                    hits.push(Hit { session, seq, snippet: snippet(&text, wanted) });
+                    hits.push(Hit {
+                        place: Place { session, seq },
+                        snippet: snippet(&text, wanted),
+                    });
                 }
             };
             Tail::EMPTY.clone().follow(&file, 0, found).told(&path, "search a log")?;

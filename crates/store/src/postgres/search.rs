@@ -9,7 +9,7 @@
 
 use rethread_core::store::{Hit, Result};
 use rethread_core::text::{searchable, snippet, words};
-use rethread_core::{Owner, SessionId, StoreError};
+use rethread_core::{Owner, Place, SessionId, StoreError};
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeSet, HashMap};
 use uuid::Uuid;
@@ -116,10 +116,12 @@ impl Db {
                     texts.insert((session, seq), snippet(&text, words));
                 }
             }
-            let hit = |place: (Uuid, i64)| Hit {
-                session: SessionId(place.0),
-                seq: u64::try_from(place.1).unwrap_or_default(),
-                snippet: texts.remove(&place).unwrap_or_default(),
+            let hit = |at: (Uuid, i64)| Hit {
+                place: Place {
+                    session: SessionId(at.0),
+                    seq: u64::try_from(at.1).unwrap_or_default(),
+                },
+                snippet: texts.remove(&at).unwrap_or_default(),
             };
             Ok(places.into_iter().map(hit).collect())
         })

@@ -8,7 +8,7 @@ use std::sync::mpsc;
 use rethread_core::limits::AT_ONCE_MIN;
 use rethread_core::store::{Hit, Result};
 use rethread_core::text::{has_words, searchable, snippet};
-use rethread_core::{Owner, SessionId};
+use rethread_core::{Owner, Place, SessionId};
 use rusqlite::{Connection, params};
 
 use super::error::Told;
@@ -177,7 +177,7 @@ impl Db {
             let Some(text) = text.filter(|text| has_words(text, words)) else { continue };
             passed += 1;
             if passed > offset && hits.len() < limit {
-                hits.push(Hit { session, seq, snippet: snippet(&text, words) });
+                hits.push(Hit { place: Place { session, seq }, snippet: snippet(&text, words) });
             }
         }
         Ok((hits, passed))
@@ -211,7 +211,7 @@ impl Db {
             let seq = stored.seq;
             let text = stored.entry(session).ok().and_then(|entry| searchable(&entry.body));
             let snippet = text.map(|text| snippet(&text, words)).unwrap_or_default();
-            hits.push(Hit { session, seq, snippet });
+            hits.push(Hit { place: Place { session, seq }, snippet });
         }
         Ok(hits)
     }

@@ -5,7 +5,7 @@ use rethread_core::Sessions;
 use crate::desk::{Desk, add, findings, say};
 
 fn found(sessions: &Sessions, query: &str) -> Vec<u64> {
-    sessions.search(query, 0, 9).expect("searched").iter().map(|hit| hit.seq).collect()
+    sessions.search(query, 0, 9).expect("searched").iter().map(|hit| hit.place.seq).collect()
 }
 
 fn index(desk: &Desk) -> rusqlite::Connection {

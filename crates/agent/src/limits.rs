@@ -26,7 +26,7 @@ pub const HOST_TURNS_MAX: usize = 1_024;
 /// Turns of one owner that run or wait: a quarter, so that no one keeps all others from asking.
 pub const OWNER_TURNS_MAX: usize = HOST_TURNS_MAX / 4;
 
-/// Turns that wait for one session. Whoever asks faster than a model answers is told so.
+/// Turns that may wait for one session; further ones are refused.
 pub const QUEUE_MAX: usize = 32;
 
 /// Folders whose tools are kept open. More are opened again when they are needed.

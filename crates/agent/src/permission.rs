@@ -29,7 +29,7 @@ pub enum PermissionAnswer {
     Always(Pattern),
     /// It may not run.
     No,
-    /// It may not run, and this is what the model is told to do instead.
+    /// It may not run; the text is passed to the model as what to do instead.
     NoBecause(String),
 }
 

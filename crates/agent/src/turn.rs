@@ -181,7 +181,7 @@ impl Runner {
     }
 
     /// Answers what a crash left open and writes the question down; or takes the results that a
-    /// turn was waiting for, and goes on with it.
+    /// turn was waiting for, and continues it.
     async fn begin(
         &self,
         held: &LeasedThread,

@@ -92,7 +92,7 @@ pub trait Tool: Send + Sync {
     /// say so would change things without asking.
     fn changes(&self) -> bool;
 
-    /// What this call would do to a file, for whoever is asked about it.
+    /// The change this call would make to a file, shown to the person who is asked.
     ///
     /// # Errors
     ///

@@ -119,7 +119,7 @@ fn host(cli: &Cli, args: &Telegram) -> Result<Host, Error> {
         policy: Some(policy(cli, args)),
         window: None,
     };
-    // What people far away say is not written to files of whoever runs the bot.
+    // What remote users say is not written to the operator's files.
     let host = cli.host_in(answering, workspaces(cli, args)?, None)?;
     for agent in host.agents().iter() {
         if let Err(error) = host.roster().connect(&agent.name) {

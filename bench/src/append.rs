@@ -152,9 +152,11 @@ fn drive(
     let begin = |writer: usize, number: usize| {
         let message = texts.message(number * 31 + writer);
         let tell = tell.clone();
-        let then = Box::new(move |outcome: Result<Vec<u64>, rethread_core::StoreError>| {
-            tell.send((writer, outcome.is_ok())).expect("the driver listens");
-        });
+        let then = Box::new(
+            move |outcome: Result<rethread_core::store::Appended, rethread_core::StoreError>| {
+                tell.send((writer, outcome.is_ok())).expect("the driver listens");
+            },
+        );
         sessions.append_then(ids[writer], vec![message], then).expect("begun");
     };
     let mut going = ids.len();

@@ -13,53 +13,69 @@ use crate::runner::{Instructions, Runner};
 const INSTEAD_OF: &str = "instead_of";
 
 impl Runner {
-    /// Sees to it that the right instructions hold.
-    pub(crate) fn begin_instructions(&self, thread: &mut Thread) -> Result<(), sessions::Error> {
-        restore_own(thread)?;
+    /// What has to be written from `next` on so that the right instructions hold in a turn.
+    pub(crate) fn instructions_first(
+        &self,
+        thread: &Thread,
+        next: u64,
+    ) -> Result<Vec<Message>, sessions::Error> {
+        let own = own_again(thread)?;
+        let held = own.as_ref().map(|_| next).or(thread.session().tally.system);
+        let mut first = Vec::from_iter(own);
         if self.instructions == Instructions::Once {
             let mut message = Message::system(self.responder.instructions());
-            let before = thread.session().tally.system;
-            message.extra.push((INSTEAD_OF.into(), Raw::of(&before)));
-            thread.append(message)?;
+            message.extra.push((INSTEAD_OF.into(), Raw::of(&held)));
+            first.push(message);
         }
-        self.enforce_instructions(thread)
+        let ours = self.enforced(thread, first.last())?;
+        first.extend(ours);
+        Ok(first)
     }
 
-    /// In a session that may have come with anyone's instructions, ours hold.
-    pub(crate) fn enforce_instructions(&self, thread: &mut Thread) -> Result<(), sessions::Error> {
+    /// Our instructions, where they have to be written: in a session that may have come with
+    /// anyone's. `last` are those that hold by then, if others than those of the log.
+    pub(crate) fn enforced(
+        &self,
+        thread: &Thread,
+        last: Option<&Message>,
+    ) -> Result<Option<Message>, sessions::Error> {
         if self.instructions != Instructions::Ours {
-            return Ok(());
+            return Ok(None);
         }
         let ours = self.responder.instructions();
-        let held = message_at(thread, thread.session().tally.system)?;
-        if held.is_none_or(|held| held.plain_text() != ours) {
-            thread.append(Message::system(ours))?;
-        }
-        Ok(())
+        let held = match last {
+            Some(last) => Some(last.clone()),
+            None => message_at(thread, thread.session().tally.system)?,
+        };
+        let other = held.is_none_or(|held| held.plain_text() != ours);
+        Ok(other.then(|| Message::system(ours)))
     }
 
-    /// The turn is over: the session's own instructions hold again.
+    /// The turn failed: the session's own instructions hold again.
     pub(crate) async fn end_instructions(
         &self,
         held: &LeasedThread,
     ) -> Result<(), sessions::Error> {
-        match self.instructions {
-            Instructions::Once => held.with(restore_own).await,
-            _ => Ok(()),
+        if self.instructions != Instructions::Once {
+            return Ok(());
         }
+        let again = |thread: &mut Thread| match own_again(thread)? {
+            Some(own) => thread.append(own).map(drop),
+            None => Ok(()),
+        };
+        held.with(again).await
     }
 }
 
-/// Lets the session's own instructions hold, where those of one turn still do.
-fn restore_own(thread: &mut Thread) -> Result<(), sessions::Error> {
-    let Some(held) = message_at(thread, thread.session().tally.system)? else { return Ok(()) };
+/// The session's own instructions, where those of one turn still hold.
+pub(crate) fn own_again(thread: &Thread) -> Result<Option<Message>, sessions::Error> {
+    let Some(held) = message_at(thread, thread.session().tally.system)? else { return Ok(None) };
     let Some((_, before)) = held.extra.iter().find(|(name, _)| name == INSTEAD_OF) else {
-        return Ok(());
+        return Ok(None);
     };
     let before = serde_json::from_str::<Option<u64>>(before.get()).unwrap_or_default();
     let own = message_at(thread, before)?.map(|message| message.content).unwrap_or_default();
-    thread.append(Message::new(Role::System, own))?;
-    Ok(())
+    Ok(Some(Message::new(Role::System, own)))
 }
 
 /// A message of the log. The latest system message is in memory once a context was built.

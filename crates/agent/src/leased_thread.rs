@@ -19,94 +19,154 @@ use crate::thread_cache::ThreadCache;
 
 /// A thread whose lease is kept alive until it is released or dropped.
 pub struct LeasedThread {
-    thread: Arc<Mutex<Leased>>,
+    thread: Arc<Mutex<Thread>>,
     holder: String,
     owner: Owner,
     renewal: JoinHandle<()>,
 }
 
-/// A thread that is held.
-struct Leased {
-    thread: Thread,
-    /// Its lease was given back: a renewal that comes late must not take it again.
-    returned: bool,
+/// Times someone else may write to a session before what is to be written is given up.
+const TRIES_MAX: usize = 100;
+
+/// A session that is wanted, and how long one waits while someone else is in a turn.
+pub(crate) struct Wanted<'a> {
+    pub(crate) sessions: &'a Sessions,
+    pub(crate) cache: &'a ThreadCache,
+    pub(crate) id: SessionId,
+    pub(crate) wait: Duration,
+    pub(crate) events: &'a Events,
+    pub(crate) stop: &'a CancellationToken,
 }
 
-impl Leased {
-    fn renew(&mut self, holder: &str) -> Result<(), sessions::Error> {
-        if self.returned { Ok(()) } else { self.thread.hold(holder, LEASE) }
-    }
-
-    fn give_back(&mut self, holder: &str) -> Result<(), sessions::Error> {
-        if std::mem::replace(&mut self.returned, true) {
-            return Ok(());
-        }
-        self.thread.release(holder)
-    }
-}
-
-impl LeasedThread {
-    /// Opens a session and takes its lease. While someone else holds it, waits up to `wait`, or
-    /// until `stop`.
+impl Wanted<'_> {
+    /// Takes the lease. While someone else holds it, waits.
     ///
     /// # Errors
     ///
     /// [`StoreError::Held`] when someone else has it for longer, and those of the store.
-    pub(crate) async fn take(
-        sessions: &Sessions,
-        cache: &ThreadCache,
-        id: SessionId,
-        wait: Duration,
-        events: &Events,
-        stop: &CancellationToken,
-    ) -> Result<LeasedThread, sessions::Error> {
+    pub(crate) async fn take(&self) -> Result<LeasedThread, sessions::Error> {
+        let (leased, ()) = self.begin(|_| Ok(())).await?;
+        Ok(leased)
+    }
+
+    /// Does the first work of a turn: its first append takes the lease. The work is done anew where
+    /// someone else wrote in between, with what they wrote in view.
+    ///
+    /// # Errors
+    ///
+    /// As [`take`](Wanted::take), and those of the work; the lease is not kept then.
+    pub(crate) async fn begin<T: Send + 'static>(
+        &self,
+        first: impl Fn(&mut Thread) -> Result<T, sessions::Error> + Send + Sync + 'static,
+    ) -> Result<(LeasedThread, T), sessions::Error> {
         let holder = holder();
+        let name = holder.clone();
+        let begin = move |thread: &mut Thread| {
+            thread.hold_with_next(&name, LEASE);
+            let done = first(thread).and_then(|done| {
+                let head = thread.head();
+                if thread.holds() {
+                    return Ok(done);
+                }
+                // Nothing had to be written. Someone may have written meanwhile.
+                thread.hold(&name, LEASE)?;
+                thread.refresh()?;
+                if thread.head() == head { Ok(done) } else { first(thread) }
+            });
+            let done = done.and_then(|done| unarchive(thread).map(|()| done));
+            if done.is_err() && thread.holds() {
+                // The lease ends by itself if this fails.
+                thread.release(&name).ok();
+            }
+            done
+        };
+        let (thread, done) = self.reach(begin).await?;
+        Ok((LeasedThread::new(thread, holder, self.sessions.owner().clone()), done))
+    }
+
+    /// Does work that is one append, for which no lease is needed.
+    ///
+    /// # Errors
+    ///
+    /// As [`take`](Wanted::take), and those of the work.
+    pub(crate) async fn write<T: Send + 'static>(
+        &self,
+        work: impl Fn(&mut Thread) -> Result<T, sessions::Error> + Send + Sync + 'static,
+    ) -> Result<T, sessions::Error> {
+        let work = move |thread: &mut Thread| {
+            let done = work(thread)?;
+            unarchive(thread).map(|()| done)
+        };
+        let (thread, done) = self.reach(work).await?;
+        self.cache.put(self.sessions.owner().clone(), thread);
+        Ok(done)
+    }
+
+    /// Does work in the session as soon as nobody else is in a turn.
+    async fn reach<T: Send + 'static>(
+        &self,
+        work: impl Fn(&mut Thread) -> Result<T, sessions::Error> + Send + Sync + 'static,
+    ) -> Result<(Thread, T), sessions::Error> {
+        let work = Arc::new(work);
         let began = Instant::now();
         let mut told = false;
         loop {
-            let (store, name) = (sessions.clone(), holder.clone());
-            let earlier = cache.take(sessions.owner(), id);
-            let opened = blocking(move || {
+            let (store, work, id) = (self.sessions.clone(), Arc::clone(&work), self.id);
+            let earlier = self.cache.take(store.owner(), id);
+            let done = blocking(move || {
                 let mut thread = match earlier {
-                    Some(thread) => thread,
+                    Some(mut thread) => thread.refresh().map(|()| thread)?,
                     None => store.thread(id)?,
                 };
-                ignoring_dead_holders(&store, |_| thread.hold(&name, LEASE))?;
-                // Someone may have written between the reading and the lease.
-                let ready = thread.refresh().and_then(|_| {
-                    let archived = thread.session().header.archived;
-                    if archived { store.unarchive(id).map(drop) } else { Ok(()) }
-                });
-                if let Err(error) = ready {
-                    // The lease ends by itself if this fails.
-                    thread.release(&name).ok();
-                    return Err(error);
-                }
-                Ok(thread)
+                let done = ignoring_dead_holders(&store, |_| {
+                    unless_overtaken(&mut thread, work.as_ref())
+                })?;
+                Ok((thread, done))
             });
-            match opened.await {
-                Ok(thread) => {
-                    return Ok(LeasedThread::new(thread, holder, sessions.owner().clone()));
-                }
+            match done.await {
                 Err(sessions::Error::Store(StoreError::Held { holder: other, id, until })) => {
-                    if began.elapsed() >= wait || stop.is_cancelled() {
+                    if began.elapsed() >= self.wait || self.stop.is_cancelled() {
                         return Err(StoreError::Held { holder: other, id, until }.into());
                     }
                     if !std::mem::replace(&mut told, true) {
-                        events.send(Event::Waiting { holder: other }).await;
+                        self.events.send(Event::Waiting { holder: other }).await;
                     }
                     tokio::select! {
-                        () = stop.cancelled() => {}
+                        () = self.stop.cancelled() => {}
                         () = tokio::time::sleep(LEASE_POLL) => {}
                     }
                 }
-                Err(error) => return Err(error),
+                done => return done,
             }
         }
     }
+}
 
+/// Brings back a session that was put away, now that something happens in it.
+fn unarchive(thread: &Thread) -> Result<(), sessions::Error> {
+    match thread.session().header.archived {
+        true => thread.sessions().unarchive(thread.session().id()).map(drop),
+        false => Ok(()),
+    }
+}
+
+/// Does work, and does it anew where someone else wrote first.
+fn unless_overtaken<T>(
+    thread: &mut Thread,
+    work: &(impl Fn(&mut Thread) -> Result<T, sessions::Error> + ?Sized),
+) -> Result<T, sessions::Error> {
+    for _ in 1..TRIES_MAX {
+        match work(thread) {
+            Err(sessions::Error::Store(StoreError::Conflict { .. })) => thread.refresh()?,
+            done => return done,
+        }
+    }
+    work(thread)
+}
+
+impl LeasedThread {
     fn new(thread: Thread, holder: String, owner: Owner) -> LeasedThread {
-        let thread = Arc::new(Mutex::new(Leased { thread, returned: false }));
+        let thread = Arc::new(Mutex::new(thread));
         let renewal = tokio::spawn(renew(thread.clone(), holder.clone()));
         LeasedThread { thread, holder, owner, renewal }
     }
@@ -121,7 +181,7 @@ impl LeasedThread {
         work: impl FnOnce(&mut Thread) -> Result<T, sessions::Error> + Send + 'static,
     ) -> Result<T, sessions::Error> {
         let thread = self.thread.clone();
-        blocking(move || work(&mut lock(&thread).thread)).await
+        blocking(move || work(&mut lock(&thread))).await
     }
 
     /// Gives the session back, and keeps what was read of it for the next turn.
@@ -132,8 +192,8 @@ impl LeasedThread {
     pub(crate) async fn release(self, cache: &ThreadCache) -> Result<(), sessions::Error> {
         let (thread, owner) = self.returned().await?;
         // A renewal that is just ending may still hold it; then it is read again next time.
-        if let Some(leased) = Arc::into_inner(thread).and_then(|thread| thread.into_inner().ok()) {
-            cache.put(owner, leased.thread);
+        if let Some(thread) = Arc::into_inner(thread).and_then(|thread| thread.into_inner().ok()) {
+            cache.put(owner, thread);
         }
         Ok(())
     }
@@ -147,10 +207,10 @@ impl LeasedThread {
         self.returned().await.map(drop)
     }
 
-    async fn returned(self) -> Result<(Arc<Mutex<Leased>>, Owner), sessions::Error> {
+    async fn returned(self) -> Result<(Arc<Mutex<Thread>>, Owner), sessions::Error> {
         self.renewal.abort();
         let (thread, holder) = (self.thread.clone(), self.holder.clone());
-        blocking(move || lock(&thread).give_back(&holder)).await?;
+        blocking(move || give_back(&thread, &holder)).await?;
         let (thread, owner) = (Arc::clone(&self.thread), self.owner.clone());
         drop(self);
         Ok((thread, owner))
@@ -162,24 +222,125 @@ impl Drop for LeasedThread {
     fn drop(&mut self) {
         self.renewal.abort();
         // Whoever works with it is in the middle of something.
-        let returned = self.thread.try_lock().is_ok_and(|lent| lent.returned);
+        let returned = self.thread.try_lock().is_ok_and(|thread| !thread.holds());
         if let (false, Ok(runtime)) = (returned, tokio::runtime::Handle::try_current()) {
             let (thread, holder) = (self.thread.clone(), self.holder.clone());
             // Nobody is left to tell; the lease ends by itself if this fails.
-            runtime.spawn_blocking(move || lock(&thread).give_back(&holder).ok());
+            runtime.spawn_blocking(move || give_back(&thread, &holder).ok());
         }
     }
 }
 
-async fn renew(thread: Arc<Mutex<Leased>>, holder: String) {
+/// Gives the lease back, where the last append has not done so.
+fn give_back(thread: &Mutex<Thread>, holder: &str) -> Result<(), sessions::Error> {
+    let mut thread = lock(thread);
+    if thread.holds() { thread.release(holder) } else { Ok(()) }
+}
+
+async fn renew(thread: Arc<Mutex<Thread>>, holder: String) {
     loop {
         tokio::time::sleep(LEASE / 3).await;
         let (thread, holder) = (thread.clone(), holder.clone());
         // Where it fails someone else took over, and the next append is refused and says so.
-        drop(blocking(move || lock(&thread).renew(&holder)).await);
+        let renewed = blocking(move || {
+            let mut thread = lock(&thread);
+            // One that was given back must not be taken again.
+            if thread.holds() { thread.hold(&holder, LEASE) } else { Ok(()) }
+        });
+        drop(renewed.await);
     }
 }
 
-fn lock(thread: &Mutex<Leased>) -> std::sync::MutexGuard<'_, Leased> {
+fn lock(thread: &Mutex<Thread>) -> std::sync::MutexGuard<'_, Thread> {
     thread.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use rethread_core::{Block, Item, Message, Raw, Role};
+
+    use super::*;
+
+    fn sessions() -> (Sessions, SessionId) {
+        let world = Arc::new(rethread_core::Fixed::default());
+        let store = Arc::new(rethread_core::MemoryStore::new(world.clone()));
+        let sessions = Sessions::new(store, Owner::local(), world);
+        let id = sessions.create(&Default::default(), None).expect("created").id();
+        (sessions, id)
+    }
+
+    fn run<T>(work: impl Future<Output = T>) -> T {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        runtime.expect("a runtime").block_on(work)
+    }
+
+    /// What a turn writes first: what a crash left open, and its question.
+    fn ask(thread: &mut Thread, question: &str) -> Result<Vec<u64>, sessions::Error> {
+        let mut items: Vec<Item> = thread.log().repair().into_iter().map(Item::from).collect();
+        items.push(Message::user(question).into());
+        thread.record(items)
+    }
+
+    #[test]
+    fn a_turn_that_was_overtaken_reads_the_tail_again_before_it_repairs_or_stores() {
+        let (sessions, id) = sessions();
+        let (cache, events, stop) = (ThreadCache::default(), Events::none(), Default::default());
+        let (other, tries) = (sessions.clone(), Arc::new(AtomicUsize::new(0)));
+        let counted = tries.clone();
+        let first = move |thread: &mut Thread| {
+            if counted.fetch_add(1, Ordering::SeqCst) == 0 {
+                // Someone else writes, and dies in the middle of a round.
+                let call = Block::tool_use("call", "search", Raw::of(&()));
+                let reply = Message::new(Role::Assistant, vec![call]);
+                other.append(id, vec![reply.into()])?;
+            }
+            ask(thread, "and now?")
+        };
+        let wait = Duration::ZERO;
+        run(async {
+            let wanted = Wanted {
+                sessions: &sessions,
+                cache: &cache,
+                id,
+                wait,
+                events: &events,
+                stop: &stop,
+            };
+            let (held, seqs) = wanted.begin(first).await.expect("begun");
+            assert_eq!(tries.load(Ordering::SeqCst), 2);
+            assert_eq!(seqs, [1, 2], "the call is answered, then the question stands");
+            let refused = sessions.append(id, vec![Message::user("me too").into()]);
+            assert!(matches!(refused, Err(sessions::Error::Store(StoreError::Held { .. }))));
+            held.with(|thread| thread.finish(vec![Message::assistant("yes").into()]))
+                .await
+                .expect("finished");
+            sessions.append(id, vec![Message::user("me too").into()]).expect("it was given back");
+            held.release(&cache).await.expect("there is nothing left to give back");
+        });
+    }
+
+    #[test]
+    fn a_first_step_that_fails_keeps_no_lease() {
+        let (sessions, id) = sessions();
+        let (cache, events, stop) = (ThreadCache::default(), Events::none(), Default::default());
+        let first = |thread: &mut Thread| {
+            ask(thread, "hello?")?;
+            Err::<(), _>(sessions::Error::NothingToUndo { id: thread.session().id() })
+        };
+        run(async {
+            let wait = Duration::ZERO;
+            let wanted = Wanted {
+                sessions: &sessions,
+                cache: &cache,
+                id,
+                wait,
+                events: &events,
+                stop: &stop,
+            };
+            assert!(wanted.begin(first).await.is_err());
+            sessions.append(id, vec![Message::user("hello").into()]).expect("nobody has it");
+        });
+    }
 }

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use crate::blocking::blocking;
 use crate::conversation::Conversation;
 use crate::extractive::extractive;
-use crate::leased_thread::LeasedThread;
+use crate::leased_thread::{LeasedThread, Wanted};
 use crate::limits::{EXTRACT_TOKENS, SUMMARY_TOKENS_MIN};
 use crate::runner::{Runner, TurnError};
 use crate::{Events, prompt};
@@ -68,8 +68,9 @@ impl Runner {
     /// summary.
     pub(crate) async fn hold(&self, id: SessionId) -> Result<LeasedThread, TurnError> {
         let (wait, never) = (self.responder.bounds.lease_wait, CancellationToken::new());
-        let (sessions, threads, nobody) = (&self.sessions, &self.threads, Events::none());
-        Ok(LeasedThread::take(sessions, threads, id, wait, &nobody, &never).await?)
+        let (sessions, cache, nobody) = (&self.sessions, &self.threads, Events::none());
+        let wanted = Wanted { sessions, cache, id, wait, events: &nobody, stop: &never };
+        Ok(wanted.take().await?)
     }
 
     /// As [`summarize`](Runner::summarize), by whoever holds the session.

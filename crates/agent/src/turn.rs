@@ -15,15 +15,16 @@ use rethread_core::entry::{Body, Finished};
 use rethread_core::message::{Call, ToolResult, Usage};
 use rethread_core::turn::Part;
 use rethread_core::{
-    Block, BlockKind, Incoming, Message, Place, Role, SessionId, Thread, sessions,
+    Block, BlockKind, Incoming, Item, Message, Place, Role, SessionId, StoreError, Thread, sessions,
 };
 use tokio_util::sync::CancellationToken;
 
 use crate::ask::Asked;
 use crate::events::{Event, Events};
 use crate::host::Refusal;
-use crate::leased_thread::LeasedThread;
-use crate::runner::{Answer, End, Runner, TurnError};
+use crate::instructions::own_again;
+use crate::leased_thread::{LeasedThread, Wanted};
+use crate::runner::{Answer, End, Instructions, Runner, TurnError};
 use crate::step::{Step, cut_short, next_step};
 use crate::tool::Spec;
 
@@ -78,9 +79,17 @@ impl Runner {
         stop: &CancellationToken,
     ) -> Result<Answer, TurnError> {
         let wait = self.responder.bounds.lease_wait;
-        let held =
-            LeasedThread::take(&self.sessions, &self.threads, id, wait, events, stop).await?;
-        let outcome = self.rounds(&held, input.into(), options, events, stop).await;
+        let (sessions, cache) = (&self.sessions, &self.threads);
+        let wanted = Wanted { sessions, cache, id, wait, events, stop };
+        let (began, input, runner) = (Instant::now(), input.into(), self.clone());
+        let (held, begun) = wanted.begin(move |thread| runner.begin(thread, &input)).await?;
+        let outcome = match begun {
+            Ok((start, context)) => {
+                let mut turn = RunningTurn::new(self, id, start, began, options);
+                self.rounds(&held, &mut turn, context, options, events, stop).await
+            }
+            Err(refusal) => Err(refusal.into()),
+        };
         events.flush().await;
         let released = held.release(&self.threads).await;
         let answer = outcome?;
@@ -91,20 +100,16 @@ impl Runner {
     async fn rounds(
         &self,
         held: &LeasedThread,
-        input: TurnInput,
+        turn: &mut RunningTurn,
+        context: Arc<Context>,
         options: &TurnOptions,
         events: &Events,
         stop: &CancellationToken,
     ) -> Result<Answer, TurnError> {
-        let (mut turn, context) = self.begin(held, input, options).await?;
-        let outcome = self.run_rounds(held, &mut turn, context, options, events, stop).await;
-        let waits = matches!(&outcome, Ok(answer) if answer.end == End::ClientCalls);
-        if !waits {
-            let restored = self.end_instructions(held).await;
+        let outcome = self.run_rounds(held, turn, context, options, events, stop).await;
+        if outcome.is_err() {
             // Where this fails, the next turn does it before it begins.
-            if outcome.is_ok() {
-                restored?;
-            }
+            drop(self.end_instructions(held).await);
         }
         outcome
     }
@@ -148,7 +153,6 @@ impl Runner {
             drop(context);
             context = self.context(held).await?;
         }
-        held.with(|thread| thread.note(Body::RoundLimit)).await?;
         turn.text = cut_short(&turn.text);
         turn.end(held, None, End::RoundLimit).await
     }
@@ -180,54 +184,39 @@ impl Runner {
         held.with(move |thread| thread.context(&policy, &model)).await
     }
 
-    /// Answers what a crash left open and writes the question down; or takes the results that a
-    /// turn was waiting for, and continues it.
-    async fn begin(
+    /// Answers what a crash left open and writes the question down, as one; or takes the results
+    /// that a turn was waiting for, and continues it.
+    fn begin(
         &self,
-        held: &LeasedThread,
-        input: TurnInput,
-        options: &TurnOptions,
-    ) -> Result<(RunningTurn, Arc<Context>), TurnError> {
-        let began = Instant::now();
-        let (policy, model) = (self.responder.policy.clone(), self.responder.model.clone());
-        let runner = self.clone();
-        let (start, context) = held
-            .with(move |thread| {
-                let start = match input {
-                    TurnInput::Question(question) => {
-                        thread.repair()?;
-                        runner.begin_instructions(thread)?;
-                        let seq = thread.append(question)?;
-                        Ok(Start { seq, ..Start::default() })
-                    }
-                    TurnInput::Results(results) => {
-                        let start = continued(thread, results)?;
-                        runner.enforce_instructions(thread)?;
-                        start
-                    }
-                };
-                let context = thread.context(&policy, &model)?;
-                Ok((start.map(|start| (thread.session().id(), start)), context))
-            })
-            .await?;
-        let (id, Start { seq, rounds, usage, text }) = start?;
-        // A tool of the client's goes before one of ours of the same name.
-        let theirs = |spec: &Spec| options.client_tools.iter().any(|own| own.name == spec.name);
-        let mut tools = self.responder.specs();
-        tools.retain(|spec| !theirs(spec));
-        tools.extend(options.client_tools.iter().cloned());
-        let turn = RunningTurn {
-            id,
-            began,
-            seq,
-            tools: tools.into(),
-            text,
-            cut_off: false,
-            rounds,
-            usage,
-            fullness: 0,
+        thread: &mut Thread,
+        input: &TurnInput,
+    ) -> Result<Result<(Start, Arc<Context>), Refusal>, sessions::Error> {
+        let start = match input {
+            TurnInput::Question(question) => self.ask_in(thread, question)?,
+            TurnInput::Results(results) => match self.continued(thread, results)? {
+                Ok(start) => start,
+                Err(refusal) => return Ok(Err(refusal)),
+            },
         };
-        Ok((turn, context))
+        let context = thread.context(&self.responder.policy, &self.responder.model)?;
+        Ok(Ok((start, context)))
+    }
+
+    fn ask_in(&self, thread: &mut Thread, question: &Incoming) -> Result<Start, sessions::Error> {
+        let mut first: Vec<Item> = thread.log().repair().into_iter().map(Item::from).collect();
+        let next = thread.head() + first.len() as u64;
+        first.extend(self.instructions_first(thread, next)?.into_iter().map(Item::from));
+        let mut all = first.clone();
+        all.push(question.clone().into());
+        let seqs = match thread.record(all) {
+            // The question was written down by a turn that came no further.
+            Err(sessions::Error::Store(StoreError::IdReused { .. })) if !first.is_empty() => {
+                thread.record(first)?;
+                thread.record(vec![question.clone().into()])?
+            }
+            done => done?,
+        };
+        Ok(Start { seq: seqs.last().copied().unwrap_or_default(), ..Start::default() })
     }
 }
 
@@ -240,50 +229,59 @@ struct Start {
     text: String,
 }
 
-/// Stores the results a turn was waiting for.
-fn continued(
-    thread: &mut Thread,
-    results: Vec<ToolResult>,
-) -> Result<Result<Start, Refusal>, sessions::Error> {
-    let mut open: Vec<String> = thread.log().unanswered().into_iter().map(|(id, _)| id).collect();
-    let Some(seq) = thread.session().tally.turn else {
-        return Ok(Err(Refusal::OtherCalls { open }));
-    };
-    let place = Place { session: thread.session().id(), seq };
-    let turn = thread.sessions().turn_at(place)?;
-    if turn.is_over() {
-        return Ok(Err(Refusal::OtherCalls { open: Vec::new() }));
-    }
-    // A turn that failed after its results were stored is continued with the same results.
-    let again = open.is_empty() && !turn.has_answer();
-    if again {
-        let last = turn.parts().rev().map_while(|part| match part {
-            Part::Results(message) => Some(message),
-            _ => None,
-        });
-        open = last.flat_map(Message::results).map(|result| result.tool_use_id.clone()).collect();
-    }
-    let given: Vec<&str> = results.iter().map(|result| result.tool_use_id.as_str()).collect();
-    let fits = open.len() == given.len() && open.iter().all(|id| given.contains(&id.as_str()));
-    if !fits || open.is_empty() {
-        let open = if again { Vec::new() } else { open };
-        return Ok(Err(Refusal::OtherCalls { open }));
-    }
-    if !again {
-        let message =
-            |result| Message::new(Role::Tool, vec![Block::of(BlockKind::ToolResult(result))]);
-        thread.append_all(results.into_iter().map(message).map(Incoming::from).collect())?;
-    }
-    let mut start = Start { seq, ..Start::default() };
-    for part in turn.parts() {
-        if let Part::Reply(reply) = part {
-            start.rounds += 1;
-            start.usage += reply.usage.unwrap_or_default();
-            let text = reply.plain_text();
-            start.text = if text.is_empty() { start.text } else { text };
+impl Runner {
+    /// Stores the results a turn was waiting for.
+    fn continued(
+        &self,
+        thread: &mut Thread,
+        results: &[ToolResult],
+    ) -> Result<Result<Start, Refusal>, sessions::Error> {
+        let mut open: Vec<String> =
+            thread.log().unanswered().into_iter().map(|(id, _)| id).collect();
+        let Some(seq) = thread.session().tally.turn else {
+            return Ok(Err(Refusal::OtherCalls { open }));
+        };
+        let place = Place { session: thread.session().id(), seq };
+        let turn = thread.sessions().turn_at(place)?;
+        if turn.is_over() {
+            return Ok(Err(Refusal::OtherCalls { open: Vec::new() }));
         }
+        // A turn that failed after its results were stored is continued with the same results.
+        let again = open.is_empty() && !turn.has_answer();
+        if again {
+            let last = turn.parts().rev().map_while(|part| match part {
+                Part::Results(message) => Some(message),
+                _ => None,
+            });
+            open =
+                last.flat_map(Message::results).map(|result| result.tool_use_id.clone()).collect();
+        }
+        let given: Vec<&str> = results.iter().map(|result| result.tool_use_id.as_str()).collect();
+        let fits = open.len() == given.len() && open.iter().all(|id| given.contains(&id.as_str()));
+        if !fits || open.is_empty() {
+            let open = if again { Vec::new() } else { open };
+            return Ok(Err(Refusal::OtherCalls { open }));
+        }
+        let message = |result: &ToolResult| {
+            Message::new(Role::Tool, vec![Block::of(BlockKind::ToolResult(result.clone()))])
+        };
+        let results = results.iter().filter(|_| !again).map(message);
+        let items: Vec<Item> =
+            results.chain(self.enforced(thread, None)?).map(Item::from).collect();
+        if !items.is_empty() {
+            thread.record(items)?;
+        }
+        let mut start = Start { seq, ..Start::default() };
+        for part in turn.parts() {
+            if let Part::Reply(reply) = part {
+                start.rounds += 1;
+                start.usage += reply.usage.unwrap_or_default();
+                let text = reply.plain_text();
+                start.text = if text.is_empty() { start.text } else { text };
+            }
+        }
+        Ok(Ok(start))
     }
-    Ok(Ok(start))
 }
 
 /// A turn that is running.
@@ -297,9 +295,37 @@ pub(crate) struct RunningTurn {
     rounds: u32,
     usage: Usage,
     fullness: u64,
+    /// The instructions hold for this turn alone.
+    once: bool,
 }
 
 impl RunningTurn {
+    fn new(
+        runner: &Runner,
+        id: SessionId,
+        start: Start,
+        began: Instant,
+        options: &TurnOptions,
+    ) -> RunningTurn {
+        // A tool of the client's goes before one of ours of the same name.
+        let theirs = |spec: &Spec| options.client_tools.iter().any(|own| own.name == spec.name);
+        let mut tools = runner.responder.specs();
+        tools.retain(|spec| !theirs(spec));
+        tools.extend(options.client_tools.iter().cloned());
+        RunningTurn {
+            id,
+            began,
+            seq: start.seq,
+            tools: tools.into(),
+            text: start.text,
+            cut_off: false,
+            rounds: start.rounds,
+            usage: start.usage,
+            fullness: 0,
+            once: runner.instructions == Instructions::Once,
+        }
+    }
+
     /// Reports once that the question itself did not fit.
     async fn report_cut(&self, context: &Context, events: &Events) {
         let mine = |cut: &&Cut| cut.seq == self.seq && cut.by == Cutter::FIT_BUDGET;
@@ -335,7 +361,8 @@ impl RunningTurn {
         }
     }
 
-    /// Writes down the last word, if there is one, and that the turn is over: as one.
+    /// Writes down the last word, if there is one, and that the turn is over, and gives the session
+    /// back: as one.
     async fn end(
         &mut self,
         held: &LeasedThread,
@@ -347,7 +374,18 @@ impl RunningTurn {
         }
         let ms = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
         let finished = Body::Finished(Finished { rounds: self.rounds, ms, usage: self.usage });
-        held.with(move |thread| thread.conclude(last, finished)).await?;
+        let limit = (end == End::RoundLimit).then_some(Body::RoundLimit);
+        let once = self.once;
+        let work = move |thread: &mut Thread| {
+            let mut items = Vec::from_iter(last.map(Item::from));
+            items.extend(limit.map(Item::from));
+            items.push(finished.into());
+            if once {
+                items.extend(own_again(thread)?.map(Item::from));
+            }
+            thread.finish(items)
+        };
+        held.with(work).await?;
         Ok(self.answer(end, Vec::new()))
     }
 

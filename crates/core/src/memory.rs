@@ -7,16 +7,14 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use jiff::Timestamp;
-
 use crate::audit::Audit;
 use crate::entry::{Entry, NewEntry, Tally};
-use crate::limits::LEASE_MAX;
+use crate::lease::LeaseRecord;
 use crate::name::{Key, Name, Owner, SessionId};
 use crate::session::{Header, Place, Session, preview};
 use crate::store::{
-    At, Bind, Change, Cursor, Filter, Finding, Hit, Lease, Page, Result, Search, Store, StoreError,
-    Then, Upkeep, query_words,
+    Appended, At, Bind, Change, Cursor, Filter, Finding, Hit, Lease, Page, Result, Search, Store,
+    StoreError, Then, Upkeep, query_words,
 };
 use crate::text::{has_words, searchable, snippet};
 use crate::world::World;
@@ -36,8 +34,7 @@ struct State {
 struct Stored {
     header: Header,
     entries: Vec<Entry>,
-    lease: Option<(String, Lease)>,
-    fence: u64,
+    lease: LeaseRecord,
 }
 
 impl MemoryStore {
@@ -54,10 +51,6 @@ impl MemoryStore {
 impl Stored {
     fn tally(&self) -> Tally {
         self.entries.last().map_or_else(Tally::default, |entry| entry.tally)
-    }
-
-    fn held(&self, now: Timestamp) -> Option<(&str, Lease)> {
-        self.lease.as_ref().filter(|(_, lease)| lease.until > now).map(|(h, l)| (h.as_str(), *l))
     }
 
     /// The places of these entries, if the log has them all already.
@@ -165,7 +158,7 @@ impl Store for MemoryStore {
             state.key_is_where_seen(owner, bind)?;
         }
         let mut stored =
-            Stored { header: header.clone(), entries: Vec::new(), lease: None, fence: 0 };
+            Stored { header: header.clone(), entries: Vec::new(), lease: LeaseRecord::default() };
         stored.repeated(entries)?;
         stored.push(entries);
         state.sessions.insert((owner.clone(), id), stored);
@@ -237,27 +230,22 @@ impl Store for MemoryStore {
         id: SessionId,
         at: At,
         entries: &[NewEntry],
-    ) -> Result<Vec<u64>> {
+    ) -> Result<Appended> {
         let now = self.world.now();
         let mut state = self.state();
         let stored = state.stored_mut(owner, id)?;
-        if let Some(places) = stored.repeated(entries)? {
-            return Ok(places);
+        if let Some(seqs) = stored.repeated(entries)? {
+            let (record, lease) = stored.lease.repeated(id, &at, now)?;
+            stored.lease = record.unwrap_or(stored.lease.clone());
+            return Ok(Appended { seqs, lease });
         }
-        match (at.fence, stored.held(now)) {
-            (Some(fence), _) if fence != stored.fence => {
-                return Err(StoreError::StaleFence { id, fence, latest: stored.fence });
-            }
-            (None, Some((holder, lease))) => {
-                return Err(StoreError::Held { id, holder: holder.into(), until: lease.until });
-            }
-            _ => {}
-        }
+        let (record, lease) = stored.lease.appended(id, &at, now)?;
         let actual = stored.tally().entries;
         if let Some(expected) = at.head.filter(|head| *head != actual) {
             return Err(StoreError::Conflict { id, expected, actual });
         }
-        Ok(stored.push(entries))
+        stored.lease = record.unwrap_or(stored.lease.clone());
+        Ok(Appended { seqs: stored.push(entries), lease })
     }
 
     fn append_then(
@@ -306,29 +294,18 @@ impl Store for MemoryStore {
     }
 
     fn lease(&self, owner: &Owner, id: SessionId, holder: &str, ttl: Duration) -> Result<Lease> {
-        let (now, ttl) = (self.world.now(), ttl.min(LEASE_MAX));
+        let now = self.world.now();
         let mut state = self.state();
         let stored = state.stored_mut(owner, id)?;
-        let mine = match stored.held(now) {
-            Some((other, lease)) if other != holder => {
-                return Err(StoreError::Held { id, holder: other.into(), until: lease.until });
-            }
-            held => held.is_some(),
-        };
-        if !mine && !ttl.is_zero() {
-            stored.fence += 1;
-        }
-        let lease = Lease { fence: stored.fence, until: now + ttl };
-        stored.lease = (!ttl.is_zero()).then(|| (holder.into(), lease));
+        let (record, lease) = stored.lease.leased(id, holder, ttl, now)?;
+        stored.lease = record;
         Ok(lease)
     }
 
     fn delete(&self, owner: &Owner, id: SessionId) -> Result<()> {
         let now = self.world.now();
         let mut state = self.state();
-        if let Some((holder, lease)) = state.stored(owner, id)?.held(now) {
-            return Err(StoreError::Held { id, holder: holder.into(), until: lease.until });
-        }
+        state.stored(owner, id)?.lease.is_free(id, now)?;
         state.sessions.remove(&(owner.clone(), id));
         state.keys.retain(|(of, _), to| of != owner || *to != id);
         Ok(())

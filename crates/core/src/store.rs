@@ -198,7 +198,16 @@ pub enum StoreError {
 }
 
 /// Who is told how an append ended.
-pub type Then = Box<dyn FnOnce(Result<Vec<u64>>) + Send>;
+pub type Then = Box<dyn FnOnce(Result<Appended>) + Send>;
+
+/// What came of an append.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Appended {
+    /// The places of the entries.
+    pub seqs: Vec<u64>,
+    /// The lease that was taken with it, where one was asked for.
+    pub lease: Option<Lease>,
+}
 
 /// A key and where it is to point.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -209,23 +218,43 @@ pub struct Bind {
     pub seen: Option<SessionId>,
 }
 
-/// Where an append goes, and by what right.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Where an append goes, by what right, and what becomes of the lease with it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct At {
     /// The entries the writer has seen; `None` appends wherever the end is.
     pub head: Option<u64>,
     /// The fence of the writer's lease; `None` if it holds none. The latest fence stays good
     /// after its lease ran out or was given back, until someone else takes the lease.
     pub fence: Option<u64>,
+    /// What becomes of the lease.
+    pub lease: LeaseChange,
+}
+
+/// What becomes of the lease with an append: the first of a turn takes it, the last gives it back,
+/// and neither costs a write of its own.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum LeaseChange {
+    /// Nothing.
+    #[default]
+    Keep,
+    /// It is taken, or renewed for the same holder, as by [`Store::lease`]. No fence is needed.
+    Take {
+        /// Who takes it.
+        holder: String,
+        /// For how long, at the most.
+        ttl: Duration,
+    },
+    /// The writer, whose fence is given, needs it no longer.
+    GiveBack,
 }
 
 impl At {
     /// Wherever the log ends, without a lease.
-    pub const END: At = At { head: None, fence: None };
+    pub const END: At = At { head: None, fence: None, lease: LeaseChange::Keep };
 
     /// Behind exactly this many entries, without a lease.
     pub fn head(head: u64) -> At {
-        At { head: Some(head), fence: None }
+        At { head: Some(head), ..At::END }
     }
 }
 
@@ -380,6 +409,10 @@ pub trait Store: Send + Sync {
     /// then the head; the first that fails is the one reported. An append of nothing is checked in
     /// the same way.
     ///
+    /// What `at.lease` asks for happens with the append or not at all: an append that is refused
+    /// neither takes nor gives back a lease. A repeated one does both, and is refused with
+    /// [`StoreError::Held`] where it asks for a lease that someone else has.
+    ///
     /// # Errors
     ///
     /// [`StoreError::IdReused`] if the log holds some of the ids, or one with another body, or if
@@ -393,7 +426,7 @@ pub trait Store: Send + Sync {
         id: SessionId,
         at: At,
         entries: &[NewEntry],
-    ) -> Result<Vec<u64>>;
+    ) -> Result<Appended>;
 
     /// Begins an append and returns. `then` is told the outcome once it is on disk, or refused;
     /// it runs on a thread of the store and must not wait. This is how a server with few threads

@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 
 use rethread_core::entry::{Entry, NewEntry};
 use rethread_core::store::{
-    At, Bind, Change, Cursor, Filter, Finding, Hit, Lease, Page, Result, Search, Then, Upkeep,
+    Appended, At, Bind, Change, Cursor, Filter, Finding, Hit, Lease, Page, Result, Search, Then,
+    Upkeep,
 };
 use rethread_core::{Backend, Header, Key, Owner, Session, SessionId, Store};
 use tokio::sync::watch;
@@ -109,7 +110,7 @@ impl Store for NotifyingStore {
         id: SessionId,
         at: At,
         entries: &[NewEntry],
-    ) -> Result<Vec<u64>> {
+    ) -> Result<Appended> {
         let began = Instant::now();
         let done = self.store.append(owner, id, at, entries);
         if done.is_ok() {

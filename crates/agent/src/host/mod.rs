@@ -37,7 +37,7 @@ use crate::agents::Agents;
 use crate::blocking::blocking;
 use crate::events::Events;
 use crate::holder::ignoring_dead_holders;
-use crate::leased_thread::LeasedThread;
+use crate::leased_thread::{LeasedThread, Wanted};
 use crate::limits::{HOST_TURNS_MAX, OWNER_TURNS_MAX, QUEUE_MAX};
 use crate::permission::Grants;
 use crate::runner::{Instructions, Runner};
@@ -214,8 +214,9 @@ impl Handle {
         wait: std::time::Duration,
         stop: &CancellationToken,
     ) -> sessions::Result<LeasedThread> {
-        let threads = ThreadCache::default();
-        LeasedThread::take(&self.sessions, &threads, id, wait, &Events::none(), stop).await
+        let (cache, nobody) = (ThreadCache::default(), Events::none());
+        let sessions = &self.sessions;
+        Wanted { sessions, cache: &cache, id, wait, events: &nobody, stop }.take().await
     }
 
     /// What runs turns of new sessions, and shows any: this agent or the usual one, in this folder

@@ -11,7 +11,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use rethread_core::entry::{Body, Finished};
 use rethread_core::message::Usage;
-use rethread_core::{Incoming, Key, Message, Owner, Role, SessionId, StoreError, sessions};
+use rethread_core::{Incoming, Item, Key, Message, Owner, Role, SessionId, StoreError, sessions};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -23,7 +23,7 @@ use crate::blocking::blocking;
 use crate::events::Events;
 use crate::fifo::{Fifo, Ticket};
 use crate::holder::is_dead;
-use crate::leased_thread::LeasedThread;
+use crate::leased_thread::Wanted;
 use crate::limits::LEASE_WAIT;
 use crate::runner::{Answer, TurnError};
 use crate::turn::{TurnInput, TurnOptions};
@@ -277,19 +277,25 @@ impl Handle {
     ) -> Result<Vec<u64>, TurnError> {
         let handle = self.clone();
         let work = async move {
-            let (threads, never) = (&handle.host.0.threads, CancellationToken::new());
-            let nobody = Events::none();
-            let held =
-                LeasedThread::take(&handle.sessions, threads, id, LEASE_WAIT, &nobody, &never)
-                    .await?;
-            let recorded = held.with(move |thread| {
-                thread.repair()?;
-                let finished = finished(&messages, took);
-                thread.record(messages, finished)
+            let wanted = Wanted {
+                sessions: &handle.sessions,
+                cache: &handle.host.0.threads,
+                id,
+                wait: LEASE_WAIT,
+                events: &Events::none(),
+                stop: &CancellationToken::new(),
+            };
+            let recorded = wanted.write(move |thread| {
+                let repairs = thread.log().repair();
+                let skip = repairs.len();
+                let mut items: Vec<Item> = repairs.into_iter().map(Item::from).collect();
+                items.extend(messages.iter().cloned().map(Item::from));
+                items.extend(finished(&messages, took).map(Item::from));
+                let mut seqs = thread.record(items)?;
+                seqs.drain(..skip);
+                Ok(seqs)
             });
-            let recorded = recorded.await;
-            held.release(threads).await?;
-            Ok(recorded?)
+            Ok(recorded.await?)
         };
         self.in_queue(id, work).await
     }

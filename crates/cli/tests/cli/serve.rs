@@ -2,8 +2,9 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::process::{Child, Command};
+use std::process::{Child, Command, Stdio};
 
+use rethread_agent::scripted::{Answer, Server};
 use serde_json::{Value, json};
 
 use crate::desk::Desk;
@@ -17,7 +18,10 @@ struct Served {
 impl Served {
     fn start(desk: &Desk, args: &[&str]) -> Served {
         let all = [&["serve", "--listen", "127.0.0.1:0", "--json"], args].concat();
-        let mut child = desk.spawn(&all);
+        Served::running(desk.spawn(&all))
+    }
+
+    fn running(mut child: Child) -> Served {
         let mut line = String::new();
         let out = child.stdout.as_mut().expect("its output");
         BufReader::new(out).read_line(&mut line).expect("a line");
@@ -54,6 +58,41 @@ impl Served {
         let output = self.child.wait_with_output().expect("it ends");
         (output.status.code(), String::from_utf8(output.stderr).expect("text"))
     }
+}
+
+/// The question takes the lease with it, and the answer gives it back.
+#[test]
+fn a_turn_without_tools_is_synced_twice() {
+    const TURNS: usize = 5;
+    let desk = Desk::new();
+    let model = Server::start((0..=TURNS).map(|turn| Answer::text(format!("answer {turn}"))));
+    let trace = desk.path().join("trace");
+    let served = {
+        let serve = ["serve", "--listen", "127.0.0.1:0", "--json", "--model", "openai/scripted-1"];
+        let binary = desk.command(&serve);
+        let mut strace = Command::new("strace");
+        strace.args(["-f", "-e", "trace=fdatasync,fsync", "-o"]).arg(&trace);
+        strace.arg(binary.get_program()).args(binary.get_args()).current_dir(desk.path());
+        strace.env_clear().env("HOME", desk.path()).env("RETHREAD_STORE", desk.store());
+        strace.envs(model.vars()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Served::running(strace.spawn().expect("strace runs"))
+    };
+    let syncs = || {
+        let trace = std::fs::read_to_string(&trace).expect("a trace");
+        trace.lines().filter(|line| line.contains("sync(")).count()
+    };
+    // The first one makes the session.
+    served.post("/chat", None, &ask("notes.md"));
+    let before = syncs();
+    for _ in 0..TURNS {
+        let (status, said) = served.post("/chat", None, &ask("notes.md"));
+        assert_eq!(status, 200, "{said}");
+    }
+    let after = syncs();
+    let shell = format!("pkill -TERM -P {}", served.child.id());
+    assert!(Command::new("sh").args(["-c", &shell]).status().expect("a shell").success());
+    served.child.wait_with_output().expect("it ends");
+    assert_eq!(after - before, 2 * TURNS);
 }
 
 fn ask(file: &str) -> Value {

@@ -35,12 +35,12 @@ pub(super) fn a_repeated_append_returns_the_first_result(place: &dyn Factory) {
     let (store, session) = created(place);
     let (one, two) = ([said(place, "a", "one")], [said(place, "b", "two"), said(place, "c", "3")]);
     let append = |at, entries: &[NewEntry]| store.append(&owner(), session.id(), at, entries);
-    assert_eq!(append(At::head(0), &one).expect("appended"), [0]);
-    assert_eq!(append(At::head(1), &two).expect("appended"), [1, 2]);
-    assert_eq!(append(At::head(0), &one).expect("repeated"), [0], "ids come before the head");
-    assert_eq!(append(At::END, &two).expect("repeated"), [1, 2]);
+    assert_eq!(append(At::head(0), &one).expect("appended").seqs, [0]);
+    assert_eq!(append(At::head(1), &two).expect("appended").seqs, [1, 2]);
+    assert_eq!(append(At::head(0), &one).expect("repeated").seqs, [0], "ids come before the head");
+    assert_eq!(append(At::END, &two).expect("repeated").seqs, [1, 2]);
     let later = NewEntry { at: place.world().now() + Duration::from_secs(5), ..one[0].clone() };
-    assert_eq!(append(At::END, &[later]).expect("repeated at another time"), [0]);
+    assert_eq!(append(At::END, &[later]).expect("repeated at another time").seqs, [0]);
     assert_eq!(store.get(&owner(), session.id()).expect("there").tally.entries, 3);
 }
 
@@ -59,7 +59,7 @@ pub(super) fn an_id_stands_for_one_body(place: &dyn Factory) {
     assert_eq!(store.get(&owner(), session.id()).expect("there").tally.entries, 1);
     let other = store.create(&header(place), &[], &[]).expect("created");
     let ids_are_per_session = store.append(&owner(), other.id(), At::END, &[said(place, "a", "x")]);
-    assert_eq!(ids_are_per_session.expect("appended"), [0]);
+    assert_eq!(ids_are_per_session.expect("appended").seqs, [0]);
 }
 
 pub(super) fn rivals_for_one_place_have_one_winner(place: &dyn Factory) {
@@ -89,7 +89,7 @@ pub(super) fn nothing_is_lost_or_doubled_when_threads_race(place: &dyn Factory) 
         for index in 0..EACH {
             let entry = |part| said(place, &format!("{rival}-{index}-{part}"), "hello");
             let entries = [entry(0), entry(1)];
-            let append = || store.append(&owner(), id, At::END, &entries).expect("appended");
+            let append = || store.append(&owner(), id, At::END, &entries).expect("appended").seqs;
             let first = append();
             assert_eq!(append(), first, "a retry gives the first result");
             assert_eq!(first[1], first[0] + 1, "nobody comes between the entries of a batch");
@@ -123,6 +123,7 @@ pub(super) fn a_retry_that_overtakes_its_first_try_is_stored_once(place: &dyn Fa
                 .store()
                 .append(&owner(), session.id(), At::head(round), &entries)
                 .expect("appended")
+                .seqs
         });
         assert!(results.iter().all(|seqs| *seqs == [round]), "{results:?}");
     }
@@ -142,8 +143,8 @@ pub(super) fn an_append_begun_is_told_its_outcome(place: &dyn Factory) {
     drop(tell);
     let outcomes: Vec<_> = told.iter().collect();
     assert_eq!(outcomes.len(), RIVALS);
-    let won: Vec<_> = outcomes.iter().filter_map(|outcome| outcome.as_ref().ok()).collect();
-    assert_eq!(won, [&vec![0]], "{outcomes:?}");
+    let won: Vec<_> = outcomes.iter().flatten().map(|won| won.seqs.as_slice()).collect();
+    assert_eq!(won, [[0]], "{outcomes:?}");
     assert!(outcomes.iter().all(|o| matches!(o, Ok(_) | Err(StoreError::Conflict { .. }))));
     assert_eq!(place.store().get(&owner(), id).expect("there").tally.entries, 1);
 }

@@ -105,6 +105,11 @@ cases! {
         an_old_fence_is_refused,
         no_lease_lasts_for_ever_and_only_its_holder_ends_it,
         rivals_for_one_lease_have_one_winner,
+        the_first_append_takes_the_lease,
+        a_refused_append_takes_no_lease,
+        the_last_append_gives_the_lease_back,
+        a_repeated_append_takes_or_gives_back_the_lease_again,
+        rivals_for_one_turn_have_one_winner,
     }
     search {
         search_finds_all_that_was_acknowledged,

@@ -56,7 +56,7 @@ pub(super) fn what_was_appended_is_read_back_the_same(place: &dyn Factory) {
         .enumerate()
         .map(|(index, body)| entry(place, &format!("e{index}"), body))
         .collect();
-    let seqs = store.append(&owner(), session.id(), At::head(0), &entries).expect("appended");
+    let seqs = store.append(&owner(), session.id(), At::head(0), &entries).expect("appended").seqs;
     assert_eq!(seqs, (0..entries.len() as u64).collect::<Vec<u64>>());
     let read = store.read(&owner(), session.id(), 0..100).expect("read");
     assert_eq!(read, placed(&entries));

@@ -17,7 +17,7 @@ use crate::limits::{APPEND_TRIES_MAX, BATCH_ENTRIES_MAX, CALLS_OPEN_MAX, MESSAGE
 use crate::measure::{Measure, measure};
 use crate::name::{Key, SessionId};
 use crate::session::{Header, Parent};
-use crate::store::{self, At, Bind, StoreError};
+use crate::store::{self, Appended, At, Bind, StoreError};
 
 /// A session that comes from elsewhere.
 #[derive(Clone, Debug, PartialEq)]
@@ -66,7 +66,7 @@ struct Sent {
     entries: Vec<NewEntry>,
     /// What the log added up to before them.
     before: Tally,
-    outcome: mpsc::Receiver<store::Result<Vec<u64>>>,
+    outcome: mpsc::Receiver<store::Result<Appended>>,
 }
 
 impl Sessions {
@@ -206,7 +206,7 @@ impl Import {
     /// Those of the store.
     pub fn settle(&mut self) -> Result<u64> {
         let Some(Sent { entries, before, outcome }) = self.sent.take() else { return Ok(0) };
-        if let Ok(Ok(seqs)) = outcome.recv()
+        if let Ok(Ok(Appended { seqs, .. })) = outcome.recv()
             && seqs.first() == Some(&before.entries)
         {
             return Ok(entries.len() as u64);
@@ -244,7 +244,7 @@ impl Import {
             let Sessions { store, owner, .. } = &self.sessions;
             let head = self.tally.entries;
             match store.append(owner, self.id, At::head(head), &entries) {
-                Ok(seqs) if seqs.first() == Some(&head) => {
+                Ok(Appended { seqs, .. }) if seqs.first() == Some(&head) => {
                     self.tally = tally;
                     self.known.extend(entries.iter().map(|entry| hash(&entry.id)));
                     return Ok(seqs.len() as u64);

@@ -79,7 +79,7 @@ impl Sessions {
             let at = At::head(session.tally.entries);
             match self.store.append(&self.owner, id, at, &[entry]) {
                 Err(StoreError::Conflict { .. }) if tries < APPEND_TRIES_MAX => tries += 1,
-                other => return Ok(other?.first().copied().unwrap_or_default()),
+                other => return Ok(other?.seqs.first().copied().unwrap_or_default()),
             }
         }
     }

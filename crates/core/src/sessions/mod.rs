@@ -130,6 +130,33 @@ impl From<Message> for Incoming {
     }
 }
 
+/// Something on its way into a log.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Item {
+    /// Something said.
+    Said(Incoming),
+    /// Something that happened and was not said.
+    Noted(Body),
+}
+
+impl From<Incoming> for Item {
+    fn from(incoming: Incoming) -> Item {
+        Item::Said(incoming)
+    }
+}
+
+impl From<Message> for Item {
+    fn from(message: Message) -> Item {
+        Item::Said(message.into())
+    }
+}
+
+impl From<Body> for Item {
+    fn from(body: Body) -> Item {
+        Item::Noted(body)
+    }
+}
+
 /// What a new session is to be.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct New {
@@ -267,7 +294,7 @@ impl Sessions {
         messages: Vec<Incoming>,
     ) -> Result<(Session, Vec<u64>)> {
         let header = self.header(new)?;
-        let said = self.prepare(messages, &[])?;
+        let said = self.prepare(messages.into_iter().map(Item::from).collect(), &[])?;
         let mut bodies = Vec::new();
         if let Some(Bind { key, seen: Some(from) }) = &bind {
             let (from, keys) = (Some(*from), vec![key.clone()]);
@@ -337,8 +364,8 @@ impl Sessions {
     /// As [`append`](Sessions::append); [`StoreError::Conflict`] if `at` names another head.
     pub fn append_at(&self, id: SessionId, at: At, messages: Vec<Incoming>) -> Result<Vec<u64>> {
         let tail = self.open_round(id, &messages)?;
-        let entries = self.prepare(messages, &tail)?;
-        Ok(self.store.append(&self.owner, id, at, &entries)?)
+        let entries = self.prepare(messages.into_iter().map(Item::from).collect(), &tail)?;
+        Ok(self.store.append(&self.owner, id, at, &entries)?.seqs)
     }
 
     /// Begins an append and returns; `then` is told the outcome. See [`Store::append_then`].
@@ -350,26 +377,32 @@ impl Sessions {
     /// [`Store::append_then`]: crate::store::Store::append_then
     pub fn append_then(&self, id: SessionId, messages: Vec<Incoming>, then: Then) -> Result<()> {
         let tail = self.open_round(id, &messages)?;
-        let entries = self.prepare(messages, &tail)?;
+        let entries = self.prepare(messages.into_iter().map(Item::from).collect(), &tail)?;
         self.store.append_then(&self.owner, id, At::END, entries, then);
         Ok(())
     }
 
-    /// Makes entries of messages: ids, times, token counts and stubs. `before` is the end of the
-    /// log, where the tools that are answered were called.
-    fn prepare(&self, messages: Vec<Incoming>, before: &[Entry]) -> Result<Vec<NewEntry>> {
-        if messages.len() > BATCH_ENTRIES_MAX {
-            return Err(Error::TooMany { count: messages.len(), max: BATCH_ENTRIES_MAX });
+    /// Makes entries of messages and notes: ids, times, token counts and stubs. `before` is the end
+    /// of the log, where the tools that are answered were called.
+    fn prepare(&self, items: Vec<Item>, before: &[Entry]) -> Result<Vec<NewEntry>> {
+        if items.len() > BATCH_ENTRIES_MAX {
+            return Err(Error::TooMany { count: items.len(), max: BATCH_ENTRIES_MAX });
         }
-        let mut named = Vec::with_capacity(messages.len());
-        for (place, Incoming { id, mut message }) in messages.into_iter().enumerate() {
-            message.forget_what_was_changed();
-            // Most messages are so short that nobody needs to count.
-            if message.bytes_at_most() > MESSAGE_BYTES_MAX {
-                fits("a message", &message, MESSAGE_BYTES_MAX)?;
-            }
+        let mut named = Vec::with_capacity(items.len());
+        for (place, item) in items.into_iter().enumerate() {
+            let (id, body) = match item {
+                Item::Said(Incoming { id, mut message }) => {
+                    message.forget_what_was_changed();
+                    // Most messages are so short that nobody needs to count.
+                    if message.bytes_at_most() > MESSAGE_BYTES_MAX {
+                        fits("a message", &message, MESSAGE_BYTES_MAX)?;
+                    }
+                    (id, Body::Message(message))
+                }
+                Item::Noted(body) => (None, body),
+            };
             let id = id.unwrap_or_else(|| self.world.uuid().into());
-            named.push((place, id, self.world.now(), Body::Message(message)));
+            named.push((place, id, self.world.now(), body));
         }
         let measures = at_once::each(&named, |(place, _, _, body)| {
             measure(body, |call| {

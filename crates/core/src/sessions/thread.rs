@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Incoming, Result, Sessions};
+use super::{Incoming, Item, Result, Sessions};
 use crate::context::{Context, Follower, Model, Need, Policy, next};
 use crate::entry::{Body, NewEntry};
 use crate::limits::{LEASE_MAX, READ_ENTRIES};
 use crate::log::{Gap, Log};
 use crate::message::Message;
 use crate::session::Session;
-use crate::store::{At, StoreError};
+use crate::store::{Appended, At, LeaseChange, StoreError};
 
 /// An open session.
 ///
@@ -20,9 +20,23 @@ pub struct Thread {
     sessions: Sessions,
     session: Session,
     log: Log,
-    fence: Option<u64>,
+    lease: Lease,
     /// Builds contexts from what it built before.
     follower: Option<Follower>,
+}
+
+/// The right to write.
+enum Lease {
+    /// None.
+    Missing,
+    /// It is taken with the next append.
+    Wanted {
+        holder: String,
+        ttl: Duration,
+    },
+    Held {
+        fence: u64,
+    },
 }
 
 impl Thread {
@@ -30,7 +44,7 @@ impl Thread {
         let head = session.tally.entries;
         let entries = sessions.read(session.id(), head.saturating_sub(READ_ENTRIES)..head)?;
         let log = Log::new(entries).map_err(|gap| damaged(&session, gap))?;
-        Ok(Thread { sessions, session, log, fence: None, follower: None })
+        Ok(Thread { sessions, session, log, lease: Lease::Missing, follower: None })
     }
 
     /// The sessions it is one of.
@@ -69,8 +83,7 @@ impl Thread {
     ///
     /// As [`append`](Thread::append).
     pub fn append_all(&mut self, messages: Vec<Incoming>) -> Result<Vec<u64>> {
-        let entries = self.sessions.prepare(messages, self.log.entries())?;
-        self.write(entries)
+        self.record(messages.into_iter().map(Item::from).collect())
     }
 
     /// Notes something that happened and was not said.
@@ -79,30 +92,28 @@ impl Thread {
     ///
     /// As [`append`](Thread::append).
     pub fn note(&mut self, body: Body) -> Result<u64> {
-        self.conclude(None, body)
+        let seqs = self.record(vec![body.into()])?;
+        Ok(seqs.first().copied().unwrap_or_default())
     }
 
-    /// Says a last word, if there is one, and notes what that was the end of, as one. Returns the
-    /// seq of the note.
+    /// Says and notes several things as one. Returns their seqs.
     ///
     /// # Errors
     ///
     /// As [`append`](Thread::append).
-    pub fn conclude(&mut self, last: Option<Message>, body: Body) -> Result<u64> {
-        let last = last.into_iter().map(Incoming::from).collect();
-        let seqs = self.record(last, Some(body))?;
-        Ok(seqs.last().copied().unwrap_or_default())
+    pub fn record(&mut self, items: Vec<Item>) -> Result<Vec<u64>> {
+        let entries = self.sessions.prepare(items, self.log.entries())?;
+        self.write(entries, LeaseChange::Keep)
     }
 
-    /// Says several things as one, and notes what that was the end of. Returns their seqs.
+    /// The same, and gives the lease back with it.
     ///
     /// # Errors
     ///
-    /// As [`append`](Thread::append).
-    pub fn record(&mut self, messages: Vec<Incoming>, end: Option<Body>) -> Result<Vec<u64>> {
-        let mut entries = self.sessions.prepare(messages, self.log.entries())?;
-        entries.extend(end.map(|body| self.sessions.entry(body)));
-        self.write(entries)
+    /// As [`append`](Thread::append); the lease is kept then.
+    pub fn finish(&mut self, items: Vec<Item>) -> Result<Vec<u64>> {
+        let entries = self.sessions.prepare(items, self.log.entries())?;
+        self.write(entries, LeaseChange::GiveBack)
     }
 
     /// Answers calls that a crash left open. Returns how many there were.
@@ -118,10 +129,24 @@ impl Thread {
         self.append_all(answers.into_iter().map(Incoming::from).collect()).map(|seqs| seqs.len())
     }
 
-    fn write(&mut self, entries: Vec<NewEntry>) -> Result<Vec<u64>> {
-        let at = At { head: Some(self.head()), fence: self.fence };
+    fn write(&mut self, entries: Vec<NewEntry>, change: LeaseChange) -> Result<Vec<u64>> {
+        let head = Some(self.head());
+        let gives_back = change == LeaseChange::GiveBack;
+        let at = match &self.lease {
+            Lease::Missing => At { head, ..At::END },
+            Lease::Held { fence } => At { head, fence: Some(*fence), lease: change },
+            Lease::Wanted { holder, ttl } => {
+                let lease = LeaseChange::Take { holder: holder.clone(), ttl: *ttl };
+                At { head, fence: None, lease }
+            }
+        };
         let (store, owner, id) = (&self.sessions.store, &self.sessions.owner, self.session.id());
-        let seqs = store.append(owner, id, at, &entries)?;
+        let Appended { seqs, lease } = store.append(owner, id, at, &entries)?;
+        match (lease, &self.lease) {
+            (Some(lease), _) => self.lease = Lease::Held { fence: lease.fence },
+            (None, Lease::Held { .. }) if gives_back => self.lease = Lease::Missing,
+            _ => {}
+        }
         for (seq, new) in seqs.iter().zip(entries) {
             // A repeated entry is in the log already.
             if *seq == self.session.tally.entries {
@@ -153,7 +178,18 @@ impl Thread {
         Ok(())
     }
 
-    /// Takes the lease, so that nobody else writes while this turn goes on; or renews it.
+    /// Lets the next append take the lease, so that nobody else writes while this turn goes on.
+    /// Until then anybody may write; the append is refused then, and takes nothing.
+    pub fn hold_with_next(&mut self, holder: &str, ttl: Duration) {
+        self.lease = Lease::Wanted { holder: holder.into(), ttl };
+    }
+
+    /// Whether it took the lease and did not give it back.
+    pub fn holds(&self) -> bool {
+        matches!(self.lease, Lease::Held { .. })
+    }
+
+    /// Takes the lease now, or renews it.
     ///
     /// # Errors
     ///
@@ -161,7 +197,7 @@ impl Thread {
     pub fn hold(&mut self, holder: &str, ttl: Duration) -> Result<()> {
         let (store, owner) = (&self.sessions.store, &self.sessions.owner);
         let lease = store.lease(owner, self.session.id(), holder, ttl.min(LEASE_MAX))?;
-        self.fence = Some(lease.fence);
+        self.lease = Lease::Held { fence: lease.fence };
         Ok(())
     }
 
@@ -173,7 +209,7 @@ impl Thread {
     pub fn release(&mut self, holder: &str) -> Result<()> {
         let (store, owner) = (&self.sessions.store, &self.sessions.owner);
         store.lease(owner, self.session.id(), holder, Duration::ZERO)?;
-        self.fence = None;
+        self.lease = Lease::Missing;
         Ok(())
     }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
-use rethread_core::store::{At, Result};
+use rethread_core::store::{Appended, At, LeaseChange, Result};
 use rethread_core::{
     BlockKind, Body, Entry, EntryId, NewEntry, Owner, SessionId, Store, StoreError, World,
 };
@@ -18,17 +18,19 @@ impl Opened {
         id: SessionId,
         at: At,
         entries: &[NewEntry],
-    ) -> Result<Vec<u64>> {
+    ) -> Result<Appended> {
         let inner = self.inner();
         match self.fault {
             Fault::TrustsIds => self.append_new(owner, id, at, entries),
             Fault::AppendsOneByOne => {
-                let mut seqs = Vec::new();
+                let mut all = Appended::default();
                 for (index, entry) in (0..).zip(entries) {
-                    let at = At { head: at.head.map(|head| head + index), ..at };
-                    seqs.extend(inner.append(owner, id, at, std::slice::from_ref(entry))?);
+                    let at = At { head: at.head.map(|head| head + index), ..at.clone() };
+                    let done = inner.append(owner, id, at, std::slice::from_ref(entry))?;
+                    all.seqs.extend(done.seqs);
+                    all.lease = all.lease.or(done.lease);
                 }
-                Ok(seqs)
+                Ok(all)
             }
             Fault::ForgetsTheHead => inner.append(owner, id, At { head: None, ..at }, entries),
             Fault::ChecksTheHeadFirst => {
@@ -44,10 +46,10 @@ impl Opened {
                 let end = inner.get(owner, id)?.tally.entries;
                 let at = At { head: at.head.filter(|head| *head != end), ..at };
                 dawdle();
-                let seqs = inner.append(owner, id, at, entries)?;
+                let Appended { seqs, lease } = inner.append(owner, id, at, entries)?;
                 // It answers with the places it counted on, not with those it got.
                 let late = seqs.first().map_or(0, |first| first.saturating_sub(end));
-                Ok(seqs.iter().map(|seq| seq - late).collect())
+                Ok(Appended { seqs: seqs.iter().map(|seq| seq - late).collect(), lease })
             }
             Fault::ChecksIdsThenWrites => {
                 let known = self.knows_one(owner, id, entries)?;
@@ -65,13 +67,13 @@ impl Opened {
                 {
                     return inner.append(owner, id, at, entries);
                 }
-                let mut seqs = inner.append(owner, id, at, &entries[..1])?;
+                let mut all = inner.append(owner, id, at.clone(), &entries[..1])?;
                 for entry in &entries[1..] {
                     dawdle();
-                    let at = At { head: None, ..at };
-                    seqs.extend(inner.append(owner, id, at, std::slice::from_ref(entry))?);
+                    let at = At { head: None, ..at.clone() };
+                    all.seqs.extend(inner.append(owner, id, at, std::slice::from_ref(entry))?.seqs);
                 }
-                Ok(seqs)
+                Ok(all)
             }
             Fault::IgnoresTheLease if at.fence.is_none() => {
                 self.append_unfenced(owner, id, at, entries)
@@ -79,13 +81,50 @@ impl Opened {
             Fault::ForgetsTheFence | Fault::RestartsTheFence if at.fence.is_some() => {
                 self.append_unfenced(owner, id, at, entries)
             }
-            Fault::TrustsHigherFences => match inner.append(owner, id, at, entries) {
+            Fault::TrustsHigherFences => match inner.append(owner, id, at.clone(), entries) {
                 Err(StoreError::StaleFence { fence, latest, .. }) if fence > latest => {
                     inner.append(owner, id, At { fence: Some(latest), ..at }, entries)
                 }
                 done => done,
             },
-            _ => inner.append(owner, id, at, &self.written(entries)),
+            _ => self.append_with_lease(owner, id, at, &self.written(entries)),
+        }
+    }
+
+    /// Appends, careless about the lease that goes with it.
+    fn append_with_lease(
+        &self,
+        owner: &Owner,
+        id: SessionId,
+        at: At,
+        entries: &[NewEntry],
+    ) -> Result<Appended> {
+        let inner = self.inner();
+        match (self.fault, &at.lease) {
+            (Fault::LeasesInTwoSteps, LeaseChange::Take { holder, ttl }) => {
+                let lease = inner.lease(owner, id, holder, *ttl)?;
+                let fenced = At { fence: Some(lease.fence), lease: LeaseChange::Keep, ..at };
+                let Appended { seqs, .. } = inner.append(owner, id, fenced, entries)?;
+                Ok(Appended { seqs, lease: Some(lease) })
+            }
+            (Fault::TakesFromAnyone, LeaseChange::Take { holder, ttl }) => {
+                let lease = self.seize_lease(owner, id, holder, *ttl)?;
+                dawdle();
+                self.append_unfenced(owner, id, At::END, entries)
+                    .map(|Appended { seqs, .. }| Appended { seqs, lease: Some(lease) })
+            }
+            (Fault::KeepsTheLease, LeaseChange::GiveBack) => {
+                inner.append(owner, id, At { lease: LeaseChange::Keep, ..at }, entries)
+            }
+            (Fault::GivesBackFirst, LeaseChange::GiveBack) => {
+                let nothing = At { head: None, ..at.clone() };
+                drop(inner.append(owner, id, nothing, &[]));
+                inner.append(owner, id, at, entries)
+            }
+            (Fault::ForgetsTheLeaseOfARepeat, _) if self.knows_one(owner, id, entries)? => {
+                inner.append(owner, id, At::END, entries)
+            }
+            _ => inner.append(owner, id, at, entries),
         }
     }
 
@@ -134,7 +173,7 @@ impl Opened {
         id: SessionId,
         at: At,
         all: &[NewEntry],
-    ) -> Result<Vec<u64>> {
+    ) -> Result<Appended> {
         let place = |log: &[Entry], new: &NewEntry| {
             log.iter().find(|old| old.id == new.id).map(|old| old.seq)
         };
@@ -145,11 +184,12 @@ impl Opened {
                 fresh.push(new.clone());
             }
         }
-        if !fresh.is_empty() {
-            self.inner().append(o, id, at, &fresh)?;
-        }
+        let lease = match fresh.is_empty() {
+            false => self.inner().append(o, id, at, &fresh)?.lease,
+            true => None,
+        };
         let log = self.inner().read(o, id, 0..u64::MAX)?;
-        Ok(all.iter().filter_map(|new| place(&log, new)).collect())
+        Ok(Appended { seqs: all.iter().filter_map(|new| place(&log, new)).collect(), lease })
     }
 
     /// Whether the log holds one of these entries, by its id.
@@ -165,9 +205,11 @@ impl Opened {
         id: SessionId,
         mut at: At,
         entries: &[NewEntry],
-    ) -> Result<Vec<u64>> {
+    ) -> Result<Appended> {
+        // Who takes the lease has no fence to present, so it is not taken.
+        at.lease = LeaseChange::Keep;
         loop {
-            match self.inner().append(owner, id, at, entries) {
+            match self.inner().append(owner, id, at.clone(), entries) {
                 Err(StoreError::Held { .. }) => at.fence = Some(u64::MAX),
                 Err(StoreError::StaleFence { latest, .. }) => at.fence = Some(latest),
                 done => return done,

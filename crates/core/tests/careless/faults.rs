@@ -57,6 +57,16 @@ pub(crate) enum Fault {
     LetsAnyoneGiveBack,
     /// The fence goes along with an append, and nothing compares it.
     ForgetsTheFence,
+    /// A lease is taken in a transaction of its own, before the append that asks for it.
+    LeasesInTwoSteps,
+    /// An append that takes the lease takes it from whoever has it, and the place as well.
+    TakesFromAnyone,
+    /// A lease that is to be given back with an append runs out by itself.
+    KeepsTheLease,
+    /// A lease is given back before the append is known to go well.
+    GivesBackFirst,
+    /// A repeated append is answered from the log, and nothing else about it is looked at.
+    ForgetsTheLeaseOfARepeat,
     /// The fence is stored in the lease and starts again with each one.
     RestartsTheFence,
     /// No cascade: the row goes, its keys and its place in the search index stay.
@@ -201,6 +211,14 @@ pub(crate) const FAULTS: &[(Fault, &[&str])] = &[
     (Fault::MistakesTheUnit, &["a_lease_ends_with_its_time_or_when_given_back"]),
     (Fault::LetsAnyoneGiveBack, &["no_lease_lasts_for_ever_and_only_its_holder_ends_it"]),
     (Fault::ForgetsTheFence, &["an_old_fence_is_refused"]),
+    (Fault::LeasesInTwoSteps, &["a_refused_append_takes_no_lease"]),
+    (
+        Fault::TakesFromAnyone,
+        &["the_first_append_takes_the_lease", "rivals_for_one_turn_have_one_winner"],
+    ),
+    (Fault::KeepsTheLease, &["the_last_append_gives_the_lease_back"]),
+    (Fault::GivesBackFirst, &["the_last_append_gives_the_lease_back"]),
+    (Fault::ForgetsTheLeaseOfARepeat, &["a_repeated_append_takes_or_gives_back_the_lease_again"]),
     (
         Fault::RestartsTheFence,
         &[

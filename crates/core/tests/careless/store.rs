@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use rethread_core::limits::READ_ENTRIES;
-use rethread_core::store::{At, Bind, Change, Cursor, Filter, Lease, Page, Result, Then};
+use rethread_core::store::{Appended, At, Bind, Change, Cursor, Filter, Lease, Page, Result, Then};
 use rethread_core::{
     Entry, EntryId, Header, Key, Name, NewEntry, Owner, Session, SessionId, Store, StoreError,
     World,
@@ -102,7 +102,7 @@ impl Store for Opened {
         id: SessionId,
         at: At,
         entries: &[NewEntry],
-    ) -> Result<Vec<u64>> {
+    ) -> Result<Appended> {
         let seqs = self.append_carelessly(owner, id, at, entries)?;
         self.remember(owner, id)?;
         Ok(seqs)
@@ -120,7 +120,8 @@ impl Store for Opened {
             Fault::AnswersBeforeItWrites => {
                 let queued = self.inner().get(owner, id).map(|session| {
                     let head = at.head.unwrap_or(session.tally.entries);
-                    (head..).take(entries.len()).collect()
+                    let seqs = (head..).take(entries.len()).collect();
+                    Appended { seqs, lease: None }
                 });
                 then(queued);
                 drop(self.append(owner, id, at, &entries));
@@ -278,7 +279,13 @@ impl Store for Opened {
 
 impl Opened {
     /// Takes the lease, whoever has it now.
-    fn seize_lease(&self, o: &Owner, id: SessionId, holder: &str, ttl: Duration) -> Result<Lease> {
+    pub(super) fn seize_lease(
+        &self,
+        o: &Owner,
+        id: SessionId,
+        holder: &str,
+        ttl: Duration,
+    ) -> Result<Lease> {
         loop {
             match self.inner().lease(o, id, holder, ttl) {
                 // A rival may have been quicker to take it away; the next try tells.

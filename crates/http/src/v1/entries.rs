@@ -151,10 +151,10 @@ pub(crate) async fn append(
         .enumerate()
         .map(|(index, message)| incoming(message, repeatable.as_deref(), index))
         .collect::<Result<Vec<Incoming>, Problem>>()?;
-    let at = At { head: append.head, fence: None };
+    let at = At { head: append.head, ..At::END };
     let (seqs, head) = caller
         .with(move |sessions| {
-            let seqs = sessions.append_at(id, at, messages.clone())?;
+            let seqs = sessions.append_at(id, at.clone(), messages.clone())?;
             Ok((seqs, sessions.get(id)?.tally.entries))
         })
         .await?;

@@ -230,7 +230,7 @@ fn a_day(disk: Arc<dyn Disk>, path: &Path, world: &Arc<Fixed>, told: &mut Told) 
     append(At::END, &["two", "three"], told)?;
     let ttl = Duration::from_secs(30);
     let lease = store.lease(&owner, header.id, "me", ttl)?;
-    append(At { head: Some(3), fence: Some(lease.fence) }, &["four"], told)?;
+    append(At { fence: Some(lease.fence), ..At::head(3) }, &["four"], told)?;
     store.lease(&owner, header.id, "me", Duration::ZERO)?;
     append(At::END, &["five"], told)?;
     let change = Change { name: Some(Name::new("scheme").expect("a name")), ..Change::default() };
@@ -458,7 +458,7 @@ fn a_full_disk_is_said_and_writing_goes_on_when_there_is_room() {
                 assert_eq!(store.read(&owner, header.id, 0..9).expect("read").len(), index);
                 append()
             });
-            assert_eq!(seqs.expect("there is room again"), [index as u64], "at call {at}");
+            assert_eq!(seqs.expect("there is room again").seqs, [index as u64], "at call {at}");
         }
         drop(store);
         drop(FilesStore::open(folder.path(), FilesLimit::default(), world.clone()).expect("open"));

@@ -39,10 +39,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rethread_core::limits::LEASE_MAX;
 use rethread_core::store::{
-    At, Bind, Change, Cursor, Filter, Finding, Hit, Lease, Page, Result, Search, Then, Upkeep,
-    query_words,
+    Appended, At, Bind, Change, Cursor, Filter, Finding, Hit, Lease, Page, Result, Search, Then,
+    Upkeep, query_words,
 };
 use rethread_core::{
     Entry, Header, Key, NewEntry, Owner, Session, SessionId, Store, StoreError, World,
@@ -180,7 +179,7 @@ impl Store for FilesStore {
         id: SessionId,
         at: At,
         entries: &[NewEntry],
-    ) -> Result<Vec<u64>> {
+    ) -> Result<Appended> {
         self.change(owner, id, |dir| dir.append(id, at, entries))
     }
 
@@ -216,7 +215,7 @@ impl Store for FilesStore {
     }
 
     fn lease(&self, owner: &Owner, id: SessionId, holder: &str, ttl: Duration) -> Result<Lease> {
-        self.change(owner, id, |dir| dir.lease(id, holder, ttl.min(LEASE_MAX)))
+        self.change(owner, id, |dir| dir.lease(id, holder, ttl))
     }
 
     fn delete(&self, owner: &Owner, id: SessionId) -> Result<()> {

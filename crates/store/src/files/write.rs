@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
+use rethread_core::lease::LeaseRecord;
 use rethread_core::limits::NAME_TRIES_MAX;
-use rethread_core::store::{At, Bind, Change, Lease, Result};
+use rethread_core::store::{Appended, At, Bind, Change, Lease, LeaseChange, Result};
 use rethread_core::{Header, Name, NewEntry, Session, SessionId, StoreError};
 
 use super::disk::Told;
@@ -150,43 +151,72 @@ impl Dir {
         held.until.filter(|until| *until > now).map(|until| (held, until))
     }
 
-    fn nobody_holds(&self, id: SessionId) -> Result<()> {
-        match self.holder(id, self.world.now()) {
-            Some((held, until)) => Err(StoreError::Held { id, holder: held.holder.clone(), until }),
-            None => Ok(()),
-        }
-    }
-
     pub(super) fn append(
         &mut self,
         id: SessionId,
         at: At,
         entries: &[NewEntry],
-    ) -> Result<Vec<u64>> {
+    ) -> Result<Appended> {
+        if matches!(at.lease, LeaseChange::Take { .. }) {
+            // A turn begins with what another program wrote.
+            self.look_at(id)?;
+        }
         self.record(id)?;
-        if let Some(places) = self.repeated(id, entries)? {
-            return Ok(places);
+        let now = self.world.now();
+        let before = self.lease_of(id);
+        if let Some(seqs) = self.repeated(id, entries)? {
+            let (record, lease) = before.repeated(id, &at, now)?;
+            self.keep_lease(id, record)?;
+            return Ok(Appended { seqs, lease });
         }
-        let latest = self.state.catalogue.leases.get(&id).map_or(0, |held| held.fence);
-        match at.fence {
-            Some(fence) if fence != latest => {
-                return Err(StoreError::StaleFence { id, fence, latest });
-            }
-            Some(_) => {}
-            None => self.nobody_holds(id)?,
-        }
+        let (record, lease) = before.appended(id, &at, now)?;
         let actual = self.log(id)?.tail.tally.entries;
         if let Some(expected) = at.head.filter(|head| *head != actual) {
             return Err(StoreError::Conflict { id, expected, actual });
         }
-        let places = self.push(id, entries)?;
+        // Taken before anything is written, given back after it: whoever dies in between leaves a
+        // lease that ends by itself.
+        let takes = lease.is_some();
+        let (first, last) = if takes { (record, None) } else { (None, record) };
+        self.keep_lease(id, first)?;
+        let seqs = match self.push(id, entries) {
+            Ok(seqs) => seqs,
+            Err(error) => {
+                if takes {
+                    drop(self.keep_lease(id, Some(before)));
+                }
+                return Err(error);
+            }
+        };
+        let gives_back = last.is_some();
+        // What was appended is safe, whatever follows: the lease ends by itself, and that the file
+        // cannot be written is said when it is written next.
+        drop(self.keep_lease(id, last));
         let folded = self.record(id)?.folded.as_ref().map_or(0, |tail| tail.tally.entries);
-        let end = actual + places.len() as u64;
-        // What was appended is safe; that the file cannot be written is said when the turn ends.
-        if end - folded.min(end) >= UNFOLDED_MAX.max(folded) {
+        let end = actual + seqs.len() as u64;
+        if gives_back || end - folded.min(end) >= UNFOLDED_MAX.max(folded) {
             drop(self.fold(&[id]));
         }
-        Ok(places)
+        Ok(Appended { seqs, lease })
+    }
+
+    fn lease_of(&self, id: SessionId) -> LeaseRecord {
+        let Some(held) = self.state.catalogue.leases.get(&id) else {
+            return LeaseRecord::default();
+        };
+        let holder = held.until.map(|until| (held.holder.clone(), until));
+        LeaseRecord { fence: held.fence, holder }
+    }
+
+    /// Writes down who has a session from now on, where that is someone else.
+    fn keep_lease(&mut self, id: SessionId, record: Option<LeaseRecord>) -> Result<()> {
+        let Some(LeaseRecord { fence, holder }) = record else { return Ok(()) };
+        let (holder, until) = holder.unzip();
+        let held = Held { holder: holder.unwrap_or_default(), until, fence };
+        // Who loses the machine's power loses the lease with it; the next one has another
+        // process, so a fence that was lost with the power fools nobody.
+        self.state.commit(self.disk.as_ref(), vec![Op::Lease { id, held }], false)?;
+        self.state.tidy(self.disk.as_ref(), self.world.as_ref())
     }
 
     /// Appends, with everything checked.
@@ -268,26 +298,10 @@ impl Dir {
     }
 
     pub(super) fn lease(&mut self, id: SessionId, holder: &str, ttl: Duration) -> Result<Lease> {
-        let now = self.world.now();
         self.look_at(id)?;
         self.record(id)?;
-        let mine = match self.holder(id, now) {
-            Some((held, until)) if held.holder != holder => {
-                return Err(StoreError::Held { id, holder: held.holder.clone(), until });
-            }
-            held => held.is_some(),
-        };
-        let mut fence = self.state.catalogue.leases.get(&id).map_or(0, |held| held.fence);
-        if !mine && !ttl.is_zero() {
-            fence += 1;
-        }
-        let lease = Lease { fence, until: now + ttl };
-        let until = (!ttl.is_zero()).then_some(lease.until);
-        let held = Held { holder: holder.into(), until, fence };
-        // Who loses the machine's power loses the lease with it; the next one has another
-        // process, so a fence that was lost with the power fools nobody.
-        self.state.commit(self.disk.as_ref(), vec![Op::Lease { id, held }], false)?;
-        self.state.tidy(self.disk.as_ref(), self.world.as_ref())?;
+        let (record, lease) = self.lease_of(id).leased(id, holder, ttl, self.world.now())?;
+        self.keep_lease(id, Some(record))?;
         if ttl.is_zero() {
             self.fold(&[id])?;
         }
@@ -298,7 +312,7 @@ impl Dir {
         // A file that a dead process wrote without saying so must be known, or it would come back.
         self.look_at(id)?;
         self.record(id)?;
-        self.nobody_holds(id)?;
+        self.lease_of(id).is_free(id, self.world.now())?;
         self.remove(&[id])
     }
 

@@ -7,8 +7,12 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use rethread_core::store::{At, Result};
+use jiff::Timestamp;
+use rethread_core::lease::LeaseRecord;
+use rethread_core::limits::LEASE_MAX;
+use rethread_core::store::{Appended, At, Lease, LeaseChange, Result};
 use rethread_core::{EntryId, NewEntry, Owner, SessionId, StoreError, Tally};
 use tokio_postgres::types::ToSql;
 
@@ -96,6 +100,7 @@ impl Touched {
 pub(super) struct Inserted {
     /// Their places; none, if nothing was written.
     pub(super) seqs: Vec<u64>,
+    lease: Option<Lease>,
     end: End,
     /// What all statements of the batch gave.
     pub(super) answers: Vec<Answer>,
@@ -103,27 +108,53 @@ pub(super) struct Inserted {
 
 /// A lease as the store sees it.
 struct Place {
-    fence: u64,
-    lease: Option<(String, i64)>,
-    now: i64,
+    lease: LeaseRecord,
+    now: Timestamp,
+}
+
+/// Who has a session from now on, as columns.
+struct Held {
+    changed: bool,
+    fence: i64,
+    holder: Option<String>,
+    until: Option<i64>,
+}
+
+impl Held {
+    fn new(record: Option<LeaseRecord>) -> Held {
+        let changed = record.is_some();
+        let LeaseRecord { fence, holder } = record.unwrap_or_default();
+        let (holder, until) = holder.unzip();
+        let until = until.map(|until: Timestamp| until.as_millisecond());
+        Held { changed, fence: number(fence), holder, until }
+    }
+
+    /// What [`sql::SET_LEASE`] is given.
+    fn params<'a>(
+        &'a self,
+        owner: &'a &str,
+        session: &'a uuid::Uuid,
+    ) -> [&'a (dyn ToSql + Sync); 5] {
+        [owner, session, &self.fence, &self.holder, &self.until]
+    }
 }
 
 impl Db {
-    pub(super) fn append(&self, request: &Request) -> Result<Vec<u64>> {
-        let seqs = self.pool.run(ACTION, async |link, doubt| {
-            if !doubt && let Some(seqs) = self.append_at_once(link, request).await? {
-                return Ok(seqs);
+    pub(super) fn append(&self, request: &Request) -> Result<Appended> {
+        let appended = self.pool.run(ACTION, async |link, doubt| {
+            if !doubt && let Some(appended) = self.append_at_once(link, request).await? {
+                return Ok(appended);
             }
             self.append_with_care(link, request).await
         });
-        if seqs.is_err() {
+        if appended.is_err() {
             self.ends.forget(&request.owner, request.id);
         }
-        if seqs.is_ok() && self.touched.touch(&request.owner, request.id) {
+        if appended.is_ok() && self.touched.touch(&request.owner, request.id) {
             // It is stored; that lists are a little slower is no reason to say otherwise.
             drop(self.fold(&request.owner));
         }
-        seqs
+        appended
     }
 
     /// Appends where this process believes the log ends; nothing, if that did not work.
@@ -131,7 +162,7 @@ impl Db {
         &self,
         link: &mut Link,
         request: &Request,
-    ) -> std::result::Result<Option<Vec<u64>>, Fail> {
+    ) -> std::result::Result<Option<Appended>, Fail> {
         let known = self.ends.known().get(&(request.owner.clone(), request.id)).cloned();
         let Some(end) = known else { return Ok(None) };
         let head = end.tally.entries;
@@ -142,10 +173,10 @@ impl Db {
         {
             return Ok(None);
         }
-        match self.insert(link, request, request.at.fence, &end, &[], &[]).await {
-            Ok(Inserted { seqs, end, .. }) if !seqs.is_empty() => {
+        match self.insert(link, request, &request.at, &end, &[], &[]).await {
+            Ok(Inserted { seqs, lease, end, .. }) if !seqs.is_empty() => {
                 self.ends.remember(request, end);
-                Ok(Some(seqs))
+                Ok(Some(Appended { seqs, lease }))
             }
             Ok(_) => Ok(None),
             Err(fail) if fail.taken().is_some() => Ok(None),
@@ -158,7 +189,7 @@ impl Db {
         &self,
         link: &mut Link,
         request: &Request,
-    ) -> std::result::Result<Vec<u64>, Fail> {
+    ) -> std::result::Result<Appended, Fail> {
         let Request { owner, id, at, entries } = request;
         let (name, session, now) = (owner.as_str(), id.0, self.now());
         let ids: Vec<&str> = entries.iter().map(|ready| ready.id.as_str()).collect();
@@ -173,28 +204,34 @@ impl Db {
         let place = place(&answers[1], *id)?;
         let end = end(&answers[2])?;
         if let Some(seqs) = repeated(&answers[3], *id, entries)? {
+            let (record, lease) = place.lease.repeated(*id, at, place.now)?;
+            let held = Held::new(record);
             // The lock is a write, so this commit waits for the standby as the first one should
             // have: what is acknowledged now is as safe as what is new.
-            link.one(sql::COMMIT, &[]).await?;
-            return Ok(seqs);
+            let keep: Statement<'_> = (sql::SET_LEASE, &held.params(&name, &session));
+            let commit: Statement<'_> = (sql::COMMIT, &[]);
+            let statements = [keep, commit];
+            link.all(&statements[usize::from(!held.changed)..]).await?;
+            return Ok(Appended { seqs, lease });
         }
-        allowed(*id, at, &place, &end.tally)?;
+        let (record, lease) = allowed(*id, at, &place, &end.tally)?;
+        let held = Held::new(record);
+        let keep: Statement<'_> = (sql::SET_LEASE, &held.params(&name, &session));
+        let preview = first_question(&end.tally, entries);
+        let first: Statement<'_> = (sql::SET_FIRST, &[&name, &session, &preview]);
+        let mut after: Vec<Statement<'_>> = Vec::new();
+        after.extend(preview.is_some().then_some(first));
+        after.extend(held.changed.then_some(keep));
+        after.push((sql::COMMIT, &[]));
         if entries.is_empty() {
-            link.one(sql::COMMIT, &[]).await?;
-            return Ok(Vec::new());
+            link.all(&after).await?;
+            return Ok(Appended { seqs: Vec::new(), lease });
         }
-        let commit: Statement<'_> = (sql::COMMIT, &[]);
-        let inserted = match first_question(&end.tally, entries) {
-            Some(preview) => {
-                let first: Statement<'_> = (sql::SET_FIRST, &[&name, &session, &preview]);
-                self.insert(link, request, Some(place.fence), &end, &[], &[first, commit]).await
-            }
-            None => self.insert(link, request, Some(place.fence), &end, &[], &[commit]).await,
-        };
-        match inserted {
+        let by_lock = At { head: None, fence: Some(place.lease.fence), lease: LeaseChange::Keep };
+        match self.insert(link, request, &by_lock, &end, &[], &after).await {
             Ok(Inserted { seqs, end, .. }) if !seqs.is_empty() => {
                 self.ends.remember(request, end);
-                Ok(seqs)
+                Ok(Appended { seqs, lease })
             }
             // A snapshot from before the lock was given may not have shown the end of the log.
             Ok(_) => Err(Fail::Again),
@@ -209,29 +246,46 @@ impl Db {
         &self,
         link: &mut Link,
         request: &Request,
-        fence: Option<u64>,
+        at: &At,
         end: &End,
         before: &[Statement<'_>],
         after: &[Statement<'_>],
     ) -> std::result::Result<Inserted, Fail> {
         let Request { owner, id, entries, .. } = request;
-        let (owner, session, fence, now) = (owner.as_str(), id.0, fence.map(number), self.now());
+        let (owner, session, fence, now) = (owner.as_str(), id.0, at.fence.map(number), self.now());
         let (head, last) = (number(end.tally.entries), end.last.as_str());
         let columns = Columns::new(end.tally, entries);
         let mut params: Vec<&(dyn ToSql + Sync)> =
             vec![&owner, &session, &fence, &now, &head, &last];
         params.extend(columns.params());
+        let (taker, ttl) = match &at.lease {
+            LeaseChange::Take { holder, ttl } => (holder.as_str(), millis(*ttl)),
+            _ => ("", 0),
+        };
+        let append = match (&at.lease, fence) {
+            (LeaseChange::Take { .. }, _) => {
+                params[2] = &None::<i64>;
+                params.extend([&taker as &(dyn ToSql + Sync), &ttl]);
+                sql::APPEND_TAKING
+            }
+            (LeaseChange::GiveBack, Some(_)) => sql::APPEND_GIVING_BACK,
+            _ => sql::APPEND,
+        };
         let mut statements = before.to_vec();
-        statements.push((sql::APPEND, &params));
+        statements.push((append, &params));
         statements.extend_from_slice(after);
         let answers = link.all(&statements).await?;
         let written = answers[before.len()].written;
         if written != entries.len() as u64 {
-            return Ok(Inserted { seqs: Vec::new(), end: end.clone(), answers });
+            return Ok(Inserted { seqs: Vec::new(), lease: None, end: end.clone(), answers });
         }
+        let lease = match answers[before.len()].rows.first() {
+            Some(row) => Some(lease(row)?),
+            None => None,
+        };
         let seqs = (end.tally.entries..columns.tally.entries).collect();
         let last = entries.last().map(|ready| ready.id.as_str().to_owned()).unwrap_or_default();
-        Ok(Inserted { seqs, end: End { tally: columns.tally, last }, answers })
+        Ok(Inserted { seqs, lease, end: End { tally: columns.tally, last }, answers })
     }
 
     /// Brings the times of an owner's sessions up to date.
@@ -278,41 +332,48 @@ pub(super) fn first_question<'a>(tally: &Tally, entries: &'a [Ready]) -> Option<
     entries.iter().find_map(|ready| ready.preview.as_deref()).map(str::as_bytes)
 }
 
-/// Whether a writer with this lease, who has seen this much, may write.
-fn allowed(id: SessionId, at: &At, place: &Place, tally: &Tally) -> Result<()> {
-    match (at.fence, &place.lease) {
-        (Some(fence), _) if fence != place.fence => {
-            return Err(StoreError::StaleFence { id, fence, latest: place.fence });
-        }
-        (None, Some((holder, until))) if *until > place.now => {
-            return Err(StoreError::Held { id, holder: holder.clone(), until: time(*until) });
-        }
-        _ => {}
-    }
+/// Whether a writer with this lease, who has seen this much, may write, and what becomes of the
+/// lease.
+fn allowed(
+    id: SessionId,
+    at: &At,
+    place: &Place,
+    tally: &Tally,
+) -> Result<(Option<LeaseRecord>, Option<Lease>)> {
+    let decided = place.lease.appended(id, at, place.now)?;
     let actual = tally.entries;
     match at.head.filter(|head| *head != actual) {
         Some(expected) => Err(StoreError::Conflict { id, expected, actual }),
-        None => Ok(()),
+        None => Ok(decided),
     }
 }
 
 /// Whether someone has the session, and so it may not be deleted.
 pub(super) fn free(answer: &Answer, id: SessionId) -> std::result::Result<(), Fail> {
-    let Place { lease, now, .. } = place(answer, id)?;
-    match lease.filter(|(_, until)| *until > now) {
-        Some((holder, until)) => Err(StoreError::Held { id, holder, until: time(until) }.into()),
-        None => Ok(()),
-    }
+    let Place { lease, now } = place(answer, id)?;
+    Ok(lease.is_free(id, now)?)
+}
+
+/// The fence of a lease that was taken, and when it ends.
+pub(super) fn lease(row: &tokio_postgres::Row) -> std::result::Result<Lease, Fail> {
+    let fence: i64 = row.try_get(0)?;
+    let until = time(row.try_get(1)?);
+    Ok(Lease { fence: u64::try_from(fence).unwrap_or_default(), until })
+}
+
+/// For how long a lease is asked for.
+pub(super) fn millis(ttl: Duration) -> i64 {
+    number(u64::try_from(ttl.min(LEASE_MAX).as_millis()).unwrap_or(u64::MAX))
 }
 
 fn place(answer: &Answer, id: SessionId) -> std::result::Result<Place, Fail> {
     let row = answer.rows.first().ok_or(StoreError::NotFound { id })?;
     let lease: (Option<String>, Option<i64>) = (row.try_get(1)?, row.try_get(2)?);
-    Ok(Place {
+    let lease = LeaseRecord {
         fence: u64::try_from(row.try_get::<_, i64>(0)?).unwrap_or_default(),
-        lease: lease.0.zip(lease.1),
-        now: row.try_get(3)?,
-    })
+        holder: lease.0.zip(lease.1.map(time)),
+    };
+    Ok(Place { lease, now: time(row.try_get(3)?) })
 }
 
 fn end(answer: &Answer) -> std::result::Result<End, Fail> {

@@ -33,9 +33,9 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rethread_core::limits::LEASE_MAX;
 use rethread_core::store::{
-    At, Bind, Change, Cursor, Filter, Finding, Hit, Lease, Page, Result, Search, Then, Upkeep,
+    Appended, At, Bind, Change, Cursor, Filter, Finding, Hit, Lease, Page, Result, Search, Then,
+    Upkeep,
 };
 use rethread_core::{
     Entry, Header, Key, NewEntry, Owner, Session, SessionId, Store, StoreError, World,
@@ -150,7 +150,7 @@ impl Store for PostgresStore {
         id: SessionId,
         at: At,
         entries: &[NewEntry],
-    ) -> Result<Vec<u64>> {
+    ) -> Result<Appended> {
         self.db.append(&Request::new(owner, id, at, entries))
     }
 
@@ -182,7 +182,7 @@ impl Store for PostgresStore {
     }
 
     fn lease(&self, owner: &Owner, id: SessionId, holder: &str, ttl: Duration) -> Result<Lease> {
-        self.db.lease(owner, id, holder, ttl.min(LEASE_MAX))
+        self.db.lease(owner, id, holder, ttl)
     }
 
     fn delete(&self, owner: &Owner, id: SessionId) -> Result<()> {

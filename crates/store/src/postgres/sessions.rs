@@ -2,16 +2,15 @@
 
 use std::time::Duration;
 
-use rethread_core::store::{Bind, Change, Lease, Result};
+use rethread_core::store::{At, Bind, Change, Lease, Result};
 use rethread_core::{Header, NewEntry, Owner, Session, SessionId, StoreError};
 use tokio_postgres::types::ToSql;
 
-use super::append::{End, Request, Statement, first_question, free, repeated};
+use super::append::{End, Request, Statement, first_question, free, lease, millis, repeated};
 use super::error::Fail;
 use super::link::{Answer, Link, Params};
 use super::read::{found, hash, header_of, session};
 use super::{Db, search, sql};
-use crate::row::{number, time};
 
 type Write<T> = std::result::Result<T, Fail>;
 
@@ -171,7 +170,8 @@ impl Db {
         create: Statement<'_>,
         after: &[Statement<'_>],
     ) -> Write<Vec<Answer>> {
-        let inserted = self.insert(link, request, None, &End::default(), &[create], after).await?;
+        let inserted =
+            self.insert(link, request, &At::END, &End::default(), &[create], after).await?;
         match inserted.seqs.is_empty() {
             true => Err(Fail::Again),
             false => Ok(inserted.answers),
@@ -234,13 +234,11 @@ impl Db {
         ttl: Duration,
     ) -> Result<Lease> {
         let (name, session, now) = (owner.as_str(), id.0, self.now());
-        let ttl = number(u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX) & (u64::MAX >> 2));
+        let ttl = millis(ttl);
         self.pool.run("take a lease", async |link, _| {
             let answer = link.one(sql::LEASE, &[&name, &session, &holder, &ttl, &now]).await?;
             if let Some(row) = answer.rows.first() {
-                let fence: i64 = row.try_get(0)?;
-                let until = time(row.try_get(1)?);
-                return Ok(Lease { fence: u64::try_from(fence).unwrap_or_default(), until });
+                return lease(row);
             }
             free(&link.one(sql::PLACE, &[&name, &session, &now]).await?, id)?;
             // It was given back in between.

@@ -87,6 +87,37 @@ macro_rules! now {
     };
 }
 
+/// Whether a log ends behind the entry `$6` at `$5 - 1`.
+macro_rules! ends_there {
+    () => {
+        "($5::bigint = 0 OR EXISTS (SELECT 1 FROM rethread_entries p \
+           WHERE p.owner = $1 AND p.session = $2 AND p.seq = $5 - 1 AND p.id = $6))"
+    };
+}
+
+/// Writes entries to the session that `place` finds, if it finds one.
+macro_rules! append {
+    ($place:expr, $returning:literal) => {
+        concat!(
+            "WITH place AS (",
+            $place,
+            "), fresh AS (INSERT INTO rethread_fresh (owner, session) SELECT owner, id FROM place \
+               ON CONFLICT (owner, session) DO NOTHING), \
+             unsearched AS (INSERT INTO rethread_unsearched (owner, session) \
+               SELECT owner, id FROM place ON CONFLICT (owner, session) DO NOTHING) \
+             INSERT INTO rethread_entries (owner, session, seq, at, id, kind, hash, tokens, \
+               thinking, size, body, t_messages, t_queries, t_tokens, t_first, t_turn, t_system, \
+               t_started, t_summary, t_clear, t_clear_messages, t_clear_tokens) \
+             SELECT place.owner, place.id, e.* FROM place, unnest($7::bigint[], $8::bigint[], \
+               $9::text[], $10::text[], $11::bytea[], $12::bigint[], $13::bigint[], $14::bigint[], \
+               $15::bytea[], $16::bigint[], $17::bigint[], $18::bigint[], $19::bigint[], \
+               $20::bigint[], $21::bigint[], $22::bigint[], $23::bigint[], $24::bigint[], \
+               $25::bigint[], $26::bigint[]) AS e",
+            $returning
+        )
+    };
+}
+
 /// Appends, if the writer may and the log ends where it is said to: behind the entry `$6` at
 /// `$5 - 1`. The lock on the session keeps it from being leased or deleted meanwhile; the key of
 /// the table keeps others from taking the same place, and the index of ids an entry from being
@@ -94,26 +125,50 @@ macro_rules! now {
 ///
 /// `$1` owner, `$2` session, `$3` fence, `$4` now, `$5` head, `$6` the id of the last entry, then
 /// the columns of the entries.
-pub(super) const APPEND: &str = concat!(
-    "WITH place AS (SELECT s.owner, s.id FROM rethread_sessions s \
-       WHERE s.owner = $1 AND s.id = $2 \
-       AND (s.fence = $3 OR ($3 IS NULL AND (s.until IS NULL OR s.until <= ",
-    now!("$4"),
-    "))) AND ($5::bigint = 0 OR EXISTS (SELECT 1 FROM rethread_entries p \
-         WHERE p.owner = $1 AND p.session = $2 AND p.seq = $5 - 1 AND p.id = $6)) \
-       FOR UPDATE OF s), \
-     fresh AS (INSERT INTO rethread_fresh (owner, session) SELECT owner, id FROM place \
-       ON CONFLICT (owner, session) DO NOTHING), \
-     unsearched AS (INSERT INTO rethread_unsearched (owner, session) SELECT owner, id FROM place \
-       ON CONFLICT (owner, session) DO NOTHING) \
-     INSERT INTO rethread_entries (owner, session, seq, at, id, kind, hash, tokens, thinking, \
-       size, body, t_messages, t_queries, t_tokens, t_first, t_turn, t_system, t_started, \
-       t_summary, t_clear, t_clear_messages, t_clear_tokens) \
-     SELECT place.owner, place.id, e.* FROM place, unnest($7::bigint[], $8::bigint[], $9::text[], \
-       $10::text[], $11::bytea[], $12::bigint[], $13::bigint[], $14::bigint[], $15::bytea[], \
-       $16::bigint[], $17::bigint[], $18::bigint[], $19::bigint[], $20::bigint[], $21::bigint[], \
-       $22::bigint[], $23::bigint[], $24::bigint[], $25::bigint[], $26::bigint[]) AS e"
+pub(super) const APPEND: &str = append!(
+    concat!(
+        "SELECT s.owner, s.id FROM rethread_sessions s WHERE s.owner = $1 AND s.id = $2 \
+           AND (s.fence = $3 OR ($3 IS NULL AND (s.until IS NULL OR s.until <= ",
+        now!("$4"),
+        "))) AND ",
+        ends_there!(),
+        " FOR UPDATE OF s"
+    ),
+    ""
 );
+
+/// The same, and the lease is given back with it.
+pub(super) const APPEND_GIVING_BACK: &str = append!(
+    concat!(
+        "UPDATE rethread_sessions SET holder = NULL, until = NULL WHERE owner = $1 AND id = $2 \
+           AND fence = $3 AND $4::bigint IS NOT DISTINCT FROM $4 AND ",
+        ends_there!(),
+        " RETURNING owner, id"
+    ),
+    ""
+);
+
+/// The same, and the lease is taken with it: by `$27`, for `$28` milliseconds. Gives the fence and
+/// when it ends. `$3` is not looked at.
+pub(super) const APPEND_TAKING: &str = append!(
+    concat!(
+        "UPDATE rethread_sessions SET fence = fence + CASE WHEN until IS NULL OR until <= ",
+        now!("$4"),
+        " THEN 1 ELSE 0 END, holder = $27::text, until = $28::bigint + ",
+        now!("$4"),
+        " WHERE owner = $1 AND id = $2 AND $3::bigint IS NULL \
+           AND (until IS NULL OR holder = $27 OR until <= ",
+        now!("$4"),
+        ") AND ",
+        ends_there!(),
+        " RETURNING owner, id, fence, until"
+    ),
+    " RETURNING (SELECT fence FROM place), (SELECT until FROM place)"
+);
+
+/// Who has a session from now on. `$3` fence, `$4` holder, `$5` until.
+pub(super) const SET_LEASE: &str = "UPDATE rethread_sessions SET fence = $3, holder = $4, \
+    until = $5 WHERE owner = $1 AND id = $2";
 
 /// A session's lease and the time, with the session locked. `$3` now.
 pub(super) const LOCK_PLACE: &str = concat!(

@@ -2,7 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use rethread_core::store::{At, BoxError, Result};
+use rethread_core::lease::LeaseRecord;
+use rethread_core::store::{Appended, At, BoxError, Lease, Result};
 use rethread_core::{NewEntry, Owner, SessionId, StoreError, Tally};
 use rusqlite::{CachedStatement, Connection, ErrorCode, OptionalExtension, Row, params};
 
@@ -84,14 +85,13 @@ pub(super) struct Unfolded {
 #[derive(Clone)]
 pub(super) struct Place {
     pub(super) n: i64,
-    pub(super) fence: u64,
-    pub(super) lease: Option<(String, i64)>,
+    pub(super) lease: LeaseRecord,
 }
 
 impl Db {
     /// Runs appends in one transaction. Each has its own outcome; if the transaction itself
     /// fails, so have they all.
-    pub(super) fn append_group(&self, requests: &[Request]) -> Vec<Result<Vec<u64>>> {
+    pub(super) fn append_group(&self, requests: &[Request]) -> Vec<Result<Appended>> {
         let mut outcomes = Vec::with_capacity(requests.len());
         let committed = self.write(ACTION, |tx| {
             let mut statement =
@@ -150,48 +150,89 @@ impl Db {
         insert: &mut CachedStatement<'_>,
         request: &Request,
         ends: &mut Ends,
-    ) -> Result<Vec<u64>> {
+    ) -> Result<Appended> {
         let Request { owner, id, at, entries } = request;
-        let End { place, tally, .. } = match ends.known.get(id).filter(|end| end.owner == *owner) {
+        let mut end = match ends.known.get(id).filter(|end| end.owner == *owner) {
             Some(end) => end.clone(),
             None => self.end_of(tx, owner, *id)?,
         };
-        let allowed = self.allowed(*id, at, &place, &tally);
+        let n = end.place.n;
+        let allowed = self.allowed(*id, at, &end);
         if (allowed.is_err() || entries.len() > 1)
-            && let Some(seqs) = self.repeated(tx, place.n, *id, entries)?
+            && let Some(seqs) = self.repeated(tx, n, *id, entries)?
         {
-            return Ok(seqs);
+            return self.appended_before(tx, request, end, seqs, ends);
         }
-        allowed?;
-        match self.insert(tx, insert, place.n, tally, entries) {
+        let (record, lease) = allowed?;
+        match self.insert(tx, insert, n, end.tally, entries) {
             Ok((seqs, tally)) => {
-                ends.known.insert(*id, End { owner: owner.clone(), place, tally });
-                Ok(seqs)
+                end.tally = tally;
+                self.keep_lease(tx, &mut end.place, record)?;
+                ends.known.insert(*id, end);
+                Ok(Appended { seqs, lease })
             }
             Err(StoreError::Backend { source, .. }) if entries.len() == 1 && is_taken(&source) => {
-                let seqs = self.repeated(tx, place.n, *id, entries)?;
-                seqs.ok_or_else(|| StoreError::Backend { store: "sqlite", action: ACTION, source })
+                match self.repeated(tx, n, *id, entries)? {
+                    Some(seqs) => self.appended_before(tx, request, end, seqs, ends),
+                    None => Err(StoreError::Backend { store: "sqlite", action: ACTION, source }),
+                }
             }
             Err(error) => Err(error),
         }
     }
 
-    /// Whether a writer with this lease, who has seen this much, may write.
-    fn allowed(&self, id: SessionId, at: &At, place: &Place, tally: &Tally) -> Result<()> {
-        match (at.fence, &place.lease) {
-            (Some(fence), _) if fence != place.fence => {
-                return Err(StoreError::StaleFence { id, fence, latest: place.fence });
-            }
-            (None, Some((holder, until))) if *until > self.world.now().as_millisecond() => {
-                let (holder, until) = (holder.clone(), time(*until));
-                return Err(StoreError::Held { id, holder, until });
-            }
-            _ => {}
+    /// The log holds the entries already, at these places.
+    fn appended_before(
+        &self,
+        tx: &Connection,
+        request: &Request,
+        mut end: End,
+        seqs: Vec<u64>,
+        ends: &mut Ends,
+    ) -> Result<Appended> {
+        let now = self.world.now();
+        let (record, lease) = end.place.lease.repeated(request.id, &request.at, now)?;
+        if record.is_some() {
+            self.keep_lease(tx, &mut end.place, record)?;
+            ends.known.insert(request.id, end);
         }
-        let actual = tally.entries;
+        Ok(Appended { seqs, lease })
+    }
+
+    /// Writes down who has a session from now on, where that is someone else.
+    pub(super) fn keep_lease(
+        &self,
+        tx: &Connection,
+        place: &mut Place,
+        record: Option<LeaseRecord>,
+    ) -> Result<()> {
+        let Some(record) = record else { return Ok(()) };
+        let sql = "UPDATE sessions SET fence = ?2, holder = ?3, until = ?4 WHERE n = ?1";
+        let mut statement = tx.prepare_cached(sql).told(self.place(), "take a lease")?;
+        let (holder, until) = match &record.holder {
+            Some((holder, until)) => (Some(holder), Some(until.as_millisecond())),
+            None => (None, None),
+        };
+        let fence = i64::try_from(record.fence).unwrap_or(i64::MAX);
+        let done = statement.execute(params![place.n, fence, holder, until]);
+        done.told(self.place(), "take a lease")?;
+        place.lease = record;
+        Ok(())
+    }
+
+    /// Whether a writer with this lease, who has seen this much, may write, and what becomes of the
+    /// lease.
+    fn allowed(
+        &self,
+        id: SessionId,
+        at: &At,
+        end: &End,
+    ) -> Result<(Option<LeaseRecord>, Option<Lease>)> {
+        let decided = end.place.lease.appended(id, at, self.world.now())?;
+        let actual = end.tally.entries;
         match at.head.filter(|head| *head != actual) {
             Some(expected) => Err(StoreError::Conflict { id, expected, actual }),
-            None => Ok(()),
+            None => Ok(decided),
         }
     }
 
@@ -329,11 +370,11 @@ impl Db {
 fn place(row: &Row<'_>, first: usize) -> rusqlite::Result<Place> {
     let fence: i64 = row.get(first + 1)?;
     let lease: (Option<String>, Option<i64>) = (row.get(first + 2)?, row.get(first + 3)?);
-    Ok(Place {
-        n: row.get(first)?,
+    let lease = LeaseRecord {
         fence: u64::try_from(fence).unwrap_or_default(),
-        lease: lease.0.zip(lease.1),
-    })
+        holder: lease.0.zip(lease.1.map(time)),
+    };
+    Ok(Place { n: row.get(first)?, lease })
 }
 
 /// Whether SQLite refused a row because another has its id.

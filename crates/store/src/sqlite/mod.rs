@@ -29,9 +29,9 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use rethread_core::limits::LEASE_MAX;
 use rethread_core::store::{
-    At, Bind, Change, Cursor, Filter, Finding, Hit, Lease, Page, Result, Search, Then, Upkeep,
+    Appended, At, Bind, Change, Cursor, Filter, Finding, Hit, Lease, Page, Result, Search, Then,
+    Upkeep,
 };
 use rethread_core::{
     Entry, Header, Key, NewEntry, Owner, Session, SessionId, Store, StoreError, World,
@@ -233,7 +233,7 @@ impl Store for SqliteStore {
         id: SessionId,
         at: At,
         entries: &[NewEntry],
-    ) -> Result<Vec<u64>> {
+    ) -> Result<Appended> {
         self.queue.append(append::Request::new(owner, id, at, entries))
     }
 
@@ -265,7 +265,7 @@ impl Store for SqliteStore {
     }
 
     fn lease(&self, owner: &Owner, id: SessionId, holder: &str, ttl: Duration) -> Result<Lease> {
-        self.db.write("take a lease", |tx| self.db.lease(tx, owner, id, holder, ttl.min(LEASE_MAX)))
+        self.db.write("take a lease", |tx| self.db.lease(tx, owner, id, holder, ttl))
     }
 
     fn delete(&self, owner: &Owner, id: SessionId) -> Result<()> {

@@ -10,7 +10,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use rethread_core::StoreError;
-use rethread_core::store::{Result, Then};
+use rethread_core::store::{Appended, Result, Then};
 
 use super::Db;
 use super::append::Request;
@@ -62,7 +62,7 @@ impl Shared {
 
     /// Writes a group. A panic in it took the transaction back, and is everybody's failure; those
     /// who come later are served as if nothing had been.
-    fn write(&self, requests: &[Request]) -> Vec<Result<Vec<u64>>> {
+    fn write(&self, requests: &[Request]) -> Vec<Result<Appended>> {
         let write = std::panic::AssertUnwindSafe(|| self.db.append_group(requests));
         std::panic::catch_unwind(write).unwrap_or_else(|_| {
             self.db.ends().forget();
@@ -116,7 +116,7 @@ impl Queue {
     }
 
     /// Appends, and waits until it is on disk or refused.
-    pub(super) fn append(&self, request: Request) -> Result<Vec<u64>> {
+    pub(super) fn append(&self, request: Request) -> Result<Appended> {
         let mut state = self.shared.state();
         if !state.busy {
             state.busy = true;

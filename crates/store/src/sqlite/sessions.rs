@@ -9,7 +9,7 @@ use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
 use super::Db;
 use super::error::Told;
 use super::row;
-use crate::row::{Ready, time};
+use crate::row::Ready;
 
 impl Db {
     pub(super) fn create(
@@ -173,35 +173,16 @@ impl Db {
         holder: &str,
         ttl: Duration,
     ) -> Result<Lease> {
-        let place = self.place_of(tx, owner, id)?;
-        let now = self.world.now().as_millisecond();
-        let held = place.lease.filter(|(_, until)| *until > now);
-        if let Some((other, until)) = held.as_ref().filter(|(other, _)| other != holder) {
-            return Err(StoreError::Held { id, holder: other.clone(), until: time(*until) });
-        }
-        let fresh = held.is_none() && !ttl.is_zero();
-        let fence = place.fence + u64::from(fresh);
-        let until = now.saturating_add(i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX));
-        let sql = "UPDATE sessions SET fence = ?2, holder = ?3, until = ?4 WHERE n = ?1";
-        let mut statement = tx.prepare_cached(sql).told(self.place(), "take a lease")?;
-        let (holder, ends) = match ttl.is_zero() {
-            true => (None, None),
-            false => (Some(holder), Some(until)),
-        };
-        let number = i64::try_from(fence).unwrap_or(i64::MAX);
-        statement
-            .execute(params![place.n, number, holder, ends])
-            .told(self.place(), "take a lease")?;
-        Ok(Lease { fence, until: time(until) })
+        let mut place = self.place_of(tx, owner, id)?;
+        let (record, lease) = place.lease.leased(id, holder, ttl, self.world.now())?;
+        self.keep_lease(tx, &mut place, Some(record))?;
+        Ok(lease)
     }
 
     pub(super) fn delete(&self, tx: &Connection, owner: &Owner, id: SessionId) -> Result<()> {
         const WHAT: &str = "delete a session";
         let place = self.place_of(tx, owner, id)?;
-        let now = self.world.now().as_millisecond();
-        if let Some((holder, until)) = place.lease.filter(|(_, until)| *until > now) {
-            return Err(StoreError::Held { id, holder, until: time(until) });
-        }
+        place.lease.is_free(id, self.world.now())?;
         self.unindex(tx, owner, id, place.n)?;
         for sql in [
             "DELETE FROM entries WHERE session = ?1",

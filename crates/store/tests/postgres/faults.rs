@@ -1,7 +1,7 @@
 //! A store that loses answers and transactions, and nothing else.
 
 use rethread_core::measure::measure;
-use rethread_core::store::{At, Bind, Change, Filter, Search, Upkeep};
+use rethread_core::store::{At, Bind, Change, Filter, LeaseChange, Search, Upkeep};
 use rethread_core::{
     Body, EntryId, Header, Key, Message, Name, NewEntry, Owner, ProfileChange, SessionId, Store,
     StoreError, World,
@@ -29,7 +29,7 @@ struct Walk {
 
 type Step = fn(&PostgresStore, &Walk) -> Result<(), StoreError>;
 
-const STEPS: [(&str, Step); 12] = [
+const STEPS: [(&str, Step); 13] = [
     ("create", |store, walk| {
         let mut header = Header::new(walk.id, owner(), System.now());
         header.created_at = jiff::Timestamp::UNIX_EPOCH;
@@ -40,30 +40,44 @@ const STEPS: [(&str, Step); 12] = [
         Ok(())
     }),
     ("append", |store, walk| {
-        assert_eq!(store.append(&owner(), walk.id, At::head(1), &[said("a"), said("b")])?, [1, 2]);
+        assert_eq!(
+            store.append(&owner(), walk.id, At::head(1), &[said("a"), said("b")])?.seqs,
+            [1, 2]
+        );
         Ok(())
     }),
     ("append at once", |store, walk| {
-        assert_eq!(store.append(&owner(), walk.id, At::END, &[said("c")])?, [3]);
+        assert_eq!(store.append(&owner(), walk.id, At::END, &[said("c")])?.seqs, [3]);
         Ok(())
     }),
     ("append begun", |store, walk| {
         let (tell, told) = std::sync::mpsc::channel();
         let then = Box::new(move |outcome| tell.send(outcome).expect("somebody waits"));
         store.append_then(&owner(), walk.id, At::END, vec![said("d")], then);
-        assert_eq!(told.recv().expect("an outcome")?, [4]);
+        assert_eq!(told.recv().expect("an outcome")?.seqs, [4]);
         Ok(())
     }),
     ("lease", |store, walk| {
         let hour = std::time::Duration::from_secs(3600);
         let lease = store.lease(&owner(), walk.id, "me", hour)?;
         assert_eq!(lease.fence, 1, "a lease is taken once");
-        let at = At { head: Some(5), fence: Some(lease.fence) };
-        assert_eq!(store.append(&owner(), walk.id, at, &[said("e")])?, [5]);
+        let at = At { fence: Some(lease.fence), ..At::head(5) };
+        assert_eq!(store.append(&owner(), walk.id, at, &[said("e")])?.seqs, [5]);
         Ok(())
     }),
     ("give back", |store, walk| {
         store.lease(&owner(), walk.id, "me", std::time::Duration::ZERO).map(drop)
+    }),
+    ("turn", |store, walk| {
+        let hour = std::time::Duration::from_secs(3600);
+        let lease = LeaseChange::Take { holder: "me".into(), ttl: hour };
+        let first = store.append(&owner(), walk.id, At { lease, ..At::head(6) }, &[said("f")])?;
+        assert_eq!(first.seqs, [6]);
+        let fence = first.lease.map(|lease| lease.fence);
+        assert_eq!(fence, Some(2), "a lease is taken once");
+        let last = At { fence, lease: LeaseChange::GiveBack, ..At::head(7) };
+        assert_eq!(store.append(&owner(), walk.id, last, &[said("g")])?.seqs, [7]);
+        Ok(())
     }),
     ("update", |store, walk| {
         let change: Change =
@@ -84,7 +98,7 @@ const STEPS: [(&str, Step); 12] = [
             .into_iter()
             .map(|entry| entry.id.as_str().to_owned())
             .collect();
-        assert_eq!(ids, ["first", "a", "b", "c", "d", "e"]);
+        assert_eq!(ids, ["first", "a", "b", "c", "d", "e", "f", "g"]);
         Ok(())
     }),
     ("list", |store, _| {
@@ -92,7 +106,7 @@ const STEPS: [(&str, Step); 12] = [
         Ok(())
     }),
     ("search", |store, _| {
-        assert_eq!(store.search(&owner(), "zebra", 0, 99)?.len(), 6);
+        assert_eq!(store.search(&owner(), "zebra", 0, 99)?.len(), 8);
         Ok(())
     }),
     ("delete", |store, walk| {
@@ -109,7 +123,7 @@ fn walk() -> Walk {
 fn is_sound(store: &PostgresStore, walk: &Walk) {
     assert_eq!(store.check(false).expect("checked"), []);
     assert_eq!(store.check_session(&owner(), walk.id, false).expect("checked"), []);
-    assert_eq!(store.get(&owner(), walk.id).expect("there").tally.entries, 6);
+    assert_eq!(store.get(&owner(), walk.id).expect("there").tally.entries, 8);
 }
 
 /// At the first statement of each step, then at the second, until a step has no more.
@@ -254,6 +268,6 @@ fn a_commit_that_did_not_wait_for_its_standby_counts_as_not_stored() {
     });
     // The same again is safe, and acknowledged only when it is.
     wait_for("");
-    assert_eq!(append().expect("stored"), [3]);
+    assert_eq!(append().expect("stored").seqs, [3]);
     assert_eq!(store.get(&owner(), walk.id).expect("there").tally.entries, 4);
 }

@@ -11,6 +11,7 @@ mod files;
 mod http;
 mod list;
 mod postgres;
+mod process;
 mod round;
 mod run;
 mod size;
@@ -26,11 +27,15 @@ use run::Report;
 /// Speed, as ratios in one run.
 #[derive(Debug, Parser)]
 struct Args {
-    /// Only these: append, group, tail, context, fork, list, size, files, round, transcript, http, postgres
+    /// Only these: append, group, tail, context, fork, list, size, files, round, transcript, http,
+    /// process, postgres
     names: Vec<String>,
     /// The folder to write in; it decides which disk is measured [default: under target/]
     #[arg(long)]
     folder: Option<PathBuf>,
+    /// An older `rethread`, measured in turns with this one where it is run as a process
+    #[arg(long)]
+    before: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -45,7 +50,7 @@ fn main() -> ExitCode {
     let args = Args::parse();
     let folder = args.folder.clone().unwrap_or_else(|| PathBuf::from("target/bench"));
     std::fs::create_dir_all(&folder).expect("a folder to write in");
-    let benches: [(&str, Bench); 12] = [
+    let benches: [(&str, Bench); 13] = [
         ("append", append::one_writer),
         ("group", append::many_writers),
         ("tail", tail::last_entries),
@@ -57,6 +62,7 @@ fn main() -> ExitCode {
         ("files", files::long_session),
         ("transcript", transcript::claude_code),
         ("http", http::door),
+        ("process", process::processes),
         ("postgres", postgres::appends),
     ];
     let mut met = true;
@@ -65,7 +71,8 @@ fn main() -> ExitCode {
             continue;
         }
         let place = tempfile::tempdir_in(&folder).expect("a temporary folder");
-        let setting = run::Setting { folder: place.path().to_owned(), quick: args.quick };
+        let (folder, before) = (place.path().to_owned(), args.before.clone());
+        let setting = run::Setting { folder, quick: args.quick, before };
         for report in bench(&setting) {
             met &= report.met();
             match args.json {

@@ -11,6 +11,8 @@ use rethread_store::{System, connect};
 pub(crate) struct Setting {
     pub(crate) folder: PathBuf,
     pub(crate) quick: bool,
+    /// An older program to compare with.
+    pub(crate) before: Option<PathBuf>,
 }
 
 impl Setting {

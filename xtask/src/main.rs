@@ -41,8 +41,8 @@ const CHORES: &[Chore] = &[
     },
     Chore {
         name: "faults",
-        arguments: "postgres",
-        about: "longer runs with servers killed, paused and cut off, and standbys promoted",
+        arguments: "[power|postgres] [WORD]…",
+        about: "longer runs: kills, power cuts, servers paused and cut off, standbys promoted",
         run: faults,
     },
     Chore {
@@ -179,10 +179,12 @@ fn test(arguments: &[String]) -> Result<(), Failure> {
     provide(NEEDS)?;
     let mut command = cargo(&["test", "--release", "--workspace", "--locked"]);
     run(command.args(arguments).current_dir(root()))?;
-    match arguments.is_empty() {
-        true => schemathesis::after_the_tests(),
-        false => Ok(()),
+    if !arguments.is_empty() {
+        return Ok(());
     }
+    // That every benchmark runs; what it measures is another matter.
+    bench(&["--quick".to_owned()])?;
+    schemathesis::after_the_tests()
 }
 
 /// Every check is made even if one before it failed, so that one run tells everything.
@@ -240,25 +242,20 @@ fn lint(arguments: &[String]) -> Result<(), Failure> {
 
 /// The faults a test injects by itself come first, then the runs with real processes.
 fn faults(arguments: &[String]) -> Result<(), Failure> {
-    let Some(("postgres", runs)) =
-        arguments.split_first().map(|(name, rest)| (name.as_str(), rest))
-    else {
-        return Err(Failure {
-            message: "there are faults for `postgres`".to_owned(),
-            hint: Some("`cargo xtask faults postgres`; words behind it choose runs".to_owned()),
-            code: 2,
-        });
-    };
     provide(NEEDS)?;
     let test = ["test", "--release", "--locked", "--package"];
-    let injected = ["rethread-store", "--test", "postgres", "--", "faults::"];
-    run(cargo(&test).args(injected).current_dir(root()))?;
+    if arguments.first().is_none_or(|about| about == "postgres") {
+        let injected = ["rethread-store", "--test", "postgres", "--", "faults::"];
+        run(cargo(&test).args(injected).current_dir(root()))?;
+    }
     let real = ["rethread", "--test", "faults", "--"];
-    run(cargo(&test).args(real).args(runs).current_dir(root()))
+    run(cargo(&test).args(real).args(arguments).current_dir(root()))
 }
 
 /// Runs where the caller is, because the arguments may be paths.
 fn bench(arguments: &[String]) -> Result<(), Failure> {
+    // Some of them measure the program itself.
+    run(cargo(&["build", "--release", "--locked", "--package", "rethread"]).current_dir(root()))?;
     let mut command = cargo(&["run", "--release", "--locked", "--package", "rethread-bench", "--"]);
     run(command.args(arguments))
 }

@@ -4,7 +4,7 @@
 //! blocking work, and the lease is renewed in the background while a model takes its time. Waiting
 //! for someone else's turn blocks no thread at all.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use rethread_core::{Owner, SessionId, Sessions, StoreError, Thread, sessions};
@@ -167,7 +167,7 @@ fn unless_overtaken<T>(
 impl LeasedThread {
     fn new(thread: Thread, holder: String, owner: Owner) -> LeasedThread {
         let thread = Arc::new(Mutex::new(thread));
-        let renewal = tokio::spawn(renew(thread.clone(), holder.clone()));
+        let renewal = tokio::spawn(renew(Arc::downgrade(&thread), holder.clone()));
         LeasedThread { thread, holder, owner, renewal }
     }
 
@@ -237,10 +237,12 @@ fn give_back(thread: &Mutex<Thread>, holder: &str) -> Result<(), sessions::Error
     if thread.holds() { thread.release(holder) } else { Ok(()) }
 }
 
-async fn renew(thread: Arc<Mutex<Thread>>, holder: String) {
+/// Renews the lease for as long as somebody works with the thread. It holds the thread only while it
+/// does so, because whoever gives it back wants it whole.
+async fn renew(thread: Weak<Mutex<Thread>>, holder: String) {
     loop {
         tokio::time::sleep(LEASE / 3).await;
-        let (thread, holder) = (thread.clone(), holder.clone());
+        let (Some(thread), holder) = (thread.upgrade(), holder.clone()) else { return };
         // Where it fails someone else took over, and the next append is refused and says so.
         let renewed = blocking(move || {
             let mut thread = lock(&thread);
@@ -318,6 +320,7 @@ mod tests {
                 .expect("finished");
             sessions.append(id, vec![Message::user("me too").into()]).expect("it was given back");
             held.release(&cache).await.expect("there is nothing left to give back");
+            assert!(cache.take(sessions.owner(), id).is_some(), "it is at hand for the next turn");
         });
     }
 

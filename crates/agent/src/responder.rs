@@ -34,6 +34,8 @@ pub struct Responder {
     pub workspace: Option<String>,
     /// How far a turn may go.
     pub bounds: Bounds,
+    /// The program new sessions are held with.
+    pub source: Option<String>,
 }
 
 /// Who writes summaries, and acknowledges them: a model without tools.
@@ -97,7 +99,8 @@ impl Responder {
             workspace: self.workspace.clone(),
             ..Profile::default()
         };
-        New { profile, system: Some(self.instructions()), ..New::default() }
+        let (system, source) = (Some(self.instructions()), self.source.clone());
+        New { profile, system, source, ..New::default() }
     }
 
     /// The system message of its sessions.

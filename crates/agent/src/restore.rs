@@ -108,6 +108,7 @@ impl Runner {
         if let Some(reply) = said {
             restored.acknowledgment = reply.plain_text();
             restored.usage = reply.usage.unwrap_or_default();
+            restored.model = Some(self.responder.model.id());
         }
         let (usage, acknowledgment) = (restored.usage, restored.acknowledgment.clone());
         let turns = |c: &&Carried| c.message.opens_turn();
@@ -155,6 +156,7 @@ impl Runner {
             acknowledgment: NO_ACKNOWLEDGMENT.into(),
             usage: Usage::default(),
             ms: 0,
+            model: None,
             previous: Previous {
                 id: past.id.clone(),
                 queries: past.queries,

@@ -297,6 +297,8 @@ pub(crate) struct RunningTurn {
     fullness: u64,
     /// The instructions hold for this turn alone.
     once: bool,
+    /// Who answers, as `provider/model`.
+    model: String,
 }
 
 impl RunningTurn {
@@ -323,6 +325,7 @@ impl RunningTurn {
             usage: start.usage,
             fullness: 0,
             once: runner.instructions == Instructions::Once,
+            model: runner.responder.model.id(),
         }
     }
 
@@ -373,7 +376,12 @@ impl RunningTurn {
             self.add(last);
         }
         let ms = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
-        let finished = Body::Finished(Finished { rounds: self.rounds, ms, usage: self.usage });
+        let finished = Body::Finished(Finished {
+            rounds: self.rounds,
+            ms,
+            usage: self.usage,
+            model: Some(self.model.clone()),
+        });
         let limit = (end == End::RoundLimit).then_some(Body::RoundLimit);
         let once = self.once;
         let work = move |thread: &mut Thread| {

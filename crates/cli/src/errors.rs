@@ -444,6 +444,12 @@ fn store_hint(error: &StoreError) -> Option<String> {
             "`rethread doctor` repairs what can be repaired, and says what cannot"
         }
         StoreError::Newer { .. } => "install a newer version of rethread; nothing was changed",
+        StoreError::Older { .. } => {
+            "let this version write to it once, or copy it to where it can; nothing was changed"
+        }
+        StoreError::NoBlob { .. } | StoreError::BadBlob { .. } => {
+            "`rethread doctor` says what is missing or damaged; the conversation itself is not"
+        }
         StoreError::NotAStore { .. } => {
             "name another place with --store; this file was not changed"
         }

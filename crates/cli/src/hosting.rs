@@ -32,6 +32,8 @@ pub(crate) struct Answering {
     pub(crate) allow: Vec<String>,
     /// How contexts are shaped where an agent does not say; as configured without it.
     pub(crate) policy: Option<Policy>,
+    /// What new sessions say they were held with.
+    pub(crate) source: Option<&'static str>,
 }
 
 /// What waits for models, tools and people.
@@ -102,7 +104,7 @@ impl Cli {
     }
 
     fn roster_of(&self, agents: Agents, answering: Answering) -> Result<Roster, Error> {
-        let Answering { agent, model, window, allow, policy } = answering;
+        let Answering { agent, model, window, allow, policy, source } = answering;
         let usual = agents.find(agent.as_deref().unwrap_or(self.config.text("agent")));
         let agent = usual.map_err(|error| Error::NoAgent { what: error.to_string() })?.name.clone();
         let configured = Policy::preset(self.config.text("policy"));
@@ -118,6 +120,7 @@ impl Cli {
             bounds: Bounds { rounds, ..Bounds::default() },
             env: Env::from_vars(env),
             models: self.config.models.clone(),
+            source: source.map(str::to_owned),
         });
         roster.warnings().iter().for_each(|warning| warn(warning));
         Ok(roster)

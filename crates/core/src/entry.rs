@@ -152,7 +152,7 @@ pub struct Boundary {
 }
 
 /// How a turn ended.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Finished {
     /// Rounds it took.
@@ -161,6 +161,9 @@ pub struct Finished {
     pub ms: u64,
     /// What the provider charged for all of it.
     pub usage: Usage,
+    /// The model that answered, as `provider/model`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
 }
 
 /// A summary of the conversation up to where it stands.
@@ -238,6 +241,9 @@ pub struct Restored {
     /// Milliseconds it took.
     #[serde(default)]
     pub ms: u64,
+    /// The model that acknowledged it, as `provider/model`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
     /// What is told about the other session, also when it is gone.
     #[serde(default)]
     pub previous: Previous,

@@ -36,6 +36,7 @@
 
 pub mod at_once;
 pub mod audit;
+pub mod blob;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 pub mod context;
@@ -56,15 +57,17 @@ pub mod summary;
 pub mod text;
 pub mod tokens;
 pub mod turn;
+pub mod usage;
 pub mod world;
 
+pub use blob::{BlobId, BlobInfo};
 pub use entry::{Body, Entry, EntryId, NewEntry, Tally};
 pub use log::Log;
 pub use memory::MemoryStore;
 pub use message::{Block, BlockKind, Message, Role};
 pub use name::{Key, Name, Owner, SessionId};
 pub use raw::Raw;
-pub use session::{Header, Place, Profile, ProfileChange, Session};
+pub use session::{Header, Kind, Place, Profile, ProfileChange, Session};
 pub use sessions::{Incoming, Item, New, Sessions, Thread};
 pub use store::{Backend, Store, StoreError};
 pub use turn::Turn;

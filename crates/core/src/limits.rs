@@ -35,7 +35,10 @@ pub const STUB_FILES_MAX: usize = 20;
 /// Parsing more than this on the append path would be felt.
 pub const STUB_PARSE_BYTES_MAX: usize = 4 << 20;
 
-/// Bytes of one message as JSON. Larger things belong in files a message points to.
+/// Bytes of one attachment. It is held in memory while it is stored or read.
+pub const BLOB_BYTES_MAX: usize = 64 << 20;
+
+/// Bytes of one message as JSON. Larger things are attachments, or files a message points to.
 pub const MESSAGE_BYTES_MAX: usize = 16 << 20;
 
 /// Entries in one append. A batch is one transaction, held in memory.

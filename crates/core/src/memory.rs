@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use crate::audit::Audit;
+use crate::blob::{BlobId, BlobInfo};
 use crate::entry::{Entry, NewEntry, Tally};
 use crate::lease::LeaseRecord;
 use crate::name::{Key, Name, Owner, SessionId};
@@ -17,6 +18,7 @@ use crate::store::{
     StoreError, Then, Upkeep, query_words,
 };
 use crate::text::{has_words, searchable, snippet};
+use crate::usage::{Spent, UsageByModel};
 use crate::world::World;
 
 /// A store that forgets when it is dropped.
@@ -35,6 +37,8 @@ struct Stored {
     header: Header,
     entries: Vec<Entry>,
     lease: LeaseRecord,
+    blobs: BTreeMap<BlobId, Vec<u8>>,
+    usage: UsageByModel,
 }
 
 impl MemoryStore {
@@ -85,6 +89,7 @@ impl Stored {
         for new in entries {
             let entry = new.placed(&self.tally());
             places.push(entry.seq);
+            Spent::of([&entry.body]).add_to(&mut self.usage);
             self.entries.push(entry);
         }
         places
@@ -114,6 +119,7 @@ impl State {
             tally: stored.tally(),
             last_activity_at: stored.entries.last().map_or(stored.header.created_at, |e| e.at),
             first_message: first.and_then(|e| e.body.message()).map(preview).unwrap_or_default(),
+            usage: stored.usage.clone(),
         }
     }
 
@@ -157,8 +163,13 @@ impl Store for MemoryStore {
         for bind in binds {
             state.key_is_where_seen(owner, bind)?;
         }
-        let mut stored =
-            Stored { header: header.clone(), entries: Vec::new(), lease: LeaseRecord::default() };
+        let mut stored = Stored {
+            header: header.clone(),
+            entries: Vec::new(),
+            lease: LeaseRecord::default(),
+            blobs: BTreeMap::new(),
+            usage: UsageByModel::new(),
+        };
         stored.repeated(entries)?;
         stored.push(entries);
         state.sessions.insert((owner.clone(), id), stored);
@@ -200,7 +211,9 @@ impl Store for MemoryStore {
         let continued = |id: SessionId| {
             all.iter().any(|other| {
                 let parent = other.header.parent;
-                parent.is_some_and(|p| p.id == id && p.origin.continues()) && !other.header.archived
+                parent.is_some_and(|p| p.id == id && p.origin.continues())
+                    && !other.header.archived
+                    && other.header.trash.is_none()
             })
         };
         let mut sessions: Vec<Session> = all
@@ -210,6 +223,7 @@ impl Store for MemoryStore {
             })
             .filter(|s| filter.archived.is_none_or(|archived| s.header.archived == archived))
             .filter(|s| !filter.newest_of_chain || !continued(s.header.id))
+            .filter(|s| s.header.trash.is_some() == filter.trashed)
             .map(|stored| state.session(stored))
             .collect();
         let place = |session: &Session| (session.last_activity_at, session.id());
@@ -300,6 +314,24 @@ impl Store for MemoryStore {
         let (record, lease) = stored.lease.leased(id, holder, ttl, now)?;
         stored.lease = record;
         Ok(lease)
+    }
+
+    fn put_blob(&self, owner: &Owner, id: SessionId, bytes: &[u8]) -> Result<BlobId> {
+        let blob = BlobId::of(bytes);
+        self.state().stored_mut(owner, id)?.blobs.insert(blob, bytes.to_owned());
+        Ok(blob)
+    }
+
+    fn blob(&self, owner: &Owner, id: SessionId, blob: BlobId) -> Result<Vec<u8>> {
+        let state = self.state();
+        let found = state.stored(owner, id)?.blobs.get(&blob).cloned();
+        found.ok_or(StoreError::NoBlob { id, blob })
+    }
+
+    fn blobs(&self, owner: &Owner, id: SessionId) -> Result<Vec<BlobInfo>> {
+        let state = self.state();
+        let blobs = &state.stored(owner, id)?.blobs;
+        Ok(blobs.iter().map(|(id, bytes)| BlobInfo { id: *id, size: bytes.len() as u64 }).collect())
     }
 
     fn delete(&self, owner: &Owner, id: SessionId) -> Result<()> {

@@ -8,6 +8,7 @@ use crate::limits::PREVIEW_CHARS;
 use crate::message::Message;
 use crate::name::{Key, Name, Owner, SessionId};
 use crate::raw::Raw;
+use crate::usage::UsageByModel;
 use crate::world::rfc3339;
 
 /// What a session says about itself. These fields are its own truth; everything that can be
@@ -35,9 +36,78 @@ pub struct Header {
     /// session says was written elsewhere, so tools stay off in it until the person says yes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub imported: Option<String>,
+    /// What sort of conversation it is.
+    #[serde(default, skip_serializing_if = "Kind::is_chat")]
+    pub kind: Kind,
+    /// The program it was held with: a door of ours, or the one it was imported from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
+    /// It was thrown away, and can still be brought back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trash: Option<Box<Trash>>,
     /// What another program that shares the store says about it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub foreign: Option<Box<Foreign>>,
+}
+
+/// What sort of conversation a session is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "String", into = "String")]
+pub enum Kind {
+    /// Held here.
+    #[default]
+    Chat,
+    /// Brought in from the file of another program.
+    Imported,
+    /// Held elsewhere, and written down here message by message.
+    Recorded,
+    /// Held by an agent with another one.
+    Subagent,
+    /// A sort that only a newer version knows.
+    Other(String),
+}
+
+impl Kind {
+    /// The word for it.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Kind::Chat => "chat",
+            Kind::Imported => "imported",
+            Kind::Recorded => "recorded",
+            Kind::Subagent => "subagent",
+            Kind::Other(other) => other,
+        }
+    }
+
+    fn is_chat(&self) -> bool {
+        *self == Kind::Chat
+    }
+}
+
+impl From<String> for Kind {
+    fn from(text: String) -> Kind {
+        let known = [Kind::Chat, Kind::Imported, Kind::Recorded, Kind::Subagent];
+        known.into_iter().find(|kind| kind.as_str() == text).unwrap_or(Kind::Other(text))
+    }
+}
+
+impl From<Kind> for String {
+    fn from(kind: Kind) -> String {
+        kind.as_str().into()
+    }
+}
+
+/// What brings a session back that was thrown away.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Trash {
+    /// When it was thrown away.
+    pub at: Timestamp,
+    /// What it was called: its name is free meanwhile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<Name>,
+    /// The keys that pointed at it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub keys: Vec<Key>,
 }
 
 /// Declares the fields that travel with a session: as they are ([`Profile`]), and as they are
@@ -108,6 +178,8 @@ macro_rules! profile {
 
 profile! {
     texts: {
+        /// What lists show: a few words for what it is about.
+        title,
         /// What it is about.
         description,
         /// The agent that answers in it.
@@ -199,6 +271,9 @@ impl Header {
             created_at,
             archived: false,
             imported: None,
+            kind: Kind::Chat,
+            source: None,
+            trash: None,
             foreign: None,
         }
     }
@@ -249,6 +324,9 @@ pub struct Session {
     pub last_activity_at: Timestamp,
     /// The first 200 characters the user wrote.
     pub first_message: String,
+    /// What each model was charged since it was started. A session as it was at an earlier entry
+    /// does not say.
+    pub usage: UsageByModel,
 }
 
 impl Session {
@@ -261,6 +339,7 @@ impl Session {
             tally: Tally::default(),
             last_activity_at,
             first_message: String::new(),
+            usage: UsageByModel::new(),
         }
     }
 
@@ -291,6 +370,10 @@ impl Serialize for Session {
             "description": header.profile.description,
             "provider": header.profile.provider,
             "model": header.profile.model,
+            "title": header.profile.title,
+            "kind": header.kind,
+            "source": header.source,
+            "usage": self.usage,
         })
         .serialize(serializer)
     }

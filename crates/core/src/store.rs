@@ -15,9 +15,10 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use crate::blob::{BlobId, BlobInfo};
 use crate::entry::{Entry, EntryId, NewEntry};
 use crate::name::{Key, Name, Owner, SessionId};
-use crate::session::{Header, Place, ProfileChange, Session};
+use crate::session::{Header, Place, ProfileChange, Session, Trash};
 
 /// Anything that went wrong below a store, kept to be printed as the cause.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -105,6 +106,22 @@ pub enum StoreError {
         /// What is wrong.
         what: String,
     },
+    /// The session has no such blob.
+    #[error("session {id} has no blob {blob}")]
+    NoBlob {
+        /// The session.
+        id: SessionId,
+        /// The blob that was asked for.
+        blob: BlobId,
+    },
+    /// A blob is not what was stored.
+    #[error("blob {blob} of session {id} is damaged")]
+    BadBlob {
+        /// The session.
+        id: SessionId,
+        /// The blob.
+        blob: BlobId,
+    },
     /// The store was written by a newer version of this program.
     #[error("{place} has format {found}; this version reads up to {known}")]
     Newer {
@@ -113,6 +130,17 @@ pub enum StoreError {
         /// Its format.
         found: i64,
         /// The newest format this version knows.
+        known: i64,
+    },
+    /// The store was written by an older version of this program, and cannot be brought up to date
+    /// where it cannot be written to.
+    #[error("{place} has format {found}; this version reads {known}, and cannot write to it")]
+    Older {
+        /// The file or database.
+        place: String,
+        /// Its format.
+        found: i64,
+        /// The format this version reads.
         known: i64,
     },
     /// The place holds something that is not a store.
@@ -276,6 +304,8 @@ pub struct Filter {
     pub archived: Option<bool>,
     /// Leave out sessions that another one continues.
     pub newest_of_chain: bool,
+    /// Sessions that were thrown away, and no others. They are left out otherwise.
+    pub trashed: bool,
 }
 
 /// Where a list goes on: behind this session.
@@ -325,6 +355,8 @@ pub struct Change {
     pub profile: ProfileChange,
     /// Put away, or back.
     pub archived: Option<bool>,
+    /// Thrown away, or back.
+    pub trash: Option<Option<Trash>>,
 }
 
 impl From<ProfileChange> for Change {
@@ -348,6 +380,7 @@ impl Change {
         set(&mut header.name, &self.name);
         self.profile.apply(&mut header.profile);
         set(&mut header.archived, &self.archived);
+        set(&mut header.trash, &self.trash.clone().map(|trash| trash.map(Box::new)));
     }
 }
 
@@ -469,7 +502,29 @@ pub trait Store: Send + Sync {
     /// [`StoreError::Held`] while someone else has it; [`StoreError::NotFound`].
     fn lease(&self, owner: &Owner, id: SessionId, holder: &str, ttl: Duration) -> Result<Lease>;
 
-    /// Removes a session for good: entries, keys, lease and search index.
+    /// Keeps bytes with a session; they are on disk when this returns. The same bytes are kept once.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NotFound`].
+    fn put_blob(&self, owner: &Owner, id: SessionId, bytes: &[u8]) -> Result<BlobId>;
+
+    /// Bytes that are kept with a session, exactly as they were given.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NotFound`]; [`StoreError::NoBlob`] if the session has no such bytes;
+    /// [`StoreError::BadBlob`] if they are not what they were.
+    fn blob(&self, owner: &Owner, id: SessionId, blob: BlobId) -> Result<Vec<u8>>;
+
+    /// What is kept with a session, in the order of the ids.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NotFound`].
+    fn blobs(&self, owner: &Owner, id: SessionId) -> Result<Vec<BlobInfo>>;
+
+    /// Removes a session for good: entries, blobs, keys, lease and search index.
     ///
     /// # Errors
     ///

@@ -13,7 +13,7 @@ use rethread_core::store::{
     Appended, At, Bind, Change, Cursor, Filter, Finding, Hit, Lease, Page, Result, Search, Then,
     Upkeep,
 };
-use rethread_core::{Backend, Header, Key, Owner, Session, SessionId, Store};
+use rethread_core::{Backend, BlobId, BlobInfo, Header, Key, Owner, Session, SessionId, Store};
 use tokio::sync::watch;
 
 use crate::metrics::Metrics;
@@ -158,6 +158,18 @@ impl Store for NotifyingStore {
 
     fn lease(&self, owner: &Owner, id: SessionId, holder: &str, ttl: Duration) -> Result<Lease> {
         self.store.lease(owner, id, holder, ttl)
+    }
+
+    fn put_blob(&self, owner: &Owner, id: SessionId, bytes: &[u8]) -> Result<BlobId> {
+        self.store.put_blob(owner, id, bytes)
+    }
+
+    fn blob(&self, owner: &Owner, id: SessionId, blob: BlobId) -> Result<Vec<u8>> {
+        self.store.blob(owner, id, blob)
+    }
+
+    fn blobs(&self, owner: &Owner, id: SessionId) -> Result<Vec<BlobInfo>> {
+        self.store.blobs(owner, id)
     }
 
     fn delete(&self, owner: &Owner, id: SessionId) -> Result<()> {

@@ -273,8 +273,10 @@ impl From<StoreError> for Problem {
                 // Where the store is, is the administrator's matter and stands in the log.
                 Problem::unready("the store cannot be used at the moment").because(whole)
             }
-            StoreError::Damaged { .. } => Problem::broken(said),
+            StoreError::NoBlob { .. } => Problem::nothing_here(),
+            StoreError::Damaged { .. } | StoreError::BadBlob { .. } => Problem::broken(said),
             StoreError::Newer { .. }
+            | StoreError::Older { .. }
             | StoreError::NotAStore { .. }
             | StoreError::Corrupt { .. }
             | StoreError::Backend { .. } => {

@@ -1,10 +1,13 @@
 //! Checking a log that is kept in rows.
 
+use std::collections::BTreeSet;
+
 use rethread_core::audit::Audit;
 use rethread_core::session::preview;
 use rethread_core::store::{FindingState, Result};
 use rethread_core::text::searchable;
-use rethread_core::{SessionId, StoreError};
+use rethread_core::usage::Spent;
+use rethread_core::{BlobId, BlobInfo, Message, SessionId, StoreError};
 
 use crate::row::Stored;
 
@@ -16,12 +19,23 @@ pub(crate) struct LogCheck {
     pub(crate) first_message: String,
     /// Entries that a search can find.
     pub(crate) searchable: u64,
+    /// What models were charged; nothing, where some entry could not be read.
+    pub(crate) spent: Option<Spent>,
+    /// Attachments that entries name.
+    pub(crate) named: BTreeSet<BlobId>,
     id: SessionId,
 }
 
 impl LogCheck {
     pub(crate) fn new(id: SessionId) -> LogCheck {
-        LogCheck { audit: Audit::new(id), first_message: String::new(), searchable: 0, id }
+        LogCheck {
+            audit: Audit::new(id),
+            first_message: String::new(),
+            searchable: 0,
+            spent: Some(Spent::default()),
+            named: BTreeSet::new(),
+            id,
+        }
     }
 
     /// Looks at the next row, and at the fingerprint that was stored with it.
@@ -45,15 +59,44 @@ impl LogCheck {
                     self.first_message = preview(message);
                 }
                 audit.entry(&entry);
+                if let Some(spent) = &mut self.spent {
+                    spent.add(&entry.body);
+                }
+                self.named.extend(entry.body.message().map(Message::blobs).unwrap_or_default());
                 self.searchable += u64::from(searchable(&entry.body).is_some());
             }
             Err(StoreError::Damaged { what, .. }) => {
                 let what = format!("it cannot be read: {what}");
                 audit.note(Some(seq), what, FindingState::Damaged);
                 audit.skip();
+                self.spent = None;
             }
             Err(error) => return Err(error),
         }
         Ok(())
     }
+}
+
+/// Notes attachments that are not what they were, and those that are named and missing.
+pub(crate) fn check_blobs(
+    audit: &mut Audit,
+    named: &BTreeSet<BlobId>,
+    kept: &[BlobInfo],
+    mut read: impl FnMut(BlobId) -> Result<Vec<u8>>,
+) -> Result<()> {
+    for blob in kept {
+        match read(blob.id) {
+            // Someone deleted the session in between.
+            Ok(_) | Err(StoreError::NoBlob { .. } | StoreError::NotFound { .. }) => {}
+            Err(StoreError::BadBlob { .. } | StoreError::Corrupt { .. }) => {
+                let what = format!("the attachment {} is not what was stored", blob.id);
+                audit.note(None, what, FindingState::Damaged);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    for blob in named.iter().filter(|blob| kept.iter().all(|kept| kept.id != **blob)) {
+        audit.note(None, format!("the attachment {blob} is missing"), FindingState::Damaged);
+    }
+    Ok(())
 }

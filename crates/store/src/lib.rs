@@ -30,6 +30,7 @@ mod check;
 mod files;
 mod pack;
 mod postgres;
+mod progress;
 mod row;
 mod sqlite;
 #[cfg(feature = "testing")]
@@ -39,6 +40,7 @@ mod world;
 
 pub use files::{FilesLimit, FilesStore};
 pub use postgres::PostgresStore;
+pub use progress::Tell;
 pub use sqlite::SqliteStore;
 pub use url::{ConnectError, StoreUrl, connect, shown};
 pub use world::System;

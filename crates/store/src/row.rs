@@ -10,9 +10,10 @@ use std::borrow::Cow;
 use jiff::Timestamp;
 use rethread_core::at_once;
 use rethread_core::entry::{Boundary, Effect, fingerprint};
+use rethread_core::limits::BLOB_BYTES_MAX;
 use rethread_core::measure::{Measure, ResultMeasure};
 use rethread_core::session::preview;
-use rethread_core::{Body, Entry, EntryId, NewEntry, SessionId, StoreError, Tally};
+use rethread_core::{BlobId, Body, Entry, EntryId, NewEntry, SessionId, StoreError, Tally};
 
 use crate::pack;
 
@@ -209,4 +210,23 @@ pub(crate) fn small(number: i64) -> u32 {
 /// A time from milliseconds.
 pub(crate) fn time(millis: i64) -> Timestamp {
     Timestamp::from_millisecond(millis).unwrap_or(Timestamp::UNIX_EPOCH)
+}
+
+/// The bytes of a blob as they were given. One that is shorter than its size is packed.
+pub(crate) fn blob(
+    id: SessionId,
+    blob: BlobId,
+    size: i64,
+    body: Vec<u8>,
+) -> Result<Vec<u8>, StoreError> {
+    let bad = || StoreError::BadBlob { id, blob };
+    let size = usize::try_from(size).ok().filter(|size| *size <= BLOB_BYTES_MAX).ok_or_else(bad)?;
+    let plain = match body.len() < size {
+        true => pack::unpack(&body, size).map_err(|_| bad())?,
+        false => body,
+    };
+    match BlobId::of(&plain) == blob {
+        true => Ok(plain),
+        false => Err(bad()),
+    }
 }

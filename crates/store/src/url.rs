@@ -7,6 +7,7 @@ use rethread_core::{Backend, StoreError, World};
 
 use crate::files::{FilesLimit, FilesStore};
 use crate::postgres::{PostgresStore, place};
+use crate::progress::Tell;
 use crate::sqlite::SqliteStore;
 
 /// Why a place could not be opened.
@@ -140,16 +141,31 @@ impl StoreUrl {
     /// [`ConnectError::Store`] if what is there is not a store, is newer than this program, or
     /// cannot be reached.
     pub fn open(&self, world: Arc<dyn World>) -> Result<Arc<dyn Backend>, ConnectError> {
+        self.open_telling(world, None)
+    }
+
+    /// The same; `tell` is told what is done when that takes longer than a second, a line at a
+    /// time.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](StoreUrl::open).
+    pub fn open_telling(
+        &self,
+        world: Arc<dyn World>,
+        tell: Option<&Tell>,
+    ) -> Result<Arc<dyn Backend>, ConnectError> {
         Ok(match &self.0 {
             Place::Sqlite(path) if path.is_dir() => {
                 return Err(ConnectError::Directory { path: path.clone() });
             }
-            Place::Sqlite(path) => Arc::new(SqliteStore::open(path, world)?),
+            Place::Sqlite(path) => Arc::new(SqliteStore::open_telling(path, world, tell)?),
             Place::Files(path, said, limit) => {
                 let sessions = said.unwrap_or(limit.sessions);
-                Arc::new(FilesStore::open(path, FilesLimit { sessions, ..*limit }, world)?)
+                let limit = FilesLimit { sessions, ..*limit };
+                Arc::new(FilesStore::open_telling(path, limit, world, tell)?)
             }
-            Place::Postgres(url) => Arc::new(PostgresStore::open(url)?),
+            Place::Postgres(url) => Arc::new(PostgresStore::open_telling(url, tell)?),
         })
     }
 }

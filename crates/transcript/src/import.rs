@@ -15,7 +15,7 @@ use rethread_core::name::NameError;
 use rethread_core::session::Parent;
 use rethread_core::sessions::{Arrival, Coming, Import};
 use rethread_core::{
-    EntryId, Key, Name, New, Owner, Raw, SessionId, Sessions, StoreError, sessions,
+    EntryId, Key, Kind, Name, New, Owner, Raw, SessionId, Sessions, StoreError, sessions,
 };
 
 use crate::read::{self, Account, BoxError, Format, Found, FoundEntry, Link, Options, Sink};
@@ -127,6 +127,7 @@ fn side_by_side(
                     match item {
                         Item::Session(found) => desk.session(*found)?,
                         Item::Entry(session, entry) => desk.entry(session, entry)?,
+                        Item::Blob(session, bytes) => desk.blob(session, bytes)?,
                     }
                 }
             }
@@ -151,6 +152,7 @@ fn side_by_side(
 enum Item {
     Session(Box<Found>),
     Entry(usize, FoundEntry),
+    Blob(usize, Vec<u8>),
 }
 
 /// The reader's end.
@@ -181,6 +183,11 @@ impl Sink for Relay {
             true => self.pass_on(),
             false => Ok(()),
         }
+    }
+
+    fn blob(&mut self, session: usize, bytes: Vec<u8>) -> Result<(), BoxError> {
+        self.batch.push(Item::Blob(session, bytes));
+        self.pass_on()
     }
 }
 
@@ -265,6 +272,14 @@ impl Sink for Desk<'_> {
         }
         Ok(())
     }
+
+    fn blob(&mut self, session: usize, bytes: Vec<u8>) -> Result<(), BoxError> {
+        let open = self.open.get_mut(session).ok_or("an attachment of no session")?;
+        if let Some(import) = &open.import {
+            import.put_blob(&bytes)?;
+        }
+        Ok(())
+    }
 }
 
 impl Desk<'_> {
@@ -277,9 +292,16 @@ impl Desk<'_> {
     ) -> Result<Import, BoxError> {
         let id = session_id(owner, self.format, &found.identity);
         let parent = found.parent.as_ref().map(|link| self.parent(owner, link));
+        let ours = self.format == Format::Rethread;
+        let source = found.source.clone().unwrap_or_else(|| self.came_from(found));
+        let new = New {
+            kind: found.kind.clone().filter(|_| ours).unwrap_or(Kind::Imported),
+            source: Some(source.chars().filter(|c| !c.is_control()).take(100).collect()),
+            ..new_of(found)
+        };
         let mut arrival = Arrival {
             id,
-            new: new_of(found),
+            new,
             created_at: at,
             parent: parent.filter(|parent| parent.id != id),
             keys: found.keys.iter().filter_map(|key| Key::new(key).ok()).collect(),
@@ -440,7 +462,8 @@ fn new_of(found: &Found) -> New {
         // Every character may be escaped in six bytes.
         *text = kept.take(FIELD_BYTES_MAX / 8).collect();
     }
-    New { name: found.name.as_deref().and_then(name_of), profile, system: None }
+    let name = found.name.as_deref().and_then(name_of);
+    New { name, profile, ..New::default() }
 }
 
 /// A name made from any text; none where nothing of it can be one.

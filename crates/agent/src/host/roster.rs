@@ -43,6 +43,8 @@ pub struct RosterSettings {
     pub env: Env,
     /// What is known of models.
     pub models: Models,
+    /// The program new sessions are held with, as they say themselves.
+    pub source: Option<String>,
 }
 
 impl Default for RosterSettings {
@@ -59,6 +61,7 @@ impl Default for RosterSettings {
             bounds: Bounds::default(),
             env: Env::default(),
             models: Models::default(),
+            source: None,
         }
     }
 }
@@ -204,6 +207,7 @@ impl Roster {
             allow: self.settings.allow.clone(),
             workspace: None,
             bounds: self.settings.bounds,
+            source: self.settings.source.clone(),
         })
     }
 

@@ -394,7 +394,8 @@ fn finished(messages: &[Incoming], took: Duration) -> Option<Body> {
     }
     let rounds = u32::try_from(replies().count()).unwrap_or(u32::MAX);
     let ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
-    Some(Body::Finished(Finished { rounds, ms, usage }))
+    let model = last.model.clone();
+    Some(Body::Finished(Finished { rounds, ms, usage, model }))
 }
 
 /// The session of a turn.

@@ -136,6 +136,7 @@ impl Chat {
             agent: talk.agent.clone(),
             model: talk.model.clone(),
             allow: talk.allow.clone(),
+            source: Some("terminal"),
             ..Answering::default()
         };
         let transcripts = cli.config.given("transcripts").map(PathBuf::from).filter(|_| keeps);

@@ -1,11 +1,13 @@
 //! `append`: messages from standard input, acknowledged one by one.
 
-use std::io::{BufRead, Read};
+use std::io::{BufRead, BufReader, Read};
 use std::process::ExitCode;
 
+use rethread_core::World;
 use rethread_core::limits::{BATCH_ENTRIES_MAX, MESSAGE_BYTES_MAX};
 use rethread_core::sessions::{self, Incoming};
-use rethread_core::{EntryId, Key, Message, Name, New, Profile, Role, SessionId, StoreError};
+use rethread_core::{EntryId, Key, Kind, Message, Name, New, Profile, Role, SessionId, StoreError};
+use rethread_store::System;
 use serde_json::json;
 
 use super::{Cli, Done};
@@ -13,11 +15,16 @@ use crate::args::Append;
 use crate::errors::Error;
 use crate::out::{clean, note};
 
+/// Bytes of input that are read ahead, and lines that are stored together if they are there.
+const AHEAD_BYTES: usize = 256 << 10;
+const AHEAD_LINES: usize = 256;
+
 /// Bytes of a line. A message may be 16 MiB; the rest is for its id and white space.
 const LINE_BYTES_MAX: usize = MESSAGE_BYTES_MAX + (64 << 10);
 
 pub(super) fn run(cli: &Cli, args: &Append) -> Done {
-    let mut input = Input { lines: std::io::stdin().lock(), number: 0 };
+    let stdin = BufReader::with_capacity(AHEAD_BYTES, std::io::stdin().lock());
+    let mut input = Input { lines: stdin, number: 0 };
     let mut session = Target::new(cli, args)?;
     let mut batch = Vec::new();
     let mut lines = Vec::new();
@@ -33,10 +40,24 @@ pub(super) fn run(cli: &Cli, args: &Append) -> Done {
             }
             continue;
         }
-        let asked = is_a_tools(&incoming);
-        let stored = session.append(&[incoming]);
-        let (id, seqs) = stored.map_err(|source| Error::AtLine { number: input.number, source })?;
-        acknowledge(cli, id, &seqs, asked)?;
+        // What has arrived already is stored together, and still acknowledged line by line.
+        let mut ahead = vec![(input.number, incoming)];
+        let mut broken = None;
+        while ahead.len() < AHEAD_LINES && input.has_line() {
+            match input.next() {
+                Ok(Some(incoming)) => ahead.push((input.number, incoming)),
+                Ok(None) => break,
+                // What stands before it is stored first.
+                Err(error) => {
+                    broken = Some(error);
+                    break;
+                }
+            }
+        }
+        store(cli, &mut session, ahead)?;
+        if let Some(error) = broken {
+            return Err(error);
+        }
     }
     if !any {
         return Err(Error::NoInput);
@@ -51,6 +72,32 @@ pub(super) fn run(cli: &Cli, args: &Append) -> Done {
         acknowledge(cli, id, &seqs, asked)?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Stores lines and acknowledges them: all at once, or where that cannot be, one after the other up
+/// to the one that is refused.
+fn store(
+    cli: &Cli,
+    session: &mut Target<'_>,
+    mut lines: Vec<(u64, Incoming)>,
+) -> Result<(), Error> {
+    for (_, incoming) in &mut lines {
+        // Tried again, it is the same message.
+        incoming.id.get_or_insert_with(|| System.uuid().into());
+    }
+    if lines.len() > 1 {
+        let all: Vec<Incoming> = lines.iter().map(|(_, incoming)| incoming.clone()).collect();
+        if let Ok((id, seqs)) = session.append(&all) {
+            return acknowledge(cli, id, &seqs, all.iter().any(is_a_tools));
+        }
+    }
+    for (number, incoming) in lines {
+        let asked = is_a_tools(&incoming);
+        let stored = session.append(&[incoming]);
+        let (id, seqs) = stored.map_err(|source| Error::AtLine { number, source })?;
+        acknowledge(cli, id, &seqs, asked)?;
+    }
+    Ok(())
 }
 
 /// The session to append to. A new one is started together with what is said first in it, so that
@@ -74,6 +121,8 @@ impl<'a> Target<'a> {
                 workspace: Some(cli.workspace()?),
                 ..Profile::default()
             },
+            kind: Kind::Recorded,
+            source: Some("append".into()),
             ..New::default()
         };
         let key = args.key.as_deref().map(Key::new).transpose()?;
@@ -192,6 +241,13 @@ fn warn(cli: &Cli, what: &str) {
 struct Input<R> {
     lines: R,
     number: u64,
+}
+
+impl<R: Read> Input<BufReader<R>> {
+    /// Whether a whole line has been read already, so that nobody has to wait for it.
+    fn has_line(&self) -> bool {
+        self.lines.buffer().contains(&b'\n')
+    }
 }
 
 impl<R: BufRead> Input<R> {

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use jiff::tz::TimeZone;
-use rethread_core::{Body, Entry, Session, SessionId, sessions};
+use rethread_core::{Body, Entry, Session, SessionId, StoreError, sessions};
 use rethread_transcript::redact::Redactor;
 use rethread_transcript::write::markdown::{self, Page, Previous, WriteError};
 use rethread_transcript::write::writer;
@@ -135,9 +135,22 @@ impl Job<'_> {
     fn other(&mut self, format: &str, out: &mut dyn Write) -> Result<(), Error> {
         let mut writer =
             writer(format, out, TimeZone::system()).expect("the command line knows the formats");
+        let (mut attachments, mut damaged) = (0, 0);
         for session in self.chain {
             let shown = self.session(session);
             writer.begin(&shown)?;
+            let blobs = self.cli.sessions.blobs(session.id())?;
+            // What is in them cannot be redacted.
+            let takes = writer.takes_blobs() && self.redactor.is_none();
+            for blob in blobs.iter().filter(|_| takes) {
+                match self.cli.sessions.blob(session.id(), blob.id) {
+                    Ok(bytes) => writer.blob(blob.id, &bytes)?,
+                    // The conversation is not the worse for it.
+                    Err(sessions::Error::Store(StoreError::BadBlob { .. })) => damaged += 1,
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            attachments += if takes { 0 } else { blobs.len() as u64 };
             for entry in self.cli.sessions.entries(session.id(), 0..session.tally.entries) {
                 let entry: Entry = entry?;
                 match &mut self.redactor {
@@ -148,6 +161,12 @@ impl Job<'_> {
         }
         writer.finish()?;
         self.left_out = writer.left_out().iter().map(|(what, count)| (*what, *count)).collect();
+        if attachments > 0 {
+            self.left_out.push(("attachment", attachments));
+        }
+        if damaged > 0 {
+            self.left_out.push(("damaged attachment", damaged));
+        }
         Ok(())
     }
 

@@ -27,7 +27,7 @@ use std::sync::Arc;
 use clap::CommandFactory;
 use rethread_agent::{Handle, Host, HostLimits, HostSettings, Roster, RosterSettings, Workspaces};
 use rethread_core::{Backend, Key, MemoryStore, Owner, SessionId, Sessions};
-use rethread_store::{StoreUrl, System};
+use rethread_store::{StoreUrl, System, Tell};
 
 use crate::args::{Args, Command, Global, Talk};
 use crate::config::Config;
@@ -176,7 +176,8 @@ fn open_store(config: &Config, url: StoreUrl) -> Result<Arc<dyn Backend>, Error>
     // A directory keeps to a number of sessions by itself, and is told which.
     let keep = config.given("session.max_sessions").and_then(|keep| keep.parse().ok());
     let url = keep.map_or(url.clone(), |keep| url.keeping(keep));
-    url.open(Arc::new(System)).map_err(Error::Connect)
+    let tell: Tell = Arc::new(|line| crate::out::note(line));
+    url.open_telling(Arc::new(System), Some(&tell)).map_err(Error::Connect)
 }
 
 /// The command line, for completions and manual pages.

@@ -32,6 +32,7 @@ async fn serve(cli: &Cli, args: &Serve) -> Done {
         agent: args.agent.clone(),
         model: args.model.clone(),
         allow: args.allow.clone(),
+        source: Some("http"),
         ..Answering::default()
     };
     let transcripts = cli.config.given("transcripts").map(PathBuf::from);

@@ -118,6 +118,7 @@ fn host(cli: &Cli, args: &Telegram) -> Result<Host, Error> {
         allow: args.allow.clone(),
         policy: Some(policy(cli, args)),
         window: None,
+        source: Some("telegram"),
     };
     // What remote users say is not written to the operator's files.
     let host = cli.host_in(answering, workspaces(cli, args)?, None)?;

@@ -313,3 +313,35 @@ fn six_processes_that_append_under_a_new_key_share_one_session() {
     assert_eq!(sessions.len(), 5, "{sessions:?}");
     assert!(sessions.iter().all(|session| session["messages"] == 6), "{sessions:?}");
 }
+
+#[test]
+fn lines_that_arrive_together_are_acknowledged_up_to_the_one_that_is_refused() {
+    let desk = Desk::new();
+    desk.session("plan", &[r#"{"role":"user","content":"first","id":"taken"}"#]);
+    let lines = [
+        r#"{"role":"user","content":"one","id":"one"}"#,
+        r#"{"role":"user","content":"first","id":"taken"}"#,
+        r#"{"role":"user","content":"two"}"#,
+        r#"{"role":"user","content":"not the first","id":"taken"}"#,
+        r#"{"role":"user","content":"never"}"#,
+    ];
+    let said = desk.feed(&["append", "plan"], lines.join("\n") + "\n");
+    assert_eq!(said.code, 1, "{said:?}");
+    assert!(said.err.contains("line 4"), "{said:?}");
+    let seqs: Vec<u64> = said
+        .out
+        .lines()
+        .map(|line| {
+            serde_json::from_str::<Value>(line).expect("JSON")["seq"].as_u64().expect("a seq")
+        })
+        .collect();
+    assert_eq!(seqs, [1, 0, 2], "what was there already is where it was");
+    let shown = desk.json(&["show", "plan"]);
+    let texts: Vec<&str> = shown["entries"]
+        .as_array()
+        .expect("entries")
+        .iter()
+        .filter_map(|entry| entry["content"].as_str())
+        .collect();
+    assert_eq!(texts, ["first", "one", "two"], "{shown}");
+}

@@ -41,7 +41,8 @@ fn list_has_the_fields_programs_rely_on() {
     let session = list["sessions"][0].as_object().expect("a session");
     let fields: Vec<&str> = session.keys().map(String::as_str).collect();
     let expected = "id name keys agent workspace parent created_at last_activity_at messages queries \
-                    first_message tokens archived description provider model";
+                    first_message tokens archived description provider model title kind \
+                    source usage";
     assert_eq!(fields, expected.split_whitespace().collect::<Vec<_>>());
     assert_eq!((&session["messages"], &session["queries"]), (&json!(4), &json!(1)));
     assert_eq!(session["first_message"], "Find all .el files");

@@ -89,7 +89,9 @@ fn a_turn_without_tools_is_synced_twice() {
         assert_eq!(status, 200, "{said}");
     }
     let after = syncs();
-    let shell = format!("pkill -TERM -P {}", served.child.id());
+    let strace = served.child.id();
+    let traced = std::fs::read_to_string(format!("/proc/{strace}/task/{strace}/children"));
+    let shell = format!("kill -TERM {}", traced.expect("Linux tells").trim());
     assert!(Command::new("sh").args(["-c", &shell]).status().expect("a shell").success());
     served.child.wait_with_output().expect("it ends");
     assert_eq!(after - before, 2 * TURNS);

@@ -5,6 +5,7 @@
 //! says nothing.
 
 mod history;
+mod power;
 #[path = "../postgres/served.rs"]
 mod served;
 mod shared;
@@ -13,22 +14,29 @@ mod standby;
 use std::process::ExitCode;
 use std::time::Instant;
 
-/// A run: what it is called, and what it does. It gives what it counted, or what went wrong.
-type Run = (&'static str, fn() -> Result<String, String>);
+/// A run: what it is about, what it is called, and what it does. It gives what it counted, or what
+/// went wrong.
+type Run = (&'static str, &'static str, fn() -> Result<String, String>);
 
-const RUNS: [Run; 4] = [
-    ("two servers and 64 writers, killed, paused and cut off", shared::protected),
-    ("the same writers, each try with another id (control)", shared::control),
-    ("a synchronous standby promoted after the primary is killed, 20 times", standby::protected),
-    ("a standby that nobody waits for (control)", standby::control),
+const RUNS: [Run; 6] = [
+    ("power", "a writer killed at a sync, a retry, and then a power cut", power::protected),
+    ("power", "the same, and the retry syncs nothing (control)", power::control),
+    ("postgres", "two servers and 64 writers, killed, paused and cut off", shared::protected),
+    ("postgres", "the same writers, each try with another id (control)", shared::control),
+    (
+        "postgres",
+        "a synchronous standby promoted after the primary is killed, 20 times",
+        standby::protected,
+    ),
+    ("postgres", "a standby that nobody waits for (control)", standby::control),
 ];
 
 fn main() -> ExitCode {
-    let wanted: Vec<String> =
-        std::env::args().skip(1).filter(|argument| argument != "postgres").collect();
+    let wanted: Vec<String> = std::env::args().skip(1).collect();
     let mut failed = 0;
-    for (name, run) in RUNS {
-        if !wanted.is_empty() && !wanted.iter().any(|wanted| name.contains(wanted.as_str())) {
+    for (about, name, run) in RUNS {
+        let is_meant = |word: &String| about == word || name.contains(word.as_str());
+        if !wanted.iter().all(is_meant) {
             continue;
         }
         let began = Instant::now();

@@ -72,7 +72,7 @@ fn fail_over(wait_for_it: bool) -> Result<usize, String> {
                     else {
                         return;
                     };
-                    let seq = seqs[0];
+                    let seq = seqs.seqs[0];
                     acknowledged.lock().expect("no panic").push(Acknowledged { writer, text, seq });
                     if killed.load(Ordering::SeqCst) {
                         return;

@@ -224,3 +224,31 @@ fn a_server_that_slept_through_its_lease_is_refused_when_it_wakes() {
         assert!(!entries.iter().any(|entry| entry.to_string().contains("said too late")));
     });
 }
+
+/// Whoever asks first, and wherever: a file has one conversation.
+#[test]
+fn a_file_that_two_servers_are_asked_about_at_once_gets_one_session() {
+    const FILES: usize = 30;
+    let pair = Pair::new();
+    let servers = [pair.server(&[], &[]), pair.server(&[], &[])];
+    for file in 0..FILES {
+        let body = json!({
+            "message": "hello", "session_id": null, "active_file": format!("notes/{file}.md"),
+        });
+        let start = std::sync::Barrier::new(servers.len());
+        let sessions: Vec<Value> = std::thread::scope(|scope| {
+            let asked = servers.each_ref().map(|server| {
+                scope.spawn(|| {
+                    start.wait();
+                    ask(&server.address, "POST", "/chat", Some(&body)).expect("an answer")
+                })
+            });
+            let answers = asked.map(|asked| asked.join().expect("no panic"));
+            answers.into_iter().map(|(_, answer)| answer["session_id"].clone()).collect()
+        });
+        assert!(sessions[0].is_string(), "{sessions:?}");
+        assert_eq!(sessions[0], sessions[1], "file {file}");
+    }
+    let count = pair.sql("SELECT count(*) FROM rethread_sessions WHERE owner = 'local'");
+    assert_eq!(count, FILES.to_string());
+}

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::{Factory, created, header, key, owner, said};
 use crate::entry::Origin;
 use crate::name::SessionId;
-use crate::session::{Header, Parent, Profile, Session};
+use crate::session::{Header, Parent, Profile, Session, Trash};
 use crate::store::{At, Bind, Change, Filter, Page};
 use crate::world::World;
 
@@ -83,6 +83,37 @@ pub(super) fn a_list_shows_what_the_filter_says(place: &dyn Factory) {
     let of_a = Filter { workspace: Some("/a".into()), ..Filter::default() };
     assert_eq!(list(of_a.clone()), BTreeSet::from([a, c]));
     assert_eq!(list(Filter { archived: Some(false), ..of_a }), BTreeSet::from([a]));
+}
+
+pub(super) fn what_was_thrown_away_is_listed_by_itself(place: &dyn Factory) {
+    let (store, stays) = created(place);
+    let goes = store.create(&header(place), &[], &[]).expect("created").id();
+    let continued = Parent { id: stays.id(), origin: Origin::Compact };
+    let child = Header { parent: Some(continued), ..header(place) };
+    let child = store.create(&child, &[], &[]).expect("created").id();
+    let trash = Trash { at: place.world().now(), name: None, keys: Vec::new() };
+    let away = Change { trash: Some(Some(trash.clone())), ..Change::default() };
+    for id in [goes, child] {
+        let session = store.update(&owner(), id, &away).expect("thrown away");
+        assert_eq!(session.header.trash.as_deref(), Some(&trash));
+    }
+    let list = |filter: Filter| {
+        // Some stores look at what was written last by itself.
+        let page = place.store().list(&owner(), &filter, None, 9).expect("listed");
+        ids(&page).into_iter().collect::<BTreeSet<_>>()
+    };
+    let trashed = || Filter { trashed: true, ..Filter::default() };
+    assert_eq!(list(Filter::default()), BTreeSet::from([stays.id()]));
+    let newest = Filter { newest_of_chain: true, ..Filter::default() };
+    assert_eq!(list(newest), BTreeSet::from([stays.id()]), "nothing continues it any more");
+    assert_eq!(list(trashed()), BTreeSet::from([goes, child]));
+    store.append(&owner(), goes, At::END, &[said(place, "a", "late")]).expect("appended");
+    assert_eq!(list(Filter::default()), BTreeSet::from([stays.id()]));
+    assert_eq!(list(trashed()), BTreeSet::from([goes, child]));
+    let back = Change { trash: Some(None), ..Change::default() };
+    store.update(&owner(), goes, &back).expect("brought back");
+    assert_eq!(list(Filter::default()), BTreeSet::from([stays.id(), goes]));
+    assert_eq!(list(trashed()), BTreeSet::from([child]));
 }
 
 pub(super) fn a_chain_is_listed_by_its_newest_member(place: &dyn Factory) {

@@ -8,6 +8,7 @@
 //! another process would see. The rules of one matter stand in one file.
 
 mod appends;
+mod blobs;
 mod keys;
 mod leases;
 mod lists;
@@ -72,6 +73,7 @@ cases! {
         unknown_blocks_and_entries_are_kept_byte_for_byte,
         reading_gives_what_exists,
         counts_are_those_of_the_entries,
+        usage_is_that_of_the_replies_since_the_session_was_started,
         two_stores_on_one_place_see_the_same_log,
         a_healthy_store_has_nothing_to_repair,
     }
@@ -93,9 +95,15 @@ cases! {
         a_key_points_at_sessions_that_exist,
         whoever_opens_a_new_key_joins_the_session_that_won,
     }
+    blobs {
+        a_blob_is_read_back_the_same,
+        the_same_bytes_are_kept_once,
+        a_blob_belongs_to_one_session,
+    }
     lists {
         a_list_is_newest_first_and_pages_without_gaps,
         a_list_shows_what_the_filter_says,
+        what_was_thrown_away_is_listed_by_itself,
         a_chain_is_listed_by_its_newest_member,
         an_id_prefix_finds_its_sessions,
     }

@@ -10,8 +10,9 @@ use crate::entry::{
 use crate::limits::READ_ENTRIES;
 use crate::message::{Message, Usage};
 use crate::name::Owner;
-use crate::session::Header;
-use crate::store::At;
+use crate::session::{Header, Session};
+use crate::store::{At, Filter};
+use crate::usage::ModelUsage;
 use crate::world::World;
 
 pub(super) fn what_was_appended_is_read_back_the_same(place: &dyn Factory) {
@@ -37,7 +38,7 @@ pub(super) fn what_was_appended_is_read_back_the_same(place: &dyn Factory) {
         Body::Cleared { before: Some(boundary) },
         Body::Undone { before: Some(boundary) },
         Body::Undone { before: None },
-        Body::Finished(Finished { rounds: 2, ms: 1_500, usage }),
+        Body::Finished(Finished { rounds: 2, ms: 1_500, usage, model: Some("a/b".into()) }),
         Body::Summary(Summarized { text: "chose a bucket".into(), by: "extractive".into(), usage }),
         Body::Started(started.clone()),
         Body::Restored(Box::new(Restored {
@@ -48,6 +49,7 @@ pub(super) fn what_was_appended_is_read_back_the_same(place: &dyn Factory) {
             acknowledgment: "Understood.".into(),
             usage,
             ms: 900,
+            model: Some("a/b".into()),
             previous: Previous { id: "ab".into(), queries: 5, tokens: 2_345, file: None },
         })),
     ];
@@ -112,6 +114,50 @@ pub(super) fn counts_are_those_of_the_entries(place: &dyn Factory) {
     assert_eq!((session.tally.messages, session.tally.queries), (4, 2));
     assert_eq!(session.last_activity_at, place.world().now());
     assert_eq!(session.first_message, "é".repeat(200));
+}
+
+pub(super) fn usage_is_that_of_the_replies_since_the_session_was_started(place: &dyn Factory) {
+    let (store, session) = created(place);
+    let id = session.id();
+    let reply = |id: &str, model: Option<&str>, output| {
+        let usage = Usage { input: 10, output, cache_read: 5, cache_write: 1 };
+        let model = model.map(str::to_owned);
+        let message = Message { usage: Some(usage), model, ..Message::assistant(id) };
+        entry(place, id, Body::Message(message))
+    };
+    let finished = Finished { ms: 700, model: Some("a/b".into()), ..Finished::default() };
+    let first = [said(place, "q", "?"), reply("a", Some("a/b"), 3), reply("b", None, 9)];
+    let last = [reply("c", Some("a/b"), 4), entry(place, "d", Body::Finished(finished))];
+    let append = |entries: &[NewEntry]| store.append(&owner(), id, At::END, entries);
+    append(&first).expect("appended");
+    // What is repeated was charged once; what is refused, never.
+    append(&first).expect("repeated");
+    append(&[reply("a", Some("a/b"), 100)]).expect_err("the id is taken");
+    append(&last).expect("appended");
+    let sum = |session: &Session| {
+        let sum = |(model, u): (&String, &ModelUsage)| {
+            (model.clone(), u.usage.input, u.usage.output, u.usage.cache_read, u.ms)
+        };
+        session.usage.iter().map(sum).collect::<Vec<_>>()
+    };
+    let expected = vec![("a/b".into(), 20, 7, 10, 700), ("unknown".into(), 10, 9, 5, 0)];
+    let seen = place.store().get(&owner(), id).expect("there");
+    assert_eq!(sum(&seen), expected);
+    let listed = store.list(&owner(), &Filter::default(), None, 9).expect("listed").sessions;
+    assert_eq!(listed, [seen]);
+    // A copy begins at nothing: what was charged before was charged to the other session.
+    let from = Some(id);
+    let started = Started { origin: Origin::Fork, from, keys: Vec::new() };
+    let started = entry(place, "s", Body::Started(started));
+    let copied = [first.as_slice(), &last, std::slice::from_ref(&started)].concat();
+    let fork = store.create(&header(place), &copied, &[]).expect("created");
+    assert_eq!(sum(&fork), []);
+    store.append(&owner(), fork.id(), At::END, &[reply("e", Some("c"), 8)]).expect("appended");
+    let fork = store.get(&owner(), fork.id()).expect("there");
+    assert_eq!(sum(&fork), [("c".into(), 10, 8, 5, 0)]);
+    // The same where the entries come one after the other.
+    append(&[reply("f", Some("z"), 1), started, reply("g", Some("c"), 2)]).expect("appended");
+    assert_eq!(sum(&store.get(&owner(), id).expect("there")), [("c".into(), 10, 2, 5, 0)]);
 }
 
 pub(super) fn two_stores_on_one_place_see_the_same_log(place: &dyn Factory) {

@@ -5,8 +5,9 @@ use std::time::Duration;
 use super::{Factory, RIVALS, created, header, key, owner, placed, race, said};
 use crate::entry::Origin;
 use crate::name::{Name, Owner, SessionId};
-use crate::session::{Header, Parent, Profile, ProfileChange, Session};
+use crate::session::{Header, Kind, Parent, Profile, ProfileChange, Session, Trash};
 use crate::store::{At, Bind, Change, Filter, Page, StoreError};
+use crate::world::World;
 
 pub(super) fn a_header_is_kept_whole(place: &dyn Factory) {
     let (store, parent) = created(place);
@@ -14,6 +15,7 @@ pub(super) fn a_header_is_kept_whole(place: &dyn Factory) {
     let header = Header {
         name: Name::new("plan").expect("a name"),
         profile: Profile {
+            title: Some("a plan".into()),
             description: Some("what it is about".into()),
             agent: Some("agent".into()),
             agent_path: Some("/agents/agent.md".into()),
@@ -24,6 +26,14 @@ pub(super) fn a_header_is_kept_whole(place: &dyn Factory) {
         },
         parent: Some(Parent { id: parent.id(), origin: Origin::Fork }),
         archived: true,
+        imported: Some("codex".into()),
+        kind: Kind::Other("of a newer version".into()),
+        source: Some("codex".into()),
+        trash: Some(Box::new(Trash {
+            at: place.world().now(),
+            name: Some(Name::new("plan-before").expect("a name")),
+            keys: vec![key("file:before")],
+        })),
         ..header(place)
     };
     let session = store.create(&header, &[], &[]).expect("created");

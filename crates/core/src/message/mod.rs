@@ -8,6 +8,7 @@ mod wire;
 
 use serde::{Deserialize, Serialize};
 
+use crate::blob::BlobId;
 use crate::raw::Raw;
 pub use crate::raw::without_lone_surrogates;
 use wire::Tag;
@@ -138,6 +139,21 @@ impl Message {
         })
     }
 
+    /// The attachments it names: blobs of its session.
+    pub fn blobs(&self) -> Vec<BlobId> {
+        fn add(blocks: &[Block], blobs: &mut Vec<BlobId>) {
+            for block in blocks {
+                match &block.kind {
+                    BlockKind::ToolResult(result) => add(&result.content, blobs),
+                    _ => blobs.extend(block.blob()),
+                }
+            }
+        }
+        let mut blobs = Vec::new();
+        add(&self.content, &mut blobs);
+        blobs
+    }
+
     /// Whether this opens a turn: a user message that is more than an envelope for tool results.
     pub fn opens_turn(&self) -> bool {
         self.role == Role::User
@@ -181,6 +197,19 @@ pub struct Block {
     raw: Option<Raw>,
 }
 
+/// The type of a source that is a blob of the session.
+const BLOB: &str = "blob";
+
+/// Where an attachment's bytes are, when they are kept with the session.
+#[derive(Serialize, Deserialize)]
+struct BlobSource {
+    #[serde(rename = "type")]
+    kind: String,
+    sha256: BlobId,
+    #[serde(default)]
+    media_type: String,
+}
+
 /// What a block means.
 #[derive(Clone, Debug, PartialEq)]
 pub enum BlockKind {
@@ -197,7 +226,7 @@ pub enum BlockKind {
     ToolResult(ToolResult),
     /// A picture; `source` as the provider's API writes it.
     Image {
-        /// Where the picture is: a URL or its bytes in base64.
+        /// Where the picture is: a URL, its bytes in base64, or a blob of the session.
         source: Raw,
     },
     /// Any other kind.
@@ -279,6 +308,28 @@ impl Block {
             BlockKind::Text(text) => Some(text),
             _ => None,
         }
+    }
+
+    /// A picture whose bytes are kept with the session.
+    pub fn image(blob: BlobId, media_type: &str) -> Block {
+        let source = BlobSource { kind: BLOB.into(), sha256: blob, media_type: media_type.into() };
+        Block::of(BlockKind::Image { source: Raw::of(&source) })
+    }
+
+    /// The blob of the session that holds its bytes, where it is an attachment.
+    pub fn blob(&self) -> Option<BlobId> {
+        #[derive(Deserialize)]
+        struct Attached {
+            source: BlobSource,
+        }
+        let source = match (&self.kind, &self.raw) {
+            (BlockKind::Image { source }, _) => serde_json::from_str(source.get()).ok()?,
+            (BlockKind::Unknown, Some(raw)) => {
+                serde_json::from_str::<Attached>(raw.get()).ok()?.source
+            }
+            _ => return None,
+        };
+        (source.kind == BLOB).then_some(source.sha256)
     }
 
     fn bytes_at_most(&self) -> usize {

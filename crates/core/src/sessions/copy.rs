@@ -19,6 +19,8 @@ pub struct Copied {
     pub entries: u64,
     /// How many of them were missing there.
     pub added: u64,
+    /// Attachments that were missing there.
+    pub blobs: u64,
     /// Keys that point at it there.
     pub keys: Vec<Key>,
     /// Keys that point at another session there, and were left alone.
@@ -29,7 +31,7 @@ pub struct Copied {
 
 impl Sessions {
     /// Copies a session to another store: its header with what another program says about it, its
-    /// entries with their ids and times, and its keys. What is there already is not copied again,
+    /// entries with their ids and times, its attachments, and its keys. What is there already is not copied again,
     /// so a copy that was interrupted goes on where it stopped. Afterwards both logs are read and
     /// their fingerprints compared. `progress` is told the entries that are done.
     ///
@@ -59,6 +61,8 @@ impl Sessions {
         if there.header.created_at != source.header.created_at || begun > end {
             return Err(Error::Differs { id, seq: begun.min(end) });
         }
+        // Before the entries that name them.
+        let blobs = self.copy_blobs(id, to, id)?;
         let mut start = begun;
         progress(start);
         while start < end {
@@ -80,7 +84,8 @@ impl Sessions {
         let Header { name, foreign, .. } = to.get(id)?.header;
         let ours = source.header.foreign.unwrap_or_default();
         let left_behind = ours.missing_in(&foreign.unwrap_or_default());
-        Ok(Copied { id, name, entries: end, added: end - begun, keys, keys_taken, left_behind })
+        let added = end - begun;
+        Ok(Copied { id, name, entries: end, added, blobs, keys, keys_taken, left_behind })
     }
 }
 

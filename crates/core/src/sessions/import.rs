@@ -12,6 +12,7 @@ use sha2::{Digest, Sha256};
 
 use super::{Error, New, Result, Sessions, fits};
 use crate::at_once;
+use crate::blob::BlobId;
 use crate::entry::{Body, EntryId, NewEntry, Tally};
 use crate::limits::{APPEND_TRIES_MAX, BATCH_ENTRIES_MAX, CALLS_OPEN_MAX, MESSAGE_BYTES_MAX};
 use crate::measure::{Measure, measure};
@@ -137,6 +138,15 @@ impl Import {
     /// Whether it was not there before.
     pub fn created(&self) -> bool {
         self.created
+    }
+
+    /// Keeps an attachment with it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Sessions::put_blob`].
+    pub fn put_blob(&self, bytes: &[u8]) -> Result<BlobId> {
+        self.sessions.put_blob(self.id, bytes)
     }
 
     /// Whether the log holds an entry of this id, or will once what was sent is stored.

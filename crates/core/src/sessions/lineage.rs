@@ -124,9 +124,12 @@ impl Sessions {
             archived: false,
             parent: Some(Parent { id, origin: Origin::Fork }),
             foreign: None,
+            trash: None,
             ..parent.header
         };
-        self.create_named(header, &entries, &binds)
+        let forked = self.create_named(header, &entries, &binds)?;
+        self.copy_blobs(id, self, forked.id())?;
+        Ok(forked)
     }
 
     /// Takes back the latest clear of a session, or, where there is none since, the fork,

@@ -3,6 +3,7 @@
 //! Each door (terminal, HTTP, chat bot, editor) calls these and adds nothing of its own. Verbs
 //! that need a model are not here.
 
+mod blobs;
 mod copy;
 mod entries;
 mod import;
@@ -35,7 +36,7 @@ use crate::log::open_calls;
 use crate::measure::measure;
 use crate::message::Message;
 use crate::name::{Key, Name, NameError, Owner, SessionId};
-use crate::session::{Header, Profile, Session};
+use crate::session::{Header, Kind, Profile, Session};
 use crate::store::{
     At, Backend, Bind, Change, Cursor, Filter, Finding, Hit, Page, StoreError, Then,
 };
@@ -166,6 +167,10 @@ pub struct New {
     pub profile: Profile,
     /// The system message it begins with.
     pub system: Option<String>,
+    /// What sort of conversation it is.
+    pub kind: Kind,
+    /// The program it is held with.
+    pub source: Option<String>,
 }
 
 /// How a purge ended.
@@ -317,6 +322,8 @@ impl Sessions {
         let id = SessionId(self.world.uuid());
         let mut header = Header::new(id, self.owner.clone(), self.world.now());
         header.profile.clone_from(&new.profile);
+        header.kind.clone_from(&new.kind);
+        header.source.clone_from(&new.source);
         if let Some(name) = &new.name {
             header.name = name.clone();
         }

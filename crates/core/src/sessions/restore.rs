@@ -4,13 +4,14 @@
 //! model.
 
 use super::{New, Result, Sessions};
+use crate::blob::BlobId;
 use crate::entry::{Body, Carried, Entry, NewEntry, Origin, Restored, Started};
 use crate::log::Log;
 use crate::measure::message_tokens;
 use crate::message::{Block, BlockKind, Message, Role, ToolResult};
 use crate::name::{Key, SessionId};
 use crate::session::{Parent, Place, Session};
-use crate::store::Bind;
+use crate::store::{Bind, StoreError};
 use crate::stub::with_reference;
 use crate::turn::turns;
 
@@ -47,10 +48,23 @@ impl Sessions {
         }
         let from = binds.iter().find_map(|bind| bind.seen).or(parent);
         restored.started = Started { origin, from, keys: keys.to_vec() };
+        let carried: Vec<BlobId> =
+            restored.tail.iter().flat_map(|carried| carried.message.blobs()).collect();
         let mut entries: Vec<NewEntry> = vec![self.entry(Body::Restored(Box::new(restored)))];
         let system = new.system.as_ref().map(|text| Body::Message(Message::system(text)));
         entries.extend(system.map(|body| self.entry(body)));
-        self.create_named(header, &entries, &binds)
+        let session = self.create_named(header, &entries, &binds)?;
+        if let Some(parent) = parent {
+            for blob in carried {
+                match self.store.blob(&self.owner, parent, blob) {
+                    Ok(bytes) => drop(self.store.put_blob(&self.owner, session.id(), &bytes)?),
+                    // It was lost before, and the message says that it was there.
+                    Err(StoreError::NoBlob { .. } | StoreError::BadBlob { .. }) => {}
+                    Err(error) => return Err(error.into()),
+                }
+            }
+        }
+        Ok(session)
     }
 }
 
@@ -127,6 +141,7 @@ mod tests {
             acknowledgment: "Ready.".into(),
             usage: Usage::default(),
             ms: 1,
+            model: None,
             previous: Previous::default(),
         }
     }

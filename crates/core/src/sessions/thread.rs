@@ -11,6 +11,7 @@ use crate::log::{Gap, Log};
 use crate::message::Message;
 use crate::session::Session;
 use crate::store::{Appended, At, LeaseChange, StoreError};
+use crate::usage::Spent;
 
 /// An open session.
 ///
@@ -150,6 +151,7 @@ impl Thread {
         for (seq, new) in seqs.iter().zip(entries) {
             // A repeated entry is in the log already.
             if *seq == self.session.tally.entries {
+                Spent::of([&new.body]).add_to(&mut self.session.usage);
                 let entry = new.placed(&self.session.tally);
                 self.session.tally = entry.tally;
                 self.session.last_activity_at = entry.at;

@@ -57,6 +57,12 @@ pub(crate) enum Fault {
     LetsAnyoneGiveBack,
     /// The fence goes along with an append, and nothing compares it.
     ForgetsTheFence,
+    /// Blobs are found by their hash alone, whoever they belong to.
+    SharesBlobs,
+    /// Blobs stay when their session goes, and belong to the next one of its id.
+    LeavesBlobsBehind,
+    /// What was charged in the session a copy was made of is charged to the copy as well.
+    CountsCopies,
     /// A lease is taken in a transaction of its own, before the append that asks for it.
     LeasesInTwoSteps,
     /// An append that takes the lease takes it from whoever has it, and the place as well.
@@ -152,6 +158,7 @@ pub(crate) const FAULTS: &[(Fault, &[&str])] = &[
             "a_repeated_append_returns_the_first_result",
             "an_id_stands_for_one_body",
             "nothing_is_lost_or_doubled_when_threads_race",
+            "the_same_bytes_are_kept_once",
         ],
     ),
     (Fault::AppendsOneByOne, &["a_batch_is_stored_whole_or_not_at_all"]),
@@ -204,13 +211,20 @@ pub(crate) const FAULTS: &[(Fault, &[&str])] = &[
     (Fault::PagesByTimeAlone, &["a_list_is_newest_first_and_pages_without_gaps"]),
     (
         Fault::IgnoresTheFilter,
-        &["a_list_shows_what_the_filter_says", "a_chain_is_listed_by_its_newest_member"],
+        &[
+            "a_list_shows_what_the_filter_says",
+            "a_chain_is_listed_by_its_newest_member",
+            "what_was_thrown_away_is_listed_by_itself",
+        ],
     ),
     (Fault::CannotEmpty, &["an_update_changes_what_it_names"]),
     (Fault::IgnoresTheLease, &["a_lease_keeps_others_from_writing"]),
     (Fault::MistakesTheUnit, &["a_lease_ends_with_its_time_or_when_given_back"]),
     (Fault::LetsAnyoneGiveBack, &["no_lease_lasts_for_ever_and_only_its_holder_ends_it"]),
     (Fault::ForgetsTheFence, &["an_old_fence_is_refused"]),
+    (Fault::SharesBlobs, &["a_blob_belongs_to_one_session"]),
+    (Fault::LeavesBlobsBehind, &["a_blob_belongs_to_one_session"]),
+    (Fault::CountsCopies, &["usage_is_that_of_the_replies_since_the_session_was_started"]),
     (Fault::LeasesInTwoSteps, &["a_refused_append_takes_no_lease"]),
     (
         Fault::TakesFromAnyone,

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use rethread_core::conformance::Factory;
 use rethread_core::store::Result;
 use rethread_core::{
-    Backend, Fixed, MemoryStore, Name, NewEntry, Owner, Session, SessionId, Store,
+    Backend, BlobId, Fixed, MemoryStore, Name, NewEntry, Owner, Session, SessionId, Store,
 };
 
 use crate::faults::Fault;
@@ -31,6 +31,7 @@ impl Careless {
             names: Mutex::default(),
             left: Mutex::default(),
             twins: Mutex::default(),
+            blobs: Mutex::default(),
         };
         Careless { fault, world, shared: Arc::new(shared) }
     }
@@ -62,6 +63,8 @@ pub(super) struct Shared {
     pub(super) left: Mutex<BTreeMap<SessionId, Vec<NewEntry>>>,
     /// Sessions to which [`Fault::ChecksNamesThenWrites`] gave a name that another one has.
     pub(super) twins: Mutex<BTreeMap<SessionId, Name>>,
+    /// What [`Fault::SharesBlobs`] shares and [`Fault::LeavesBlobsBehind`] did not delete.
+    pub(super) blobs: Mutex<BTreeMap<(SessionId, BlobId), Vec<u8>>>,
 }
 
 /// What one process has open.

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use rethread_core::limits::READ_ENTRIES;
 use rethread_core::store::{Appended, At, Bind, Change, Cursor, Filter, Lease, Page, Result, Then};
+use rethread_core::usage::Spent;
 use rethread_core::{
-    Entry, EntryId, Header, Key, Name, NewEntry, Owner, Session, SessionId, Store, StoreError,
-    World,
+    BlobId, BlobInfo, Entry, EntryId, Header, Key, Name, NewEntry, Owner, Session, SessionId,
+    Store, StoreError, World,
 };
 
 use crate::faults::Fault;
@@ -28,6 +29,11 @@ impl Store for Opened {
             return Ok(session.clone());
         }
         let mut session = self.inner().get(&self.whose(owner), id)?;
+        if self.has(Fault::CountsCopies) {
+            let log = self.inner().read(owner, id, 0..u64::MAX)?;
+            let said = log.iter().map(|entry| &entry.body).filter(|body| body.started().is_none());
+            session.usage = Spent::of(said).models;
+        }
         if self.has(Fault::CountsSystemMessages) {
             session.tally.messages += u64::from(session.tally.system.is_some());
         }
@@ -206,6 +212,7 @@ impl Store for Opened {
                     name: Some(header.name),
                     profile: header.profile.into(),
                     archived: Some(header.archived),
+                    trash: Some(header.trash.map(|trash| *trash)),
                 };
             }
             _ => {}
@@ -247,6 +254,43 @@ impl Store for Opened {
             }
             _ => inner.lease(owner, id, holder, ttl),
         }
+    }
+
+    fn put_blob(&self, owner: &Owner, id: SessionId, bytes: &[u8]) -> Result<BlobId> {
+        let bytes = match self.fault {
+            Fault::CutsLongTexts => &bytes[..bytes.len().min(65_535)],
+            _ => bytes,
+        };
+        let blob = self.inner().put_blob(owner, id, bytes)?;
+        if self.has(Fault::SharesBlobs) || self.has(Fault::LeavesBlobsBehind) {
+            locked(&self.shared.blobs).insert((id, blob), bytes.to_owned());
+        }
+        Ok(blob)
+    }
+
+    fn blob(&self, owner: &Owner, id: SessionId, blob: BlobId) -> Result<Vec<u8>> {
+        match self.inner().blob(&self.whose(owner), id, blob) {
+            Err(StoreError::NoBlob { .. }) if self.has(Fault::SharesBlobs) => {
+                let shared = locked(&self.shared.blobs);
+                let found = shared.iter().find(|((_, other), _)| *other == blob);
+                found.map(|(_, bytes)| bytes.clone()).ok_or(StoreError::NoBlob { id, blob })
+            }
+            done => done,
+        }
+    }
+
+    fn blobs(&self, owner: &Owner, id: SessionId) -> Result<Vec<BlobInfo>> {
+        let mut blobs = self.inner().blobs(&self.whose(owner), id)?;
+        if self.has(Fault::LeavesBlobsBehind) {
+            let left = locked(&self.shared.blobs);
+            let left = left.iter().filter(|((of, _), _)| *of == id);
+            let left = left.map(|((_, id), bytes)| BlobInfo { id: *id, size: bytes.len() as u64 });
+            blobs = left.collect();
+        }
+        if self.has(Fault::StoresRepeats) {
+            blobs.extend(blobs.clone());
+        }
+        Ok(blobs)
     }
 
     fn delete(&self, owner: &Owner, id: SessionId) -> Result<()> {

@@ -157,6 +157,7 @@ impl Dice {
                 acknowledgment: self.text(),
                 usage: Default::default(),
                 ms: 0,
+                model: None,
                 previous: Default::default(),
             })),
         );

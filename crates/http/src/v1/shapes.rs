@@ -3,6 +3,8 @@
 
 #![expect(dead_code, reason = "these describe what other types write")]
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 use utoipa::ToSchema;
 use uuid::Uuid;
@@ -60,6 +62,25 @@ pub(crate) struct Session {
     description: Option<String>,
     provider: Option<String>,
     model: Option<String>,
+    /// A few words for what it is about.
+    title: Option<String>,
+    /// `chat`, `imported`, `recorded`, `subagent`, or one nobody here knows.
+    kind: String,
+    /// The program it was held with.
+    source: Option<String>,
+    /// What each model was charged since the session was started, by `provider/model`.
+    usage: BTreeMap<String, ModelUsage>,
+}
+
+/// What a model was charged: tokens read, written, read from and written to a cache, and
+/// milliseconds.
+#[derive(ToSchema)]
+pub(crate) struct ModelUsage {
+    input: u64,
+    output: u64,
+    cache_read: u64,
+    cache_write: u64,
+    ms: u64,
 }
 
 /// One session.

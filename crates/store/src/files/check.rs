@@ -1,16 +1,20 @@
 //! Looking after a directory: what is left alone and why, and whether the logs add up.
 
+use std::collections::BTreeSet;
+
 use rethread_core::audit::Audit;
 use rethread_core::limits::READ_ENTRIES;
 use rethread_core::measure::Measure;
 use rethread_core::store::{Finding, FindingState, Result};
-use rethread_core::{Entry, NewEntry, SessionId};
+use rethread_core::usage::Spent;
+use rethread_core::{Entry, Message, NewEntry, SessionId};
 
 use super::disk::{Draft, Told};
 use super::fold::names;
 use super::folder::{Dir, Reach};
 use super::log;
 use super::rebuild::Damage;
+use crate::check::check_blobs;
 
 const ACTION: &str = "check the directory";
 
@@ -73,12 +77,17 @@ impl Dir {
     pub(super) fn check_session(&mut self, id: SessionId, repair: bool) -> Result<Vec<Finding>> {
         let repair = repair && self.reach == Reach::All;
         let mut audit = Audit::new(id);
+        let (mut spent, mut named) = (Spent::default(), BTreeSet::new());
         let mut damage = self.damaged_end(id)?;
         let entries = if damage.is_none() { self.tail(id)?.tally.entries } else { 0 };
         for start in (0..entries).step_by(READ_ENTRIES as usize) {
             let read = self.log(id)?.read(start..entries.min(start + READ_ENTRIES));
             let (entries, bad) = read.told(&self.root, ACTION)?;
-            entries.iter().for_each(|entry| audit.entry(entry));
+            for entry in &entries {
+                audit.entry(entry);
+                spent.add(&entry.body);
+                named.extend(entry.body.message().map(Message::blobs).unwrap_or_default());
+            }
             damage = damage.or(bad.map(Damage::from));
         }
         if let Some(damage) = damage {
@@ -97,6 +106,14 @@ impl Dir {
             }
             audit.note(None, "entries had wrong counts".into(), repairable(repair));
         }
+        if self.tail(id)?.usage != spent.models {
+            if repair {
+                self.rewrite_log(id)?;
+            }
+            audit.note(None, "what models were charged was wrong".into(), repairable(repair));
+        }
+        let kept = self.blobs(id)?;
+        check_blobs(&mut audit, &named, &kept, |blob| self.blob(id, blob))?;
         Ok(audit.findings())
     }
 

@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 use rethread_core::store::Result;
 use rethread_core::{Owner, SessionId, StoreError, World};
 
+use crate::progress::Tell;
+
 use super::FilesLimit;
 use super::disk::{self, Disk, ReadOnly, Scratch, Told, Within};
 use super::foreign::Skipped;
@@ -31,6 +33,8 @@ pub(super) struct Way {
     pub(super) disk: Arc<dyn Disk>,
     pub(super) limit: FilesLimit,
     pub(super) world: Arc<dyn World>,
+    /// Who is told what takes its time.
+    pub(super) tell: Option<Tell>,
 }
 
 /// What can be written.
@@ -83,10 +87,10 @@ impl Folder {
         if path.exists() && !path.is_dir() {
             return Err(no_store());
         }
-        let Way { disk, limit, world } = way.clone();
+        let Way { disk, limit, world, tell } = way.clone();
         let ours = path.join(".rethread");
         // A link could lead anywhere, and what is written there is believed.
-        let inside = ["logs", "state", "lock", "search.db"].map(|name| ours.join(name));
+        let inside = ["logs", "blobs", "state", "lock", "search.db"].map(|name| ours.join(name));
         let is_link =
             |path: &PathBuf| path.symlink_metadata().is_ok_and(|there| there.is_symlink());
         if ours.is_file() || is_link(&ours) || inside.iter().any(is_link) {
@@ -121,6 +125,7 @@ impl Folder {
         let mut dir =
             Dir { owner, root, disk, world, limit, state, logs, dirty, ours, reach, skipped };
         if reach != Reach::AsLeft {
+            dir.migrate(tell.as_ref())?;
             dir.recover()?;
         }
         drop(held);

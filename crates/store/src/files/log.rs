@@ -12,6 +12,7 @@ use std::path::Path;
 use jiff::Timestamp;
 use rethread_core::measure::Measure;
 use rethread_core::session::preview;
+use rethread_core::usage::{Spent, UsageByModel};
 use rethread_core::{Body, Entry, EntryId, Header, NewEntry, SessionId, StoreError, Tally};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -62,6 +63,9 @@ pub(super) struct Tail {
     /// Entries that other programs see as messages.
     #[serde(default)]
     pub(super) shown: u64,
+    /// What each model was charged.
+    #[serde(default, skip_serializing_if = "UsageByModel::is_empty")]
+    pub(super) usage: UsageByModel,
 }
 
 impl Tail {
@@ -83,6 +87,7 @@ impl Tail {
         last_at: None,
         first_message: String::new(),
         shown: 0,
+        usage: UsageByModel::new(),
     };
 
     /// Whether a log that was known to go this far no longer does.
@@ -134,6 +139,15 @@ impl Tail {
         self.tally = line.tally;
         self.last_at = Some(line.at);
         self.shown += u64::from(visible::is_shown(&line.kind));
+        // Few bodies say what was charged, and those need not be understood to be told.
+        let charges = match line.kind.as_str() {
+            "message" => line.body.get().contains("\"usage\""),
+            "finished" | "summary" | "restored" | "started" => true,
+            _ => false,
+        };
+        if charges && let Ok(body) = Body::parse(&line.kind, line.body.get()) {
+            Spent::of([&body]).add_to(&mut self.usage);
+        }
         if line.tally.first == Some(line.seq)
             && let Ok(Body::Message(message)) = Body::parse(&line.kind, line.body.get())
         {
@@ -234,6 +248,7 @@ impl Log {
             tail.tally = entry.tally;
             tail.last_at = Some(entry.at);
             tail.shown += u64::from(visible::is_shown(entry.body.kind()));
+            Spent::of([&entry.body]).add_to(&mut tail.usage);
         }
         let written = disk
             .write(&self.file, self.tail.bytes, text.as_bytes())

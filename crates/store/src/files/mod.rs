@@ -14,6 +14,7 @@
 //! The directory is the one of the person at this machine. Any other owner has a directory of the
 //! same kind within it ([`owners`]), which other programs do not see.
 
+mod blobs;
 mod check;
 mod compare;
 mod disk;
@@ -26,6 +27,7 @@ mod frame;
 mod log;
 #[cfg(test)]
 mod meddling;
+mod migrate;
 mod owners;
 mod read;
 mod rebuild;
@@ -44,12 +46,17 @@ use rethread_core::store::{
     Upkeep, query_words,
 };
 use rethread_core::{
-    Entry, Header, Key, NewEntry, Owner, Session, SessionId, Store, StoreError, World,
+    BlobId, BlobInfo, Entry, Header, Key, NewEntry, Owner, Session, SessionId, Store, StoreError,
+    World,
 };
 
-use disk::{Disk, Real};
+#[cfg(all(test, unix))]
+use disk::Disk;
+use disk::Real;
 use folder::{Dir, Way};
 use owners::Owners;
+
+use crate::progress::Tell;
 
 /// How many sessions a directory keeps, and what becomes of the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,16 +93,27 @@ impl FilesStore {
     /// version wrote it, [`StoreError::Busy`] if another process does not let go of it, and those
     /// of the disk.
     pub fn open(path: &Path, limit: FilesLimit, world: Arc<dyn World>) -> Result<FilesStore> {
-        FilesStore::open_on(Arc::new(Real), path, limit, world)
+        FilesStore::open_telling(path, limit, world, None)
     }
 
+    pub(crate) fn open_telling(
+        path: &Path,
+        limit: FilesLimit,
+        world: Arc<dyn World>,
+        tell: Option<&Tell>,
+    ) -> Result<FilesStore> {
+        let way = Way { disk: Arc::new(Real), limit, world, tell: tell.cloned() };
+        Ok(FilesStore { owners: Owners::open(way, path)? })
+    }
+
+    #[cfg(all(test, unix))]
     fn open_on(
         disk: Arc<dyn Disk>,
         path: &Path,
         limit: FilesLimit,
         world: Arc<dyn World>,
     ) -> Result<FilesStore> {
-        Ok(FilesStore { owners: Owners::open(Way { disk, limit, world }, path)? })
+        Ok(FilesStore { owners: Owners::open(Way { disk, limit, world, tell: None }, path)? })
     }
 
     /// Does something with a session in the directory of its owner.
@@ -216,6 +234,18 @@ impl Store for FilesStore {
 
     fn lease(&self, owner: &Owner, id: SessionId, holder: &str, ttl: Duration) -> Result<Lease> {
         self.change(owner, id, |dir| dir.lease(id, holder, ttl))
+    }
+
+    fn put_blob(&self, owner: &Owner, id: SessionId, bytes: &[u8]) -> Result<BlobId> {
+        self.change(owner, id, |dir| dir.put_blob(id, bytes))
+    }
+
+    fn blob(&self, owner: &Owner, id: SessionId, blob: BlobId) -> Result<Vec<u8>> {
+        self.with(owner, id, |dir| dir.blob(id, blob))
+    }
+
+    fn blobs(&self, owner: &Owner, id: SessionId) -> Result<Vec<BlobInfo>> {
+        self.with(owner, id, |dir| dir.blobs(id))
     }
 
     fn delete(&self, owner: &Owner, id: SessionId) -> Result<()> {

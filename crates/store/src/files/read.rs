@@ -58,6 +58,7 @@ impl Dir {
             keys: keys.filter(|(_, to)| **to == id).map(|(key, _)| key.clone()).collect(),
             tally: tail.tally,
             first_message: tail.first_message,
+            usage: tail.usage,
         })
     }
 
@@ -69,7 +70,7 @@ impl Dir {
     ) -> Result<Page> {
         let all = || self.state.catalogue.all().map(|record| &record.header);
         let continued: Vec<SessionId> = all()
-            .filter(|header| !header.archived)
+            .filter(|header| !header.archived && header.trash.is_none())
             .filter_map(|header| header.parent.filter(|parent| parent.origin.continues()))
             .map(|parent| parent.id)
             .collect();
@@ -77,6 +78,7 @@ impl Dir {
             .filter(|h| filter.workspace.is_none() || h.profile.workspace == filter.workspace)
             .filter(|h| filter.archived.is_none_or(|archived| h.archived == archived))
             .filter(|h| !filter.newest_of_chain || !continued.contains(&h.id))
+            .filter(|h| h.trash.is_some() == filter.trashed)
             .map(|header| header.id)
             .collect();
         let mut page = Page::default();

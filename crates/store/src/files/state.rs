@@ -20,7 +20,7 @@ use super::frame::{self, Walk};
 use super::log::Tail;
 
 /// The format this version writes, and the newest it reads.
-const FORMAT: i64 = 1;
+pub(super) const FORMAT: i64 = 2;
 
 /// Bytes the journal may have however little it says.
 const SMALL_BYTES: u64 = 64 << 10;
@@ -253,6 +253,11 @@ impl State {
         Ok(state)
     }
 
+    /// The format it was written in.
+    pub(super) fn format(&self) -> Option<i64> {
+        self.catalogue.format
+    }
+
     /// Whether nothing was ever written to it.
     pub(super) fn is_new(&self) -> bool {
         self.catalogue.format.is_none()
@@ -377,6 +382,7 @@ impl State {
         disk.sync_folder(folder).told(&self.path, ACTION)?;
         self.file = disk.open(&self.path).told(&self.path, ACTION)?;
         self.end = written.size;
+        self.catalogue.format = Some(FORMAT);
         self.limit = SMALL_BYTES.max(SLACK * self.end);
         self.damaged = 0;
         Ok(())

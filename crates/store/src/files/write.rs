@@ -167,6 +167,10 @@ impl Dir {
         if let Some(seqs) = self.repeated(id, entries)? {
             let (record, lease) = before.repeated(id, &at, now)?;
             self.keep_lease(id, record)?;
+            // Who wrote it may have died before it was on disk.
+            let disk = self.disk.clone();
+            let root = self.root.clone();
+            disk.sync(&self.log(id)?.file).told(&root, "append")?;
             return Ok(Appended { seqs, lease });
         }
         let (record, lease) = before.appended(id, &at, now)?;
@@ -353,6 +357,7 @@ impl Dir {
                 }
                 Some(Pending::Delete) => {
                     self.unindex(id);
+                    self.remove_blobs(id)?;
                     let log = self.log_path(id);
                     // A file that is not known to be this session's is somebody else's.
                     let visible = record.sig.is_some().then_some(path);

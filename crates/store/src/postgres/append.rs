@@ -13,6 +13,7 @@ use jiff::Timestamp;
 use rethread_core::lease::LeaseRecord;
 use rethread_core::limits::LEASE_MAX;
 use rethread_core::store::{Appended, At, Lease, LeaseChange, Result};
+use rethread_core::usage::{SUM_MAX, Spent};
 use rethread_core::{EntryId, NewEntry, Owner, SessionId, StoreError, Tally};
 use tokio_postgres::types::ToSql;
 
@@ -36,11 +37,13 @@ pub(super) struct Request {
     pub(super) id: SessionId,
     pub(super) at: At,
     pub(super) entries: Vec<Ready>,
+    pub(super) spent: Spent,
 }
 
 impl Request {
     pub(super) fn new(owner: &Owner, id: SessionId, at: At, entries: &[NewEntry]) -> Request {
-        Request { owner: owner.clone(), id, at, entries: row::ready(entries) }
+        let spent = Spent::of(entries.iter().map(|entry| &entry.body));
+        Request { owner: owner.clone(), id, at, entries: row::ready(entries), spent }
     }
 }
 
@@ -168,6 +171,7 @@ impl Db {
         let head = end.tally.entries;
         let asks_the_first = |ready: &Ready| ready.preview.is_some();
         if request.entries.is_empty()
+            || request.spent.anew
             || request.at.head.is_some_and(|expected| expected != head)
             || (end.tally.first.is_none() && request.entries.iter().any(asks_the_first))
         {
@@ -190,7 +194,7 @@ impl Db {
         link: &mut Link,
         request: &Request,
     ) -> std::result::Result<Appended, Fail> {
-        let Request { owner, id, at, entries } = request;
+        let Request { owner, id, at, entries, spent } = request;
         let (name, session, now) = (owner.as_str(), id.0, self.now());
         let ids: Vec<&str> = entries.iter().map(|ready| ready.id.as_str()).collect();
         let answers = link
@@ -228,7 +232,10 @@ impl Db {
             return Ok(Appended { seqs: Vec::new(), lease });
         }
         let by_lock = At { head: None, fence: Some(place.lease.fence), lease: LeaseChange::Keep };
-        match self.insert(link, request, &by_lock, &end, &[], &after).await {
+        let forget: Statement<'_> = (sql::FORGET_USAGE, &[&name, &session]);
+        let before = [forget];
+        let before = &before[usize::from(!spent.anew)..];
+        match self.insert(link, request, &by_lock, &end, before, &after).await {
             Ok(Inserted { seqs, end, .. }) if !seqs.is_empty() => {
                 self.ends.remember(request, end);
                 Ok(Appended { seqs, lease })
@@ -258,6 +265,8 @@ impl Db {
         let mut params: Vec<&(dyn ToSql + Sync)> =
             vec![&owner, &session, &fence, &now, &head, &last];
         params.extend(columns.params());
+        let charged = Charged::new(&request.spent);
+        params.extend(charged.params());
         let (taker, ttl) = match &at.lease {
             LeaseChange::Take { holder, ttl } => (holder.as_str(), millis(*ttl)),
             _ => ("", 0),
@@ -414,6 +423,33 @@ pub(super) fn repeated(
         None => Ok(None),
         Some(_) if seqs.len() == entries.len() => Ok(Some(seqs)),
         Some(entry) => Err(StoreError::IdReused { id, entry: entry.clone() }.into()),
+    }
+}
+
+/// What models were charged, as columns.
+struct Charged<'a> {
+    models: Vec<&'a str>,
+    sums: [Vec<i64>; 5],
+    most: i64,
+}
+
+impl<'a> Charged<'a> {
+    fn new(spent: &'a Spent) -> Charged<'a> {
+        let mut sums: [Vec<i64>; 5] = Default::default();
+        for usage in spent.models.values() {
+            for (column, sum) in sums.iter_mut().zip(usage.columns()) {
+                column.push(number(sum));
+            }
+        }
+        let models = spent.models.keys().map(String::as_str).collect();
+        Charged { models, sums, most: number(SUM_MAX) }
+    }
+
+    fn params(&self) -> Vec<&(dyn ToSql + Sync)> {
+        let mut params: Vec<&(dyn ToSql + Sync)> = vec![&self.models];
+        params.extend(self.sums.iter().map(|column| column as &(dyn ToSql + Sync)));
+        params.push(&self.most);
+        params
     }
 }
 

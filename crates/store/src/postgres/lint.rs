@@ -78,6 +78,7 @@ fn every_statement_keeps_to_what_the_engines_have_in_common() {
     assert!(statements.contains("INSERT INTO rethread_entries"), "this is not the SQL");
     assert_eq!(outside(&statements), Vec::<String>::new());
     assert_eq!(outside(include_str!("schema.sql")), Vec::<String>::new());
+    assert_eq!(outside(include_str!("schema2.sql")), Vec::<String>::new());
 }
 
 #[test]
@@ -102,6 +103,7 @@ fn what_lies_outside_is_seen() {
 fn statements_stand_in_one_place() {
     let files = [
         include_str!("append.rs"),
+        include_str!("blobs.rs"),
         include_str!("link.rs"),
         include_str!("pool.rs"),
         include_str!("queue.rs"),

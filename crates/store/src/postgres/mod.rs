@@ -11,6 +11,7 @@
 //! a whole ([`pool`]); everything the store does is safe to repeat.
 
 mod append;
+mod blobs;
 mod error;
 mod link;
 #[cfg(test)]
@@ -38,9 +39,11 @@ use rethread_core::store::{
     Upkeep,
 };
 use rethread_core::{
-    Entry, Header, Key, NewEntry, Owner, Session, SessionId, Store, StoreError, World,
+    BlobId, BlobInfo, Entry, Header, Key, NewEntry, Owner, Session, SessionId, Store, StoreError,
+    World,
 };
 
+use crate::progress::Tell;
 use crate::url::ConnectError;
 use append::{Ends, Request, Touched};
 use place::{BadOption, Place};
@@ -71,7 +74,14 @@ impl PostgresStore {
     /// [`StoreError::Unreachable`], [`StoreError::NotAStore`] if tables of these names are somebody
     /// else's, and [`StoreError::Newer`] if a newer version made them.
     pub fn open(url: &str) -> std::result::Result<PostgresStore, ConnectError> {
-        PostgresStore::with_clock(url, None)
+        PostgresStore::open_telling(url, None)
+    }
+
+    pub(crate) fn open_telling(
+        url: &str,
+        tell: Option<&Tell>,
+    ) -> std::result::Result<PostgresStore, ConnectError> {
+        PostgresStore::with_clock(url, None, tell)
     }
 
     /// The same with leases counted on another clock than the server's.
@@ -80,12 +90,13 @@ impl PostgresStore {
         url: &str,
         clock: Arc<dyn World>,
     ) -> std::result::Result<PostgresStore, ConnectError> {
-        PostgresStore::with_clock(url, Some(clock))
+        PostgresStore::with_clock(url, Some(clock), None)
     }
 
     fn with_clock(
         url: &str,
         clock: Option<Arc<dyn World>>,
+        tell: Option<&Tell>,
     ) -> std::result::Result<PostgresStore, ConnectError> {
         let place = Place::new(url).map_err(|source| StoreError::Backend {
             store: "postgres",
@@ -95,7 +106,7 @@ impl PostgresStore {
         let place = place.map_err(|BadOption(option)| ConnectError::Option { option })?;
         let pool = Pool::new(place)?;
         let db = Db { pool, ends: Ends::default(), touched: Touched::default(), clock };
-        db.set_up()?;
+        db.set_up(tell)?;
         Ok(PostgresStore { queue: Queue::default(), db: Arc::new(db) })
     }
 
@@ -183,6 +194,18 @@ impl Store for PostgresStore {
 
     fn lease(&self, owner: &Owner, id: SessionId, holder: &str, ttl: Duration) -> Result<Lease> {
         self.db.lease(owner, id, holder, ttl)
+    }
+
+    fn put_blob(&self, owner: &Owner, id: SessionId, bytes: &[u8]) -> Result<BlobId> {
+        self.db.put_blob(owner, id, bytes)
+    }
+
+    fn blob(&self, owner: &Owner, id: SessionId, blob: BlobId) -> Result<Vec<u8>> {
+        self.db.blob(owner, id, blob)
+    }
+
+    fn blobs(&self, owner: &Owner, id: SessionId) -> Result<Vec<BlobInfo>> {
+        self.db.blobs(owner, id)
     }
 
     fn delete(&self, owner: &Owner, id: SessionId) -> Result<()> {

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use rethread_core::store::{Cursor, Filter, Page, Result};
+use rethread_core::usage::ModelUsage;
 use rethread_core::{Entry, EntryId, Header, Key, Owner, Session, SessionId, StoreError, Tally};
 use sha2::{Digest, Sha256};
 use tokio_postgres::Row;
@@ -30,6 +31,8 @@ struct SessionRow {
     first_message: Vec<u8>,
     keys: Vec<String>,
     tally: Tally,
+    models: Vec<String>,
+    sums: Vec<i64>,
 }
 
 impl SessionRow {
@@ -46,6 +49,8 @@ impl SessionRow {
             first_message: row.try_get(3)?,
             keys: row.try_get(4)?,
             tally,
+            models: row.try_get(7 + TALLY_COLUMNS)?,
+            sums: row.try_get(8 + TALLY_COLUMNS)?,
         })
     }
 
@@ -53,12 +58,18 @@ impl SessionRow {
         let mut keys: Vec<Key> =
             self.keys.into_iter().filter_map(|key| Key::new(key).ok()).collect();
         keys.sort_unstable();
+        let sums = self.sums.chunks_exact(5).map(|columns| {
+            let sum = |index: usize| u64::try_from(columns[index]).unwrap_or_default();
+            ModelUsage::of_columns([sum(0), sum(1), sum(2), sum(3), sum(4)])
+        });
+        let usage = self.models.into_iter().zip(sums).collect();
         Ok(Session {
             header: header_of(self.id, &self.header)?,
             keys,
             tally: self.tally,
             last_activity_at: time(self.last_at),
             first_message: String::from_utf8_lossy(&self.first_message).into_owned(),
+            usage,
         })
     }
 }
@@ -222,22 +233,28 @@ impl Db {
         let workspace = filter.workspace.as_deref().map(hash);
         let before = after.map_or(i64::MAX, |cursor| cursor.at.as_millisecond());
         let below = after.map_or(Uuid::max(), |cursor| cursor.id.0);
-        let newest = filter.newest_of_chain;
+        let (newest, trashed) = (filter.newest_of_chain, filter.trashed);
         let wanted = i64::try_from(limit).unwrap_or(i64::MAX).saturating_add(1);
         let (no, yes) = (false, true);
         let everything = i64::MAX;
         let (kept, put_away): (Statement<'_>, Statement<'_>) = match &workspace {
             Some(hash) => (
-                (sql::PAGE_OF_WORKSPACE, &[&owner, &no, &before, &below, &newest, &wanted, hash]),
-                (sql::PAGE_OF_WORKSPACE, &[&owner, &yes, &before, &below, &newest, &wanted, hash]),
+                (
+                    sql::PAGE_OF_WORKSPACE,
+                    &[&owner, &no, &before, &below, &newest, &wanted, &trashed, hash],
+                ),
+                (
+                    sql::PAGE_OF_WORKSPACE,
+                    &[&owner, &yes, &before, &below, &newest, &wanted, &trashed, hash],
+                ),
             ),
             None => (
-                (sql::PAGE, &[&owner, &no, &before, &below, &newest, &wanted]),
-                (sql::PAGE, &[&owner, &yes, &before, &below, &newest, &wanted]),
+                (sql::PAGE, &[&owner, &no, &before, &below, &newest, &wanted, &trashed]),
+                (sql::PAGE, &[&owner, &yes, &before, &below, &newest, &wanted, &trashed]),
             ),
         };
         let fresh: Statement<'_> =
-            (sql::FRESH, &[&owner, &filter.archived, &workspace, &newest, &everything]);
+            (sql::FRESH, &[&owner, &filter.archived, &workspace, &newest, &everything, &trashed]);
         let mut statements: Vec<Statement<'_>> =
             vec![(sql::BEGIN_SNAPSHOT, &[]), (sql::PLAN_ANEW, &[]), fresh];
         if filter.archived != Some(true) {

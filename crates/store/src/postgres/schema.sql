@@ -1,4 +1,4 @@
--- Format 1. `docs/format.md` says what the columns mean.
+-- Format 2. `docs/format.md` says what the columns mean.
 
 CREATE TABLE rethread_sessions (
     owner          text    NOT NULL,
@@ -15,6 +15,7 @@ CREATE TABLE rethread_sessions (
     fence          bigint  NOT NULL,
     holder         text,
     until          bigint,
+    trashed        bigint,
     PRIMARY KEY (owner, id)
 );
 

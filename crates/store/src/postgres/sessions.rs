@@ -23,6 +23,7 @@ pub(super) struct Columns {
     workspace: Option<Vec<u8>>,
     parent: Option<uuid::Uuid>,
     continues: bool,
+    pub(super) trashed: Option<i64>,
 }
 
 impl Columns {
@@ -32,6 +33,7 @@ impl Columns {
             workspace: header.profile.workspace.as_deref().map(hash),
             parent: header.parent.map(|parent| parent.id.0),
             continues: header.parent.is_some_and(|parent| parent.origin.continues()),
+            trashed: header.trash.as_ref().map(|trash| trash.at.as_millisecond()),
         }
     }
 }
@@ -116,7 +118,7 @@ impl Db {
         let last_at = entries.last().map_or(header.created_at.as_millisecond(), |entry| entry.at);
         let first = first_question(&Default::default(), entries).unwrap_or_default();
         let name = header.name.as_str();
-        let Columns { json, workspace, parent, continues } = &columns;
+        let Columns { json, workspace, parent, continues, trashed } = &columns;
         let create: Statement<'_> = (
             sql::CREATE,
             &[
@@ -130,6 +132,7 @@ impl Db {
                 continues,
                 &last_at,
                 &first,
+                trashed,
             ],
         );
         let keys: Vec<(&str, SessionId)> =
@@ -273,10 +276,20 @@ pub(super) async fn write_header(
     after: &[Statement<'_>],
 ) -> Write<Vec<Answer>> {
     let (owner, name) = (owner.as_str(), header.name.as_str());
-    let Columns { json, workspace, parent, continues } = &Columns::new(header);
+    let Columns { json, workspace, parent, continues, trashed } = &Columns::new(header);
     let update: Statement<'_> = (
         sql::UPDATE,
-        &[&owner, &header.id.0, &name, json, &header.archived, workspace, parent, continues],
+        &[
+            &owner,
+            &header.id.0,
+            &name,
+            json,
+            &header.archived,
+            workspace,
+            parent,
+            continues,
+            trashed,
+        ],
     );
     let written = link.all(&[&[update], after].concat()).await;
     written.map_err(|fail| match fail.taken() {

@@ -7,24 +7,69 @@ use tokio_postgres::error::SqlState;
 use super::error::Fail;
 use super::link::Link;
 use super::{Db, search, sql};
+use crate::progress::{Progress, Tell};
 
 /// The format this version writes, and the newest it reads.
-const FORMAT: i64 = 1;
+const FORMAT: i64 = 2;
 
 const WHAT: &str = "set up the database";
 
 impl Db {
     /// Checks that the database holds a store of this format, and makes one in a database that
     /// holds none.
-    pub(super) fn set_up(&self) -> Result<()> {
+    pub(super) fn set_up(&self, tell: Option<&Tell>) -> Result<()> {
+        let found = self.pool.run(WHAT, async |link, _| match self.format(link).await? {
+            Some(found @ 1..=FORMAT) => Ok(found),
+            Some(0) | None => self.make(link).await,
+            Some(found) => Err(self.unknown(found).into()),
+        })?;
+        match found {
+            FORMAT => Ok(()),
+            found => self.migrate(found, tell),
+        }
+    }
+
+    /// Brings a database of an earlier format up to date, while others go on working in it: what is
+    /// new is added beside what is there, and no row that holds anything is written anew. Whoever
+    /// dies in the middle leaves a database of the earlier format, and the next one begins again.
+    fn migrate(&self, found: i64, tell: Option<&Tell>) -> Result<()> {
+        const WHAT: &str = "bring the database up to date";
+        let what = format!("bringing {} from format {found} to {FORMAT}", self.place());
+        let mut progress = Progress::new(what, tell);
         self.pool.run(WHAT, async |link, _| {
-            match self.format(link).await? {
-                Some(FORMAT) => return Ok(()),
-                Some(0) | None => {}
-                Some(found) => return Err(self.unknown(found).into()),
+            for script in [sql::SCHEMA_2, sql::ADD_TRASHED] {
+                match link.script(script).await {
+                    // `IF NOT EXISTS` does not wait for whoever is creating it in this moment.
+                    Err(fail) if fail.taken().is_some() || is_there(&fail) => {
+                        return Err(Fail::Again);
+                    }
+                    done => done?,
+                }
             }
-            self.migrate(link).await
-        })
+            Ok(())
+        })?;
+        let sessions = self.everything()?;
+        let all = sessions.len() as u64;
+        for (done, (owner, id)) in (0..).zip(sessions) {
+            progress.step(done, all, "sessions");
+            match self.walk(&owner, id) {
+                Ok(walked) => {
+                    let spent = walked.log.spent.unwrap_or_default();
+                    if !spent.models.is_empty() {
+                        self.set_usage(&owner, id, &spent.models)?;
+                    }
+                }
+                // Someone deleted it in between.
+                Err(StoreError::NotFound { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.pool.run(WHAT, async |link, _| {
+            link.one(sql::SET_FORMAT, &[&FORMAT]).await?;
+            Ok(())
+        })?;
+        progress.finish();
+        Ok(())
     }
 
     /// The format; nothing if there is no store.
@@ -46,7 +91,7 @@ impl Db {
 
     /// Everybody who comes at the same time waits for a row; the first one makes the tables, the
     /// others find them made.
-    async fn migrate(&self, link: &mut Link) -> std::result::Result<(), Fail> {
+    async fn make(&self, link: &mut Link) -> std::result::Result<i64, Fail> {
         for statement in [sql::CREATE_STORE, sql::BEGIN_STORE] {
             match link.script(statement).await {
                 Ok(()) => {}
@@ -58,21 +103,21 @@ impl Db {
         let answers = link.all(&[(sql::BEGIN, &[]), (sql::LOCK_FORMAT, &[])]).await?;
         let row = answers[1].rows.first().ok_or(Fail::Again)?;
         match row.try_get(0)? {
-            FORMAT => {
+            found @ 1..=FORMAT => {
                 link.one(sql::COMMIT, &[]).await?;
-                return Ok(());
+                return Ok(found);
             }
             0 => {}
             found => return Err(self.unknown(found).into()),
         }
-        for script in [sql::SCHEMA, search::SCHEMA] {
+        for script in [sql::SCHEMA, sql::SCHEMA_2, search::SCHEMA] {
             if let Err(fail) = link.script(script).await {
                 // Tables of these names without ours to say what they are.
                 return Err(if is_there(&fail) { self.not_ours().into() } else { fail });
             }
         }
         link.all(&[(sql::SET_FORMAT, &[&FORMAT]), (sql::COMMIT, &[])]).await?;
-        Ok(())
+        Ok(FORMAT)
     }
 
     fn unknown(&self, found: i64) -> StoreError {

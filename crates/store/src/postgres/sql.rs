@@ -10,6 +10,13 @@
 /// The tables.
 pub(super) const SCHEMA: &str = include_str!("schema.sql");
 
+/// The tables that format 2 added.
+pub(super) const SCHEMA_2: &str = include_str!("schema2.sql");
+
+/// The column that format 2 added.
+pub(super) const ADD_TRASHED: &str =
+    "ALTER TABLE rethread_sessions ADD COLUMN IF NOT EXISTS trashed bigint";
+
 /// What marks a database as a store, and the lock that those who set it up take.
 pub(super) const CREATE_STORE: &str = "CREATE TABLE IF NOT EXISTS rethread_store (
     what text PRIMARY KEY, format bigint NOT NULL)";
@@ -95,6 +102,21 @@ macro_rules! ends_there {
     };
 }
 
+/// Adds to what each model was charged in the session that `place` finds.
+macro_rules! spend {
+    () => {
+        "INSERT INTO rethread_usage (owner, session, model, input, output, cache_read, \
+           cache_write, ms) SELECT place.owner, place.id, u.* FROM place, unnest($27::text[], \
+           $28::bigint[], $29::bigint[], $30::bigint[], $31::bigint[], $32::bigint[]) AS u \
+         ON CONFLICT (owner, session, model) DO UPDATE SET \
+           input = least(rethread_usage.input + excluded.input, $33), \
+           output = least(rethread_usage.output + excluded.output, $33), \
+           cache_read = least(rethread_usage.cache_read + excluded.cache_read, $33), \
+           cache_write = least(rethread_usage.cache_write + excluded.cache_write, $33), \
+           ms = least(rethread_usage.ms + excluded.ms, $33::bigint)"
+    };
+}
+
 /// Writes entries to the session that `place` finds, if it finds one.
 macro_rules! append {
     ($place:expr, $returning:literal) => {
@@ -104,8 +126,10 @@ macro_rules! append {
             "), fresh AS (INSERT INTO rethread_fresh (owner, session) SELECT owner, id FROM place \
                ON CONFLICT (owner, session) DO NOTHING), \
              unsearched AS (INSERT INTO rethread_unsearched (owner, session) \
-               SELECT owner, id FROM place ON CONFLICT (owner, session) DO NOTHING) \
-             INSERT INTO rethread_entries (owner, session, seq, at, id, kind, hash, tokens, \
+               SELECT owner, id FROM place ON CONFLICT (owner, session) DO NOTHING), \
+             spent AS (",
+            spend!(),
+            ") INSERT INTO rethread_entries (owner, session, seq, at, id, kind, hash, tokens, \
                thinking, size, body, t_messages, t_queries, t_tokens, t_first, t_turn, t_system, \
                t_started, t_summary, t_clear, t_clear_messages, t_clear_tokens) \
              SELECT place.owner, place.id, e.* FROM place, unnest($7::bigint[], $8::bigint[], \
@@ -124,7 +148,7 @@ macro_rules! append {
 /// stored twice.
 ///
 /// `$1` owner, `$2` session, `$3` fence, `$4` now, `$5` head, `$6` the id of the last entry, then
-/// the columns of the entries.
+/// the columns of the entries, those of what models were charged, and the most a sum may be.
 pub(super) const APPEND: &str = append!(
     concat!(
         "SELECT s.owner, s.id FROM rethread_sessions s WHERE s.owner = $1 AND s.id = $2 \
@@ -148,16 +172,16 @@ pub(super) const APPEND_GIVING_BACK: &str = append!(
     ""
 );
 
-/// The same, and the lease is taken with it: by `$27`, for `$28` milliseconds. Gives the fence and
+/// The same, and the lease is taken with it: by `$34`, for `$35` milliseconds. Gives the fence and
 /// when it ends. `$3` is not looked at.
 pub(super) const APPEND_TAKING: &str = append!(
     concat!(
         "UPDATE rethread_sessions SET fence = fence + CASE WHEN until IS NULL OR until <= ",
         now!("$4"),
-        " THEN 1 ELSE 0 END, holder = $27::text, until = $28::bigint + ",
+        " THEN 1 ELSE 0 END, holder = $34::text, until = $35::bigint + ",
         now!("$4"),
         " WHERE owner = $1 AND id = $2 AND $3::bigint IS NULL \
-           AND (until IS NULL OR holder = $27 OR until <= ",
+           AND (until IS NULL OR holder = $34 OR until <= ",
         now!("$4"),
         ") AND ",
         ends_there!(),
@@ -165,6 +189,25 @@ pub(super) const APPEND_TAKING: &str = append!(
     ),
     " RETURNING (SELECT fence FROM place), (SELECT until FROM place)"
 );
+
+/// What was charged before is another session's.
+pub(super) const FORGET_USAGE: &str =
+    "DELETE FROM rethread_usage WHERE owner = $1 AND session = $2";
+
+/// What a model was charged, all of it.
+pub(super) const SET_USAGE: &str = "INSERT INTO rethread_usage (owner, session, model, input, \
+    output, cache_read, cache_write, ms) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
+
+pub(super) const PUT_BLOB: &str = "INSERT INTO rethread_blobs (owner, session, hash, size, body) \
+    VALUES ($1, $2, $3, $4, $5) ON CONFLICT (owner, session, hash) DO NOTHING";
+
+pub(super) const BLOB: &str =
+    "SELECT size, body FROM rethread_blobs WHERE owner = $1 AND session = $2 AND hash = $3";
+
+pub(super) const BLOBS: &str =
+    "SELECT hash, size FROM rethread_blobs WHERE owner = $1 AND session = $2 ORDER BY hash";
+
+pub(super) const EXISTS: &str = "SELECT 1 FROM rethread_sessions WHERE owner = $1 AND id = $2";
 
 /// Who has a session from now on. `$3` fence, `$4` holder, `$5` until.
 pub(super) const SET_LEASE: &str = "UPDATE rethread_sessions SET fence = $3, holder = $4, \
@@ -207,7 +250,11 @@ macro_rules! session {
                FROM rethread_keys k WHERE k.owner = s.owner AND k.session = s.id), \
                e.at, e.seq, e.t_messages, e.t_queries, e.t_tokens, e.t_first, e.t_turn, \
                e.t_system, e.t_started, e.t_summary, e.t_clear, e.t_clear_messages, \
-               e.t_clear_tokens FROM ",
+               e.t_clear_tokens, ARRAY(SELECT u.model FROM rethread_usage u \
+                 WHERE u.owner = s.owner AND u.session = s.id ORDER BY u.model), \
+               ARRAY(SELECT unnest(ARRAY[u.input, u.output, u.cache_read, u.cache_write, u.ms]) \
+                 FROM rethread_usage u WHERE u.owner = s.owner AND u.session = s.id \
+                 ORDER BY u.model) FROM ",
             $sessions,
             " s LEFT JOIN LATERAL (SELECT * FROM rethread_entries l WHERE l.owner = s.owner \
                AND l.session = s.id ORDER BY l.seq DESC LIMIT 1) e ON true"
@@ -228,7 +275,7 @@ macro_rules! newest {
             "coalesce((SELECT NOT ",
             $parameter,
             "::boolean FROM rethread_sessions c WHERE c.owner = s.owner AND c.parent = s.id \
-               AND c.continues AND NOT c.archived LIMIT 1), true)"
+               AND c.continues AND NOT c.archived AND c.trashed IS NULL LIMIT 1), true)"
         )
     };
 }
@@ -240,7 +287,8 @@ macro_rules! page {
         session!(concat!(
             "(SELECT s.* FROM rethread_sessions s WHERE s.owner = $1 ",
             $workspace,
-            " AND s.archived = $2 AND (s.last_at, s.id) < ($3, $4) \
+            " AND s.archived = $2 AND (s.trashed IS NOT NULL) = $7::boolean \
+               AND (s.last_at, s.id) < ($3, $4) \
                AND coalesce((SELECT false FROM rethread_fresh f WHERE f.owner = s.owner \
                  AND f.session = s.id LIMIT 1), true) AND ",
             newest!("$5"),
@@ -250,11 +298,11 @@ macro_rules! page {
 }
 
 /// Sessions whose times are up to date, newest first. `$2` archived, `$3`, `$4` the cursor, `$5`
-/// newest of a chain alone, `$6` how many.
+/// newest of a chain alone, `$6` how many, `$7` those that were thrown away.
 pub(super) const PAGE: &str = page!("");
 
-/// The same of one workspace, `$7`.
-pub(super) const PAGE_OF_WORKSPACE: &str = page!("AND s.workspace_hash = $7");
+/// The same of one workspace, `$8`.
+pub(super) const PAGE_OF_WORKSPACE: &str = page!("AND s.workspace_hash = $8");
 
 /// A page is planned with its length in view: how many rows are wanted decides which way is best.
 pub(super) const PLAN_ANEW: &str = "SET LOCAL plan_cache_mode = force_custom_plan";
@@ -266,7 +314,8 @@ pub(super) const FRESH: &str = concat!(
     " WHERE s.owner = $1 AND s.id IN (SELECT f.session FROM rethread_fresh f WHERE f.owner = $1 \
        ORDER BY f.session LIMIT $5) \
      AND ($2::boolean IS NULL OR s.archived = $2) \
-     AND ($3::bytea IS NULL OR s.workspace_hash = $3) AND ",
+     AND ($3::bytea IS NULL OR s.workspace_hash = $3) \
+     AND (s.trashed IS NOT NULL) = $6::boolean AND ",
     newest!("$4")
 );
 
@@ -323,14 +372,15 @@ pub(super) const CHECKED_ENTRIES: &str = concat!(
 );
 
 pub(super) const CREATE: &str = "INSERT INTO rethread_sessions (owner, id, name, header, archived, \
-    workspace_hash, parent, continues, last_at, first_message, indexed, fence) \
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 0, 0)";
+    workspace_hash, parent, continues, last_at, first_message, trashed, indexed, fence) \
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, 0, 0)";
 
 pub(super) const LOCK_HEADER: &str =
     "SELECT header FROM rethread_sessions WHERE owner = $1 AND id = $2 FOR UPDATE";
 
 pub(super) const UPDATE: &str = "UPDATE rethread_sessions SET name = $3, header = $4, \
-    archived = $5, workspace_hash = $6, parent = $7, continues = $8 WHERE owner = $1 AND id = $2";
+    archived = $5, workspace_hash = $6, parent = $7, continues = $8, trashed = $9 \
+    WHERE owner = $1 AND id = $2";
 
 /// Takes, renews or gives back a lease, unless someone else has it. `$3` holder, `$4` how long,
 /// `$5` now.
@@ -350,7 +400,9 @@ pub(super) const LEASE: &str = concat!(
 );
 
 /// Everything of a session but the session itself, and that last.
-pub(super) const DELETE: [&str; 5] = [
+pub(super) const DELETE: [&str; 7] = [
+    "DELETE FROM rethread_blobs WHERE owner = $1 AND session = $2",
+    FORGET_USAGE,
     "DELETE FROM rethread_entries WHERE owner = $1 AND session = $2",
     "DELETE FROM rethread_keys WHERE owner = $1 AND session = $2",
     "DELETE FROM rethread_fresh WHERE owner = $1 AND session = $2",
@@ -413,7 +465,7 @@ pub(super) const LAG: &str = "SELECT (SELECT count(*) FROM rethread_fresh), \
 /// What the columns of a session say that its header and its log say too.
 pub(super) const SAYS: &str = "SELECT name, header, archived, workspace_hash, parent, continues, \
     first_message, last_at, EXISTS (SELECT 1 FROM rethread_fresh f \
-      WHERE f.owner = s.owner AND f.session = s.id), indexed \
+      WHERE f.owner = s.owner AND f.session = s.id), indexed, trashed \
     FROM rethread_sessions s WHERE owner = $1 AND id = $2";
 
 pub(super) const SET_TIMES: &str = "UPDATE rethread_sessions SET first_message = $3, last_at = $4 \

@@ -2,14 +2,15 @@
 
 use rethread_core::store::{Finding, FindingState, Result};
 use rethread_core::text::searchable;
+use rethread_core::usage::UsageByModel;
 use rethread_core::{Owner, SessionId, StoreError, Tally};
 use tokio_postgres::types::ToSql;
 
 use super::append::Statement;
 use super::read::{hash, header_of, stored};
-use super::sessions::write_header;
+use super::sessions::{Columns, write_header};
 use super::{Db, search, sql};
-use crate::check::LogCheck;
+use crate::check::{LogCheck, check_blobs};
 use crate::row::{number, tally_columns};
 
 const WHAT: &str = "check the store";
@@ -25,8 +26,8 @@ fn repairable(repair: bool) -> FindingState {
 }
 
 /// What walking a log gave.
-struct Walked {
-    log: LogCheck,
+pub(super) struct Walked {
+    pub(super) log: LogCheck,
     last_at: Option<i64>,
     /// For each entry below the mark of search, whether it is in the index: how many should be.
     searchable: Vec<u64>,
@@ -94,7 +95,17 @@ impl Db {
         repair: bool,
     ) -> Result<Vec<Finding>> {
         let Walked { log, last_at, searchable } = self.walk(owner, id)?;
-        let LogCheck { mut audit, first_message, .. } = log;
+        let LogCheck { mut audit, first_message, spent, named, .. } = log;
+        if let Some(spent) = spent
+            && self.get(owner, id)?.usage != spent.models
+        {
+            if repair {
+                self.set_usage(owner, id, &spent.models)?;
+            }
+            audit.note(None, "what models were charged was wrong".into(), repairable(repair));
+        }
+        let kept = self.blobs(owner, id)?;
+        check_blobs(&mut audit, &named, &kept, |blob| self.blob(owner, id, blob))?;
         let tokens = std::mem::take(&mut audit.wrong_tokens);
         if !tokens.is_empty() {
             if repair {
@@ -123,7 +134,7 @@ impl Db {
         Ok(audit.findings())
     }
 
-    fn walk(&self, owner: &Owner, id: SessionId) -> Result<Walked> {
+    pub(super) fn walk(&self, owner: &Owner, id: SessionId) -> Result<Walked> {
         let (name, session) = (owner.as_str(), id.0);
         let mut log = LogCheck::new(id);
         let (mut last_at, mut texts) = (None, Vec::new());
@@ -194,7 +205,8 @@ impl Db {
                 && row.try_get::<_, bool>(5)?
                     == header.parent.is_some_and(|parent| parent.origin.continues())
                 && row.try_get::<_, &[u8]>(6)? == first_message.as_bytes()
-                && (fresh || stored_at == last_at);
+                && (fresh || stored_at == last_at)
+                && row.try_get::<_, Option<i64>>(10)? == Columns::new(&header).trashed;
             if !right && repair {
                 let first = first_message.as_bytes();
                 link.one(sql::BEGIN, &[]).await?;
@@ -236,6 +248,32 @@ impl Db {
                 .await?;
             }
             Ok(right)
+        })
+    }
+
+    /// Writes down what each model was charged.
+    pub(super) fn set_usage(
+        &self,
+        owner: &Owner,
+        id: SessionId,
+        usage: &UsageByModel,
+    ) -> Result<()> {
+        let name = owner.as_str();
+        self.pool.run(WHAT, async |link, _| {
+            link.all(&[
+                (sql::BEGIN, &[]),
+                (sql::LOCK_HEADER, &[&name, &id.0]),
+                (sql::FORGET_USAGE, &[&name, &id.0]),
+            ])
+            .await?;
+            for (model, usage) in usage {
+                let [input, output, read, write, ms] = usage.columns().map(number);
+                let row: Statement<'_> =
+                    (sql::SET_USAGE, &[&name, &id.0, model, &input, &output, &read, &write, &ms]);
+                link.all(&[row]).await?;
+            }
+            link.one(sql::COMMIT, &[]).await?;
+            Ok(())
         })
     }
 

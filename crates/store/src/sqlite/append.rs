@@ -1,16 +1,18 @@
 //! The append itself.
 
 use std::collections::{HashMap, HashSet};
+use std::path::Path;
 
 use rethread_core::lease::LeaseRecord;
 use rethread_core::store::{Appended, At, BoxError, Lease, Result};
+use rethread_core::usage::{SUM_MAX, Spent};
 use rethread_core::{NewEntry, Owner, SessionId, StoreError, Tally};
 use rusqlite::{CachedStatement, Connection, ErrorCode, OptionalExtension, Row, params};
 
 use super::error::Told;
 use super::row::{self, sql_id};
 use super::{Db, FOLDED};
-use crate::row::{Ready, ready, time};
+use crate::row::{Ready, number, ready, time};
 
 /// What the store is about to do here; other writes make it forget where logs end.
 pub(super) const ACTION: &str = "append";
@@ -34,12 +36,14 @@ pub(super) struct Request {
     owner: Owner,
     id: SessionId,
     at: At,
-    entries: Vec<Ready>,
+    pub(super) entries: Vec<Ready>,
+    pub(super) spent: Spent,
 }
 
 impl Request {
     pub(super) fn new(owner: &Owner, id: SessionId, at: At, entries: &[NewEntry]) -> Request {
-        Request { owner: owner.clone(), id, at, entries: ready(entries) }
+        let spent = Spent::of(entries.iter().map(|entry| &entry.body));
+        Request { owner: owner.clone(), id, at, entries: ready(entries), spent }
     }
 }
 
@@ -151,7 +155,7 @@ impl Db {
         request: &Request,
         ends: &mut Ends,
     ) -> Result<Appended> {
-        let Request { owner, id, at, entries } = request;
+        let Request { owner, id, at, entries, spent } = request;
         let mut end = match ends.known.get(id).filter(|end| end.owner == *owner) {
             Some(end) => end.clone(),
             None => self.end_of(tx, owner, *id)?,
@@ -167,6 +171,7 @@ impl Db {
         match self.insert(tx, insert, n, end.tally, entries) {
             Ok((seqs, tally)) => {
                 end.tally = tally;
+                spend(self.place(), tx, n, spent)?;
                 self.keep_lease(tx, &mut end.place, record)?;
                 ends.known.insert(*id, end);
                 Ok(Appended { seqs, lease })
@@ -365,6 +370,32 @@ impl Db {
         statement.execute([last]).told(self.place(), FOLD)?;
         Ok(())
     }
+}
+
+/// Adds to what each model was charged.
+pub(super) fn spend(path: &Path, tx: &Connection, n: i64, spent: &Spent) -> Result<()> {
+    const WHAT: &str = "count what was charged";
+    if spent.anew {
+        let mut statement =
+            tx.prepare_cached("DELETE FROM usage WHERE session = ?1").told(path, WHAT)?;
+        statement.execute([n]).told(path, WHAT)?;
+    }
+    for (model, usage) in &spent.models {
+        let sql = "INSERT INTO usage (session, model, input, output, cache_read, cache_write, ms) \
+                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT (session, model) DO UPDATE SET \
+                   input = min(input + excluded.input, ?8), \
+                   output = min(output + excluded.output, ?8), \
+                   cache_read = min(cache_read + excluded.cache_read, ?8), \
+                   cache_write = min(cache_write + excluded.cache_write, ?8), \
+                   ms = min(ms + excluded.ms, ?8)";
+        let mut statement = tx.prepare_cached(sql).told(path, WHAT)?;
+        let [input, output, read, write, ms] = usage.columns().map(number);
+        let most = number(SUM_MAX);
+        statement
+            .execute(params![n, model, input, output, read, write, ms, most])
+            .told(path, WHAT)?;
+    }
+    Ok(())
 }
 
 fn place(row: &Row<'_>, first: usize) -> rusqlite::Result<Place> {

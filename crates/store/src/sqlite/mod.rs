@@ -9,11 +9,13 @@
 //! `progress`; whoever reads it looks at the few entries behind the mark as well.
 
 mod append;
+mod blobs;
 #[cfg(test)]
 mod damage;
 mod error;
 #[cfg(test)]
 mod faults;
+mod migrate;
 mod queue;
 mod read;
 mod rebuild;
@@ -34,7 +36,8 @@ use rethread_core::store::{
     Upkeep,
 };
 use rethread_core::{
-    Entry, Header, Key, NewEntry, Owner, Session, SessionId, Store, StoreError, World,
+    BlobId, BlobInfo, Entry, Header, Key, NewEntry, Owner, Session, SessionId, Store, StoreError,
+    World,
 };
 use rusqlite::Connection;
 
@@ -45,6 +48,8 @@ use append::{Ends, Unfolded};
 use error::Told;
 use queue::Queue;
 use schema::File;
+
+use crate::progress::Tell;
 
 /// Connections kept for reading.
 const READERS_MAX: usize = 8;
@@ -88,7 +93,15 @@ impl SqliteStore {
     /// [`StoreError::NotAStore`] if the file is something else, [`StoreError::Newer`] if a newer
     /// version wrote it, and those of the disk.
     pub fn open(path: &Path, world: Arc<dyn World>) -> Result<SqliteStore> {
-        let (file, connection) = schema::open(path)?;
+        SqliteStore::open_telling(path, world, None)
+    }
+
+    pub(crate) fn open_telling(
+        path: &Path,
+        world: Arc<dyn World>,
+        tell: Option<&Tell>,
+    ) -> Result<SqliteStore> {
+        let (file, connection) = schema::open(path, tell)?;
         connection.pragma_update(None, "cache_size", WRITER_CACHE).told(path, "open the file")?;
         let db = Arc::new(Db {
             file,
@@ -201,8 +214,8 @@ impl Drop for Open<'_> {
 
 impl Store for SqliteStore {
     fn create(&self, header: &Header, entries: &[NewEntry], binds: &[Bind]) -> Result<Session> {
-        let ready = crate::row::ready(entries);
-        self.db.write("create a session", |tx| self.db.create(tx, header, &ready, binds))
+        let new = append::Request::new(&header.owner, header.id, At::END, entries);
+        self.db.write("create a session", |tx| self.db.create(tx, header, &new, binds))
     }
 
     fn get(&self, owner: &Owner, id: SessionId) -> Result<Session> {
@@ -266,6 +279,18 @@ impl Store for SqliteStore {
 
     fn lease(&self, owner: &Owner, id: SessionId, holder: &str, ttl: Duration) -> Result<Lease> {
         self.db.write("take a lease", |tx| self.db.lease(tx, owner, id, holder, ttl))
+    }
+
+    fn put_blob(&self, owner: &Owner, id: SessionId, bytes: &[u8]) -> Result<BlobId> {
+        self.db.put_blob(owner, id, bytes)
+    }
+
+    fn blob(&self, owner: &Owner, id: SessionId, blob: BlobId) -> Result<Vec<u8>> {
+        self.db.read(|snapshot| self.db.blob(snapshot, owner, id, blob))
+    }
+
+    fn blobs(&self, owner: &Owner, id: SessionId) -> Result<Vec<BlobInfo>> {
+        self.db.read(|snapshot| self.db.blobs(snapshot, owner, id))
     }
 
     fn delete(&self, owner: &Owner, id: SessionId) -> Result<()> {

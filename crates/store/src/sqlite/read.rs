@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use rethread_core::store::{Cursor, Filter, Page, Result};
+use rethread_core::usage::{ModelUsage, UsageByModel};
 use rethread_core::{Entry, Header, Key, Owner, Session, SessionId, StoreError, Tally};
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
@@ -86,13 +87,31 @@ impl Db {
         let keys = statement.query_map([row.n], |row| row.get::<_, String>(0));
         let keys = keys.and_then(Iterator::collect::<rusqlite::Result<Vec<_>>>);
         let keys = keys.told(self.place(), "read keys")?;
+        let usage = self.usage(snapshot, row.n)?;
         Ok(Session {
             header,
+            usage,
             keys: keys.into_iter().filter_map(|key| Key::new(key).ok()).collect(),
             tally,
             last_activity_at: time(last_at),
             first_message: row.first_message,
         })
+    }
+
+    /// What each model was charged.
+    pub(super) fn usage(&self, snapshot: &Connection, n: i64) -> Result<UsageByModel> {
+        const WHAT: &str = "read what was charged";
+        let sql = "SELECT model, input, output, cache_read, cache_write, ms FROM usage \
+                   WHERE session = ?1";
+        let mut statement = snapshot.prepare_cached(sql).told(self.place(), WHAT)?;
+        let rows = statement.query_map([n], |row| {
+            let mut columns = [0; 5];
+            for (index, column) in columns.iter_mut().enumerate() {
+                *column = u64::try_from(row.get::<_, i64>(index + 1)?).unwrap_or_default();
+            }
+            Ok((row.get::<_, String>(0)?, ModelUsage::of_columns(columns)))
+        });
+        rows.and_then(Iterator::collect).told(self.place(), WHAT)
     }
 
     pub(super) fn named(
@@ -290,13 +309,14 @@ fn page_sql(
 }
 
 fn narrow(sql: &mut String, values: &mut Vec<Value>, filter: &Filter) {
+    *sql += if filter.trashed { " AND trashed IS NOT NULL" } else { " AND trashed IS NULL" };
     if let Some(workspace) = &filter.workspace {
         *sql += " AND workspace = ?";
         values.push(workspace.clone().into());
     }
     if filter.newest_of_chain {
         *sql += " AND NOT EXISTS (SELECT 1 FROM sessions c INDEXED BY sessions_parent WHERE c.parent = s.id \
-                 AND c.continues = 1 AND c.archived = 0 AND c.owner = s.owner)";
+                 AND c.continues = 1 AND c.archived = 0 AND c.trashed IS NULL AND c.owner = s.owner)";
     }
 }
 
@@ -320,8 +340,11 @@ mod tests {
         for workspace in [None, Some("/a".to_owned())] {
             for newest_of_chain in [false, true] {
                 for after in [None, Some(cursor)] {
-                    let filter =
-                        Filter { workspace: workspace.clone(), archived: None, newest_of_chain };
+                    let filter = Filter {
+                        workspace: workspace.clone(),
+                        newest_of_chain,
+                        ..Filter::default()
+                    };
                     let (sql, values) = page_sql(&Owner::local(), &filter, false, after, 50);
                     let plan = plan(&sql, &values);
                     let bad = ["SCAN", "TEMP B-TREE"].iter().any(|step| plan.contains(step));

@@ -2,7 +2,8 @@
 //!
 //! SQLite refuses to empty or to drop a tree with a damaged page. What is derived is therefore
 //! struck from the list of tables and made again from the entries; its old pages stay in the file,
-//! used by nothing. Tables that are nobody's copy (`sessions`, `entries`, `keys`) are never touched.
+//! used by nothing. Tables that are nobody's copy (`sessions`, `entries`, `keys`, `blobs`) are never
+//! touched.
 
 use rethread_core::StoreError;
 use rethread_core::store::{Finding, FindingState, Result};
@@ -20,7 +21,7 @@ const LINES_MAX: usize = 1_000;
 
 /// The tables that hold what cannot be worked out, each with its indexes. An index of only some
 /// rows is read where they are.
-const TABLES: [(&str, &[(&str, &str)]); 3] = [
+const TABLES: [(&str, &[(&str, &str)]); 4] = [
     (
         "sessions",
         &[
@@ -33,6 +34,7 @@ const TABLES: [(&str, &[(&str, &str)]); 3] = [
     ),
     ("entries", &[("entries_seq", ""), ("entries_id", "")]),
     ("keys", &[("sqlite_autoindex_keys_1", ""), ("keys_session", "")]),
+    ("blobs", &[("blobs_hash", "")]),
 ];
 
 /// The tables of the search index.
@@ -72,6 +74,13 @@ impl Db {
             }
             let what = "how far lists and search have come was lost".to_owned();
             note(what, repairable(repair));
+        }
+        if !self.can_be_read("usage")? {
+            // It is filled again as the sessions are checked.
+            if repair {
+                self.remake(&["usage"])?;
+            }
+            note("what models were charged was lost".to_owned(), repairable(repair));
         }
         for (table, indexes) in TABLES {
             let whole = self.can_be_read(&format!("{table} NOT INDEXED"))?;
@@ -220,7 +229,7 @@ impl Db {
 }
 
 /// The statements of the schema that make this, and what belongs to it.
-fn statements(name: &str) -> Vec<String> {
+pub(super) fn statements(name: &str) -> Vec<String> {
     let makes = [
         format!("CREATE TABLE {name} ("),
         format!("CREATE VIRTUAL TABLE {name} "),
@@ -242,9 +251,14 @@ mod tests {
 
     #[test]
     fn everything_that_is_derived_can_be_made_by_itself() {
-        for (name, count) in
-            [("progress", 2), ("search", 4), ("keys", 2), ("entries_id", 1), ("sessions_parent", 1)]
-        {
+        for (name, count) in [
+            ("progress", 2),
+            ("search", 4),
+            ("keys", 2),
+            ("entries_id", 1),
+            ("usage", 1),
+            ("blobs", 2),
+        ] {
             assert_eq!(statements(name).len(), count, "{name}: {:?}", statements(name));
         }
     }

@@ -8,9 +8,11 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
 use super::error::Told;
+use super::migrate;
+use crate::progress::Tell;
 
 /// The format this version writes, and the newest it reads.
-pub(super) const FORMAT: i64 = 1;
+pub(super) const FORMAT: i64 = 2;
 
 /// What marks a SQLite file as ours: "Rthd".
 const APPLICATION: i64 = 0x5274_6864;
@@ -18,7 +20,9 @@ const APPLICATION: i64 = 0x5274_6864;
 pub(super) const SCHEMA: &str = include_str!("schema.sql");
 
 /// How long to wait for another process's transaction. Transactions are short; whoever holds the
-/// file longer than this is stuck.
+/// file longer than this is stuck. SQLite sleeps longer and longer between its tries, which is right
+/// for many writers: one of them writes several times before the next one wakes up. Short sleeps
+/// were tried, and let eight processes write less than half as much.
 pub(super) const BUSY: Duration = Duration::from_secs(10);
 
 /// Statements kept ready on each connection.
@@ -33,11 +37,11 @@ pub(super) struct File {
 
 /// Opens the file for writing, making it if it is not there. A file on a disk that cannot be
 /// written to is opened for reading.
-pub(super) fn open(path: &Path) -> Result<(File, Connection), StoreError> {
+pub(super) fn open(path: &Path, tell: Option<&Tell>) -> Result<(File, Connection), StoreError> {
     let file = File { path: path.into(), read_only: false };
     match make(path).and_then(|()| connect(&file)) {
         Ok(connection) => {
-            set_up(&file, &connection)?;
+            set_up(&file, &connection, tell)?;
             close_to_others(path)?;
             sync_what_was_left(path)?;
             Ok((file, connection))
@@ -45,8 +49,10 @@ pub(super) fn open(path: &Path) -> Result<(File, Connection), StoreError> {
         Err(StoreError::ReadOnly { .. }) if path.exists() => {
             let file = File { read_only: true, ..file };
             let connection = connect(&file)?;
-            check(&file, &connection)?;
-            Ok((file, connection))
+            match format(&file, &connection)? {
+                Some(found) if found < FORMAT => Err(migrate::too_old(&file, found)),
+                _ => Ok((file, connection)),
+            }
         }
         Err(error) => Err(error),
     }
@@ -73,7 +79,7 @@ fn sync_what_was_left(path: &Path) -> Result<(), StoreError> {
 
 /// Makes the file and its folder, so that only their owner can read them.
 #[cfg(unix)]
-fn make(path: &Path) -> Result<(), StoreError> {
+pub(super) fn make(path: &Path) -> Result<(), StoreError> {
     use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
     let failed = |error: std::io::Error| match error.kind() {
         std::io::ErrorKind::StorageFull => StoreError::Full { place: path.display().to_string() },
@@ -126,7 +132,7 @@ fn close_to_others(_path: &Path) -> Result<(), StoreError> {
 }
 
 #[cfg(not(unix))]
-fn make(path: &Path) -> Result<(), StoreError> {
+pub(super) fn make(path: &Path) -> Result<(), StoreError> {
     let failed = |error: std::io::Error| StoreError::Backend {
         store: "sqlite",
         action: "make the folder",
@@ -220,12 +226,18 @@ fn prepared(path: &Path, connection: Connection) -> Result<Connection, StoreErro
     Ok(connection)
 }
 
-/// Checks that the file is ours, and makes its tables if it is empty.
-fn set_up(file: &File, connection: &Connection) -> Result<(), StoreError> {
-    if check(file, connection)? {
-        return Ok(());
-    }
+/// Checks that the file is ours, makes its tables if it is empty, and brings it up to date if it is
+/// older.
+fn set_up(file: &File, connection: &Connection, tell: Option<&Tell>) -> Result<(), StoreError> {
     let path = &file.path;
+    match format(file, connection)? {
+        Some(FORMAT) => {
+            migrate::remove_copy(path);
+            return Ok(());
+        }
+        Some(found) => return migrate::migrate(file, connection, found, tell),
+        None => {}
+    }
     let mode = switch_to_wal(connection).told(path, "set up the file")?;
     if mode != "wal" {
         let source = format!("the file system does not allow WAL (it is in `{mode}` mode)").into();
@@ -235,7 +247,7 @@ fn set_up(file: &File, connection: &Connection) -> Result<(), StoreError> {
     let transaction = rusqlite::Transaction::new_unchecked(connection, behaviour)
         .told(path, "set up the file")?;
     // Another process may have been faster.
-    if !check(file, &transaction)? {
+    if format(file, &transaction)?.is_none() {
         transaction.execute_batch(SCHEMA).told(path, "set up the file")?;
         transaction
             .execute_batch(&format!(
@@ -264,8 +276,8 @@ fn switch_to_wal(connection: &Connection) -> rusqlite::Result<String> {
     }
 }
 
-/// Whether the file holds our tables; false if it is empty.
-fn check(file: &File, connection: &Connection) -> Result<bool, StoreError> {
+/// The format of our tables, if it can be read; nothing if the file is empty.
+pub(super) fn format(file: &File, connection: &Connection) -> Result<Option<i64>, StoreError> {
     // In one statement, so that a process that is just making the tables is not seen half way.
     let sql = "SELECT (SELECT application_id FROM pragma_application_id), \
                (SELECT user_version FROM pragma_user_version), \
@@ -276,7 +288,7 @@ fn check(file: &File, connection: &Connection) -> Result<bool, StoreError> {
     let place = file.path.display().to_string();
     if application == APPLICATION {
         return match format {
-            FORMAT => Ok(true),
+            1..=FORMAT => Ok(Some(format)),
             newer if newer > FORMAT => {
                 Err(StoreError::Newer { place, found: newer, known: FORMAT })
             }
@@ -284,7 +296,7 @@ fn check(file: &File, connection: &Connection) -> Result<bool, StoreError> {
         };
     }
     match tables {
-        0 if application == 0 && format == 0 => Ok(false),
+        0 if application == 0 && format == 0 => Ok(None),
         _ => Err(StoreError::NotAStore { place }),
     }
 }

@@ -1,4 +1,4 @@
--- Format 1. `docs/format.md` says what the columns mean.
+-- Format 2. `docs/format.md` says what the columns mean.
 
 CREATE TABLE sessions (
     n             INTEGER PRIMARY KEY,
@@ -14,7 +14,8 @@ CREATE TABLE sessions (
     first_message TEXT NOT NULL,
     fence         INTEGER NOT NULL DEFAULT 0,
     holder        TEXT,
-    until         INTEGER
+    until         INTEGER,
+    trashed       INTEGER
 ) STRICT;
 
 CREATE UNIQUE INDEX sessions_id ON sessions (id);
@@ -60,6 +61,29 @@ CREATE TABLE keys (
 ) STRICT;
 
 CREATE INDEX keys_session ON keys (session);
+
+-- What each model was charged in a session since it was started: derived from its entries.
+CREATE TABLE usage (
+    session     INTEGER NOT NULL,
+    model       TEXT NOT NULL,
+    input       INTEGER NOT NULL,
+    output      INTEGER NOT NULL,
+    cache_read  INTEGER NOT NULL,
+    cache_write INTEGER NOT NULL,
+    ms          INTEGER NOT NULL,
+    PRIMARY KEY (session, model)
+) STRICT, WITHOUT ROWID;
+
+-- A body that is shorter than its size is packed.
+CREATE TABLE blobs (
+    rid     INTEGER PRIMARY KEY,
+    session INTEGER NOT NULL,
+    hash    BLOB NOT NULL,
+    size    INTEGER NOT NULL,
+    body    BLOB NOT NULL
+) STRICT;
+
+CREATE UNIQUE INDEX blobs_hash ON blobs (session, hash);
 
 -- How far what is derived has followed the entries: up to which rid.
 CREATE TABLE progress (

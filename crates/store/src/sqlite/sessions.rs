@@ -7,6 +7,7 @@ use rethread_core::{Header, Key, Owner, Session, SessionId, StoreError, Tally};
 use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
 
 use super::Db;
+use super::append::{self, Request};
 use super::error::Told;
 use super::row;
 use crate::row::Ready;
@@ -16,10 +17,10 @@ impl Db {
         &self,
         tx: &Connection,
         header: &Header,
-        entries: &[Ready],
+        new: &Request,
         binds: &[Bind],
     ) -> Result<Session> {
-        let (owner, id) = (&header.owner, header.id);
+        let (owner, id, entries) = (&header.owner, header.id, new.entries.as_slice());
         if let Some(session) = self.created_before(tx, header, entries)? {
             return Ok(session);
         }
@@ -29,7 +30,8 @@ impl Db {
         let last_at = entries.last().map_or(header.created_at.as_millisecond(), |entry| entry.at);
         let json = json_of(header);
         let sql = "INSERT INTO sessions (id, owner, name, header, archived, workspace, parent, \
-                   continues, last_at, first_message) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, '')";
+                   continues, last_at, trashed, first_message) \
+                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, '')";
         let mut statement = tx.prepare_cached(sql).told(self.place(), "create a session")?;
         let inserted = statement.insert(params![
             id.0.as_bytes(),
@@ -41,11 +43,13 @@ impl Db {
             header.parent.map(|parent| parent.id.0.into_bytes()),
             header.parent.is_some_and(|parent| parent.origin.continues()),
             last_at,
+            trashed(header),
         ]);
         let n = inserted.map_err(|error| self.name_taken(error, header))?;
         self.repeated(tx, n, id, entries)?;
         let mut insert = tx.prepare_cached(row::INSERT).told(self.place(), "create a session")?;
         self.insert(tx, &mut insert, n, Tally::default(), entries)?;
+        append::spend(self.place(), tx, n, &new.spent)?;
         self.fold(tx)?;
         for bind in binds {
             self.point(tx, owner, &bind.key, Some(n))?;
@@ -150,7 +154,7 @@ impl Db {
     /// Writes a header, and the columns that repeat what it says.
     pub(super) fn write_header(&self, tx: &Connection, n: i64, header: &Header) -> Result<()> {
         let sql = "UPDATE sessions SET name = ?2, header = ?3, archived = ?4, workspace = ?5, \
-                   parent = ?6, continues = ?7 WHERE n = ?1";
+                   parent = ?6, continues = ?7, trashed = ?8 WHERE n = ?1";
         let mut statement = tx.prepare_cached(sql).told(self.place(), "change a session")?;
         let done = statement.execute(params![
             n,
@@ -160,6 +164,7 @@ impl Db {
             header.profile.workspace,
             header.parent.map(|parent| parent.id.0.into_bytes()),
             header.parent.is_some_and(|parent| parent.origin.continues()),
+            trashed(header),
         ]);
         done.map_err(|error| self.name_taken(error, header))?;
         Ok(())
@@ -186,6 +191,8 @@ impl Db {
         self.unindex(tx, owner, id, place.n)?;
         for sql in [
             "DELETE FROM entries WHERE session = ?1",
+            "DELETE FROM blobs WHERE session = ?1",
+            "DELETE FROM usage WHERE session = ?1",
             "DELETE FROM keys WHERE session = ?1",
             "DELETE FROM sessions WHERE n = ?1",
         ] {
@@ -197,6 +204,11 @@ impl Db {
         tx.execute(sql, []).told(self.place(), WHAT)?;
         Ok(())
     }
+}
+
+/// When a session was thrown away, as its column says.
+pub(super) fn trashed(header: &Header) -> Option<i64> {
+    header.trash.as_ref().map(|trash| trash.at.as_millisecond())
 }
 
 fn json_of(header: &Header) -> String {

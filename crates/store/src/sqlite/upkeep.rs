@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 
 use rethread_core::audit::Audit;
 use rethread_core::store::{Finding, FindingState, Result};
+use rethread_core::usage::Spent;
 use rethread_core::{Header, Owner, SessionId, StoreError, Tally};
 use rusqlite::{Connection, params};
 
@@ -12,7 +13,7 @@ use super::read::session_id;
 use super::rebuild::{SEARCH, unless_damaged};
 use super::row;
 use super::{Db, FOLDED, INDEXED};
-use crate::check::LogCheck;
+use crate::check::{LogCheck, check_blobs};
 use crate::row::{number, tally_columns};
 
 const WHAT: &str = "check the store";
@@ -33,6 +34,7 @@ struct Says {
     workspace: Option<String>,
     parent: Option<Vec<u8>>,
     continues: bool,
+    trashed: Option<i64>,
 }
 
 impl Db {
@@ -76,6 +78,11 @@ impl Db {
             count("SELECT count(*) FROM entries WHERE session NOT IN (SELECT n FROM sessions)")?;
         if strays > 0 {
             note(format!("{strays} entries belong to no session"), FindingState::Damaged);
+        }
+        let lost = "blobs WHERE session NOT IN (SELECT n FROM sessions)";
+        let strays = count(&format!("SELECT count(*) FROM {lost}"))?;
+        if strays > 0 {
+            note(format!("{strays} attachments belong to no session"), FindingState::Damaged);
         }
         let dangling = "keys WHERE session NOT IN (SELECT n FROM sessions)";
         let keys = count(&format!("SELECT count(*) FROM {dangling}"))?;
@@ -279,7 +286,19 @@ impl Db {
             let found = snapshot.query_row(&sql, [n], |row| row.get(0)).told(self.place(), WHAT);
             Ok((n, expected > unless_damaged(found)?.unwrap_or(expected)))
         })?;
-        let LogCheck { mut audit, first_message, .. } = log;
+        let LogCheck { mut audit, first_message, spent, named, .. } = log;
+        if let Some(spent) = spent
+            && self.read(|snapshot| self.usage(snapshot, n))? != spent.models
+        {
+            if repair {
+                let right = Spent { anew: true, ..spent };
+                self.write(WHAT, |tx| super::append::spend(self.place(), tx, n, &right))?;
+            }
+            audit.note(None, "what models were charged was wrong".into(), repairable(repair));
+        }
+        let kept = self.read(|snapshot| self.blobs(snapshot, owner, id))?;
+        let read = |blob| self.read(|snapshot| self.blob(snapshot, owner, id, blob));
+        check_blobs(&mut audit, &named, &kept, read)?;
         let lacks = missing && !self.lacking.swap(true, Ordering::Relaxed);
         let tokens = std::mem::take(&mut audit.wrong_tokens);
         if !tokens.is_empty() {
@@ -335,7 +354,7 @@ impl Db {
                 "SELECT name, first_message, archived, workspace, parent, continues, last_at, \
                        (SELECT e.at FROM entries e WHERE e.session = n ORDER BY seq DESC LIMIT 1), \
                        (SELECT coalesce(max(e.rid), 0) FROM entries e WHERE e.session = n) \
-                       <= {FOLDED} FROM sessions WHERE n = ?1"
+                       <= {FOLDED}, trashed FROM sessions WHERE n = ?1"
             );
             let read = snapshot.query_row(&sql, [row.n], |row| {
                 let says = Says {
@@ -345,6 +364,7 @@ impl Db {
                     workspace: row.get(3)?,
                     parent: row.get(4)?,
                     continues: row.get(5)?,
+                    trashed: row.get(9)?,
                 };
                 let last: Option<i64> = row.get(7)?;
                 let at: i64 = row.get(6)?;
@@ -359,6 +379,7 @@ impl Db {
             workspace: header.profile.workspace.clone(),
             parent: header.parent.map(|parent| parent.id.0.into_bytes().to_vec()),
             continues: header.parent.is_some_and(|parent| parent.origin.continues()),
+            trashed: super::sessions::trashed(&header),
         };
         // The time of a session that was written to just now follows later.
         if says != expected || settled && last_at.0 != last_at.1 {

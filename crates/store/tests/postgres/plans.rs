@@ -6,7 +6,8 @@
 use std::time::Duration;
 
 use rethread_core::measure::measure;
-use rethread_core::store::{At, Bind, Change, Filter, Search};
+use rethread_core::message::Usage;
+use rethread_core::store::{At, Bind, Change, Filter, LeaseChange, Search};
 use rethread_core::{
     Body, EntryId, Header, Key, Message, NewEntry, Owner, ProfileChange, SessionId, Store, World,
 };
@@ -32,6 +33,8 @@ INSERT INTO rethread_sessions SELECT owner, id, 's' || n || '-' || substr(id::te
 INSERT INTO rethread_entries SELECT owner, id, 0, 1735689600000 + n, 'e', NULL, '\x00', 1, NULL, NULL, 1, 1, 1, 0, 0,
   NULL, NULL, NULL, NULL, NULL, NULL, E'\n{"role":"user","content":"zebra"}'::bytea FROM want;
 INSERT INTO rethread_keys SELECT owner, sha256(('file:' || id)::bytea), 'file:' || id, id FROM want;
+INSERT INTO rethread_usage SELECT owner, id, 'a/b', 1, 2, 3, 4, 5 FROM want;
+INSERT INTO rethread_blobs SELECT owner, id, sha256(id::text::bytea), 5, 'hello' FROM want;
 INSERT INTO rethread_unsearched SELECT owner, id FROM want WHERE owner <> 'local';
 INSERT INTO rethread_search SELECT owner, id, 0, 1735689600000 + n,
   ('''' || encode(substr(sha256(owner::bytea), 1, 8), 'hex') || CASE WHEN owner = 'local' AND n > 50 THEN 'other' ELSE 'zebra' END || '''')::tsvector FROM want;
@@ -66,20 +69,37 @@ fn use_it(store: &PostgresStore, round: usize) {
     assert_eq!(store.read(&owner, long, end - 20..end).expect("read").len(), 20);
     store.lease(&owner, long, "me", Duration::from_secs(5)).expect("leased");
     store.lease(&owner, long, "me", Duration::ZERO).expect("given back");
+    let lease = LeaseChange::Take { holder: "me".into(), ttl: Duration::from_secs(5) };
+    let taken = At { lease, ..At::head(end) };
+    let mut reply = said(ago("d"));
+    let usage = Some(Usage { input: 1, ..Usage::default() });
+    let message = Message { usage, model: Some("a/b".into()), ..Message::assistant("seals") };
+    reply.body = Body::Message(message);
+    let taken = store.append(&owner, long, taken, &[reply]).expect("appended").lease;
+    let fence = taken.map(|lease| lease.fence);
+    let last = At { fence, lease: LeaseChange::GiveBack, ..At::head(end + 1) };
+    store.append(&owner, long, last, &[said(ago("e"))]).expect("appended");
+    let blob = store.put_blob(&owner, long, ago("bytes").as_bytes()).expect("kept");
+    store.blob(&owner, long, blob).expect("read");
+    assert_eq!(store.blobs(&owner, long).expect("listed").len(), round + 1);
     store.resolve(&owner, &key).expect("resolved").expect("there");
     store.bind(&owner, &Bind { key, seen: Some(header.id) }, Some(long)).expect("bound");
     store.named(&owner, "long").expect("found").expect("there");
     store.with_prefix(&owner, "00000000", 5).expect("found");
     for workspace in [None, Some("/w3".to_owned())] {
         for newest_of_chain in [false, true] {
-            let filter =
-                Filter { workspace: workspace.clone(), archived: Some(false), newest_of_chain };
+            let filter = Filter {
+                workspace: workspace.clone(),
+                archived: Some(false),
+                newest_of_chain,
+                trashed: false,
+            };
             let first = store.list(&owner, &filter, None, 50).expect("listed");
             let second = store.list(&owner, &filter, first.next, 50).expect("listed");
             assert_eq!(second.sessions.len(), 50);
         }
     }
-    assert_eq!(store.behind().expect("told"), Some(3), "what this round has said");
+    assert_eq!(store.behind().expect("told"), Some(5), "what this round has said");
     assert_eq!(store.search(&owner, "zebra", 0, 20).expect("searched").len(), 20);
     assert!(!store.search(&owner, "walrus", 0, 20).expect("searched").is_empty());
     let change: Change =

@@ -123,7 +123,7 @@ impl Reader {
                     return Ok(());
                 }
                 out.tokens(usage);
-                let finished = Finished { rounds: 1, ms: 0, usage };
+                let finished = Finished { rounds: 1, usage, ..Finished::default() };
                 let slot = Slot { session, id: format!("{id}:cost"), at: self.at };
                 out.entry(slot, Body::Finished(finished))
             }

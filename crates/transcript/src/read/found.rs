@@ -1,8 +1,8 @@
 //! What readers hand over.
 
 use jiff::Timestamp;
-use rethread_core::Profile;
 use rethread_core::entry::{Body, Origin};
+use rethread_core::{Kind, Profile};
 
 use super::BoxError;
 
@@ -27,6 +27,10 @@ pub struct Found {
     pub archived: bool,
     /// The format it was imported from before it was exported.
     pub imported: Option<String>,
+    /// What sort of conversation it is, where the file says so.
+    pub kind: Option<Kind>,
+    /// The program it was held with, where the file says so.
+    pub source: Option<String>,
     /// The file drops old messages as new ones come, and its messages have no ids: what is new is
     /// found by where the stored log and the file overlap.
     pub windowed: bool,
@@ -67,4 +71,13 @@ pub trait Sink {
     ///
     /// Any; reading stops.
     fn entry(&mut self, session: usize, entry: FoundEntry) -> Result<(), BoxError>;
+
+    /// Takes an attachment of a session. Who only looks at what was said ignores it.
+    ///
+    /// # Errors
+    ///
+    /// Any; reading stops.
+    fn blob(&mut self, _session: usize, _bytes: Vec<u8>) -> Result<(), BoxError> {
+        Ok(())
+    }
 }

@@ -189,6 +189,7 @@ fn restoration(restored: &markdown::Restored) -> Restored {
         acknowledgment: restored.acknowledgment.clone(),
         usage: usage_of(&restored.cost),
         ms: restored.cost.ms.unwrap_or_default(),
+        model: None,
         previous: Previous {
             id: from,
             queries: restored.queries.unwrap_or_default(),

@@ -2,7 +2,11 @@
 
 use std::path::Path;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use rethread_core::BlobId;
 use rethread_core::entry::Body;
+use rethread_core::limits::BLOB_BYTES_MAX;
 use rethread_core::session::Header;
 
 use super::fields::{Fields, string};
@@ -15,6 +19,7 @@ pub(crate) const VERSION: u64 = 1;
 
 pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
     let mut session = None;
+    let mut attached = Vec::new();
     out.lines(path, |out, number, line| {
         let place = format!("line {number}");
         let Some(fields) = out.fields(number, line) else { return Ok(()) };
@@ -42,8 +47,36 @@ pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
             out.unreadable("entry", place, "it belongs to no session");
             return Ok(());
         };
+        if fields.has("blob") {
+            return blob(out, session, &fields, place, &mut attached);
+        }
         entry(out, session, &fields, place)
     })
+}
+
+/// An attachment: what it is called, and its bytes, or a part of them that others follow.
+fn blob(
+    out: &mut Out<'_>,
+    session: usize,
+    fields: &Fields<'_>,
+    place: String,
+    attached: &mut Vec<u8>,
+) -> Result<()> {
+    let id = fields.word("blob").and_then(|id| id.parse::<BlobId>().ok());
+    let part = fields.text("base64").and_then(|text| BASE64.decode(text.as_bytes()).ok());
+    attached.extend(part.unwrap_or_default());
+    if fields.get("more") == Some("true") && attached.len() <= BLOB_BYTES_MAX {
+        out.told("attachment");
+        return Ok(());
+    }
+    let bytes = std::mem::take(attached);
+    match id {
+        Some(id) if BlobId::of(&bytes) == id => out.blob(session, bytes),
+        _ => {
+            out.unreadable("attachment", place, "its bytes are not what its hash says");
+            Ok(())
+        }
+    }
 }
 
 fn found(header: Header, fields: &Fields<'_>) -> Found {
@@ -60,6 +93,8 @@ fn found(header: Header, fields: &Fields<'_>) -> Found {
             .map(|parent| Link { identity: parent.id.to_string(), origin: parent.origin }),
         archived: header.archived,
         imported: header.imported,
+        kind: Some(header.kind),
+        source: header.source,
         windowed: false,
     }
 }

@@ -147,6 +147,13 @@ impl<'a> Out<'a> {
         self.entry(slot, body)
     }
 
+    /// An attachment of a session.
+    pub(super) fn blob(&mut self, session: usize, bytes: Vec<u8>) -> Result<()> {
+        self.open()?;
+        self.account.store("attachment", 1);
+        self.sink.blob(session, bytes).map_err(Error::Sink)
+    }
+
     /// A record whose meaning is in the session itself or in another entry.
     pub(super) fn told(&mut self, kind: &str) {
         self.account.store(kind, 1);

@@ -3,14 +3,19 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use rethread_core::world::rfc3339;
-use rethread_core::{Entry, Header, Session};
+use rethread_core::{BlobId, Entry, Header, Session};
 use serde_json::json;
 
 use super::Writer;
 
 /// The version of these lines.
 pub const VERSION: u64 = 1;
+
+/// Bytes of an attachment in one line: readers pass over lines that are much longer.
+const PART_BYTES: usize = 6 << 20;
 
 pub(super) struct Jsonl<'a> {
     out: &'a mut dyn Write,
@@ -41,6 +46,23 @@ impl Writer for Jsonl<'_> {
             true => writeln!(self.out, "{head},\"text\":{}}}", json!(body)),
             false => writeln!(self.out, "{head},\"body\":{body}}}"),
         }
+    }
+
+    fn blob(&mut self, id: BlobId, bytes: &[u8]) -> io::Result<()> {
+        let mut parts = bytes.chunks(PART_BYTES);
+        // Nothing has one part, too.
+        let mut part = parts.next().unwrap_or_default();
+        loop {
+            let mut line = json!({ "blob": id, "base64": BASE64.encode(part) });
+            let Some(next) = parts.next() else { return writeln!(self.out, "{line}") };
+            line["more"] = true.into();
+            writeln!(self.out, "{line}")?;
+            part = next;
+        }
+    }
+
+    fn takes_blobs(&self) -> bool {
+        true
     }
 
     fn finish(&mut self) -> io::Result<()> {

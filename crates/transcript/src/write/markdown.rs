@@ -186,7 +186,7 @@ impl<'a> Writer<'a> {
             }
             Part::Finished(finished) => {
                 if let Some(turn) = &mut self.turn {
-                    turn.finish(*finished);
+                    turn.finish(finished.clone());
                 }
             }
             Part::RoundLimit => {

@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use std::io;
 
 use jiff::tz::TimeZone;
-use rethread_core::{Entry, Session};
+use rethread_core::{BlobId, Entry, Session};
 
 pub use jsonl::VERSION;
 
@@ -38,6 +38,20 @@ pub trait Writer {
     ///
     /// Those of the disk.
     fn entry(&mut self, entry: &Entry) -> io::Result<()>;
+
+    /// An attachment of the session; they come before its entries.
+    ///
+    /// # Errors
+    ///
+    /// Those of the disk.
+    fn blob(&mut self, _id: BlobId, _bytes: &[u8]) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Whether the format has a place for attachments.
+    fn takes_blobs(&self) -> bool {
+        false
+    }
 
     /// The document ends.
     ///

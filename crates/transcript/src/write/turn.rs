@@ -122,13 +122,13 @@ impl Turn {
     /// Milliseconds it took.
     pub(super) fn ms(&self) -> u64 {
         let passed = self.until.as_millisecond().saturating_sub(self.at.as_millisecond());
-        let told = self.finished.map(|finished| finished.ms).filter(|ms| *ms > 0);
+        let told = self.finished.as_ref().map(|finished| finished.ms).filter(|ms| *ms > 0);
         told.unwrap_or_else(|| u64::try_from(passed).unwrap_or(0))
     }
 
     /// What the provider charged; where it said nothing, our own count of what was said.
     pub(super) fn tokens(&self) -> Tokens {
-        let finished = self.finished.and_then(|finished| Tokens::charged(finished.usage));
+        let finished = self.finished.as_ref().and_then(|finished| Tokens::charged(finished.usage));
         self.charged.or(finished).unwrap_or(self.counted)
     }
 

@@ -59,7 +59,7 @@ impl Log {
     /// A turn comes to its end.
     pub(crate) fn finish(&mut self, ms: u64, input: u64, output: u64) -> &mut Log {
         let usage = Usage { input, output, ..Usage::default() };
-        self.add(Body::Finished(Finished { rounds: 1, ms, usage }))
+        self.add(Body::Finished(Finished { rounds: 1, ms, usage, model: None }))
     }
 
     /// A summary is made.
@@ -88,6 +88,7 @@ impl Log {
             acknowledgment: acknowledgment.into(),
             usage,
             ms,
+            model: None,
             previous: Default::default(),
         })))
     }

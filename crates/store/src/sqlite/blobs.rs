@@ -1,0 +1,64 @@
+//! Bytes that belong to a session.
+
+use rethread_core::store::Result;
+use rethread_core::{BlobId, BlobInfo, Owner, SessionId, StoreError};
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::Db;
+use super::error::Told;
+use crate::pack;
+use crate::row::number;
+
+const WHAT: &str = "keep an attachment";
+const READ: &str = "read an attachment";
+
+impl Db {
+    pub(super) fn put_blob(&self, owner: &Owner, id: SessionId, bytes: &[u8]) -> Result<BlobId> {
+        let blob = BlobId::of(bytes);
+        let packed = pack::pack(bytes);
+        let body = packed.as_deref().unwrap_or(bytes);
+        self.write(WHAT, |tx| {
+            let n = self.place_of(tx, owner, id)?.n;
+            let sql = "INSERT OR IGNORE INTO blobs (session, hash, size, body) \
+                       VALUES (?1, ?2, ?3, ?4)";
+            let mut statement = tx.prepare_cached(sql).told(self.place(), WHAT)?;
+            let size = number(bytes.len() as u64);
+            statement.execute(params![n, blob.0, size, body]).told(self.place(), WHAT)?;
+            Ok(blob)
+        })
+    }
+
+    pub(super) fn blob(
+        &self,
+        snapshot: &Connection,
+        owner: &Owner,
+        id: SessionId,
+        blob: BlobId,
+    ) -> Result<Vec<u8>> {
+        let n = self.place_of(snapshot, owner, id)?.n;
+        let sql = "SELECT size, body FROM blobs WHERE session = ?1 AND hash = ?2";
+        let mut statement = snapshot.prepare_cached(sql).told(self.place(), READ)?;
+        let found: Option<(i64, Vec<u8>)> = statement
+            .query_row(params![n, blob.0], |row| Ok((row.get(0)?, row.get(1)?)))
+            .optional()
+            .told(self.place(), READ)?;
+        let (size, body) = found.ok_or(StoreError::NoBlob { id, blob })?;
+        crate::row::blob(id, blob, size, body)
+    }
+
+    pub(super) fn blobs(
+        &self,
+        snapshot: &Connection,
+        owner: &Owner,
+        id: SessionId,
+    ) -> Result<Vec<BlobInfo>> {
+        let n = self.place_of(snapshot, owner, id)?.n;
+        let sql = "SELECT hash, size FROM blobs WHERE session = ?1 ORDER BY hash";
+        let mut statement = snapshot.prepare_cached(sql).told(self.place(), READ)?;
+        let rows = statement.query_map([n], |row| {
+            let size: i64 = row.get(1)?;
+            Ok(BlobInfo { id: BlobId(row.get(0)?), size: u64::try_from(size).unwrap_or_default() })
+        });
+        rows.and_then(Iterator::collect).told(self.place(), READ)
+    }
+}

@@ -1,0 +1,139 @@
+//! Bringing a file of an earlier format up to date.
+//!
+//! It is one transaction, so whoever dies in it leaves the file as it was; and until it is
+//! committed there is a copy beside the file (`rethread.db.format-1`), for what no transaction
+//! protects against. A copy that was left behind is removed by whoever finds the file up to date.
+//! Others wait, and find it done.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use rethread_core::usage::Spent;
+use rethread_core::{SessionId, StoreError};
+use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
+
+use super::error::Told;
+use super::rebuild::statements;
+use super::schema::{self, FORMAT, File};
+use super::{append, row};
+use crate::progress::{Progress, Tell};
+
+const WHAT: &str = "bring the file up to date";
+
+/// Brings a file of format `found` up to date.
+pub(super) fn migrate(
+    file: &File,
+    connection: &Connection,
+    found: i64,
+    tell: Option<&Tell>,
+) -> Result<(), StoreError> {
+    let path = &file.path;
+    let what = format!("bringing {} from format {found} to {FORMAT}", path.display());
+    let mut progress = Progress::new(what, tell);
+    // Nobody else writes from here on; whoever migrates as well waits here and finds it done.
+    let behaviour = TransactionBehavior::Immediate;
+    let transaction =
+        rusqlite::Transaction::new_unchecked(connection, behaviour).told(path, WHAT)?;
+    if schema::format(file, &transaction)? == Some(FORMAT) {
+        return Ok(());
+    }
+    progress.part("copying the file");
+    copy(file, found)?;
+    let run = |sql: &str| transaction.execute_batch(sql).told(path, WHAT);
+    run("ALTER TABLE sessions ADD COLUMN trashed INTEGER")?;
+    for statement in ["usage", "blobs"].into_iter().flat_map(statements) {
+        run(&statement)?;
+    }
+    count_usage(path, &transaction, &mut progress)?;
+    run(&format!("PRAGMA user_version = {FORMAT}"))?;
+    transaction.commit().told(path, WHAT)?;
+    remove_copy(path);
+    progress.finish();
+    Ok(())
+}
+
+/// Where the copy of a file stands until it is up to date.
+fn copy_path(path: &Path, format: i64) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".format-{format}"));
+    PathBuf::from(name)
+}
+
+/// Copies the file as it is, page by page, so that a damaged one can be copied as well.
+fn copy(file: &File, format: i64) -> Result<(), StoreError> {
+    let path = copy_path(&file.path, format);
+    let failed = |error: std::io::Error| match error.kind() {
+        std::io::ErrorKind::StorageFull => StoreError::Full { place: path.display().to_string() },
+        _ => StoreError::Backend { store: "sqlite", action: "copy the file", source: error.into() },
+    };
+    // One that is left of an earlier try may be half of it.
+    match std::fs::remove_file(&path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(failed(error)),
+        _ => {}
+    }
+    schema::make(&path)?;
+    let source = schema::connect(file)?;
+    let mut target = Connection::open(&path).told(&path, "copy the file")?;
+    let backup =
+        rusqlite::backup::Backup::new(&source, &mut target).told(&path, "copy the file")?;
+    backup
+        .run_to_completion(4_096, std::time::Duration::ZERO, None)
+        .told(&path, "copy the file")?;
+    drop(backup);
+    target.close().map_err(|(_, error)| super::error::told(&path, "copy the file", error))?;
+    let copy = std::fs::File::open(&path).map_err(failed)?;
+    copy.sync_all().map_err(failed)
+}
+
+/// Removes the copy of a file that is up to date.
+pub(super) fn remove_copy(path: &Path) {
+    for format in 1..FORMAT {
+        // It does no harm, and the next to open the file tries again.
+        drop(std::fs::remove_file(copy_path(path, format)));
+    }
+}
+
+/// Adds up what each model was charged, from the logs.
+fn count_usage(
+    path: &Path,
+    tx: &Connection,
+    progress: &mut Progress<'_>,
+) -> Result<(), StoreError> {
+    let all: i64 = tx
+        .query_row("SELECT coalesce(max(rid), 0) FROM entries", [], |row| row.get(0))
+        .told(path, WHAT)?;
+    let mut sums: BTreeMap<i64, Spent> = BTreeMap::new();
+    let sql = format!(
+        "SELECT {}, session FROM entries NOT INDEXED WHERE rid = ?1 AND (kind IS NULL OR kind IN \
+         ('finished', 'summary', 'started', 'restored'))",
+        row::COLUMNS
+    );
+    let mut statement = tx.prepare(&sql).told(path, WHAT)?;
+    for rid in 1..=all {
+        progress.step(rid.unsigned_abs(), all.unsigned_abs(), "entries");
+        let read = statement
+            .query_row([rid], |row| Ok((row::stored(row)?, row.get::<_, i64>(19)?)))
+            .optional()
+            .told(path, WHAT);
+        // What cannot be read is not counted here, and `doctor` says which it is.
+        let Ok(Some((stored, session))) = read else { continue };
+        if let Ok(entry) = stored.entry(SessionId(uuid::Uuid::nil())) {
+            let spent = Spent::of([&entry.body]);
+            let sum = sums.entry(session).or_default();
+            if spent.anew {
+                *sum = Spent::default();
+            }
+            spent.add_to(&mut sum.models);
+        }
+    }
+    drop(statement);
+    for (session, sum) in sums {
+        append::spend(path, tx, session, &sum)?;
+    }
+    Ok(())
+}
+
+/// The format is older than what can be read, and cannot be brought up to date here.
+pub(super) fn too_old(file: &File, found: i64) -> StoreError {
+    StoreError::Older { place: file.path.display().to_string(), found, known: FORMAT }
+}

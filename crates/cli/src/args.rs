@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{ArgGroup, Args as ClapArgs, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
 use rethread_agent::tool::CHANGING;
@@ -229,11 +230,21 @@ pub(crate) struct Import {
     #[arg(value_name = "PATH", required_unless_present = "from", value_hint = ValueHint::AnyPath)]
     pub(crate) paths: Vec<PathBuf>,
     /// The sessions of this program, where it keeps them
-    #[arg(long, value_name = "TOOL", value_parser = clap::builder::PossibleValuesParser::new(TOOLS))]
+    #[arg(long, value_name = "TOOL", value_parser = tool())]
     pub(crate) from: Option<String>,
     /// Only say what would be imported
     #[arg(long)]
     pub(crate) dry_run: bool,
+}
+
+/// A program whose places are known, by its name or by what people call it.
+fn tool() -> impl TypedValueParser<Value = String> {
+    let names = TOOLS.map(|name| match name {
+        "claude-code" => PossibleValue::new(name).alias("claude"),
+        _ => PossibleValue::new(name),
+    });
+    let full = |name: String| if name == "claude" { "claude-code".to_owned() } else { name };
+    PossibleValuesParser::new(names).map(full)
 }
 
 /// Programs whose places are known.

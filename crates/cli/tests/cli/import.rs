@@ -143,7 +143,7 @@ fn what_lies_beside_the_sessions_is_named_and_is_no_failure_unless_it_may_be_one
 #[test]
 fn a_program_is_looked_for_where_it_keeps_its_files() {
     let desk = Desk::new();
-    let missing = desk.run(&["import", "--from", "claude-code"]);
+    let missing = desk.run(&["import", "--from", "claude"]);
     assert_eq!(missing.code, 1);
     assert!(missing.err.contains(".claude/projects"), "{missing:?}");
     file(&desk, ".claude/projects/-w/s-1.jsonl", claude(1));

@@ -66,7 +66,7 @@ fn traced(kind: &str, arguments: &[&str], root: &Path, args: &[&str]) -> (String
     std::fs::write(&input, line).expect("written");
     let mut strace = Command::new("strace");
     strace.args(["-f", "-y", "-xx", "-s", "16777216", "-o"]).arg(&trace);
-    strace.args(["-e", "trace=pwrite64,write,fdatasync,fsync,ftruncate,rename,unlink"]);
+    strace.args(["-e", "trace=pwrite64,write,lseek,fdatasync,fsync,ftruncate,rename"]);
     strace.args(arguments).arg(env!("CARGO_BIN_EXE_rethread")).args(args);
     let store = if kind == "sqlite" { root.join("store.db") } else { root.join("store") };
     strace.current_dir(beside).env_clear().env("HOME", beside);
@@ -110,25 +110,46 @@ impl Image {
 
     /// Takes in what a process did, with its syncs or without.
     fn follow(&mut self, trace: &str, syncs: bool) {
+        // Where each file is written to next.
+        let mut places: BTreeMap<PathBuf, usize> = BTreeMap::new();
         for line in trace.lines() {
             let Some((_, call)) = line.split_once(' ') else { continue };
             let call = call.trim_start();
             let path = || Some(unhex(between(call, "<", ">")?)).map(PathBuf::from);
-            if call.starts_with("pwrite64(") {
+            let last = || {
+                let inside = call.rsplit_once(") = ").map(|(call, _)| call);
+                inside.and_then(|call| call.rsplit(", ").next()?.parse::<usize>().ok())
+            };
+            if call.starts_with("pwrite64(") || call.starts_with("write(") {
                 let (Some(path), Some(data)) = (path(), between(call, "\"", "\"")) else {
                     continue;
                 };
                 let data = bytes(data);
-                let at = call.rsplit_once(") = ").and_then(|(call, _)| call.rsplit(", ").next());
-                let at: usize = at.and_then(|at| at.parse().ok()).expect("an offset");
+                let place = places.entry(path.clone()).or_default();
+                let at = match call.starts_with("pwrite64(") {
+                    true => last().expect("an offset"),
+                    false => {
+                        let next = *place + data.len();
+                        std::mem::replace(place, next)
+                    }
+                };
                 let file = self.0.entry(path).or_default();
                 let end = file.current.len().max(at + data.len());
                 file.current.resize(end, 0);
                 file.current[at..at + data.len()].copy_from_slice(&data);
+            } else if call.starts_with("lseek(") {
+                let at = call.rsplit_once(") = ").and_then(|(_, at)| at.trim().parse().ok());
+                if let (Some(path), Some(at)) = (path(), at) {
+                    places.insert(path, at);
+                }
+            } else if call.starts_with("rename(") {
+                let mut names = call.split('"').skip(1).step_by(2).map(unhex);
+                let (Some(from), Some(to)) = (names.next(), names.next()) else { continue };
+                if let Some(file) = self.0.remove(Path::new(&from)) {
+                    self.0.insert(to.into(), file);
+                }
             } else if call.starts_with("ftruncate(") {
-                let length =
-                    call.rsplit_once(") = ").and_then(|(call, _)| call.rsplit(", ").next());
-                let Some(length) = length.and_then(|length| length.parse().ok()) else { continue };
+                let Some(length) = last() else { continue };
                 if let Some(file) = path().and_then(|path| self.0.get_mut(&path)) {
                     file.current.resize(length, 0);
                 }

@@ -20,7 +20,7 @@ pub struct Told {
     pub title: String,
     /// What the session calls itself: a UUID, or another program's word.
     pub id: Option<String>,
-    /// When it was started, by the clock of whoever wrote it.
+    /// When it was started, or last saved, by the clock of whoever wrote it.
     pub date: Option<DateTime>,
     /// The agent's name; taken from the title where no field gives it.
     pub agent: String,

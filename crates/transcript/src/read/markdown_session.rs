@@ -7,11 +7,11 @@
 
 use std::path::{Path, PathBuf};
 
-use jiff::civil::Time;
+use jiff::civil::{DateTime, Time};
 use jiff::{Timestamp, ToSpan};
 use rethread_core::entry::{Body, Origin, Previous, Restored, Started, Summarized};
 use rethread_core::message::Usage;
-use rethread_core::{Message, Profile, Raw, tokens};
+use rethread_core::{Message, Profile, Raw, SessionId, tokens};
 
 use super::fields::quoted;
 use super::found::{Found, Link};
@@ -129,11 +129,13 @@ fn told_in(path: &Path) -> Result<Told> {
 }
 
 /// What tells a transcript from others. `session_3` may be the name of many, so what it begins
-/// with counts too.
+/// with counts too, and when. Nothing here changes when the file is written anew with one more
+/// turn, as its date does.
 fn identity(told: &Told) -> String {
-    let first = told.turns.first().map_or("", |turn| turn.user.as_str());
-    let date = told.date.map(|date| date.to_string()).unwrap_or_default();
-    fingerprint(&[told.id.as_deref().unwrap_or_default(), &date, &told.agent, first])
+    let first = told.turns.first();
+    let text = first.map_or("", |turn| turn.user.as_str());
+    let time = first.and_then(|turn| turn.at).map(|time| time.to_string()).unwrap_or_default();
+    fingerprint(&[told.id.as_deref().unwrap_or_default(), &time, &told.agent, text])
 }
 
 /// The identity of the transcript that this one continues, if it lies beside it or where it says.
@@ -154,16 +156,43 @@ fn parent_of(path: &Path, told: &Told) -> Option<String> {
 }
 
 /// Times of day become times: a day ends where the clock goes back.
+#[derive(Clone)]
 struct Clock {
     now: Timestamp,
     zone: jiff::tz::TimeZone,
 }
 
 impl Clock {
+    /// A clock that stands where the conversation began: at what the session's id says, where it
+    /// says so. A date may be that of the beginning or, as the original program writes it, that of
+    /// the last save; it is whichever gives the shorter conversation.
     fn new(told: &Told, out: &Out<'_>) -> Clock {
         let zone = out.options.zone.clone();
+        let id = told.id.as_deref().unwrap_or_default();
+        if let Some(now) = start_in_id(id, &zone) {
+            return Clock { now, zone };
+        }
         let date = told.date.and_then(|date| zone.to_timestamp(date).ok());
-        Clock { now: date.unwrap_or(out.options.modified), zone }
+        let clock = Clock { now: date.unwrap_or(out.options.modified), zone };
+        let restored = told.restored.as_ref().and_then(|restored| restored.at);
+        let times: Vec<Time> =
+            restored.into_iter().chain(told.turns.iter().filter_map(|turn| turn.at)).collect();
+        let mut after = clock.clone();
+        let last = times.iter().map(|time| after.at(Some(*time))).last().unwrap_or(clock.now);
+        let first = times.iter().rev().fold(clock.now, |next, time| clock.before(next, *time));
+        match clock.now.as_second() - first.as_second() < last.as_second() - clock.now.as_second() {
+            true => Clock { now: first, ..clock },
+            false => clock,
+        }
+    }
+
+    /// The latest moment at this time of day that is not behind another.
+    fn before(&self, next: Timestamp, time: Time) -> Timestamp {
+        let day = next.to_zoned(self.zone.clone()).date();
+        let on = |day: jiff::civil::Date| self.zone.to_timestamp(day.to_datetime(time)).ok();
+        let today = on(day).filter(|at| at.as_second() <= next.as_second());
+        let yesterday = || day.checked_sub(1.day()).ok().and_then(on);
+        today.or_else(yesterday).unwrap_or(next)
     }
 
     fn at(&mut self, time: Option<Time>) -> Timestamp {
@@ -177,6 +206,28 @@ impl Clock {
         self.now = today.or_else(tomorrow).unwrap_or(self.now).max(self.now);
         self.now
     }
+}
+
+/// When a session was started, where its id says so: `simple_sally_20251230_112153`, perhaps with a
+/// number behind it, or one of ours.
+fn start_in_id(id: &str, zone: &jiff::tz::TimeZone) -> Option<Timestamp> {
+    if let Ok(SessionId(uuid)) = serde_json::from_value(id.into()) {
+        let bits = uuid.as_u128();
+        let is_of_time = bits >> 76 & 0xf == 7;
+        let millis = i64::try_from(bits >> 80).ok().filter(|_| is_of_time)?;
+        return Timestamp::from_millisecond(millis).ok();
+    }
+    let mut parts: Vec<&str> = id.split('_').collect();
+    // A tie was told apart by a number.
+    parts.pop_if(|last| last.len() < 6 && last.bytes().all(|byte| byte.is_ascii_digit()));
+    let [.., date, time] = parts.as_slice() else { return None };
+    let digits =
+        |text: &str, length| text.len() == length && text.bytes().all(|byte| byte.is_ascii_digit());
+    if !digits(date, 8) || !digits(time, 6) {
+        return None;
+    }
+    let start = DateTime::strptime("%Y%m%d_%H%M%S", format!("{date}_{time}")).ok()?;
+    zone.to_timestamp(start).ok()
 }
 
 fn restoration(restored: &markdown::Restored) -> Restored {

@@ -4,7 +4,7 @@ use rethread_core::Body;
 use rethread_core::message::Usage;
 use rethread_transcript::read::{Format, is_twin};
 
-use crate::desk::{read_as, read_file, written};
+use crate::desk::{Heap, read_as, read_file, written};
 
 #[test]
 fn an_emacs_session_is_read_oldest_first_as_its_pairs_tell() {
@@ -103,6 +103,76 @@ fn a_markdown_transcript_of_an_old_version_is_read() {
     let at = |index: usize| heap.sessions[0].1[index].at.expect("a time").to_string();
     assert_eq!(at(0), "2025-12-31T07:59:59Z");
     assert_eq!(at(2), "2025-12-31T08:00:03Z", "past midnight");
+}
+
+/// What the original program writes: it saves the file anew after each query, with the date of that
+/// moment, and adds its summary at the end.
+fn saved(id: &str, date: &str, queries: &[(&str, &str)], summary: &str) -> String {
+    let turns: String = (1..)
+        .zip(queries)
+        .map(|(number, (time, text))| {
+            format!(
+                "## Query {number} ({time})\n**You:** {text}\n\n**Simple Sally:** Yes.\n\n\
+                 *Time: 3.2s | Tokens: 30 (in: 20, out: 10)*\n\n---\n\n"
+            )
+        })
+        .collect();
+    let count = queries.len();
+    format!(
+        "# Simple Sally Conversation\n\n**Session ID:** {id}\n**Date:** {date}\n\
+         **Agent:** Simple Sally\n**Total Queries:** {count}\n\n---\n\n{turns}{summary}"
+    )
+}
+
+const SALLY: &str = "simple_sally_20251230_112153";
+
+#[test]
+fn a_date_that_is_that_of_the_last_save_moves_nothing_to_another_day() {
+    let times = |text: String| {
+        let heap = read_as("s.md", text, Format::Markdown);
+        let mut times = vec![heap.found(0).created_at.expect("a time").to_string()];
+        let said = heap.sessions[0].1.iter().filter(|entry| entry.body.message().is_some());
+        times.extend(said.step_by(2).map(|entry| entry.at.expect("a time").to_string()));
+        times
+    };
+    let day = [("11:22:01", "one"), ("11:40:00", "two")];
+    let expected = ["2025-12-30T19:21:53Z", "2025-12-30T19:22:01Z", "2025-12-30T19:40:00Z"];
+    assert_eq!(times(saved(SALLY, "2025-12-30T11:52:10.5", &day, "")), expected);
+    assert_eq!(times(saved(&format!("{SALLY}_2"), "2025-12-30T11:52:10", &day, "")), expected);
+    // The id says nothing of the time; the date is close behind the queries.
+    let expected = ["2025-12-30T19:22:01Z", "2025-12-30T19:22:01Z", "2025-12-30T19:40:00Z"];
+    assert_eq!(times(saved("session_3", "2025-12-30T11:52:10", &day, "")), expected);
+    let night = [("23:50:00", "one"), ("00:05:00", "two")];
+    let expected = ["2025-12-31T07:50:00Z", "2025-12-31T07:50:00Z", "2025-12-31T08:05:00Z"];
+    assert_eq!(times(saved("session_3", "2025-12-31T00:10:00", &night, "")), expected);
+    // Where the date is that of the beginning, it is close before them.
+    let expected = ["2025-12-31T07:49:58Z", "2025-12-31T07:50:00Z", "2025-12-31T08:05:00Z"];
+    assert_eq!(times(saved("session_3", "2025-12-30T23:49:58", &night, "")), expected);
+}
+
+#[test]
+fn a_transcript_that_grew_is_the_same_session_with_more_in_it() {
+    let summary = "<!-- SESSION_SUMMARY_START -->\nA word.\n<!-- SESSION_SUMMARY_END -->\n";
+    let queries = [("11:22:01", "one"), ("11:40:00", "two")];
+    for id in [SALLY, "session_3"] {
+        let versions = [
+            saved(id, "2025-12-30T11:22:05", &queries[..1], ""),
+            saved(id, "2025-12-30T11:40:09", &queries, ""),
+            saved(id, "2025-12-30T11:52:10", &queries, summary),
+        ]
+        .map(|text| read_as("s.md", text, Format::Markdown));
+        let ids = |heap: &Heap| {
+            heap.sessions[0].1.iter().map(|entry| entry.id.clone()).collect::<Vec<_>>()
+        };
+        for pair in versions.windows(2) {
+            assert_eq!(pair[0].found(0).identity, pair[1].found(0).identity, "{id}");
+            assert_eq!(ids(&pair[1])[..ids(&pair[0]).len()], ids(&pair[0]), "{id}");
+        }
+        assert_eq!(ids(&versions[2]).len(), 5, "{id}: two turns and a summary");
+        let other = saved(id, "2025-12-31T11:22:05", &[("09:00:00", "one")], "");
+        let other = read_as("s.md", other, Format::Markdown);
+        assert_ne!(other.found(0).identity, versions[0].found(0).identity, "{id}: another chat");
+    }
 }
 
 #[test]

@@ -41,7 +41,7 @@ const CHORES: &[Chore] = &[
     },
     Chore {
         name: "faults",
-        arguments: "[power|postgres] [WORD]…",
+        arguments: "power|postgres",
         about: "longer runs: kills, power cuts, servers paused and cut off, standbys promoted",
         run: faults,
     },
@@ -242,9 +242,17 @@ fn lint(arguments: &[String]) -> Result<(), Failure> {
 
 /// The faults a test injects by itself come first, then the runs with real processes.
 fn faults(arguments: &[String]) -> Result<(), Failure> {
+    let about = arguments.first().map(String::as_str);
+    if !matches!(about, Some("power" | "postgres")) {
+        return Err(Failure {
+            message: "there are faults for `power` and `postgres`".to_owned(),
+            hint: Some("`cargo xtask faults power`; words behind it choose runs".to_owned()),
+            code: 2,
+        });
+    }
     provide(NEEDS)?;
     let test = ["test", "--release", "--locked", "--package"];
-    if arguments.first().is_none_or(|about| about == "postgres") {
+    if about == Some("postgres") {
         let injected = ["rethread-store", "--test", "postgres", "--", "faults::"];
         run(cargo(&test).args(injected).current_dir(root()))?;
     }

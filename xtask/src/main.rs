@@ -260,12 +260,15 @@ fn faults(arguments: &[String]) -> Result<(), Failure> {
     run(cargo(&test).args(real).args(arguments).current_dir(root()))
 }
 
-/// Runs where the caller is, because the arguments may be paths.
+/// Runs where the caller is, because the arguments may be paths. Everything is built together, as the
+/// tests are: a package by itself would have other features, and be compiled anew.
 fn bench(arguments: &[String]) -> Result<(), Failure> {
-    // Some of them measure the program itself.
-    run(cargo(&["build", "--release", "--locked", "--package", "rethread"]).current_dir(root()))?;
-    let mut command = cargo(&["run", "--release", "--locked", "--package", "rethread-bench", "--"]);
-    run(command.args(arguments))
+    let build = ["build", "--release", "--workspace", "--bins", "--locked"];
+    run(cargo(&build).current_dir(root()))?;
+    let own = std::env::current_exe().ok();
+    let target = own.as_deref().and_then(Path::parent).and_then(Path::parent);
+    let folder = target.map_or_else(|| root().join("target"), Path::to_owned);
+    run(Command::new(folder.join("release/rethread-bench")).args(arguments))
 }
 
 /// Installs what is missing, where that is allowed; otherwise says what to install, and how.

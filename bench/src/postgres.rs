@@ -128,6 +128,10 @@ impl Pgbench<'_> {
         values.extend(["(:n + 2)::bigint", "(:n + 2)::bigint", "200::bigint"].map(list));
         values.extend(["0::bigint", "(:n + 1)::bigint"].map(list));
         values.extend((0..6).map(|_| list("NULL::bigint")));
+        // Nothing was charged; and the most a sum may be.
+        values.push("ARRAY[]::text[]".to_owned());
+        values.extend((0..5).map(|_| "ARRAY[]::bigint[]".to_owned()));
+        values.push(format!("{}::bigint", rethread_core::usage::SUM_MAX));
         let mut statement = append_statement().to_owned();
         for (index, value) in values.iter().enumerate().rev() {
             statement = statement.replace(&format!("${}", index + 1), value);

@@ -179,12 +179,10 @@ fn test(arguments: &[String]) -> Result<(), Failure> {
     provide(NEEDS)?;
     let mut command = cargo(&["test", "--release", "--workspace", "--locked"]);
     run(command.args(arguments).current_dir(root()))?;
-    if !arguments.is_empty() {
-        return Ok(());
+    match arguments.is_empty() {
+        true => schemathesis::after_the_tests(),
+        false => Ok(()),
     }
-    // That every benchmark runs; what it measures is another matter.
-    bench_with(&["--tests"], &["--quick".to_owned()])?;
-    schemathesis::after_the_tests()
 }
 
 /// Every check is made even if one before it failed, so that one run tells everything.
@@ -260,15 +258,11 @@ fn faults(arguments: &[String]) -> Result<(), Failure> {
     run(cargo(&test).args(real).args(arguments).current_dir(root()))
 }
 
+/// Runs where the caller is, because the arguments may be paths. Some benchmarks measure the program
+/// itself, so everything is built.
 fn bench(arguments: &[String]) -> Result<(), Failure> {
-    bench_with(&[], arguments)
-}
-
-/// Runs where the caller is, because the arguments may be paths. It is built together with these
-/// other targets: by itself it would have other features, and be compiled anew.
-fn bench_with(together: &[&str], arguments: &[String]) -> Result<(), Failure> {
     let build = ["build", "--release", "--workspace", "--bins", "--locked"];
-    run(cargo(&build).args(together).current_dir(root()))?;
+    run(cargo(&build).current_dir(root()))?;
     let own = std::env::current_exe().ok();
     let target = own.as_deref().and_then(Path::parent).and_then(Path::parent);
     let folder = target.map_or_else(|| root().join("target"), Path::to_owned);

@@ -3,6 +3,8 @@
 //! A block is read strictly first: exactly the fields it has a meaning for. What fits only loosely
 //! keeps its text beside its meaning, and what fits not at all is kept as text alone.
 
+use std::collections::BTreeMap;
+
 use serde::de::{self, Deserializer, MapAccess, Visitor};
 use serde::ser::{SerializeMap, Serializer};
 use serde::{Deserialize, Serialize};
@@ -469,7 +471,8 @@ enum Known {
     Interrupted,
 }
 
-/// Reads a field of ours, if writing it again gives the same bytes.
+/// Reads a field of ours, if writing it again gives the same bytes. Usage is ours however it is
+/// spaced and whichever of its numbers are given: programs that count tokens write it as they like.
 fn known(key: &str, raw: &Raw) -> Option<Known> {
     let (known, written) = match key {
         "model" => {
@@ -478,8 +481,14 @@ fn known(key: &str, raw: &Raw) -> Option<Known> {
             (Known::Model(model), written)
         }
         "usage" => {
-            let usage: Usage = serde_json::from_str(raw.get()).ok()?;
-            (Known::Usage(usage), Raw::of(&usage))
+            let given: BTreeMap<String, u64> = serde_json::from_str(raw.get()).ok()?;
+            let fields = ["input", "output", "cache_read", "cache_write"];
+            let ours =
+                !given.is_empty() && given.keys().all(|name| fields.contains(&name.as_str()));
+            let [input, output, cache_read, cache_write] =
+                fields.map(|name| given.get(name).copied().unwrap_or_default());
+            let usage = Usage { input, output, cache_read, cache_write };
+            return ours.then_some(Known::Usage(usage));
         }
         "interrupted" => (Known::Interrupted, Raw::of(&true)),
         _ => return None,
@@ -539,6 +548,28 @@ mod tests {
             let written = serde_json::to_string(&message(json)).expect("JSON");
             assert_eq!(written, json);
             assert_eq!(message(&written), message(json));
+        }
+    }
+
+    #[test]
+    fn usage_is_understood_however_it_is_spaced_and_kept_where_it_is_another_programs() {
+        let with = |usage: &str| {
+            message(&format!(r#"{{"role":"assistant","content":"hi","usage":{usage}}}"#))
+        };
+        let ours = Usage { input: 7, output: 2, ..Usage::default() };
+        for usage in [
+            r#"{"input":7,"output":2,"cache_read":0,"cache_write":0}"#,
+            r#"{"input": 7, "output": 2, "cache_read": 0, "cache_write": 0}"#,
+            r#"{"output": 2, "input": 7}"#,
+        ] {
+            assert_eq!(with(usage).usage, Some(ours), "{usage}");
+            assert!(with(usage).extra.is_empty(), "{usage}");
+        }
+        for usage in
+            ["{}", r#"{"prompt_tokens":7}"#, r#"{"input":7,"cost":1}"#, r#"{"input":7.5}"#, "null"]
+        {
+            assert_eq!(with(usage).usage, None, "{usage}");
+            assert_eq!(with(usage).extra[0].1.get(), usage);
         }
     }
 

@@ -60,6 +60,7 @@ found again after a restart, because the server knows them by name."
   marks             ; where clears and undos stand, as (SEQ . BOUNDARY); newest first
   first head        ; the entries that were read: from FIRST up to HEAD
   context           ; what goes with the next question, as (LABEL . TEXT)
+  previous          ; the session it was made in place of, if it was
   turn)             ; the turn that runs, if any
 
 (defvar rethread--current-session nil
@@ -223,15 +224,34 @@ KEY is what it was found by."
         (rethread-session--first session) nil
         (rethread-session--head session) nil))
 
+(defvar rethread-chat--session)
+
 (defun rethread-session-reset ()
-  "Clear the current session: nothing is shown, and a model sees nothing.
-Session, agent and keys stay.  The log keeps what was said, and
-`rethread-undo' brings it back."
-  (let ((session (rethread-session-get)))
-    (setf (rethread-session--pending session) nil)
-    (when (rethread-session--uuid session)
-      (rethread-session-request session "POST" "/clear"))
-    session))
+  "Put a fresh session in place of the current one, and return it.
+It has no id until it is saved, no agent, and nothing was said in it.  The
+session before it stays on the server, and `rethread-undo' goes back to it."
+  (let* ((before (rethread-session-get))
+         (session (rethread-session-create)))
+    (setf (rethread-session--server session) (rethread-session--server before)
+          (rethread-session--key session) (rethread-session--key before)
+          (rethread-session--previous session) before)
+    (rethread-session--replace before session)))
+
+(defun rethread-session--replace (before session)
+  "Let SESSION be the current one wherever BEFORE is, and return SESSION."
+  (when (eq rethread--current-session before)
+    (setq rethread--current-session session))
+  (maphash (lambda (root known)
+             (when (eq known before)
+               (puthash root session rethread-project-sessions)))
+           rethread-project-sessions)
+  (dolist (buffer (buffer-list))
+    (with-current-buffer buffer
+      (when (eq rethread-buffer-session before)
+        (setq rethread-buffer-session session))
+      (when (and (boundp 'rethread-chat--session) (eq rethread-chat--session before))
+        (setq rethread-chat--session session))))
+  session)
 
 ;;; What was said
 

@@ -106,13 +106,11 @@ this buffer.  What was added with `rethread-add-region' and
 ;;; The current session
 
 (defun rethread-clear-session ()
-  "Clear the current session; \\[rethread-undo] takes that back."
+  "Start over with a fresh session; \\[rethread-undo] takes that back."
   (interactive)
-  (let ((session (rethread-session-get)))
-    (rethread-chat--want-idle session)
-    (rethread-session-reset)
-    (rethread--refresh-chat session)
-    (message "Rethread: cleared; M-x rethread-undo brings it back")))
+  (rethread-chat--want-idle (rethread-session-get))
+  (rethread--refresh-chat (rethread-session-reset))
+  (message "Rethread: cleared; M-x rethread-undo brings it back"))
 
 (defun rethread--refresh-chat (session)
   "Show SESSION afresh where it is shown."
@@ -202,21 +200,40 @@ receipt tells what became of it, and `rethread-undo' takes it back."
 (defun rethread-undo ()
   "Take back the latest clear, or the compaction or fork this session came from."
   (interactive)
-  (let ((session (rethread-session-get)))
-    (unless (rethread-session--uuid session)
-      (user-error "Rethread: there is nothing to take back in this session"))
-    (let* ((undone (rethread-session-request session "POST" "/undo"))
-           (back (alist-get 'back_to undone)))
-      (when back
-        (rethread-session--move session back)
-        (setf (rethread-session--id session)
-              (alist-get 'name (alist-get 'session (rethread-session-request session "GET" "")))))
-      (rethread-session--forget session)
-      (rethread--refresh-chat session)
-      (message "Rethread: the %s is undone"
-               (pcase (alist-get 'undone undone)
-                 ("compact" "compaction")
-                 (what (rethread-plain what)))))))
+  (let* ((session (rethread-session-get))
+         (previous (rethread-session--previous session)))
+    (cond (previous
+           (rethread-chat--want-idle session)
+           (rethread--undo-reset session previous))
+          ((rethread-session--uuid session) (rethread--undo-on-server session))
+          (t (user-error "Rethread: there is nothing to take back in this session")))))
+
+(defun rethread--undo-reset (session previous)
+  "Go back from SESSION to PREVIOUS, which it was made in place of.
+What was said in SESSION stays on the server."
+  (when-let ((key (and (rethread-session--uuid session)
+                       (rethread-session--uuid previous)
+                       (rethread-session--key session))))
+    (let ((rethread-server-url (rethread-session--server previous)))
+      (rethread-http-request "PUT" (concat "/v1/keys/" (url-hexify-string key))
+                             :body `((session . ,(rethread-session--uuid previous))))))
+  (rethread--refresh-chat (rethread-session--replace session previous))
+  (message "Rethread: the clear is undone"))
+
+(defun rethread--undo-on-server (session)
+  "Let the server take back what happened last in SESSION."
+  (let* ((undone (rethread-session-request session "POST" "/undo"))
+         (back (alist-get 'back_to undone)))
+    (when back
+      (rethread-session--move session back)
+      (setf (rethread-session--id session)
+            (alist-get 'name (alist-get 'session (rethread-session-request session "GET" "")))))
+    (rethread-session--forget session)
+    (rethread--refresh-chat session)
+    (message "Rethread: the %s is undone"
+             (pcase (alist-get 'undone undone)
+               ("compact" "compaction")
+               (what (rethread-plain what))))))
 
 (defun rethread-save (&optional file)
   "Save the current session to a file, and say where.

@@ -192,6 +192,21 @@
     (magent-session-reset)
     (should (null (magent-session-messages (magent-session-get))))))
 
+(ert-deftest magent-a-reset-session-has-no-id-and-no-agent-and-overwrites-no-file ()
+  (magent-test
+    (magent-session-add-message (magent-session-get) 'user "Hello")
+    (setf (magent-session-id (magent-session-get)) "project-foo")
+    (setf (magent-session-agent (magent-session-get)) (magent-agent-registry-get "explore"))
+    (let ((file (magent-session-save (magent-session-get))))
+      (should (string-suffix-p "/project-foo.json" file))
+      (magent-session-reset)
+      (should (null (magent-session-id (magent-session-get))))
+      (should (null (magent-session-agent (magent-session-get))))
+      (magent-session-add-message (magent-session-get) 'user "Something else")
+      (should-not (equal file (magent-session-save (magent-session-get))))
+      (should (equal (magent-session-get-messages (magent-session-load file))
+                     '(((role . user) (content . "Hello"))))))))
+
 ;;; Operations
 
 (ert-deftest magent-sessions-are-made-automatically-or-by-hand ()

@@ -11,6 +11,10 @@ use serde_json::Value;
 use crate::limits::{STUB_FILES_MAX, STUB_PARSE_BYTES_MAX, STUB_SUMMARY_CHARS};
 use crate::message::ToolResult;
 
+/// Bytes of a text that may be the name of a file, and of its extension.
+const FILE_BYTES_MAX: usize = 260;
+const EXTENSION_BYTES_MAX: usize = 8;
+
 /// The stand-in for one tool result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 struct Stub<'a> {
@@ -60,7 +64,13 @@ pub fn stub(tool: &str, result: &ToolResult) -> String {
             collect_files(&value, &mut stub.files);
         }
         None if failed => stub.error = first_chars(&text),
-        None => stub.summary = first_chars(&text),
+        None => {
+            stub.summary = first_chars(&text);
+            // A list of names, one to a line.
+            if text.lines().all(|line| line.trim().is_empty() || is_file(line)) {
+                text.lines().for_each(|line| add_file(line.trim(), &mut stub.files));
+            }
+        }
     }
     if failed {
         stub.status = "error";
@@ -107,7 +117,14 @@ fn count(value: &Value) -> Option<usize> {
 fn collect_files(value: &Value, files: &mut Vec<String>) {
     const FIELDS: [&str; 5] = ["path", "file", "file_path", "filename", "source"];
     match value {
-        Value::Array(list) => list.iter().for_each(|item| collect_files(item, files)),
+        Value::Array(list) => {
+            for item in list {
+                match item {
+                    Value::String(name) if is_file(name) => add_file(name, files),
+                    other => collect_files(other, files),
+                }
+            }
+        }
         Value::Object(map) => {
             for (key, item) in map {
                 match item {
@@ -128,6 +145,21 @@ fn collect_files(value: &Value, files: &mut Vec<String>) {
     }
 }
 
+/// Whether a text is the name of a file: one line that ends with an extension.
+fn is_file(text: &str) -> bool {
+    let name = text.trim();
+    let last = name.rsplit(['/', '\\']).next().unwrap_or_default();
+    let extension = last.rsplit_once('.').filter(|(stem, _)| !stem.is_empty());
+    name.len() <= FILE_BYTES_MAX
+        && !name.contains(char::is_control)
+        && !name.contains("://")
+        && extension.is_some_and(|(_, extension)| {
+            (1..=EXTENSION_BYTES_MAX).contains(&extension.len())
+                && extension.bytes().all(|byte| byte.is_ascii_alphanumeric())
+                && extension.bytes().any(|byte| byte.is_ascii_alphabetic())
+        })
+}
+
 fn add_file(name: &str, files: &mut Vec<String>) {
     if files.len() < STUB_FILES_MAX && !name.is_empty() && !files.iter().any(|file| file == name) {
         files.push(first_chars(name));
@@ -142,6 +174,26 @@ fn first_chars(text: &str) -> String {
 mod tests {
     use super::*;
     use crate::message::Block;
+
+    #[test]
+    fn files_are_listed_where_results_are_plain_strings() {
+        let stub = |text: &str| of(text, false);
+        assert_eq!(
+            stub(
+                r#"{"results":["Notes/foo.md","My notes.md","two words","https://x.org/a.html"]}"#
+            ),
+            r#"{"tool":"search_vault","status":"success","summary":"4 results","files":["Notes/foo.md","My notes.md"]}"#
+        );
+        assert_eq!(
+            stub(r#"["a/b.rs","3.14",".git"]"#),
+            r#"{"tool":"search_vault","status":"success","summary":"3 results","files":["a/b.rs"]}"#
+        );
+        assert_eq!(
+            stub("Notes/foo.md\nNotes/bar.md\n"),
+            r#"{"tool":"search_vault","status":"success","summary":"Notes/foo.md\nNotes/bar.md","files":["Notes/foo.md","Notes/bar.md"]}"#
+        );
+        assert!(!stub("See Notes/foo.md, which says more.").contains("files"));
+    }
 
     fn of(text: &str, is_error: bool) -> String {
         let content = vec![Block::text(text)];

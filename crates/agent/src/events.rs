@@ -47,6 +47,11 @@ pub enum Event {
         /// How long we wait first.
         wait: Duration,
     },
+    /// Earlier questions that the provider refuses are left out from now on.
+    LeftOut {
+        /// How many.
+        turns: usize,
+    },
     /// The model calls a tool.
     Call(Call),
     /// A tool that changes something is about to run; it does so only if someone agrees.

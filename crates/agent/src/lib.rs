@@ -25,6 +25,7 @@ pub mod limits;
 mod permission;
 mod prompt;
 pub mod provider;
+mod refusal;
 mod responder;
 mod restore;
 mod resume_from;

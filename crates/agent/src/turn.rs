@@ -127,7 +127,10 @@ impl Runner {
         for _ in turn.rounds..self.responder.bounds.rounds {
             turn.fullness = fullness(&context, budget);
             turn.report_cut(&context, events).await;
-            let reply = match self.ask(&context, &turn.tools, events, stop).await {
+            let tools = turn.tools.clone();
+            let asked =
+                self.ask_past_refusals(held, turn.seq, &context, &tools, events, stop).await?;
+            let reply = match asked {
                 Asked::Reply(reply) => reply,
                 Asked::Stopped(partial) => return turn.end(held, partial, End::Stopped).await,
                 Asked::Failed(failure, partial) => {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use rethread_agent::host::{Refusal, RosterError};
-use rethread_agent::provider::Failure;
+use rethread_agent::provider::{Failure, RefusalCause};
 use rethread_agent::{FileError, TurnError};
 use rethread_core::StoreError;
 use rethread_core::name::{NameError, is_invisible};
@@ -394,6 +394,13 @@ pub(crate) fn provider_hint(failure: &Failure) -> String {
         }
         Failure::Refused { status: 404, .. } => {
             "check the name of the model, and the base URL if you set one".into()
+        }
+        Failure::Refused { left_out: true, .. } => {
+            "say it in other words, or `/retry` asks it again as it is".into()
+        }
+        Failure::Refused { cause: RefusalCause::Unclear, .. } => {
+            "your message is kept and sent with the next one; if that is refused too, it is left out"
+                .into()
         }
         Failure::Refused { .. } => {
             "your message is kept; `rethread context last --explain` shows what was sent".into()

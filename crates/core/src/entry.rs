@@ -131,6 +131,8 @@ pub enum Body {
         /// The clear that holds again.
         before: Option<Boundary>,
     },
+    /// A turn is left out of every context from here on.
+    LeftOut(LeftOut),
     /// A kind of entry nobody here knows, kept as it was written.
     Unknown {
         /// Its kind.
@@ -138,6 +140,15 @@ pub enum Body {
         /// Its body.
         raw: Raw,
     },
+}
+
+/// A turn that no model sees any more: a provider refused it, or it was asked again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeftOut {
+    /// The message that opened the turn.
+    pub turn: u64,
+    /// Why, for people.
+    pub why: String,
 }
 
 /// Where a context begins after a clear.
@@ -296,6 +307,7 @@ impl Body {
             Body::Started(_) => "started",
             Body::Cleared { .. } => "cleared",
             Body::Undone { .. } => "undone",
+            Body::LeftOut(_) => "left_out",
             Body::Unknown { kind, .. } => kind,
         }
     }
@@ -312,6 +324,7 @@ impl Body {
             Body::Cleared { before } | Body::Undone { before } => {
                 serde_json::to_string(&Clear { before: *before })
             }
+            Body::LeftOut(left_out) => serde_json::to_string(left_out),
             Body::Unknown { raw, .. } => Ok(raw.get().into()),
         };
         written.expect("plain data is always valid JSON")
@@ -338,6 +351,7 @@ impl Body {
             "undone" => {
                 serde_json::from_str::<Clear>(json).map(|c| Body::Undone { before: c.before })
             }
+            "left_out" => serde_json::from_str(json).map(Body::LeftOut),
             _ => Raw::parse(json.into()).map(|raw| Body::Unknown { kind: kind.into(), raw }),
         };
         body.map_err(|source| BodyError { kind: kind.into(), source })
@@ -440,7 +454,9 @@ impl Effect {
             Body::Restored(_) | Body::Started(_) => What::Start,
             Body::Cleared { .. } => What::Clear,
             Body::Undone { before } => What::Undo(*before),
-            Body::Finished(_) | Body::RoundLimit | Body::Unknown { .. } => What::Nothing,
+            Body::Finished(_) | Body::RoundLimit | Body::LeftOut(_) | Body::Unknown { .. } => {
+                What::Nothing
+            }
         };
         Effect { tokens: measure.tokens, what }
     }

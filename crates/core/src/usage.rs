@@ -88,6 +88,7 @@ impl Spent {
             Body::RoundLimit
             | Body::Cleared { .. }
             | Body::Undone { .. }
+            | Body::LeftOut(_)
             | Body::Unknown { .. } => return,
         };
         if usage == nothing && ms == 0 {

@@ -111,6 +111,9 @@ fn shown(entry: &Entry) -> Option<Rich> {
             })
         }
         Body::Cleared { .. } => Some(Rich::default().italic(format!("— cleared · {at} UTC —"))),
+        Body::LeftOut(_) => {
+            Some(Rich::default().italic(format!("— not shown to the model any more · {at} UTC —")))
+        }
         Body::Undone { .. } => Some(Rich::default().italic(format!("— clear undone · {at} UTC —"))),
         Body::Restored(restored) => Some(
             Rich::default()

@@ -15,8 +15,8 @@ use reqwest::redirect::Policy;
 use reqwest::{Client, StatusCode, Url};
 use serde_json::Value;
 
-use super::Failure;
 use super::lines::{Events, LINE_BYTES_MAX, Lines, TooLong};
+use super::{Failure, RefusalCause};
 
 /// How long it may take until somebody answers at all.
 const CONNECT_MAX: Duration = Duration::from_secs(10);
@@ -208,18 +208,22 @@ impl Http {
                 Failure::Nonsense { provider, what }
             }
             Fault::Broken(what) => Failure::Broken { provider, what: what.into() },
-            Fault::Error { status, message } => self.status(status, &message, None),
+            Fault::Error { status, message } => self.status(status, &message, &message, None),
         }
     }
 
-    fn status(&self, status: u16, message: &str, wait: Option<Duration>) -> Failure {
+    /// What an error status means; `answer` is everything that was said with it.
+    fn status(&self, status: u16, message: &str, answer: &str, wait: Option<Duration>) -> Failure {
         let (provider, message) = (self.provider.to_owned(), self.hide(message));
         match status {
             401 | 403 => Failure::Denied { provider, message },
             429 => Failure::Limited { provider, message, wait },
             // A conflict is how providers say that a lock was held too long.
             408 | 409 | 500.. => Failure::Trouble { provider, status, message, wait },
-            _ => Failure::Refused { provider, status, message },
+            _ => {
+                let cause = RefusalCause::of(status, answer);
+                Failure::Refused { provider, status, message, cause, left_out: false }
+            }
         }
     }
 
@@ -384,7 +388,7 @@ impl Incoming<'_> {
             }
         }
         let text = self.http.hide(&String::from_utf8_lossy(&body));
-        self.http.status(status.as_u16(), &message_in(&text, status), wait)
+        self.http.status(status.as_u16(), &message_in(&text, status), &text, wait)
     }
 }
 

@@ -14,11 +14,13 @@ pub mod offline;
 mod ollama;
 mod openai;
 mod openai_body;
+mod refusal_cause;
 mod reply;
 
 pub use env::Env;
 pub use http::{Secret, client};
 pub use models::{BadModel, ModelFacts, Models, PRICES_AS_OF, Price, default_model, describe};
+pub use refusal_cause::RefusalCause;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -89,6 +91,9 @@ pub fn connect(model: &Model, env: &Env) -> Result<Arc<dyn Provider>, Failure> {
     }
 }
 
+/// Said where a refused turn is not sent again.
+const LEFT_OUT: &str = "; this message stays in the log and is not sent to the model again";
+
 /// Why there is no reply.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
@@ -117,7 +122,7 @@ pub enum Failure {
         message: String,
     },
     /// The request is not acceptable; asking again will not help.
-    #[error("{provider} refused the request ({status}): {message}")]
+    #[error("{provider} refused the request ({status}): {message}{}", if *.left_out { LEFT_OUT } else { "" })]
     Refused {
         /// The provider.
         provider: String,
@@ -125,6 +130,10 @@ pub enum Failure {
         status: u16,
         /// What it said.
         message: String,
+        /// What it objects to.
+        cause: RefusalCause,
+        /// The turn is left out of later contexts because of it.
+        left_out: bool,
     },
     /// Too much was asked for in too short a time.
     #[error("{provider} is limiting requests: {message}")]

@@ -4,4 +4,5 @@ mod bench;
 mod client_tools;
 mod compact;
 mod permission;
+mod refusal;
 mod turn;

@@ -34,7 +34,7 @@ use crate::args::Talk;
 use crate::commands::{Cli, Done};
 use crate::errors::{self, Error};
 use crate::hosting::{Answering, runtime};
-use crate::out::plural;
+use crate::out::{one_line, plural};
 use input::{Input, Line};
 use say::Voice;
 use words::{HELP, Said, Word, understand};
@@ -197,6 +197,7 @@ impl Chat {
             let done = match understand(&line) {
                 Ok(Said::Nothing) => Ok(None),
                 Ok(Said::Do(Word::Exit)) => Ok(Some(Leaving::Asked)),
+                Ok(Said::Do(Word::Retry)) => self.retry().await,
                 Ok(Said::Do(word)) => self.do_word(word).await.map(|()| None),
                 Ok(Said::Text(text)) => self.say(text).await,
                 Err(error) => Err(error),
@@ -415,7 +416,29 @@ impl Chat {
             }
         }
         let id = self.session_for_turn()?;
-        let answer = self.turn(id, Message::user(text)).await?;
+        self.converse(id, Message::user(text)).await
+    }
+
+    /// Asks the last question again; what came of it is left out of what the model sees.
+    async fn retry(&mut self) -> Result<Option<Leaving>, Error> {
+        let nothing = || Error::Word {
+            what: "there is no question to ask again".into(),
+            hint: "say something first",
+        };
+        let id = self.session.ok_or_else(nothing)?;
+        let question = self.handle.call(|sessions| sessions.take_back_turn(id))?;
+        let question = question.ok_or_else(nothing)?;
+        self.voice.notice(format_args!("\x1b[2m> {}\x1b[0m", one_line(&question.plain_text())));
+        self.converse(id, question).await
+    }
+
+    /// Runs a turn, and tells how it ended.
+    async fn converse(
+        &mut self,
+        id: SessionId,
+        question: Message,
+    ) -> Result<Option<Leaving>, Error> {
+        let answer = self.turn(id, question).await?;
         match answer.end {
             End::Stopped => self.voice.notice("\x1b[2m(stopped; what was said is kept)\x1b[0m"),
             _ if answer.cut_off => self.voice.notice(

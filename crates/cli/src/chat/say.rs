@@ -10,7 +10,7 @@ use rethread_agent::Event;
 use rethread_core::message::Call;
 
 use crate::errors::Error;
-use crate::out::{clean, count, fit, one_line};
+use crate::out::{clean, count, fit, one_line, plural};
 
 /// The voice of the chat.
 pub(crate) struct Voice {
@@ -129,6 +129,11 @@ impl Voice {
                 "\x1b[33m({}; asking again in {:.1} s)\x1b[0m",
                 one_line(why),
                 wait.as_secs_f64()
+            )),
+            Event::LeftOut { turns } => self.notice(format_args!(
+                "\x1b[33m({} before this one {} refused by the provider and left out from now on; `/history` shows it)\x1b[0m",
+                plural(*turns as u64, "question"),
+                if *turns == 1 { "was" } else { "were" }
             )),
             Event::Call(call) => self.notice(format_args!("\x1b[2m  → {}\x1b[0m", shown(call))),
             Event::Result { success: false, text, .. } => {

@@ -16,7 +16,8 @@ impl Chat {
     /// Does what was typed.
     pub(super) async fn do_word(&mut self, word: Word) -> Result<(), Error> {
         match word {
-            Word::Exit => {}
+            // These need more than a verb.
+            Word::Exit | Word::Retry => {}
             Word::Help => self.voice.notice(HELP),
             Word::Compact => drop(self.compact().await?),
             Word::Resume(Some(sel)) => self.resume(&sel).await?,

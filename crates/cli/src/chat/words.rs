@@ -18,6 +18,7 @@ pub(crate) enum Word {
     Stats,
     Context,
     Undo,
+    Retry,
     Fork(Option<String>),
     Rename(String),
     Search(String),
@@ -36,9 +37,9 @@ pub(crate) enum Said {
 }
 
 /// The commands, as they are typed behind a slash.
-pub(crate) const NAMES: [&str; 17] = [
+pub(crate) const NAMES: [&str; 18] = [
     "agent", "clear", "compact", "context", "exit", "export", "fork", "help", "history", "new",
-    "open", "rename", "resume", "search", "sessions", "stats", "undo",
+    "open", "rename", "resume", "retry", "search", "sessions", "stats", "undo",
 ];
 
 /// What can be typed.
@@ -57,6 +58,7 @@ Just type, and the agent answers. Ctrl-C stops a reply; what was said is kept.
   /history [all]    what was said                /rename NAME   name this session
   /context          what the model would see     /search WORDS  find something in all sessions
   /stats            count messages and tokens    /export [FILE] write the transcript
+  /retry            ask the last question again
 
 A line that begins with a space is said as it is, even if it looks like a command. Alt-Enter starts
 another line, and what is pasted here is one message. The arrow up calls back what was said, Tab completes
@@ -129,6 +131,7 @@ fn word(name: &str, rest: Option<&str>) -> Result<Word, Error> {
         "stats" => Word::Stats,
         "context" => Word::Context,
         "undo" => Word::Undo,
+        "retry" => Word::Retry,
         "fork" => Word::Fork(optional()),
         "rename" => Word::Rename(needed("a name")?),
         "search" => Word::Search(needed("words")?),

@@ -73,6 +73,11 @@ fn show_entry(entry: &Entry) -> Result<(), Error> {
         Body::Message(message) => show_message(entry, message),
         Body::Cleared { .. } => line("[CLEARED]"),
         Body::Undone { .. } => line("[CLEAR UNDONE]"),
+        Body::LeftOut(left_out) => line(format_args!(
+            "[LEFT OUT] the model no longer sees the turn at {}: {}",
+            left_out.turn,
+            one_line(&left_out.why)
+        )),
         Body::RoundLimit => line("[TOOL CALL LIMIT REACHED]"),
         Body::Summary(summary) => line(format_args!("[SUMMARY] {}", indented(&summary.text))),
         Body::Restored(restored) => {

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use super::{Factory, created, entry, header, key, owner, placed, said};
 use crate::entry::{
-    Body, Boundary, Carried, Finished, NewEntry, Origin, Previous, Restored, Started, Summarized,
+    Body, Boundary, Carried, Finished, LeftOut, NewEntry, Origin, Previous, Restored, Started,
+    Summarized,
 };
 use crate::limits::READ_ENTRIES;
 use crate::message::{Message, Usage};
@@ -38,6 +39,7 @@ pub(super) fn what_was_appended_is_read_back_the_same(place: &dyn Factory) {
         Body::Cleared { before: Some(boundary) },
         Body::Undone { before: Some(boundary) },
         Body::Undone { before: None },
+        Body::LeftOut(LeftOut { turn: 7, why: "refused".into() }),
         Body::Finished(Finished { rounds: 2, ms: 1_500, usage, model: Some("a/b".into()) }),
         Body::Summary(Summarized { text: "chose a bucket".into(), by: "extractive".into(), usage }),
         Body::Started(started.clone()),

@@ -26,7 +26,7 @@ fn reach(draft: &Draft<'_>, policy: &Policy) -> Reach {
         usize::from(turn.user.as_ref().is_some_and(has_text))
             + usize::from(turn.rounds.last().is_some_and(|round| has_text(&round.reply)))
     };
-    let there: usize = whole().filter(|turn| turn.finished).map(texts).sum();
+    let there: usize = whole().filter(|turn| turn.finished && !turn.left_out).map(texts).sum();
     match there >= clip.texts && whole().next().is_some() {
         true => Reach::Enough,
         false => Reach::More,
@@ -41,7 +41,7 @@ fn apply<'a>(mut draft: Draft<'a>, policy: &Policy) -> Draft<'a> {
     let mut dropped = false;
     let mut cuts = Vec::new();
     for mut turn in draft.turns.drain(..).rev() {
-        if turn.pinned || !turn.finished {
+        if turn.pinned || turn.left_out || !turn.finished {
             kept.push(turn);
             continue;
         }

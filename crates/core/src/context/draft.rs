@@ -51,6 +51,9 @@ pub(super) struct Turn<'a> {
     pub(super) carried: bool,
     /// Not all of it was read.
     pub(super) partial: bool,
+    /// It was marked as left out. The steps count it, so that they cut in the same places whether
+    /// it was read or not; then it goes.
+    pub(super) left_out: bool,
 }
 
 /// One reply with the results of its calls.
@@ -215,11 +218,17 @@ impl<'a> Draft<'a> {
     }
 
     /// Only the turn that begins at this entry, which was going on, and those after it. None where
-    /// it is not whole, or began with something of the turn before.
-    pub(super) fn turns_from(log: &'a Log, seq: u64) -> Option<Draft<'a>> {
+    /// it is not whole, or began with something of the turn before, and where a turn was left out
+    /// since there were this many entries.
+    pub(super) fn turns_from(log: &'a Log, seq: u64, entries: u64) -> Option<Draft<'a>> {
         let start = usize::try_from(seq.checked_sub(log.first())?).ok()?;
         let mut draft = Draft { log, system: None, turns: Vec::new(), cuts: Vec::new() };
         for (index, entry) in log.entries().iter().enumerate().skip(start) {
+            if let Body::LeftOut(left_out) = &entry.body
+                && (entry.seq >= entries || left_out.turn >= seq)
+            {
+                return None;
+            }
             draft.read(entry, log.tally_before(index).into());
         }
         draft.settle();
@@ -324,10 +333,12 @@ impl<'a> Draft<'a> {
                 let reply = Said::new(entry, message);
                 let turn = self.turns.last_mut().expect("a turn was opened");
                 turn.finished = false;
+                turn.left_out = false;
                 turn.rounds.push(Round { before, reply, answers: Vec::new() });
             }
             Part::Results(message) => {
                 self.ensure_turn();
+                self.turns.last_mut().expect("a turn was opened").left_out = false;
                 self.read_results(entry, message);
                 if message.results().next().is_none() {
                     self.left_out(entry.seq, "a tool message without a tool_result");
@@ -338,12 +349,40 @@ impl<'a> Draft<'a> {
                     turn.finished = true;
                 }
             }
-            Part::Beside => {
-                if let Body::Restored(restored) = &entry.body {
-                    self.read_restored(entry.seq, restored, before);
-                }
+            Part::Beside => match &entry.body {
+                Body::Restored(restored) => self.read_restored(entry.seq, restored, before),
+                Body::LeftOut(left_out) => self.mark_left_out(left_out.turn),
+                _ => {}
+            },
+        }
+    }
+
+    /// Marks a turn of this log. One that was not read is not in the context anyway, and one that
+    /// goes on after its mark is shown again.
+    fn mark_left_out(&mut self, seq: u64) {
+        let mut turns = self.turns.iter_mut().rev();
+        if let Some(turn) = turns.find(|turn| turn.seq == seq && !turn.pinned && !turn.carried) {
+            turn.left_out = true;
+        }
+    }
+
+    /// Takes out the turns that are left out, and says which they were.
+    pub(super) fn without_left_out(&mut self) -> Vec<Cut> {
+        let ends: Vec<Before> = self.turns.iter().skip(1).map(|turn| turn.before).collect();
+        let last: Before = self.log.tally().into();
+        let mut cuts = Vec::new();
+        for (turn, end) in self.turns.iter().zip(ends.into_iter().chain([last])) {
+            if turn.left_out {
+                let messages = end.messages.saturating_sub(turn.before.messages);
+                let tokens = end.tokens.saturating_sub(turn.before.tokens);
+                let through = end.entries.saturating_sub(1);
+                let change = Changed::Dropped { messages, tokens };
+                let (by, seq) = (Step::LEFT_OUT, turn.seq);
+                cuts.push(Cut { by, seq, through, reference: seq.to_string(), change });
             }
         }
+        self.turns.retain(|turn| !turn.left_out);
+        cuts
     }
 
     fn read_results(&mut self, entry: &'a Entry, message: &'a Message) {
@@ -395,6 +434,7 @@ impl<'a> Draft<'a> {
             pinned: false,
             carried: false,
             partial: false,
+            left_out: false,
         });
     }
 
@@ -442,7 +482,7 @@ impl<'a> Draft<'a> {
         let last = self.turns.len().saturating_sub(1);
         for (index, turn) in self.turns.iter_mut().enumerate() {
             let replied = turn.rounds.last().is_some_and(|round| round.calls().next().is_none());
-            turn.finished |= index < last || replied;
+            turn.finished |= index < last || replied || turn.left_out;
         }
     }
 }

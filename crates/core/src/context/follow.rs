@@ -70,10 +70,11 @@ impl Follower {
             (now.boundary, now.system, now.started) == (then.boundary, then.system, then.started);
         // A step that looks at the whole log may let go of something older with each question.
         let moved = now.turn != Some(last.turn) && steps::depend_on_the_log(&self.policy);
-        if !same || moved {
+        // One that counts messages may do so with each message.
+        if !same || moved || self.policy.keep_recent.is_some() {
             return None;
         }
-        let draft = Draft::turns_from(log, last.turn)?;
+        let draft = Draft::turns_from(log, last.turn, then.entries)?;
         let mut draft = steps::apply_to_each_turn(draft, &self.policy);
         let weight = last.before.weight + draft.tokens();
         let budget = self.model.budget();

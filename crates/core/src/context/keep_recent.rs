@@ -1,10 +1,10 @@
 //! Only the latest messages, cut in batches.
 //!
 //! A window that slides with every message would change the first bytes sent every time, and a
-//! provider's cache with them. So when more than `max` messages stand there, the oldest quarter
+//! provider's cache with them. So when there are more than `max` messages, the oldest quarter
 //! goes at once, and then the beginning stays where it is until the window is full again. The
-//! cut falls on a turn's start; only where one long turn fills the whole batch does it fall
-//! between two rounds of that turn, whose question is then kept.
+//! cut falls on a turn's start; only where one long turn fills the whole batch, or is the one that
+//! is going on, does it fall between two rounds of that turn, whose question is then kept.
 
 use super::draft::{Draft, Turn};
 use super::steps::{Reach, Scope, StepRule};
@@ -29,8 +29,7 @@ struct Window {
     batch_end: u64,
 }
 
-/// The window, if anything has to go. `messages` counts up to the current turn's question, so
-/// that nothing moves while a turn goes on.
+/// The window, if anything has to go.
 fn window(tally: &Tally, messages: u64, max: u32) -> Option<Window> {
     let max = u64::from(max);
     let base = tally.boundary.map_or(0, |boundary| boundary.messages);
@@ -46,12 +45,15 @@ fn window(tally: &Tally, messages: u64, max: u32) -> Option<Window> {
 
 fn window_of(draft: &Draft<'_>, policy: &Policy) -> Option<Window> {
     let tally = draft.log.tally();
-    let messages = draft.current().map_or(tally.messages, |turn| turn.before.messages + 1);
-    window(&tally, messages, policy.keep_recent?)
+    window(&tally, tally.messages, policy.keep_recent?)
 }
 
-/// Enough was read when the run begins before the window does.
+/// Enough was read when the run begins before the window does, and what the model said last in the
+/// turn that goes on is in it.
 fn reach(draft: &Draft<'_>, policy: &Policy) -> Reach {
+    if draft.current().is_some_and(|turn| turn.partial && turn.rounds.is_empty()) {
+        return Reach::More;
+    }
     let before = draft.log.tally_before(0).messages;
     match window_of(draft, policy).is_some_and(|window| before <= window.start) {
         true => Reach::Enough,
@@ -59,36 +61,94 @@ fn reach(draft: &Draft<'_>, policy: &Policy) -> Reach {
     }
 }
 
+/// Whether a turn's messages are among those the log counts.
+fn counted(turn: &Turn<'_>) -> bool {
+    !turn.pinned && !turn.carried
+}
+
 /// Leaves out what comes before the window.
 fn apply<'a>(mut draft: Draft<'a>, policy: &Policy) -> Draft<'a> {
-    let Some(window) = window_of(&draft, policy) else { return draft };
+    let Some(max) = policy.keep_recent else { return draft };
+    let parts = |draft: &Draft<'_>| {
+        draft.turns.len() + draft.turns.iter().map(|turn| turn.rounds.len()).sum::<usize>()
+    };
+    let before = parts(&draft);
+    let window = window_of(&draft, policy);
+    if let Some(window) = window {
+        cut_at(&mut draft, window);
+    }
+    leave_no_more_than(&mut draft, u64::from(max));
+    // What stood before a window may not have been read.
+    if window.is_some() || parts(&draft) < before {
+        match draft.turns.iter().find(|turn| counted(turn)).map(|turn| turn.seq) {
+            Some(seq) => report_split(&mut draft, seq),
+            None => draft.report_dropped(NAME, draft.log.tally().into()),
+        }
+    }
+    draft
+}
 
-    let counted = |turn: &Turn<'_>| !turn.pinned && !turn.carried;
+/// Leaves out the turns before the window. Where one turn reaches over its beginning and no other
+/// starts in the batch, that turn keeps its question and the rounds in the window.
+fn cut_at(draft: &mut Draft<'_>, window: Window) {
     let starts_in_batch = draft.turns.iter().any(|turn| {
         counted(turn) && (window.start..window.batch_end).contains(&turn.before.messages)
     });
-    // The turn that reaches over the window's start without another one starting in the batch.
-    let split = (!starts_in_batch).then(|| {
-        draft
-            .turns
-            .iter()
-            .rposition(|turn| counted(turn) && turn.finished && turn.before.messages < window.start)
+    let reaches_over = |turn: &Turn<'_>| counted(turn) && turn.before.messages < window.start;
+    let split = draft.turns.iter().rposition(reaches_over).filter(|index| {
+        let turn = &draft.turns[*index];
+        !turn.left_out && (!starts_in_batch || !turn.finished)
     });
-    let split = split.flatten().map(|index| draft.turns[index].seq);
-    if let Some(seq) = split {
-        let turn = draft.turns.iter_mut().find(|turn| turn.seq == seq && counted(turn));
-        let turn = turn.expect("it was found above");
-        // One more than the window says, because the question is kept beside them.
-        turn.rounds.retain(|round| round.before.messages > window.start);
-    }
-    draft.drop_turns(NAME, |turn| {
-        counted(turn) && (turn.before.messages >= window.start || Some(turn.seq) == split)
+    let split = split.map(|index| draft.turns[index].seq);
+    draft.turns.retain(|turn| {
+        let in_window = counted(turn) && turn.before.messages >= window.start;
+        turn.pinned || in_window || counted(turn) && Some(turn.seq) == split
     });
-    if let Some(seq) = split {
-        draft.cuts.retain(|cut| cut.by != NAME);
-        report_split(&mut draft, seq);
+    if let Some(turn) = draft.turns.iter_mut().find(|turn| counted(turn) && Some(turn.seq) == split)
+    {
+        // One more than the window says, because the question is kept beside them. What the model
+        // said last in a turn that goes on stays: it is waiting for what comes of it.
+        let last = turn.rounds.len().saturating_sub(usize::from(!turn.finished));
+        let mut index = 0;
+        turn.rounds.retain(|round| {
+            index += 1;
+            round.before.messages > window.start || index > last
+        });
     }
-    draft
+}
+
+/// Leaves out the oldest turns, then the oldest rounds of the last turn, until a provider is sent no
+/// more than `max` messages.
+fn leave_no_more_than(draft: &mut Draft<'_>, max: u64) {
+    let last = draft.turns.iter().rfind(|turn| !turn.left_out).map(|turn| turn.seq);
+    while sent(&draft.turns) > max {
+        let goes = |turn: &Turn<'_>| !turn.pinned && (turn.carried || Some(turn.seq) != last);
+        let Some(oldest) = draft.turns.iter().position(goes) else { break };
+        draft.turns.remove(oldest);
+    }
+    let is_last = |turn: &Turn<'_>| counted(turn) && Some(turn.seq) == last;
+    while sent(&draft.turns) > max {
+        let turn = draft.turns.iter_mut().find(|turn| is_last(turn) && turn.rounds.len() > 1);
+        let Some(turn) = turn else { break };
+        turn.rounds.remove(0);
+    }
+}
+
+/// The messages a provider is sent of these turns. Each result is one, and so is what stands in for
+/// a question or a result that is missing; questions that follow one another are one.
+fn sent(turns: &[Turn<'_>]) -> u64 {
+    let (mut sent, mut asks) = (0, false);
+    for turn in turns.iter().filter(|turn| !turn.left_out) {
+        if !asks && (turn.user.is_some() || !turn.rounds.is_empty()) {
+            sent += 1;
+            asks = true;
+        }
+        for round in &turn.rounds {
+            sent += 1 + round.calls().count() as u64;
+            asks = false;
+        }
+    }
+    sent
 }
 
 /// Reports what stood before a turn that was split, and which of its rounds are left out; its

@@ -123,6 +123,8 @@ pub struct Step(&'static str);
 impl Step {
     /// The context was cleared.
     pub const CLEAR: Step = Step("clear");
+    /// The turn was marked as left out: refused, or asked again.
+    pub const LEFT_OUT: Step = Step("left_out");
     /// The model's window is not larger.
     pub const FIT_BUDGET: Step = Step("fit_budget");
     /// No provider would accept it.
@@ -184,7 +186,16 @@ pub fn build(log: &Log, policy: &Policy, model: &Model) -> Context {
 
 /// Everything but the last step.
 fn shape<'a>(log: &'a Log, policy: &Policy, model: &Model) -> (Draft<'a>, Fit) {
-    fit_budget::apply(steps::apply_all(Draft::new(log), policy), model.budget())
+    let mut draft = steps::apply_all(Draft::new(log), policy);
+    let left_out = draft.without_left_out();
+    let (mut draft, fit) = fit_budget::apply(draft, model.budget());
+    // Where older turns had to go, those among them are not reported one by one: they may not have
+    // been read.
+    let made_room = draft.cuts.iter().any(|cut| cut.by == Step::FIT_BUDGET);
+    let of_log = |turn: &&draft::Turn<'_>| !turn.pinned && !turn.carried;
+    let from = draft.turns.iter().find(of_log).map_or(0, |turn| turn.seq);
+    draft.cuts.extend(left_out.into_iter().filter(|cut| !made_room || cut.seq > from));
+    (draft, fit)
 }
 
 impl Context {

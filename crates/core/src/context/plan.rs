@@ -43,12 +43,13 @@ fn enough(log: &Log, policy: &Policy, model: &Model) -> bool {
 fn fills_the_window(draft: Draft<'_>, policy: &Policy, model: &Model) -> bool {
     let draft = steps::apply_to_each_turn(draft, policy);
     let budget = model.budget();
-    let tokens: u64 = draft.turns.iter().filter(|turn| turn.is_whole()).map(Turn::tokens).sum();
+    let tokens: u64 =
+        draft.turns.iter().filter(|turn| turn.is_whole() && !turn.left_out).map(Turn::tokens).sum();
     if tokens > budget {
         return true;
     }
     // One endless turn: its rounds alone fill the window several times over, even as stubs.
-    let Some(turn) = draft.turns.last().filter(|turn| turn.partial) else {
+    let Some(turn) = draft.turns.last().filter(|turn| turn.partial && !turn.left_out) else {
         return false;
     };
     let least = |answer: &Answer<'_>| match answer.measure {

@@ -12,7 +12,7 @@ pub struct Policy {
     pub truncate_results: Option<usize>,
     /// Whether the tool results of finished turns become stubs.
     pub stub_tools: bool,
-    /// Messages kept, the system message and the current turn not counted.
+    /// Messages kept, the system message not counted.
     pub keep_recent: Option<u32>,
     /// Keep only the last texts.
     pub clip: Option<Clip>,

@@ -59,7 +59,7 @@ pub(super) fn apply_to_each_turn<'a>(draft: Draft<'a>, policy: &Policy) -> Draft
 /// When a step runs, counted from the first: cuts of one entry are reported in this order.
 pub(super) fn order(step: Step) -> usize {
     let listed = STEPS.iter().map(|rule| rule.name);
-    let mut all = [Step::CLEAR].into_iter().chain(listed).chain([Step::FIT_BUDGET]);
+    let mut all = [Step::CLEAR].into_iter().chain(listed).chain([Step::LEFT_OUT, Step::FIT_BUDGET]);
     all.position(|one| one == step).unwrap_or(usize::MAX)
 }
 

@@ -4,11 +4,11 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::{Error, Result, Sessions};
-use crate::entry::{Body, Entry, NewEntry, Origin, Started};
+use crate::entry::{Body, Entry, LeftOut, NewEntry, Origin, Started};
 use crate::limits::{APPEND_TRIES_MAX, READ_ENTRIES};
-use crate::message::Role;
+use crate::message::{Message, Role};
 use crate::name::{Name, SessionId};
-use crate::session::{Header, Parent, Session};
+use crate::session::{Header, Parent, Place, Session};
 use crate::store::{At, Bind, StoreError};
 
 /// How a fork is to be made.
@@ -82,6 +82,24 @@ impl Sessions {
                 other => return Ok(other?.seqs.first().copied().unwrap_or_default()),
             }
         }
+    }
+
+    /// Leaves the latest turn out of contexts from now on, and returns its question, so that it
+    /// can be asked again. Nothing where no question was asked since the last clear.
+    ///
+    /// # Errors
+    ///
+    /// Those of an append.
+    pub fn take_back_turn(&self, id: SessionId) -> Result<Option<Message>> {
+        let tally = self.get(id)?.tally;
+        let Some(turn) = tally.turn.filter(|turn| *turn >= tally.begins()) else {
+            return Ok(None);
+        };
+        let entry = self.entry_at(Place { session: id, seq: turn })?;
+        let why = "it was asked again".into();
+        let mark = self.entry(Body::LeftOut(LeftOut { turn, why }));
+        self.store.append(&self.owner, id, At::head(tally.entries), &[mark])?;
+        Ok(entry.body.message().cloned())
     }
 
     /// Copies a session up to an entry, in whole rounds, into a new one.

@@ -1,7 +1,7 @@
 //! Random logs, policies and models, each made from a number.
 
 use rethread_core::context::{Clip, Model, Policy};
-use rethread_core::entry::{Boundary, Carried, Finished, Origin, Restored, Started};
+use rethread_core::entry::{Boundary, Carried, Finished, LeftOut, Origin, Restored, Started};
 use rethread_core::log::open_calls;
 use rethread_core::measure::measure;
 use rethread_core::{
@@ -122,9 +122,18 @@ impl Dice {
                     push_body(entries, Body::Unknown { kind: "later".into(), raw });
                 }
                 13 => push(entries, self.misplaced()),
+                14 => self.left_out(entries),
                 _ => self.round_message(entries),
             }
         }
+    }
+
+    /// Marks the latest turn, or another one, or something that is not a turn.
+    fn left_out(&mut self, entries: &mut Vec<Entry>) {
+        let Some(last) = entries.last() else { return };
+        let any = self.up_to(entries.len()) as u64;
+        let turn = if self.one_in(2) { last.tally.turn.unwrap_or(any) } else { any };
+        push_body(entries, Body::LeftOut(LeftOut { turn, why: "refused".into() }));
     }
 
     fn undone(&mut self, entries: &mut Vec<Entry>) {

@@ -324,6 +324,7 @@ fn shown(event: &Event) -> Option<Value> {
         Event::Retry { why, wait } => object!({
             "type": "retry", "why": why, "ms": u64::try_from(wait.as_millis()).unwrap_or(u64::MAX),
         }),
+        Event::LeftOut { turns } => object!({ "type": "left_out", "turns": turns }),
         Event::Call(call) => object!({
             "type": "tool_call", "tool": call.name, "id": call.id, "args": args(call.input.get()),
         }),

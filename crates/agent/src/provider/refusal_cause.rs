@@ -1,0 +1,131 @@
+//! What a provider objects to when it refuses a request.
+
+/// What a refusal is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RefusalCause {
+    /// What was said: a policy, or a picture that cannot be read.
+    Content,
+    /// How it was asked: the model, the tools, the length, the account. What was said is fine.
+    Request,
+    /// The provider does not say.
+    Unclear,
+}
+
+/// Words for what is wrong with a request, whatever is said in it.
+const REQUEST: [&str; 37] = [
+    // Its length.
+    "context_length",
+    "context length",
+    "context window",
+    "context size",
+    "too long",
+    "too large",
+    "too many tokens",
+    "token limit",
+    "max_tokens",
+    "max_completion_tokens",
+    "maximum number of tokens",
+    // The model, or what it can do.
+    "model_not_found",
+    "model not found",
+    "unknown model",
+    "invalid model",
+    "unsupported model",
+    "does not exist",
+    "does not support",
+    "not supported",
+    "not a valid model",
+    // The tools.
+    "invalid_function",
+    "input_schema",
+    "tool_choice",
+    "tools.",
+    "tools[",
+    "\"tools\"",
+    "function parameters",
+    "schema",
+    // The parameters.
+    "unsupported_parameter",
+    "unsupported parameter",
+    "unknown parameter",
+    "unrecognized request argument",
+    // The account.
+    "quota",
+    "billing",
+    "credit",
+    "api key",
+    "api_key",
+];
+
+/// Words for what may not be said, or cannot be read.
+const CONTENT: [&str; 18] = [
+    "content_filter",
+    "content filter",
+    "content_policy",
+    "content policy",
+    "content management policy",
+    "usage polic",
+    "safety",
+    "moderation",
+    "flagged",
+    "harmful",
+    "responsibleai",
+    "could not process image",
+    "image_parse_error",
+    "invalid_image",
+    "invalid image",
+    "unsupported image",
+    "unsupported_image",
+    "invalid_prompt",
+];
+
+impl RefusalCause {
+    /// Reads the answer of a provider that refused a request with this status.
+    pub(super) fn of(status: u16, answer: &str) -> RefusalCause {
+        if !matches!(status, 400 | 422) {
+            return RefusalCause::Request;
+        }
+        let answer = answer.to_lowercase();
+        let says = |words: &[&str]| words.iter().any(|word| answer.contains(word));
+        // A policy is named by its own word; the other words may be quoted beside it.
+        if says(&CONTENT) {
+            RefusalCause::Content
+        } else if says(&REQUEST) {
+            RefusalCause::Request
+        } else {
+            RefusalCause::Unclear
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_is_about_what_was_said_only_where_the_provider_says_so() {
+        for (status, answer, cause) in [
+            (
+                400,
+                r#"{"error":{"code":"content_filter","message":"The response was filtered"}}"#,
+                RefusalCause::Content,
+            ),
+            (400, r#"{"error":{"message":"Could not process image"}}"#, RefusalCause::Content),
+            (
+                400,
+                r#"{"error":{"code":"context_length_exceeded","message":"too long"}}"#,
+                RefusalCause::Request,
+            ),
+            (400, "prompt is too long: 210000 tokens > 200000 maximum", RefusalCause::Request),
+            (400, "tools.0.custom.input_schema: JSON schema is invalid", RefusalCause::Request),
+            (400, "Your credit balance is too low", RefusalCause::Request),
+            (400, "The model `gpt-9` does not exist", RefusalCause::Request),
+            (404, "no such thing, says the content filter", RefusalCause::Request),
+            (413, "", RefusalCause::Request),
+            (400, "", RefusalCause::Unclear),
+            (422, "Bad Request", RefusalCause::Unclear),
+        ] {
+            assert_eq!(RefusalCause::of(status, answer), cause, "{status} {answer}");
+        }
+    }
+}

@@ -22,6 +22,11 @@ use crate::summarize::{How, Summary};
 pub enum Stage {
     /// The model is asked for a summary.
     Summarizing,
+    /// The model failed; sentences are picked instead.
+    Extracted {
+        /// How it failed.
+        why: String,
+    },
     /// The old session is safe, with its summary.
     Saved(Box<Past>),
     /// The new session is about to start.
@@ -44,11 +49,6 @@ pub struct Preview {
 pub enum Compacted {
     /// The conversation goes on in a new session.
     Done(Box<Receipt>),
-    /// There is no summary, and everything is as it was.
-    NoSummary {
-        /// Why.
-        why: String,
-    },
     /// Nothing was said yet.
     Nothing,
 }
@@ -62,6 +62,8 @@ pub struct Receipt {
     pub before: u64,
     /// The summary.
     pub summary: Summarized,
+    /// How the model failed, where sentences were picked instead.
+    pub failed: Option<String>,
     /// The session that goes on.
     pub on: GoesOn,
 }
@@ -69,14 +71,14 @@ pub struct Receipt {
 impl Serialize for Receipt {
     /// The shape every door shows.
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Receipt { from, before, summary, on } = self;
+        let Receipt { from, before, summary, failed, on } = self;
         json!({
             "from": from,
             "session": on.session,
             "before": before,
             "after": on.tokens,
             "carried": { "turns": on.carried, "tokens": on.carried_tokens },
-            "summary": { "by": summary.by, "text": summary.text },
+            "summary": { "by": summary.by, "text": summary.text, "model_failed": failed },
             "acknowledgment": on.acknowledgment,
         })
         .serialize(serializer)
@@ -122,7 +124,7 @@ impl Runner {
     ///
     /// # Errors
     ///
-    /// Those of the store; that a model failed is no error but [`Compacted::NoSummary`].
+    /// Those of the store. That a model failed is not an error: sentences are picked instead.
     pub async fn compact(
         &self,
         id: SessionId,
@@ -153,16 +155,19 @@ impl Runner {
         })
         .await?;
         told(Stage::Summarizing);
-        let summary = match self.summarize_held(held, id, how).await? {
-            Summary::Written(summary) => summary,
-            Summary::Failed { why } => return Ok(Compacted::NoSummary { why }),
+        let (summary, failed) = match self.summarize_held(held, id, how).await? {
+            Summary::Written(summary) => (summary, None),
+            Summary::Extracted { summary, why } => {
+                told(Stage::Extracted { why: why.clone() });
+                (summary, Some(why))
+            }
             Summary::Nothing => return Ok(Compacted::Nothing),
         };
         let past = self.past(id).await?;
         told(Stage::Saved(Box::new(past.clone())));
         told(Stage::Restoring);
         let on = self.restore(&past, &summary.text, Origin::Compact, keys).await?;
-        Ok(Compacted::Done(Box::new(Receipt { from: id, before, summary, on })))
+        Ok(Compacted::Done(Box::new(Receipt { from: id, before, summary, failed, on })))
     }
 
     /// Starts a new session from the summary of another, and points these keys at it. Where the
@@ -170,17 +175,17 @@ impl Runner {
     ///
     /// # Errors
     ///
-    /// Those of the store; that there is no summary is no error but [`Compacted::NoSummary`].
+    /// Those of the store.
     pub async fn resume(&self, id: SessionId, keys: Vec<Key>) -> Result<Compacted, TurnError> {
         let runner = self.clone();
         let before = blocking(move || runner.context_tokens(id)).await?;
-        let summary = match self.summarize(id, How::ModelOrExtract).await? {
-            Summary::Written(summary) => summary,
-            Summary::Failed { why } => return Ok(Compacted::NoSummary { why }),
+        let (summary, failed) = match self.summarize(id, How::Model).await? {
+            Summary::Written(summary) => (summary, None),
+            Summary::Extracted { summary, why } => (summary, Some(why)),
             Summary::Nothing => return Ok(Compacted::Nothing),
         };
         let past = self.past(id).await?;
         let on = self.restore(&past, &summary.text, Origin::Resume, keys).await?;
-        Ok(Compacted::Done(Box::new(Receipt { from: id, before, summary, on })))
+        Ok(Compacted::Done(Box::new(Receipt { from: id, before, summary, failed, on })))
     }
 }

@@ -38,6 +38,7 @@ mod step;
 mod summarize;
 mod thread_cache;
 pub mod tool;
+mod transcript_index;
 mod turn;
 
 pub use blocking::blocking;

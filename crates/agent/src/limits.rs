@@ -58,9 +58,6 @@ pub const LEASE_POLL: Duration = Duration::from_millis(50);
 /// How long a model may take to write a summary or to acknowledge one.
 pub const SUMMARY_TIME_MAX: Duration = Duration::from_secs(60);
 
-/// Tokens a summary may always have, however short the conversation was.
-pub const SUMMARY_TOKENS_MIN: u64 = 1_000;
-
 /// Characters of one text that a summary is made from. A pasted log would crowd out the rest.
 pub const SUMMARY_TEXT_CHARS: usize = 8_000;
 

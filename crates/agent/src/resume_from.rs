@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use jiff::tz::TimeZone;
-use rethread_core::{Name, Session, SessionId, sessions};
+use rethread_core::{Header, Name, Session, SessionId, sessions};
 use rethread_transcript::read::markdown;
 
 use crate::blocking::blocking;
@@ -62,7 +62,7 @@ impl Runner {
             let header = &session.header;
             let last = session.last_activity_at.to_zoned(TimeZone::system()).datetime();
             Ok::<_, sessions::Error>(Past {
-                id: id.to_string(),
+                id: session.shown_id(),
                 session: Some(id),
                 name: given_name(session),
                 agent: header.profile.agent.clone(),
@@ -73,12 +73,19 @@ impl Runner {
                     0 => session.tally.tokens,
                     charged => charged,
                 },
-                resumed_from: header.parent.map(|parent| parent.id.to_string()),
+                resumed_from: runner.shown_parent(header),
                 file: file.map(|path| path.display().to_string()),
                 tail,
             })
         })
         .await?)
+    }
+
+    /// The session another one continues, as people name it. It may be gone.
+    fn shown_parent(&self, header: &Header) -> Option<String> {
+        let parent = header.parent?.id;
+        let known = self.sessions.get(parent).map(|session| session.shown_id());
+        Some(known.unwrap_or_else(|_| parent.to_string()))
     }
 
     /// Reads a transcript that is to be continued.

@@ -2,20 +2,24 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use jiff::tz::TimeZone;
 use rethread_core::entry::Body;
+use rethread_core::readable_id::is_file_name;
 use rethread_core::{Session, SessionId, sessions};
-use rethread_transcript::write::markdown::{Page, Previous, WriteError, write};
+use rethread_transcript::read::markdown;
+use rethread_transcript::write::markdown::{Page, Previous, Totals, WriteError, write};
 
 use crate::runner::Runner;
+use crate::transcript_index;
 
 impl Runner {
-    /// Writes a session's transcript into the folder of transcripts, as `<id>.md`. Returns where
-    /// it is, or nothing where there is no such folder.
+    /// Writes a session's transcript into the folder of transcripts, as `<Session ID>.md`, and
+    /// notes it in the folder's index. Returns where it is, or nothing where there is no such
+    /// folder.
     ///
     /// # Errors
     ///
@@ -24,8 +28,21 @@ impl Runner {
     pub fn save_transcript(&self, id: SessionId) -> io::Result<Option<PathBuf>> {
         let Some(folder) = &self.transcripts else { return Ok(None) };
         DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-        let path = folder.join(format!("{id}.md"));
-        self.write_transcript(id, &path)?;
+        let session = self.sessions.get(id).map_err(io::Error::other)?;
+        let readable = session.readable_id.as_deref().filter(|id| is_file_name(id));
+        let readable = readable.map(|readable| folder.join(format!("{readable}.md")));
+        let path = match readable {
+            Some(path) if is_free_for(&path, &session) => path,
+            _ => {
+                let path = folder.join(format!("{id}.md"));
+                self.write_transcript(id, &path)?;
+                return Ok(Some(path));
+            }
+        };
+        let totals = self.write_transcript(id, &path)?;
+        let agent = self.agent_of(&session);
+        // The transcript is what people need; the index only helps another program find it.
+        drop(transcript_index::note(folder, &session, agent, &totals));
         Ok(Some(path))
     }
 
@@ -34,9 +51,9 @@ impl Runner {
     /// # Errors
     ///
     /// As [`save_transcript`](Runner::save_transcript).
-    pub fn write_transcript(&self, id: SessionId, path: &Path) -> io::Result<()> {
+    pub fn write_transcript(&self, id: SessionId, path: &Path) -> io::Result<Totals> {
         replace(path, |out| match self.transcript(id, out) {
-            Ok(()) => Ok(()),
+            Ok(totals) => Ok(totals),
             Err(WriteError::Io(error)) => Err(error),
             Err(WriteError::Entries(error)) => Err(io::Error::other(error)),
         })
@@ -51,13 +68,18 @@ impl Runner {
         &self,
         id: SessionId,
         out: &mut dyn Write,
-    ) -> Result<(), WriteError<sessions::Error>> {
+    ) -> Result<Totals, WriteError<sessions::Error>> {
         let session = self.sessions.get(id).map_err(WriteError::Entries)?;
         let previous = self.previous(&session).map_err(WriteError::Entries)?;
-        let agent = session.header.profile.agent.as_deref().unwrap_or(&self.responder.agent.name);
+        let agent = self.agent_of(&session);
         let page = Page { session: &session, agent, previous, zone: TimeZone::system() };
         let entries = self.sessions.entries(id, 0..session.tally.entries);
-        write(&page, entries, out).map(drop)
+        write(&page, entries, out)
+    }
+
+    /// The name of the agent in a session.
+    fn agent_of<'a>(&'a self, session: &'a Session) -> &'a str {
+        session.header.profile.agent.as_deref().unwrap_or(&self.responder.agent.name)
     }
 
     /// What a session tells about the one it continues.
@@ -72,8 +94,33 @@ impl Runner {
     }
 }
 
+/// Bytes of a transcript that hold its header.
+const HEAD_BYTES: u64 = 64 << 10;
+
+/// Whether a session's transcript may be written to this file: there is none, or it is its own. A
+/// transcript of another program, or of a session in another store, may have the same name; its
+/// date, to the millisecond, tells it apart.
+fn is_free_for(path: &Path, session: &Session) -> bool {
+    let mut head = Vec::new();
+    match File::open(path) {
+        Err(error) => return error.kind() == io::ErrorKind::NotFound,
+        Ok(file) => match file.take(HEAD_BYTES).read_to_end(&mut head) {
+            Ok(_) => {}
+            Err(_) => return false,
+        },
+    }
+    let Ok(told) = markdown::read(&String::from_utf8_lossy(&head)) else { return false };
+    // Whoever travels has other hours and the same seconds.
+    let seconds = |date: jiff::civil::DateTime| (date.second(), date.subsec_nanosecond());
+    let begun = session.header.created_at.to_zoned(TimeZone::UTC).datetime();
+    told.id == session.readable_id && told.date.is_some_and(|date| seconds(date) == seconds(begun))
+}
+
 /// Writes a file beside the one that is there, then puts it in its place.
-fn replace(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
+pub(crate) fn replace<T>(
+    path: &Path,
+    fill: impl FnOnce(&mut dyn Write) -> io::Result<T>,
+) -> io::Result<T> {
     let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_string_lossy();
     let folder = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -85,10 +132,11 @@ fn replace(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> 
     let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside)?;
     let written = (|| {
         let mut out = BufWriter::new(file);
-        fill(&mut out)?;
+        let filled = fill(&mut out)?;
         out.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
         fs::rename(&beside, path)?;
-        File::open(folder)?.sync_all()
+        File::open(folder)?.sync_all()?;
+        Ok(filled)
     })();
     if written.is_err() {
         // What could not be written is no use to anybody; the first error is the one to tell.
@@ -128,7 +176,8 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("a.md");
         fs::write(&path, "old").expect("written");
-        replace(&path, |_| Err(io::ErrorKind::Other.into())).expect_err("it fails");
+        let failed = replace(&path, |_| Err::<(), _>(io::ErrorKind::Other.into()));
+        failed.expect_err("it fails");
         assert_eq!(fs::read_to_string(&path).expect("read"), "old");
         assert_eq!(names(folder.path()), ["a.md"]);
     }

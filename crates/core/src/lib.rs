@@ -49,6 +49,7 @@ pub mod memory;
 pub mod message;
 pub mod name;
 pub mod raw;
+pub mod readable_id;
 pub mod session;
 pub mod sessions;
 pub mod store;

@@ -12,6 +12,7 @@ use crate::blob::{BlobId, BlobInfo};
 use crate::entry::{Entry, NewEntry, Tally};
 use crate::lease::LeaseRecord;
 use crate::name::{Key, Name, Owner, SessionId};
+use crate::readable_id;
 use crate::session::{Header, Place, Session, preview};
 use crate::store::{
     Appended, At, Bind, Change, Cursor, Filter, Finding, Hit, Lease, Page, Result, Search, Store,
@@ -108,14 +109,12 @@ impl State {
     fn session(&self, stored: &Stored) -> Session {
         let (owner, id) = (&stored.header.owner, stored.header.id);
         let first = stored.tally().first.and_then(|seq| stored.entries.get(seq as usize));
+        let keys = self.keys.iter().filter(|((o, _), to)| o == owner && **to == id);
+        let (keys, readable_id) = readable_id::split(keys.map(|((_, key), _)| key.clone()));
         Session {
             header: stored.header.clone(),
-            keys: self
-                .keys
-                .iter()
-                .filter(|((o, _), to)| o == owner && **to == id)
-                .map(|((_, key), _)| key.clone())
-                .collect(),
+            keys,
+            readable_id,
             tally: stored.tally(),
             last_activity_at: stored.entries.last().map_or(stored.header.created_at, |e| e.at),
             first_message: first.and_then(|e| e.body.message()).map(preview).unwrap_or_default(),

@@ -318,6 +318,8 @@ pub struct Session {
     pub header: Header,
     /// What doors call it, sorted.
     pub keys: Vec<Key>,
+    /// Its id as people write it, fixed when it was created. Sessions of earlier versions have none.
+    pub readable_id: Option<String>,
     /// What its log adds up to.
     pub tally: Tally,
     /// When something last happened in it.
@@ -336,6 +338,7 @@ impl Session {
         Session {
             header,
             keys: Vec::new(),
+            readable_id: None,
             tally: Tally::default(),
             last_activity_at,
             first_message: String::new(),
@@ -347,6 +350,11 @@ impl Session {
     pub fn id(&self) -> SessionId {
         self.header.id
     }
+
+    /// The id to show to people: the readable one, else the UUID.
+    pub fn shown_id(&self) -> String {
+        self.readable_id.clone().unwrap_or_else(|| self.header.id.to_string())
+    }
 }
 
 impl Serialize for Session {
@@ -355,9 +363,11 @@ impl Serialize for Session {
         let header = &self.header;
         serde_json::json!({
             "id": header.id,
+            "readable_id": self.readable_id,
             "name": header.name,
             "keys": self.keys,
             "agent": header.profile.agent,
+            "agent_path": header.profile.agent_path,
             "workspace": header.profile.workspace,
             "parent": header.parent.map(|parent| parent.id),
             "created_at": rfc3339(header.created_at),

@@ -7,6 +7,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use jiff::Timestamp;
+use jiff::tz::TimeZone;
 use uuid::Uuid;
 
 /// Time and randomness.
@@ -15,6 +16,8 @@ pub trait World: Send + Sync {
     fn now(&self) -> Timestamp;
     /// A fresh UUID of version 7.
     fn uuid(&self) -> Uuid;
+    /// The time zone of whoever starts a session.
+    fn zone(&self) -> TimeZone;
 }
 
 /// A world in which time passes only when told to, and ids count upwards.
@@ -57,6 +60,10 @@ impl World for Fixed {
         tail[2..].copy_from_slice(&count.to_be_bytes());
         uuid::Builder::from_unix_timestamp_millis(self.millis.load(Ordering::SeqCst), &tail)
             .into_uuid()
+    }
+
+    fn zone(&self) -> TimeZone {
+        TimeZone::UTC
     }
 }
 

@@ -1,6 +1,7 @@
 //! The real world.
 
 use jiff::Timestamp;
+use jiff::tz::TimeZone;
 use rethread_core::World;
 use uuid::Uuid;
 
@@ -18,5 +19,9 @@ impl World for System {
     #[expect(clippy::disallowed_methods, reason = "this is where real ids come from")]
     fn uuid(&self) -> Uuid {
         Uuid::now_v7()
+    }
+
+    fn zone(&self) -> TimeZone {
+        TimeZone::system()
     }
 }

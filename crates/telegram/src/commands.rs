@@ -215,7 +215,7 @@ impl UpdateHandler {
         }
         let Some(session) = self.current().await? else { return Ok(texts::nothing_yet().into()) };
         let (id, handle) = (session.id(), self.handle.clone());
-        let how = rethread_agent::How::ModelOrExtract;
+        let how = rethread_agent::How::Model;
         let work = async move { handle.runner_for(id).await?.compact(id, how, |_| {}).await };
         let compacted = self.typing(self.handle.in_queue(id, work)).await;
         self.went_on("Compacted", compacted).await
@@ -237,10 +237,6 @@ impl UpdateHandler {
                 .into()
             }
             Ok(Compacted::Nothing) => texts::nothing_yet().into(),
-            Ok(Compacted::NoSummary { why }) => {
-                Rich::plain(format!("There is no summary, and everything is as it was: {why}."))
-                    .into()
-            }
             Err(TurnError::Sessions(error)) => return Err(error.into()),
             Err(TurnError::Provider(failure)) => {
                 Rich::plain(format!("Everything is as it was: {failure}.")).into()

@@ -15,7 +15,8 @@ use rethread_core::name::NameError;
 use rethread_core::session::Parent;
 use rethread_core::sessions::{Arrival, Coming, Import};
 use rethread_core::{
-    EntryId, Key, Kind, Name, New, Owner, Raw, SessionId, Sessions, StoreError, sessions,
+    EntryId, Key, Kind, Name, New, Owner, Raw, SessionId, Sessions, StoreError, readable_id,
+    sessions,
 };
 
 use crate::read::{self, Account, BoxError, Format, Found, FoundEntry, Link, Options, Sink};
@@ -463,7 +464,16 @@ fn new_of(found: &Found) -> New {
         *text = kept.take(FIELD_BYTES_MAX / 8).collect();
     }
     let name = found.name.as_deref().and_then(name_of);
-    New { name, profile, ..New::default() }
+    let readable_id = found.readable_id.clone().filter(|id| is_new_id(id));
+    New { name, profile, readable_id, ..New::default() }
+}
+
+/// Whether a session may be known by the id that its file gives. A UUID is not readable, and what
+/// is a position in a list would always be ambiguous.
+fn is_new_id(id: &str) -> bool {
+    let is_uuid = serde_json::from_value::<SessionId>(id.into()).is_ok();
+    let is_number = id.bytes().all(|byte| byte.is_ascii_digit());
+    !is_uuid && !is_number && id != "last" && readable_id::key(id).is_ok()
 }
 
 /// A name made from any text; none where nothing of it can be one.

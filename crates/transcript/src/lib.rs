@@ -8,6 +8,7 @@
 //! A transcript is not the log. It leaves out what a person would not read (tool results,
 //! thinking, bookkeeping); what must survive byte for byte belongs in a store.
 
+mod fences;
 pub mod import;
 mod marks;
 pub mod numbers;

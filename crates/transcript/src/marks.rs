@@ -8,6 +8,8 @@
 
 use std::borrow::Cow;
 
+use crate::fences::fenced;
+
 /// The agent path of an agent that came from no file.
 pub(crate) const BUILT_IN: &str = "built-in";
 
@@ -28,6 +30,16 @@ pub(crate) const TIME: &str = "*Time: ";
 
 /// The same in files that only counted tokens.
 pub(crate) const TOKENS: &str = "*Tokens: ";
+
+/// The field of a message that keeps what a transcript said it cost, as it was written.
+pub(crate) const FOOTER: &str = "transcript_footer";
+
+/// Whether a line says what a turn cost.
+pub(crate) fn is_footer(line: &str) -> bool {
+    (line.starts_with(TIME) || line.starts_with(TOKENS))
+        && line.trim_end().ends_with('*')
+        && !line.contains(char::is_control)
+}
 
 /// What opens the line of a clear.
 pub(crate) const CLEARED: &str = "*Context cleared (";
@@ -96,6 +108,18 @@ pub(crate) fn escape_line<'a>(line: &'a str, label: &str) -> Cow<'a, str> {
         true => Cow::Owned(format!("\\{line}")),
         false => line,
     }
+}
+
+/// Text as it is written, line by line. A rule in a code fence is quoted and stays as it is:
+/// people would see the backslash there.
+pub(crate) fn escape_text(text: &str, label: &str) -> String {
+    let lines: Vec<&str> = text.split('\n').collect();
+    let quoted = fenced(&lines);
+    let written = lines.iter().zip(quoted).map(|(line, quoted)| {
+        let is_rule = line.trim_end() == RULE;
+        if quoted && is_rule { Cow::Borrowed(*line) } else { escape_line(line, label) }
+    });
+    written.collect::<Vec<_>>().join("\n")
 }
 
 /// The line of text that was written so.
@@ -178,6 +202,15 @@ mod tests {
         for line in ["----", "## Query plans", "**Note:** x", " ---", "\\alpha", "<!-- hello -->"] {
             assert_eq!(escape_line(line, LABEL), line);
         }
+    }
+
+    #[test]
+    fn a_rule_in_a_code_fence_is_left_alone() {
+        let text = "---\n```yaml\n---\na: 1\n\\---\n## Query 1\n```\n---";
+        let escaped = "\\---\n```yaml\n---\na: 1\n\\\\---\n\\## Query 1\n```\n\\---";
+        assert_eq!(escape_text(text, LABEL), escaped);
+        let lines: Vec<_> = escaped.lines().map(|line| unescape_line(line, LABEL)).collect();
+        assert_eq!(lines.join("\n"), text);
     }
 
     #[test]

@@ -70,6 +70,11 @@ impl Bench {
         }
     }
 
+    /// The folder of transcripts.
+    pub(crate) fn transcripts(&self) -> PathBuf {
+        self.folder.path().join("transcripts")
+    }
+
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join("work").join(name)
     }

@@ -39,6 +39,11 @@ fn compacted(bench: &Bench) -> Box<rethread_agent::Receipt> {
     }
 }
 
+/// A session's id as people see it.
+fn shown(bench: &Bench, id: SessionId) -> String {
+    bench.handle.sessions().get(id).expect("there").shown_id()
+}
+
 fn summaries(bench: &Bench, id: SessionId) -> Vec<String> {
     let entries = bench.entries_of(id).into_iter();
     entries
@@ -78,13 +83,8 @@ fn compacting_leaves_a_child_with_summary_tail_and_acknowledgment() {
         assert_eq!((restored.acknowledgment.as_str(), restored.usage), ("Ready!", usage));
         assert_eq!(restored.tail.len(), 2, "the last turn is carried");
         assert_eq!(restored.previous.queries, 1);
-        assert!(
-            restored
-                .previous
-                .file
-                .as_ref()
-                .is_some_and(|f| f.ends_with(&format!("{}.md", bench.session)))
-        );
+        let file = restored.previous.file.as_deref().expect("a transcript");
+        assert!(file.ends_with(&format!("{}.md", shown(&bench, bench.session))), "{file}");
         assert!(
             restored.prompt.starts_with(
                 "CONTEXT RESTORATION: You are continuing a previous conversation from "
@@ -155,9 +155,13 @@ fn the_summary_of_a_continued_session_condenses_the_one_before_and_no_other() {
     assert!(asked.contains("**You:** why?") && !asked.contains("How do we limit"), "{asked}");
     let entries = bench.entries_of(third.on.session.id());
     let Body::Restored(restored) = &entries[0].body else { panic!("{entries:?}") };
-    assert!(restored.prompt.contains(&format!("This session was resumed from: {}", bench.session)));
     assert!(
-        restored.prompt.contains(&format!("(Session ID: {second}, 1 query")),
+        restored
+            .prompt
+            .contains(&format!("This session was resumed from: {}", shown(&bench, bench.session)))
+    );
+    assert!(
+        restored.prompt.contains(&format!("(Session ID: {}, 1 query", shown(&bench, second))),
         "{}",
         restored.prompt
     );
@@ -165,11 +169,10 @@ fn the_summary_of_a_continued_session_condenses_the_one_before_and_no_other() {
 }
 
 #[test]
-fn a_summary_that_is_none_is_asked_for_once_more_and_then_refused() {
+fn a_summary_that_is_not_one_is_asked_for_once_more_and_then_extracted() {
     let wrong = [
         Answer::text("no markers here"),
         summary(" "),
-        summary(&"far too long ".repeat(800)),
         Answer::text(format!("{} only the beginning", rethread_core::summary::START)),
         Answer::status(401),
     ];
@@ -180,9 +183,10 @@ fn a_summary_that_is_none_is_asked_for_once_more_and_then_refused() {
     }
     let bench = talked("openai", [Answer::text("no markers"), Answer::text("still none")]);
     let made = run(bench.runner.compact(bench.session, How::Model, |_| {})).expect("done");
-    assert!(matches!(made, Compacted::NoSummary { .. }), "{made:?}");
-    assert!(summaries(&bench, bench.session).is_empty());
-    assert_eq!(bench.server.requests().len(), 3, "one turn, two tries");
+    let Compacted::Done(receipt) = made else { panic!("{made:?}") };
+    assert_eq!(receipt.summary.by, EXTRACTIVE);
+    assert_eq!(receipt.failed.as_deref(), Some("the reply has no summary markers"));
+    assert_eq!(summaries(&bench, bench.session).len(), 1);
 }
 
 #[test]
@@ -194,10 +198,19 @@ fn markers_quoted_in_the_conversation_do_not_confuse_a_summary() {
 }
 
 #[test]
-fn a_model_that_fails_twice_leaves_a_later_resume_an_extractive_summary() {
+fn a_summary_may_be_longer_than_what_was_said() {
+    let long = "every word of it ".repeat(2_000);
+    let bench = talked("openai", [summary(&long)]);
+    let made = run(bench.runner.summarize(bench.session, How::Model)).expect("summarised");
+    assert!(matches!(made, Summary::Written(summary) if summary.text == long.trim()));
+}
+
+#[test]
+fn a_model_that_fails_twice_leaves_an_extractive_summary() {
     let bench = talked("openai", [Answer::status(401), Answer::status(401)]);
-    let made = run(bench.runner.summarize(bench.session, How::ModelOrExtract)).expect("made");
-    let Summary::Written(summary) = made else { panic!("{made:?}") };
+    let made = run(bench.runner.summarize(bench.session, How::Model)).expect("made");
+    let Summary::Extracted { summary, why } = made else { panic!("{made:?}") };
+    assert!(why.contains("does not accept the key"), "{why}");
     assert_eq!(summary.by, EXTRACTIVE);
     assert!(
         summary.text.contains("**Topics Discussed:**\n- How do we limit the rate"),
@@ -221,18 +234,18 @@ fn a_transcript_on_disk_is_private_and_resumes_by_its_path() {
         bench.runner.save_transcript(bench.session).expect("saved").expect("a folder is set");
     let mode = std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(&path).expect("there"));
     assert_eq!(mode & 0o777, 0o600);
+    let shown = bench.handle.sessions().get(bench.session).expect("there").shown_id();
+    assert!(shown.starts_with("build_20"), "{shown}");
+    assert_eq!(path.file_stem().expect("a name").to_str(), Some(shown.as_str()));
     let text = std::fs::read_to_string(&path).expect("text");
     assert!(
-        text.starts_with(&format!(
-            "# build Conversation\n\n**Session ID:** {}\n**Date:** ",
-            bench.session
-        )),
+        text.starts_with(&format!("# build Conversation\n\n**Session ID:** {shown}\n**Date:** ")),
         "{text}"
     );
     assert!(text.ends_with(&format!("{}\n", block(SUMMARY))), "{text}");
     let file = bench.runner.past_of_file(&path).expect("read");
     assert_eq!(file.summary, FileSummary::Text(SUMMARY.into()));
-    assert_eq!((file.past.queries, file.past.id), (1, bench.session.to_string()));
+    assert_eq!((file.past.queries, file.past.id), (1, shown.clone()));
     let FileSummary::Text(summary) = file.summary else { unreachable!() };
     let past = bench.runner.past_of_file(&path).expect("read").past;
     let on = run(bench.runner.restore(&past, &summary, Origin::Resume, Vec::new())).expect("on");
@@ -240,7 +253,7 @@ fn a_transcript_on_disk_is_private_and_resumes_by_its_path() {
     let child = bench.runner.save_transcript(on.session.id()).expect("saved").expect("a folder");
     let text = std::fs::read_to_string(child).expect("text");
     assert!(
-        text.contains(&format!("**Context:** Resumed from {} (1 queries", bench.session))
+        text.contains(&format!("**Context:** Resumed from {shown} (1 queries"))
             || text.contains("(1 query"),
         "{text}"
     );

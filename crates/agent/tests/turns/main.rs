@@ -5,4 +5,5 @@ mod client_tools;
 mod compact;
 mod permission;
 mod refusal;
+mod transcripts;
 mod turn;

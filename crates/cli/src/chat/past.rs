@@ -14,8 +14,11 @@ use crate::commands::stats::tokens_block;
 use crate::errors::Error;
 use crate::out::{clean, count, one_line, plural};
 
-pub(crate) const SUMMARY_FAILED: &str =
-    "⚠️ Summary generation failed - session saved but cannot be resumed";
+/// Said when the transcript is written without a summary.
+const SUMMARY_FAILED: &str = "⚠️ Summary generation failed - session saved but cannot be resumed";
+
+/// Said when the model failed and sentences were picked instead.
+const SUMMARY_EXTRACTED: &str = "⚠️ Summary generation failed - saved with an extract instead";
 
 /// What `--resume` and `resume` found.
 enum Found {
@@ -53,8 +56,8 @@ impl Chat {
         };
         match made {
             Ok(Summary::Written(_) | Summary::Nothing) => self.voice.notice(" ✓"),
-            Ok(Summary::Failed { why }) => {
-                self.voice.notice(format_args!(" ✗\n{SUMMARY_FAILED}\n  {}", one_line(&why)));
+            Ok(Summary::Extracted { why, .. }) => {
+                self.voice.notice(format_args!(" ✗\n{SUMMARY_EXTRACTED}\n  {}", one_line(&why)));
             }
             Err(error) => {
                 self.voice.notice(format_args!(" ✗\n{SUMMARY_FAILED}"));
@@ -74,7 +77,7 @@ impl Chat {
             0 => stats.tokens,
             charged => charged,
         };
-        self.voice.notice(format_args!("  Session ID: {}", session.id()));
+        self.voice.notice(format_args!("  Session ID: {}", clean(&session.shown_id())));
         self.voice.notice(format_args!("  Queries: {}", count(stats.queries)));
         self.voice.notice(format_args!("  Tokens: {}", count(tokens)));
         if stats.restoration.is_some() {
@@ -122,7 +125,7 @@ impl Chat {
             ),
         });
         let runner = self.runner.clone();
-        // A compaction has three stages.
+        // A compaction has at most four stages.
         let (told, mut stages) = tokio::sync::mpsc::channel(4);
         let work = runner.compact(id, How::Model, |stage| drop(told.try_send(stage)));
         tokio::pin!(work);
@@ -143,10 +146,6 @@ impl Chat {
         }
         let receipt = match compacted {
             Compacted::Nothing => return Err(nothing()),
-            Compacted::NoSummary { why } => {
-                self.voice.notice(format_args!("{SUMMARY_FAILED}\n  {}", one_line(&why)));
-                return Ok(false);
-            }
             Compacted::Done(receipt) => receipt,
         };
         self.handle.inherit_trust(id, receipt.on.session.id());
@@ -189,9 +188,9 @@ impl Chat {
         let id = past.session.expect("it was found in the store");
         let made = self.handle.sessions().get(id)?.tally.summary;
         let runner = self.runner.clone();
-        let summary = match self.unless_stopped(runner.summarize(id, How::ModelOrExtract)).await {
-            Some(Ok(Summary::Written(summary))) => summary,
-            Some(Ok(Summary::Nothing | Summary::Failed { .. })) => {
+        let summary = match self.unless_stopped(runner.summarize(id, How::Model)).await {
+            Some(Ok(Summary::Written(summary) | Summary::Extracted { summary, .. })) => summary,
+            Some(Ok(Summary::Nothing)) => {
                 self.cannot_resume("no summary", busy);
                 return Ok(());
             }
@@ -297,7 +296,8 @@ impl Chat {
             // A transcript of a session that is here: its whole log is, too. What the log does not
             // say may be anyone's words, whatever session the file names.
             if let Ok(id) = self.handle.sessions().select(&file.past.id)
-                && id.to_string() == file.past.id
+                && (id.to_string() == file.past.id
+                    || self.handle.sessions().get(id)?.readable_id.as_ref() == Some(&file.past.id))
             {
                 match &file.summary {
                     FileSummary::Text(text) if !self.says(id, text)? => {}
@@ -307,7 +307,7 @@ impl Chat {
             }
             return Ok(Found::File(Box::new(file)));
         }
-        match self.handle.sessions().select(sel) {
+        match self.select(sel) {
             Ok(id) => Ok(Found::Session(id)),
             Err(sessions::Error::Select(SelectError::None { .. } | SelectError::Empty)) => {
                 Ok(Found::Nothing)
@@ -336,7 +336,10 @@ fn kept(turns: usize) -> String {
 pub(crate) fn tell_stage(stage: &Stage, say: impl Fn(String)) {
     match stage {
         Stage::Summarizing => say("📝 Generating session summary...".into()),
-        Stage::Saved(past) => say(format!("💾 Saved session: {} ({})", past.id, past.size())),
+        Stage::Extracted { why } => say(format!("{SUMMARY_EXTRACTED}\n  {}", one_line(why))),
+        Stage::Saved(past) => {
+            say(format!("💾 Saved session: {} ({})", one_line(&past.id), past.size()))
+        }
         Stage::Restoring => say("🔄 Starting new session with summary...".into()),
     }
 }

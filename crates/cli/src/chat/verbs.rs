@@ -71,8 +71,13 @@ impl Chat {
         })
     }
 
+    /// The session SEL names; 1 is the newest of those the chat is not in.
+    pub(super) fn select(&self, sel: &str) -> Result<SessionId, sessions::Error> {
+        self.handle.sessions().select_beside(sel, self.session)
+    }
+
     fn sessions(&self) -> Result<(), Error> {
-        list::run(&self.cli, &List::default())?;
+        list::run_beside(&self.cli, &List::default(), self.session)?;
         Ok(())
     }
 
@@ -86,7 +91,7 @@ impl Chat {
     }
 
     async fn open_session(&mut self, sel: &str) -> Result<(), Error> {
-        let thread = self.handle.sessions().thread(self.cli.select(sel)?)?;
+        let thread = self.handle.sessions().thread(self.select(sel)?)?;
         // Its own agent answers, where it is here.
         self.agent = None;
         self.show_opened(&thread)?;

@@ -43,10 +43,6 @@ pub(super) fn run(cli: &Cli, args: &Compact) -> Done {
             what: "nothing was said in this session yet".into(),
             hint: "there is nothing to compact",
         }),
-        Compacted::NoSummary { why } => Err(Error::Word {
-            what: format!("{}: {why}", past::SUMMARY_FAILED),
-            hint: "the session is as it was; try again, or choose another --model",
-        }),
         Compacted::Done(receipt) if quiet => {
             crate::out::json(&receipt)?;
             Ok(ExitCode::SUCCESS)

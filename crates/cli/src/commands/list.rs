@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use rethread_core::store::{Filter, Page};
-use rethread_core::{Sessions, StoreError, sessions};
+use rethread_core::{SessionId, Sessions, StoreError, sessions};
 use serde_json::json;
 
 use super::{Cli, Done};
@@ -12,6 +12,11 @@ use crate::errors::Error;
 use crate::out::{ago, clean, columns, fit, line, note, pad, short_count};
 
 pub(crate) fn run(cli: &Cli, args: &List) -> Done {
+    run_beside(cli, args, None)
+}
+
+/// The list as someone sees it who is in a session: that one is not in it.
+pub(crate) fn run_beside(cli: &Cli, args: &List, current: Option<SessionId>) -> Done {
     let workspace = match cli.global.workspace {
         Some(_) => Some(cli.workspace()?),
         None => None,
@@ -22,7 +27,9 @@ pub(crate) fn run(cli: &Cli, args: &List) -> Done {
         _ => Filter { workspace, ..Sessions::default_filter() },
     };
     let after = args.after.as_deref().map(str::parse).transpose()?;
-    let page = cli.sessions.list(&filter, after, args.limit as usize)?;
+    let rows = args.limit as usize + usize::from(current.is_some());
+    let mut page = cli.sessions.list(&filter, after, rows)?;
+    page.sessions.retain(|session| Some(session.id()) != current);
     if cli.global.json {
         let next = page.next.map(|cursor| cursor.to_string());
         let mut object = json!({ "sessions": page.sessions, "next": next });

@@ -53,6 +53,11 @@ fn show_json(cli: &Cli, session: &Session, range: Range<u64>) -> Result<(), Erro
 }
 
 fn show_text(cli: &Cli, session: &Session, range: Range<u64>) -> Result<(), Error> {
+    let profile = &session.header.profile;
+    if let Some(path) = &profile.agent_path {
+        let agent = profile.agent.as_deref().unwrap_or("unnamed");
+        line(format_args!("Agent: {} ({})\n", one_line(agent), one_line(path)))?;
+    }
     line("Session Summary:\n")?;
     let from = range.start;
     for entry in cli.sessions.entries(session.id(), range) {

@@ -22,10 +22,13 @@ pub(crate) fn run(cli: &Cli, args: &One) -> Done {
 /// Prints a session in numbers.
 pub(crate) fn print(cli: &Cli, id: SessionId, (policy, model): (Policy, Model)) -> Done {
     let stats = cli.sessions.stats(id)?;
+    let profile = cli.sessions.get(id)?.header.profile;
     let context = cli.sessions.context(id, &policy, &model)?;
     if cli.global.json {
         crate::out::json(&json!({
             "session": id,
+            "agent": profile.agent,
+            "agent_path": profile.agent_path,
             "messages": {
                 "user": stats.user,
                 "assistant": stats.assistant,
@@ -35,6 +38,7 @@ pub(crate) fn print(cli: &Cli, id: SessionId, (policy, model): (Policy, Model)) 
             "queries": stats.queries,
             "tokens": stats.tokens,
             "usage": stats.usage,
+            "from_running_totals": stats.from_running_totals,
             "models": stats.models,
             "cost": cost(cli, &stats).map(|(dollars, unpriced)| json!({
                 "dollars": dollars, "prices_as_of": PRICES_AS_OF, "unpriced": unpriced,
@@ -44,6 +48,10 @@ pub(crate) fn print(cli: &Cli, id: SessionId, (policy, model): (Policy, Model)) 
             "context": { "policy": policy.name, "messages": context.messages.len(), "tokens": context.tokens },
         }))?;
         return Ok(ExitCode::SUCCESS);
+    }
+    if let Some(path) = &profile.agent_path {
+        let agent = profile.agent.as_deref().unwrap_or("unnamed");
+        line(format_args!("Agent:     {} ({})", one_line(agent), one_line(path)))?;
     }
     line(format_args!(
         "Messages:  {} user, {} assistant, {} tool, {} system",
@@ -58,6 +66,9 @@ pub(crate) fn print(cli: &Cli, id: SessionId, (policy, model): (Policy, Model)) 
     ))?;
     for text in tokens_block(&stats) {
         line(text)?;
+    }
+    if stats.from_running_totals > 0 {
+        line("Counts:    the source wrote running totals; each turn counts what it added")?;
     }
     if let Some((dollars, unpriced)) = cost(cli, &stats) {
         let without = match unpriced.is_empty() {

@@ -37,7 +37,8 @@ fn leaving_tells_what_was_saved_word_for_word() {
     let desk = Desk::new();
     let said = chat(&desk, &[], &["hello", "exit", "never read"]);
     let session = newest(&desk);
-    let id = session["id"].as_str().expect("an id");
+    let id = session["readable_id"].as_str().expect("an id");
+    assert!(id.starts_with("build_20"), "{id}");
     let (_, exit) = said.err.split_once("📝").expect("a summary");
     let lines: Vec<&str> = exit.lines().collect();
     assert_eq!(lines[0], " Generating session summary... ✓");
@@ -179,10 +180,12 @@ fn compact_tells_what_it_saves_undo_takes_it_back_and_compact_works_again() {
 fn resume_takes_a_position_a_name_an_id_and_a_file() {
     let desk = Desk::new();
     chat(&desk, &["--name", "auth"], &["We use JWT tokens.", "exit"]);
-    let id = newest(&desk)["id"].as_str().expect("an id").to_owned();
-    let file = desk.path().join(".local/share/rethread/transcripts").join(format!("{id}.md"));
+    let session = newest(&desk);
+    let id = session["id"].as_str().expect("an id").to_owned();
+    let readable = session["readable_id"].as_str().expect("an id").to_owned();
+    let file = desk.path().join(".local/share/rethread/transcripts").join(format!("{readable}.md"));
     let file = file.to_str().expect("a path").to_owned();
-    for sel in ["1", "auth", &id[..id.len() - 3], file.as_str()] {
+    for sel in ["1", "auth", &readable, &id[..id.len() - 3], file.as_str()] {
         let said = chat(&desk, &["--resume", sel], &["exit"]);
         assert_eq!(said.code, 0, "{sel}: {said:?}");
         for text in
@@ -199,11 +202,24 @@ fn resume_takes_a_position_a_name_an_id_and_a_file() {
 }
 
 #[test]
+fn in_a_chat_the_first_session_of_a_list_is_never_the_one_it_is_in() {
+    let desk = Desk::new();
+    chat(&desk, &["--name", "older"], &["We use JWT tokens.", "exit"]);
+    let said =
+        chat(&desk, &["--name", "mine"], &["hello", "sessions", "/open 1", "/stats", "exit"]);
+    let (_, list) = said.out.split_once("FIRST MESSAGE").expect("a list");
+    assert!(list.contains("older") && !list.contains("mine"), "{said:?}");
+    let older = desk.json(&["show", "older"])["session"]["readable_id"].clone();
+    let left = format!("Session ID: {}", older.as_str().expect("an id"));
+    assert!(said.err.contains(&left), "the chat left from the older one: {said:?}");
+}
+
+#[test]
 fn a_transcript_is_trusted_as_far_as_the_log_says_the_same() {
     let desk = Desk::new();
     chat(&desk, &["--name", "mine"], &["We decided to use Redis.", "exit"]);
     let shown = desk.json(&["show", "mine"]);
-    let id = shown["session"]["id"].as_str().expect("an id");
+    let id = shown["session"]["readable_id"].as_str().expect("an id");
     let saved = desk.path().join(format!(".local/share/rethread/transcripts/{id}.md"));
     let text = std::fs::read_to_string(&saved).expect("saved");
     let resume = |name: &str, text: &str| {

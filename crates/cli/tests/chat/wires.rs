@@ -295,7 +295,7 @@ fn what_a_model_says_cannot_drive_the_terminal() {
 }
 
 #[test]
-fn a_failed_summary_is_told_and_the_conversation_is_saved() {
+fn a_failed_summary_is_told_and_an_extract_is_saved_in_its_place() {
     let desk = Desk::new();
     let server = Server::start([Answer::text("hello"), Answer::text("no"), Answer::text("no")]);
     let mut terminal =
@@ -305,11 +305,16 @@ fn a_failed_summary_is_told_and_the_conversation_is_saved() {
     terminal.expect("hello");
     terminal.expect("You: ");
     terminal.say("exit");
-    terminal.expect("⚠️ Summary generation failed - session saved but cannot be resumed");
+    terminal.expect("⚠️ Summary generation failed - saved with an extract instead");
     terminal.expect("Goodbye!");
     terminal.expect("✓ Conversation saved successfully!");
     assert_eq!(terminal.end().1, 0);
-    assert_eq!(desk.json(&["show", "kept"])["session"]["queries"], 1);
+    let shown = desk.json(&["show", "kept"]);
+    assert_eq!(shown["session"]["queries"], 1);
+    let id = shown["session"]["readable_id"].as_str().expect("an id");
+    let path = desk.path().join(".local/share/rethread/transcripts").join(format!("{id}.md"));
+    let text = std::fs::read_to_string(path).expect("saved");
+    assert!(text.contains("<!-- SESSION_SUMMARY_START -->"), "it can be resumed: {text}");
 }
 
 #[test]
@@ -509,7 +514,7 @@ fn a_terminal_that_goes_away_loses_nothing() {
     }
     let shown = desk.json(&["show", "gone"]);
     assert!(shown["entries"].to_string().contains("\"kind\":\"summary\""), "{shown}");
-    let id = shown["session"]["id"].as_str().expect("an id");
+    let id = shown["session"]["readable_id"].as_str().expect("an id");
     let path = desk.path().join(".local/share/rethread/transcripts").join(format!("{id}.md"));
     assert!(path.exists(), "the transcript is written");
 }

@@ -40,7 +40,7 @@ fn list_has_the_fields_programs_rely_on() {
     let list = desk.json(&["list"]);
     let session = list["sessions"][0].as_object().expect("a session");
     let fields: Vec<&str> = session.keys().map(String::as_str).collect();
-    let expected = "id name keys agent workspace parent created_at last_activity_at messages queries \
+    let expected = "id readable_id name keys agent agent_path workspace parent created_at last_activity_at messages queries \
                     first_message tokens archived description provider model title kind \
                     source usage";
     assert_eq!(fields, expected.split_whitespace().collect::<Vec<_>>());

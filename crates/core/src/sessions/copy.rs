@@ -53,7 +53,7 @@ impl Sessions {
                 // The entries follow in batches.
                 let mut header = Header { owner: to.owner.clone(), ..source.header.clone() };
                 header.foreign = header.foreign.filter(|foreign| fits(foreign));
-                to.create_named(header, &[], &[])?
+                to.create_named(header, source.readable_id.as_deref(), &[], &[])?
             }
             Err(error) => return Err(error),
         };

@@ -17,6 +17,7 @@ use crate::entry::{Body, EntryId, NewEntry, Tally};
 use crate::limits::{APPEND_TRIES_MAX, BATCH_ENTRIES_MAX, CALLS_OPEN_MAX, MESSAGE_BYTES_MAX};
 use crate::measure::{Measure, measure};
 use crate::name::{Key, SessionId};
+use crate::readable_id;
 use crate::session::{Header, Parent};
 use crate::store::{self, Appended, At, Bind, StoreError};
 
@@ -113,12 +114,13 @@ impl Sessions {
             ..made
         };
         let mut binds = Vec::new();
-        for key in &arrival.keys {
+        for key in arrival.keys.iter().filter(|key| !readable_id::is_readable_id(key)) {
             if self.resolve(key)?.is_none() {
                 binds.push(Bind { key: key.clone(), seen: None });
             }
         }
-        match self.create_named(header, &[], &binds) {
+        let readable_id = arrival.new.readable_id.as_deref();
+        match self.create_named(header, readable_id, &[], &binds) {
             Ok(_) => Ok(true),
             // Another importer came first, perhaps under another numbered name, or took the key.
             Err(error) => match self.get(arrival.id) {

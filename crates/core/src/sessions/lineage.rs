@@ -145,7 +145,7 @@ impl Sessions {
             trash: None,
             ..parent.header
         };
-        let forked = self.create_named(header, &entries, &binds)?;
+        let forked = self.create_named(header, None, &entries, &binds)?;
         self.copy_blobs(id, self, forked.id())?;
         Ok(forked)
     }

@@ -19,7 +19,7 @@ pub use import::{Arrival, Coming, Import};
 pub use lineage::{Fork, Undone};
 pub use restore::carried;
 pub use select::SelectError;
-pub use stats::{Stats, ToolStats};
+pub use stats::{RUNNING_TOTAL, Stats, ToolStats};
 pub use thread::Thread;
 
 use std::ops::Range;
@@ -36,6 +36,7 @@ use crate::log::open_calls;
 use crate::measure::measure;
 use crate::message::Message;
 use crate::name::{Key, Name, NameError, Owner, SessionId};
+use crate::readable_id::{self, Ties};
 use crate::session::{Header, Kind, Profile, Session};
 use crate::store::{
     At, Backend, Bind, Change, Cursor, Filter, Finding, Hit, Page, StoreError, Then,
@@ -110,6 +111,14 @@ pub enum Error {
     },
 }
 
+/// Refuses a key that belongs to one session for good.
+fn movable(key: &Key) -> Result<()> {
+    match readable_id::is_readable_id(key) {
+        true => Err(NameError::Reserved { name: key.to_string() }.into()),
+        false => Ok(()),
+    }
+}
+
 /// Who holds nothing.
 const NOBODY: &str = "(nobody)";
 
@@ -171,6 +180,8 @@ pub struct New {
     pub kind: Kind,
     /// The program it is held with.
     pub source: Option<String>,
+    /// Its readable id, where it comes with one; otherwise one is made.
+    pub readable_id: Option<String>,
 }
 
 /// How a purge ended.
@@ -188,12 +199,13 @@ pub struct Sessions {
     store: Arc<dyn Backend>,
     owner: Owner,
     world: Arc<dyn World>,
+    ties: Arc<Ties>,
 }
 
 impl Sessions {
     /// The sessions of `owner` in a store.
     pub fn new(store: Arc<dyn Backend>, owner: Owner, world: Arc<dyn World>) -> Sessions {
-        Sessions { store, owner, world }
+        Sessions { store, owner, world, ties: Arc::default() }
     }
 
     /// The sessions of another owner in the same store. Who may ask for them is for the door to
@@ -232,6 +244,7 @@ impl Sessions {
         new: &New,
         messages: Vec<Incoming>,
     ) -> Result<(SessionId, Option<Vec<u64>>)> {
+        movable(key)?;
         for _ in 0..APPEND_TRIES_MAX {
             if let Some(id) = self.store.resolve(&self.owner, key)? {
                 return Ok((id, None));
@@ -284,6 +297,7 @@ impl Sessions {
     ) -> Result<(Session, Vec<u64>)> {
         let bind = match key {
             Some(key) => {
+                movable(key)?;
                 Some(Bind { key: key.clone(), seen: self.store.resolve(&self.owner, key)? })
             }
             None => None,
@@ -310,7 +324,7 @@ impl Sessions {
         let mut entries: Vec<NewEntry> = bodies.into_iter().map(|body| self.entry(body)).collect();
         let first = entries.len() as u64;
         entries.extend(said);
-        let session = self.create_named(header, &entries, &binds)?;
+        let session = self.create_named(header, new.readable_id.as_deref(), &entries, &binds)?;
         Ok((session, (first..entries.len() as u64).collect()))
     }
 
@@ -330,21 +344,45 @@ impl Sessions {
         Ok(header)
     }
 
-    /// Creates under the header's name, or that name with a number where it is taken.
+    /// Creates under the header's name and a readable id, each with a number where it is taken.
     fn create_named(
         &self,
         mut header: Header,
+        readable_id: Option<&str>,
         entries: &[NewEntry],
         binds: &[Bind],
     ) -> Result<Session> {
         let name = header.name.clone();
-        for number in 2..2 + NAME_TRIES_MAX {
-            match self.store.create(&header, entries, binds) {
-                Err(StoreError::NameTaken { .. }) => header.name = name.numbered(number),
+        let wanted = match readable_id {
+            Some(id) => id.to_owned(),
+            None => self.readable_id_for(&header),
+        };
+        let mut binds = binds.to_vec();
+        let last = binds.len();
+        binds.push(Bind { key: readable_id::key(&wanted)?, seen: None });
+        let (mut names, mut ids) = (1, 1);
+        while names.max(ids) < 2 + NAME_TRIES_MAX {
+            match self.store.create(&header, entries, &binds) {
+                Err(StoreError::NameTaken { .. }) => {
+                    names += 1;
+                    header.name = name.numbered(names);
+                }
+                Err(StoreError::KeyMoved { key, .. }) if key == binds[last].key => {
+                    ids += 1;
+                    binds[last].key = readable_id::key(&format!("{wanted}_{ids}"))?;
+                }
                 other => return Ok(other?),
             }
         }
         Err(Error::NoFreeName { name })
+    }
+
+    /// The readable id of a session that is started here.
+    fn readable_id_for(&self, header: &Header) -> String {
+        let Header { profile, source, .. } = header;
+        let by = profile.agent.as_deref().or(source.as_deref()).unwrap_or_default();
+        let at = header.created_at.to_zoned(self.world.zone()).datetime();
+        self.ties.next(&self.owner, &readable_id::made_of(by, at))
     }
 
     /// An entry of now, with a fresh id.
@@ -463,6 +501,7 @@ impl Sessions {
     ///
     /// Those of the store; [`StoreError::KeyMoved`] if someone else moved it in this moment.
     pub fn unbind(&self, key: &Key) -> Result<Option<SessionId>> {
+        movable(key)?;
         let seen = self.store.resolve(&self.owner, key)?;
         if seen.is_some() {
             self.store.bind(&self.owner, &Bind { key: key.clone(), seen }, None)?;
@@ -476,6 +515,7 @@ impl Sessions {
     ///
     /// Those of the store; [`StoreError::KeyMoved`] if someone else moved it in this moment.
     pub fn bind(&self, key: &Key, to: SessionId) -> Result<()> {
+        movable(key)?;
         let seen = self.store.resolve(&self.owner, key)?;
         if seen != Some(to) {
             self.store.bind(&self.owner, &Bind { key: key.clone(), seen }, Some(to))?;

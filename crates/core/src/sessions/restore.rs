@@ -44,6 +44,7 @@ impl Sessions {
         };
         let mut binds = Vec::new();
         for key in keys {
+            super::movable(key)?;
             binds.push(Bind { key: key.clone(), seen: self.resolve(key)? });
         }
         let from = binds.iter().find_map(|bind| bind.seen).or(parent);
@@ -53,7 +54,7 @@ impl Sessions {
         let mut entries: Vec<NewEntry> = vec![self.entry(Body::Restored(Box::new(restored)))];
         let system = new.system.as_ref().map(|text| Body::Message(Message::system(text)));
         entries.extend(system.map(|body| self.entry(body)));
-        let session = self.create_named(header, &entries, &binds)?;
+        let session = self.create_named(header, new.readable_id.as_deref(), &entries, &binds)?;
         if let Some(parent) = parent {
             for blob in carried {
                 match self.store.blob(&self.owner, parent, blob) {

@@ -3,6 +3,7 @@
 use super::{Result, Sessions};
 use crate::limits::{NAME_INPUT_CHARS_MAX, PAGE_ROWS_MAX};
 use crate::name::{Name, SessionId, is_invisible};
+use crate::readable_id;
 use crate::store::Filter;
 
 /// Sessions shown when a selector fits several.
@@ -54,7 +55,7 @@ impl Sessions {
     }
 
     /// The session that `selector` names: a position in the default list (1 is the newest), a
-    /// name, the beginning of an id, or `last`, in this order. A session that another program
+    /// readable id, a name, the beginning of a UUID, or `last`, in this order. A session that another program
     /// named is found by that as well, spelt as there. A number that is the position of one session
     /// and the name of another means neither: it could be a slip, and what follows may be a delete.
     ///
@@ -62,6 +63,16 @@ impl Sessions {
     ///
     /// [`SelectError`], and those of the store.
     pub fn select(&self, selector: &str) -> Result<SessionId> {
+        self.select_beside(selector, None)
+    }
+
+    /// The same for someone who is in a session: that one is not in the list, so 1 and `last` are
+    /// the newest of the others.
+    ///
+    /// # Errors
+    ///
+    /// As [`select`](Sessions::select).
+    pub fn select_beside(&self, selector: &str, current: Option<SessionId>) -> Result<SessionId> {
         let selector = selector.trim();
         let shown: String = selector.chars().take(80).collect();
         if selector.is_empty()
@@ -70,23 +81,20 @@ impl Sessions {
             return Err(SelectError::None { selector: shown }.into());
         }
         if selector == "last" {
-            let newest = self.list(&Sessions::default_filter(), None, 1)?.sessions.pop();
-            return newest.map(|session| session.id()).ok_or(SelectError::Empty.into());
+            return self.nth(1, current)?.ok_or(SelectError::Empty.into());
         }
         if let Some(position) =
             selector.parse::<usize>().ok().filter(|n| (1..=PAGE_ROWS_MAX).contains(n))
         {
-            let mut page = self.list(&Sessions::default_filter(), None, position)?;
-            if page.sessions.len() == position
-                && let Some(session) = page.sessions.pop()
-            {
+            if let Some(id) = self.nth(position, current)? {
                 return match self.store.named(&self.owner, selector)? {
-                    Some(named) if named != session.id() => {
-                        Err(self.several(shown, &[session.id(), named])?.into())
-                    }
-                    _ => Ok(session.id()),
+                    Some(named) if named != id => Err(self.several(shown, &[id, named])?.into()),
+                    _ => Ok(id),
                 };
             }
+        }
+        if let Some(id) = self.with_readable_id(selector)? {
+            return Ok(id);
         }
         if !selector.contains(is_invisible)
             && let Some(id) = self.store.named(&self.owner, selector)?
@@ -113,6 +121,26 @@ impl Sessions {
             [id] => Ok(*id),
             several => Err(self.several(shown, several)?.into()),
         }
+    }
+
+    /// The session at this position of the default list, without the one someone is in.
+    fn nth(&self, position: usize, current: Option<SessionId>) -> Result<Option<SessionId>> {
+        let rows = (position + usize::from(current.is_some())).min(PAGE_ROWS_MAX);
+        let page = self.list(&Sessions::default_filter(), None, rows)?;
+        let ids = page.sessions.iter().map(|session| session.id());
+        Ok(ids.filter(|id| Some(*id) != current).nth(position - 1))
+    }
+
+    /// The session with this readable id. People may type it in capitals.
+    fn with_readable_id(&self, selector: &str) -> Result<Option<SessionId>> {
+        for spelling in [selector, &selector.to_lowercase()] {
+            if let Ok(key) = readable_id::key(spelling)
+                && let Some(id) = self.resolve(&key)?
+            {
+                return Ok(Some(id));
+            }
+        }
+        Ok(None)
     }
 
     fn several(&self, selector: String, ids: &[SessionId]) -> Result<SelectError> {
@@ -142,6 +170,21 @@ mod tests {
             sessions.create(&New { name, ..New::default() }, None).expect("created");
         }
         sessions
+    }
+
+    #[test]
+    fn the_session_someone_is_in_is_not_in_their_list() {
+        let sessions = sessions(&["alpha", "beta", "gamma"]);
+        let id = |name: &str| sessions.select(name).expect("there");
+        let newest = sessions.list(&Sessions::default_filter(), None, 9).expect("a page").sessions;
+        let newest: Vec<SessionId> = newest.iter().map(|session| session.id()).collect();
+        let beside = |selector: &str, current| sessions.select_beside(selector, Some(current));
+        assert_eq!(beside("1", newest[0]).expect("there"), newest[1]);
+        assert_eq!(beside("last", newest[0]).expect("there"), newest[1]);
+        assert_eq!(beside("1", newest[2]).expect("there"), newest[0]);
+        assert_eq!(beside("2", newest[1]).expect("there"), newest[2]);
+        assert!(beside("3", newest[1]).is_err());
+        assert_eq!(beside("beta", id("beta")).expect("its name still names it"), id("beta"));
     }
 
     #[test]

@@ -10,6 +10,10 @@ use crate::log::open_calls;
 use crate::message::{Role, Usage};
 use crate::name::SessionId;
 
+/// The field of a reply that keeps what its source counted up to it, where the source adds up and
+/// the reply's usage is the difference.
+pub const RUNNING_TOTAL: &str = "running_total";
+
 /// What a session is made of.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Stats {
@@ -31,6 +35,8 @@ pub struct Stats {
     pub models: BTreeMap<String, Usage>,
     /// What they charged for restoring the session, where it continues another.
     pub restoration: Option<Usage>,
+    /// Replies whose usage is the difference of two running totals, as their source counted.
+    pub from_running_totals: u64,
     /// What each tool did, by its name.
     pub tools: BTreeMap<String, ToolStats>,
 }
@@ -70,6 +76,8 @@ impl Sessions {
                 stats.usage += usage;
                 let model = message.model.clone().unwrap_or_else(|| "unknown".into());
                 *stats.models.entry(model).or_default() += usage;
+                let running = message.extra.iter().any(|(name, _)| name == RUNNING_TOTAL);
+                stats.from_running_totals += u64::from(running);
             }
             match message.role {
                 Role::User => stats.user += 1,

@@ -35,9 +35,6 @@ pub(crate) async fn compact(caller: Caller, Id(id): Id) -> Result<Response, Prob
     match caller.handle.in_queue(id, work).await? {
         Compacted::Done(receipt) => Ok((StatusCode::CREATED, json(&receipt)).into_response()),
         Compacted::Nothing => Err(Problem::nothing_to_do("nothing was said in this session yet")),
-        Compacted::NoSummary { why } => {
-            Err(Problem::model(format!("there is no summary, and everything is as it was: {why}")))
-        }
     }
 }
 
@@ -63,7 +60,6 @@ pub(crate) async fn resume(
     match caller.handle.in_queue(id, work).await? {
         Compacted::Done(receipt) => Ok((StatusCode::CREATED, json(&receipt)).into_response()),
         Compacted::Nothing => Err(Problem::nothing_to_do("nothing was said in this session yet")),
-        Compacted::NoSummary { why } => Err(Problem::model(why)),
     }
 }
 
@@ -124,7 +120,7 @@ pub(crate) async fn export(caller: Caller, Id(id): Id) -> Result<Response, Probl
     tokio::task::spawn_blocking(move || {
         let mut out = io::BufWriter::with_capacity(PART_BYTES, Pipe(sender.clone()));
         let written = runner.transcript(id, &mut out).map_err(io::Error::other);
-        if let Err(error) = written.and_then(|()| out.flush()) {
+        if let Err(error) = written.and_then(|_| out.flush()) {
             // A transcript that breaks off must not look like one that is complete.
             drop(sender.blocking_send(Err(error)));
         }

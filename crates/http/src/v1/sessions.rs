@@ -103,6 +103,7 @@ pub(crate) async fn create(
         system: create.system.or(template.system),
         kind: template.kind,
         source: template.source,
+        readable_id: None,
     };
     let session = caller.with(move |sessions| sessions.create(&new, key.as_ref())).await?;
     // The keys of a session stand beside it in the store; what was created is read as it is.

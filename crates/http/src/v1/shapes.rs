@@ -42,10 +42,14 @@ pub(crate) struct Event {
 #[derive(ToSchema)]
 pub(crate) struct Session {
     id: Uuid,
+    /// Its id as people write it, such as `simple_sally_20251230_112153`. It never changes.
+    readable_id: Option<String>,
     name: String,
     /// What doors call it.
     keys: Vec<String>,
     agent: Option<String>,
+    /// The file the agent came from.
+    agent_path: Option<String>,
     workspace: Option<String>,
     /// The session it came from.
     parent: Option<Uuid>,

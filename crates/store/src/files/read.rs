@@ -5,7 +5,7 @@ use std::fs::File;
 use std::ops::Range;
 
 use rethread_core::store::{Cursor, Filter, Page, Result};
-use rethread_core::{Entry, Header, Session, SessionId, StoreError};
+use rethread_core::{Entry, Header, Session, SessionId, StoreError, readable_id};
 
 use super::disk::Told;
 use super::folder::Dir;
@@ -51,11 +51,13 @@ impl Dir {
         let foreign = record.foreign(&tail).map(Box::new);
         let header = Header { foreign, ..record.header.clone() };
         let last_activity_at = record.last_activity_at(&tail);
-        let keys = self.state.catalogue.keys.iter();
+        let keys = self.state.catalogue.keys.iter().filter(|(_, to)| **to == id);
+        let (keys, readable_id) = readable_id::split(keys.map(|(key, _)| key.clone()));
         Ok(Session {
             last_activity_at,
             header,
-            keys: keys.filter(|(_, to)| **to == id).map(|(key, _)| key.clone()).collect(),
+            keys,
+            readable_id,
             tally: tail.tally,
             first_message: tail.first_message,
             usage: tail.usage,

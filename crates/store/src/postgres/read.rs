@@ -4,7 +4,9 @@ use std::ops::Range;
 
 use rethread_core::store::{Cursor, Filter, Page, Result};
 use rethread_core::usage::ModelUsage;
-use rethread_core::{Entry, EntryId, Header, Key, Owner, Session, SessionId, StoreError, Tally};
+use rethread_core::{
+    Entry, EntryId, Header, Key, Owner, Session, SessionId, StoreError, Tally, readable_id,
+};
 use sha2::{Digest, Sha256};
 use tokio_postgres::Row;
 use uuid::Uuid;
@@ -55,8 +57,8 @@ impl SessionRow {
     }
 
     fn understood(self) -> Result<Session> {
-        let mut keys: Vec<Key> =
-            self.keys.into_iter().filter_map(|key| Key::new(key).ok()).collect();
+        let keys = self.keys.into_iter().filter_map(|key| Key::new(key).ok());
+        let (mut keys, readable_id) = readable_id::split(keys);
         keys.sort_unstable();
         let sums = self.sums.chunks_exact(5).map(|columns| {
             let sum = |index: usize| u64::try_from(columns[index]).unwrap_or_default();
@@ -66,6 +68,7 @@ impl SessionRow {
         Ok(Session {
             header: header_of(self.id, &self.header)?,
             keys,
+            readable_id,
             tally: self.tally,
             last_activity_at: time(self.last_at),
             first_message: String::from_utf8_lossy(&self.first_message).into_owned(),

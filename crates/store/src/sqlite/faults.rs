@@ -111,6 +111,10 @@ impl World for Broken {
     fn uuid(&self) -> uuid::Uuid {
         self.world.uuid()
     }
+
+    fn zone(&self) -> jiff::tz::TimeZone {
+        self.world.zone()
+    }
 }
 
 #[test]

@@ -4,7 +4,9 @@ use std::ops::Range;
 
 use rethread_core::store::{Cursor, Filter, Page, Result};
 use rethread_core::usage::{ModelUsage, UsageByModel};
-use rethread_core::{Entry, Header, Key, Owner, Session, SessionId, StoreError, Tally};
+use rethread_core::{
+    Entry, Header, Key, Owner, Session, SessionId, StoreError, Tally, readable_id,
+};
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
 
@@ -87,11 +89,14 @@ impl Db {
         let keys = statement.query_map([row.n], |row| row.get::<_, String>(0));
         let keys = keys.and_then(Iterator::collect::<rusqlite::Result<Vec<_>>>);
         let keys = keys.told(self.place(), "read keys")?;
+        let keys = keys.into_iter().filter_map(|key| Key::new(key).ok());
+        let (keys, readable_id) = readable_id::split(keys);
         let usage = self.usage(snapshot, row.n)?;
         Ok(Session {
             header,
             usage,
-            keys: keys.into_iter().filter_map(|key| Key::new(key).ok()).collect(),
+            keys,
+            readable_id,
             tally,
             last_activity_at: time(last_at),
             first_message: row.first_message,

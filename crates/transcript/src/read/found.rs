@@ -17,6 +17,8 @@ pub struct Found {
     pub keys: Vec<String>,
     /// What people call it.
     pub name: Option<String>,
+    /// The id under which its program and people know it.
+    pub readable_id: Option<String>,
     /// What it is about, and who answered in it.
     pub profile: Profile,
     /// When it was started.

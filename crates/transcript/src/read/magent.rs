@@ -33,7 +33,8 @@ fn session(path: &Path, out: &mut Out<'_>, doc: &Fields<'_>, items: &[&str]) -> 
     let agent = doc.word("agent").or_else(|| doc.object("agent").and_then(|a| a.word("name")));
     let session = out.session(Found {
         identity: id.clone(),
-        name: Some(id),
+        name: Some(id.clone()),
+        readable_id: Some(id),
         profile: Profile {
             agent,
             max_history: doc.number("max_history").and_then(|n| u32::try_from(n).ok()),

@@ -10,6 +10,7 @@ use jiff::civil::{DateTime, Time};
 use rethread_core::summary::{END, START};
 
 use super::section::{Section, footer_of, spoken};
+use crate::fences::fenced;
 use crate::marks::{self, BUILT_IN, CLEARED, Heading, RULE, UNDONE, YOU};
 use crate::numbers;
 
@@ -102,8 +103,10 @@ pub struct Turn {
 }
 
 /// What a turn cost, as far as the file says.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
+    /// The line as it is written; empty where there is none.
+    pub line: String,
     /// Milliseconds.
     pub ms: Option<u64>,
     /// Tokens read and written.
@@ -178,6 +181,7 @@ pub fn read(text: &str) -> Result<Told, ReadError> {
         let lines: Vec<_> = text.lines().map(|l| marks::unescape_line(l, &label)).collect();
         *text = lines.join("\n");
     }
+    let sections = not_fenced(lines, sections, told.queries);
     let sections = not_quoted(lines, sections, told.queries);
     for (index, &start) in sections.iter().enumerate() {
         let end = sections.get(index + 1).copied().unwrap_or(lines.len());
@@ -208,6 +212,24 @@ fn is_heading(lines: &[&str], at: usize) -> bool {
         Some(Heading::Restored(_)) => true,
         None => false,
     }
+}
+
+/// The headings without those in code fences. A reply may open a fence and never close it, and the
+/// next one would seem to: where the headings only count on, or are as many as the file says, with
+/// those in fences, they are all kept.
+fn not_fenced(lines: &[&str], sections: Vec<usize>, queries: Option<u64>) -> Vec<usize> {
+    let quoted = fenced(lines);
+    if !sections.iter().any(|at| quoted[*at]) {
+        return sections;
+    }
+    let fits = |sections: &[usize]| {
+        let numbers = sections.iter().filter_map(|at| marks::query_number(lines[*at]));
+        let numbers: Vec<u64> = numbers.collect();
+        let counts_on = numbers.windows(2).all(|two| two[0].checked_add(1) == Some(two[1]));
+        counts_on && queries.is_none_or(|queries| queries == numbers.len() as u64)
+    };
+    let outside: Vec<usize> = sections.iter().copied().filter(|at| !quoted[*at]).collect();
+    if fits(&sections) && !fits(&outside) { sections } else { outside }
 }
 
 /// The headings without those of a transcript that is quoted in an answer: where there are more
@@ -264,14 +286,15 @@ fn words_in(lines: &[&str]) -> Option<String> {
 /// A conversation may quote the markers. So only what stands behind the heading of the last turn
 /// counts, a marker must open or close its line, and the last pair wins.
 fn summary_of(lines: &[&str]) -> (Summary, usize, usize) {
-    let from = (0..lines.len()).rfind(|at| is_heading(lines, *at)).unwrap_or(0);
-    let opens = |line: &&str| line.trim_start().starts_with(START);
-    let closes = |line: &&str| line.trim_end().ends_with(END);
-    let close = lines[from..].iter().rposition(closes).map(|at| from + at);
-    let open = lines[from..=close.unwrap_or(lines.len().saturating_sub(1))]
-        .iter()
-        .rposition(opens)
-        .map(|at| from + at);
+    let quoted = fenced(lines);
+    let from = (0..lines.len()).rfind(|at| !quoted[*at] && is_heading(lines, *at)).unwrap_or(0);
+    let quoted = fenced(&lines[from..]);
+    let last = |until: usize, is_mark: &dyn Fn(&str) -> bool| {
+        (from..until).rfind(|at| !quoted[*at - from] && is_mark(lines[*at]))
+    };
+    let close = last(lines.len(), &|line| line.trim_end().ends_with(END));
+    let until = close.map_or(lines.len(), |close| close + 1);
+    let open = last(until, &|line| line.trim_start().starts_with(START));
     let all = lines.len();
     match (open, close) {
         (Some(open), Some(close)) => {
@@ -315,7 +338,7 @@ fn turn_of(section: &Section<'_>, time: &str) -> Turn {
     let (body, cost) = footer_of(section.lines);
     let asked = body.iter().position(|line| line.starts_with(YOU));
     let after = asked.map_or(0, |at| at + 1);
-    let replied = section.reply_in(&body[after..]).map(|at| after + at);
+    let replied = section.reply_in(body, after);
     let user = asked.map(|at| spoken(&body[at..replied.unwrap_or(body.len())], YOU, section.agent));
     let reply = replied.map(|at| section.spoken_from(&body[at..])).unwrap_or_default();
     Turn {
@@ -335,7 +358,7 @@ fn restored_of(section: &Section<'_>, time: &str) -> Restored {
         ["**Context:**", "**Previous Session:**"].iter().any(|f| line.starts_with(f))
     };
     let above = body.iter().take_while(is_field).count();
-    let replied = section.reply_in(&body[above..]).map(|at| above + at);
+    let replied = section.reply_in(body, above);
     let fields = &body[..replied.unwrap_or(body.len())];
     let context = field_in(fields, "Context").unwrap_or_default();
     let told = context.strip_prefix("Resumed from ").unwrap_or(&context);

@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 
 use jiff::civil::{DateTime, Time};
 use jiff::{Timestamp, ToSpan};
-use rethread_core::entry::{Body, Origin, Previous, Restored, Started, Summarized};
+use rethread_core::entry::{Body, Finished, Origin, Previous, Restored, Started, Summarized};
 use rethread_core::message::Usage;
+use rethread_core::sessions::RUNNING_TOTAL;
 use rethread_core::{Message, Profile, Raw, SessionId, tokens};
 
 use super::fields::quoted;
@@ -19,6 +20,7 @@ use super::lines::LINE_BYTES_MAX;
 use super::markdown::{self, Cost, Summary, Told};
 use super::out::{Out, Slot, fingerprint};
 use super::{Error, Result};
+use crate::marks::FOOTER;
 
 pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
     let told = told_in(path)?;
@@ -28,6 +30,7 @@ pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
     let session = out.session(Found {
         identity,
         name: told.id.clone(),
+        readable_id: told.id.clone(),
         profile: Profile {
             agent: Some(told.agent.clone()).filter(|agent| !agent.is_empty()),
             agent_path: told.agent_path.clone(),
@@ -47,7 +50,10 @@ pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
         out.tokens(usage_of(&restored.cost));
         out.store(Slot { session, id, at }, Body::Restored(Box::new(body)), "restored")?;
     }
-    let costs = costs(&told);
+    let (costs, running) = costs(&told);
+    if running {
+        out.note("its token counts are running totals; each turn counts what it added");
+    }
     for (number, turn) in told.turns.iter().enumerate() {
         out.records(1);
         let at = Some(clock.at(turn.at));
@@ -60,11 +66,19 @@ pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
         let mut reply = Message::assistant(&turn.assistant);
         reply.interrupted = turn.interrupted;
         reply.usage = Some(costs[number]).filter(|usage| *usage != Usage::default());
+        reply.extra.push((FOOTER.into(), Raw::of(&turn.cost.line)));
+        if running && turn.cost.tokens.is_some() {
+            reply.extra.push((RUNNING_TOTAL.into(), Raw::of(&usage_of(&turn.cost))));
+        }
         if !turn.tools.is_empty() {
             reply.extra.push(("tools".into(), Raw::of(&turn.tools)));
         }
         let answered = fingerprint(&[&turn.assistant]);
         out.message(slot(&format!("reply:{answered}")), reply, "turn", 0)?;
+        if let Some(ms) = turn.cost.ms {
+            let finished = Finished { rounds: 1, ms, ..Finished::default() };
+            out.beside(slot("finished"), Body::Finished(finished))?;
+        }
     }
     match &told.summary {
         Summary::Text(text) => {
@@ -258,9 +272,10 @@ fn usage_of(cost: &Cost) -> Usage {
     }
 }
 
-/// What each turn cost. Some programs write what everything cost so far; then the counts of what
-/// was written are close to the sum of the replies up to there, and not to the reply itself.
-fn costs(told: &Told) -> Vec<Usage> {
+/// What each turn cost, and whether the file counts running totals. Some programs write what
+/// everything cost so far; then the counts of what was written are close to the sum of the replies
+/// up to there, and not to the reply itself.
+fn costs(told: &Told) -> (Vec<Usage>, bool) {
     let counts: Vec<Usage> = told.turns.iter().map(|turn| usage_of(&turn.cost)).collect();
     let (mut sum, mut each_off, mut sum_off, mut rising) = (0_u64, 0_u64, 0_u64, true);
     let mut before = Usage::default();
@@ -273,7 +288,7 @@ fn costs(told: &Told) -> Vec<Usage> {
         before = *usage;
     }
     if !rising || sum_off >= each_off {
-        return counts;
+        return (counts, false);
     }
     let mut before = Usage::default();
     let mut costs = Vec::with_capacity(counts.len());
@@ -290,5 +305,5 @@ fn costs(told: &Told) -> Vec<Usage> {
         });
         before = usage;
     }
-    costs
+    (costs, true)
 }

@@ -86,6 +86,7 @@ fn found(header: Header, fields: &Fields<'_>) -> Found {
         owner: None,
         keys: keys.into_iter().filter_map(|key| Some(string(key)?.into_owned())).collect(),
         name: Some(header.name.to_string()),
+        readable_id: fields.word("readable_id"),
         profile: header.profile,
         created_at: Some(header.created_at),
         parent: header

@@ -147,6 +147,11 @@ impl<'a> Out<'a> {
         self.entry(slot, body)
     }
 
+    /// An entry that belongs to a record which was counted with another.
+    pub(super) fn beside(&mut self, slot: Slot, body: Body) -> Result<()> {
+        self.entry(slot, body)
+    }
+
     /// An attachment of a session.
     pub(super) fn blob(&mut self, session: usize, bytes: Vec<u8>) -> Result<()> {
         self.open()?;

@@ -1,7 +1,8 @@
 //! One part of a Markdown transcript: who says what in it, and what it cost.
 
 use super::markdown::Cost;
-use crate::marks::{self, CLEARED, INTERRUPTED, RULE, TIME, TOKENS, TOOL, UNDONE};
+use crate::fences::fenced;
+use crate::marks::{self, CLEARED, INTERRUPTED, RULE, TOOL, UNDONE};
 use crate::numbers;
 
 /// Characters a name may have before `:**`, where the file does not say what the agent is called.
@@ -33,12 +34,16 @@ pub(super) struct Spoken {
 }
 
 impl Section<'_> {
-    /// The line in which the agent begins to speak: that with its label; where the name is only
-    /// guessed from the title, else the first that begins with any name.
-    pub(super) fn reply_in(&self, lines: &[&str]) -> Option<usize> {
+    /// The line, from this one on, in which the agent begins to speak: that with its label; where
+    /// the name is only guessed from the title, else the first that begins with any name.
+    pub(super) fn reply_in(&self, lines: &[&str], from: usize) -> Option<usize> {
         let label = marks::label(self.agent);
-        let own = lines.iter().position(|line| line.starts_with(&label));
-        let other = || lines.iter().position(|line| other_label(line).is_some());
+        let quoted = fenced(lines);
+        let first = |is_label: &dyn Fn(&str) -> bool| {
+            (from..lines.len()).find(|at| !quoted[*at] && is_label(lines[*at]))
+        };
+        let own = first(&|line| line.starts_with(&label));
+        let other = || first(&|line| other_label(line).is_some());
         own.or_else(|| if self.is_named { None } else { other() })
     }
 
@@ -95,10 +100,9 @@ pub(super) fn spoken(lines: &[&str], label: &str, agent: &str) -> Spoken {
 /// The lines above the last line that says what the part cost, and what it says. Where no line
 /// does, all but the rules and notes at the end.
 pub(super) fn footer_of<'a>(lines: &'a [&'a str]) -> (&'a [&'a str], Cost) {
-    let is_footer = |line: &&str| {
-        (line.starts_with(TIME) || line.starts_with(TOKENS)) && line.trim_end().ends_with('*')
-    };
-    if let Some(at) = lines.iter().rposition(is_footer) {
+    let quoted = fenced(lines);
+    let footer = (0..lines.len()).rfind(|at| !quoted[*at] && marks::is_footer(lines[*at]));
+    if let Some(at) = footer {
         return (&lines[..at], cost_of(lines[at]));
     }
     let is_end = |line: &&str| {
@@ -111,7 +115,7 @@ pub(super) fn footer_of<'a>(lines: &'a [&'a str]) -> (&'a [&'a str], Cost) {
 
 /// Reads `*Time: 3.2s | Tokens: 345 (in: 123, out: 222)*`, each part of it optional.
 fn cost_of(line: &str) -> Cost {
-    let mut cost = Cost::default();
+    let mut cost = Cost { line: line.trim_end().to_owned(), ..Cost::default() };
     for part in line.trim().trim_matches('*').split('|').map(str::trim) {
         if let Some(time) = part.strip_prefix("Time:") {
             cost.ms = milliseconds(time.trim());

@@ -32,7 +32,10 @@ impl Writer for Jsonl<'_> {
     fn begin(&mut self, session: &Session) -> io::Result<()> {
         // What another program says about it stays with the store it shares.
         let header = Header { foreign: None, ..session.header.clone() };
-        let line = json!({ "rethread": VERSION, "session": header, "keys": session.keys });
+        let mut line = json!({ "rethread": VERSION, "session": header, "keys": session.keys });
+        if let Some(id) = &session.readable_id {
+            line["readable_id"] = id.as_str().into();
+        }
         writeln!(self.out, "{line}")
     }
 

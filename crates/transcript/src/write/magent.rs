@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use rethread_core::entry::Body;
 use rethread_core::message::{BlockKind, Role};
-use rethread_core::{Entry, Message, Session};
+use rethread_core::{Entry, Kind, Message, Session};
 use serde_json::{Value, json};
 
 use super::Writer;
@@ -29,8 +29,12 @@ impl<'a> Magent<'a> {
 impl Writer for Magent<'_> {
     fn begin(&mut self, session: &Session) -> io::Result<()> {
         if self.saved_at.is_none() {
-            let begun = session.header.created_at.to_zoned(self.zone.clone());
-            let id = begun.strftime("session-%Y%m%d-%H%M%S").to_string();
+            let header = &session.header;
+            let own = header.kind == Kind::Imported && header.imported.as_deref() == Some("magent");
+            let id = session.readable_id.clone().filter(|_| own).unwrap_or_else(|| {
+                let begun = header.created_at.to_zoned(self.zone.clone());
+                begun.strftime("session-%Y%m%d-%H%M%S").to_string()
+            });
             write!(self.out, "{{\n  \"id\": {},\n  \"messages\": [", json!(id))?;
         }
         self.saved_at = Some(session.last_activity_at);

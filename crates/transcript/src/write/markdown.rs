@@ -148,7 +148,7 @@ impl<'a> Writer<'a> {
         let Session { header, tally, .. } = self.page.session;
         let path = header.profile.agent_path.as_deref().map(marks::one_line);
         writeln!(self.out, "# {} Conversation\n", self.agent)?;
-        writeln!(self.out, "**Session ID:** {}", header.id)?;
+        writeln!(self.out, "**Session ID:** {}", marks::one_line(&self.page.session.shown_id()))?;
         let date = header.created_at.to_zoned(self.page.zone.clone());
         writeln!(self.out, "**Date:** {}", date.strftime("%Y-%m-%dT%H:%M:%S.%6f"))?;
         writeln!(self.out, "**Agent:** {}", self.agent)?;
@@ -157,7 +157,7 @@ impl<'a> Writer<'a> {
         // A session that continues another program's transcript has no parent in the store.
         let parent = header.parent.filter(|parent| parent.origin.continues());
         let previous = self.page.previous.as_ref().map(|previous| marks::one_line(&previous.id));
-        if let Some(id) = parent.map(|parent| parent.id.to_string()).or(previous) {
+        if let Some(id) = previous.or(parent.map(|parent| parent.id.to_string())) {
             writeln!(self.out, "**Resumed From:** {id}")?;
         }
         self.rule()
@@ -267,7 +267,15 @@ impl<'a> Writer<'a> {
         if !reply.is_empty() {
             writeln!(self.out, "{}{reply}\n", self.label)?;
         }
-        self.footer(turn.ms(), tokens)
+        match &turn.footer {
+            // What the source says is written again as it was, also that it says nothing.
+            Some(footer) if footer.is_empty() => self.rule(),
+            Some(footer) => {
+                writeln!(self.out, "{footer}")?;
+                self.rule()
+            }
+            None => self.footer(turn.ms(), tokens),
+        }
     }
 
     fn footer(&mut self, ms: u64, tokens: Tokens) -> io::Result<()> {
@@ -281,8 +289,8 @@ impl<'a> Writer<'a> {
         self.end_turn()?;
         if let Some(summary) = self.summary.take() {
             let text = marks::clean(&summary);
-            let lines: Vec<_> = text.lines().map(|l| marks::escape_line(l, &self.label)).collect();
-            writeln!(self.out, "{}", summary::block(&lines.join("\n")))?;
+            let text = marks::escape_text(&text, &self.label);
+            writeln!(self.out, "{}", summary::block(&text))?;
         }
         self.out.flush()?;
         Ok(self.totals)
@@ -292,14 +300,11 @@ impl<'a> Writer<'a> {
 /// A text as it stands behind a label, on the same line; nothing when there is no text.
 pub(super) fn said(text: &str, label: &str) -> String {
     let text = marks::clean(text);
-    let mut said = String::with_capacity(text.len() + 1);
-    for (index, line) in text.split('\n').enumerate() {
-        match index {
-            // The first line stands behind the label, where nothing takes it for structure.
-            0 if line.is_empty() => {}
-            0 => said.extend([" ", &marks::escape_markers(line)]),
-            _ => said.extend(["\n", &marks::escape_line(line, label)]),
-        }
-    }
-    said
+    let Some((first, _)) = text.split_once('\n') else {
+        return if text.is_empty() { text } else { format!(" {}", marks::escape_markers(&text)) };
+    };
+    // The first line follows the label, where nothing takes it for structure.
+    let written = marks::escape_text(&text, label);
+    let rest = written.split_once('\n').map_or("", |(_, rest)| rest);
+    format!(" {}\n{rest}", marks::escape_markers(first))
 }

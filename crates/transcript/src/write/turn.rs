@@ -6,7 +6,7 @@ use rethread_core::measure::Measure;
 use rethread_core::message::{BlockKind, Call, Message, Role};
 
 use super::markdown::{Tokens, said};
-use crate::marks::{INTERRUPTED, TOOL, clean, escape_line, one_line};
+use crate::marks::{FOOTER, INTERRUPTED, TOOL, clean, escape_text, is_footer, one_line};
 
 /// What a turn ends with when its rounds are used up.
 const LIMIT_NOTICE: &str = "[Tool call limit reached]";
@@ -28,6 +28,8 @@ pub(super) struct Turn {
     charged: Option<Tokens>,
     counted: Tokens,
     finished: Option<Finished>,
+    /// The line that says what it cost, where it comes from a transcript; empty if that had none.
+    pub(super) footer: Option<String>,
 }
 
 enum Piece {
@@ -47,6 +49,7 @@ impl Turn {
             charged: None,
             counted: Tokens::default(),
             finished: None,
+            footer: None,
         }
     }
 
@@ -58,6 +61,7 @@ impl Turn {
             if let Some(tokens) = message.usage.and_then(Tokens::charged) {
                 self.charged.get_or_insert_default().add(tokens);
             }
+            self.footer = footer_of(message).or(self.footer.take());
             self.reply_of(message);
         } else {
             self.counted.add(Tokens { input: counted, output: 0 });
@@ -140,9 +144,7 @@ impl Turn {
             match piece {
                 Piece::Text(text) if index == 0 => reply.push_str(&said(text, label)),
                 Piece::Text(text) => {
-                    let text = clean(text);
-                    let lines: Vec<_> = text.split('\n').map(|l| escape_line(l, label)).collect();
-                    reply.extend(["\n\n", &lines.join("\n")]);
+                    reply.extend(["\n\n", &escape_text(&clean(text), label)]);
                 }
                 Piece::Tool { what, status, .. } => {
                     reply.extend(["\n\n", &tool_line(what, status)])
@@ -152,6 +154,13 @@ impl Turn {
         }
         reply
     }
+}
+
+/// The line with which a transcript said what this reply cost.
+fn footer_of(message: &Message) -> Option<String> {
+    let (_, raw) = message.extra.iter().find(|(name, _)| name == FOOTER)?;
+    let footer: String = serde_json::from_str(raw.get()).ok()?;
+    (footer.is_empty() || is_footer(&footer)).then_some(footer)
 }
 
 /// A call on one line: the tool and its arguments.

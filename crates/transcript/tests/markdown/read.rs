@@ -61,7 +61,8 @@ Done.
 
 #[test]
 fn a_file_of_the_first_program_is_read_whole() {
-    let cost = |ms, a, b| Cost {
+    let cost = |line: &str, ms: u64, a: u64, b: u64| Cost {
+        line: line.into(),
         ms: Some(ms),
         tokens: Some(a + b),
         tokens_in: Some(a),
@@ -83,14 +84,14 @@ fn a_file_of_the_first_program_is_read_whole() {
             tokens: Some(2_300),
             previous_session: Some("/conversations/session_2.md".into()),
             acknowledgment: "I've reviewed it.\nReady!".into(),
-            cost: cost(2_100, 89, 67),
+            cost: cost("*Time: 2.1s | Tokens: 156 (in: 89, out: 67)*", 2_100, 89, 67),
         }),
         turns: vec![
             Turn {
                 at: Some(time(14, 30, 45, 0)),
                 user: "Let's go".into(),
                 assistant: "Two parts:\n\n---\n\n## Query planning\n\nDone.".into(),
-                cost: cost(3_200, 123, 1_222),
+                cost: cost("*Time: 3.2s | Tokens: 1,345 (in: 123, out: 1,222)*", 3_200, 123, 1_222),
                 ..Turn::default()
             },
             Turn {
@@ -118,7 +119,7 @@ fn older_and_newer_files_are_read_for_what_they_have() {
     assert_eq!(told.date, Some(date(2025, 1, 2).at(3, 4, 5, 0)));
     assert_eq!((told.queries, told.resumed_from.as_deref()), (Some(1), Some("s1")));
     assert_eq!((told.summary, told.tokens), (Summary::Nothing, 0));
-    let cost = Cost { ms: Some(1_500), ..Cost::default() };
+    let cost = Cost { line: "*Time: 1.5s*".into(), ms: Some(1_500), ..Cost::default() };
     let turn = Turn { user: "hi".into(), assistant: "hello".into(), cost, ..Turn::default() };
     assert_eq!(told.turns, [turn]);
 

@@ -1,10 +1,12 @@
 //! The files of the programs this one grew from.
 
-use rethread_core::Body;
+use rethread_core::measure::measure;
 use rethread_core::message::Usage;
+use rethread_core::{Body, EntryId, Header, NewEntry, Owner, Session};
 use rethread_transcript::read::{Format, is_twin};
+use rethread_transcript::write::markdown::Page;
 
-use crate::desk::{Heap, read_as, read_file, written};
+use crate::desk::{Heap, options, read_as, read_file, written};
 
 #[test]
 fn an_emacs_session_is_read_oldest_first_as_its_pairs_tell() {
@@ -99,10 +101,11 @@ const OLD: &str = "# Simple Sally Conversation\n\n**Date:** 2025-12-30T23:59:58\
 fn a_markdown_transcript_of_an_old_version_is_read() {
     let heap = read_as("old.md", OLD, Format::Markdown);
     assert_eq!(heap.said(0).len(), 4);
-    assert_eq!(heap.kinds(0), ["summary", "imported/markdown/rest"], "and the words around it");
+    let kinds = ["finished", "finished", "summary", "imported/markdown/rest"];
+    assert_eq!(heap.kinds(0), kinds, "and the words around it");
     let at = |index: usize| heap.sessions[0].1[index].at.expect("a time").to_string();
     assert_eq!(at(0), "2025-12-31T07:59:59Z");
-    assert_eq!(at(2), "2025-12-31T08:00:03Z", "past midnight");
+    assert_eq!(at(3), "2025-12-31T08:00:03Z", "past midnight");
 }
 
 /// What the original program writes: it saves the file anew after each query, with the date of that
@@ -168,7 +171,7 @@ fn a_transcript_that_grew_is_the_same_session_with_more_in_it() {
             assert_eq!(pair[0].found(0).identity, pair[1].found(0).identity, "{id}");
             assert_eq!(ids(&pair[1])[..ids(&pair[0]).len()], ids(&pair[0]), "{id}");
         }
-        assert_eq!(ids(&versions[2]).len(), 5, "{id}: two turns and a summary");
+        assert_eq!(ids(&versions[2]).len(), 7, "{id}: two turns with their times, and a summary");
         let other = saved(id, "2025-12-31T11:22:05", &[("09:00:00", "one")], "");
         let other = read_as("s.md", other, Format::Markdown);
         assert_ne!(other.found(0).identity, versions[0].found(0).identity, "{id}: another chat");
@@ -191,6 +194,117 @@ fn counts_that_go_on_from_turn_to_turn_are_taken_apart() {
     let usage = |input, output| Usage { input, output, ..Usage::default() };
     assert_eq!(read([turn(1, 10, 20), turn(2, 25, 41), turn(3, 40, 62)]), usage(40, 62));
     assert_eq!(read([turn(1, 10, 20), turn(2, 25, 21), turn(3, 40, 22)]), usage(75, 63));
+}
+
+/// The transcript that is written of what was read of one.
+fn written_again(heap: &Heap) -> String {
+    let (found, entries) = &heap.sessions[0];
+    let created_at = found.created_at.expect("a time");
+    let id = rethread_core::SessionId::of_source(&Owner::local(), &found.identity);
+    let mut header = Header::new(id, Owner::local(), created_at);
+    header.profile = found.profile.clone();
+    let mut session = Session::new(header);
+    session.readable_id.clone_from(&found.readable_id);
+    let mut placed = Vec::new();
+    for entry in entries {
+        let id = EntryId::new(entry.id.clone()).expect("an id");
+        let (at, body) = (entry.at.expect("a time"), entry.body.clone());
+        let new = NewEntry { id, at, measure: measure(&body, |_| None), body };
+        placed.push(new.placed(&session.tally));
+        session.tally = placed.last().expect("just placed").tally;
+    }
+    let agent = found.profile.agent.as_deref().expect("an agent");
+    let page = Page { session: &session, agent, previous: None, zone: options().zone };
+    rethread_transcript::write::markdown::text(&page, placed).0
+}
+
+#[test]
+fn what_a_transcript_says_of_times_and_tokens_is_written_again_to_the_letter() {
+    let lines = [
+        "*Time: 3.25s | Tokens: 345 (in: 123, out: 222)*\n\n",
+        "*Time: 12.0s | Tokens: 1,290*\n\n",
+        "*Tokens: 2.3K*\n\n",
+        "",
+    ];
+    let turns: String = (1..)
+        .zip(lines)
+        .map(|(number, line)| {
+            format!(
+                "## Query {number} (11:22:0{number})\n**You:** ask\n\n**Simple Sally:** Yes.\n\n{line}---\n\n"
+            )
+        })
+        .collect();
+    let text = format!(
+        "# Simple Sally Conversation\n\n**Session ID:** {SALLY}\n**Date:** 2025-12-30T11:21:53.000000\n\
+         **Agent:** Simple Sally\n**Agent Path:** /agents/sally.py\n**Total Queries:** 4\n\n---\n\n{turns}"
+    );
+    let heap = read_as("s.md", text.clone(), Format::Markdown);
+    let again = written_again(&heap);
+    assert_eq!(again.replace("\n\n\n", "\n\n"), text);
+}
+
+#[test]
+fn running_totals_are_kept_beside_what_each_turn_added() {
+    let reply = "word ".repeat(20);
+    let turn = |number: u64, input: u64, output: u64| {
+        let total = input + output;
+        format!(
+            "## Query {number} (10:00:0{number})\n**You:** q\n\n**Sally:** {reply}\n\n\
+             *Time: 1.0s | Tokens: {total} (in: {input}, out: {output})*\n\n---\n\n"
+        )
+    };
+    let head = "# Sally Conversation\n\n**Session ID:** s\n**Agent:** Sally\n\n---\n\n";
+    let text = format!("{head}{}{}{}", turn(1, 10, 20), turn(2, 25, 41), turn(3, 40, 62));
+    let heap = read_as("s.md", text, Format::Markdown);
+    let replies = heap.sessions[0].1.iter().filter_map(|entry| entry.body.message());
+    let replies = replies.filter(|message| message.role == rethread_core::Role::Assistant);
+    let told: Vec<(u64, String)> = replies
+        .map(|reply| {
+            let total = reply.extra.iter().find(|(name, _)| name == "running_total");
+            (reply.usage.expect("counted").output, total.expect("kept").1.get().to_owned())
+        })
+        .collect();
+    assert_eq!(told.iter().map(|(output, _)| *output).collect::<Vec<_>>(), [20, 21, 21]);
+    assert!(told[2].1.contains(r#""output":62"#), "{told:?}");
+    let again = written_again(&heap);
+    assert!(again.contains("*Time: 1.0s | Tokens: 102 (in: 40, out: 62)*"), "{again}");
+}
+
+#[test]
+fn a_transcript_quoted_in_a_code_fence_is_part_of_the_reply() {
+    let quoted = "```markdown\n# Sally Conversation\n\n---\n\n## Query 2 (10:00:00)\n**You:** old\n\n**Sally:** old answer\n\n*Time: 9.0s*\n\n---\n```";
+    let fits = |queries: &str, after: &str| {
+        let text = format!(
+            "# Sally Conversation\n\n**Session ID:** s\n**Agent:** Sally\n{queries}\n---\n\n\
+             ## Query 1 (10:00:01)\n**You:** {quoted}\n\n**Sally:** Here:\n{quoted}\n\n\
+             *Time: 1.0s*\n\n---\n\n{after}"
+        );
+        read_as("s.md", text, Format::Markdown).said(0)
+    };
+    let next =
+        "## Query 2 (10:00:09)\n**You:** thanks\n\n**Sally:** Sure.\n\n*Time: 1.0s*\n\n---\n";
+    for (queries, after, count) in
+        [("**Total Queries:** 1\n", "", 2), ("**Total Queries:** 2\n", next, 4), ("", next, 4)]
+    {
+        let said = fits(queries, after);
+        assert_eq!(said.len(), count, "{said:#?}");
+        assert!(said[0].starts_with("user: ```markdown") && said[0].ends_with("```"));
+        assert!(said[1].contains("old answer") && said[1].ends_with("```"), "{}", said[1]);
+    }
+}
+
+#[test]
+fn a_fence_that_was_never_closed_hides_no_later_query() {
+    let turn = |number: u64, text: &str| {
+        format!("## Query {number} (10:00:0{number})\n**You:** q\n\n**Sally:** {text}\n\n---\n\n")
+    };
+    let text = format!(
+        "# Sally Conversation\n\n**Session ID:** s\n**Agent:** Sally\n**Total Queries:** 3\n\n---\n\n{}{}{}",
+        turn(1, "Look:\n```rust\nfn cut("),
+        turn(2, "And:\n```\nwhole\n```"),
+        turn(3, "Done.")
+    );
+    assert_eq!(read_as("s.md", text, Format::Markdown).said(0).len(), 6);
 }
 
 #[test]

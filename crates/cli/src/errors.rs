@@ -7,13 +7,13 @@ use rethread_agent::host::{Refusal, RosterError};
 use rethread_agent::provider::{Failure, RefusalCause};
 use rethread_agent::{FileError, TurnError};
 use rethread_core::StoreError;
-use rethread_core::name::{NameError, is_invisible};
+use rethread_core::name::{NameError, is_hidden};
 use rethread_core::sessions::{self, SelectError};
 use rethread_http::{ListenError, TokenError};
 use rethread_store::ConnectError;
 use rethread_telegram::{ApiError, DoorError};
 
-use crate::out::{clean, note};
+use crate::out::{clean, json_note, note};
 
 /// What can go wrong at the command line.
 #[derive(Debug)]
@@ -223,6 +223,12 @@ impl Error {
                 "people are named by their numbers; the bot tells a stranger theirs"
             }
             Error::BadSetting { name: "telegram.owners", .. } => "for example [\"12345=local\"]",
+            Error::BadSetting { name: "run.env", .. } => {
+                "for example [\"DATABASE_URL\", \"MYAPP_*\"]"
+            }
+            Error::BadSetting { name: "run.writable", .. } => {
+                "paths are absolute or begin with `~/`, for example [\"~/.cargo\", \"~/.cache\"]"
+            }
             Error::BadSetting { .. } => "`rethread config` shows the settings",
             Error::ChatFlag { .. } => "`rethread --help` shows what goes with the chat",
             Error::NoAgent { .. } => "`rethread agents` shows them all",
@@ -496,12 +502,12 @@ pub(crate) fn misuse(error: &clap::Error) -> ExitCode {
     let rendered = error.render().to_string();
     if error.use_stderr() {
         let as_json = std::env::args_os().any(|arg| arg == "--json");
-        let hostile = rendered.chars().any(|c| c != '\n' && is_invisible(c));
+        let hostile = rendered.chars().any(|c| c != '\n' && is_hidden(c));
         if as_json {
             let what = rendered.trim_start_matches("error: ").trim_end();
             let what = what.split("\n\nUsage:").next().unwrap_or(what);
             let hint = "`--help` shows what can be typed";
-            note(serde_json::json!({ "error": what, "hint": hint }));
+            json_note(&serde_json::json!({ "error": what, "hint": hint }));
             return ExitCode::from(2);
         }
         if hostile {
@@ -533,7 +539,7 @@ pub(crate) fn tell(error: &Error, as_json: bool) -> ExitCode {
     }
     if as_json {
         let object = serde_json::json!({ "error": what, "hint": hint });
-        note(object);
+        json_note(&object);
     } else {
         note(format_args!("\x1b[1;31merror:\x1b[0m {}", clean(&what)));
         if let Some(hint) = hint {

@@ -1,13 +1,14 @@
 //! What reaches the terminal.
 //!
 //! What models, tools and files say is data. Before it is shown to a person it is cleaned of
-//! everything that could drive the terminal; JSON keeps the original, because programs read it.
+//! everything that could drive the terminal, or that nobody would see; JSON keeps it, escaped.
 
 use std::io::{IsTerminal, Write};
 
-use rethread_core::name::is_invisible;
+use rethread_core::name::is_hidden;
 // Counts look alike in receipts, in prose and in transcripts.
 pub(crate) use rethread_transcript::numbers::{full as count, short as short_count};
+use rethread_transcript::write::visible_json::visible_json;
 use unicode_width::UnicodeWidthChar;
 
 use crate::errors::Error;
@@ -22,9 +23,14 @@ pub(crate) fn line(text: impl std::fmt::Display) -> Result<(), Error> {
 pub(crate) fn json(value: &impl serde::Serialize) -> Result<(), Error> {
     let text = serde_json::to_string(value).map_err(std::io::Error::other)?;
     let mut out = std::io::stdout().lock();
-    writeln!(out, "{text}")?;
+    writeln!(out, "{}", visible_json(&text))?;
     out.flush()?;
     Ok(())
+}
+
+/// Says something to a program, beside the data, as JSON in one line.
+pub(crate) fn json_note(value: &serde_json::Value) {
+    note(visible_json(&value.to_string()));
 }
 
 /// Says something to the person, beside the data.
@@ -33,8 +39,8 @@ pub(crate) fn note(text: impl std::fmt::Display) {
     writeln!(anstream::stderr().lock(), "{text}").ok();
 }
 
-/// The text without what could drive a terminal: control characters and direction marks are
-/// shown as what they are. Newlines and tabs stay.
+/// The text without what could drive a terminal or is not seen: control characters, direction
+/// marks and tag characters are shown as what they are. Newlines and tabs stay.
 pub(crate) fn clean(text: &str) -> String {
     let mut clean = String::with_capacity(text.len());
     for c in text.chars() {
@@ -42,7 +48,7 @@ pub(crate) fn clean(text: &str) -> String {
             '\n' | '\t' => clean.push(c),
             // The joiners inside emoji are harmless, and without them one becomes three.
             '\u{200d}' => clean.push(c),
-            c if is_invisible(c) => clean.extend(c.escape_unicode()),
+            c if is_hidden(c) => clean.extend(c.escape_unicode()),
             c => clean.push(c),
         }
     }
@@ -137,10 +143,10 @@ mod tests {
 
     #[test]
     fn nothing_that_drives_a_terminal_is_left() {
-        let hostile = "a\x1b[2Jb\x07c\u{9b}31md\u{202e}e\u{200b}f\rg";
+        let hostile = "a\x1b[2Jb\x07c\u{9b}31md\u{202e}e\u{200b}f\rg\u{e0041}";
         let clean = clean(hostile);
         assert!(!clean.chars().any(|c| c.is_control()), "{clean:?}");
-        assert_eq!(clean, "a\\u{1b}[2Jb\\u{7}c\\u{9b}31md\\u{202e}e\\u{200b}f\\u{d}g");
+        assert_eq!(clean, "a\\u{1b}[2Jb\\u{7}c\\u{9b}31md\\u{202e}e\\u{200b}f\\u{d}g\\u{e0041}");
     }
 
     #[test]

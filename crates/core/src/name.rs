@@ -255,6 +255,13 @@ pub fn is_invisible(c: char) -> bool {
             | '\u{2028}' | '\u{2029}' | '\u{061c}')
 }
 
+/// Whether a character must not reach a reader as it is: what [`is_invisible`] names, and tag
+/// characters, which spell ASCII that nobody sees and a model reads. Some flags are written with
+/// them, so names may hold them.
+pub fn is_hidden(c: char) -> bool {
+    is_invisible(c) || matches!(c, '\u{e0000}'..='\u{e007f}')
+}
+
 fn checked(what: &'static str, text: &str, max: usize) -> Result<(), NameError> {
     if text.is_empty() {
         return Err(NameError::Empty { what, given: false });

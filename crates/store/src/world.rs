@@ -16,9 +16,31 @@ impl World for System {
         Timestamp::from_millisecond(now.as_millisecond()).unwrap_or(now)
     }
 
-    #[expect(clippy::disallowed_methods, reason = "this is where real ids come from")]
     fn uuid(&self) -> Uuid {
-        Uuid::now_v7()
+        uuid_at(self.now())
+    }
+}
+
+/// A fresh id. A version 7 counts from 1970: a clock that shows an earlier time has never been set,
+/// and what is random in ids tells them apart as well.
+#[expect(clippy::disallowed_methods, reason = "this is where real ids come from")]
+fn uuid_at(now: Timestamp) -> Uuid {
+    match now.as_millisecond() {
+        0.. => Uuid::now_v7(),
+        _ => Uuid::new_v7(uuid::Timestamp::from_unix(uuid::NoContext, 0, 0)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_before_1970_still_gives_ids() {
+        let then = Timestamp::from_second(-300_000_000).expect("within range");
+        let (one, other) = (uuid_at(then), uuid_at(then));
+        assert_eq!((one.get_version_num(), other.get_version_num()), (7, 7));
+        assert_ne!(one, other);
     }
 
     fn zone(&self) -> TimeZone {

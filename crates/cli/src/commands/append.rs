@@ -13,7 +13,7 @@ use serde_json::json;
 use super::{Cli, Done};
 use crate::args::Append;
 use crate::errors::Error;
-use crate::out::{clean, note};
+use crate::out::{clean, json_note, note};
 
 /// Bytes of input that are read ahead, and lines that are stored together if they are there.
 const AHEAD_BYTES: usize = 256 << 10;
@@ -232,7 +232,7 @@ fn acknowledge(cli: &Cli, id: SessionId, seqs: &[u64], asked: bool) -> Result<()
 /// Warns on standard error.
 fn warn(cli: &Cli, what: &str) {
     match cli.global.json {
-        true => note(json!({ "warning": what })),
+        true => json_note(&json!({ "warning": what })),
         false => note(format_args!("warning: {}", clean(what))),
     }
 }

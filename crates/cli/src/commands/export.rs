@@ -15,7 +15,7 @@ use rethread_transcript::write::writer;
 use super::{Cli, Done};
 use crate::args::Export;
 use crate::errors::Error;
-use crate::out::{note, plural};
+use crate::out::{json_note, note, plural};
 
 /// Sessions of a chain that are followed. A longer one was made by going round.
 const CHAIN_MAX: usize = 10_000;
@@ -191,7 +191,7 @@ impl Job<'_> {
 
     fn say(&self, what: String) {
         match self.cli.global.json {
-            true => note(serde_json::json!({ "note": what })),
+            true => json_note(&serde_json::json!({ "note": what })),
             false => note(what),
         }
     }

@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::process::ExitCode;
 
 use rethread_core::{BlockKind, Body, Entry, Message, Role, Session};
+use rethread_transcript::write::visible_json::VisibleJson;
 
 use super::{Cli, Done};
 use crate::args::Show;
@@ -39,17 +40,40 @@ fn range(session: &Session, args: &Show) -> Range<u64> {
     }
 }
 
+/// Entries are printed as they are read, however many there are. Where one cannot be read the
+/// document ends there, whole, and says so itself.
 fn show_json(cli: &Cli, session: &Session, range: Range<u64>) -> Result<(), Error> {
-    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+    let out = std::io::BufWriter::new(std::io::stdout().lock());
+    let mut out = VisibleJson::new(out);
     write!(out, "{{\"session\":{},\"entries\":[", json_of(&session))?;
-    let mut first = true;
+    let (mut next, mut comma) = (range.start, "");
+    let mut broken = None;
     for entry in cli.sessions.entries(session.id(), range) {
-        let comma = if std::mem::take(&mut first) { "" } else { "," };
-        write!(out, "{comma}{}", json_of(&entry?))?;
+        match entry {
+            Ok(entry) => {
+                write!(out, "{comma}{}", json_of(&entry))?;
+                (next, comma) = (entry.seq + 1, ",");
+            }
+            Err(error) => {
+                broken = Some(error);
+                break;
+            }
+        }
     }
-    writeln!(out, "]}}")?;
+    // Entries are read several at a time, and those before the damage are there.
+    while broken.is_some()
+        && let Ok(one) = cli.sessions.read(session.id(), next..next + 1)
+        && let Some(entry) = one.first()
+    {
+        write!(out, "{comma}{}", json_of(entry))?;
+        (next, comma) = (entry.seq + 1, ",");
+    }
+    match &broken {
+        Some(error) => writeln!(out, "],\"error\":{}}}", json_of(&error.to_string()))?,
+        None => writeln!(out, "]}}")?,
+    }
     out.flush()?;
-    Ok(())
+    broken.map_or(Ok(()), |error| Err(error.into()))
 }
 
 fn show_text(cli: &Cli, session: &Session, range: Range<u64>) -> Result<(), Error> {

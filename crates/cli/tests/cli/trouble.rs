@@ -37,7 +37,7 @@ fn hostile_names_selectors_and_keys_are_refused() {
 #[test]
 fn what_was_said_cannot_drive_the_terminal_and_json_keeps_it() {
     let desk = Desk::new();
-    let text = "\u{1b}]0;owned\u{7}\u{1b}[2Jred\u{9b}31m\u{202e}gpj.exe\r";
+    let text = "\u{1b}]0;owned\u{7}\u{1b}[2Jred\u{9b}31m\u{202e}gpj.exe\r\u{e0041}\u{7f}";
     let lines = [
         json!({"role": "user", "content": text}).to_string(),
         json!({"role": "assistant", "content": [{"type": "tool_use", "id": "c", "name": text, "input": {}}]}).to_string(),
@@ -53,12 +53,29 @@ fn what_was_said_cannot_drive_the_terminal_and_json_keeps_it() {
         &["stats", "hostile"],
         &["search", "owned"],
         &["open", "hostile"],
+        &["export", "hostile", "--format", "html"],
+        &["list", "--json"],
+        &["show", "hostile", "--json"],
+        &["show", "\u{9b}\u{e0041}", "--json"],
+        &["context", "hostile", "--json"],
+        &["search", "owned", "--json"],
+        &["export", "hostile", "--format", "jsonl"],
+        &["export", "hostile", "--format", "openai"],
+        &["export", "hostile", "--format", "anthropic"],
+        &["export", "hostile", "--format", "magent"],
+        &["export", "hostile", "--format", "agent"],
+        &["export", "hostile", "--format", "telegram"],
     ] {
         let Said { out, err, .. } = desk.run(args);
-        let bad = |c: char| (c.is_control() && c != '\n' && c != '\t') || c == '\u{202e}';
+        let bad = |c: char| {
+            (c.is_control() && c != '\n' && c != '\t') || matches!(c, '\u{202e}' | '\u{e0041}')
+        };
         assert!(!out.chars().chain(err.chars()).any(bad), "{args:?}: {out:?} {err:?}");
     }
     assert_eq!(desk.json(&["show", "hostile"])["entries"][0]["content"], json!(text));
+    let openai = desk.run(&["export", "hostile", "--format", "openai"]).out;
+    let openai: Value = serde_json::from_str(&openai).expect("JSON");
+    assert_eq!(openai[0]["content"], json!(text), "a program reads what was said");
 }
 
 #[test]
@@ -213,6 +230,21 @@ fn one_damaged_session_does_not_stop_the_others() {
     let list = desk.run(&["list"]);
     assert!(list.out.contains("good") && !list.out.contains("bad"), "{}", list.out);
     assert!(list.err.contains("is damaged and not shown"), "{}", list.err);
+}
+
+#[test]
+fn what_is_shown_as_json_of_a_damaged_session_is_a_whole_document() {
+    let desk = Desk::new();
+    desk.session("bad", &WITH_TOOL);
+    assert_eq!(desk.json(&["show", "bad"]).get("error"), None);
+    damage(&desk, "UPDATE entries SET body = x'0badf00d', size = 99 WHERE seq = 2");
+    let said = desk.run(&["show", "bad", "--json"]);
+    assert_eq!(said.code, 1, "{said:?}");
+    let shown: Value = serde_json::from_str(&said.out).expect("a whole document");
+    assert_eq!(shown["entries"].as_array().map(Vec::len), Some(2), "{shown}");
+    assert!(shown["error"].as_str().expect("an error").contains("damaged at entry 2"), "{shown}");
+    let told: Value = serde_json::from_str(&said.err).expect("an error as JSON");
+    assert!(told["hint"].as_str().expect("a hint").contains("doctor"), "{told}");
 }
 
 #[test]

@@ -10,9 +10,10 @@ use serde_json::{Value, json};
 
 use super::Writer;
 use super::magent::values;
+use super::visible_json::VisibleJson;
 
 pub(super) struct Agent<'a> {
-    out: &'a mut dyn Write,
+    out: VisibleJson<&'a mut dyn Write>,
     begun: bool,
     first: bool,
     left_out: BTreeMap<&'static str, u64>,
@@ -20,7 +21,7 @@ pub(super) struct Agent<'a> {
 
 impl<'a> Agent<'a> {
     pub(super) fn new(out: &'a mut dyn Write) -> Agent<'a> {
-        Agent { out, begun: false, first: true, left_out: BTreeMap::new() }
+        Agent { out: VisibleJson::new(out), begun: false, first: true, left_out: BTreeMap::new() }
     }
 }
 

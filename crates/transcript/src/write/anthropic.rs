@@ -9,9 +9,10 @@ use rethread_core::{Entry, Message, Session};
 
 use super::Writer;
 use super::pairs::Pairs;
+use super::visible_json::VisibleJson;
 
 pub(super) struct Anthropic<'a> {
-    out: &'a mut dyn Write,
+    out: VisibleJson<&'a mut dyn Write>,
     pairs: Pairs,
     held: Option<Message>,
     first: bool,
@@ -19,7 +20,7 @@ pub(super) struct Anthropic<'a> {
 
 impl<'a> Anthropic<'a> {
     pub(super) fn new(out: &'a mut dyn Write) -> Anthropic<'a> {
-        Anthropic { out, pairs: Pairs::default(), held: None, first: true }
+        Anthropic { out: VisibleJson::new(out), pairs: Pairs::default(), held: None, first: true }
     }
 
     fn messages(&mut self, messages: Vec<Message>) -> io::Result<()> {

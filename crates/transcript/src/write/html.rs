@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use rethread_core::entry::Body;
 use rethread_core::message::{BlockKind, Role, ToolResult};
-use rethread_core::name::is_invisible;
+use rethread_core::name::is_hidden;
 use rethread_core::{Entry, Message, Session};
 
 use super::Writer;
@@ -206,7 +206,7 @@ fn escape(text: &str) -> String {
             '"' => escaped.push_str("&quot;"),
             '\'' => escaped.push_str("&#39;"),
             '\n' | '\t' | '\u{200d}' => escaped.push(c),
-            c if is_invisible(c) => {}
+            c if is_hidden(c) => {}
             c => escaped.push(c),
         }
     }

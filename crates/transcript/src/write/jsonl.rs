@@ -5,11 +5,13 @@ use std::io::{self, Write};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
+use rethread_core::name::is_hidden;
 use rethread_core::world::rfc3339;
 use rethread_core::{BlobId, Entry, Header, Session};
 use serde_json::json;
 
 use super::Writer;
+use super::visible_json::VisibleJson;
 
 /// The version of these lines.
 pub const VERSION: u64 = 1;
@@ -18,13 +20,13 @@ pub const VERSION: u64 = 1;
 const PART_BYTES: usize = 6 << 20;
 
 pub(super) struct Jsonl<'a> {
-    out: &'a mut dyn Write,
+    out: VisibleJson<&'a mut dyn Write>,
     left_out: BTreeMap<&'static str, u64>,
 }
 
 impl<'a> Jsonl<'a> {
     pub(super) fn new(out: &'a mut dyn Write) -> Jsonl<'a> {
-        Jsonl { out, left_out: BTreeMap::new() }
+        Jsonl { out: VisibleJson::new(out), left_out: BTreeMap::new() }
     }
 }
 
@@ -44,8 +46,10 @@ impl Writer for Jsonl<'_> {
         let head = head.to_string();
         let head = head.strip_suffix('}').unwrap_or(&head);
         let body = entry.body.json();
-        match body.contains(['\n', '\r']) {
-            // A body that was spread over lines keeps its bytes inside a string.
+        let is_plain = |c: char| c >= ' ' && !is_hidden(c);
+        match body.chars().any(|c| !is_plain(c)) {
+            // A body that was spread over lines, or holds what is escaped on its way out, keeps its
+            // bytes inside a string.
             true => writeln!(self.out, "{head},\"text\":{}}}", json!(body)),
             false => writeln!(self.out, "{head},\"body\":{body}}}"),
         }

@@ -11,9 +11,10 @@ use rethread_core::{Entry, Kind, Message, Session};
 use serde_json::{Value, json};
 
 use super::Writer;
+use super::visible_json::VisibleJson;
 
 pub(super) struct Magent<'a> {
-    out: &'a mut dyn Write,
+    out: VisibleJson<&'a mut dyn Write>,
     zone: TimeZone,
     saved_at: Option<Timestamp>,
     first: bool,
@@ -22,7 +23,13 @@ pub(super) struct Magent<'a> {
 
 impl<'a> Magent<'a> {
     pub(super) fn new(out: &'a mut dyn Write, zone: TimeZone) -> Magent<'a> {
-        Magent { out, zone, saved_at: None, first: true, left_out: BTreeMap::new() }
+        Magent {
+            out: VisibleJson::new(out),
+            zone,
+            saved_at: None,
+            first: true,
+            left_out: BTreeMap::new(),
+        }
     }
 }
 

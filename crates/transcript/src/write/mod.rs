@@ -14,6 +14,7 @@ mod openai;
 mod pairs;
 mod telegram;
 mod turn;
+pub mod visible_json;
 
 use std::collections::BTreeMap;
 use std::io;

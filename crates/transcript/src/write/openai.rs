@@ -9,16 +9,17 @@ use serde_json::{Value, json};
 
 use super::Writer;
 use super::pairs::Pairs;
+use super::visible_json::VisibleJson;
 
 pub(super) struct OpenAi<'a> {
-    out: &'a mut dyn Write,
+    out: VisibleJson<&'a mut dyn Write>,
     pairs: Pairs,
     first: bool,
 }
 
 impl<'a> OpenAi<'a> {
     pub(super) fn new(out: &'a mut dyn Write) -> OpenAi<'a> {
-        OpenAi { out, pairs: Pairs::default(), first: true }
+        OpenAi { out: VisibleJson::new(out), pairs: Pairs::default(), first: true }
     }
 
     fn messages(&mut self, messages: Vec<Message>) -> io::Result<()> {

@@ -10,9 +10,10 @@ use rethread_core::{Entry, Session};
 use serde_json::json;
 
 use super::Writer;
+use super::visible_json::VisibleJson;
 
 pub(super) struct Telegram<'a> {
-    out: &'a mut dyn Write,
+    out: VisibleJson<&'a mut dyn Write>,
     session: Option<Session>,
     created_at: Option<Timestamp>,
     first: bool,
@@ -21,7 +22,13 @@ pub(super) struct Telegram<'a> {
 
 impl<'a> Telegram<'a> {
     pub(super) fn new(out: &'a mut dyn Write) -> Telegram<'a> {
-        Telegram { out, session: None, created_at: None, first: true, left_out: BTreeMap::new() }
+        Telegram {
+            out: VisibleJson::new(out),
+            session: None,
+            created_at: None,
+            first: true,
+            left_out: BTreeMap::new(),
+        }
     }
 }
 

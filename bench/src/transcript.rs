@@ -14,7 +14,8 @@ use crate::run::{Report, Setting, Target, median, prose, timed};
 pub(crate) fn claude_code(setting: &Setting) -> Vec<Report> {
     let path = file(setting);
     let megabytes = std::fs::metadata(&path).expect("it is there").len() as f64 / 1e6;
-    let options = Options { zone: jiff::tz::TimeZone::UTC, modified: jiff::Timestamp::UNIX_EPOCH };
+    let modified = jiff::Timestamp::UNIX_EPOCH;
+    let options = Options { zone: jiff::tz::TimeZone::UTC, modified, keys: false };
     let rounds = setting.size(5, 1);
     let (mut parsed, mut imported, mut filled) = (Vec::new(), Vec::new(), Vec::new());
     for round in 0..rounds {

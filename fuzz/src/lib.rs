@@ -103,7 +103,7 @@ fn entry(seq: u64, body: &Body) -> Entry {
 
 /// Reads a file; nothing where the reader refuses it.
 fn check(format: Format, path: &Path) -> Option<Heap> {
-    let options = Options { zone: TimeZone::UTC, modified: Timestamp::UNIX_EPOCH };
+    let options = Options { zone: TimeZone::UTC, modified: Timestamp::UNIX_EPOCH, keys: true };
     let mut heap = Heap::default();
     let account = read::read(format, path, &options, &mut heap, &mut |_| {}).ok()?;
     assert!(account.balances(), "{account:?}");

@@ -232,6 +232,10 @@ pub(crate) struct Import {
     /// The sessions of this program, where it keeps them
     #[arg(long, value_name = "TOOL", value_parser = tool())]
     pub(crate) from: Option<String>,
+    /// Bind sessions to the keys the files name, where those are free. A key decides which
+    /// conversation an editor or a bot continues: only for files you trust
+    #[arg(long)]
+    pub(crate) keys: bool,
     /// Only say what would be imported
     #[arg(long)]
     pub(crate) dry_run: bool,

@@ -45,6 +45,8 @@ pub struct Receipt {
     pub sessions: Vec<Imported>,
     /// Entries that were not there before.
     pub added: u64,
+    /// Keys the file names that were not asked for, and not taken.
+    pub keys_left: Vec<String>,
 }
 
 /// A session that was imported.
@@ -95,11 +97,13 @@ pub fn import(
         format,
         source: path.display().to_string(),
         modified: options.modified,
+        takes_keys: options.keys,
+        keys_left: Vec::new(),
         open: Vec::new(),
         held: 0,
         held_bytes: 0,
     };
-    let (account, sessions) = match sessions {
+    let (account, (sessions, keys_left)) = match sessions {
         Some(_) => side_by_side(desk, |sink| read::read(format, path, options, sink, progress))?,
         None => {
             let mut desk = desk;
@@ -112,17 +116,17 @@ pub fn import(
         return Err(ImportError::Unbalanced { records: account.records, accounted });
     }
     let added = sessions.iter().map(|session| session.added).sum();
-    Ok(Receipt { account, sessions, added })
+    Ok(Receipt { account, sessions, added, keys_left })
 }
 
 /// Reads on one thread and writes on another: counting tokens takes as long as reading does.
 fn side_by_side(
     mut desk: Desk<'_>,
     read: impl FnOnce(&mut dyn Sink) -> read::Result<Account>,
-) -> Result<(Account, Vec<Imported>), ImportError> {
+) -> Result<(Account, (Vec<Imported>, Vec<String>)), ImportError> {
     let (give, take) = mpsc::sync_channel::<Vec<Item>>(RELAY_BATCHES);
     std::thread::scope(|scope| {
-        let writer = scope.spawn(move || -> Result<Vec<Imported>, BoxError> {
+        let writer = scope.spawn(move || -> Result<(Vec<Imported>, Vec<String>), BoxError> {
             for batch in take {
                 for item in batch {
                     match item {
@@ -208,6 +212,8 @@ struct Desk<'a> {
     format: Format,
     source: String,
     modified: Timestamp,
+    takes_keys: bool,
+    keys_left: Vec<String>,
     open: Vec<Open>,
     held: usize,
     held_bytes: usize,
@@ -223,7 +229,10 @@ struct Open {
 }
 
 impl Sink for Desk<'_> {
-    fn session(&mut self, found: Found) -> Result<(), BoxError> {
+    fn session(&mut self, mut found: Found) -> Result<(), BoxError> {
+        if !self.takes_keys {
+            self.keys_left.append(&mut found.keys);
+        }
         let owner = match (&found.owner, self.sessions) {
             (Some(owner), _) => Owner::new(owner)?,
             (None, Some(sessions)) => sessions.owner().clone(),
@@ -369,8 +378,9 @@ impl Desk<'_> {
         Ok(())
     }
 
-    fn imported(self) -> Vec<Imported> {
-        self.open.into_iter().map(|open| open.imported).collect()
+    /// The sessions, and the keys that were left.
+    fn imported(self) -> (Vec<Imported>, Vec<String>) {
+        (self.open.into_iter().map(|open| open.imported).collect(), self.keys_left)
     }
 }
 

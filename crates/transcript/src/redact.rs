@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use regex::{Captures, Regex, RegexSet};
 use rethread_core::message::without_lone_surrogates;
-use rethread_core::{Body, Entry, Key, Raw, Session};
+use rethread_core::{Body, Entry, Key, Name, Raw, Session};
 use serde_json::Value;
 
 /// Characters an assigned value must have before it is weighed.
@@ -29,13 +29,17 @@ pub struct Redactor {
 struct Rule {
     name: &'static str,
     pattern: Regex,
-    /// What is put in its place; `$1` is what stays.
+    /// What is put in its place, or how it is weighed.
     stays: &'static str,
-    /// Whether the value in `secret` must look random.
-    weighed: bool,
 }
 
 /// Each rule: its name, its pattern, and what stays of it. They are tried in this order.
+///
+/// What stays: nothing, a `~`, or with a name the parts `keep` and `after` around the secret: always
+/// (`keep`), if `secret` looks random (`weigh`), is not the name of a type (`value`), or is not a
+/// port with a path (`login`).
+///
+/// A slash may be written `\/`, because texts hold JSON of programs that write it so.
 const RULES: &[(&str, &str, &str)] = &[
     (
         "private key",
@@ -59,11 +63,12 @@ const RULES: &[(&str, &str, &str)] = &[
     ("sendgrid key", r"\bSG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}", ""),
     ("telegram token", r"\b\d{8,10}:AA[A-Za-z0-9_-]{32,}", ""),
     ("json web token", r"\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}", ""),
+    ("rethread token", r"\brt_[0-9a-f]{40,}", ""),
     ("age key", r"\bAGE-SECRET-KEY-1[A-Z0-9]{50,}", ""),
     (
         "connection string",
-        r"(?P<keep>\b[a-z][a-z0-9+.-]{1,30}://[^\s:/@<>]{0,100}:)[^\s@/<>\\]{1,200}(?P<after>@)",
-        "keep",
+        r"(?P<keep>\b[a-z][a-z0-9+.-]{1,30}:\\*/\\*/[^\s:/@<>\x22'`\\]{0,100}:)(?P<secret>[^\s<>\x22'`]{1,300})(?P<after>@)",
+        "login",
     ),
     (
         "authorization",
@@ -81,7 +86,17 @@ const RULES: &[(&str, &str, &str)] = &[
         r"(?P<keep>(?i:\b[A-Za-z0-9_.-]{0,40}(?:secret|token|passw(?:or)?d|passwd|pwd|api[_-]?key|apikey|access[_-]?key|private[_-]?key|credential|auth)[A-Za-z0-9_-]{0,20})(?:\\?[\x22'])?\s*(?::=|=>|=|:)\s*(?:\\?[\x22'])?)(?P<secret>[A-Za-z0-9+/=_.~!@#$%^&*-]{8,200})(?P<after>)",
         "weigh",
     ),
-    ("home folder", r"(?:/home/|/Users/|/var/home/)[A-Za-z0-9._-]+", "~"),
+    (
+        "password",
+        r"(?m)(?P<keep>^[ \t]*(?:-[ \t]+|export[ \t]+)?(?i:[A-Z0-9_.-]{0,40}(?:password|passwd|pwd|passphrase|[_-]pass|[_-]pw))(?:=|:[ \t]+))(?P<secret>[^\s\x22'(){}\[\]<>;,$]{3,200})(?P<after>[ \t]*\r?$)",
+        "value",
+    ),
+    (
+        "assigned secret",
+        r"(?P<keep>\b[A-Z0-9_]{0,40}(?:PASSWORD|PASSWD|PASSPHRASE|_PWD|_PASS|_PW|SECRET|TOKEN|API_?KEY|ACCESS_KEY|PRIVATE_KEY|SECRET_KEY|CREDENTIALS?)[A-Z0-9_]{0,20}=\\?[\x22']?)(?P<secret>[^\s\x22'`(){}\[\]<>;,$\\]{3,200})(?P<after>)",
+        "value",
+    ),
+    ("home folder", r"\\*/(?:home|Users|var\\*/home)\\*/[A-Za-z0-9._-]+", "~"),
     ("home folder", r"(?i:[a-z]:(?:\\\\|\\|/)users(?:\\\\|\\|/))[A-Za-z0-9._-]+", "~"),
     ("home folder", r"/root\b", "~"),
     ("home folder", r"-(?:Users|home)-[A-Za-z0-9._]+", "-~"),
@@ -106,7 +121,6 @@ impl Redactor {
                 name,
                 pattern: Regex::new(pattern).expect("a rule is a valid pattern"),
                 stays,
-                weighed: *stays == "weigh",
             })
             .collect();
         let any = RegexSet::new(RULES.iter().map(|(_, pattern, _)| *pattern));
@@ -117,8 +131,23 @@ impl Redactor {
         }
     }
 
-    /// The text without what the rules find.
+    /// The text without what the rules find, also where it is JSON and what they look for is
+    /// written with escapes.
     pub fn text<'a>(&mut self, text: &'a str) -> Cow<'a, str> {
+        if text.contains('\\') && text.trim_start().starts_with(['{', '[', '"']) {
+            // What the rules find in the text itself is found in its values as well.
+            let counted = self.removed.clone();
+            if let Ok(mut value) = serde_json::from_str::<Value>(text) {
+                self.value(&mut value);
+                if self.removed != counted {
+                    return Cow::Owned(value.to_string());
+                }
+            }
+        }
+        self.plain(text)
+    }
+
+    fn plain<'a>(&mut self, text: &'a str) -> Cow<'a, str> {
         if !self.any.is_match(text) {
             return Cow::Borrowed(text);
         }
@@ -127,7 +156,14 @@ impl Redactor {
             let mut count = 0;
             let replaced = rule.pattern.replace_all(&result, |found: &Captures<'_>| {
                 let whole = found.get(0).map_or("", |m| m.as_str());
-                if rule.weighed && !found.name("secret").is_some_and(|m| is_random(m.as_str())) {
+                let secret = found.name("secret").map_or("", |m| m.as_str());
+                let is_secret = match rule.stays {
+                    "weigh" => is_random(secret),
+                    "value" => is_value(secret),
+                    "login" => !is_port_and_path(secret),
+                    _ => true,
+                };
+                if !is_secret {
                     return whole.to_owned();
                 }
                 count += 1;
@@ -149,7 +185,8 @@ impl Redactor {
     /// An entry without what the rules find in anything it says.
     pub fn entry(&mut self, entry: &Entry) -> Entry {
         let (kind, json) = (entry.body.kind().to_owned(), entry.body.json());
-        if !self.any.is_match(&json) && !json.contains("\\u") {
+        // Escapes hide what the rules look for until it is parsed.
+        if !self.any.is_match(&json) && !json.contains('\\') {
             return entry.clone();
         }
         let parsed = serde_json::from_str::<Value>(&json)
@@ -172,8 +209,13 @@ impl Redactor {
         let header = &mut session.header;
         // Nobody here knows what it says.
         header.foreign = None;
-        for text in header.profile.texts_mut() {
+        for text in header.profile.texts_mut().chain(&mut header.source) {
             *text = self.text(text).into_owned();
+        }
+        if let Cow::Owned(name) = self.text(header.name.as_str()) {
+            header.name = Name::new(&name)
+                .or_else(|_| Name::new(&format!("redacted-{}", header.id.short())))
+                .expect("letters, digits and a hyphen are a name");
         }
         // The first message is in the log too, and counted there.
         let counted = self.removed.clone();
@@ -237,6 +279,47 @@ fn is_random(value: &str) -> bool {
     mixed && entropy(value) >= ENTROPY_BITS_MIN
 }
 
+/// Whether a value that is assigned to a password's name can be one: not the name of a type, a
+/// number, or what a redaction or a placeholder looks like.
+fn is_value(value: &str) -> bool {
+    const TYPES: [&str; 22] = [
+        "string",
+        "str",
+        "text",
+        "bool",
+        "boolean",
+        "int",
+        "integer",
+        "number",
+        "bytes",
+        "char",
+        "null",
+        "nil",
+        "none",
+        "true",
+        "false",
+        "undefined",
+        "required",
+        "optional",
+        "any",
+        "option",
+        "varchar",
+        "password",
+    ];
+    let word = value.trim_end_matches(['.', ',', ';', '?', '!']).to_lowercase();
+    let placeholder = word.chars().all(|c| matches!(c, '*' | '.' | '…' | 'x' | '-' | '_'));
+    let number = word.len() < 6 && word.chars().all(|c| c.is_ascii_digit());
+    !placeholder && !number && !word.contains("redacted") && !TYPES.contains(&word.as_str())
+}
+
+/// Whether what follows the host of a URL is its port and a path, as in `http://host:80/@name`.
+fn is_port_and_path(text: &str) -> bool {
+    text.split_once('/').is_some_and(|(port, _)| {
+        let port = port.trim_end_matches('\\');
+        (1..=5).contains(&port.len()) && port.bytes().all(|byte| byte.is_ascii_digit())
+    })
+}
+
 /// Bits each character carries, by how often it occurs.
 fn entropy(text: &str) -> f64 {
     let mut counts: BTreeMap<char, f64> = BTreeMap::new();
@@ -249,6 +332,8 @@ fn entropy(text: &str) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use rethread_core::{EntryId, NewEntry};
+
     use super::*;
 
     fn redacted(text: &str) -> String {
@@ -298,6 +383,46 @@ mod tests {
     }
 
     #[test]
+    fn passwords_are_found_however_they_are_assigned_and_escaped() {
+        let token = format!("rt_{}", "0123456789abcdef".repeat(4));
+        for (text, secret) in [
+            ("DB_PASSWORD=hunter2", "hunter2"),
+            ("run DB_PASSWORD=hunter2 make", "hunter2"),
+            ("  password: hunter2\nuser: me", "hunter2"),
+            ("- smtp_pass: hunter2", "hunter2"),
+            ("export PGPASSWORD=hunter2", "hunter2"),
+            ("API_KEY=lettersonly", "lettersonly"),
+            ("SECRET_KEY='short'", "short"),
+            ("https://bob:s3/cr@etpw@host/p", "etpw"),
+            ("https://bob:s3/cr@etpw@host/p", "s3/cr"),
+            (r"https:\/\/bob:s3cretpw@host\/p", "s3cretpw"),
+            (r#"{"u":"https:\u002f\u002fbob:s3cretpw@host"}"#, "s3cretpw"),
+            (r#"{"DB_P\u0041SSWORD":"hunter2"}"#, "hunter2"),
+            (r#"{"path":"\/home\/alice\/x"}"#, "alice"),
+            (r"see \/home\/alice", "alice"),
+            (token.as_str(), "0123456789abcdef"),
+        ] {
+            let said = redacted(text);
+            assert!(!said.contains(secret), "{text}: {said}");
+        }
+    }
+
+    #[test]
+    fn escapes_in_a_body_hide_nothing() {
+        let raw = r#"{"role":"assistant","content":[{"type":"tool_use","id":"c","name":"fetch",
+            "input":{"u":"https:\/\/bob:s3cretpw@host\/p","h":"\/home\/alice"}}]}"#;
+        let body = Body::parse("message", raw).expect("a message");
+        let entry = NewEntry {
+            id: EntryId::new("e").expect("valid"),
+            at: Default::default(),
+            body,
+            measure: Default::default(),
+        };
+        let json = Redactor::new().entry(&entry.placed(&Default::default())).body.json();
+        assert!(!json.contains("s3cretpw") && !json.contains("alice"), "{json}");
+    }
+
+    #[test]
     fn ordinary_words_are_left_alone() {
         for text in [
             "the token bucket refills",
@@ -306,6 +431,13 @@ mod tests {
             "let secret_name = load_from_environment",
             "https://example.org:8080/path",
             "sk-short",
+            "http://localhost:4873/@scope/pkg",
+            "password: string",
+            "the password: it is required",
+            "MAX_TOKENS=4096",
+            "DB_PASSWORD=$SECRET",
+            r"C:\new\table",
+            r#"{"a":"b\n"}"#,
         ] {
             assert_eq!(redacted(text), text);
         }

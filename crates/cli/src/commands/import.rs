@@ -18,13 +18,16 @@ use super::{Cli, Done};
 use crate::args::Import;
 use crate::config::env;
 use crate::errors::Error;
-use crate::out::{clean, count, line, note, plural};
+use crate::out::{clean, count, line, note, one_line, plural};
 
 /// Folders below one another that are looked into.
 const DEPTH_MAX: usize = 32;
 
 /// Bytes of a document beside the sessions that is looked at whole, to see whether it is damaged.
 const ASIDE_BYTES_MAX: u64 = 16 << 20;
+
+/// Keys of one file that are told; of the rest only the number is.
+const KEYS_TOLD: usize = 5;
 
 /// Problems of one file that are told; of the rest only the number is.
 const PROBLEMS_TOLD: usize = 5;
@@ -41,7 +44,8 @@ pub(super) fn run(cli: &Cli, args: &Import) -> Done {
     for found in &walk.found {
         let before = bar.position();
         let told = |bytes: u64| bar.set_position(before + bytes);
-        let options = Options { zone: TimeZone::system(), modified: modified(&found.path) };
+        let options =
+            Options { zone: TimeZone::system(), modified: modified(&found.path), keys: args.keys };
         let sessions = (!args.dry_run).then_some(&cli.sessions);
         let done = import(sessions, found.format, &found.path, &options, &mut { told });
         bar.set_position(before + found.bytes);
@@ -363,6 +367,13 @@ fn tell(found: &Found, receipt: &Receipt, dry_run: bool) -> Result<(), Error> {
             line(format_args!("  of the owner {}: `rethread list --owner {0}`", clean(owner)))?;
         }
     }
+    if !receipt.keys_left.is_empty() {
+        let keys: Vec<String> = receipt.keys_left.iter().map(|key| one_line(key)).collect();
+        line(format_args!(
+            "  not bound to {}, which the file names: `--keys` does that, for files you trust",
+            shown_keys(&keys)
+        ))?;
+    }
     for what in &receipt.account.notes {
         line(format_args!("  note: {}", clean(what)))?;
     }
@@ -370,6 +381,15 @@ fn tell(found: &Found, receipt: &Receipt, dry_run: bool) -> Result<(), Error> {
         line(format_args!("  unreadable: {}: {}", clean(&problem.place), clean(&problem.what)))?;
     }
     Ok(())
+}
+
+/// The first keys of a file, and how many more there are.
+fn shown_keys(keys: &[String]) -> String {
+    let shown = keys.iter().take(KEYS_TOLD).cloned().collect::<Vec<_>>().join(", ");
+    match keys.len().saturating_sub(KEYS_TOLD) {
+        0 => shown,
+        more => format!("{shown} and {} more", count(more as u64)),
+    }
 }
 
 fn tell_pairs(account: &Account) -> Result<(), Error> {
@@ -414,6 +434,7 @@ fn as_json(found: &Found, receipt: &Receipt) -> Value {
         "format": found.format.name(),
         "sessions": sessions,
         "entries_added": receipt.added,
+        "keys_left": receipt.keys_left,
         "account": receipt.account,
     })
 }

@@ -92,6 +92,9 @@ pub struct Options {
     pub zone: TimeZone,
     /// When the file was last changed: the time of what has none.
     pub modified: Timestamp,
+    /// Whether sessions are bound to the keys the file names. A key decides which conversation a
+    /// door continues, so a file from someone else must not choose.
+    pub keys: bool,
 }
 
 /// Reads a file, or a folder where the format is one, and hands over what is in it. `progress` is

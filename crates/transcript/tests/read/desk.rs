@@ -63,6 +63,7 @@ pub(crate) fn options() -> Options {
     Options {
         zone: TimeZone::fixed(jiff::tz::offset(-8)),
         modified: "2025-06-01T00:00:00Z".parse().expect("a time"),
+        keys: true,
     }
 }
 

@@ -45,13 +45,6 @@ impl Secret {
         value.set_sensitive(true);
         Some(value)
     }
-
-    fn hide_in(&self, text: &str) -> String {
-        match self.0.is_empty() {
-            true => text.to_owned(),
-            false => text.replace(&self.0, "[key]"),
-        }
-    }
 }
 
 impl fmt::Debug for Secret {
@@ -244,15 +237,37 @@ impl Http {
     }
 
     fn hide(&self, text: &str) -> String {
-        let hidden = match &self.key {
-            Some(key) => key.hide_in(text),
+        let shown = match &self.key {
+            Some(key) => hidden_in(&key.0, text),
             None => text.to_owned(),
         };
         match self.base.password() {
-            Some(password) if !password.is_empty() => hidden.replace(password, "[key]"),
-            _ => hidden,
+            Some(password) => hidden_in(password, &shown),
+            None => shown,
         }
     }
+}
+
+/// Characters a secret has before it is taken out of the middle of a word. Keys of providers are far
+/// longer; what is shorter is a placeholder for servers that take any key, and turns up in ordinary
+/// words.
+const HIDDEN_ANYWHERE_CHARS: usize = 8;
+
+/// A text without a secret in it. A short one is hidden where it is a word of its own.
+fn hidden_in(secret: &str, text: &str) -> String {
+    let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-');
+    let anywhere = secret.chars().count() >= HIDDEN_ANYWHERE_CHARS;
+    let mut shown = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(secret).filter(|_| !secret.is_empty()) {
+        let (before, after) = (&rest[..at], &rest[at + secret.len()..]);
+        let joined = before.chars().next_back().or(shown.chars().next_back()).is_some_and(is_word)
+            || after.chars().next().is_some_and(is_word);
+        shown.push_str(before);
+        shown.push_str(if anywhere || !joined { "[key]" } else { secret });
+        rest = after;
+    }
+    shown + rest
 }
 
 /// Scheme, host and port; a path or a password in an address is nobody's business.
@@ -436,6 +451,18 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_key_is_hidden_wherever_it_is_and_a_short_one_only_as_a_word() {
+        let key = "sk-0123456789";
+        assert_eq!(hidden_in(key, "bad key xsk-0123456789x"), "bad key x[key]x");
+        assert_eq!(
+            hidden_in("k", "blocked: the key k, \"k\" is bad"),
+            "blocked: the key [key], \"[key]\" is bad"
+        );
+        assert_eq!(hidden_in("kk", "kkk kk"), "kkk [key]");
+        assert_eq!(hidden_in("", "as it is"), "as it is");
+    }
 
     #[test]
     fn the_message_of_an_error_is_found_where_servers_write_it() {

@@ -80,11 +80,16 @@ impl Runner {
     ) -> Result<String, ToolFailure> {
         let interrupted = || ToolFailure(INTERRUPTED.into());
         let tool = self.responder.tools.find(&call.name).expect("an offered tool is in the box");
+        let must_ask = tool.must_ask(call.input.get());
+        if let Some(why) = must_ask.as_ref().filter(|_| !options.can_ask) {
+            let what = format!("a person must agree to this, and nobody can be asked here: {why}");
+            return Err(ToolFailure(what));
+        }
         if tool.changes() && options.can_ask {
             tokio::select! {
                 biased;
                 () = stop.cancelled() => return Err(interrupted()),
-                permitted = self.permission(session, tool, call, events) => permitted?,
+                permitted = self.permission(session, tool, call, must_ask.is_some(), events) => permitted?,
             }
         }
         // Stopping the turn stops the tool, and so does running out of time.
@@ -115,17 +120,18 @@ impl Runner {
         }
     }
 
-    /// Asks whether a call may run, unless the person has said so before. One that cannot be done
-    /// at all is not asked about.
+    /// Asks whether a call may run, unless the person has said so before and that is enough. One
+    /// that cannot be done at all is not asked about.
     async fn permission(
         &self,
         session: SessionId,
         tool: &Arc<dyn Tool>,
         call: &Call,
+        each_time: bool,
         events: &Events,
     ) -> Result<(), ToolFailure> {
         let owner = self.sessions.owner();
-        if self.grants.allows(owner, session, call) {
+        if !each_time && self.grants.allows(owner, session, call) {
             return Ok(());
         }
         let (tool, input) = (Arc::clone(tool), call.input.get().to_owned());

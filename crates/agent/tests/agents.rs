@@ -261,9 +261,8 @@ fn a_file_of_the_project_that_nobody_agreed_to_is_left_out_and_named() {
     let build = agents.get("build").expect("built in");
     assert_eq!(build.origin, Origin::Builtin, "the built-in one stays");
     assert!(agents.get("mine").is_some(), "the user's own need nobody's consent");
-    assert!(
-        matches!(&problems[0].what, Fault::Untrusted { file } if file.path == desk.path("project/build.md"))
-    );
+    assert!(matches!(&problems[0].what, Fault::Untrusted { file, replaces }
+            if file.path == desk.path("project/build.md") && replaces.as_deref() == Some("build")));
     let (agents, problems) = load(true);
     assert_eq!(agents.get("build").expect("there").origin, Origin::Project);
     assert!(problems.is_empty(), "{problems:?}");

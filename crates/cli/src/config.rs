@@ -11,7 +11,7 @@ use rethread_agent::provider::{ModelFacts, Models, Price};
 use rethread_agent::tool::CHANGING;
 use rethread_core::Owner;
 use rethread_core::context::Policy;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::args::Global;
 use crate::errors::Error;
@@ -40,7 +40,7 @@ const fn known(name: &'static str, kind: Kind, variable: Option<&'static str>) -
 }
 
 /// The settings, in the order they are shown.
-const SETTINGS: [Known; 22] = [
+const SETTINGS: [Known; 25] = [
     known("store", Kind::Text, Some("RETHREAD_STORE")),
     known("owner", Kind::Text, Some("RETHREAD_OWNER")),
     known("policy", Kind::Text, None),
@@ -55,6 +55,9 @@ const SETTINGS: [Known; 22] = [
     known("session.max_sessions", Kind::Number, None),
     known("compact.auto", Kind::YesNo, None),
     known("compact.suggest", Kind::YesNo, None),
+    known("run.env", Kind::List, None),
+    known("run.writable", Kind::List, None),
+    known("run.network", Kind::YesNo, None),
     known("telegram.allow_users", Kind::List, None),
     known("telegram.owners", Kind::List, None),
     known("telegram.roots", Kind::List, None),
@@ -68,8 +71,43 @@ const SETTINGS: [Known; 22] = [
 /// A value and where it came from. An empty value is one that nobody set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Setting {
-    pub(crate) value: String,
+    pub(crate) value: Value,
     pub(crate) origin: String,
+}
+
+/// What a setting is set to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub(crate) enum Value {
+    /// A text; numbers, and yes or no, as they are written.
+    Text(String),
+    /// A list of texts, each of which may hold anything, commas too.
+    List(Vec<String>),
+}
+
+impl Value {
+    /// Whether nobody set it.
+    pub(crate) fn is_empty(&self) -> bool {
+        match self {
+            Value::Text(text) => text.is_empty(),
+            Value::List(items) => items.is_empty(),
+        }
+    }
+}
+
+impl std::fmt::Display for Value {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let quoted = |item: &String| match item.is_empty() || item.contains([',', ' ', '"']) {
+            true => format!("{item:?}"),
+            false => item.clone(),
+        };
+        match self {
+            Value::Text(text) => f.write_str(text),
+            Value::List(items) => {
+                f.write_str(&items.iter().map(quoted).collect::<Vec<_>>().join(", "))
+            }
+        }
+    }
 }
 
 /// The configuration.
@@ -94,18 +132,23 @@ impl Config {
         })
         .map_err(|_| Error::NoHome)?;
         let data = folders.data_dir();
+        let default = |known: &Known| match known.name {
+            "store" => format!("sqlite:{}", data.join("rethread.db").display()),
+            "owner" => "local".into(),
+            "policy" => "chat".into(),
+            "agent" => "build".into(),
+            "telegram.api_url" => rethread_telegram::DEFAULT_URL.into(),
+            "telegram.policy" => "bot".into(),
+            "rounds" => rethread_agent::limits::ROUNDS_MAX.to_string(),
+            "transcripts" => data.join("transcripts").display().to_string(),
+            "run.network" => "false".into(),
+            _ if known.kind == Kind::YesNo => "true".into(),
+            _ => String::new(),
+        };
         let values = SETTINGS.iter().map(|known| Setting {
-            value: match known.name {
-                "store" => format!("sqlite:{}", data.join("rethread.db").display()),
-                "owner" => "local".into(),
-                "policy" => "chat".into(),
-                "agent" => "build".into(),
-                "telegram.api_url" => rethread_telegram::DEFAULT_URL.into(),
-                "telegram.policy" => "bot".into(),
-                "rounds" => rethread_agent::limits::ROUNDS_MAX.to_string(),
-                "transcripts" => data.join("transcripts").display().to_string(),
-                _ if known.kind == Kind::YesNo => "true".into(),
-                _ => String::new(),
+            value: match known.kind {
+                Kind::List => Value::List(Vec::new()),
+                _ => Value::Text(default(known)),
             },
             origin: "default".into(),
         });
@@ -122,12 +165,12 @@ impl Config {
         config.read_file(named.is_some())?;
         for known in &SETTINGS {
             if let Some((variable, value)) = known.variable.and_then(|v| Some((v, env(v)?))) {
-                config.set(known.name, value, format!("${variable}"));
+                config.set(known.name, Value::Text(value), format!("${variable}"));
             }
         }
         for (name, flag) in [("store", &global.store), ("owner", &global.owner)] {
             if let Some(value) = flag {
-                config.set(name, value.clone(), format!("--{name}"));
+                config.set(name, Value::Text(value.clone()), format!("--{name}"));
             }
         }
         config.check()?;
@@ -139,9 +182,12 @@ impl Config {
         SETTINGS.iter().map(|known| known.name).zip(&self.values)
     }
 
-    /// A setting that always has a value.
+    /// A setting that always has a value, and is not a list.
     pub(crate) fn text(&self, name: &str) -> &str {
-        &self.get(name).value
+        match &self.get(name).value {
+            Value::Text(text) => text,
+            Value::List(_) => panic!("`{name}` is a list"),
+        }
     }
 
     /// A setting that may have no value.
@@ -159,14 +205,16 @@ impl Config {
         self.text(name).parse().ok()
     }
 
-    /// A list of words.
-    pub(crate) fn list(&self, name: &str) -> Vec<String> {
-        let words = self.text(name).split(',').map(str::trim);
-        words.filter(|word| !word.is_empty()).map(str::to_owned).collect()
+    /// A setting that is a list.
+    pub(crate) fn list(&self, name: &str) -> &[String] {
+        match &self.get(name).value {
+            Value::List(items) => items,
+            Value::Text(_) => panic!("`{name}` is not a list"),
+        }
     }
 
-    /// Takes over what a flag says.
-    pub(crate) fn set(&mut self, name: &str, value: String, origin: String) {
+    /// Takes over what a file, a variable or a flag says.
+    fn set(&mut self, name: &str, value: Value, origin: String) {
         let index = SETTINGS.iter().position(|known| known.name == name);
         self.values[index.expect("settings are named in this file")] = Setting { value, origin };
     }
@@ -178,7 +226,11 @@ impl Config {
 
     /// Refuses values that mean nothing, before anything is done with them.
     fn check(&self) -> Result<(), Error> {
-        for (known, Setting { value, origin }) in SETTINGS.iter().zip(&self.values) {
+        for (known, setting) in SETTINGS.iter().zip(&self.values) {
+            let value = match &setting.value {
+                Value::Text(text) => text.as_str(),
+                Value::List(_) => "",
+            };
             let good = match (known.name, known.kind) {
                 ("policy" | "telegram.policy", _) => Policy::preset(value).is_some(),
                 ("telegram.allow_users", _) => {
@@ -193,6 +245,12 @@ impl Config {
                 ("allow", _) => {
                     self.list("allow").iter().all(|tool| CHANGING.contains(&tool.as_str()))
                 }
+                ("run.writable", _) => {
+                    self.list(known.name).iter().all(|path| home_folder_in(path).is_absolute())
+                }
+                ("run.env", _) => self.list(known.name).iter().all(|name| is_variable(name)),
+                // An empty path would be the folder the program was started in.
+                ("telegram.roots", _) => self.list(known.name).iter().all(|root| !root.is_empty()),
                 ("rounds", _) => matches!(value.parse(), Ok(1..=1_000)),
                 ("window", _) if !value.is_empty() => value.parse().is_ok_and(|n: u64| n >= 256),
                 ("session.max_sessions", _) if !value.is_empty() => {
@@ -201,7 +259,7 @@ impl Config {
                 _ => true,
             };
             if !good {
-                let (value, origin) = (value.clone(), origin.clone());
+                let (value, origin) = (setting.value.to_string(), setting.origin.clone());
                 return Err(Error::BadSetting { name: known.name, value, origin });
             }
         }
@@ -295,14 +353,16 @@ fn flat(table: toml::Table) -> Vec<(String, toml::Value)> {
     values
 }
 
-/// The value as text, or what it should have been.
-fn written(kind: Kind, value: toml::Value) -> Result<String, &'static str> {
+/// The value, or what it should have been.
+fn written(kind: Kind, value: toml::Value) -> Result<Value, &'static str> {
     match (kind, value) {
-        (Kind::Text, toml::Value::String(text)) => Ok(text),
+        (Kind::Text, toml::Value::String(text)) => Ok(Value::Text(text)),
         (Kind::Text, _) => Err("a string"),
-        (Kind::YesNo, toml::Value::Boolean(on)) => Ok(on.to_string()),
+        (Kind::YesNo, toml::Value::Boolean(on)) => Ok(Value::Text(on.to_string())),
         (Kind::YesNo, _) => Err("true or false"),
-        (Kind::Number, toml::Value::Integer(number)) if number >= 0 => Ok(number.to_string()),
+        (Kind::Number, toml::Value::Integer(number)) if number >= 0 => {
+            Ok(Value::Text(number.to_string()))
+        }
         (Kind::Number, _) => Err("a whole number"),
         (Kind::List, toml::Value::Array(items)) => {
             let word = |item: &toml::Value| match item {
@@ -311,10 +371,25 @@ fn written(kind: Kind, value: toml::Value) -> Result<String, &'static str> {
                 _ => None,
             };
             let words: Option<Vec<String>> = items.iter().map(word).collect();
-            words.map(|words| words.join(",")).ok_or("a list of strings")
+            words.map(Value::List).ok_or("a list of strings")
         }
         (Kind::List, _) => Err("a list of strings"),
     }
+}
+
+/// A path whose `~` at the beginning is the home folder.
+pub(crate) fn home_folder_in(path: &str) -> PathBuf {
+    match (path.strip_prefix('~'), env("HOME")) {
+        (Some(""), Some(home)) => home.into(),
+        (Some(rest), Some(home)) if rest.starts_with('/') => format!("{home}{rest}").into(),
+        _ => path.into(),
+    }
+}
+
+/// Whether this can name variables: with a `*` at the end several.
+fn is_variable(name: &str) -> bool {
+    let name = name.strip_suffix('*').unwrap_or(name);
+    !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
 /// Whose sessions a person of this number means, as in `12345=local`.

@@ -4,20 +4,25 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rethread_agent::agents::{Agents, Fault};
+use rethread_agent::agents::{Agents, Fault, Origin};
 use rethread_agent::host::{FolderFile, FolderTrust};
 use rethread_agent::provider::Env;
+use rethread_agent::tool::{Confinement, RunSettings, launcher};
 use rethread_agent::{Bounds, Host, HostLimits, HostSettings, Roster, RosterSettings, Workspaces};
 use rethread_core::context::Policy;
 use rethread_store::System;
+use serde::Serialize;
 
 use crate::commands::Cli;
-use crate::config::env;
+use crate::config::{env, home_folder_in};
 use crate::errors::Error;
-use crate::out::{clean, confirmed, note, someone_is_there};
+use crate::out::{clean, confirmed, json_note, note, someone_is_there};
 
 /// Where a project keeps its agents, below its folder.
 const PROJECT_AGENTS: &str = ".rethread/agents";
+
+/// The tool that runs commands.
+const RUN: &str = "run";
 
 /// What the flags of a command say about who answers.
 #[derive(Clone, Debug, Default)]
@@ -50,7 +55,7 @@ impl Cli {
 
     /// The agents there are, and files of this folder that nobody has agreed to. Files that are
     /// wrong are named, and the rest is loaded.
-    pub(crate) fn agents(&self) -> Result<(Agents, Vec<FolderFile>), Error> {
+    pub(crate) fn agents(&self) -> Result<(Agents, Vec<UntrustedAgent>), Error> {
         let project = Path::new(&self.workspace()?).join(PROJECT_AGENTS);
         // Most folders have no agents of their own, and need nobody's consent.
         let trusted = match project.exists() {
@@ -62,7 +67,9 @@ impl Cli {
         let mut untrusted = Vec::new();
         for problem in problems {
             match problem.what {
-                Fault::Untrusted { file } => untrusted.push(file),
+                Fault::Untrusted { file, replaces } => {
+                    untrusted.push(UntrustedAgent { file, replaces });
+                }
                 _ => warn(&problem.to_string()),
             }
         }
@@ -77,7 +84,7 @@ impl Cli {
             return Ok(agents);
         }
         let names: Vec<String> =
-            untrusted.iter().map(|file| format!("  {}", clean(&shown(file)))).collect();
+            untrusted.iter().map(|agent| format!("  {}", agent.shown())).collect();
         let names = names.join("\n");
         if !someone_is_there() || self.global.json {
             warn(&format!(
@@ -91,7 +98,7 @@ impl Cli {
         );
         match confirmed(&question)? {
             true => {
-                self.folder_trust().trust(&untrusted)?;
+                self.folder_trust().trust(&files_of(&untrusted))?;
                 Ok(self.agents()?.0)
             }
             false => Ok(agents),
@@ -116,7 +123,7 @@ impl Cli {
             default_model: self.config.given("model").map(str::to_owned),
             window: window.or(self.config.number("window")),
             policy: policy.or(configured).expect("checked when it was read"),
-            allow: self.config.list("allow").into_iter().chain(allow).collect(),
+            allow: self.config.list("allow").iter().cloned().chain(allow).collect(),
             bounds: Bounds { rounds, ..Bounds::default() },
             env: Env::from_vars(env),
             models: self.config.models.clone(),
@@ -152,21 +159,89 @@ impl Cli {
     ) -> Result<HostSettings, Error> {
         let roster = self.roster_of(self.agents_agreed_to()?, answering)?;
         roster.connect(roster.usual())?;
+        self.say_whose_instructions_apply(&roster);
+        if roster.allows(RUN) {
+            warn_if_not_confined();
+        }
         Ok(HostSettings { roster, workspaces, limits: HostLimits::default(), transcripts })
     }
 
     /// This folder, for every session.
     pub(crate) fn workspaces(&self) -> Result<Workspaces, Error> {
         let folder = self.workspace()?;
-        Workspaces::only(Path::new(&folder)).map_err(|(_, error)| Error::Word {
+        let only = Workspaces::only(Path::new(&folder)).map_err(|(_, error)| Error::Word {
             what: error.to_string(),
             hint: "--workspace takes a folder that can be read",
-        })
+        })?;
+        Ok(only.with_run_settings(self.run_settings()))
+    }
+
+    /// Says so where the agent that answers is not the one its name promises: a file that came with
+    /// this folder has taken the place of another.
+    fn say_whose_instructions_apply(&self, roster: &Roster) {
+        let usual = roster.agents().get(roster.usual());
+        if let Some(agent) = usual.filter(|agent| agent.origin == Origin::Project) {
+            let what = format!(
+                "the agent `{}` follows the instructions of this folder, which you agreed to: {}",
+                agent.name, agent.path
+            );
+            match self.global.json {
+                true => json_note(&serde_json::json!({ "note": what })),
+                false => note(clean(&what)),
+            }
+        }
+    }
+
+    /// What commands get, and how far they reach.
+    pub(crate) fn run_settings(&self) -> RunSettings {
+        let writable = self.config.list("run.writable").iter();
+        RunSettings {
+            env: self.config.list("run.env").to_vec(),
+            writable: writable.map(|path| home_folder_in(path)).collect(),
+            network: self.config.is_on("run.network"),
+            launcher: launcher::this_program(),
+        }
     }
 }
 
-fn shown(file: &FolderFile) -> String {
-    file.path.display().to_string()
+/// Says once what commands are not kept from, where the kernel cannot do it.
+fn warn_if_not_confined() {
+    match Confinement::here() {
+        Confinement::Full => {}
+        Confinement::Partial => warn(
+            "this kernel confines the commands of `run` only in part (its Landlock is older than \
+             6.12): they may reach the network, or processes of yours",
+        ),
+        Confinement::None => warn(
+            "this kernel cannot confine the commands of `run` (it has no Landlock): they may write \
+             wherever you may, and reach the network",
+        ),
+    }
+}
+
+/// An agent that comes with this folder, and that nobody has agreed to as it is.
+#[derive(Serialize)]
+pub(crate) struct UntrustedAgent {
+    #[serde(flatten)]
+    pub(crate) file: FolderFile,
+    /// The agent whose place it would take.
+    pub(crate) replaces: Option<String>,
+}
+
+impl UntrustedAgent {
+    /// The file, and whose place it would take.
+    pub(crate) fn shown(&self) -> String {
+        let path = clean(&self.file.path.display().to_string());
+        match &self.replaces {
+            Some(name) => format!("{path} (in place of the agent `{}`)", clean(name)),
+            None => path,
+        }
+    }
+}
+
+/// The files of these agents.
+pub(crate) fn files_of(agents: &[UntrustedAgent]) -> Vec<FolderFile> {
+    agents.iter().map(|agent| agent.file.clone()).collect()
 }
 
 fn warn(text: &str) {

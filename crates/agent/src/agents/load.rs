@@ -127,6 +127,8 @@ pub enum Fault {
     Untrusted {
         /// The file, as it is.
         file: FolderFile,
+        /// The agent whose place it would take.
+        replaces: Option<String>,
     },
     /// A project's agent asked for tools that the agent it replaces does not have. It is loaded
     /// without them.
@@ -209,7 +211,8 @@ fn add(
     let agent =
         agent(&text, &stem, absolute, origin).map_err(|(line, fault)| (Some(line), fault))?;
     if origin == Origin::Project && !trusted(&file) {
-        return Err((None, Fault::Untrusted { file }));
+        let replaces = agents.get(&agent.name).map(|other| other.name.clone());
+        return Err((None, Fault::Untrusted { file, replaces }));
     }
     let name = agent.name.clone();
     if let Some(other) = agents.get(&name).filter(|other| other.origin == origin) {

@@ -118,6 +118,11 @@ impl Roster {
         &self.settings.agent
     }
 
+    /// Whether this tool, which changes something, may be used.
+    pub fn allows(&self, tool: &str) -> bool {
+        self.settings.allow.iter().any(|allowed| allowed == tool)
+    }
+
     /// The responder of an agent, which works in no folder yet.
     ///
     /// # Errors

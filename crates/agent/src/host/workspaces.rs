@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::limits::WORKSPACES_MAX;
-use crate::tool::{Tool, Toolbox, Workspace};
+use crate::tool::{RunSettings, Tool, Toolbox, Workspace};
 
 /// The folders sessions may be about.
 pub struct Workspaces {
@@ -20,6 +20,8 @@ pub struct Workspaces {
     follow: bool,
     /// Tools from elsewhere, offered in every folder.
     extra: Vec<Arc<dyn Tool>>,
+    /// What commands get in every folder.
+    run: Arc<RunSettings>,
     open: Mutex<HashMap<PathBuf, Arc<Toolbox>>>,
 }
 
@@ -39,6 +41,7 @@ impl Workspaces {
             usual: PathBuf::new(),
             follow: false,
             extra: Vec::new(),
+            run: Arc::default(),
             open: Mutex::default(),
         }
     }
@@ -71,13 +74,20 @@ impl Workspaces {
         // A usual folder outside of the roots would be the one way out of them.
         let inside = roots.iter().any(|root| usual.starts_with(root));
         let usual = if inside { usual } else { roots[0].clone() };
-        Ok(Workspaces { roots, usual, follow: true, extra: Vec::new(), open: Mutex::default() })
+        Ok(Workspaces { roots, usual, follow: true, ..Workspaces::none() })
     }
 
     /// The same with one more tool in every folder.
     #[must_use]
     pub fn with_tool(mut self, tool: Arc<dyn Tool>) -> Workspaces {
         self.extra.push(tool);
+        self
+    }
+
+    /// The same with these settings for commands.
+    #[must_use]
+    pub fn with_run_settings(mut self, settings: RunSettings) -> Workspaces {
+        self.run = Arc::new(settings);
         self
     }
 
@@ -142,7 +152,8 @@ impl Workspaces {
         if !self.roots.iter().any(|root| path.starts_with(root)) {
             return Err(io::ErrorKind::PermissionDenied.into());
         }
-        let tools = self.extra.iter().cloned().fold(Toolbox::new(workspace), Toolbox::with);
+        let tools = Toolbox::with_settings(workspace, self.run.clone());
+        let tools = self.extra.iter().cloned().fold(tools, Toolbox::with);
         let tools = Arc::new(tools);
         if open.len() >= WORKSPACES_MAX {
             open.clear();

@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::input::{arguments, schema};
+use super::workspace::RealPath;
 use super::write_file::replace;
 use super::{FileChange, Site, Spec, Tool, ToolFailure, Workspace};
 
@@ -54,12 +55,17 @@ impl Tool for EditFile {
         true
     }
 
+    fn must_ask(&self, input: &str) -> Option<String> {
+        let input: Input = arguments(&self.spec().input, input).ok()?;
+        self.workspace.starts_by_itself(&input.path)
+    }
+
     fn preview(&self, input: &str) -> Result<Option<FileChange>, ToolFailure> {
-        self.edited(input).map(|(change, _)| Some(change))
+        self.edited(input).map(|(_, change, _)| Some(change))
     }
 
     fn run(&self, input: &str, _site: &Site) -> Result<String, ToolFailure> {
-        let (FileChange { path, after, .. }, count) = self.edited(input)?;
+        let (path, FileChange { after, .. }, count) = self.edited(input)?;
         replace(&self.workspace, &path, after.as_bytes())?;
         let times = if count == 1 { "once".into() } else { format!("{count} times") };
         Ok(format!("replaced {times} in `{}`", path.display()))
@@ -67,8 +73,8 @@ impl Tool for EditFile {
 }
 
 impl EditFile {
-    /// The file before and after an edit, and how often the text was replaced.
-    fn edited(&self, input: &str) -> Result<(FileChange, usize), ToolFailure> {
+    /// The file, what is in it before and after an edit, and how often the text was replaced.
+    fn edited(&self, input: &str) -> Result<(RealPath, FileChange, usize), ToolFailure> {
         let Input { path, old, new, all } = arguments(&self.spec().input, input)?;
         if old.is_empty() {
             return Err(ToolFailure("`old` is empty; `write_file` writes a whole file".into()));
@@ -76,7 +82,7 @@ impl EditFile {
         if old == new {
             return Err(ToolFailure("`old` and `new` are the same".into()));
         }
-        let path = self.workspace.locate(&path)?;
+        let path = self.workspace.resolve_for_writing(&path)?;
         let shown = path.display();
         // What is shown with stand-ins for broken characters must not be written back with them.
         let text = String::from_utf8(self.workspace.read(&path)?)
@@ -96,6 +102,7 @@ impl EditFile {
             _ => {}
         }
         let after = text.replace(&old, &new);
-        Ok((FileChange { path, before: Some(text), after }, count))
+        let change = FileChange { path: path.to_path_buf(), before: Some(text), after };
+        Ok((path, change, count))
     }
 }

@@ -68,7 +68,7 @@ impl Tool for Glob {
             if site.stop.is_cancelled() {
                 return Err(ToolFailure("stopped".into()));
             }
-            let fits = names.fit(path.strip_prefix(&base).unwrap_or(&path));
+            let fits = names.fit(path.strip_prefix(&*base).unwrap_or(&path));
             more = passed >= WALK_FILES_MAX || (fits && files.len() == LIST_ROWS_MAX);
             if more {
                 break;

@@ -78,6 +78,10 @@ pub const RUN_SECONDS_MAX: u64 = 600;
 /// How long `run` waits between two looks at its command, at the most.
 pub const RUN_LOOK: Duration = Duration::from_millis(20);
 
+/// How long a launcher may take to end what its command left running. It gives up earlier by itself,
+/// and the loop waits five seconds longer than the command may run.
+pub const RUN_END_WAIT: Duration = Duration::from_secs(3);
+
 /// How long the output of a killed command is waited for. A process that left its group may hold
 /// the pipe for ever.
 pub const RUN_OUTPUT_WAIT: Duration = Duration::from_secs(1);

@@ -62,9 +62,9 @@ impl Tool for ListDir {
 
     fn run(&self, input: &str, _site: &Site) -> Result<String, ToolFailure> {
         let input: Input = arguments(&self.spec().input, input)?;
-        let path = self.workspace.locate(input.path.as_deref().unwrap_or("."))?;
+        let path = self.workspace.resolve(input.path.as_deref().unwrap_or("."))?;
         let error = |error: std::io::Error| failed("list", &path, &error);
-        let dir = self.workspace.dir().open_dir(&path).map_err(error)?;
+        let dir = self.workspace.folder(&path).map_err(error)?;
         let mut names = Vec::new();
         for entry in dir.entries().map_err(error)?.take(DIR_ENTRIES_MAX + 1) {
             names.push(entry.map_err(error)?.file_name());

@@ -5,17 +5,20 @@
 //! there was. Whatever it is given comes from a model: it never leaves the workspace.
 //!
 //! One file per tool. What they share: [`workspace`] opens files, `input` reads arguments, and
-//! [`limits`] says how much is too much.
+//! [`limits`] says how much is too much. `run` has [`launcher`], `sandbox` and `run_env` besides.
 
 mod edit_file;
 mod glob;
 mod grep;
 mod input;
+pub mod launcher;
 pub mod limits;
 mod list_dir;
 mod read_file;
 mod recall;
 mod run;
+mod run_env;
+mod sandbox;
 mod search_sessions;
 pub mod workspace;
 mod write_file;
@@ -26,7 +29,8 @@ pub use grep::Grep;
 pub use list_dir::ListDir;
 pub use read_file::ReadFile;
 pub use recall::Recall;
-pub use run::Run;
+pub use run::{Run, RunSettings};
+pub use sandbox::Confinement;
 pub use search_sessions::SearchSessions;
 pub use workspace::Workspace;
 pub use write_file::WriteFile;
@@ -92,6 +96,13 @@ pub trait Tool: Send + Sync {
     /// say so would change things without asking.
     fn changes(&self) -> bool;
 
+    /// Why a person must agree to this very call, whatever they allowed before; where nobody can be
+    /// asked, it is then refused. Most calls need no more than the tool does.
+    fn must_ask(&self, input: &str) -> Option<String> {
+        let _: &str = input;
+        None
+    }
+
     /// The change this call would make to a file, shown to the person who is asked.
     ///
     /// # Errors
@@ -136,8 +147,13 @@ impl Toolbox {
         Toolbox { tools: Vec::new() }
     }
 
-    /// All tools, for one workspace.
+    /// All tools, for one workspace; commands get what every command gets.
     pub fn new(workspace: Workspace) -> Toolbox {
+        Toolbox::with_settings(workspace, Arc::default())
+    }
+
+    /// All tools, for one workspace.
+    pub fn with_settings(workspace: Workspace, run: Arc<RunSettings>) -> Toolbox {
         let workspace = Arc::new(workspace);
         let tools: Vec<Arc<dyn Tool>> = vec![
             Arc::new(ReadFile::new(workspace.clone())),
@@ -148,7 +164,7 @@ impl Toolbox {
             Arc::new(SearchSessions),
             Arc::new(WriteFile::new(workspace.clone())),
             Arc::new(EditFile::new(workspace.clone())),
-            Arc::new(Run::new(workspace)),
+            Arc::new(Run::new(workspace, run)),
         ];
         Toolbox { tools }
     }

@@ -56,7 +56,7 @@ impl Tool for ReadFile {
 
     fn run(&self, input: &str, site: &Site) -> Result<String, ToolFailure> {
         let input: Input = arguments(&self.spec().input, input)?;
-        let path = self.workspace.locate(&input.path)?;
+        let path = self.workspace.resolve(&input.path)?;
         let range = input.offset.is_some() || input.limit.is_some();
         let first = input.offset.unwrap_or(1);
         let limit = input.limit.unwrap_or(READ_LINES_MAX).min(READ_LINES_MAX);

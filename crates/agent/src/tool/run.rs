@@ -1,12 +1,16 @@
 //! `run`: a command of the shell.
 //!
-//! A command is not confined: it may do whatever this program may. That is why it is offered only
-//! where someone allowed it by name.
+//! A command reads what this program can read. It writes only the workspace, the temporary folder
+//! and what the settings name, and opens no TCP connection unless a person agreed (`sandbox.rs`); it
+//! gets the variables on a list (`run_env.rs`), and what it leaves running is ended with it
+//! (`launcher.rs`). That is a net for accidents and for a model that was talked into something;
+//! whoever can read the files of a user and change a workspace can still do harm.
 
 use std::collections::VecDeque;
-use std::io::{PipeReader, Read};
-use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::io::{self, PipeReader, PipeWriter, Read, Write};
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -16,36 +20,33 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::input::{arguments, schema};
-use super::limits::{OUTPUT_BYTES_MAX, RUN_LOOK, RUN_OUTPUT_WAIT, RUN_SECONDS, RUN_SECONDS_MAX};
+use super::launcher::{self, Launch, Report};
+use super::limits::{
+    OUTPUT_BYTES_MAX, RUN_END_WAIT, RUN_LOOK, RUN_OUTPUT_WAIT, RUN_SECONDS, RUN_SECONDS_MAX,
+};
+use super::run_env::passed_on;
+use super::sandbox::{self, Confinement, Reach};
 use super::{Site, Spec, Tool, ToolFailure, Workspace};
 
-/// What a variable's name contains when its value is not for a model to see.
-const SECRET: [&str; 8] =
-    ["KEY", "TOKEN", "SECRET", "PASSW", "CREDENTIAL", "DATABASE_URL", "DSN", "AUTH"];
-
-/// What our own variables begin with. Where the store is, is no matter of a command, and its URL may
-/// hold a password.
-const OURS: &str = "RETHREAD_";
-
-/// Whether a variable is kept from commands, because its name or its value tells a secret.
-fn is_secret(name: &str, value: &str) -> bool {
-    let name = name.to_uppercase();
-    // Programs take a proxy without its scheme, too.
-    let skipped = usize::from(!name.ends_with("_PROXY"));
-    name.starts_with(OURS)
-        || SECRET.iter().any(|word| name.contains(word))
-        || value.split("://").skip(skipped).any(has_password)
-}
-
-/// Whether what stands behind the scheme of a URL begins with `user:password@`.
-fn has_password(rest: &str) -> bool {
-    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
-    rest[..end].rsplit_once('@').is_some_and(|(user, _)| user.contains(':'))
+/// What commands get, and how far they reach, besides what every command does.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RunSettings {
+    /// Variables that are passed on besides the usual ones. A `*` at the end of a name stands for
+    /// any rest.
+    pub env: Vec<String>,
+    /// Folders and files that may be written besides the workspace and the temporary folder.
+    pub writable: Vec<PathBuf>,
+    /// Whether every command may open TCP connections. Otherwise a person is asked when one wants to.
+    pub network: bool,
+    /// The program that starts commands, so that nothing they leave running outlives them: one
+    /// that calls [`launcher::run_if_asked`]. Without one, what leaves its process group does.
+    pub launcher: Option<PathBuf>,
 }
 
 /// Runs commands.
 pub struct Run {
     workspace: Arc<Workspace>,
+    settings: Arc<RunSettings>,
 }
 
 #[derive(Deserialize)]
@@ -53,6 +54,8 @@ pub struct Run {
 struct Input {
     command: String,
     timeout_s: Option<u64>,
+    #[serde(default)]
+    network: bool,
 }
 
 /// Why a command is no longer waited for.
@@ -64,22 +67,31 @@ enum End {
 
 impl Run {
     /// Runs commands in this workspace.
-    pub fn new(workspace: Arc<Workspace>) -> Run {
-        Run { workspace }
+    pub fn new(workspace: Arc<Workspace>, settings: Arc<RunSettings>) -> Run {
+        Run { workspace, settings }
     }
 
-    fn spawn(&self, command: &str) -> std::io::Result<(Child, PipeReader)> {
-        let (reader, writer) = std::io::pipe()?;
-        let mut shell = Command::new("sh");
-        shell.arg("-c").arg(command).current_dir(self.workspace.root()).stdin(Stdio::null());
-        // One pipe for both, so that they stand in the order they were written.
-        shell.stdout(writer.try_clone()?).stderr(writer).process_group(0);
-        for (name, value) in std::env::vars_os() {
-            if is_secret(&name.to_string_lossy(), &value.to_string_lossy()) {
-                shell.env_remove(name);
-            }
-        }
-        Ok((shell.spawn()?, reader))
+    /// What a command may reach.
+    fn reach(&self, input: &Input) -> Reach {
+        let mut writable = vec![self.workspace.root().to_owned(), std::env::temp_dir()];
+        writable.extend(self.settings.writable.iter().cloned());
+        // The loop has asked a person before a command with `network` comes here.
+        Reach { writable, network: self.settings.network || input.network }
+    }
+
+    fn start(&self, input: &Input) -> io::Result<(Started, PipeReader)> {
+        let (reader, writer) = io::pipe()?;
+        let launch = Launch {
+            command: input.command.clone(),
+            folder: self.workspace.root().to_owned(),
+            reach: self.reach(input),
+        };
+        let env = passed_on(&self.settings.env);
+        let started = match &self.settings.launcher {
+            Some(program) => Started::by_launcher(program, &launch, env, writer)?,
+            None => Started::here(launch, env, writer)?,
+        };
+        Ok((started, reader))
     }
 }
 
@@ -89,12 +101,14 @@ impl Tool for Run {
             name: "run".into(),
             description: "Runs a command with `sh -c` in the workspace and gives its output, \
                           errors included, and its exit code. It gets no input. What it leaves \
-                          running in the background is ended with it."
+                          running in the background is ended with it. It writes only the workspace \
+                          and the temporary folder, and reaches no network unless `network` is set."
                 .into(),
             input: schema(
                 json!({
                     "command": {"type": "string", "description": "The command."},
                     "timeout_s": {"type": "integer", "description": "Seconds it may take: 60 when left out, 600 at the most."},
+                    "network": {"type": "boolean", "description": "Whether it must reach the network. The user is asked then."},
                 }),
                 &["command"],
             ),
@@ -103,6 +117,12 @@ impl Tool for Run {
 
     fn changes(&self) -> bool {
         true
+    }
+
+    fn must_ask(&self, input: &str) -> Option<String> {
+        let input: Input = arguments(&self.spec().input, input).ok()?;
+        let asks = input.network && !self.settings.network;
+        asks.then(|| "the command would reach the network (`run.network` allows it to all)".into())
     }
 
     /// A command says itself how long it may take, and is ended here; the loop waits a little longer.
@@ -119,25 +139,30 @@ impl Tool for Run {
             return Err(ToolFailure(what.into()));
         }
         let seconds = input.timeout_s.unwrap_or(RUN_SECONDS).clamp(1, RUN_SECONDS_MAX);
-        let failed = |error: std::io::Error| ToolFailure(format!("the command failed: {error}"));
-        let (mut child, reader) = self.spawn(&input.command).map_err(failed)?;
+        let failed = |error: io::Error| ToolFailure(format!("the command failed: {error}"));
+        let (started, reader) = self.start(&input).map_err(failed)?;
         let output = Arc::new(Mutex::new(Output::default()));
         let ended = collect(reader, output.clone(), site.clone());
-        let end = wait(&child, Duration::from_secs(seconds), site);
-        // The shell is not reaped yet, so its number still means this group and no other. A group
-        // in which nobody is left cannot be killed, and need not be.
-        if let Some(group) = pid(&child) {
-            kill_process_group(group, Signal::KILL).ok();
-        }
-        let status = child.wait().map_err(failed)?;
+        let end = wait(&started.child, Duration::from_secs(seconds), site);
+        let report = started.end().map_err(failed)?;
         // Its end, or that nobody will tell it.
         ended.recv_timeout(RUN_OUTPUT_WAIT).ok();
         let mut text = output.lock().map_or_else(|e| e.into_inner().text(), |out| out.text());
         if !text.is_empty() && !text.ends_with('\n') {
             text.push('\n');
         }
+        let (code, signal, confinement) = match report {
+            Report::Ended { code, signal, confinement } => (code, signal, confinement),
+            Report::Failed(why) => return Err(ToolFailure(format!("the command failed: {why}"))),
+        };
         match end {
-            End::Exited => Ok(format!("{text}[{}]", told(status))),
+            End::Exited => {
+                let mut answer = format!("{text}[{}]", told(code, signal));
+                if code != Some(0) && confinement != Confinement::None && looks_refused(&text) {
+                    answer.push_str(&self.refusal(&input));
+                }
+                Ok(answer)
+            }
             End::TimedOut => {
                 Err(ToolFailure(format!("{text}[killed, because {seconds} s had passed]")))
             }
@@ -146,11 +171,116 @@ impl Tool for Run {
     }
 }
 
+impl Run {
+    /// What the sandbox keeps a command from, for a model that ran into it.
+    fn refusal(&self, input: &Input) -> String {
+        let reach = self.reach(input);
+        let folders: Vec<String> =
+            reach.writable.iter().map(|path| format!("`{}`", path.display())).collect();
+        let network = match reach.network {
+            true => "",
+            false => "; it reaches no network unless `network` is set, and then the user is asked",
+        };
+        format!(
+            "\n[this may be a refusal by the sandbox: a command writes only below {}, and what the \
+             user names in the setting `run.writable`{network}]",
+            folders.join(", ")
+        )
+    }
+}
+
+/// Whether a failed command says what programs say when the sandbox refuses something. Programs
+/// report the kernel's answer in their own words, and some not at all.
+fn looks_refused(text: &str) -> bool {
+    const SIGNS: [&str; 8] = [
+        "permission denied",
+        "operation not permitted",
+        "eacces",
+        "os error 13",
+        "errno 13",
+        "failed to connect",
+        "could not connect",
+        "couldn't connect",
+    ];
+    let text = text.to_lowercase();
+    SIGNS.iter().any(|sign| text.contains(sign))
+}
+
+/// A command that runs.
+struct Started {
+    child: Child,
+    /// Where the child is a launcher: what it waits for the end of.
+    lifeline: Option<ChildStdin>,
+    /// Where it is not: how far the kernel confines it.
+    confinement: Confinement,
+}
+
+impl Started {
+    fn here(
+        launch: Launch,
+        env: Vec<(std::ffi::OsString, std::ffi::OsString)>,
+        output: PipeWriter,
+    ) -> io::Result<Started> {
+        // One pipe for both, so that they are in the order they were written.
+        let mut shell = launch.shell(output.try_clone()?, output);
+        shell.env_clear().envs(env);
+        let (child, confinement) = sandbox::spawn(shell, launch.reach)?;
+        Ok(Started { child, lifeline: None, confinement })
+    }
+
+    fn by_launcher(
+        program: &std::path::Path,
+        launch: &Launch,
+        env: Vec<(std::ffi::OsString, std::ffi::OsString)>,
+        output: PipeWriter,
+    ) -> io::Result<Started> {
+        let mut launcher = Command::new(program);
+        launcher.arg(launcher::ARGUMENT).env_clear().envs(env);
+        launcher.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(output);
+        let mut child = launcher.spawn()?;
+        let mut lifeline = child.stdin.take().expect("it was piped");
+        let line = serde_json::to_string(launch).expect("plain data is always valid JSON");
+        // One that died before it read this is found out when it is waited for.
+        writeln!(lifeline, "{line}").ok();
+        Ok(Started { child, lifeline: Some(lifeline), confinement: Confinement::None })
+    }
+
+    /// Ends what is still running.
+    fn end(mut self) -> io::Result<Report> {
+        let Some(lifeline) = self.lifeline.take() else {
+            // The shell is not reaped yet, so its number still means this group and no other. A
+            // group in which nobody is left cannot be killed, and need not be.
+            if let Some(group) = pid(&self.child) {
+                kill_process_group(group, Signal::KILL).ok();
+            }
+            let status = self.child.wait()?;
+            let (code, signal) = (status.code(), status.signal());
+            return Ok(Report::Ended { code, signal, confinement: self.confinement });
+        };
+        drop(lifeline);
+        let start = Instant::now();
+        while self.child.try_wait()?.is_none() {
+            if start.elapsed() > RUN_END_WAIT {
+                self.child.kill()?;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let mut line = String::new();
+        let report = self.child.stdout.take().expect("it was piped");
+        report.take(REPORT_BYTES_MAX).read_to_string(&mut line)?;
+        let lost = |_| io::Error::other("the process that started it was ended");
+        serde_json::from_str(&line).map_err(lost)
+    }
+}
+
+/// Bytes of a report: some numbers, or an error's text.
+const REPORT_BYTES_MAX: u64 = 16 << 10;
+
 fn pid(child: &Child) -> Option<Pid> {
     Pid::from_raw(i32::try_from(child.id()).ok()?)
 }
 
-/// Waits for the shell to exit, without reaping it.
+/// Waits for the child to exit, without reaping it.
 fn wait(child: &Child, limit: Duration, site: &Site) -> End {
     let start = Instant::now();
     let mut pause = Duration::from_millis(1);
@@ -172,8 +302,8 @@ fn wait(child: &Child, limit: Duration, site: &Site) -> End {
     }
 }
 
-fn told(status: ExitStatus) -> String {
-    match (status.code(), status.signal()) {
+fn told(code: Option<i32>, signal: Option<i32>) -> String {
+    match (code, signal) {
         (Some(code), _) => format!("exit code {code}"),
         (None, Some(signal)) => format!("killed by signal {signal}"),
         (None, None) => "ended".into(),

@@ -1,16 +1,19 @@
 //! The folder tools work in, and the only way they reach it.
 //!
-//! The folder is opened once. Every path is resolved beneath that handle, one component at a
-//! time, so neither `..`, nor an absolute path, nor a symbolic link, nor a link that is swapped in
-//! at the worst moment leads outside.
+//! The folder is opened once. Every path is resolved beneath that handle to a [`RealPath`], on which
+//! the rules are checked: what belongs to the store of sessions is not for tools, and what runs by
+//! itself is not written. A real path is then opened one component at a time and no link is
+//! followed, so neither `..`, nor an absolute path, nor a symbolic link, nor a link that is swapped
+//! in at the worst moment leads outside, or around a rule.
 
+use std::ffi::OsStr;
 use std::io::{self, Cursor, Read};
 use std::path::{Component, Path, PathBuf};
 
 use cap_std::ambient_authority;
-use cap_std::fs::{Dir, FileTypeExt, OpenOptions, OpenOptionsExt};
+use cap_std::fs::{Dir, FileTypeExt};
 use ignore::WalkBuilder;
-use rustix::fs::OFlags;
+use rustix::fs::{Mode, OFlags};
 
 use super::ToolFailure;
 use super::limits::{BINARY_BYTES, FILE_BYTES_MAX};
@@ -23,6 +26,25 @@ pub struct Workspace {
     root: PathBuf,
     /// Where whoever opened it said it is, which may lead through links.
     given: PathBuf,
+}
+
+/// Where a path of a model really leads, below the workspace: no links, no `..`, nothing that
+/// belongs to the store of sessions. The workspace itself is `.`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct RealPath(PathBuf);
+
+impl std::ops::Deref for RealPath {
+    type Target = Path;
+
+    fn deref(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl From<RealPath> for PathBuf {
+    fn from(path: RealPath) -> PathBuf {
+        path.0
+    }
 }
 
 /// A regular file inside the workspace, open at its beginning, that holds text.
@@ -60,13 +82,9 @@ impl Workspace {
         &self.root
     }
 
-    pub(super) fn dir(&self) -> &Dir {
-        &self.dir
-    }
-
-    /// What a model's path means, relative to the workspace. Whether it leads outside is decided
-    /// when it is opened; what is plainly outside is refused here.
-    pub(super) fn locate(&self, path: &str) -> Result<PathBuf, ToolFailure> {
+    /// What a model's path means, relative to the workspace, links not yet followed. What is
+    /// plainly outside is refused here.
+    fn locate(&self, path: &str) -> Result<PathBuf, ToolFailure> {
         if path.trim().is_empty() {
             return Err(ToolFailure("the path is empty; `.` is the workspace itself".into()));
         }
@@ -82,33 +100,127 @@ impl Workspace {
             false => path,
         };
         let clean: PathBuf = inside.components().filter(|c| *c != Component::CurDir).collect();
-        if is_of_the_store(&clean) {
+        Ok(if clean.as_os_str().is_empty() { PathBuf::from(".") } else { clean })
+    }
+
+    /// Where a model's path really leads. The end of the path need not exist yet.
+    pub(super) fn resolve(&self, path: &str) -> Result<RealPath, ToolFailure> {
+        let path = self.locate(path)?;
+        let mut missing: Vec<&OsStr> = Vec::new();
+        let mut there = path.as_path();
+        let mut real = loop {
+            if there.as_os_str().is_empty() || there == Path::new(".") {
+                break PathBuf::new();
+            }
+            match self.dir.canonicalize(there) {
+                Ok(real) => break real,
+                Err(error) => {
+                    // A link that leads nowhere is there, and so is a file that is not a folder.
+                    let gone = error.kind() == io::ErrorKind::NotFound
+                        && self.dir.symlink_metadata(there).is_err();
+                    match (gone, there.components().next_back(), there.parent()) {
+                        (true, Some(Component::Normal(name)), Some(parent)) => {
+                            missing.push(name);
+                            there = parent;
+                        }
+                        _ => return Err(failed("open", &path, &error)),
+                    }
+                }
+            }
+        };
+        real.extend(missing.iter().rev());
+        if is_of_the_store(&real) {
             return Err(ToolFailure(format!(
                 "`{}` belongs to the store of sessions; `recall` and `search_sessions` read those",
                 path.display()
             )));
         }
-        Ok(if clean.as_os_str().is_empty() { PathBuf::from(".") } else { clean })
+        Ok(RealPath(if real.as_os_str().is_empty() { PathBuf::from(".") } else { real }))
+    }
+
+    /// The same for a file that is to be written. What runs without anyone starting it is refused.
+    pub(super) fn resolve_for_writing(&self, path: &str) -> Result<RealPath, ToolFailure> {
+        let real = self.resolve(path)?;
+        match protected_part(&real) {
+            Some(part) => Err(ToolFailure(format!(
+                "`{path}` is not written by tools, because what is in `{part}` runs, or instructs \
+                 agents, without being asked about again"
+            ))),
+            None => Ok(real),
+        }
+    }
+
+    /// Why a person must agree to each change of a file: another program runs it by itself.
+    pub(super) fn starts_by_itself(&self, path: &str) -> Option<String> {
+        let real = self.resolve(path).ok()?;
+        let part = real
+            .components()
+            .map(Component::as_os_str)
+            .find(|part| STARTS.iter().any(|name| part.eq_ignore_ascii_case(name)))?;
+        let part = part.to_string_lossy();
+        Some(format!("`{part}` is run or obeyed by other programs when they are next started"))
+    }
+
+    /// Opens a folder. No link is followed, so it is the one the path says.
+    pub(super) fn folder(&self, path: &RealPath) -> io::Result<Dir> {
+        self.enter(path, |_, _, error| Err(error))
+    }
+
+    /// Opens the folder of a file and gives the file's name; folders that are missing are made.
+    pub(super) fn folder_to_write<'p>(&self, path: &'p RealPath) -> io::Result<(Dir, &'p OsStr)> {
+        let name = path.file_name().ok_or(io::ErrorKind::IsADirectory)?;
+        let dir = self.enter(path.parent().unwrap_or(Path::new("")), |dir, name, error| {
+            if error.kind() != io::ErrorKind::NotFound {
+                return Err(error);
+            }
+            match dir.create_dir(name) {
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+                _ => open_beneath(dir, name, OFlags::DIRECTORY),
+            }
+        })?;
+        Ok((dir, name))
+    }
+
+    /// Goes down into a folder, one component at a time; `otherwise` is asked where one cannot be
+    /// opened.
+    fn enter(
+        &self,
+        path: &Path,
+        otherwise: impl Fn(&Dir, &OsStr, io::Error) -> io::Result<std::fs::File>,
+    ) -> io::Result<Dir> {
+        let mut dir = self.dir.try_clone()?;
+        for part in path.components() {
+            let name = match part {
+                Component::Normal(name) => name,
+                Component::CurDir => continue,
+                _ => return Err(io::ErrorKind::InvalidInput.into()),
+            };
+            let opened = open_beneath(&dir, name, OFlags::DIRECTORY);
+            let opened = opened.or_else(|error| otherwise(&dir, name, error))?;
+            dir = Dir::from_std_file(opened);
+        }
+        Ok(dir)
     }
 
     /// Opens a regular file, whatever its content. Nothing here waits for a pipe's other end.
-    pub(super) fn file(&self, path: &Path) -> Result<std::fs::File, ToolFailure> {
+    pub(super) fn file(&self, path: &RealPath) -> Result<std::fs::File, ToolFailure> {
+        let error = |error: io::Error| failed("read", path, &error);
+        let Some(name) = path.file_name() else {
+            return Err(ToolFailure(format!("`{}` is a folder, not a file", path.display())));
+        };
+        let dir = self.enter(path.parent().unwrap_or(Path::new("")), |_, _, error| Err(error));
+        let dir = dir.map_err(error)?;
         // Opening a device can do things, so it is looked at first; and because it may have been
         // swapped since, what was opened is looked at again, without having waited for it.
-        let kind = self.dir.metadata(path).map_err(|error| failed("read", path, &error))?;
-        regular(path, &kind.file_type())?;
-        let mut options = OpenOptions::new();
-        let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
-        options.read(true).custom_flags(flags.bits().cast_signed());
-        let file =
-            self.dir.open_with(path, &options).map_err(|error| failed("read", path, &error))?;
-        let kind = file.metadata().map_err(|error| failed("read", path, &error))?;
-        regular(path, &kind.file_type())?;
+        regular(path, &dir.symlink_metadata(name).map_err(error)?.file_type())?;
+        let file = open_beneath(&dir, name, OFlags::NONBLOCK | OFlags::NOCTTY).map_err(error)?;
+        let file = cap_std::fs::File::from_std(file);
+        regular(path, &file.metadata().map_err(error)?.file_type())?;
         Ok(file.into_std())
     }
 
     /// Opens a file that holds text.
-    pub(super) fn text_file(&self, path: &Path) -> Result<TextFile, ToolFailure> {
+    pub(super) fn text_file(&self, path: &RealPath) -> Result<TextFile, ToolFailure> {
         let rest = self.file(path)?;
         let read = |error: io::Error| failed("read", path, &error);
         let size = rest.metadata().map_err(read)?.len();
@@ -122,7 +234,7 @@ impl Workspace {
     }
 
     /// The bytes of a text file that is not too large to be read whole.
-    pub(super) fn read(&self, path: &Path) -> Result<Vec<u8>, ToolFailure> {
+    pub(super) fn read(&self, path: &RealPath) -> Result<Vec<u8>, ToolFailure> {
         let file = self.text_file(path)?;
         let mut bytes = Vec::new();
         // It may have grown since it was measured.
@@ -142,11 +254,11 @@ impl Workspace {
     /// only a proposal: each path is looked up beneath the handle before it is given out.
     ///
     /// A file or a hidden folder that is named is searched, ignored or not.
-    pub(super) fn walk(&self, base: &Path) -> Box<dyn Iterator<Item = PathBuf> + '_> {
-        let base = if base == Path::new(".") { PathBuf::new() } else { base.to_owned() };
-        if self.dir.metadata(&base).is_ok_and(|found| found.is_file()) {
-            return Box::new(std::iter::once(base));
+    pub(super) fn walk(&self, base: &RealPath) -> Box<dyn Iterator<Item = RealPath> + '_> {
+        if self.is_file(base) {
+            return Box::new(std::iter::once(base.clone()));
         }
+        let base = if **base == *Path::new(".") { PathBuf::new() } else { base.0.clone() };
         let hidden = base.components().any(|part| part.as_os_str().as_encoded_bytes()[0] == b'.');
         let (root, below) = (self.root.clone(), base.clone());
         let mut builder = WalkBuilder::new(&self.root);
@@ -169,34 +281,88 @@ impl Workspace {
             .filter(|entry| entry.file_type().is_some_and(|kind| kind.is_file()))
             .filter_map(move |entry| Some(entry.path().strip_prefix(&root).ok()?.to_owned()))
             .filter(move |path| path.starts_with(&base))
-            .filter(|path| self.dir.symlink_metadata(path).is_ok_and(|found| found.is_file()));
+            .map(RealPath)
+            .filter(|path| self.is_file(path));
         Box::new(found)
     }
 
-    /// The folder or file a model wants searched, without detours, because the walk compares
-    /// paths: the workspace itself when the model does not say.
-    pub(super) fn base(&self, path: Option<&str>) -> Result<PathBuf, ToolFailure> {
-        let path = self.locate(path.unwrap_or("."))?;
-        if path == Path::new(".") {
+    /// Whether a regular file is exactly there, no link on the way.
+    fn is_file(&self, path: &RealPath) -> bool {
+        let Some(name) = path.file_name() else { return false };
+        let dir = self.enter(path.parent().unwrap_or(Path::new("")), |_, _, error| Err(error));
+        dir.and_then(|dir| dir.symlink_metadata(name)).is_ok_and(|found| found.is_file())
+    }
+
+    /// The folder or file a model wants searched: the workspace itself when it does not say.
+    pub(super) fn base(&self, path: Option<&str>) -> Result<RealPath, ToolFailure> {
+        let path = self.resolve(path.unwrap_or("."))?;
+        if self.is_file(&path) {
             return Ok(path);
         }
-        let error = |error: io::Error| failed("search", &path, &error);
-        let real = self.dir.canonicalize(&path).map_err(error)?;
-        let found = self.dir.metadata(&real).map_err(error)?;
-        match found.is_dir() || found.is_file() {
-            true => Ok(real),
-            false => Err(ToolFailure(format!("`{}` is not a folder", path.display()))),
+        match self.folder(&path) {
+            Ok(_) => Ok(path),
+            Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
+                Err(ToolFailure(format!("`{}` is not a folder", path.display())))
+            }
+            Err(error) => Err(failed("search", &path, &error)),
         }
     }
 }
 
-/// Whether a path leads to what a store of sessions keeps in its directory: other people's
-/// sessions among them. A project's agents stand in a folder of that name as well.
+/// Opens something in a folder by its name, to be read, and not where it is a link.
+fn open_beneath(dir: &Dir, name: &OsStr, flags: OFlags) -> io::Result<std::fs::File> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | flags;
+    Ok(rustix::fs::openat(dir, name, flags, Mode::empty())?.into())
+}
+
+/// Whether a path without detours is what a store of sessions keeps in its directory: other
+/// people's sessions among them. A project's agents are in a folder of that name as well.
 fn is_of_the_store(path: &Path) -> bool {
     let mut parts = path.components().map(Component::as_os_str);
-    parts.any(|part| part == ".rethread")
-        && (parts.next().is_none_or(|next| next != "agents") || parts.any(|part| part == ".."))
+    parts.any(|part| part.eq_ignore_ascii_case(".rethread"))
+        && parts.next().is_none_or(|next| next != "agents")
 }
+
+/// Folders, and files of that name, whose content runs or instructs an agent by itself: hooks and
+/// settings of version control start programs, and agents speak to models.
+const PROTECTED: [&str; 5] = [".git", ".hg", ".svn", ".jj", ".rethread"];
+
+/// The part of a path for which it is not written.
+fn protected_part(path: &Path) -> Option<&'static str> {
+    let parts = path.components().map(Component::as_os_str);
+    parts
+        .flat_map(|part| PROTECTED.iter().find(|name| part.eq_ignore_ascii_case(name)))
+        .next()
+        .copied()
+}
+
+/// Files that other programs run, or load settings from that can run something, when a shell, an
+/// editor or another agent is next started in the folder; and folders of such files.
+const STARTS: [&str; 23] = [
+    ".bash_login",
+    ".bash_logout",
+    ".bash_profile",
+    ".bashrc",
+    ".profile",
+    ".zlogin",
+    ".zprofile",
+    ".zshenv",
+    ".zshrc",
+    ".envrc",
+    ".gitconfig",
+    ".githooks",
+    ".husky",
+    ".pre-commit-config.yaml",
+    ".vscode",
+    ".idea",
+    ".claude",
+    ".codex",
+    ".cursor",
+    ".gemini",
+    ".mcp.json",
+    ".ssh",
+    ".direnv",
+];
 
 /// A path as models see it.
 pub(super) fn shown(path: &Path) -> String {

@@ -1,17 +1,17 @@
 //! `write_file`: a file with this content.
 
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use cap_std::fs::{Dir, OpenOptions};
+use cap_std::fs::OpenOptions;
 use serde::Deserialize;
 use serde_json::json;
 
 use super::input::{arguments, schema};
 use super::limits::FILE_BYTES_MAX;
-use super::workspace::failed;
+use super::workspace::{RealPath, failed};
 use super::{FileChange, Site, Spec, Tool, ToolFailure, Workspace};
 
 /// Writes a file.
@@ -54,16 +54,21 @@ impl Tool for WriteFile {
         true
     }
 
+    fn must_ask(&self, input: &str) -> Option<String> {
+        let input: Input = arguments(&self.spec().input, input).ok()?;
+        self.workspace.starts_by_itself(&input.path)
+    }
+
     fn preview(&self, input: &str) -> Result<Option<FileChange>, ToolFailure> {
         let input: Input = arguments(&self.spec().input, input)?;
-        let path = self.workspace.locate(&input.path)?;
+        let path = self.workspace.resolve_for_writing(&input.path)?;
         let before = self.workspace.read(&path).ok().and_then(|old| String::from_utf8(old).ok());
-        Ok(Some(FileChange { path, before, after: input.content }))
+        Ok(Some(FileChange { path: path.into(), before, after: input.content }))
     }
 
     fn run(&self, input: &str, _site: &Site) -> Result<String, ToolFailure> {
         let input: Input = arguments(&self.spec().input, input)?;
-        let path = self.workspace.locate(&input.path)?;
+        let path = self.workspace.resolve_for_writing(&input.path)?;
         let created = replace(&self.workspace, &path, input.content.as_bytes())?;
         let how = if created { "created" } else { "replaced" };
         Ok(format!("{how} `{}`: {} bytes", path.display(), input.content.len()))
@@ -74,7 +79,7 @@ impl Tool for WriteFile {
 /// the file is new; an old one keeps its mode.
 pub(super) fn replace(
     workspace: &Workspace,
-    path: &Path,
+    path: &RealPath,
     content: &[u8],
 ) -> Result<bool, ToolFailure> {
     if content.len() as u64 > FILE_BYTES_MAX {
@@ -82,18 +87,10 @@ pub(super) fn replace(
         return Err(ToolFailure(format!("a file may be {max} MiB at the most")));
     }
     let error = |error: io::Error| failed("write", path, &error);
-    let dir = workspace.dir();
-    let target = target(dir, path).map_err(error)?;
-    let (Some(name), folder) = (target.file_name(), target.parent()) else {
+    if path.file_name().is_none() {
         return Err(ToolFailure(format!("`{}` is not a file", path.display())));
-    };
-    let folder = match folder {
-        Some(folder) if !folder.as_os_str().is_empty() => {
-            dir.create_dir_all(folder).map_err(error)?;
-            dir.open_dir(folder).map_err(error)?
-        }
-        _ => dir.try_clone().map_err(error)?,
-    };
+    }
+    let (folder, name) = workspace.folder_to_write(path).map_err(error)?;
     // From here on everything happens in one open folder: what is renamed around it is not our
     // concern.
     let mode = match folder.symlink_metadata(name) {
@@ -122,13 +119,4 @@ pub(super) fn replace(
         error(failure)
     })?;
     Ok(created)
-}
-
-/// The file that is meant: behind a link, the one it points at.
-fn target(dir: &Dir, path: &Path) -> io::Result<PathBuf> {
-    match dir.symlink_metadata(path) {
-        Ok(found) if found.is_symlink() => dir.canonicalize(path),
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(path.to_owned()),
-    }
 }

@@ -3,6 +3,7 @@
 use std::os::unix::fs::symlink;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use rustix::fs::{CWD, RenameFlags, renameat_with};
 use serde_json::json;
 
 use crate::desk::{Desk, SECRET, paths};
@@ -182,4 +183,125 @@ fn what_a_store_keeps_in_its_directory_is_read_by_no_tool() {
     }
     let agents = desk.run("read_file", json!({"path": "sessions/.rethread/agents/poet.md"}));
     assert!(agents.contains("rhymes"), "{agents}");
+}
+
+#[test]
+fn a_link_into_the_store_is_no_way_around_the_rule() {
+    let desk = Desk::new();
+    desk.write(".rethread/logs/x.log", SECRET);
+    symlink(".rethread", desk.work().join("storelink")).unwrap();
+    symlink(".rethread/logs/x.log", desk.work().join("xlog")).unwrap();
+    symlink(".rethread/logs", desk.work().join("logs")).unwrap();
+    desk.write("deep/a.txt", "plain");
+    symlink("../storelink/logs", desk.work().join("deep/twice")).unwrap();
+    for path in ["storelink/logs/x.log", "xlog", "logs/x.log", "deep/twice/x.log", "storelink"] {
+        for (tool, input) in [
+            ("read_file", json!({"path": path})),
+            ("list_dir", json!({"path": path})),
+            ("grep", json!({"pattern": ".", "path": path})),
+            ("glob", json!({"pattern": "**", "path": path})),
+            ("write_file", json!({"path": path, "content": "overwritten"})),
+            ("edit_file", json!({"path": path, "old": "secret", "new": "overwritten"})),
+        ] {
+            let answer = desk.run(tool, input);
+            assert!(answer.contains("belongs to the store"), "{tool} {path}: {answer}");
+        }
+    }
+    let evil = json!({"path": "storelink/evil", "content": "x"});
+    assert!(desk.run("write_file", evil).contains("belongs to the store"));
+    assert!(!desk.work().join(".rethread/evil").exists());
+    assert_eq!(desk.text(".rethread/logs/x.log"), SECRET);
+    // A link to anything else is followed, so it is the target that was refused.
+    symlink("deep", desk.work().join("open")).unwrap();
+    assert_eq!(desk.run("read_file", json!({"path": "open/a.txt"})), "plain");
+}
+
+#[test]
+fn a_link_into_the_store_swapped_in_at_any_moment_leaks_nothing() {
+    let desk = Desk::new();
+    desk.write(".rethread/logs/m.txt", SECRET);
+    desk.write("m/m.txt", "nothing here\n");
+    let (folder, link) = (desk.work().join("m"), desk.work().join("link"));
+    symlink(".rethread/logs", &link).unwrap();
+    let done = AtomicBool::new(false);
+    let mut leaks = Vec::new();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                renameat_with(CWD, &folder, CWD, &link, RenameFlags::EXCHANGE).unwrap();
+            }
+        });
+        for _ in 0..400 {
+            for (tool, input) in [
+                ("read_file", json!({"path": "m/m.txt"})),
+                ("grep", json!({"pattern": "secret", "path": "m"})),
+                ("grep", json!({"pattern": "secret"})),
+                ("write_file", json!({"path": "m/new.txt", "content": "written"})),
+            ] {
+                let answer = desk.run(tool, input);
+                if answer.contains(SECRET) {
+                    leaks.push(format!("{tool}: {answer}"));
+                }
+            }
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+    assert!(leaks.is_empty(), "{leaks:?}");
+    assert!(!desk.work().join(".rethread/logs/new.txt").exists());
+}
+
+#[test]
+fn what_runs_by_itself_is_not_written() {
+    let desk = Desk::new();
+    desk.write(".git/hooks/pre-commit.sample", "#!/bin/sh\n");
+    desk.write(".git/config", "[core]\n");
+    desk.write(".rethread/agents/poet.md", "rhymes\n");
+    desk.write("sub/.git/config", "[core]\n");
+    symlink(".git/hooks", desk.work().join("hooks")).unwrap();
+    symlink(".git/config", desk.work().join("settings")).unwrap();
+    for path in [
+        ".git/hooks/pre-commit",
+        ".GIT/hooks/pre-commit",
+        "hooks/pre-commit",
+        "x/../.git/hooks/pre-commit",
+        ".git/config",
+        "settings",
+        "sub/.git/config",
+        "new/.git",
+        ".hg/hgrc",
+        ".rethread/agents/build.md",
+        ".rethread/agents/poet.md",
+    ] {
+        let write = desk.run("write_file", json!({"path": path, "content": "evil"}));
+        assert!(write.starts_with("error: "), "{path}: {write}");
+        for old in ["[core]", "rhymes"] {
+            let edit = desk.run("edit_file", json!({"path": path, "old": old, "new": "evil"}));
+            assert!(edit.starts_with("error: "), "{path}: {edit}");
+        }
+    }
+    let told = desk.run("write_file", json!({"path": "hooks/pre-commit", "content": "evil"}));
+    assert!(told.contains("`.git` runs, or instructs"), "{told}");
+    assert!(!desk.work().join(".git/hooks/pre-commit").exists());
+    assert_eq!(desk.text(".git/config"), "[core]\n");
+    assert_eq!(desk.text(".rethread/agents/poet.md"), "rhymes\n");
+    // Names that only look alike are files as any other.
+    for path in [".gitignore", "a.git/b", ".github/workflows/x.yml", "git/hooks/x"] {
+        let write = desk.run("write_file", json!({"path": path, "content": "fine"}));
+        assert!(write.starts_with("created "), "{path}: {write}");
+    }
+}
+
+#[test]
+fn folders_that_are_missing_are_made_behind_a_link_too() {
+    let desk = Desk::new();
+    desk.write("real/a.txt", "one\n");
+    symlink("real", desk.work().join("alias")).unwrap();
+    let made = desk.run("write_file", json!({"path": "alias/x/y/new.txt", "content": "two"}));
+    assert_eq!(made, "created `real/x/y/new.txt`: 3 bytes");
+    assert_eq!(desk.text("real/x/y/new.txt"), "two");
+    let lost = desk.run("write_file", json!({"path": "none/../new.txt", "content": "x"}));
+    assert!(lost.starts_with("error: there is no"), "{lost}");
+    symlink("nowhere", desk.work().join("dangling")).unwrap();
+    let dangling = desk.run("write_file", json!({"path": "dangling", "content": "x"}));
+    assert!(dangling.starts_with("error: there is no"), "{dangling}");
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rethread_agent::tool::{Site, Toolbox, Workspace};
+use rethread_agent::tool::{RunSettings, Site, Toolbox, Workspace};
 use rethread_core::{
     Block, Fixed, MemoryStore, Message, Name, New, Owner, Raw, Role, SessionId, Sessions,
 };
@@ -25,11 +25,17 @@ pub(crate) const SECRET: &str = "the secret outside";
 
 impl Desk {
     pub(crate) fn new() -> Desk {
+        Desk::with(RunSettings::default())
+    }
+
+    /// One whose commands get these settings.
+    pub(crate) fn with(settings: RunSettings) -> Desk {
         let outer = tempfile::tempdir().expect("a folder");
         std::fs::create_dir(outer.path().join("work")).expect("a folder");
         std::fs::create_dir(outer.path().join("outside")).expect("a folder");
         std::fs::write(outer.path().join("outside/secret.txt"), SECRET).expect("a file");
-        let tools = Toolbox::new(Workspace::open(outer.path().join("work")).expect("a workspace"));
+        let workspace = Workspace::open(outer.path().join("work")).expect("a workspace");
+        let tools = Toolbox::with_settings(workspace, Arc::new(settings));
         let world = Arc::new(Fixed::default());
         let store = Arc::new(MemoryStore::new(world.clone()));
         let sessions = Sessions::new(store, Owner::local(), world.clone());

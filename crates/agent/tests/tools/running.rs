@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use rethread_agent::tool::limits;
+use rethread_agent::tool::{Confinement, RunSettings, limits};
 use serde_json::json;
 
 use crate::desk::Desk;
@@ -37,38 +37,183 @@ fn a_long_output_keeps_its_beginning_and_its_end() {
     }
 }
 
+/// Runs one test once more, in another environment: a test must not change its own.
+fn again(test: &str, variables: &[(&str, &str)]) {
+    let mut again = Command::new(std::env::current_exe().unwrap());
+    again.args(["--exact", test]).env("AGAIN", "1").envs(variables.iter().copied());
+    let output = again.output().unwrap();
+    let told = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && told.contains("1 passed"), "{told}");
+}
+
 #[test]
-fn secrets_in_the_environment_stay_there() {
-    const NAMES: [&str; 5] = ["A_KEY", "my_token_2", "TheSecret", "PASSWORDS", "RETHREAD_STORE"];
-    const URLS: [(&str, &str); 5] = [
+fn a_command_gets_the_variables_on_the_list_and_no_others() {
+    const SECRET: [(&str, &str); 27] = [
+        ("GH_PAT", "hush"),
+        ("GITHUB_PAT", "hush"),
+        ("MYSQL_PWD", "hush"),
+        ("BORG_PASSPHRASE", "hush"),
+        ("SSHPASS", "hush"),
+        ("DOCKER_PASS", "hush"),
+        ("MAVEN_PASS", "hush"),
+        ("SMTP_PW", "hush"),
+        ("JWT", "hush"),
+        ("COOKIE", "hush"),
+        ("SESSION", "hush"),
+        ("OP_SESSION_x", "hush"),
+        ("STRIPE_SK", "hush"),
+        ("SLACK_WEBHOOK_URL", "https://hooks.example/hush"),
+        ("AZURE_STORAGE_CONNECTION_STRING", "AccountKey=hush"),
+        ("A_KEY", "hush"),
+        ("my_token_2", "hush"),
+        ("TheSecret", "hush"),
+        ("PASSWORDS", "hush"),
+        ("RETHREAD_STORE", "hush"),
         ("PG", "postgres://me:hush@db/rethread"),
-        ("TWO", "http://plain/ http://:hush@proxy:3128/x"),
-        ("BASE", "https://me:hu%40sh@hush@host?q"),
+        ("SSH_AUTH_SOCK", "/hush"),
+        ("A_WORD", "hush"),
         ("https_proxy", "me:hush@proxy:3128"),
         ("ALL_PROXY", "socks5h://me:hush@proxy"),
+        ("GOPROXY", "https://me:hush@proxy"),
+        ("NAMED_NOT", "hush"),
     ];
-    const OPEN: [(&str, &str); 4] = [
-        ("A_WORD", "open"),
-        ("REMOTE", "ssh://git@host:22/a"),
-        ("REGISTRY", "http://localhost:4873/@scope"),
+    const OPEN: [(&str, &str); 5] = [
+        ("LC_ALL", "C"),
         ("HTTP_PROXY", "http://proxy:3128"),
+        ("CARGO_HOME", "/somewhere"),
+        ("NAMED", "open secret"),
+        ("APP_URL", "postgres://me:open@db"),
     ];
-    // A test must not change its own environment, so it runs itself once more in another.
-    if std::env::var_os(NAMES[0]).is_none() {
-        let mut again = Command::new(std::env::current_exe().unwrap());
-        again.args(["--exact", "running::secrets_in_the_environment_stay_there"]);
-        let output = again.envs(OPEN).envs(URLS).envs(NAMES.map(|name| (name, "hush"))).output();
-        let output = output.unwrap();
-        let told = String::from_utf8_lossy(&output.stdout);
-        assert!(output.status.success() && told.contains("1 passed"), "{told}");
-        return;
+    if std::env::var_os("AGAIN").is_none() {
+        let all = [&SECRET[..], &OPEN[..]].concat();
+        return again("running::a_command_gets_the_variables_on_the_list_and_no_others", &all);
     }
-    let answer = Desk::new().run("run", json!({"command": "env"}));
+    let settings = RunSettings { env: vec!["NAMED".into(), "APP_*".into()], ..Default::default() };
+    let answer = Desk::with(settings).run("run", json!({"command": "env"}));
     assert!(answer.contains("PATH="), "{answer}");
     for (name, value) in OPEN {
         assert!(answer.contains(&format!("{name}={value}\n")), "{name}: {answer}");
     }
     assert!(!answer.contains("hush"), "{answer}");
+    // Without a list of their own, not even those the user could name.
+    let plain = Desk::new().run("run", json!({"command": "env"}));
+    assert!(!plain.contains("NAMED") && !plain.contains("APP_URL"), "{plain}");
+}
+
+/// Whether the kernel can do what a test of the sandbox needs. Without it there is nothing to test,
+/// and the test says so.
+fn confined() -> bool {
+    let here = Confinement::here();
+    if here != Confinement::Full {
+        eprintln!("not tested: this kernel confines commands {here:?}");
+    }
+    here == Confinement::Full
+}
+
+#[test]
+fn a_command_writes_the_workspace_and_the_temporary_folder_and_nothing_else() {
+    const NAME: &str =
+        "running::a_command_writes_the_workspace_and_the_temporary_folder_and_nothing_else";
+    if !confined() {
+        return;
+    }
+    // The workspaces of tests are in the temporary folder, so what is outside of both has to be
+    // outside of a temporary folder of their own.
+    if std::env::var_os("AGAIN").is_none() {
+        let temporary = tempfile::tempdir().unwrap();
+        let outside = tempfile::tempdir().unwrap();
+        let shown = |folder: &tempfile::TempDir| folder.path().display().to_string();
+        let (temporary, outside) = (shown(&temporary), shown(&outside));
+        return again(NAME, &[("TMPDIR", &temporary), ("OUTSIDE", &outside)]);
+    }
+    let folder = std::path::PathBuf::from(std::env::var_os("OUTSIDE").unwrap());
+    let file = folder.join("file");
+    std::fs::write(&file, "as it was").unwrap();
+    let shown = file.display();
+    let desk = Desk::new();
+    let run = |desk: &Desk, command: String| desk.run("run", json!({"command": command}));
+    for command in [
+        format!("echo changed > {shown}"),
+        format!("rm {shown}"),
+        format!("mv {shown} ."),
+        format!("touch {shown}-new"),
+        format!("mkdir {shown}-folder"),
+        format!("ln {shown} here && echo changed > here"),
+        format!("ln -s {shown} there; echo changed > there"),
+        format!("mv {} {}", desk.work().join("mine").display(), folder.display()),
+    ] {
+        desk.write("mine", "x");
+        let answer = run(&desk, command.clone());
+        assert!(!answer.contains("[exit code 0]"), "{command}: {answer}");
+        let named = answer.contains("may be a refusal by the sandbox");
+        assert!(named || answer.contains("cross-device"), "{command}: {answer}");
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "as it was", "{command}");
+    }
+    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 1);
+    // Reading is free, and so is everything where it may write.
+    for command in [
+        format!("cat {shown} > copy"),
+        "echo x > /dev/null".into(),
+        "t=$(mktemp) && echo x > $t && rm $t".into(),
+        "mkdir -p d/e && mv copy d/e/moved && ln d/e/moved linked".into(),
+        "echo out > /dev/stdout; echo err > /dev/stderr".into(),
+    ] {
+        let answer = run(&desk, command.clone());
+        assert!(answer.contains("[exit code 0]"), "{command}: {answer}");
+    }
+    // What fails for another reason is not put on the sandbox.
+    let answer = run(&desk, "false".into());
+    assert_eq!(answer, "[exit code 1]");
+    let settings = RunSettings { writable: vec![folder.clone()], ..Default::default() };
+    let answer = run(&Desk::with(settings), format!("echo changed > {shown}"));
+    assert_eq!(answer, "[exit code 0]");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "changed\n");
+}
+
+#[test]
+fn a_command_reaches_no_network_unless_that_was_allowed() {
+    const NAME: &str = "running::a_command_reaches_no_network_unless_that_was_allowed";
+    // The command is this test again: it connects to the address it is given.
+    if let Ok(address) = std::env::var("CONNECT_TO") {
+        match std::net::TcpStream::connect(address) {
+            Ok(_) => return,
+            Err(error) => panic!("connect: {error}"),
+        }
+    }
+    if !confined() {
+        return;
+    }
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let program = std::env::current_exe().unwrap();
+    let command = format!("CONNECT_TO={address} {} --exact {NAME}", program.display());
+    let run = |desk: &Desk, network: bool| {
+        desk.run("run", json!({"command": command, "network": network}))
+    };
+    let answer = run(&Desk::new(), false);
+    assert!(answer.contains("ermission denied") && answer.contains("[exit code 101]"), "{answer}");
+    assert!(answer.contains("reaches no network unless `network` is set"), "{answer}");
+    // The loop has asked a person by then.
+    let answer = run(&Desk::new(), true);
+    assert!(answer.ends_with("[exit code 0]"), "{answer}");
+    let settings = RunSettings { network: true, ..Default::default() };
+    let answer = run(&Desk::with(settings), false);
+    assert!(answer.ends_with("[exit code 0]"), "{answer}");
+}
+
+#[test]
+fn a_command_cannot_look_into_or_end_the_program_that_started_it() {
+    if !confined() {
+        return;
+    }
+    let desk = Desk::new();
+    let me = std::process::id();
+    let link = format!("readlink /proc/{me}/exe");
+    let answer = desk.run("run", json!({"command": link}));
+    assert_eq!(answer, "[exit code 1]");
+    assert!(Command::new("sh").args(["-c", &link]).status().unwrap().success(), "else it can");
+    let answer = desk.run("run", json!({"command": format!("kill -0 {me}")}));
+    assert!(answer.contains("ermitted") && answer.contains("sandbox"), "{answer}");
 }
 
 /// Whether a process is there and not merely waiting to be reaped.

@@ -95,3 +95,46 @@ fn a_reason_to_decline_goes_back_to_the_model() {
     let told = bench.server.requests()[1].text.clone();
     assert!(told.contains("use the other folder"), "{told}");
 }
+
+#[test]
+fn what_reaches_the_network_or_runs_by_itself_is_asked_about_each_time() {
+    let fetch = || ("run", json!({"command": "echo fetched", "network": true}));
+    let rc = || ("write_file", json!({"path": ".vscode/tasks.json", "content": "{}"}));
+    let script = [
+        Answer::calls([("run", json!({"command": "echo plain"})), fetch(), fetch()]),
+        Answer::calls([("write_file", json!({"path": "a.txt", "content": "x"})), rc(), rc()]),
+        Answer::text("ok"),
+    ];
+    let mut bench = Bench::new("openai", script);
+    let echo = || PermissionAnswer::Always(Pattern::Command("echo".into()));
+    let write = || PermissionAnswer::Always(Pattern::Tool("write_file".into()));
+    let asked =
+        asked(&mut bench, [echo(), echo(), PermissionAnswer::No, write(), write(), write()]);
+    assert_eq!(asked.len(), 6, "{asked:?}");
+    let results = bench.results();
+    assert!(results[1].starts_with("fetched"), "{results:?}");
+    assert!(results[2].contains("said no"), "{results:?}");
+}
+
+#[test]
+fn where_nobody_can_be_asked_such_a_call_is_refused() {
+    let script = [
+        Answer::calls([
+            ("run", json!({"command": "touch fetched", "network": true})),
+            ("write_file", json!({"path": ".vscode/tasks.json", "content": "{}"})),
+            ("run", json!({"command": "touch plain"})),
+        ]),
+        Answer::text("ok"),
+    ];
+    let mut bench = Bench::new("openai", script);
+    bench.runner.responder.allow = ["write_file", "run"].map(Into::into).to_vec();
+    let (options, events) = (TurnOptions::default(), Events::none());
+    let turn =
+        bench.runner.run_turn(bench.session, Message::user("go"), &options, &events, &bench.stop);
+    run(turn).expect("answered");
+    let results = bench.results();
+    assert!(results[0].contains("nobody can be asked here"), "{results:?}");
+    assert!(results[1].contains("nobody can be asked here"), "{results:?}");
+    assert!(!bench.path("fetched").exists() && !bench.path(".vscode").exists());
+    assert!(bench.path("plain").exists(), "an ordinary command needs nobody");
+}

@@ -6,12 +6,13 @@ use serde_json::json;
 
 use super::{Cli, Done};
 use crate::args::Agents;
+use crate::hosting::files_of;
 use crate::out::{clean, fit, line, note, pad};
 
 pub(super) fn run(cli: &Cli, args: &Agents) -> Done {
     let (mut agents, mut untrusted) = cli.agents()?;
     if args.trust && !untrusted.is_empty() {
-        cli.folder_trust().trust(&untrusted)?;
+        cli.folder_trust().trust(&files_of(&untrusted))?;
         (agents, untrusted) = cli.agents()?;
     }
     if cli.global.json {
@@ -28,10 +29,10 @@ pub(super) fn run(cli: &Cli, args: &Agents) -> Done {
             clean(&agent.path)
         ))?;
     }
-    for file in &untrusted {
+    for agent in &untrusted {
         note(format_args!(
             "{} comes with this folder and is not used: `rethread agents --trust` agrees to it as it is",
-            clean(&file.path.display().to_string())
+            agent.shown()
         ));
     }
     Ok(ExitCode::SUCCESS)

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::Done;
 use crate::args::Global;
-use crate::config::Config;
+use crate::config::{Config, Value};
 use crate::out::{clean, line, note};
 
 pub(super) fn run(global: &Global) -> Done {
@@ -17,7 +17,10 @@ pub(super) fn run(global: &Global) -> Done {
         let settings: serde_json::Map<String, serde_json::Value> = config
             .settings()
             .map(|(name, setting)| {
-                let value = shown(&setting.value);
+                let value = match &setting.value {
+                    Value::Text(text) => json!(shown(text)),
+                    list => json!(list),
+                };
                 (name.to_owned(), json!({ "value": value, "origin": setting.origin }))
             })
             .collect();
@@ -27,7 +30,11 @@ pub(super) fn run(global: &Global) -> Done {
     for (name, setting) in config.settings() {
         line(format_args!(
             "{name:<21} {}  \x1b[2m({})\x1b[0m",
-            if setting.value.is_empty() { "-".into() } else { clean(&shown(&setting.value)) },
+            if setting.value.is_empty() {
+                "-".into()
+            } else {
+                clean(&shown(&setting.value.to_string()))
+            },
             clean(&setting.origin)
         ))?;
     }

@@ -103,10 +103,12 @@ fn people(cli: &Cli, args: &Telegram) -> People {
 }
 
 fn workspaces(cli: &Cli, args: &Telegram) -> Result<Workspaces, Error> {
-    let configured = cli.config.list("telegram.roots").into_iter().map(PathBuf::from);
+    let configured = cli.config.list("telegram.roots").iter().map(PathBuf::from);
     let roots: Vec<PathBuf> = args.root.iter().cloned().chain(configured).collect();
     let usual = cli.workspace()?;
-    Workspaces::below(Path::new(&usual), &roots).map_err(|(path, _)| Error::NoFolder { path })
+    let below = Workspaces::below(Path::new(&usual), &roots);
+    let below = below.map_err(|(path, _)| Error::NoFolder { path })?;
+    Ok(below.with_run_settings(cli.run_settings()))
 }
 
 /// What the bot stands on. An agent that wants a model nobody has a key for is named, and the

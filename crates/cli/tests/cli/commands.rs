@@ -1,6 +1,6 @@
 //! Each command as a person meets it, with the real binary.
 
-use crate::desk::{Desk, WITH_TOOL};
+use crate::desk::{Desk, Said, WITH_TOOL};
 use serde_json::{Value, json};
 
 #[test]
@@ -408,6 +408,43 @@ fn stats_count_by_role_and_by_tool() {
     assert_eq!(stats["context"]["tokens"], stats["tokens"]);
     let text = desk.run(&["stats", "plan"]).out;
     assert!(text.contains("1 user, 2 assistant, 1 tool"), "{text}");
+}
+
+#[test]
+fn a_comma_in_a_list_of_the_configuration_is_part_of_the_value() {
+    let desk = Desk::new();
+    let folder = desk.path().join("a, b");
+    for half in ["a", "b", " b"] {
+        std::fs::create_dir_all(desk.path().join(half)).expect("made");
+    }
+    let file = desk.path().join("my.toml");
+    let roots = toml(&[&folder.display().to_string(), "/"]);
+    std::fs::write(&file, format!("[telegram]\nroots = {roots}\n")).expect("written");
+    let config = file.to_str().expect("a path");
+    let shown = desk.json(&["config", "--config", config]);
+    let value = &shown["settings"]["telegram.roots"]["value"];
+    assert_eq!(*value, json!([folder.display().to_string(), "/"]));
+    // The bot looks for the one folder, not for its halves.
+    let mut bot = desk.command(&["telegram", "--config", config]);
+    let bot = bot.env("TELEGRAM_BOT_TOKEN", format!("12345678:{}", "A".repeat(35)));
+    let said = Said::from(bot.output().expect("it runs"));
+    assert_eq!(said.code, 2, "{said:?}");
+    assert!(said.err.contains(&folder.display().to_string()), "{said:?}");
+    for (setting, hint) in [
+        ("[run]\nwritable = [\"relative\"]", "absolute"),
+        ("[run]\nenv = [\"A=B\"]", "MYAPP_*"),
+        ("[telegram]\nroots = [\"\"]", "settings"),
+        ("[run]\nwritable = \"/tmp\"", "a list of strings"),
+    ] {
+        std::fs::write(&file, setting).expect("written");
+        let said = desk.run(&["config", "--config", config]);
+        assert!(said.code == 2 && said.err.contains(hint), "{setting}: {said:?}");
+    }
+}
+
+/// A list of strings as TOML.
+fn toml(items: &[&str]) -> String {
+    json!(items).to_string()
 }
 
 #[test]

@@ -7,6 +7,7 @@ mod desk;
 mod foreign;
 mod import;
 mod retry;
+mod run;
 mod serve;
 #[path = "../chat/terminal.rs"]
 #[allow(dead_code, reason = "shared with the tests of the chat")]

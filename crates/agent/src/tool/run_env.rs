@@ -1,0 +1,118 @@
+//! The variables a command starts with: the ones on a list, and no others.
+//!
+//! What a variable is called does not say whether it is secret (`GH_PAT`, `MYSQL_PWD`, `JWT`), so
+//! nothing is passed on unless it is known to be harmless or the user named it in `run.env`.
+
+use std::ffi::OsString;
+
+/// Variables that shells, compilers and package managers need to find things and that hold paths,
+/// names and switches. A `*` at the end stands for any rest.
+const USUAL: [&str; 62] = [
+    // Who, where, and in which language.
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "HOSTNAME",
+    "TMPDIR",
+    "TZ",
+    "LANG",
+    "LANGUAGE",
+    "LC_*",
+    "TERM",
+    "COLORTERM",
+    "COLUMNS",
+    "LINES",
+    "NO_COLOR",
+    "CLICOLOR",
+    "CLICOLOR_FORCE",
+    "FORCE_COLOR",
+    "CI",
+    "XDG_CACHE_HOME",
+    "XDG_CONFIG_HOME",
+    "XDG_DATA_HOME",
+    "XDG_STATE_HOME",
+    // Compilers and linkers.
+    "CC",
+    "CXX",
+    "CFLAGS",
+    "CXXFLAGS",
+    "CPPFLAGS",
+    "LDFLAGS",
+    "LD_LIBRARY_PATH",
+    "LIBRARY_PATH",
+    "PKG_CONFIG_PATH",
+    "MAKEFLAGS",
+    // Where languages keep their tools and packages.
+    "CARGO_HOME",
+    "CARGO_TARGET_DIR",
+    "CARGO_NET_OFFLINE",
+    "CARGO_TERM_COLOR",
+    "RUSTUP_HOME",
+    "RUSTUP_TOOLCHAIN",
+    "RUSTFLAGS",
+    "RUST_BACKTRACE",
+    "GOPATH",
+    "GOROOT",
+    "GOCACHE",
+    "GOMODCACHE",
+    "GOFLAGS",
+    "GOPROXY",
+    "JAVA_HOME",
+    "NODE_ENV",
+    "NODE_PATH",
+    "NVM_DIR",
+    "PNPM_HOME",
+    "PYENV_ROOT",
+    "PYTHONPATH",
+    "VIRTUAL_ENV",
+    // Reaching the network, where that is allowed.
+    "SSL_CERT_DIR",
+    "SSL_CERT_FILE",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "ALL_PROXY",
+    "NO_PROXY",
+];
+
+/// The variables a command gets: the usual ones, unless their value holds a password, and those
+/// `also` names, whatever their value.
+pub(super) fn passed_on(also: &[String]) -> Vec<(OsString, OsString)> {
+    let passes = |name: &str, value: &str| {
+        also.iter().any(|pattern| fits(pattern, name))
+            || USUAL.iter().any(|usual| fits(usual, &name.to_uppercase()))
+                && !tells_password(name, value)
+    };
+    let all = std::env::vars_os();
+    all.filter(|(name, value)| passes(&name.to_string_lossy(), &value.to_string_lossy())).collect()
+}
+
+/// Whether a name is meant by an entry of a list.
+fn fits(pattern: &str, name: &str) -> bool {
+    match pattern.strip_suffix('*') {
+        Some(beginning) => name.starts_with(beginning),
+        None => name == pattern,
+    }
+}
+
+/// Whether a value holds a URL with a password.
+fn tells_password(name: &str, value: &str) -> bool {
+    // Programs take a proxy without its scheme, too.
+    let skipped = usize::from(!name.to_uppercase().ends_with("_PROXY"));
+    value.split("://").skip(skipped).any(|rest| {
+        let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+        rest[..end].rsplit_once('@').is_some_and(|(user, _)| user.contains(':'))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_star_stands_for_any_rest_and_nothing_else_does() {
+        assert!(fits("LC_*", "LC_ALL") && fits("HOME", "HOME") && fits("*", "ANY"));
+        assert!(!fits("LC_*", "LANG") && !fits("HOME", "HOME_2") && !fits("HOME_2", "HOME"));
+    }
+}

@@ -25,7 +25,7 @@ use rethread_agent::{
     Answer, End, Event, Events, Handle, How, PermissionAnswer, PermissionRequest, Runner, Target,
     TurnOptions,
 };
-use rethread_core::{Key, Message, Name, SessionId};
+use rethread_core::{Incoming, Key, Message, Name, SessionId};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc::Receiver;
 use tokio_util::sync::CancellationToken;
@@ -395,12 +395,20 @@ impl Chat {
 
     /// Runs a turn, in a new session if there is none.
     async fn say(&mut self, text: String) -> Result<Option<Leaving>, Error> {
+        let mut question = Incoming::from(Message::user(text.clone()));
         if self.fullness >= COMPACT_AT && self.cli.config.is_on("compact.auto") {
             self.voice.notice(format_args!(
                 "The conversation fills {} % of the window; it is compacted first.",
                 self.fullness
             ));
             self.fullness = 0;
+            // A summary takes its time; what was typed is on disk before it is asked for. The turn
+            // repeats it under the same id, wherever the conversation continues.
+            if let Some(id) = self.session {
+                let sessions = self.handle.sessions();
+                let seq = sessions.append(id, vec![question.clone().into()])?[0];
+                question.id = sessions.read(id, seq..seq + 1)?.pop().map(|entry| entry.id);
+            }
             // That it fails is no reason not to send what was typed.
             let stopped = match self.compact().await {
                 Ok(stopped) => stopped,
@@ -410,13 +418,13 @@ impl Chat {
                 }
             };
             if stopped {
-                self.voice.notice("(your message was not sent)");
+                self.voice.notice("(your message is kept, and has no answer)");
                 self.input.remember([text]);
                 return Ok(None);
             }
         }
         let id = self.session_for_turn()?;
-        self.converse(id, Message::user(text)).await
+        self.converse(id, question).await
     }
 
     /// Asks the last question again; what came of it is left out of what the model sees.
@@ -436,7 +444,7 @@ impl Chat {
     async fn converse(
         &mut self,
         id: SessionId,
-        question: Message,
+        question: impl Into<Incoming>,
     ) -> Result<Option<Leaving>, Error> {
         let answer = self.turn(id, question).await?;
         match answer.end {
@@ -471,11 +479,12 @@ impl Chat {
     }
 
     /// Runs a turn and shows it.
-    async fn turn(&mut self, id: SessionId, input: Message) -> Result<Answer, Error> {
+    async fn turn(&mut self, id: SessionId, input: impl Into<Incoming>) -> Result<Answer, Error> {
         let (events, mut heard) = Events::channel();
         let can_ask = stdin().is_terminal() && (stdout().is_terminal() || stderr().is_terminal());
         let options = TurnOptions { can_ask, ..TurnOptions::default() };
-        let started = self.handle.start_turn(Target::Session(id), input, options, events).await?;
+        let target = Target::Session(id);
+        let started = self.handle.start_turn(target, input.into(), options, events).await?;
         let agent = self.runner.responder.agent.name.clone();
         let shown = self.follow(&agent, &mut heard, &started.stop).await;
         if shown.is_err() {

@@ -122,7 +122,7 @@ fn sessions_of_an_earlier_bot_are_gone_on_with() {
         "current_workspace": "/nowhere/near",
     } });
     std::fs::write(&file, old.to_string()).expect("written");
-    let imported = place.desk.run(&["import", "sessions.json"]);
+    let imported = place.desk.run(&["import", "--keys", "sessions.json"]);
     assert_eq!(imported.code, 0, "{imported:?}");
     let bot = place.start();
     place.fake.says(7, "do you remember?");

@@ -45,8 +45,6 @@ pub struct Receipt {
     pub sessions: Vec<Imported>,
     /// Entries that were not there before.
     pub added: u64,
-    /// Keys the file names that were not asked for, and not taken.
-    pub keys_left: Vec<String>,
 }
 
 /// A session that was imported.
@@ -62,6 +60,8 @@ pub struct Imported {
     pub created: bool,
     /// Entries that were not there before.
     pub added: u64,
+    /// Keys the file names for it that were not asked for, and not taken.
+    pub keys_left: Vec<String>,
 }
 
 /// Why a file was not imported. What was taken over until then stays; importing again goes on.
@@ -98,12 +98,11 @@ pub fn import(
         source: path.display().to_string(),
         modified: options.modified,
         takes_keys: options.keys,
-        keys_left: Vec::new(),
         open: Vec::new(),
         held: 0,
         held_bytes: 0,
     };
-    let (account, (sessions, keys_left)) = match sessions {
+    let (account, sessions) = match sessions {
         Some(_) => side_by_side(desk, |sink| read::read(format, path, options, sink, progress))?,
         None => {
             let mut desk = desk;
@@ -116,17 +115,17 @@ pub fn import(
         return Err(ImportError::Unbalanced { records: account.records, accounted });
     }
     let added = sessions.iter().map(|session| session.added).sum();
-    Ok(Receipt { account, sessions, added, keys_left })
+    Ok(Receipt { account, sessions, added })
 }
 
 /// Reads on one thread and writes on another: counting tokens takes as long as reading does.
 fn side_by_side(
     mut desk: Desk<'_>,
     read: impl FnOnce(&mut dyn Sink) -> read::Result<Account>,
-) -> Result<(Account, (Vec<Imported>, Vec<String>)), ImportError> {
+) -> Result<(Account, Vec<Imported>), ImportError> {
     let (give, take) = mpsc::sync_channel::<Vec<Item>>(RELAY_BATCHES);
     std::thread::scope(|scope| {
-        let writer = scope.spawn(move || -> Result<(Vec<Imported>, Vec<String>), BoxError> {
+        let writer = scope.spawn(move || -> Result<Vec<Imported>, BoxError> {
             for batch in take {
                 for item in batch {
                     match item {
@@ -213,7 +212,6 @@ struct Desk<'a> {
     source: String,
     modified: Timestamp,
     takes_keys: bool,
-    keys_left: Vec<String>,
     open: Vec<Open>,
     held: usize,
     held_bytes: usize,
@@ -230,9 +228,10 @@ struct Open {
 
 impl Sink for Desk<'_> {
     fn session(&mut self, mut found: Found) -> Result<(), BoxError> {
-        if !self.takes_keys {
-            self.keys_left.append(&mut found.keys);
-        }
+        let keys_left = match self.takes_keys {
+            true => Vec::new(),
+            false => std::mem::take(&mut found.keys),
+        };
         let owner = match (&found.owner, self.sessions) {
             (Some(owner), _) => Owner::new(owner)?,
             (None, Some(sessions)) => sessions.owner().clone(),
@@ -242,7 +241,8 @@ impl Sink for Desk<'_> {
         let at = found.created_at.unwrap_or(self.modified);
         let windowed = found.windowed;
         let name = found.name.clone();
-        let mut imported = Imported { id, owner: owner.clone(), name, created: true, added: 0 };
+        let (created, added) = (true, 0);
+        let mut imported = Imported { id, owner: owner.clone(), name, created, added, keys_left };
         let mut mark = None;
         let import = match self.sessions {
             None => None,
@@ -378,9 +378,8 @@ impl Desk<'_> {
         Ok(())
     }
 
-    /// The sessions, and the keys that were left.
-    fn imported(self) -> (Vec<Imported>, Vec<String>) {
-        (self.open.into_iter().map(|open| open.imported).collect(), self.keys_left)
+    fn imported(self) -> Vec<Imported> {
+        self.open.into_iter().map(|open| open.imported).collect()
     }
 }
 

@@ -5,9 +5,9 @@
 //! when the command has ended it ends all of them. It also ends them when the program that asked
 //! for the command dies, because then its standard input does.
 //!
-//! It is given a [`Launch`] as one line on standard input, which then stays open for as long as the
+//! It is given a `Launch` as one line on standard input, which then stays open for as long as the
 //! command may run. What the command writes goes to standard error; standard output carries one line, the
-//! [`Report`].
+//! `Report`.
 
 use std::io::{self, BufRead, Read, Write};
 use std::os::fd::AsFd;
@@ -21,7 +21,7 @@ use super::sandbox::{self, Confinement, Reach};
 /// The one argument of a launcher.
 pub(super) const ARGUMENT: &str = "--launch-command";
 
-/// Bytes of a [`Launch`]: a command line is at most 128 KiB, and JSON may write six bytes for one.
+/// Bytes of a `Launch`: a command line is at most 128 KiB, and JSON may write six bytes for one.
 const LAUNCH_BYTES_MAX: u64 = 2 << 20;
 
 /// A command to start.

@@ -22,7 +22,7 @@ pub(super) struct Reach {
     pub(super) network: bool,
 }
 
-/// How much of a [`Reach`] the kernel enforces.
+/// How far the kernel confines commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Confinement {
     /// All of it.

@@ -1,6 +1,6 @@
 //! The folder tools work in, and the only way they reach it.
 //!
-//! The folder is opened once. Every path is resolved beneath that handle to a [`RealPath`], on which
+//! The folder is opened once. Every path is resolved beneath that handle to a `RealPath`, on which
 //! the rules are checked: what belongs to the store of sessions is not for tools, and what runs by
 //! itself is not written. A real path is then opened one component at a time and no link is
 //! followed, so neither `..`, nor an absolute path, nor a symbolic link, nor a link that is swapped

@@ -39,9 +39,9 @@ fn a_long_output_keeps_its_beginning_and_its_end() {
 
 /// Runs one test once more, in another environment: a test must not change its own.
 fn again(test: &str, variables: &[(&str, &str)]) {
-    let mut again = Command::new(std::env::current_exe().unwrap());
+    let mut again = Command::new(std::env::current_exe().expect("this program"));
     again.args(["--exact", test]).env("AGAIN", "1").envs(variables.iter().copied());
-    let output = again.output().unwrap();
+    let output = again.output().expect("it runs");
     let told = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success() && told.contains("1 passed"), "{told}");
 }

@@ -406,7 +406,7 @@ impl Chat {
             // repeats it under the same id, wherever the conversation continues.
             if let Some(id) = self.session {
                 let sessions = self.handle.sessions();
-                let seq = sessions.append(id, vec![question.clone().into()])?[0];
+                let seq = sessions.append(id, vec![question.clone()])?[0];
                 question.id = sessions.read(id, seq..seq + 1)?.pop().map(|entry| entry.id);
             }
             // That it fails is no reason not to send what was typed.

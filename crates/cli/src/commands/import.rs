@@ -367,8 +367,9 @@ fn tell(found: &Found, receipt: &Receipt, dry_run: bool) -> Result<(), Error> {
             line(format_args!("  of the owner {}: `rethread list --owner {0}`", clean(owner)))?;
         }
     }
-    if !receipt.keys_left.is_empty() {
-        let keys: Vec<String> = receipt.keys_left.iter().map(|key| one_line(key)).collect();
+    let keys = receipt.sessions.iter().flat_map(|session| &session.keys_left);
+    let keys: Vec<String> = keys.map(|key| one_line(key)).collect();
+    if !keys.is_empty() {
         line(format_args!(
             "  not bound to {}, which the file names: `--keys` does that, for files you trust",
             shown_keys(&keys)
@@ -426,6 +427,7 @@ fn as_json(found: &Found, receipt: &Receipt) -> Value {
             json!({
                 "id": session.id, "owner": session.owner, "name": session.name,
                 "new": session.created, "added": session.added,
+                "keys_left": session.keys_left,
             })
         })
         .collect();
@@ -434,7 +436,6 @@ fn as_json(found: &Found, receipt: &Receipt) -> Value {
         "format": found.format.name(),
         "sessions": sessions,
         "entries_added": receipt.added,
-        "keys_left": receipt.keys_left,
         "account": receipt.account,
     })
 }

@@ -411,6 +411,35 @@ fn stats_count_by_role_and_by_tool() {
 }
 
 #[test]
+fn whose_instructions_apply_is_said_and_each_content_is_agreed_to_once() {
+    let desk = Desk::new();
+    let folder = desk.path().join(".rethread/agents");
+    std::fs::create_dir_all(&folder).expect("made");
+    let ask = || desk.run(&["-p", "hello", "--model", "offline/offline"]);
+    let applies = "the agent `build` follows the instructions of this folder";
+    assert!(!ask().err.contains(applies));
+    let write = |text: &str| {
+        std::fs::write(folder.join("mine.md"), format!("---\nname: build\n---\n{text}\n"))
+            .expect("written");
+    };
+    write("Send everything.");
+    let said = ask();
+    assert!(said.err.contains("mine.md (in place of the agent `build`)"), "{said:?}");
+    assert!(!said.err.contains(applies), "{said:?}");
+    let listed = desk.json(&["agents"]);
+    assert_eq!(listed["untrusted"][0]["replaces"], "build", "{listed}");
+    desk.run(&["agents", "--trust"]);
+    for _ in 0..2 {
+        let said = ask();
+        assert!(said.err.contains(applies) && said.err.contains("mine.md"), "{said:?}");
+        assert!(!said.err.contains("until you agree"), "{said:?}");
+    }
+    write("Send all of it.");
+    let said = ask();
+    assert!(said.err.contains("until you agree") && !said.err.contains(applies), "{said:?}");
+}
+
+#[test]
 fn a_comma_in_a_list_of_the_configuration_is_part_of_the_value() {
     let desk = Desk::new();
     let folder = desk.path().join("a, b");

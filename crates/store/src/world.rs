@@ -19,6 +19,10 @@ impl World for System {
     fn uuid(&self) -> Uuid {
         uuid_at(self.now())
     }
+
+    fn zone(&self) -> TimeZone {
+        TimeZone::system()
+    }
 }
 
 /// A fresh id. A version 7 counts from 1970: a clock that shows an earlier time has never been set,
@@ -41,9 +45,5 @@ mod tests {
         let (one, other) = (uuid_at(then), uuid_at(then));
         assert_eq!((one.get_version_num(), other.get_version_num()), (7, 7));
         assert_ne!(one, other);
-    }
-
-    fn zone(&self) -> TimeZone {
-        TimeZone::system()
     }
 }

@@ -223,6 +223,9 @@ impl Redactor {
         self.removed = counted;
         let keys = session.keys.iter().filter_map(|key| Key::new(self.text(key.as_str())).ok());
         session.keys = keys.collect();
+        // An id that says something it should not is left out; the UUID is there.
+        let shown = session.readable_id.take();
+        session.readable_id = shown.filter(|id| matches!(self.text(id), Cow::Borrowed(_)));
         session
     }
 

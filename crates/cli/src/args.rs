@@ -207,8 +207,9 @@ points elsewhere there is left alone. Every entry is compared afterwards.
 Examples:
   rethread copy --to files:sessions                      everything, as files other programs read
   rethread copy --from files:~/.agent/sessions --to sqlite:all.db plan 3";
-const IMPORT: &str = "Files are recognised by what they say. Importing again adds only what is new. For every file it is \
-said what became of each of its records: stored, kept byte for byte, or reported as unreadable.
+const IMPORT: &str =
+    "Files are recognised by what they say. Importing again adds only what is new. With --verbose \
+it says what became of every record: stored, kept byte for byte, or reported as unreadable.
 
 Examples:
   rethread import ~/.claude/projects
@@ -239,6 +240,9 @@ pub(crate) struct Import {
     /// Only say what would be imported
     #[arg(long)]
     pub(crate) dry_run: bool,
+    /// Say what became of every record of every file
+    #[arg(long)]
+    pub(crate) verbose: bool,
 }
 
 /// A program whose places are known, by its name or by what people call it.

@@ -250,7 +250,7 @@ impl Store for MemoryStore {
         if let Some(seqs) = stored.repeated(entries)? {
             let (record, lease) = stored.lease.repeated(id, &at, now)?;
             stored.lease = record.unwrap_or(stored.lease.clone());
-            return Ok(Appended { seqs, lease });
+            return Ok(Appended { seqs, lease, repeated: true });
         }
         let (record, lease) = stored.lease.appended(id, &at, now)?;
         let actual = stored.tally().entries;
@@ -258,7 +258,7 @@ impl Store for MemoryStore {
             return Err(StoreError::Conflict { id, expected, actual });
         }
         stored.lease = record.unwrap_or(stored.lease.clone());
-        Ok(Appended { seqs: stored.push(entries), lease })
+        Ok(Appended { seqs: stored.push(entries), lease, repeated: false })
     }
 
     fn append_then(

@@ -235,6 +235,8 @@ pub struct Appended {
     pub seqs: Vec<u64>,
     /// The lease that was taken with it, where one was asked for.
     pub lease: Option<Lease>,
+    /// The log held all of them already, and nothing was written.
+    pub repeated: bool,
 }
 
 /// A key and where it is to point.

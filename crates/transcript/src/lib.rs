@@ -8,10 +8,13 @@
 //! A transcript is not the log. It leaves out what a person would not read (tool results,
 //! thinking, bookkeeping); what must survive byte for byte belongs in a store.
 
+mod beside;
 mod fences;
+mod grown;
 pub mod import;
 mod marks;
 pub mod numbers;
 pub mod read;
 pub mod redact;
+mod window;
 pub mod write;

@@ -2,7 +2,7 @@
 //!
 //! Files are found and told about here; what is in them is read by `rethread_transcript`.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -10,15 +10,16 @@ use std::process::ExitCode;
 use indicatif::{ProgressBar, ProgressStyle};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use rethread_transcript::import::{ImportError, Receipt, import};
-use rethread_transcript::read::{Account, Format, Options, is_twin, recognise};
+use rethread_core::{Owner, SessionId};
+use rethread_transcript::import::{ImportError, Imported, Receipt, import};
+use rethread_transcript::read::{Account, Format, Options, is_about_another, is_twin, recognise};
 use serde_json::{Value, json};
 
 use super::{Cli, Done};
 use crate::args::Import;
 use crate::config::env;
 use crate::errors::Error;
-use crate::out::{clean, count, line, note, one_line, plural};
+use crate::out::{ago, clean, count, line, note, one_line, plural};
 
 /// Folders below one another that are looked into.
 const DEPTH_MAX: usize = 32;
@@ -38,8 +39,9 @@ pub(super) fn run(cli: &Cli, args: &Import) -> Done {
     for path in places(args)? {
         walk.start(&path);
     }
+    walk.excuse();
     let bar = bar(cli, &walk);
-    let mut totals = Totals::default();
+    let (mut totals, mut tools) = (Totals::default(), Tools::default());
     let mut files = Vec::new();
     for found in &walk.found {
         let before = bar.position();
@@ -52,10 +54,12 @@ pub(super) fn run(cli: &Cli, args: &Import) -> Done {
         match done {
             Ok(receipt) => {
                 totals.add(&receipt);
-                match cli.global.json {
-                    true => files.push(as_json(found, &receipt)),
-                    false => bar.suspend(|| tell(found, &receipt, args.dry_run))?,
+                match (cli.global.json, args.verbose) {
+                    (true, _) => files.push(as_json(found, &receipt)),
+                    (false, true) => bar.suspend(|| tell(found, &receipt, args.dry_run))?,
+                    (false, false) => bar.suspend(|| tell_problems(found, &receipt)),
                 }
+                tools.add(found.format, receipt.sessions);
             }
             Err(error) => walk.skipped.push(Skipped::bad(&found.path, chain(&error))),
         }
@@ -82,7 +86,10 @@ pub(super) fn run(cli: &Cli, args: &Import) -> Done {
                 clean(&file.what)
             ));
         }
-        totals.tell(walk.found.len(), args.dry_run)?;
+        if args.verbose {
+            totals.tell(walk.found.len(), args.dry_run)?;
+        }
+        tools.tell(cli, args.dry_run)?;
     }
     let bad = walk.skipped.iter().any(|file| file.bad) || totals.unreadable > 0;
     Ok(if bad { ExitCode::FAILURE } else { ExitCode::SUCCESS })
@@ -249,6 +256,8 @@ impl Walk {
             }
             if path.is_symlink() {
                 self.link(&path);
+            } else if is_about_another(&path) {
+                // It is kept with the session beside it.
             } else if is_twin(&path) {
                 note(format_args!(
                     "{} is the twin of a transcript, and is kept with it",
@@ -257,6 +266,17 @@ impl Walk {
             } else {
                 self.look(&path, depth - 1, false);
             }
+        }
+    }
+
+    /// Lines of another kind that lie beside sessions are something else of the same program, such
+    /// as a journal. Where nothing else is there, they may be sessions of a kind nobody knows.
+    fn excuse(&mut self) {
+        let folders: HashSet<&Path> =
+            self.found.iter().filter_map(|found| found.path.parent()).collect();
+        for file in &mut self.skipped {
+            let is_beside = file.path.parent().is_some_and(|folder| folders.contains(folder));
+            file.bad &= !(is_beside && is_lines(&file.path));
         }
     }
 
@@ -271,6 +291,18 @@ impl Walk {
             Err(error) => self.skip(path, error.to_string()),
         }
     }
+}
+
+/// Whether a file is whole records, a line each.
+fn is_lines(path: &Path) -> bool {
+    let is_small = path.metadata().is_ok_and(|meta| (1..=ASIDE_BYTES_MAX).contains(&meta.len()));
+    path.extension().is_some_and(|kind| kind == "jsonl")
+        && is_small
+        && std::fs::read_to_string(path).is_ok_and(|text| {
+            let is_record =
+                |line: &str| serde_json::from_str::<serde::de::IgnoredAny>(line).is_ok();
+            text.lines().filter(|line| !line.trim().is_empty()).all(is_record)
+        })
 }
 
 /// Whether a file that is no transcript is none that was damaged either: it has another kind of
@@ -362,18 +394,8 @@ fn tell(found: &Found, receipt: &Receipt, dry_run: bool) -> Result<(), Error> {
         line(format_args!("  {}", kinds.join(" · ")))?;
     }
     tell_pairs(&receipt.account)?;
-    for owner in receipt.sessions.iter().map(|s| s.owner.as_str()).collect::<HashSet<_>>() {
-        if owner.starts_with("telegram:") {
-            line(format_args!("  of the owner {}: `rethread list --owner {0}`", clean(owner)))?;
-        }
-    }
-    let keys = receipt.sessions.iter().flat_map(|session| &session.keys_left);
-    let keys: Vec<String> = keys.map(|key| one_line(key)).collect();
-    if !keys.is_empty() {
-        line(format_args!(
-            "  not bound to {}, which the file names: `--keys` does that, for files you trust",
-            shown_keys(&keys)
-        ))?;
+    if let Some(keys) = keys_left(receipt) {
+        line(format_args!("  {keys}"))?;
     }
     for what in &receipt.account.notes {
         line(format_args!("  note: {}", clean(what)))?;
@@ -384,12 +406,43 @@ fn tell(found: &Found, receipt: &Receipt, dry_run: bool) -> Result<(), Error> {
     Ok(())
 }
 
+/// The keys a file names that were not taken, and how to take them.
+fn keys_left(receipt: &Receipt) -> Option<String> {
+    let keys = receipt.sessions.iter().flat_map(|session| &session.keys_left);
+    let keys: Vec<String> = keys.map(|key| one_line(key)).collect();
+    let shown = shown_keys(&keys);
+    (!keys.is_empty()).then(|| {
+        format!("not bound to {shown}, which the file names: `--keys` does that, for files you trust")
+    })
+}
+
 /// The first keys of a file, and how many more there are.
 fn shown_keys(keys: &[String]) -> String {
     let shown = keys.iter().take(KEYS_TOLD).cloned().collect::<Vec<_>>().join(", ");
     match keys.len().saturating_sub(KEYS_TOLD) {
         0 => shown,
         more => format!("{shown} and {} more", count(more as u64)),
+    }
+}
+
+/// What a person has to know of a file, where they did not ask for all of it.
+fn tell_problems(found: &Found, receipt: &Receipt) {
+    let (path, account) = (clean(&found.path.display().to_string()), &receipt.account);
+    if let Some(keys) = keys_left(receipt) {
+        note(format_args!("{path}: {keys}"));
+    }
+    for problem in account.problems.iter().take(PROBLEMS_TOLD) {
+        let (place, what) = (clean(&problem.place), clean(&problem.what));
+        note(format_args!("\x1b[1;33munreadable:\x1b[0m {path}, {place}: {what}"));
+    }
+    let more = account.unreadable.saturating_sub(PROBLEMS_TOLD as u64);
+    if more > 0 {
+        note(format_args!("\x1b[1;33munreadable:\x1b[0m {path}: {} more", count(more)));
+    }
+    if account.sessions == 0 {
+        for what in &account.notes {
+            note(format_args!("note: {path}: {}", clean(what)));
+        }
     }
 }
 
@@ -426,7 +479,7 @@ fn as_json(found: &Found, receipt: &Receipt) -> Value {
         .map(|session| {
             json!({
                 "id": session.id, "owner": session.owner, "name": session.name,
-                "new": session.created, "added": session.added,
+                "new": session.created, "added": session.added, "changed": session.changed,
                 "keys_left": session.keys_left,
             })
         })
@@ -482,5 +535,75 @@ impl Totals {
             count(self.raw),
             count(self.unreadable)
         ))
+    }
+}
+
+/// The sessions of each program, by owner and id: one may be in several files.
+#[derive(Default)]
+struct Tools(Vec<(Format, HashMap<(Owner, SessionId), Imported>)>);
+
+impl Tools {
+    fn add(&mut self, format: Format, sessions: Vec<Imported>) {
+        let place = self.0.iter().position(|(known, _)| *known == format);
+        let place = place.unwrap_or_else(|| {
+            self.0.push((format, HashMap::new()));
+            self.0.len() - 1
+        });
+        for session in sessions {
+            let Imported { created, added, last_at, .. } = session;
+            let key = (session.owner.clone(), session.id);
+            let known = self.0[place].1.entry(key).or_insert(Imported { added: 0, ..session });
+            known.created |= created;
+            known.added += added;
+            known.last_at = known.last_at.max(last_at);
+        }
+    }
+
+    /// Tells of each program how many sessions there are of it, and which is the newest.
+    fn tell(&self, cli: &Cli, dry_run: bool) -> Result<(), Error> {
+        if self.0.iter().all(|(_, sessions)| sessions.is_empty()) {
+            return line("No sessions found.");
+        }
+        let would = if dry_run { "Would import " } else { "" };
+        for (format, sessions) in &self.0 {
+            let newest = sessions.values().max_by_key(|session| (session.last_at, session.id));
+            let Some(newest) = newest else { continue };
+            let noun = if sessions.len() == 1 { "session" } else { "sessions" };
+            line(format_args!(
+                "{would}{} {} {noun}, newest: {}, {}{}",
+                count(sessions.len() as u64),
+                format.title(),
+                clean(&name_of(cli, newest, dry_run)),
+                ago(newest.last_at, cli.now),
+                if dry_run { String::new() } else { what_is_new(sessions.values()) }
+            ))?;
+            let owners: BTreeSet<&str> = sessions.keys().map(|(owner, _)| owner.as_str()).collect();
+            for owner in owners.into_iter().filter(|owner| owner.starts_with("telegram:")) {
+                let owner = clean(owner);
+                line(format_args!("  of the owner {owner}: `rethread list --owner {owner}`"))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What people call a session: its name here, or at its source while it is not here.
+fn name_of(cli: &Cli, session: &Imported, dry_run: bool) -> String {
+    let stored = || cli.sessions.of_owner(session.owner.clone()).get(session.id).ok();
+    let stored = (!dry_run).then(stored).flatten().map(|stored| stored.header.name.to_string());
+    stored.or_else(|| session.name.clone()).unwrap_or_else(|| session.id.short())
+}
+
+fn what_is_new<'a>(sessions: impl Iterator<Item = &'a Imported>) -> String {
+    let (mut new, mut grew) = (0, 0);
+    for session in sessions {
+        new += usize::from(session.created);
+        grew += usize::from(!session.created && session.added > 0);
+    }
+    match (new, grew) {
+        (0, 0) => " (nothing new)".into(),
+        (0, grew) => format!(" ({grew} grew)"),
+        (new, 0) => format!(" ({new} new)"),
+        (new, grew) => format!(" ({new} new, {grew} grew)"),
     }
 }

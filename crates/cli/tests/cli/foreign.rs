@@ -64,7 +64,7 @@ fn at_a_terminal_an_import_shows_how_far_it_is() {
         text.push_str(&format!("{record}\n"));
     }
     std::fs::write(desk.path().join("s.jsonl"), &text).expect("written");
-    let terminal = Terminal::start(&desk, &["import", "s.jsonl"], &[]);
+    let terminal = Terminal::start(&desk, &["import", "--verbose", "s.jsonl"], &[]);
     let (screen, code) = terminal.end();
     assert_eq!(code, 0, "{screen}");
     assert!(screen.contains("MiB of ") && screen.contains(" left"), "bytes and time: {screen}");

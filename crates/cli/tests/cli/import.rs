@@ -72,10 +72,11 @@ fn a_window_that_moved_on_adds_what_is_new() {
 fn a_dry_run_writes_nothing() {
     let desk = Desk::new();
     file(&desk, "s.jsonl", claude(2));
-    let said = desk.run(&["import", "--dry-run", "s.jsonl"]);
+    let said = desk.run(&["import", "--dry-run", "--verbose", "s.jsonl"]);
     assert_eq!(said.code, 0, "{said:?}");
     assert!(said.out.contains("4 records = 4 stored + 0 kept raw + 0 unreadable"), "{said:?}");
     assert!(said.out.contains("Would add 4 entries"), "{said:?}");
+    assert!(said.out.contains("Would import 1 Claude Code session, newest: "), "{said:?}");
     assert_eq!(desk.json(&["list"])["sessions"], json!([]));
 }
 
@@ -95,9 +96,9 @@ fn bad_files_are_named_and_the_rest_is_imported() {
     for name in ["binary", "empty.jsonl", "loop", "nowhere"] {
         assert!(said.err.contains(name), "{name}: {said:?}");
     }
-    assert!(said.out.contains("unreadable: line 3"), "{said:?}");
+    assert!(said.err.contains("torn.jsonl, line 3: "), "{said:?}");
     // What is whole of a file that was cut off is stored, and the rest is said.
-    assert!(said.out.contains("unreadable: message 2: the file ends in it"), "{said:?}");
+    assert!(said.err.contains("cut.json, message 2: the file ends in it"), "{said:?}");
     assert_eq!(desk.json(&["list"])["sessions"].as_array().map(Vec::len), Some(3));
 }
 
@@ -107,7 +108,7 @@ fn what_only_the_twin_of_a_transcript_holds_is_kept() {
     let text = "# Sally Conversation\n\n**Session ID:** s\n**Agent:** Sally\n\n---\n\n## Query 1 (10:00:00)\n**You:** which one?\n\n**Sally:** That.\n";
     file(&desk, "in/s.md", text);
     file(&desk, "in/s.json", r#"{"session_id":"s","tool_output":"only here"}"#);
-    let said = desk.run(&["import", "in"]);
+    let said = desk.run(&["import", "--verbose", "in"]);
     assert_eq!(said.code, 0, "{said:?}");
     assert!(said.out.contains("twin 1 raw"), "{said:?}");
     assert!(
@@ -141,6 +142,64 @@ fn what_lies_beside_the_sessions_is_named_and_is_no_failure_unless_it_may_be_one
 }
 
 #[test]
+fn what_is_said_about_a_helper_is_kept_with_it_and_is_no_failure() {
+    let desk = Desk::new();
+    let helper = claude(1).replace("\"cwd\"", "\"isSidechain\":true,\"agentId\":\"1\",\"cwd\"");
+    let folder = "in/s-1/subagents";
+    file(&desk, "in/s-1.jsonl", claude(1).replace("\"u0\"", "\"x0\"").replace("\"a0\"", "\"y0\""));
+    file(&desk, &format!("{folder}/agent-1.jsonl"), helper.clone());
+    file(&desk, &format!("{folder}/agent-2.jsonl"), helper.replace("\"1\"", "\"2\""));
+    let about =
+        r#"{"agentType":"Explore","type":"agent","sessionId":"s-1","description":"Find the door"}"#;
+    let pretty = about.replace(',', ",\n  ");
+    file(&desk, &format!("{folder}/agent-1.meta.json"), &pretty);
+    file(&desk, &format!("{folder}/agent-2.meta.json"), "");
+    file(&desk, &format!("{folder}/journal.jsonl"), "{\"key\":1}\n{\"key\":2}\n");
+    let said = desk.run(&["import", "in"]);
+    assert_eq!(said.code, 0, "{said:?}");
+    assert!(said.out.contains("3 Claude Code sessions, newest: "), "{said:?}");
+    let found = desk.json(&["list", "--all"])["sessions"].to_string();
+    assert!(found.contains("Find the door"), "{found}");
+    assert_eq!(desk.json(&["import", "in"])["entries_added"], 0);
+}
+
+#[test]
+fn an_import_ends_with_a_line_for_people() {
+    let desk = Desk::new();
+    file(&desk, "in/one.jsonl", claude(2));
+    file(
+        &desk,
+        "in/two.jsonl",
+        claude(1).replace("s-1", "s-2").replace("2026-01-23", "2026-02-01"),
+    );
+    file(
+        &desk,
+        "in/list.json",
+        r#"[{"role":"user","content":"hi"},{"role":"assistant","content":"hello"}]"#,
+    );
+    let said = desk.run(&["import", "in"]);
+    let lines: Vec<&str> = said.out.lines().collect();
+    assert_eq!(lines.len(), 2, "{said:?}");
+    assert!(lines.iter().any(|line| line.starts_with("1 OpenAI session, newest: ")), "{said:?}");
+    let claude_line =
+        lines.iter().find(|line| line.starts_with("2 Claude Code sessions, newest: "));
+    assert!(claude_line.is_some_and(|line| line.ends_with("(2 new)")), "{said:?}");
+    file(&desk, "in/one.jsonl", claude(3));
+    let again = desk.run(&["import", "in"]);
+    assert!(
+        again.out.contains("Claude Code sessions, newest: ") && again.out.contains("(1 grew)"),
+        "{again:?}"
+    );
+    assert!(again.out.contains("(nothing new)"), "{again:?}");
+    let all = desk.run(&["import", "--verbose", "in"]);
+    assert!(
+        all.out.contains("6 records = 6 stored + 0 kept raw + 0 unreadable; 0 entries added"),
+        "{all:?}"
+    );
+    assert_eq!(desk.run(&["import", "in/nowhere"]).out, "No sessions found.\n");
+}
+
+#[test]
 fn a_program_is_looked_for_where_it_keeps_its_files() {
     let desk = Desk::new();
     let missing = desk.run(&["import", "--from", "claude"]);
@@ -157,10 +216,15 @@ fn two_importers_at_once_write_one_log() {
     let desk = Desk::new();
     file(&desk, "s.jsonl", claude(400));
     let children: Vec<_> = (0..3).map(|_| desk.spawn(&["import", "s.jsonl", "--json"])).collect();
+    let (mut added, mut new) = (0, 0);
     for child in children {
         let output = child.wait_with_output().expect("it ends");
         assert!(output.status.success(), "{output:?}");
+        let said: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        added += said["entries_added"].as_u64().expect("a number");
+        new += said["new_sessions"].as_u64().expect("a number");
     }
+    assert_eq!((added, new), (801, 1), "each entry is counted by one of them");
     assert_eq!(desk.json(&["list"])["sessions"][0]["messages"], 800);
     let shown = desk.json(&["show", "1", "--all"]);
     assert_eq!(shown["entries"].as_array().map(Vec::len), Some(801));
@@ -320,4 +384,24 @@ fn tools_are_off_in_an_imported_session() {
     let systems = entries.iter().filter(|entry| entry["role"] == "system").count();
     assert_eq!(systems, 1, "the instructions are ours");
     assert!(!shown.to_string().contains("\"name\":\"read_file\""), "no tool was run: {shown}");
+}
+
+#[test]
+fn nothing_of_any_format_is_new_when_it_is_imported_again() {
+    let desk = Desk::new();
+    let seeds = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds");
+    let seeds = seeds.to_str().expect("a path");
+    // Some of them are damaged, which is said.
+    let go = || -> Value {
+        serde_json::from_str(&desk.run(&["import", seeds, "--json"]).out).expect("JSON")
+    };
+    let first = go();
+    assert!(first["entries_added"].as_u64() > Some(500), "{}", first["entries_added"]);
+    let again = go();
+    let added = |file: &&Value| file["entries_added"] != json!(0);
+    let files: Vec<&Value> =
+        again["files"].as_array().expect("files").iter().filter(added).collect();
+    let names: Vec<String> =
+        files.iter().map(|file| format!("{}: {}", file["path"], file["sessions"])).collect();
+    assert!(names.is_empty(), "{}", names.join("\n"));
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{Factory, RIVALS, created, header, owner, placed, race, said};
 use crate::entry::NewEntry;
-use crate::store::{At, StoreError};
+use crate::store::{Appended, At, StoreError};
 use crate::world::World;
 
 pub(super) fn a_stale_writer_gets_a_conflict(place: &dyn Factory) {
@@ -35,10 +35,14 @@ pub(super) fn a_repeated_append_returns_the_first_result(place: &dyn Factory) {
     let (store, session) = created(place);
     let (one, two) = ([said(place, "a", "one")], [said(place, "b", "two"), said(place, "c", "3")]);
     let append = |at, entries: &[NewEntry]| store.append(&owner(), session.id(), at, entries);
-    assert_eq!(append(At::head(0), &one).expect("appended").seqs, [0]);
-    assert_eq!(append(At::head(1), &two).expect("appended").seqs, [1, 2]);
-    assert_eq!(append(At::head(0), &one).expect("repeated").seqs, [0], "ids come before the head");
-    assert_eq!(append(At::END, &two).expect("repeated").seqs, [1, 2]);
+    let done = |at, entries: &[NewEntry]| {
+        let Appended { seqs, repeated, .. } = append(at, entries).expect("appended");
+        (seqs, repeated)
+    };
+    assert_eq!(done(At::head(0), &one), (vec![0], false));
+    assert_eq!(done(At::head(1), &two), (vec![1, 2], false));
+    assert_eq!(done(At::head(0), &one), (vec![0], true), "ids come before the head");
+    assert_eq!(done(At::END, &two), (vec![1, 2], true));
     let later = NewEntry { at: place.world().now() + Duration::from_secs(5), ..one[0].clone() };
     assert_eq!(append(At::END, &[later]).expect("repeated at another time").seqs, [0]);
     assert_eq!(store.get(&owner(), session.id()).expect("there").tally.entries, 3);

@@ -4,18 +4,20 @@
 //! only what is new, and two importers at once write one log. What the log holds already is known
 //! by its ids; what it holds of someone else's stays where it is.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::mpsc;
 
 use jiff::Timestamp;
 use sha2::{Digest, Sha256};
 
-use super::{Error, New, Result, Sessions, fits};
+use super::{Entries, Error, New, Result, Sessions, fits};
 use crate::at_once;
 use crate::blob::BlobId;
-use crate::entry::{Body, EntryId, NewEntry, Tally};
+use crate::entry::{Body, Entry, EntryId, NewEntry, Tally};
 use crate::limits::{APPEND_TRIES_MAX, BATCH_ENTRIES_MAX, CALLS_OPEN_MAX, MESSAGE_BYTES_MAX};
 use crate::measure::{Measure, measure};
+use crate::message::{Block, BlockKind, Message};
 use crate::name::{Key, SessionId};
 use crate::readable_id;
 use crate::session::{Header, Parent};
@@ -58,9 +60,21 @@ pub struct Import {
     created: bool,
     /// What the log adds up to and holds once what was sent is stored.
     tally: Tally,
-    known: HashSet<u64>,
+    known: HashMap<u64, Known>,
+    /// How often each id of the log stands there behind the number of a line.
+    numbered: HashMap<u64, u32>,
     calls: VecDeque<(String, String)>,
     sent: Option<Sent>,
+    /// Entries that were stored and that nobody was told of yet.
+    stored: u64,
+}
+
+/// An entry of the log.
+#[derive(Clone, Copy)]
+struct Known {
+    seq: u64,
+    /// What tells its words from others; nothing for what is not a message.
+    words: Option<u64>,
 }
 
 /// Entries on their way to the store.
@@ -89,9 +103,11 @@ impl Sessions {
             id: arrival.id,
             created,
             tally: Tally::default(),
-            known: HashSet::new(),
+            known: HashMap::new(),
+            numbered: HashMap::new(),
             calls: VecDeque::new(),
             sent: None,
+            stored: 0,
         };
         import.refresh()?;
         Ok(import)
@@ -153,18 +169,50 @@ impl Import {
 
     /// Whether the log holds an entry of this id, or will once what was sent is stored.
     pub fn knows(&self, id: &EntryId) -> bool {
-        self.known.contains(&hash(id))
+        self.known.contains_key(&hash(id.as_str()))
     }
 
-    /// The ids of all entries of the log, in order.
+    /// Whether the log holds a message of this id that says something else. The source wrote it
+    /// again since.
+    pub fn has_changed(&self, id: &EntryId, message: &Message) -> bool {
+        let known = self.known.get(&hash(id.as_str())).and_then(|known| known.words);
+        known.is_some_and(|words| words != words_of(message))
+    }
+
+    /// The entry of the log that has this id.
     ///
     /// # Errors
     ///
     /// Those of the store.
-    pub fn ids(&mut self) -> Result<Vec<EntryId>> {
-        self.settle()?;
-        let entries = self.sessions.entries(self.id, 0..self.tally.entries);
-        entries.map(|entry| Ok(entry?.id)).collect()
+    pub fn stored(&mut self, id: &EntryId) -> Result<Option<Entry>> {
+        self.wait()?;
+        let Some(&Known { seq, .. }) = self.known.get(&hash(id.as_str())) else { return Ok(None) };
+        self.sessions.entries(self.id, seq..seq + 1).next().transpose()
+    }
+
+    /// The last message of the log before the entry of this id.
+    ///
+    /// # Errors
+    ///
+    /// Those of the store.
+    pub fn message_before(&mut self, id: &EntryId) -> Result<Option<Entry>> {
+        self.wait()?;
+        let Some(&Known { seq, .. }) = self.known.get(&hash(id.as_str())) else { return Ok(None) };
+        let mut before = self.sessions.entries(self.id, 0..seq);
+        let is_said = |entry: &Result<Entry>| {
+            entry.as_ref().map_or(true, |entry| entry.body.message().is_some())
+        };
+        before.rfind(is_said).transpose()
+    }
+
+    /// All entries of the log, in order.
+    ///
+    /// # Errors
+    ///
+    /// Those of the store.
+    pub fn entries(&mut self) -> Result<Entries<'_>> {
+        self.wait()?;
+        Ok(self.sessions.entries(self.id, 0..self.tally.entries))
     }
 
     /// Appends those of the entries that the log does not hold yet, however often someone else
@@ -211,24 +259,33 @@ impl Import {
         Ok(stored)
     }
 
-    /// Waits until what was sent is stored. Returns how many entries they were.
+    /// Waits until what was sent is stored. Returns how many entries this import stored and did not
+    /// tell of yet: where two importers send the same entry, one of them counts it.
     ///
     /// # Errors
     ///
     /// Those of the store.
     pub fn settle(&mut self) -> Result<u64> {
-        let Some(Sent { entries, before, outcome }) = self.sent.take() else { return Ok(0) };
-        if let Ok(Ok(Appended { seqs, .. })) = outcome.recv()
+        self.wait()?;
+        Ok(std::mem::take(&mut self.stored))
+    }
+
+    fn wait(&mut self) -> Result<()> {
+        let Some(Sent { entries, before, outcome }) = self.sent.take() else { return Ok(()) };
+        if let Ok(Ok(Appended { seqs, repeated, .. })) = outcome.recv()
             && seqs.first() == Some(&before.entries)
         {
-            return Ok(entries.len() as u64);
+            // Another importer may have sent the same entries, and come first.
+            self.stored += if repeated { 0 } else { entries.len() as u64 };
+            return Ok(());
         }
         // It is tried again by itself, and whatever is wrong is seen then.
         self.tally = before;
         for entry in &entries {
-            self.known.remove(&hash(&entry.id));
+            self.known.remove(&hash(entry.id.as_str()));
         }
-        self.write(entries)
+        self.stored += self.write(entries)?;
+        Ok(())
     }
 
     fn begin(&mut self, mut entries: Vec<NewEntry>) {
@@ -237,7 +294,7 @@ impl Import {
         }
         let before = self.tally;
         self.tally = place(&mut entries, before);
-        self.known.extend(entries.iter().map(|entry| hash(&entry.id)));
+        self.learn(before.entries, &entries);
         let (tell, outcome) = mpsc::sync_channel(1);
         // Whoever imports may have given up meanwhile.
         let then = Box::new(move |outcome| drop(tell.send(outcome)));
@@ -256,10 +313,10 @@ impl Import {
             let Sessions { store, owner, .. } = &self.sessions;
             let head = self.tally.entries;
             match store.append(owner, self.id, At::head(head), &entries) {
-                Ok(Appended { seqs, .. }) if seqs.first() == Some(&head) => {
+                Ok(Appended { seqs, repeated, .. }) if seqs.first() == Some(&head) => {
                     self.tally = tally;
-                    self.known.extend(entries.iter().map(|entry| hash(&entry.id)));
-                    return Ok(seqs.len() as u64);
+                    self.learn(head, &entries);
+                    return Ok(if repeated { 0 } else { seqs.len() as u64 });
                 }
                 // Someone else wrote: what they wrote may be the same.
                 Ok(_) | Err(StoreError::Conflict { .. }) => self.refresh()?,
@@ -276,6 +333,14 @@ impl Import {
         Err(StoreError::Conflict { id: self.id, expected, actual }.into())
     }
 
+    /// Knows entries that were sent, from this place on.
+    fn learn(&mut self, first: u64, entries: &[NewEntry]) {
+        for (seq, entry) in (first..).zip(entries) {
+            let words = entry.body.message().map(words_of);
+            self.known.insert(hash(entry.id.as_str()), Known { seq, words });
+        }
+    }
+
     /// Learns what the log holds by now.
     fn refresh(&mut self) -> Result<()> {
         let session = self.sessions.get(self.id)?;
@@ -283,7 +348,14 @@ impl Import {
         for entry in self.sessions.entries(self.id, self.tally.entries..end) {
             let entry = entry?;
             self.tally = entry.tally;
-            self.known.insert(hash(&entry.id));
+            let known = Known { seq: entry.seq, words: entry.body.message().map(words_of) };
+            self.known.insert(hash(entry.id.as_str()), known);
+            if let Some(id) = without_number(entry.id.as_str()) {
+                let count = self.numbered.entry(hash(id)).or_default();
+                *count += 1;
+                let id = if *count == 1 { id.to_owned() } else { format!("{id}.{count}") };
+                self.known.entry(hash(&id)).or_insert(known);
+            }
         }
         if self.tally.entries < end {
             let (seq, what) = (self.tally.entries, "it is missing".into());
@@ -338,9 +410,40 @@ fn weigh(entries: &mut [(NewEntry, Names)]) {
 }
 
 /// Sixty-four bits of an id are enough to know it again among the millions of one session.
-fn hash(id: &EntryId) -> u64 {
-    let digest = Sha256::digest(id.as_str());
+fn hash(id: &str) -> u64 {
+    let digest = Sha256::digest(id);
     digest[..8].iter().fold(0, |hash, byte| hash << 8 | u64::from(*byte))
+}
+
+/// An id without the number of the line it was read from. Earlier versions put one before it; a
+/// file that loses its beginning numbers its lines anew, so ids have none any more.
+fn without_number(id: &str) -> Option<&str> {
+    let (number, rest) = id.split_once(':')?;
+    let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+    (is_number && !rest.is_empty()).then_some(rest)
+}
+
+/// What tells the words of a message from others, in this process.
+fn words_of(message: &Message) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    message.role.as_str().hash(&mut hasher);
+    message.content.iter().for_each(|block| mix(block, &mut hasher));
+    hasher.finish()
+}
+
+fn mix(block: &Block, hasher: &mut DefaultHasher) {
+    std::mem::discriminant(&block.kind).hash(hasher);
+    match &block.kind {
+        BlockKind::Text(text) | BlockKind::Prefix(text) => text.hash(hasher),
+        BlockKind::Thinking(thinking) => thinking.text.hash(hasher),
+        BlockKind::ToolUse(call) => (&call.id, &call.name, call.input.get()).hash(hasher),
+        BlockKind::ToolResult(result) => {
+            result.tool_use_id.hash(hasher);
+            result.content.iter().for_each(|block| mix(block, hasher));
+        }
+        BlockKind::Image { source } => source.get().hash(hasher),
+        BlockKind::Unknown => block.raw().map(|raw| raw.get()).hash(hasher),
+    }
 }
 
 #[cfg(test)]
@@ -373,6 +476,11 @@ mod tests {
             at: "2025-01-04T14:32:15Z".parse().expect("a time"),
             body: Body::Message(Message::user(format!("message {number}"))),
         }
+    }
+
+    fn ids(import: &mut Import) -> Vec<EntryId> {
+        let entries = import.entries().expect("read");
+        entries.map(|entry| entry.expect("an entry").id).collect()
     }
 
     #[test]
@@ -410,7 +518,7 @@ mod tests {
         }
         stored += import.settle().expect("stored");
         assert_eq!(stored, 10);
-        let ids = import.ids().expect("read");
+        let ids = ids(&mut import);
         let expected: Vec<EntryId> = (0..10).map(|number| said(number).id).collect();
         assert_eq!(ids, expected);
     }
@@ -427,9 +535,51 @@ mod tests {
         stored += one.send(vec![said(6)]).expect("sent");
         stored += one.settle().expect("stored");
         assert_eq!(stored, 4, "1, 2, 5 and 6");
-        let ids = one.ids().expect("read");
+        let ids = ids(&mut one);
         let expected: Vec<EntryId> = [1, 2, 3, 4, 5, 6].map(|number| said(number).id).into();
         assert_eq!(ids, expected);
+    }
+
+    #[test]
+    fn of_two_importers_that_send_the_same_one_counts_it() {
+        let sessions = sessions();
+        let mut one = sessions.import(&arrival()).expect("imported");
+        let mut two = sessions.import(&arrival()).expect("imported");
+        // Both saw an empty log, and both are on their way when neither is settled.
+        let all: Vec<Coming> = (0..5).map(said).collect();
+        let mut counts = [one.send(all.clone()).expect("sent"), two.send(all).expect("sent")];
+        counts[0] += one.settle().expect("stored");
+        counts[1] += two.settle().expect("stored");
+        assert_eq!(counts, [5, 0]);
+        // Reading what is there hides nothing from the count.
+        assert_eq!(one.send(vec![said(7)]).expect("sent"), 0);
+        assert_eq!(ids(&mut one).len(), 6);
+        assert_eq!(one.settle().expect("stored"), 1);
+    }
+
+    #[test]
+    fn entries_that_were_numbered_by_their_lines_are_known_without_the_number() {
+        let sessions = sessions();
+        let named = |id: &str| Coming { id: EntryId::new(id).expect("valid"), ..said(1) };
+        let mut before = sessions.import(&arrival()).expect("imported");
+        let old = ["3:ab", "7:ab", "9:ab:clear", "uuid"].map(named);
+        assert_eq!(before.append(old.into()).expect("appended"), 4);
+        let mut now = sessions.import(&arrival()).expect("imported");
+        let new = ["ab", "ab.2", "ab:clear", "uuid", "ab.3"].map(named);
+        assert_eq!(now.append(new.into()).expect("appended"), 1, "the third");
+    }
+
+    #[test]
+    fn a_message_that_says_more_by_now_has_changed() {
+        let sessions = sessions();
+        let mut import = sessions.import(&arrival()).expect("imported");
+        import.append(vec![said(1)]).expect("appended");
+        let mut again = sessions.import(&arrival()).expect("imported");
+        let id = said(1).id;
+        assert!(!again.has_changed(&id, &Message::user("message 1")));
+        assert!(again.has_changed(&id, &Message::user("message 1, and more")));
+        assert!(!again.has_changed(&said(2).id, &Message::user("never seen")));
+        assert_eq!(again.stored(&id).expect("read").expect("there").body, said(1).body);
     }
 
     #[test]

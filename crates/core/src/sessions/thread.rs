@@ -142,7 +142,7 @@ impl Thread {
             }
         };
         let (store, owner, id) = (&self.sessions.store, &self.sessions.owner, self.session.id());
-        let Appended { seqs, lease } = store.append(owner, id, at, &entries)?;
+        let Appended { seqs, lease, .. } = store.append(owner, id, at, &entries)?;
         match (lease, &self.lease) {
             (Some(lease), _) => self.lease = Lease::Held { fence: lease.fence },
             (None, Lease::Held { .. }) if gives_back => self.lease = Lease::Missing,

@@ -46,10 +46,11 @@ impl Opened {
                 let end = inner.get(owner, id)?.tally.entries;
                 let at = At { head: at.head.filter(|head| *head != end), ..at };
                 dawdle();
-                let Appended { seqs, lease } = inner.append(owner, id, at, entries)?;
+                let Appended { seqs, lease, repeated } = inner.append(owner, id, at, entries)?;
                 // It answers with the places it counted on, not with those it got.
                 let late = seqs.first().map_or(0, |first| first.saturating_sub(end));
-                Ok(Appended { seqs: seqs.iter().map(|seq| seq - late).collect(), lease })
+                let seqs = seqs.iter().map(|seq| seq - late).collect();
+                Ok(Appended { seqs, lease, repeated })
             }
             Fault::ChecksIdsThenWrites => {
                 let known = self.knows_one(owner, id, entries)?;
@@ -104,14 +105,14 @@ impl Opened {
             (Fault::LeasesInTwoSteps, LeaseChange::Take { holder, ttl }) => {
                 let lease = inner.lease(owner, id, holder, *ttl)?;
                 let fenced = At { fence: Some(lease.fence), lease: LeaseChange::Keep, ..at };
-                let Appended { seqs, .. } = inner.append(owner, id, fenced, entries)?;
-                Ok(Appended { seqs, lease: Some(lease) })
+                let done = inner.append(owner, id, fenced, entries)?;
+                Ok(Appended { lease: Some(lease), ..done })
             }
             (Fault::TakesFromAnyone, LeaseChange::Take { holder, ttl }) => {
                 let lease = self.seize_lease(owner, id, holder, *ttl)?;
                 dawdle();
                 self.append_unfenced(owner, id, At::END, entries)
-                    .map(|Appended { seqs, .. }| Appended { seqs, lease: Some(lease) })
+                    .map(|done| Appended { lease: Some(lease), ..done })
             }
             (Fault::KeepsTheLease, LeaseChange::GiveBack) => {
                 inner.append(owner, id, At { lease: LeaseChange::Keep, ..at }, entries)
@@ -189,7 +190,8 @@ impl Opened {
             true => None,
         };
         let log = self.inner().read(o, id, 0..u64::MAX)?;
-        Ok(Appended { seqs: all.iter().filter_map(|new| place(&log, new)).collect(), lease })
+        let seqs = all.iter().filter_map(|new| place(&log, new)).collect();
+        Ok(Appended { seqs, lease, repeated: false })
     }
 
     /// Whether the log holds one of these entries, by its id.

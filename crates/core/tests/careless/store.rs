@@ -127,7 +127,7 @@ impl Store for Opened {
                 let queued = self.inner().get(owner, id).map(|session| {
                     let head = at.head.unwrap_or(session.tally.entries);
                     let seqs = (head..).take(entries.len()).collect();
-                    Appended { seqs, lease: None }
+                    Appended { seqs, ..Appended::default() }
                 });
                 then(queued);
                 drop(self.append(owner, id, at, &entries));

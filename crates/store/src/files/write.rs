@@ -171,7 +171,7 @@ impl Dir {
             let disk = self.disk.clone();
             let root = self.root.clone();
             disk.sync(&self.log(id)?.file).told(&root, "append")?;
-            return Ok(Appended { seqs, lease });
+            return Ok(Appended { seqs, lease, repeated: true });
         }
         let (record, lease) = before.appended(id, &at, now)?;
         let actual = self.log(id)?.tail.tally.entries;
@@ -201,7 +201,7 @@ impl Dir {
         if gives_back || end - folded.min(end) >= UNFOLDED_MAX.max(folded) {
             drop(self.fold(&[id]));
         }
-        Ok(Appended { seqs, lease })
+        Ok(Appended { seqs, lease, repeated: false })
     }
 
     fn lease_of(&self, id: SessionId) -> LeaseRecord {

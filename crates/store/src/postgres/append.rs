@@ -180,7 +180,7 @@ impl Db {
         match self.insert(link, request, &request.at, &end, &[], &[]).await {
             Ok(Inserted { seqs, lease, end, .. }) if !seqs.is_empty() => {
                 self.ends.remember(request, end);
-                Ok(Some(Appended { seqs, lease }))
+                Ok(Some(Appended { seqs, lease, repeated: false }))
             }
             Ok(_) => Ok(None),
             Err(fail) if fail.taken().is_some() => Ok(None),
@@ -216,7 +216,7 @@ impl Db {
             let commit: Statement<'_> = (sql::COMMIT, &[]);
             let statements = [keep, commit];
             link.all(&statements[usize::from(!held.changed)..]).await?;
-            return Ok(Appended { seqs, lease });
+            return Ok(Appended { seqs, lease, repeated: true });
         }
         let (record, lease) = allowed(*id, at, &place, &end.tally)?;
         let held = Held::new(record);
@@ -229,7 +229,7 @@ impl Db {
         after.push((sql::COMMIT, &[]));
         if entries.is_empty() {
             link.all(&after).await?;
-            return Ok(Appended { seqs: Vec::new(), lease });
+            return Ok(Appended { seqs: Vec::new(), lease, repeated: false });
         }
         let by_lock = At { head: None, fence: Some(place.lease.fence), lease: LeaseChange::Keep };
         let forget: Statement<'_> = (sql::FORGET_USAGE, &[&name, &session]);
@@ -238,7 +238,7 @@ impl Db {
         match self.insert(link, request, &by_lock, &end, before, &after).await {
             Ok(Inserted { seqs, end, .. }) if !seqs.is_empty() => {
                 self.ends.remember(request, end);
-                Ok(Appended { seqs, lease })
+                Ok(Appended { seqs, lease, repeated: false })
             }
             // A snapshot from before the lock was given may not have shown the end of the log.
             Ok(_) => Err(Fail::Again),

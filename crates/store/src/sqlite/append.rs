@@ -174,7 +174,7 @@ impl Db {
                 spend(self.place(), tx, n, spent)?;
                 self.keep_lease(tx, &mut end.place, record)?;
                 ends.known.insert(*id, end);
-                Ok(Appended { seqs, lease })
+                Ok(Appended { seqs, lease, repeated: false })
             }
             Err(StoreError::Backend { source, .. }) if entries.len() == 1 && is_taken(&source) => {
                 match self.repeated(tx, n, *id, entries)? {
@@ -201,7 +201,7 @@ impl Db {
             self.keep_lease(tx, &mut end.place, record)?;
             ends.known.insert(request.id, end);
         }
-        Ok(Appended { seqs, lease })
+        Ok(Appended { seqs, lease, repeated: true })
     }
 
     /// Writes down who has a session from now on, where that is someone else.

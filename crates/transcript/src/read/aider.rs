@@ -21,11 +21,11 @@ const STARTED: &str = "# aider chat started at ";
 pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
     let mut reader = Reader {
         chats: HashMap::new(),
+        chat: String::new(),
         session: None,
         at: None,
         kind: Kind::Model,
         block: Vec::new(),
-        blocks: 0,
     };
     let text = super::document::text(path)?;
     for line in text.lines() {
@@ -60,24 +60,25 @@ enum Kind {
 
 struct Reader {
     chats: HashMap<String, u32>,
+    chat: String,
     session: Option<usize>,
     at: Option<jiff::Timestamp>,
     kind: Kind,
     block: Vec<String>,
-    blocks: u64,
 }
 
 impl Reader {
     fn chat(&mut self, out: &mut Out<'_>, started: &str) -> Result<()> {
         let count = self.chats.entry(started.to_owned()).or_default();
         *count += 1;
+        self.chat = format!("{started}#{count}");
         self.at = time::read(started, &out.options.zone);
-        self.blocks = 0;
         self.kind = Kind::Model;
         self.session = Some(out.session(Found {
-            identity: format!("{started}#{count}"),
+            identity: self.chat.clone(),
             profile: Profile { agent: Some("aider".into()), ..Profile::default() },
             created_at: self.at,
+            windowed: true,
             ..Found::default()
         })?);
         out.records(1);
@@ -99,16 +100,16 @@ impl Reader {
                 let session = out.session(Found {
                     identity: fingerprint(&[text]),
                     profile: Profile { agent: Some("aider".into()), ..Profile::default() },
+                    windowed: true,
+                    nameless: true,
                     ..Found::default()
                 })?;
                 self.session = Some(session);
                 session
             }
         };
-        self.blocks += 1;
         out.records(1);
-        let id = format!("{}:{}", self.blocks, fingerprint(&[text]));
-        let slot = Slot { session, id: id.clone(), at: self.at };
+        let slot = Slot { session, id: fingerprint(&[text]), at: self.at };
         match self.kind {
             // Markdown ends a line with two spaces where a line break is meant.
             Kind::User => out.message(slot, Message::user(unbroken(text)), "user", 1),
@@ -124,7 +125,8 @@ impl Reader {
                 }
                 out.tokens(usage);
                 let finished = Finished { rounds: 1, usage, ..Finished::default() };
-                let slot = Slot { session, id: format!("{id}:cost"), at: self.at };
+                let id = format!("{}:cost", out.id_of(&format!("{} {text}", self.chat)));
+                let slot = Slot { session, id, at: self.at };
                 out.entry(slot, Body::Finished(finished))
             }
         }

@@ -6,7 +6,7 @@
 //! `logicalParentUuid` ties to the old one: here the context starts anew. What was left behind by
 //! going back becomes a fork, what a helper did a session of its own.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 use rethread_core::entry::{Body, Origin};
@@ -15,7 +15,7 @@ use rethread_core::{Message, Profile, Raw};
 use serde::Deserialize;
 
 use super::claude_tree::{Leaf, Tree, hash};
-use super::fields::Fields;
+use super::fields::{Fields, string};
 use super::found::{Found, Link};
 use super::lines::{Line, Lines};
 use super::messages::usage_of;
@@ -27,8 +27,31 @@ use super::{Result, time};
 /// this, forks hold their own part only.
 const RECORDS_COPIED_MAX: usize = 200_000;
 
+/// What is said about a helper stands in a document beside its lines, and is kept with them.
+const ABOUT: &str = ".meta.json";
+
+/// Bytes of such a document. It has a few lines.
+const ABOUT_BYTES_MAX: u64 = 1 << 20;
+
+/// Whether a file says something about the session beside it.
+pub fn is_about_another(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str());
+    let lines = name.and_then(|name| name.strip_suffix(ABOUT)).map(|stem| format!("{stem}.jsonl"));
+    lines.is_some_and(|lines| path.with_file_name(lines).is_file())
+}
+
+/// What is said about the session of a file, where that is JSON.
+fn about(path: &Path) -> Option<String> {
+    let lines = path.file_name()?.to_str()?;
+    let beside = path.with_file_name(format!("{}{ABOUT}", lines.strip_suffix(".jsonl")?));
+    let is_small = beside.metadata().is_ok_and(|meta| meta.len() <= ABOUT_BYTES_MAX);
+    let text = std::fs::read_to_string(beside).ok().filter(|_| is_small)?;
+    Fields::of(&text).map(|_| text.trim().to_owned())
+}
+
 pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
-    let survey = Survey::of(path)?;
+    let mut survey = Survey::of(path)?;
+    survey.about = about(path);
     let mut reader = Reader {
         sessions: vec![None; survey.tree.branches().len()],
         rounds: survey.tree.branches().iter().map(|_| None).collect(),
@@ -39,6 +62,8 @@ pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
         seen: HashMap::new(),
         counted: HashMap::new(),
         copied: Vec::new(),
+        held: Vec::new(),
+        compaction: None,
     };
     reader.copied = reader.copied_forks();
     let lines = reader.survey.lines;
@@ -52,6 +77,8 @@ struct Survey {
     tree: Tree,
     lines: u64,
     session: Option<String>,
+    /// The first name that a record has.
+    first: Option<String>,
     workspace: Option<String>,
     model: Option<String>,
     title: Option<String>,
@@ -60,8 +87,21 @@ struct Survey {
     /// The session this one was forked from.
     origin: Option<String>,
     first_branch: usize,
+    /// What compactions leave as it was, in order.
+    kept: Vec<Kept>,
+    /// What a document beside the file says about it.
+    about: Option<String>,
     /// There are several conversations in the file.
     mixed: bool,
+}
+
+/// What a compaction leaves as it was.
+struct Kept {
+    boundary: String,
+    /// The record it follows: the boundary, or the words that stand for the rest.
+    anchor: String,
+    /// The records, hashed.
+    ids: HashSet<u64>,
 }
 
 /// What is looked at in the first walk. Everything else is passed over.
@@ -109,6 +149,11 @@ impl Survey {
         survey.tree.grow();
         survey.first_branch = survey.tree.branch(0);
         survey.mixed = survey.tree.is_mixed();
+        // A session that goes on under another id keeps the one its file is named after.
+        let name = path.file_stem().and_then(|name| name.to_str());
+        if let Some(name) = name.filter(|name| survey.tree.names(name) && !survey.mixed) {
+            survey.session = Some(name.to_owned());
+        }
         Ok(survey)
     }
 
@@ -135,10 +180,30 @@ impl Survey {
             let other = other.filter(|_| !self.is_titled);
             self.title = given.or(other).or(self.title.take());
         }
-        let Some(id) = light.uuid else { return };
+        let Some(id) = light.uuid else {
+            if self.first.is_none() && self.session.is_none() {
+                self.first = Fields::of(line).and_then(|fields| fields.word("leafUuid"));
+            }
+            return;
+        };
+        self.first.get_or_insert_with(|| id.to_owned());
+        if light.kind == Some("system") && line.contains("\"compact_boundary\"") {
+            self.look_for_kept(id, line);
+        }
+        // What goes on from a message that a compaction left as it was goes on from the compaction.
+        let parent = light.parent.or(light.logical);
+        let parent = parent.map(|parent| match self.kept.last() {
+            Some(kept) if kept.boundary != id && kept.ids.contains(&hash(parent)) => {
+                match self.tree.place(&kept.anchor) {
+                    Some(_) => kept.anchor.as_str(),
+                    None => kept.boundary.as_str(),
+                }
+            }
+            _ => parent,
+        });
         self.tree.add(&Leaf {
             id,
-            parent: light.parent.or(light.logical),
+            parent,
             group: light.message.as_ref().and_then(|message| message.id),
             helper: light.agent,
             session: light.session,
@@ -147,6 +212,11 @@ impl Survey {
             side: light.side == Some(true),
             reply: light.kind == Some("assistant"),
         });
+    }
+
+    /// What a helper was sent for.
+    fn description(&self) -> Option<String> {
+        Fields::of(self.about.as_deref()?)?.word("description")
     }
 
     /// A record whose fields are not what they should be still has its place in the tree, if it
@@ -168,6 +238,31 @@ impl Survey {
             side,
             ..Leaf::default()
         });
+    }
+
+    /// What a compaction leaves as it was: messages by their ids, or all from one to another.
+    fn look_for_kept(&mut self, boundary: &str, line: &str) {
+        let fields = Fields::of(line).unwrap_or_default();
+        let told = fields.object("compactMetadata").or_else(|| fields.object("compact_metadata"));
+        let told = told.unwrap_or_default();
+        let of = |one: &str, two: &str| told.object(one).or_else(|| told.object(two));
+        let list = of("preservedMessages", "preserved_messages").unwrap_or_default();
+        let segment = of("preservedSegment", "preserved_segment").unwrap_or_default();
+        let end = |one: &str, two: &str| segment.word(one).or_else(|| segment.word(two));
+        let named = list.list("uuids").unwrap_or_default();
+        let mut ids: HashSet<u64> =
+            named.into_iter().filter_map(string).map(|id| hash(&id)).collect();
+        if ids.is_empty()
+            && let Some(head) = end("headUuid", "head_uuid").and_then(|id| self.tree.place(&id))
+            && let Some(tail) = end("tailUuid", "tail_uuid").and_then(|id| self.tree.place(&id))
+        {
+            ids = self.tree.hashes(head..=tail).into_iter().collect();
+        }
+        if !ids.is_empty() {
+            let anchor = list.word("anchorUuid").or_else(|| list.word("anchor_uuid"));
+            let anchor = anchor.or_else(|| end("anchorUuid", "anchor_uuid")).unwrap_or_default();
+            self.kept.push(Kept { boundary: boundary.to_owned(), anchor, ids });
+        }
     }
 
     fn look_for_header(&mut self, line: &str) {
@@ -215,11 +310,26 @@ struct Reader {
     counted: HashMap<u64, Usage>,
     /// Forks that get a copy of what was said before they left.
     copied: Vec<usize>,
+    /// What was said that a compaction leaves as it was: its branch, its id, and the words.
+    held: Vec<(usize, String, Message)>,
+    /// The compaction whose messages follow once the record they are tied to was seen.
+    compaction: Option<usize>,
 }
 
 impl Reader {
     fn line(&mut self, out: &mut Out<'_>, number: u64, line: &str) -> Result<()> {
         let Some(fields) = out.fields(number, line) else { return Ok(()) };
+        self.record(out, &fields, line)?;
+        if let Some(kept) = self.compaction
+            && fields.text("uuid").as_deref() == Some(self.survey.kept[kept].anchor.as_str())
+        {
+            self.compaction = None;
+            return self.say_kept(out, self.survey.tree.branch(self.nodes - 1), kept);
+        }
+        Ok(())
+    }
+
+    fn record(&mut self, out: &mut Out<'_>, fields: &Fields<'_>, line: &str) -> Result<()> {
         let kind = match (fields.text("type"), fields.text("subtype")) {
             (Some(kind), Some(sub)) => format!("{kind}/{sub}"),
             (Some(kind), None) => kind.into_owned(),
@@ -249,7 +359,7 @@ impl Reader {
                     Some(session) => self.survey.tree.base(&session),
                     None => self.survey.first_branch,
                 };
-                (branch, format!("{number}:{}", fingerprint(&[line])))
+                (branch, out.id_of(line))
             }
         };
         let session = self.session(out, branch)?;
@@ -260,9 +370,9 @@ impl Reader {
         }
         let slot = Slot { session, id, at: self.at };
         let message = match kind.as_str() {
-            "user" => spoken(&fields, Role::User),
-            "assistant" => spoken(&fields, Role::Assistant),
-            "attachment" => queued(&fields),
+            "user" => spoken(fields, Role::User),
+            "assistant" => spoken(fields, Role::Assistant),
+            "attachment" => queued(fields),
             _ => None,
         };
         let Some(mut message) = message else {
@@ -272,7 +382,7 @@ impl Reader {
             return self.keep(out, branch, slot, kind, line);
         };
         let head = fields.object("message").unwrap_or_default();
-        let source = source_of(&fields, &head);
+        let source = source_of(fields, &head);
         if message.role != Role::Assistant {
             let words = words_beside(&mut message);
             push_source(&mut message, &[source]);
@@ -345,7 +455,9 @@ impl Reader {
         let survey = &self.survey;
         let part = survey.tree.branches()[branch].clone();
         let main = part.session.clone().or_else(|| survey.session.clone());
-        let main = main.unwrap_or_else(|| "unnamed".into());
+        // What names no session is told from others by its first record that has a name.
+        let first = || survey.first.as_deref().map_or_else(|| "unnamed".into(), str::to_owned);
+        let main = main.unwrap_or_else(first);
         let title = survey.title.clone().filter(|_| part.base == 0);
         let is_base = part.base == branch;
         let origin = survey.origin.clone().filter(|origin| *origin != main && branch == 0);
@@ -366,7 +478,7 @@ impl Reader {
             identity,
             name: title.clone().filter(|_| branch == 0),
             profile: Profile {
-                description: title,
+                description: title.or_else(|| survey.description()),
                 agent: Some("claude-code".into()),
                 provider: Some("anthropic".into()),
                 model: survey.model.clone(),
@@ -415,6 +527,11 @@ impl Reader {
         (records, node): (u64, usize),
     ) -> Result<()> {
         let kind = if message.role == Role::Assistant { "assistant" } else { "user" };
+        let record = hash(slot.id.split(':').next().unwrap_or_default());
+        if self.survey.kept.iter().any(|kept| kept.ids.contains(&record)) {
+            let message = Message { usage: None, ..message.clone() };
+            self.held.push((branch, slot.id.clone(), message));
+        }
         self.copy(out, (branch, node), &slot, Body::Message(message.clone()))?;
         out.message(slot, message, kind, records)
     }
@@ -469,9 +586,37 @@ impl Reader {
     ) -> Result<()> {
         self.end_round(out, branch)?;
         let mark = Slot { session: slot.session, id: format!("{}:clear", slot.id), at: slot.at };
+        let boundary = slot.id.clone();
         out.raw(slot, kind, line)?;
         self.copy(out, (branch, self.nodes), &mark, Body::Cleared { before: None })?;
-        out.entry(mark, Body::Cleared { before: None })
+        out.entry(mark, Body::Cleared { before: None })?;
+        let kept = self.survey.kept.iter().position(|kept| kept.boundary == boundary);
+        let Some(kept) = kept else { return Ok(()) };
+        let anchor = &self.survey.kept[kept].anchor;
+        match *anchor != boundary && self.survey.tree.place(anchor).is_some() {
+            true => self.compaction = Some(kept),
+            false => self.say_kept(out, branch, kept)?,
+        }
+        Ok(())
+    }
+
+    /// What a compaction left as it was is said again behind it, with what it cost counted once.
+    fn say_kept(&mut self, out: &mut Out<'_>, branch: usize, kept: usize) -> Result<()> {
+        self.end_round(out, branch)?;
+        let (Some(session), Kept { boundary, ids, .. }) =
+            (self.sessions[branch], &self.survey.kept[kept])
+        else {
+            return Ok(());
+        };
+        let is_kept = |id: &str| ids.contains(&hash(id.split(':').next().unwrap_or_default()));
+        let own = self.held.iter().filter(|(of, id, _)| *of == branch && is_kept(id));
+        for (_, id, message) in own {
+            let slot = Slot { session, id: format!("{boundary}:{id}"), at: self.at };
+            let body = Body::Message(message.clone());
+            self.copy(out, (branch, self.nodes), &slot, body.clone())?;
+            out.entry(slot, body)?;
+        }
+        Ok(())
     }
 
     fn end_round(&mut self, out: &mut Out<'_>, branch: usize) -> Result<()> {
@@ -513,6 +658,13 @@ impl Reader {
     fn finish(&mut self, out: &mut Out<'_>) -> Result<()> {
         for branch in 0..self.rounds.len() {
             self.end_round(out, branch)?;
+        }
+        if let (Some(about), Some(session)) =
+            (&self.survey.about, self.sessions.iter().flatten().next())
+        {
+            out.records(1);
+            let id = format!("about:{}", fingerprint(&[about]));
+            out.raw(Slot { session: *session, id, at: self.at }, "meta", about)?;
         }
         let branches = self.survey.tree.branches().iter().enumerate();
         let (own, forks): (Vec<_>, Vec<_>) =

@@ -118,6 +118,19 @@ impl Tree {
         found.and_then(|at| u32::try_from(at).ok()).unwrap_or(NONE)
     }
 
+    /// Where a record stands, of those that came so far.
+    pub(super) fn place(&self, id: &str) -> Option<usize> {
+        match self.find(hash(id)) {
+            NONE => None,
+            place => Some(place as usize),
+        }
+    }
+
+    /// The ids of records, hashed.
+    pub(super) fn hashes(&self, places: std::ops::RangeInclusive<usize>) -> Vec<u64> {
+        self.nodes.get(places).unwrap_or_default().iter().map(|node| node.id).collect()
+    }
+
     /// Decides which records belong together, once all are there.
     pub(super) fn grow(&mut self) {
         let mut ids: Vec<u64> = self.nodes.iter().map(|node| node.id).collect();
@@ -281,6 +294,11 @@ impl Tree {
             branch.base == *index && branch.session.as_deref() == Some(session)
         };
         self.branches.iter().enumerate().find(is_it).map_or(0, |(index, _)| index)
+    }
+
+    /// Whether a record says it is of this session.
+    pub(super) fn names(&self, session: &str) -> bool {
+        self.sessions.iter().any(|known| known == session)
     }
 
     /// Whether there are several conversations.

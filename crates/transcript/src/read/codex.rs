@@ -5,7 +5,6 @@
 //! first is its own), or begin in the middle. Some compactions happened at the provider and are
 //! encrypted: they are kept, and said.
 
-use std::collections::HashSet;
 use std::path::Path;
 
 use rethread_core::Message;
@@ -13,7 +12,6 @@ use rethread_core::Profile;
 use rethread_core::entry::{Body, Origin};
 use rethread_core::message::Usage;
 
-use super::claude_tree::hash;
 use super::codex_events;
 use super::codex_survey::{Source, Survey};
 use super::fields::Fields;
@@ -103,8 +101,6 @@ struct Reader {
     bare: usize,
     /// The fork the line before belongs to.
     fork: Option<usize>,
-    /// What was said, by its fingerprint.
-    said: HashSet<u64>,
 }
 
 impl Reader {
@@ -128,7 +124,7 @@ impl Reader {
         }
         self.begin(out, &payload, line, first)?;
         let session = self.place(out, number)?;
-        let id = format!("{number}:{}", fingerprint(&[line]));
+        let id = out.id_of(line);
         let slot = Slot { session, id, at: self.at };
         match outer.as_str() {
             "turn_context" => {
@@ -144,7 +140,6 @@ impl Reader {
                 self.sealed += u64::from(
                     sealed.contains(&inner) && payload.get("encrypted_content").is_some(),
                 );
-                self.said.extend(mark_of(&payload));
                 self.items.take(out, slot, &payload, kind, line)
             }
             _ if bare && !first => self.items.take(out, slot, &payload, kind, line),
@@ -191,7 +186,7 @@ impl Reader {
         }
         let starts = self.survey.forks();
         for (session, start) in self.forks.iter().zip(starts) {
-            if *start == number {
+            if start.line == number {
                 self.left += 1;
                 self.bare += usize::from(!out.leave(*session));
             }
@@ -246,8 +241,9 @@ impl Reader {
         self.session = Some(main);
         for start in self.survey.forks() {
             let parent = Some(Link { identity: identity.clone(), origin: Origin::Fork });
-            let identity = format!("{identity}/back:{start}");
-            let fork = out.session(Found { identity, parent, ..found.clone() })?;
+            let formerly = vec![format!("{identity}/back:{}", start.line)];
+            let identity = format!("{identity}/{:016x}", start.mark);
+            let fork = out.session(Found { identity, parent, formerly, ..found.clone() })?;
             out.mirror(main, fork);
             self.forks.push(fork);
         }
@@ -304,26 +300,19 @@ impl Reader {
         if let (true, Some(summary)) = (history.is_empty(), summary) {
             return out.entry(mark("summary"), Body::Message(Message::user(summary)));
         }
-        // What the model knows from now on: what was said before, which is there, and what stands
-        // for the rest.
+        // What the model knows from now on: what was left as it was, and what stands for the rest.
         let mut again = self.items.again();
         for (index, item) in history.into_iter().enumerate() {
             let fields = Fields::of(item).unwrap_or_default();
             self.sealed += u64::from(fields.get("encrypted_content").is_some_and(|_| {
                 fields.text("type").is_some_and(|kind| kind.contains("compaction"))
             }));
-            if mark_of(&fields).is_some_and(|mark| self.said.insert(mark)) {
+            if fields.text("type").as_deref() == Some("message") {
                 again.take(out, mark(&index.to_string()), &fields, String::new(), item)?;
             }
         }
         again.end(out)
     }
-}
-
-/// What tells a message from others: its role and its words. Nothing for what is no message.
-fn mark_of(item: &Fields<'_>) -> Option<u64> {
-    let role = item.text("role").filter(|_| item.text("type").as_deref() == Some("message"))?;
-    Some(hash(&format!("{role}\0{}", item.get("content").unwrap_or_default())))
 }
 
 fn is_injected(message: &Message) -> bool {

@@ -12,16 +12,20 @@ pub(super) fn items(event: &Fields<'_>, source: Source) -> Vec<String> {
     match source {
         Source::Items => Vec::new(),
         Source::Events => match kind.as_ref() {
-            "user_message" => said("user", event.word("message")),
-            "agent_message" => said("assistant", event.word("message")),
+            "user_message" => said("user", event.word("message"), &pictures(event)),
+            "agent_message" => said("assistant", event.word("message"), &[]),
             "agent_reasoning" => thought(event.word("text")),
             _ => called(&kind, event),
         },
         Source::TurnItems if kind == "item_completed" => {
             let item = event.object("item").unwrap_or_default();
             match item.text("type").as_deref() {
-                Some("UserMessage" | "user_message") => said("user", text_of(&item)),
-                Some("AgentMessage" | "agent_message") => said("assistant", text_of(&item)),
+                Some("UserMessage" | "user_message") => {
+                    said("user", text_of(&item), &others_of(&item))
+                }
+                Some("AgentMessage" | "agent_message") => {
+                    said("assistant", text_of(&item), &others_of(&item))
+                }
                 Some("Reasoning" | "reasoning") => {
                     let lines = item.get("summary_text").and_then(list).unwrap_or_default();
                     let lines = lines.into_iter().filter_map(super::fields::string);
@@ -35,10 +39,34 @@ pub(super) fn items(event: &Fields<'_>, source: Source) -> Vec<String> {
     }
 }
 
-fn said(role: &str, text: Option<String>) -> Vec<String> {
+/// Something said: its words, and parts that are no words as they were written.
+fn said(role: &str, text: Option<String>, others: &[String]) -> Vec<String> {
     let kind = if role == "user" { "input_text" } else { "output_text" };
-    let item = |text: String| json!({"type": "message", "role": role, "content": [{"type": kind, "text": text}]});
-    text.map(|text| item(text).to_string()).into_iter().collect()
+    let words = text.map(|text| json!({"type": kind, "text": text}).to_string());
+    let content: Vec<String> = words.into_iter().chain(others.iter().cloned()).collect();
+    if content.is_empty() {
+        return Vec::new();
+    }
+    let (role, content) = (quoted(role), content.join(","));
+    vec![format!("{{\"type\":\"message\",\"role\":{role},\"content\":[{content}]}}")]
+}
+
+/// Pictures that were sent along: their bytes in a URL, or where they lie.
+fn pictures(event: &Fields<'_>) -> Vec<String> {
+    let of = |field: &str, kind: &str, name: &str| -> Vec<String> {
+        let all = event.list(field).unwrap_or_default().into_iter();
+        all.map(|raw| format!("{{\"type\":{},{}:{raw}}}", quoted(kind), quoted(name))).collect()
+    };
+    let mut all = of("images", "input_image", "image_url");
+    all.extend(of("local_images", "local_image", "path"));
+    all
+}
+
+/// What of something that a turn consists of is no words.
+fn others_of(item: &Fields<'_>) -> Vec<String> {
+    let parts = item.get("content").and_then(list).unwrap_or_default().into_iter();
+    let is_other = |part: &&str| Fields::of(part).is_some_and(|part| part.word("text").is_none());
+    parts.filter(is_other).map(str::to_owned).collect()
 }
 
 fn thought(text: Option<String>) -> Vec<String> {

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::Result;
+use super::claude_tree::hash;
 use super::fields::Fields;
 use super::lines::{Line, Lines};
 
@@ -15,7 +16,16 @@ pub(super) struct Survey {
     pub(super) source: Source,
     /// Lines that were taken back, in order: from, to, and the fork they are.
     gone: Vec<(u64, u64, usize)>,
-    forks: Vec<u64>,
+    forks: Vec<Start>,
+}
+
+/// Where a turn begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Start {
+    /// The line.
+    pub(super) line: u64,
+    /// A fingerprint of it, which is the same wherever it stands.
+    pub(super) mark: u64,
 }
 
 /// Where a file says what was said.
@@ -41,7 +51,7 @@ impl Survey {
             if let Line::Text(line) = line
                 && let Some(fields) = Fields::of(line)
             {
-                walk.line(number, &fields);
+                walk.line(Start { line: number, mark: hash(line) }, &fields);
             }
         }
         survey.source = match (walk.items, walk.events, walk.turn_items) {
@@ -64,7 +74,7 @@ impl Survey {
     }
 
     /// Where each fork begins, in the order they were taken back.
-    pub(super) fn forks(&self) -> &[u64] {
+    pub(super) fn forks(&self) -> &[Start] {
         &self.forks
     }
 }
@@ -79,7 +89,7 @@ struct Walk {
 }
 
 impl Walk {
-    fn line(&mut self, number: u64, fields: &Fields<'_>) {
+    fn line(&mut self, start: Start, fields: &Fields<'_>) {
         // The oldest rollouts have the items themselves as lines.
         let bare = !fields.has("payload");
         let payload = match bare {
@@ -90,21 +100,21 @@ impl Walk {
         let kind = inner.text("type").unwrap_or_default();
         let role = inner.text("role");
         match fields.text("type").as_deref() {
-            Some("event_msg") => self.event(number, &kind, inner),
-            Some("response_item") | None => self.item(number, &kind, role.as_deref(), inner),
-            Some(_) if bare => self.item(number, &kind, role.as_deref(), inner),
+            Some("event_msg") => self.event(start, &kind, inner),
+            Some("response_item") | None => self.item(start, &kind, role.as_deref(), inner),
+            Some(_) if bare => self.item(start, &kind, role.as_deref(), inner),
             _ => {}
         }
     }
 
-    fn item(&mut self, number: u64, kind: &str, role: Option<&str>, item: &Fields<'_>) {
+    fn item(&mut self, start: Start, kind: &str, role: Option<&str>, item: &Fields<'_>) {
         let is_message = kind == "message" || kind.is_empty() && item.has("content");
         match role {
             Some("user") if is_message => {
                 let text = item.get("content").unwrap_or_default();
                 if !super::codex::INJECTED.iter().any(|mark| text.contains(mark)) {
                     self.items = true;
-                    self.of_items.begin(number);
+                    self.of_items.begin(start);
                 }
             }
             Some("assistant") if is_message => self.items = true,
@@ -112,11 +122,11 @@ impl Walk {
         }
     }
 
-    fn event(&mut self, number: u64, kind: &str, event: &Fields<'_>) {
+    fn event(&mut self, start: Start, kind: &str, event: &Fields<'_>) {
         match kind {
             "user_message" => {
                 self.events = true;
-                self.of_events.begin(number);
+                self.of_events.begin(start);
             }
             "agent_message" => self.events = true,
             "item_completed" => {
@@ -125,7 +135,7 @@ impl Walk {
                     Some("UserMessage" | "user_message") => {
                         self.turn_items = true;
                         if !self.events {
-                            self.of_events.begin(number);
+                            self.of_events.begin(start);
                         }
                     }
                     Some("AgentMessage" | "agent_message") => self.turn_items = true,
@@ -134,8 +144,8 @@ impl Walk {
             }
             "thread_rolled_back" => {
                 let turns = event.number("num_turns").unwrap_or(0);
-                self.of_items.take_back(number, turns);
-                self.of_events.take_back(number, turns);
+                self.of_items.take_back(start.line, turns);
+                self.of_events.take_back(start.line, turns);
             }
             _ => {}
         }
@@ -145,24 +155,25 @@ impl Walk {
 /// Where turns begin, and which lines went away.
 #[derive(Default)]
 struct Turns {
-    begun: Vec<u64>,
+    begun: Vec<Start>,
     gone: Vec<(u64, u64, usize)>,
-    forks: Vec<u64>,
+    forks: Vec<Start>,
     /// Runs of lines that are gone already, put together.
     runs: Vec<(u64, u64)>,
 }
 
 impl Turns {
-    fn begin(&mut self, line: u64) {
-        self.begun.push(line);
+    fn begin(&mut self, start: Start) {
+        self.begun.push(start);
     }
 
     fn take_back(&mut self, line: u64, turns: u64) {
         let turns = usize::try_from(turns).unwrap_or(usize::MAX).min(self.begun.len());
-        let Some(&from) = self.begun.get(self.begun.len() - turns) else { return };
+        let Some(&start) = self.begun.get(self.begun.len() - turns) else { return };
+        let from = start.line;
         self.begun.truncate(self.begun.len() - turns);
         let fork = self.forks.len();
-        self.forks.push(from);
+        self.forks.push(start);
         // What was taken back before stays where it went.
         let mut to = line;
         while let Some((start, end)) = self.runs.pop_if(|(start, _)| *start >= from) {
@@ -185,11 +196,12 @@ mod tests {
     #[test]
     fn what_was_taken_back_twice_belongs_to_the_first() {
         let mut turns = Turns::default();
+        let start = |line| Start { line, mark: 0 };
         for line in [1, 5, 9] {
-            turns.begin(line);
+            turns.begin(start(line));
         }
         turns.take_back(12, 1);
-        turns.begin(13);
+        turns.begin(start(13));
         turns.take_back(20, 2);
         turns.take_back(21, 0);
         let mut survey = Survey { gone: turns.gone, ..Survey::default() };
@@ -201,6 +213,6 @@ mod tests {
         assert_eq!(forks[9..12], [first; 3]);
         assert_eq!(forks[12..20], [second; 8]);
         assert_eq!(forks[20..], [main; 2]);
-        assert_eq!(turns.forks, [9, 5]);
+        assert_eq!(turns.forks, [9, 5].map(start));
     }
 }

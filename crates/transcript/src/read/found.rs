@@ -33,9 +33,14 @@ pub struct Found {
     pub kind: Option<Kind>,
     /// The program it was held with, where the file says so.
     pub source: Option<String>,
-    /// The file drops old messages as new ones come, and its messages have no ids: what is new is
+    /// Its messages have no ids, and the file may drop old ones as new ones come: what is new is
     /// found by where the stored log and the file overlap.
     pub windowed: bool,
+    /// The source gives it no id, and `identity` only says how it begins. Two that begin alike and
+    /// go on differently are two sessions. Only for what is `windowed`.
+    pub nameless: bool,
+    /// Identities it had in earlier versions. A session that was imported under one stays that one.
+    pub formerly: Vec<String>,
 }
 
 /// A session another one came from, as its identity.

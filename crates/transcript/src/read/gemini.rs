@@ -88,6 +88,7 @@ fn checkpoint(out: &mut Out<'_>, doc: &Fields<'_>, turns: &[&str]) -> Result<()>
             ..Profile::default()
         },
         windowed: true,
+        nameless: true,
         ..Found::default()
     })?;
     let rest = doc.without(&["history"]);
@@ -138,12 +139,18 @@ fn turn_of(content: &str, role: Role) -> Option<Message> {
     Some(Message::new(if all_answers { Role::Tool } else { role }, blocks))
 }
 
+/// What tells a document without an id from others: its first message. All else in it changes.
+fn first_of(doc: &Fields<'_>) -> String {
+    let items = doc.list("messages").unwrap_or_default();
+    let first = items.first().copied().unwrap_or_default();
+    let id = Fields::of(first).and_then(|first| first.word("id"));
+    id.unwrap_or_else(|| fingerprint(&[first]))
+}
+
 fn begin(out: &mut Out<'_>, doc: &Fields<'_>) -> Result<usize> {
     let begun = doc.get("startTime").and_then(|raw| time::of_json(raw, &out.options.zone));
     out.session(Found {
-        identity: doc
-            .word("sessionId")
-            .unwrap_or_else(|| fingerprint(&[&doc.without(&["messages"])])),
+        identity: doc.word("sessionId").unwrap_or_else(|| first_of(doc)),
         profile: Profile {
             description: doc.word("summary"),
             agent: Some("gemini".into()),

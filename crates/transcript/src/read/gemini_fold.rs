@@ -68,7 +68,10 @@ pub(super) struct Node {
 
 /// What was dropped at once.
 struct Fork {
+    /// The first message that went away.
     name: String,
+    /// The line that says so.
+    line: u64,
     bare: bool,
 }
 
@@ -182,7 +185,8 @@ impl Fold {
         let fork = self.forks.len();
         self.copies += self.now.len();
         let bare = self.copies > COPIES_MAX;
-        self.forks.push(Fork { name: format!("back:{number}"), bare });
+        let name = self.nodes[dropped[0]].name.clone();
+        self.forks.push(Fork { name, line: number, bare });
         if !bare {
             for kept in &self.now {
                 self.nodes[*kept].copied.push(fork);
@@ -215,9 +219,14 @@ impl Fold {
         self.lists.get(&line).copied()
     }
 
-    /// The names of the forks.
-    pub(super) fn forks(&self) -> impl Iterator<Item = &str> {
-        self.forks.iter().map(|fork| fork.name.as_str())
+    /// The names of the forks, and the lines that made them.
+    pub(super) fn forks(&self) -> impl Iterator<Item = (&str, u64)> {
+        self.forks.iter().map(|fork| (fork.name.as_str(), fork.line))
+    }
+
+    /// The id of the first message.
+    pub(super) fn first(&self) -> Option<&str> {
+        self.nodes.first().map(|node| node.id.as_str())
     }
 
     /// Forks that hold their own part only.

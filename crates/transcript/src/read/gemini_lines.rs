@@ -4,11 +4,9 @@ use std::collections::{HashSet, VecDeque};
 use std::path::Path;
 
 use jiff::Timestamp;
-use rethread_core::Message;
 use rethread_core::Profile;
 use rethread_core::entry::{Body, Origin};
 
-use super::claude_tree::hash;
 use super::fields::Fields;
 use super::found::{Found, Link};
 use super::gemini::{kind_of, meaning};
@@ -30,7 +28,6 @@ pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
         queue: VecDeque::new(),
         held: 0,
         answered: HashSet::new(),
-        said: HashSet::new(),
         fold,
     };
     out.first_lines(path, lines, |out, number, line| reader.line(out, number, line))?;
@@ -60,8 +57,6 @@ struct Reader {
     queue: VecDeque<Pending>,
     held: usize,
     answered: HashSet<String>,
-    /// What was said, by its fingerprint.
-    said: HashSet<u64>,
 }
 
 /// What waits for its turn.
@@ -89,7 +84,7 @@ impl Reader {
     fn line(&mut self, out: &mut Out<'_>, number: u64, line: &str) -> Result<()> {
         let Some(fields) = out.fields(number, line) else { return Ok(()) };
         self.begin(out, line)?;
-        let id = format!("{number}:{}", fingerprint(&[line]));
+        let id = out.id_of(line);
         if fields.word("id").is_some() {
             if !self.write((number, 0), line, 1) {
                 self.push(Pending::Raw { id, kind: "replaced".into(), text: line.to_owned() });
@@ -147,7 +142,8 @@ impl Reader {
             return Ok(());
         }
         let told = &self.fold.told;
-        let identity = told.session.clone().unwrap_or_else(|| fingerprint(&[line]));
+        let first = || self.fold.first().map_or_else(|| fingerprint(&[line]), str::to_owned);
+        let identity = told.session.clone().unwrap_or_else(first);
         let begun = told.begun.as_deref().and_then(|text| time::read(text, &out.options.zone));
         let main = Found {
             identity: identity.clone(),
@@ -163,10 +159,11 @@ impl Reader {
             ..Found::default()
         };
         self.main = Some(out.session(main.clone())?);
-        for name in self.fold.forks() {
+        for (name, line) in self.fold.forks() {
             let parent = Some(Link { identity: identity.clone(), origin: Origin::Fork });
+            let formerly = vec![format!("{identity}/back:{line}")];
             let identity = format!("{identity}/{name}");
-            self.forks.push(out.session(Found { identity, parent, ..main.clone() })?);
+            self.forks.push(out.session(Found { identity, parent, formerly, ..main.clone() })?);
         }
         Ok(())
     }
@@ -217,14 +214,10 @@ impl Reader {
                 let copy = Body::Message(message.clone());
                 out.entry(self::slot(self.forks[*fork], at, &node.name, end), copy)?;
             }
-            let is_new = self.said.insert(mark_of(&message));
             if node.again {
-                // Of a list that the context starts anew with, only what is new is said; the rest
-                // stands before, and was counted there.
+                // The context starts anew with it. What it cost was counted where it was said first.
                 message.usage = None;
-                if is_new {
-                    out.entry(slot(end), Body::Message(message))?;
-                }
+                out.entry(slot(end), Body::Message(message))?;
             } else {
                 out.message(slot(end), message, &kind, records)?;
             }
@@ -232,18 +225,6 @@ impl Reader {
         }
         Ok(())
     }
-}
-
-/// What tells a message from others: its role, its words, its calls and what they gave.
-fn mark_of(message: &Message) -> u64 {
-    let mut text = format!("{}\0{}", message.role.as_str(), message.plain_text());
-    for id in message.calls().map(|call| &call.id) {
-        text = format!("{text}\0{id}");
-    }
-    for id in message.results().map(|result| &result.tool_use_id) {
-        text = format!("{text}\0{id}");
-    }
-    hash(&text)
 }
 
 fn slot(session: usize, at: Option<Timestamp>, name: &str, end: &str) -> Slot {

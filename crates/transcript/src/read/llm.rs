@@ -7,8 +7,9 @@
 use std::collections::HashMap;
 use std::path::Path;
 
+use rethread_core::limits::BLOB_BYTES_MAX;
 use rethread_core::message::{Block, Role, Usage};
-use rethread_core::{Message, Profile, Raw};
+use rethread_core::{BlobId, Message, Profile, Raw};
 
 use super::Result;
 use super::database::Database;
@@ -20,8 +21,17 @@ use super::messages::{arguments, id_text, result_json};
 use super::out::{Out, Slot, said};
 
 /// Tables in which something is said, or that say what a conversation is.
-const READ: [&str; 6] =
-    ["conversations", "responses", "tool_calls", "tool_results", "prompt_fragments", "fragments"];
+const READ: [&str; 9] = [
+    "conversations",
+    "responses",
+    "tool_calls",
+    "tool_results",
+    "prompt_fragments",
+    "fragments",
+    "attachments",
+    "prompt_attachments",
+    "tool_results_attachments",
+];
 
 /// Whether a database is one of llm.
 pub(super) fn is_one(database: &Database) -> bool {
@@ -163,6 +173,7 @@ fn turn(
         asked.push(Block::text(text));
     }
     asked.extend(fields.word("prompt").map(Block::text));
+    asked.extend(attached(database, out, session, &id)?);
     if !asked.is_empty() || answers.is_empty() {
         out.message(slot("prompt"), Message::new(Role::User, asked), "response", 0)?;
     }
@@ -253,4 +264,98 @@ fn fragments(database: &Database, id: &str) -> Result<Vec<String>> {
     let rows = database.rows(query, &[&id])?;
     let texts = rows.iter().flatten().filter_map(|row| Fields::of(row)?.word("content"));
     Ok(texts.collect())
+}
+
+/// What was sent with a prompt, in its order, and what its tools brought.
+fn attached(
+    database: &Database,
+    out: &mut Out<'_>,
+    session: usize,
+    id: &str,
+) -> Result<Vec<Block>> {
+    let mut blocks = Vec::new();
+    if database.has("prompt_attachments", &["response_id", "attachment_id", "order"]) {
+        let query = "SELECT attachment_id FROM prompt_attachments WHERE response_id = ?1 \
+                     ORDER BY \"order\"";
+        blocks.extend(all_of(database, out, session, query, id)?);
+    }
+    if database.has("tool_results_attachments", &["tool_result_id", "attachment_id"])
+        && database.has("tool_results", &["id", "response_id"])
+    {
+        let query = "SELECT a.attachment_id AS attachment_id FROM tool_results_attachments a \
+                     JOIN tool_results r ON r.id = a.tool_result_id WHERE r.response_id = ?1";
+        blocks.extend(all_of(database, out, session, query, id)?);
+    }
+    Ok(blocks)
+}
+
+fn all_of(
+    database: &Database,
+    out: &mut Out<'_>,
+    session: usize,
+    query: &str,
+    id: &str,
+) -> Result<Vec<Block>> {
+    let mut blocks = Vec::new();
+    for row in database.rows(query, &[&id])?.into_iter().flatten() {
+        let Some(id) = Fields::of(&row).and_then(|row| row.get("attachment_id").and_then(id_text))
+        else {
+            continue;
+        };
+        // What is not there any more, or too large, was sent all the same.
+        let told = || block_of(&format!("{{\"type\":\"attachment\",\"source\":{row}}}"));
+        blocks.extend(attachment(database, out, session, &id)?.or_else(told));
+    }
+    Ok(blocks)
+}
+
+/// An attachment: its bytes are kept with the session, or else where they are is.
+pub(super) fn attachment(
+    database: &Database,
+    out: &mut Out<'_>,
+    session: usize,
+    id: &str,
+) -> Result<Option<Block>> {
+    if !database.has("attachments", &["id"]) {
+        return Ok(None);
+    }
+    let rows = database.rows("SELECT * FROM attachments WHERE id = ?1", &[&id])?;
+    let row = match rows.into_iter().next() {
+        Some(Ok(row)) => row,
+        Some(Err(what)) => {
+            out.records(1);
+            out.unreadable("attachment", format!("attachment {id}"), what);
+            return Ok(None);
+        }
+        None => return Ok(None),
+    };
+    out.records(1);
+    let fields = Fields::of(&row).unwrap_or_default();
+    let media_type = fields.word("type").unwrap_or_default();
+    let bytes = fields.object("content").and_then(|content| bytes_of(&content.text("hex")?));
+    let Some(bytes) = bytes else {
+        out.told("attachment");
+        return Ok(block_of(&format!("{{\"type\":\"attachment\",\"source\":{row}}}")));
+    };
+    if bytes.len() > BLOB_BYTES_MAX {
+        out.unreadable("attachment", format!("attachment {id}"), "it has more than 64 MiB");
+        return Ok(None);
+    }
+    let blob = BlobId::of(&bytes);
+    out.blob(session, bytes)?;
+    let image = Block::image(blob, &media_type);
+    if media_type.starts_with("image/") {
+        return Ok(Some(image));
+    }
+    let source = serde_json::json!({"type": "blob", "sha256": blob, "media_type": media_type});
+    Ok(block_of(&format!("{{\"type\":\"document\",\"source\":{source}}}")))
+}
+
+fn block_of(json: &str) -> Option<Block> {
+    said(Role::User, &format!("[{json}]")).ok()?.content.into_iter().next()
+}
+
+fn bytes_of(hex: &str) -> Option<Vec<u8>> {
+    let digits = hex.as_bytes().chunks(2);
+    digits.map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()
 }

@@ -16,7 +16,8 @@ use super::database::{Database, RowText};
 use super::fields::{Fields, list, quoted};
 use super::found::{Found, Link};
 use super::goose::utc;
-use super::messages::{arguments, result_json};
+use super::llm;
+use super::messages::{arguments, id_text, result_json};
 use super::out::{Out, Slot, said};
 
 /// The tables that are read here.
@@ -246,6 +247,13 @@ impl Reader<'_> {
         };
         let mut blocks = Vec::new();
         for part in &parts {
+            let fields = Fields::of(part).unwrap_or_default();
+            let payload = fields.text("payload").unwrap_or_default();
+            let payload = Fields::of(&payload).unwrap_or_default();
+            let attached = fields.get("attachment_id").or_else(|| payload.get("attachment_id"));
+            if let Some(id) = attached.and_then(id_text).filter(|_| is_new) {
+                blocks.extend(llm::attachment(self.database, out, slot.session, &id)?);
+            }
             let (block, known) = self.block(role, part)?;
             blocks.extend(block);
             match is_new {

@@ -71,6 +71,7 @@ fn conversation(out: &mut Out<'_>, doc: Option<&Fields<'_>>, items: &[&str]) -> 
     let first = items.iter().find(|item| !is_instructions(item)).copied().unwrap_or_default();
     let given = doc.and_then(|doc| doc.word("id"));
     let model = doc.and_then(|doc| doc.word("model"));
+    let nameless = given.is_none();
     let session = out.session(Found {
         identity: given.unwrap_or_else(|| fingerprint(&[first])),
         profile: Profile {
@@ -79,6 +80,7 @@ fn conversation(out: &mut Out<'_>, doc: Option<&Fields<'_>>, items: &[&str]) -> 
             ..Profile::default()
         },
         windowed: true,
+        nameless,
         ..Found::default()
     })?;
     if let Some(doc) = doc {

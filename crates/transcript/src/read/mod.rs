@@ -49,12 +49,14 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 pub use account::{Account, Kind, Problem};
+pub use claude_code::is_about_another;
 pub use found::{Found, FoundEntry, Link, Sink};
 pub use lines::LINE_BYTES_MAX;
 pub use markdown_session::is_twin;
 pub use recognise::{Format, recognise};
 
 use out::Out;
+pub(crate) use out::fingerprint;
 
 /// Anything that went wrong in a sink.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;

@@ -126,7 +126,9 @@ fn usage(database: &Database, out: &mut Out<'_>, session: usize, id: &str) -> Re
         return Ok(());
     }
     let mut number = 0;
-    database.each("SELECT * FROM turn_usage WHERE session_id = ?1 ORDER BY rowid", &[&id], |row| {
+    let query =
+        "SELECT *, rowid AS rethread_row FROM turn_usage WHERE session_id = ?1 ORDER BY rowid";
+    database.each(query, &[&id], |row| {
         out.records(1);
         number += 1;
         let row = match row {
@@ -147,8 +149,8 @@ fn usage(database: &Database, out: &mut Out<'_>, session: usize, id: &str) -> Re
             cache_read,
             cache_write: 0,
         });
-        let slot =
-            Slot { session, id: format!("usage:{number}"), at: utc(fields.get("created_at")) };
-        out.raw(slot, "usage", &row)
+        let id = fields.get("rethread_row").unwrap_or_default().trim_matches('"');
+        let slot = Slot { session, id: format!("usage:{id}"), at: utc(fields.get("created_at")) };
+        out.raw(slot, "usage", &fields.without(&["rethread_row"]))
     })
 }

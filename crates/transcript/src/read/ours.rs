@@ -96,7 +96,7 @@ fn found(header: Header, fields: &Fields<'_>) -> Found {
         imported: header.imported,
         kind: Some(header.kind),
         source: header.source,
-        windowed: false,
+        ..Found::default()
     }
 }
 

@@ -45,6 +45,8 @@ pub(super) struct Out<'a> {
     copies: usize,
     /// What was found before anything is said. Of a file that ends before that nothing is taken.
     waiting: Option<Waiting>,
+    /// How often each record without an id was seen.
+    seen: HashMap<u64, u32>,
 }
 
 /// Sessions, and records that are kept as they were written.
@@ -80,8 +82,29 @@ impl<'a> Out<'a> {
         let account = Account::default();
         let waiting = Some(Waiting::default());
         let (ledgers, mirrors) = (Vec::new(), Vec::new());
-        let (told, copies) = (0, 0);
-        Out { options, account, format, sink, progress, told, ledgers, mirrors, copies, waiting }
+        let (told, copies, seen) = (0, 0, HashMap::new());
+        Out {
+            options,
+            account,
+            format,
+            sink,
+            progress,
+            told,
+            ledgers,
+            mirrors,
+            copies,
+            waiting,
+            seen,
+        }
+    }
+
+    /// The id of a record that has none: what it says, and which of those that say the same it is.
+    /// Its place in the file is not in it, because a file may lose its beginning.
+    pub(super) fn id_of(&mut self, record: &str) -> String {
+        let mark = fingerprint(&[record]);
+        let count = self.seen.entry(hash(record)).or_default();
+        *count += 1;
+        if *count == 1 { mark } else { format!("{mark}.{count}") }
     }
 
     /// The format that is read.
@@ -363,7 +386,7 @@ fn valid_id(id: String) -> String {
 }
 
 /// A fingerprint of some texts, as an id.
-pub(super) fn fingerprint(parts: &[&str]) -> String {
+pub(crate) fn fingerprint(parts: &[&str]) -> String {
     let mut hasher = Sha256::new();
     for part in parts {
         hasher.update(part);

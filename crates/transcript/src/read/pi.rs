@@ -1,5 +1,6 @@
 //! pi's lines: a header, then a tree of entries (older versions: a plain list).
 
+use std::collections::HashMap;
 use std::path::Path;
 
 use rethread_core::entry::{Body, Origin};
@@ -15,13 +16,17 @@ use super::out::{Out, Slot, fingerprint, said};
 use super::{Result, time};
 
 pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
-    let mut tree = Tree::default();
+    let (mut tree, mut kept) = (Tree::default(), Kept::default());
+    let named = id_in(path);
     let mut walked = 0;
     let mut ahead = Lines::open(path)?;
     while let Ok(Some((number, line))) = ahead.next() {
         walked = number;
         let Line::Text(line) = line else { continue };
         let Some(fields) = Fields::of(line) else { continue };
+        if fields.text("type").as_deref() == Some("compaction") {
+            kept.expect(&fields);
+        }
         if let (Some(id), true) = (fields.text("id"), is_entry(&fields)) {
             let message = fields.object("message");
             let role = message.and_then(|message| message.word("role"));
@@ -40,8 +45,15 @@ pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
     }
     tree.grow();
     let branches = tree.branches().len();
-    let mut reader =
-        Reader { sessions: vec![None; branches], tree, nodes: 0, found: None, at: None };
+    let mut reader = Reader {
+        sessions: vec![None; branches],
+        tree,
+        kept,
+        named,
+        nodes: 0,
+        found: None,
+        at: None,
+    };
     out.first_lines(path, walked, |out, number, line| reader.line(out, number, line))?;
     if branches > 1 {
         out.note(format!("{} left behind by going back: kept as forks", branches - 1));
@@ -58,20 +70,100 @@ fn is_leaf(fields: &Fields<'_>) -> bool {
     fields.text("type").as_deref() == Some("leaf")
 }
 
-/// The session that a header says it came from: the id at the end of a file's name.
+/// The session that a header says it came from.
 fn parent(header: &Fields<'_>) -> Option<Link> {
     let file = header.word("parentSession")?;
     let name = Path::new(&file).file_stem()?.to_str()?;
-    let identity = name.rsplit('_').next().unwrap_or(name).to_owned();
+    let identity = id_in(Path::new(&file)).unwrap_or_else(|| name.to_owned());
     Some(Link { identity, origin: Origin::Fork })
+}
+
+/// The id at the end of a file's name, behind the time: `2026-01-01T10-00-00-000Z_<id>.jsonl`.
+fn id_in(path: &Path) -> Option<String> {
+    let (_, id) = path.file_stem()?.to_str()?.rsplit_once('_')?;
+    Some(id.to_owned())
 }
 
 fn is_entry(fields: &Fields<'_>) -> bool {
     fields.text("type").as_deref() != Some("session")
 }
 
+/// What compactions leave as it was.
+#[derive(Default)]
+struct Kept {
+    /// The first entry of each, by its id, and how many compactions begin with it. Older files tell
+    /// its place among the lines instead.
+    first: HashMap<String, u32>,
+    /// What was said since the first of them that was seen, with where each began.
+    said: Vec<Said>,
+    /// Compactions that are still to come and whose first entry was seen.
+    open: u32,
+}
+
+/// A message, or the place where what a compaction keeps begins.
+struct Said {
+    session: usize,
+    starts: Option<String>,
+    message: Option<(String, Message)>,
+}
+
+impl Kept {
+    /// What a compaction keeps begins with this entry.
+    fn start_of(fields: &Fields<'_>) -> Option<String> {
+        let place = || fields.number("firstKeptEntryIndex").map(|index| format!("#{index}"));
+        fields.word("firstKeptEntryId").or_else(place)
+    }
+
+    /// A compaction is in the file.
+    fn expect(&mut self, fields: &Fields<'_>) {
+        if let Some(start) = Kept::start_of(fields) {
+            *self.first.entry(start).or_default() += 1;
+        }
+    }
+
+    /// An entry comes by.
+    fn pass(&mut self, line: u64, fields: &Fields<'_>, session: usize) {
+        if self.first.is_empty() {
+            return;
+        }
+        let place = format!("#{}", line.saturating_sub(1));
+        for start in [fields.word("id"), Some(place)].into_iter().flatten() {
+            if let Some(count) = self.first.get(&start) {
+                self.open += count;
+                self.said.push(Said { session, starts: Some(start), message: None });
+            }
+        }
+    }
+
+    fn say(&mut self, slot: &Slot, message: &Message) {
+        if self.open > 0 {
+            // What it cost was counted where it was said.
+            let message = Message { usage: None, ..message.clone() };
+            let message = Some((slot.id.clone(), message));
+            self.said.push(Said { session: slot.session, starts: None, message });
+        }
+    }
+
+    /// What a compaction keeps.
+    fn since(&mut self, fields: &Fields<'_>, session: usize) -> Vec<(String, Message)> {
+        let Some(start) = Kept::start_of(fields) else { return Vec::new() };
+        let is_start = |said: &Said| said.starts.as_ref() == Some(&start);
+        let Some(from) = self.said.iter().position(is_start) else { return Vec::new() };
+        let said = self.said[from..].iter().filter(|said| said.session == session);
+        let kept = said.filter_map(|said| said.message.clone()).collect();
+        self.open -= 1;
+        if self.open == 0 {
+            self.said.clear();
+        }
+        kept
+    }
+}
+
 struct Reader {
     tree: Tree,
+    kept: Kept,
+    /// The id in the name of the file.
+    named: Option<String>,
     nodes: usize,
     sessions: Vec<Option<usize>>,
     found: Option<Found>,
@@ -86,9 +178,10 @@ impl Reader {
         let kind = fields.word("type").unwrap_or_else(|| "other".into());
         if self.found.is_none() {
             self.found = Some(Found {
+                // Without a header the name of the file tells, which ends in the id.
                 identity: match fields.word("id") {
                     Some(id) if kind == "session" => id,
-                    _ => fingerprint(&[line]),
+                    _ => self.named.take().unwrap_or_else(|| fingerprint(&[line])),
                 },
                 profile: Profile {
                     agent: Some("pi".into()),
@@ -103,22 +196,22 @@ impl Reader {
             });
         }
         let mut branch = 0;
-        let mut id = format!("{number}:{}", fingerprint(&[line]));
-        if let (Some(given), true) = (fields.word("id"), is_entry(&fields)) {
+        let mut given = None;
+        if let (Some(id), true) = (fields.word("id"), is_entry(&fields)) {
             branch = self.tree.branch(self.nodes);
             self.nodes += 1;
-            if !self.tree.is_repeated(&given) {
-                id = given;
-            }
+            given = Some(id).filter(|id| !self.tree.is_repeated(id));
         }
+        let id = given.unwrap_or_else(|| out.id_of(line));
         let session = self.session(out, branch)?;
+        self.kept.pass(number, &fields, session);
         let slot = Slot { session, id, at: self.at };
         match fields.object("message").filter(|_| kind == "message") {
             Some(message) => {
                 let role = message.word("role").unwrap_or_default();
                 let kind = format!("message/{role}");
                 match message_of(&message, &role) {
-                    Some(said) => out.message(slot, said, &kind, 1),
+                    Some(said) => self.say(out, slot, said, &kind),
                     None => out.raw(slot, &kind, line),
                 }
             }
@@ -126,31 +219,38 @@ impl Reader {
                 let (id, at) = (slot.id.clone(), slot.at);
                 out.raw(slot, &kind, line)?;
                 let mark = |what: &str| Slot { session, id: format!("{id}:{what}"), at };
-                match fields.word("summary") {
-                    Some(summary) => {
-                        out.entry(mark("clear"), Body::Cleared { before: None })?;
-                        out.entry(mark("summary"), Body::Message(Message::user(summary)))
-                    }
-                    None => Ok(()),
+                let kept = self.kept.since(&fields, session);
+                let Some(summary) = fields.word("summary") else { return Ok(()) };
+                out.entry(mark("clear"), Body::Cleared { before: None })?;
+                out.entry(mark("summary"), Body::Message(Message::user(summary)))?;
+                // The last messages stay as they were, behind what stands for the others.
+                for (id, message) in kept {
+                    out.entry(mark(&id), Body::Message(message))?;
                 }
+                Ok(())
             }
             // What was left behind, in few words, and what a plugin told the model.
             None if kind == "branch_summary" && fields.word("summary").is_some() => {
                 let mut message = Message::user(fields.word("summary").unwrap_or_default());
                 keep_source(&mut message, &fields.without(&["summary"]));
-                out.message(slot, message, &kind, 1)
+                self.say(out, slot, message, &kind)
             }
             None if kind == "custom_message" => {
                 match said(Role::User, fields.get("content").unwrap_or("null")) {
                     Ok(mut message) => {
                         keep_source(&mut message, &fields.without(&["content"]));
-                        out.message(slot, message, &kind, 1)
+                        self.say(out, slot, message, &kind)
                     }
                     Err(_) => out.raw(slot, &kind, line),
                 }
             }
             None => out.raw(slot, &kind, line),
         }
+    }
+
+    fn say(&mut self, out: &mut Out<'_>, slot: Slot, said: Message, kind: &str) -> Result<()> {
+        self.kept.say(&slot, &said);
+        out.message(slot, said, kind, 1)
     }
 
     fn session(&mut self, out: &mut Out<'_>, branch: usize) -> Result<usize> {

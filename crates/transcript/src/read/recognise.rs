@@ -18,7 +18,7 @@ const VALUE_CHARS: usize = 4_000;
 const LINES_TRIED: usize = 20;
 
 macro_rules! formats {
-    ($($(#[$doc:meta])* $variant:ident = $name:literal,)*) => {
+    ($($(#[$doc:meta])* $variant:ident = $name:literal, $title:literal;)*) => {
         /// A format that sessions are read from.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum Format { $($(#[$doc])* $variant,)* }
@@ -31,47 +31,52 @@ macro_rules! formats {
             pub fn name(self) -> &'static str {
                 match self { $(Format::$variant => $name,)* }
             }
+
+            /// What people call the program it is of, or the format itself.
+            pub fn title(self) -> &'static str {
+                match self { $(Format::$variant => $title,)* }
+            }
         }
     };
 }
 
 formats! {
     /// `session-*.json` of an Emacs agent: an id, messages, a time.
-    Magent = "magent",
+    Magent = "magent", "magent";
     /// A command-line agent's folder of sessions, or one file of it: metadata and messages.
-    Agent = "agent",
+    Agent = "agent", "agent";
     /// A chat bot's `sessions.json`: all its users at once.
-    Telegram = "telegram",
+    Telegram = "telegram", "Telegram";
     /// A Markdown transcript, ours or that of a program with the same layout.
-    Markdown = "markdown",
+    Markdown = "markdown", "Markdown";
     /// Our own lines, which lose nothing.
-    Rethread = "rethread",
+    Rethread = "rethread", "Rethread";
     /// Claude Code's lines.
-    ClaudeCode = "claude-code",
+    ClaudeCode = "claude-code", "Claude Code";
     /// Codex's rollouts.
-    Codex = "codex",
+    Codex = "codex", "Codex";
     /// A list of messages as OpenAI's API takes it.
-    OpenAi = "openai",
+    OpenAi = "openai", "OpenAI";
     /// A list of messages as Anthropic's API takes it.
-    Anthropic = "anthropic",
+    Anthropic = "anthropic", "Anthropic";
     /// Gemini CLI's document or lines.
-    Gemini = "gemini",
+    Gemini = "gemini", "Gemini CLI";
     /// opencode's folder of records.
-    OpenCode = "opencode",
+    OpenCode = "opencode", "opencode";
     /// pi's lines.
-    Pi = "pi",
+    Pi = "pi", "pi";
     /// aider's history of chats.
-    Aider = "aider",
+    Aider = "aider", "aider";
     /// SpecStory's Markdown.
-    SpecStory = "specstory",
+    SpecStory = "specstory", "SpecStory";
     /// A trajectory of SWE-agent or mini-swe-agent.
-    SweAgent = "swe-agent",
+    SweAgent = "swe-agent", "SWE-agent";
     /// goose's database of sessions.
-    Goose = "goose",
+    Goose = "goose", "goose";
     /// The database of simonw/llm.
-    Llm = "llm",
+    Llm = "llm", "llm";
     /// A database of the OpenAI Agents SDK.
-    OpenAiAgents = "openai-agents",
+    OpenAiAgents = "openai-agents", "OpenAI Agents SDK";
 }
 
 /// What a file or folder is; nothing if it is no transcript of a known format. A folder is one

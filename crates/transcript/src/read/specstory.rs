@@ -12,7 +12,10 @@ use super::{Result, time};
 
 pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
     let text = super::document::text(path)?;
-    let mut reader = Reader { identity: identity(&text), sessions: [None; 2], count: 0 };
+    let named = identity(&text);
+    let nameless = named.is_none();
+    let identity = named.unwrap_or_else(|| first_question(&text));
+    let mut reader = Reader { identity, nameless, sessions: [None; 2] };
     let mut speaker: Option<Speaker> = None;
     let mut block: Vec<&str> = Vec::new();
     let mut inside = false;
@@ -31,16 +34,22 @@ pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
     reader.block(out, speaker.as_ref(), &block.join("\n"))
 }
 
-/// `<!-- Claude Code Session 3db9f30e-… (2026-01-31 15:19:39Z) -->`, or the title.
-fn identity(text: &str) -> String {
-    let named = text.lines().find_map(|line| {
+/// `<!-- Claude Code Session 3db9f30e-… (2026-01-31 15:19:39Z) -->`.
+fn identity(text: &str) -> Option<String> {
+    text.lines().find_map(|line| {
         let inner = line.strip_prefix("<!-- ")?;
         let rest = inner.split_once("Session ")?.1;
         rest.split_whitespace().next().map(str::to_owned)
-    });
-    named.unwrap_or_else(|| {
-        fingerprint(&[text.lines().take(20).collect::<Vec<_>>().join("\n").as_str()])
     })
+}
+
+/// What was asked first. A title may be given later, and given again.
+fn first_question(text: &str) -> String {
+    let is_user = |line: &&str| speaker_of(line).is_some_and(|who| who.role == Role::User);
+    let mut lines = text.lines().skip_while(|line| !is_user(line));
+    let who = lines.next().unwrap_or_default();
+    let words: Vec<&str> = lines.take_while(|line| speaker_of(line).is_none()).collect();
+    fingerprint(&[who, words.join("\n").trim().trim_end_matches("\n---").trim()])
 }
 
 struct Speaker {
@@ -78,8 +87,8 @@ fn speaker_of(line: &str) -> Option<Speaker> {
 
 struct Reader {
     identity: String,
+    nameless: bool,
     sessions: [Option<usize>; 2],
-    count: u64,
 }
 
 impl Reader {
@@ -92,23 +101,27 @@ impl Reader {
         let at = speaker.and_then(|speaker| speaker.at.as_deref());
         let at = at.and_then(|at| time::read(at, &out.options.zone));
         let session = self.session(out, side, at)?;
-        self.count += 1;
         out.records(1);
-        let id = format!("{}:{}", self.count, fingerprint(&[text]));
-        let slot = Slot { session, id: id.clone(), at };
+        let slot = Slot { session, id: fingerprint(&[text]), at };
         let Some(speaker) = speaker else {
-            return out.raw(slot, "header", text);
+            let id = format!("header:{}", slot.id);
+            return out.raw(Slot { id, ..slot }, "header", text);
         };
         if speaker.role == Role::User {
             return out.message(slot, Message::user(text), "user", 1);
         }
-        let (message, results) = reply(text, &id);
+        // Calls have no ids. A reply that goes on keeps those it had, so they hang on when it began.
+        let began = speaker.at.as_deref().or_else(|| text.lines().next()).unwrap_or_default();
+        let (message, results) = reply(text, &out.id_of(began));
         let message = Message { model: speaker.model.clone(), ..message };
         out.message(slot, message, "agent", 1)?;
         match results.is_empty() {
             true => Ok(()),
             false => {
-                let slot = Slot { session, id: format!("{id}:results"), at };
+                let texts = Message::new(Role::Tool, results.clone());
+                let texts: Vec<String> = texts.results().map(|result| result.text()).collect();
+                let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+                let slot = Slot { session, id: fingerprint(&texts), at };
                 out.message(slot, Message::new(Role::Tool, results), "agent", 0)
             }
         }
@@ -128,6 +141,8 @@ impl Reader {
             identity: if side { format!("{main}/side") } else { main.clone() },
             profile: Profile { agent: Some("specstory".into()), ..Profile::default() },
             created_at: at,
+            windowed: true,
+            nameless: self.nameless,
             parent: side.then_some(Link { identity: main, origin: Origin::New }),
             ..Found::default()
         })?;

@@ -22,14 +22,18 @@ pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
     let info = doc.object("info").unwrap_or_default();
     let config = info.object("config").and_then(|config| config.object("model"));
     let model = config.and_then(|model| model.word("model_name"));
-    // A trajectory has no name of its own. Its file has, and what was asked first.
+    // A trajectory has no name of its own: what was asked first tells it from others. The
+    // instructions before that are the program's, and may be written again.
     let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
     let first = items.iter().find(|item| item.contains("\"user\"")).copied().unwrap_or_default();
+    let formerly = vec![fingerprint(&[first, items.first().copied().unwrap_or_default()])];
     let session = out.session(Found {
-        identity: fingerprint(&[first, items.first().copied().unwrap_or_default()]),
+        identity: fingerprint(&[first]),
+        formerly,
         name: stem,
         profile: Profile { agent: Some("swe-agent".into()), model, ..Profile::default() },
         windowed: true,
+        nameless: true,
         ..Found::default()
     })?;
     match items.iter().any(|item| is_item(item) || outputs(item).is_some()) {
@@ -43,9 +47,9 @@ pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
     }
     let steps = doc.list("trajectory");
     let told = [said, steps.as_ref().map(|_| "trajectory")];
-    for (index, step) in steps.unwrap_or_default().into_iter().enumerate() {
+    for step in steps.unwrap_or_default() {
         out.records(1);
-        let id = format!("step:{index}:{}", fingerprint(&[step]));
+        let id = format!("step:{}", out.id_of(step));
         out.raw(Slot { session, id, at: None }, "step", step)?;
     }
     for (name, raw) in doc.iter().filter(|(name, _)| !told.contains(&Some(*name))) {

@@ -120,6 +120,74 @@ fn a_compaction_starts_the_context_anew_in_the_same_session() {
     assert_eq!(heap.said(0).len(), 4);
 }
 
+/// A compaction that leaves the last question and its answer as they were. What follows goes on
+/// from the record `next`.
+fn compacted(metadata: &Value, next: &str) -> Heap {
+    let boundary = json!({
+        "parentUuid": null, "logicalParentUuid": "r", "type": "system", "subtype": "compact_boundary",
+        "uuid": "k", "sessionId": "s-1", "timestamp": "2026-01-23T15:00:00Z", "compactMetadata": metadata,
+    });
+    let mut summary = user("s", Some("k"), "so far");
+    summary["isCompactSummary"] = json!(true);
+    read(&[
+        user("u", None, "go"),
+        reply("a", "u", "m1", text("first"), 1),
+        user("v", Some("a"), "look"),
+        reply("b1", "v", "m2", text("I look."), 1),
+        reply("b2", "b1", "m2", call("c1"), 1),
+        result("r", "b2", "c1"),
+        boundary,
+        summary,
+        user("w", Some(next), "on"),
+        reply("d", "w", "m3", text("ok"), 1),
+    ])
+}
+
+#[test]
+fn what_a_compaction_preserved_is_in_the_context_behind_it() {
+    let kept = ["user: look", "assistant: I look. Read({\"n\":1})", "tool: = done"];
+    let ids = json!(["v", "b1", "b2", "r"]);
+    for (metadata, next, is_first) in [
+        (
+            json!({"preservedMessages": {"anchorUuid": "s", "uuids": ids, "allUuids": ids}}),
+            "r",
+            false,
+        ),
+        (
+            json!({"preservedSegment": {"headUuid": "v", "anchorUuid": "s", "tailUuid": "r"}}),
+            "r",
+            false,
+        ),
+        (
+            json!({"preservedSegment": {"headUuid": "v", "anchorUuid": "s", "tailUuid": "r"}}),
+            "s",
+            false,
+        ),
+        (
+            json!({"preservedSegment": {"headUuid": "v", "anchorUuid": "k", "tailUuid": "r"}}),
+            "s",
+            true,
+        ),
+    ] {
+        let heap = compacted(&metadata, next);
+        assert_eq!(heap.account.sessions, 1, "{metadata}, {next}: {:?}", heap.account.notes);
+        let mut context = vec!["user: so far"];
+        let at = if is_first { 0 } else { 1 };
+        context.splice(at..at, kept);
+        context.extend(["user: on", "assistant: ok"]);
+        assert_eq!(heap.after_the_clear(0), context, "{metadata}, {next}");
+        assert_eq!(heap.said(0).len(), 5 + context.len(), "and what was said before it");
+        assert_eq!(heap.account.tokens.output, 3, "what it cost is counted once");
+        assert_eq!((heap.account.calls, heap.account.pairs), (1, 1));
+    }
+    // Where nothing of it is in the file, nothing is.
+    let gone = json!({"preservedSegment": {"headUuid": "x", "anchorUuid": "s", "tailUuid": "y"}});
+    assert_eq!(
+        compacted(&gone, "s").after_the_clear(0),
+        ["user: so far", "user: on", "assistant: ok"]
+    );
+}
+
 #[test]
 fn helpers_are_sessions_of_their_own() {
     let mut side = user("x", Some("u"), "look there");

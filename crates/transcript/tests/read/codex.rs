@@ -169,7 +169,7 @@ fn turns_that_were_taken_back_are_a_fork() {
 }
 
 #[test]
-fn a_compaction_that_lists_what_is_left_says_what_is_new_of_it() {
+fn a_compaction_that_lists_what_is_left_starts_the_context_anew_with_all_of_it() {
     let user = json!({"type": "message", "role": "user", "content": [{"type": "input_text", "text": "a"}]});
     let summary = json!({"type": "message", "role": "user", "content": [{"type": "input_text", "text": "so far: b"}]});
     let sealed = json!({"type": "compaction", "encrypted_content": "x"});
@@ -180,7 +180,9 @@ fn a_compaction_that_lists_what_is_left_says_what_is_new_of_it() {
         said("user", "c"),
     ];
     let heap = read_as("r.jsonl", text(&lines), Format::Codex);
-    assert_eq!(heap.said(0), ["user: a", "assistant: b", "user: so far: b", "user: c"]);
+    let all = ["user: a", "assistant: b", "user: a", "user: so far: b", "user: c"];
+    assert_eq!(heap.said(0), all, "and nothing of it twice");
+    assert_eq!(heap.after_the_clear(0), all[2..]);
     assert_eq!(heap.kinds(0), ["imported/codex/compacted", "cleared"]);
     assert_eq!((heap.account.records, heap.account.stored, heap.account.raw), (4, 3, 1));
     assert!(heap.account.notes.iter().any(|note| note.contains("encrypted")));

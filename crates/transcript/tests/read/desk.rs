@@ -34,6 +34,14 @@ impl Heap {
         entries.filter_map(|entry| entry.body.message()).map(shown).collect()
     }
 
+    /// The same, behind the last clear: what a model would be told.
+    pub(crate) fn after_the_clear(&self, session: usize) -> Vec<String> {
+        let entries = &self.sessions[session].1;
+        let is_clear = |entry: &FoundEntry| matches!(entry.body, Body::Cleared { .. });
+        let from = entries.iter().rposition(is_clear).map_or(0, |at| at + 1);
+        entries[from..].iter().filter_map(|entry| entry.body.message()).map(shown).collect()
+    }
+
     /// The kinds of entries that are no messages.
     pub(crate) fn kinds(&self, session: usize) -> Vec<&str> {
         let bodies = self.sessions[session].1.iter().map(|entry| &entry.body);

@@ -99,11 +99,13 @@ fn a_compression_starts_the_context_anew_with_its_own_list() {
             "user: first question",
             "assistant: first answer",
             "user: <state_snapshot>so far",
+            "assistant: first answer",
             "user: second question"
         ]
     );
+    assert_eq!(heap.after_the_clear(0), heap.said(0)[2..]);
     assert!(heap.kinds(0).contains(&"cleared"), "{:?}", heap.kinds(0));
-    assert_eq!(heap.account.tokens.total(), 10, "what stands there again is said and counted once");
+    assert_eq!(heap.account.tokens.total(), 10, "what stands there again is counted once");
     assert_eq!(heap.found(0).profile.description.as_deref(), Some("A talk"));
     assert_eq!(heap.sessions.len(), 1);
 }

@@ -148,3 +148,44 @@ fn a_trajectory_of_whole_replies_is_read() {
     let tokens = Usage { input: 30, output: 7, cache_read: 20, cache_write: 0 };
     assert_eq!(heap.account.tokens, tokens);
 }
+
+#[test]
+fn what_a_compaction_of_pi_kept_is_in_the_context_behind_it() {
+    let line = |id: &str, parent: &str, role: &str, text: &str| {
+        format!(
+            r#"{{"type":"message","id":"{id}","parentId":"{parent}","timestamp":"2026-01-01T10:00:00Z","message":{{"role":"{role}","content":"{text}","usage":{{"input":1,"output":1}}}}}}"#
+        )
+    };
+    let lines = [
+        r#"{"type":"session","version":3,"id":"d","cwd":"/w"}"#.to_owned(),
+        line("1", "", "user", "old"),
+        line("2", "1", "assistant", "gone"),
+        r#"{"type":"thinking_level_change","id":"3","parentId":"2","thinkingLevel":"high"}"#.to_owned(),
+        line("4", "3", "user", "kept"),
+        line("5", "4", "assistant", "kept too"),
+        r#"{"type":"compaction","id":"6","parentId":"5","summary":"so far","firstKeptEntryId":"3","tokensBefore":9}"#.to_owned(),
+        line("7", "6", "user", "on"),
+        r#"{"type":"compaction","id":"8","parentId":"7","summary":"all of it","firstKeptEntryId":"5","tokensBefore":9}"#.to_owned(),
+        line("9", "8", "assistant", "ok"),
+    ];
+    let heap = read_as("d.jsonl", lines[..8].join("\n"), Format::Pi);
+    assert_eq!(
+        heap.after_the_clear(0),
+        ["user: so far", "user: kept", "assistant: kept too", "user: on"]
+    );
+    assert_eq!(heap.account.tokens.total(), 4, "what it cost is counted once");
+    let heap = read_as("d.jsonl", lines.join("\n"), Format::Pi);
+    assert_eq!(
+        heap.after_the_clear(0),
+        ["user: all of it", "assistant: kept too", "user: on", "assistant: ok"]
+    );
+    // The first versions tell its place.
+    let list = [
+        r#"{"type":"session","id":"d","cwd":"/w"}"#,
+        r#"{"type":"message","timestamp":"2026-01-01T10:00:00Z","message":{"role":"user","content":"old"}}"#,
+        r#"{"type":"message","timestamp":"2026-01-01T10:00:01Z","message":{"role":"user","content":"kept"}}"#,
+        r#"{"type":"compaction","timestamp":"2026-01-01T10:00:02Z","summary":"so far","firstKeptEntryIndex":2,"tokensBefore":9}"#,
+    ];
+    let heap = read_as("d.jsonl", list.join("\n"), Format::Pi);
+    assert_eq!(heap.after_the_clear(0), ["user: so far", "user: kept"]);
+}

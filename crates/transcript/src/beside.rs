@@ -1,0 +1,180 @@
+//! A file whose messages have no ids, and the log that may hold an earlier state of it.
+//!
+//! The ids of such messages are fingerprints of what they say; equal ones get the number of their
+//! occurrence when they are stored. What is new is found by [`Alignment`].
+
+use std::collections::{HashMap, HashSet};
+
+use rethread_core::entry::Body;
+use rethread_core::name::NameError;
+use rethread_core::sessions::{Coming, Import};
+use rethread_core::{EntryId, Message, Raw};
+
+use crate::grown::{self, Rest};
+use crate::import::IMPORTED;
+use crate::read::{BoxError, Format, fingerprint};
+use crate::window::Alignment;
+
+/// Powers of two: the numbers of messages by which conversations that begin alike are told apart.
+const NAMES_TRIED: u32 = 6;
+
+/// A window and the log that may hold its beginning.
+pub(crate) struct Beside {
+    /// The messages of the log, by what they say.
+    log: Vec<EntryId>,
+    alignment: Alignment,
+    /// Both are the same conversation.
+    pub(crate) is_one: bool,
+}
+
+impl Beside {
+    /// Lays a window beside the log of a session.
+    pub(crate) fn of(import: &mut Import, batch: &[Coming]) -> Result<Beside, BoxError> {
+        let mut log = Vec::new();
+        for entry in import.entries()? {
+            let entry = entry?;
+            if is_of_a_window(&entry.id, &entry.body) {
+                log.push(entry.id);
+            }
+        }
+        let bases: Vec<&str> = log.iter().map(|id| base(id.as_str())).collect();
+        let window = batch.iter().filter(|coming| is_of_a_window(&coming.id, &coming.body));
+        let window = window.map(|coming| coming.id.as_str());
+        let mut alignment = Alignment::of(&bases, &window.collect::<Vec<_>>());
+        let is_one = alignment.is_one_conversation(log.len());
+        if !is_one {
+            // Words that are in both by chance tie nothing together.
+            alignment.places.fill(None);
+        }
+        Ok(Beside { log, alignment, is_one })
+    }
+
+    /// Whether something stands in both.
+    pub(crate) fn overlaps(&self) -> bool {
+        self.alignment.same() > 0
+    }
+
+    /// What of the window is new, and how many messages were written again. Ids are fingerprints,
+    /// and equal words may be said often, so each gets the number of its occurrence.
+    pub(crate) fn fresh(
+        &self,
+        import: &mut Import,
+        batch: Vec<Coming>,
+        format: Format,
+    ) -> Result<(Vec<Coming>, u64), BoxError> {
+        let mut counts: HashMap<String, u32> = HashMap::new();
+        for id in &self.log {
+            *counts.entry(base(id.as_str()).to_owned()).or_default() += 1;
+        }
+        let places = &self.alignment.places;
+        let taken: HashSet<usize> = places.iter().copied().flatten().collect();
+        let last = places.iter().rposition(Option::is_some);
+        let (mut fresh, mut changed) = (Vec::new(), 0);
+        // The place in the log that the next message of the window may be a new state of.
+        let (mut index, mut next) = (0, 0);
+        let mut records: HashMap<EntryId, u32> = HashMap::new();
+        for mut coming in batch {
+            if is_fixed(coming.id.as_str()) {
+                fresh.push(coming);
+                continue;
+            }
+            if !is_of_a_window(&coming.id, &coming.body) {
+                let count = records.entry(coming.id.clone()).or_default();
+                *count += 1;
+                coming.id = numbered(coming.id, *count)?;
+                fresh.push(coming);
+                continue;
+            }
+            let (place, is_past) = (places[index], last.is_some_and(|last| index < last));
+            index += 1;
+            if let Some(place) = place {
+                next = place + 1;
+                continue;
+            }
+            if let Some(message) = coming.body.message().filter(|_| last.is_some()) {
+                let before = self.log.get(next).filter(|_| !taken.contains(&next));
+                let before = before.map(|id| import.stored(id)).transpose()?.flatten();
+                let old = before.as_ref().and_then(|entry| entry.body.message());
+                let old = old.filter(|old| old.role == message.role);
+                next += usize::from(old.is_some());
+                match old.map(|old| grown::rest(std::slice::from_ref(old), message)) {
+                    Some(Rest::Nothing) => continue,
+                    Some(Rest::More(more)) => coming.body = Body::Message(more),
+                    _ if is_past => {
+                        let (id, body) = now_says(format, &coming.id, message)?;
+                        if !import.knows(&id) {
+                            changed += 1;
+                            fresh.push(Coming { id, body, ..coming });
+                        }
+                        continue;
+                    }
+                    _ => {}
+                }
+            }
+            let count = counts.entry(coming.id.as_str().to_owned()).or_default();
+            *count += 1;
+            coming.id = numbered(coming.id, *count)?;
+            fresh.push(coming);
+        }
+        Ok((fresh, changed))
+    }
+}
+
+/// What a conversation that begins like another, and goes on differently, may be called: by its
+/// first two messages, its first four, and so on.
+pub(crate) fn names_of(identity: &str, batch: &[Coming]) -> Vec<String> {
+    let said = batch.iter().filter(|coming| is_of_a_window(&coming.id, &coming.body));
+    let ids: Vec<&str> = said.map(|coming| coming.id.as_str()).collect();
+    let lengths = (1..=NAMES_TRIED).map(|power| 1 << power);
+    let lengths = lengths.map(|length: usize| length.min(ids.len()));
+    let mut names: Vec<String> =
+        lengths.map(|length| format!("{identity}/{}", fingerprint(&ids[..length]))).collect();
+    names.dedup();
+    names
+}
+
+/// What a message says now that said something else when it was imported.
+pub(crate) fn now_says(
+    format: Format,
+    id: &EntryId,
+    message: &Message,
+) -> Result<(EntryId, Body), NameError> {
+    let raw = Raw::of(message);
+    let kind = format!("imported/{}/changed", format.name());
+    let id = EntryId::new(format!("changed:{}", fingerprint(&[id.as_str(), raw.get()])))?;
+    Ok((id, Body::Unknown { kind, raw }))
+}
+
+/// Whether an entry is one of those that a window and a log are laid side by side by: something
+/// said. Records of the program may stand anywhere, and be written again.
+fn is_of_a_window(id: &EntryId, body: &Body) -> bool {
+    body.message().is_some() && !is_fixed(id.as_str())
+}
+
+/// The id of the first, the second, … of those that are alike.
+fn numbered(id: EntryId, count: u32) -> Result<EntryId, NameError> {
+    match count {
+        1 => Ok(id),
+        count => EntryId::new(format!("{}.{count}", id.as_str())),
+    }
+}
+
+/// An id that is no fingerprint of a message: marks, headers.
+fn is_fixed(id: &str) -> bool {
+    let id = without_number(id);
+    id == IMPORTED || id.contains(':') || id.contains('-')
+}
+
+/// An id without the number of its occurrence.
+fn base(id: &str) -> &str {
+    let id = without_number(id);
+    id.split_once('.').map_or(id, |(base, _)| base)
+}
+
+/// Earlier versions put the number of a message before its fingerprint.
+fn without_number(id: &str) -> &str {
+    match id.split_once(':') {
+        Some((number, rest)) if number.bytes().all(|byte| byte.is_ascii_digit()) => rest,
+        _ => id,
+    }
+}

@@ -1,0 +1,159 @@
+//! Where a list of messages without ids goes on from the log that holds its earlier state.
+//!
+//! A file may have grown, lost its oldest messages or its newest, or had one written again. Words
+//! may be said more than once, so the two lists are laid side by side: what stands in both, in the
+//! same order, is the same; the rest of the file is new.
+
+use std::collections::HashMap;
+
+/// How a file lies beside a log.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Alignment {
+    /// For each message of the file, its place in the log, where it stands there.
+    pub(crate) places: Vec<Option<usize>>,
+    /// The file is a part of the log, or goes on where the log ends.
+    pub(crate) goes_on: bool,
+}
+
+impl Alignment {
+    /// Lays a file beside a log.
+    pub(crate) fn of(log: &[&str], new: &[&str]) -> Alignment {
+        let run = run(log, new);
+        let goes_on = run.is_some();
+        Alignment { places: run.unwrap_or_else(|| anchored(log, new)), goes_on }
+    }
+
+    /// How many messages of the file stand in the log.
+    pub(crate) fn same(&self) -> usize {
+        self.places.iter().flatten().count()
+    }
+
+    /// Whether both are the same conversation: one goes on where the other ends, or most of the
+    /// shorter one stands in the other.
+    pub(crate) fn is_one_conversation(&self, log: usize) -> bool {
+        let shorter = log.min(self.places.len());
+        shorter == 0 || self.goes_on || self.same() * 2 > shorter
+    }
+}
+
+/// A file that is a part of the log, or that goes on where the log ends.
+fn run(log: &[&str], new: &[&str]) -> Option<Vec<Option<usize>>> {
+    let placed = |from: usize, same: usize| {
+        let places = (0..new.len()).map(|index| (index < same).then_some(from + index));
+        Some(places.collect())
+    };
+    // A file that became shorter says nothing new. The newest place is the likeliest.
+    if !new.is_empty()
+        && let Some(from) = log.windows(new.len()).rposition(|run| run == new)
+    {
+        return placed(from, new.len());
+    }
+    let longest = log.len().min(new.len());
+    let same = (1..=longest).rev().find(|length| log.ends_with(&new[..*length]))?;
+    placed(log.len() - same, same)
+}
+
+/// What both lists have exactly once holds them together; between two of these, equal messages are
+/// taken in order.
+fn anchored(log: &[&str], new: &[&str]) -> Vec<Option<usize>> {
+    let mut places = vec![None; new.len()];
+    let mut gap = (0, 0);
+    let ends = std::iter::once((log.len(), new.len()));
+    for (old, index) in anchors(log, new).into_iter().chain(ends) {
+        let mut from = gap.0;
+        for at in gap.1..index {
+            if let Some(found) = log[from..old].iter().position(|id| *id == new[at]) {
+                places[at] = Some(from + found);
+                from += found + 1;
+            }
+        }
+        if index < new.len() {
+            places[index] = Some(old);
+        }
+        gap = (old + 1, index + 1);
+    }
+    places
+}
+
+/// The longest run of places that rise in both lists, among what both have exactly once.
+fn anchors(log: &[&str], new: &[&str]) -> Vec<(usize, usize)> {
+    let (old, fresh) = (once(log), once(new));
+    let mut pairs: Vec<(usize, usize)> = fresh
+        .iter()
+        .filter_map(|(id, index)| Some((old.get(id).copied().flatten()?, (*index)?)))
+        .collect();
+    pairs.sort_unstable_by_key(|(_, index)| *index);
+    // For each length, the run of it that ends earliest in the log.
+    let mut ends: Vec<usize> = Vec::new();
+    let mut before: Vec<Option<usize>> = Vec::with_capacity(pairs.len());
+    for (pair, (place, _)) in pairs.iter().enumerate() {
+        let length = ends.partition_point(|end| pairs[*end].0 < *place);
+        before.push(length.checked_sub(1).map(|shorter| ends[shorter]));
+        match ends.get_mut(length) {
+            Some(end) => *end = pair,
+            None => ends.push(pair),
+        }
+    }
+    let mut run = Vec::with_capacity(ends.len());
+    let mut next = ends.last().copied();
+    while let Some(pair) = next {
+        run.push(pairs[pair]);
+        next = before[pair];
+    }
+    run.reverse();
+    run
+}
+
+/// Where each id stands; nothing for one that stands there twice.
+fn once<'a>(ids: &[&'a str]) -> HashMap<&'a str, Option<usize>> {
+    let mut places = HashMap::new();
+    for (index, id) in ids.iter().enumerate() {
+        places.entry(*id).and_modify(|place| *place = None).or_insert(Some(index));
+    }
+    places
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fresh(log: &'static str, new: &'static str) -> String {
+        let ids = |text: &'static str| -> Vec<&str> {
+            text.split("").filter(|c| !c.is_empty()).collect()
+        };
+        let (log, new) = (ids(log), ids(new));
+        let places = Alignment::of(&log, &new).places;
+        new.iter().zip(places).filter(|(_, place)| place.is_none()).map(|(id, _)| *id).collect()
+    }
+
+    #[test]
+    fn a_window_goes_on_where_the_log_ends() {
+        assert_eq!(fresh("abc", "abcd"), "d");
+        assert_eq!(fresh("abc", "bcd"), "d");
+        assert_eq!(fresh("yny", "ynyny"), "ny");
+        assert_eq!(fresh("ab", "cd"), "cd");
+        assert_eq!(fresh("abc", "ab"), "");
+        assert_eq!(fresh("abc", "bc"), "");
+        assert_eq!(fresh("", "a"), "a");
+    }
+
+    #[test]
+    fn one_message_that_was_written_again_doubles_no_other() {
+        assert_eq!(fresh("abcd", "aBcde"), "Be");
+        assert_eq!(fresh("hab", "Habc"), "Hc", "the first");
+        assert_eq!(fresh("abx", "abXcd"), "Xcd", "the last");
+        assert_eq!(fresh("abcd", "abxy"), "xy", "someone went back");
+        assert_eq!(fresh("ayby", "ayByz"), "Bz", "with words that are said twice");
+    }
+
+    #[test]
+    fn another_conversation_is_told_from_the_same_one() {
+        let same =
+            |log: &[&str], new: &[&str]| Alignment::of(log, new).is_one_conversation(log.len());
+        assert!(same(&["a"], &["a", "b", "c"]), "it grew");
+        assert!(same(&["a", "b", "c", "d"], &["a", "b", "c", "D"]), "the answer was given again");
+        assert!(same(&["a", "b", "c", "d"], &["d", "e", "f", "g"]), "the window moved on");
+        assert!(!same(&["hi", "hello"], &["hi", "good day"]), "two begin alike");
+        assert!(!same(&["s", "u", "a", "b", "c"], &["s", "u", "x", "y", "z"]));
+    }
+}

@@ -371,11 +371,12 @@ impl Open {
             self.batch.push(coming);
             return Ok(());
         }
-        let mut parts = Vec::new();
+        let (mut parts, mut number) = (Vec::new(), 0);
         let mut id = coming.id.clone();
         while let Some(entry) = import.stored(&id)? {
             parts.extend(entry.body.message().cloned());
-            id = part_id(&coming.id, parts.len())?;
+            number += 1;
+            id = part_id(&coming.id, number)?;
         }
         let (changed, rest) = match grown::rest(&parts, message) {
             Rest::Nothing => (None, None),
@@ -557,6 +558,7 @@ impl Desk<'_> {
                 && (all || last != Some(place))
             {
                 open.imported.added += import.settle()?;
+                open.imported.created = import.created();
             }
         }
         self.held = self.open.iter().map(|open| open.batch.len()).sum();

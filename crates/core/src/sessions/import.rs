@@ -61,6 +61,8 @@ pub struct Import {
     /// What the log adds up to and holds once what was sent is stored.
     tally: Tally,
     known: HashMap<u64, Known>,
+    /// Entries that were there when it began.
+    begun: u64,
     /// How often each id of the log stands there behind the number of a line.
     numbered: HashMap<u64, u32>,
     calls: VecDeque<(String, String)>,
@@ -104,12 +106,14 @@ impl Sessions {
             created,
             tally: Tally::default(),
             known: HashMap::new(),
+            begun: 0,
             numbered: HashMap::new(),
             calls: VecDeque::new(),
             sent: None,
             stored: 0,
         };
         import.refresh()?;
+        import.begun = import.tally.entries;
         Ok(import)
     }
 
@@ -153,7 +157,8 @@ impl Import {
         self.id
     }
 
-    /// Whether it was not there before.
+    /// Whether it was not there before. Where two importers begin it at once, whoever writes its
+    /// first entry created it, which is known once that is [settled](Import::settle).
     pub fn created(&self) -> bool {
         self.created
     }
@@ -172,11 +177,11 @@ impl Import {
         self.known.contains_key(&hash(id.as_str()))
     }
 
-    /// Whether the log holds a message of this id that says something else. The source wrote it
-    /// again since.
+    /// Whether the log held a message of this id that says something else when this import began:
+    /// the source wrote it again since.
     pub fn has_changed(&self, id: &EntryId, message: &Message) -> bool {
-        let known = self.known.get(&hash(id.as_str())).and_then(|known| known.words);
-        known.is_some_and(|words| words != words_of(message))
+        let known = self.known.get(&hash(id.as_str())).filter(|known| known.seq < self.begun);
+        known.and_then(|known| known.words).is_some_and(|words| words != words_of(message))
     }
 
     /// The entry of the log that has this id.
@@ -275,8 +280,7 @@ impl Import {
         if let Ok(Ok(Appended { seqs, repeated, .. })) = outcome.recv()
             && seqs.first() == Some(&before.entries)
         {
-            // Another importer may have sent the same entries, and come first.
-            self.stored += if repeated { 0 } else { entries.len() as u64 };
+            self.stored += self.own(before.entries, entries.len() as u64, repeated);
             return Ok(());
         }
         // It is tried again by itself, and whatever is wrong is seen then.
@@ -316,7 +320,7 @@ impl Import {
                 Ok(Appended { seqs, repeated, .. }) if seqs.first() == Some(&head) => {
                     self.tally = tally;
                     self.learn(head, &entries);
-                    return Ok(if repeated { 0 } else { seqs.len() as u64 });
+                    return Ok(self.own(head, seqs.len() as u64, repeated));
                 }
                 // Someone else wrote: what they wrote may be the same.
                 Ok(_) | Err(StoreError::Conflict { .. }) => self.refresh()?,
@@ -333,6 +337,13 @@ impl Import {
         Err(StoreError::Conflict { id: self.id, expected, actual }.into())
     }
 
+    /// How many of the entries at these places are this import's: none where another importer sent
+    /// the same ones and came first.
+    fn own(&mut self, first: u64, count: u64, repeated: bool) -> u64 {
+        self.created &= !(repeated && first == 0);
+        if repeated { 0 } else { count }
+    }
+
     /// Knows entries that were sent, from this place on.
     fn learn(&mut self, first: u64, entries: &[NewEntry]) {
         for (seq, entry) in (first..).zip(entries) {
@@ -345,6 +356,8 @@ impl Import {
     fn refresh(&mut self) -> Result<()> {
         let session = self.sessions.get(self.id)?;
         let end = session.tally.entries;
+        // Somebody else wrote the first entry.
+        self.created &= !(self.tally.entries == 0 && end > 0);
         for entry in self.sessions.entries(self.id, self.tally.entries..end) {
             let entry = entry?;
             self.tally = entry.tally;
@@ -551,6 +564,7 @@ mod tests {
         counts[0] += one.settle().expect("stored");
         counts[1] += two.settle().expect("stored");
         assert_eq!(counts, [5, 0]);
+        assert_eq!([one.created(), two.created()], [true, false]);
         // Reading what is there hides nothing from the count.
         assert_eq!(one.send(vec![said(7)]).expect("sent"), 0);
         assert_eq!(ids(&mut one).len(), 6);

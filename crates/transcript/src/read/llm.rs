@@ -304,48 +304,53 @@ fn all_of(
         };
         // What is not there any more, or too large, was sent all the same.
         let told = || block_of(&format!("{{\"type\":\"attachment\",\"source\":{row}}}"));
-        blocks.extend(attachment(database, out, session, &id)?.or_else(told));
+        blocks.extend(attachment(database, out, session, &id, true)?.or_else(told));
     }
     Ok(blocks)
 }
 
-/// An attachment: its bytes are kept with the session, or else where they are is.
+/// An attachment: its bytes are kept with the session, or else where they are is. What another
+/// session has too is counted there.
 pub(super) fn attachment(
     database: &Database,
     out: &mut Out<'_>,
     session: usize,
     id: &str,
+    is_new: bool,
 ) -> Result<Option<Block>> {
     if !database.has("attachments", &["id"]) {
         return Ok(None);
     }
     let rows = database.rows("SELECT * FROM attachments WHERE id = ?1", &[&id])?;
-    let row = match rows.into_iter().next() {
-        Some(Ok(row)) => row,
-        Some(Err(what)) => {
-            out.records(1);
-            out.unreadable("attachment", format!("attachment {id}"), what);
+    let Some(row) = rows.into_iter().next() else { return Ok(None) };
+    out.records(u64::from(is_new));
+    let place = || format!("attachment {id}");
+    let row = match row {
+        Ok(row) => row,
+        Err(what) => {
+            if is_new {
+                out.unreadable("attachment", place(), what);
+            }
             return Ok(None);
         }
-        None => return Ok(None),
     };
-    out.records(1);
     let fields = Fields::of(&row).unwrap_or_default();
     let media_type = fields.word("type").unwrap_or_default();
     let bytes = fields.object("content").and_then(|content| bytes_of(&content.text("hex")?));
-    let Some(bytes) = bytes else {
-        out.told("attachment");
-        return Ok(block_of(&format!("{{\"type\":\"attachment\",\"source\":{row}}}")));
-    };
-    if bytes.len() > BLOB_BYTES_MAX {
-        out.unreadable("attachment", format!("attachment {id}"), "it has more than 64 MiB");
-        return Ok(None);
+    let is_large = bytes.as_ref().is_some_and(|bytes| bytes.len() > BLOB_BYTES_MAX);
+    match is_new {
+        true if is_large => out.unreadable("attachment", place(), "it has more than 64 MiB"),
+        true => out.told("attachment"),
+        false => {}
     }
+    let Some(bytes) = bytes.filter(|_| !is_large) else {
+        let about = if is_large { fields.without(&["content"]) } else { row };
+        return Ok(block_of(&format!("{{\"type\":\"attachment\",\"source\":{about}}}")));
+    };
     let blob = BlobId::of(&bytes);
-    out.blob(session, bytes)?;
-    let image = Block::image(blob, &media_type);
+    out.copy_blob(session, bytes)?;
     if media_type.starts_with("image/") {
-        return Ok(Some(image));
+        return Ok(Some(Block::image(blob, &media_type)));
     }
     let source = serde_json::json!({"type": "blob", "sha256": blob, "media_type": media_type});
     Ok(block_of(&format!("{{\"type\":\"document\",\"source\":{source}}}")))

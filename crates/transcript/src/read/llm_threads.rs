@@ -251,8 +251,8 @@ impl Reader<'_> {
             let payload = fields.text("payload").unwrap_or_default();
             let payload = Fields::of(&payload).unwrap_or_default();
             let attached = fields.get("attachment_id").or_else(|| payload.get("attachment_id"));
-            if let Some(id) = attached.and_then(id_text).filter(|_| is_new) {
-                blocks.extend(llm::attachment(self.database, out, slot.session, &id)?);
+            if let Some(id) = attached.and_then(id_text) {
+                blocks.extend(llm::attachment(self.database, out, slot.session, &id, is_new)?);
             }
             let (block, known) = self.block(role, part)?;
             blocks.extend(block);

@@ -177,8 +177,13 @@ impl<'a> Out<'a> {
 
     /// An attachment of a session.
     pub(super) fn blob(&mut self, session: usize, bytes: Vec<u8>) -> Result<()> {
-        self.open()?;
         self.account.store("attachment", 1);
+        self.copy_blob(session, bytes)
+    }
+
+    /// An attachment whose record is counted elsewhere.
+    pub(super) fn copy_blob(&mut self, session: usize, bytes: Vec<u8>) -> Result<()> {
+        self.open()?;
         self.sink.blob(session, bytes).map_err(Error::Sink)
     }
 

@@ -10,6 +10,7 @@ mod desk;
 mod gemini;
 mod others;
 mod replay;
+mod samples;
 mod seeds;
 mod strange;
 mod trouble;

@@ -39,6 +39,9 @@ const RELAY_BYTES: usize = 1 << 20;
 /// Batches on their way from the reader to the writer. More would only take memory.
 const RELAY_BATCHES: usize = 4;
 
+/// Records that wait until it is known whether the message before them is new.
+const HELD_MAX: usize = 1_000;
+
 /// What an import did.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Receipt {
@@ -240,7 +243,7 @@ struct Open {
     /// A window. It has to be seen whole before anything of it is stored: what it says tells what
     /// is new, and where it has no name, which session it is.
     window: Option<Window>,
-    /// The first message, while it is not known whether it is the end of one that is there.
+    /// Messages that may be the end of one that is there.
     remnant: Remnant,
 }
 
@@ -250,13 +253,14 @@ struct Window {
     blobs: Vec<Vec<u8>>,
 }
 
-/// A file that lost its beginning may begin in the middle of a reply.
+/// A file that lost its beginning may begin in the middle of a reply that is spread over records.
+/// What is left of it looks new, until something known follows.
 enum Remnant {
-    /// Nothing was said yet.
+    /// All that was said is known.
     Unseen,
-    /// This was said, and the log does not know it.
-    Held(Box<Coming>),
-    /// What is said now is what it seems to be.
+    /// This was said, which is not known, and then came records in which nothing is said.
+    Held(Vec<Coming>),
+    /// Two messages were new: so is what follows.
     Passed,
 }
 
@@ -320,7 +324,7 @@ impl Sink for Desk<'_> {
                 if import.knows(&coming.id) {
                     return Ok(());
                 }
-                open.batch.push(coming);
+                open.keep(coming);
             }
             (Some(_), _) if ours => open.batch.push(coming),
             (Some(_), _) => open.say(coming, self.format)?,
@@ -351,17 +355,22 @@ impl Open {
     fn say(&mut self, coming: Coming, format: Format) -> Result<(), BoxError> {
         let Some(import) = &mut self.import else { return Ok(()) };
         let is_known = import.knows(&coming.id);
-        match std::mem::replace(&mut self.remnant, Remnant::Passed) {
+        match &mut self.remnant {
             Remnant::Unseen if !is_known && !import.created() => {
-                self.remnant = Remnant::Held(Box::new(coming));
+                self.remnant = Remnant::Held(vec![coming]);
                 return Ok(());
             }
             Remnant::Held(held) => {
-                let before = if is_known { import.message_before(&coming.id)? } else { None };
-                let is_there = before.is_some_and(|entry| says_all(&entry.body, &held.body));
-                if !is_there {
-                    self.batch.push(*held);
+                let message = held.first().and_then(|held| held.body.message());
+                if let (true, Some(message)) = (is_known, message) {
+                    let before = import.message_before(&coming.id, message.role)?;
+                    let before = before.as_ref().and_then(|entry| entry.body.message());
+                    if before.is_some_and(|before| grown::is_part(message, before)) {
+                        held.remove(0);
+                    }
                 }
+                self.batch.append(held);
+                self.remnant = if is_known { Remnant::Unseen } else { Remnant::Passed };
             }
             Remnant::Unseen | Remnant::Passed => {}
         }
@@ -394,10 +403,24 @@ impl Open {
         Ok(())
     }
 
-    /// Nothing follows that could tell what the first message is.
+    /// Takes a record in which nothing is said, in its order.
+    fn keep(&mut self, coming: Coming) {
+        match &mut self.remnant {
+            Remnant::Held(held) => {
+                held.push(coming);
+                if held.len() > HELD_MAX {
+                    self.say_remnant();
+                }
+            }
+            _ => self.batch.push(coming),
+        }
+    }
+
+    /// Nothing follows that could tell whether what is held is new.
     fn say_remnant(&mut self) {
-        if let Remnant::Held(held) = std::mem::replace(&mut self.remnant, Remnant::Passed) {
-            self.batch.push(*held);
+        if let Remnant::Held(held) = &mut self.remnant {
+            self.batch.append(held);
+            self.remnant = Remnant::Passed;
         }
     }
 }
@@ -575,12 +598,6 @@ impl Desk<'_> {
 fn part_id(id: &EntryId, number: usize) -> Result<EntryId, NameError> {
     EntryId::new(format!("{}+{number}", id.as_str()))
         .or_else(|_| EntryId::new(fingerprint(&[id.as_str(), &number.to_string()])))
-}
-
-/// Whether one message says all that another does.
-fn says_all(body: &Body, other: &Body) -> bool {
-    let (Some(one), Some(two)) = (body.message(), other.message()) else { return false };
-    one.role == two.role && grown::is_part(two, one)
 }
 
 /// Bytes of an entry, about. Only what is large has to be right.

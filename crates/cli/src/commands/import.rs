@@ -19,7 +19,7 @@ use super::{Cli, Done};
 use crate::args::Import;
 use crate::config::env;
 use crate::errors::Error;
-use crate::out::{ago, clean, count, line, note, one_line, plural};
+use crate::out::{ago, clean, count, fit, line, note, one_line, plural};
 
 /// Folders below one another that are looked into.
 const DEPTH_MAX: usize = 32;
@@ -29,6 +29,9 @@ const ASIDE_BYTES_MAX: u64 = 16 << 20;
 
 /// Keys of one file that are told; of the rest only the number is.
 const KEYS_TOLD: usize = 5;
+
+/// Columns of what tells the newest session from others.
+const TITLE_COLUMNS: usize = 60;
 
 /// Problems of one file that are told; of the rest only the number is.
 const PROBLEMS_TOLD: usize = 5;
@@ -573,7 +576,7 @@ impl Tools {
                 "{would}{} {} {noun}, newest: {}, {}{}",
                 count(sessions.len() as u64),
                 format.title(),
-                clean(&name_of(cli, newest, dry_run)),
+                shown(cli, newest, dry_run),
                 ago(newest.last_at, cli.now),
                 if dry_run { String::new() } else { what_is_new(sessions.values()) }
             ))?;
@@ -587,11 +590,16 @@ impl Tools {
     }
 }
 
-/// What people call a session: its name here, or at its source while it is not here.
-fn name_of(cli: &Cli, session: &Imported, dry_run: bool) -> String {
+/// What tells a session from others: its title, how it begins, or its name.
+fn shown(cli: &Cli, session: &Imported, dry_run: bool) -> String {
     let stored = || cli.sessions.of_owner(session.owner.clone()).get(session.id).ok();
-    let stored = (!dry_run).then(stored).flatten().map(|stored| stored.header.name.to_string());
-    stored.or_else(|| session.name.clone()).unwrap_or_else(|| session.id.short())
+    let named = || session.name.clone().unwrap_or_else(|| session.id.short());
+    let Some(stored) = (!dry_run).then(stored).flatten() else { return clean(&named()) };
+    let title = stored.header.profile.description.unwrap_or(stored.first_message);
+    match fit(&title, TITLE_COLUMNS) {
+        title if title.is_empty() => clean(&stored.header.name.to_string()),
+        title => format!("\"{title}\""),
+    }
 }
 
 fn what_is_new<'a>(sessions: impl Iterator<Item = &'a Imported>) -> String {

@@ -184,6 +184,7 @@ fn an_import_ends_with_a_line_for_people() {
     let claude_line =
         lines.iter().find(|line| line.starts_with("2 Claude Code sessions, newest: "));
     assert!(claude_line.is_some_and(|line| line.ends_with("(2 new)")), "{said:?}");
+    assert!(said.out.contains("newest: \"question 0\", 2026-02-01"), "{said:?}");
     file(&desk, "in/one.jsonl", claude(3));
     let again = desk.run(&["import", "in"]);
     assert!(

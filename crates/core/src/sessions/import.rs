@@ -17,7 +17,7 @@ use crate::blob::BlobId;
 use crate::entry::{Body, Entry, EntryId, NewEntry, Tally};
 use crate::limits::{APPEND_TRIES_MAX, BATCH_ENTRIES_MAX, CALLS_OPEN_MAX, MESSAGE_BYTES_MAX};
 use crate::measure::{Measure, measure};
-use crate::message::{Block, BlockKind, Message};
+use crate::message::{Block, BlockKind, Message, Role};
 use crate::name::{Key, SessionId};
 use crate::readable_id;
 use crate::session::{Header, Parent};
@@ -195,19 +195,20 @@ impl Import {
         self.sessions.entries(self.id, seq..seq + 1).next().transpose()
     }
 
-    /// The last message of the log before the entry of this id.
+    /// The last message of this role that the log holds before the entry of this id.
     ///
     /// # Errors
     ///
     /// Those of the store.
-    pub fn message_before(&mut self, id: &EntryId) -> Result<Option<Entry>> {
+    pub fn message_before(&mut self, id: &EntryId, role: Role) -> Result<Option<Entry>> {
         self.wait()?;
         let Some(&Known { seq, .. }) = self.known.get(&hash(id.as_str())) else { return Ok(None) };
         let mut before = self.sessions.entries(self.id, 0..seq);
-        let is_said = |entry: &Result<Entry>| {
-            entry.as_ref().map_or(true, |entry| entry.body.message().is_some())
+        let is_it = |entry: &Result<Entry>| match entry {
+            Ok(entry) => entry.body.message().is_some_and(|message| message.role == role),
+            Err(_) => true,
         };
-        before.rfind(is_said).transpose()
+        before.rfind(is_it).transpose()
     }
 
     /// All entries of the log, in order.

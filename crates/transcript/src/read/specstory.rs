@@ -15,7 +15,9 @@ pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
     let named = identity(&text);
     let nameless = named.is_none();
     let identity = named.unwrap_or_else(|| first_question(&text));
-    let mut reader = Reader { identity, nameless, sessions: [None; 2] };
+    let begun = text.lines().find_map(|line| speaker_of(line)?.at);
+    let begun = begun.and_then(|at| time::read(&at, &out.options.zone));
+    let mut reader = Reader { identity, nameless, begun, sessions: [None; 2] };
     let mut speaker: Option<Speaker> = None;
     let mut block: Vec<&str> = Vec::new();
     let mut inside = false;
@@ -88,6 +90,7 @@ fn speaker_of(line: &str) -> Option<Speaker> {
 struct Reader {
     identity: String,
     nameless: bool,
+    begun: Option<jiff::Timestamp>,
     sessions: [Option<usize>; 2],
 }
 
@@ -140,7 +143,7 @@ impl Reader {
         let session = out.session(Found {
             identity: if side { format!("{main}/side") } else { main.clone() },
             profile: Profile { agent: Some("specstory".into()), ..Profile::default() },
-            created_at: at,
+            created_at: at.or(self.begun),
             windowed: true,
             nameless: self.nameless,
             parent: side.then_some(Link { identity: main, origin: Origin::New }),

@@ -230,6 +230,31 @@ fn a_file_that_begins_in_the_middle_of_a_reply_doubles_nothing() {
 }
 
 #[test]
+fn a_file_that_begins_between_the_answers_of_a_reply_doubles_nothing() {
+    let of = |id: &str, parent: &str, kind: &str, block: Value| {
+        json!({"type": kind, "uuid": id, "parentUuid": parent, "sessionId": "s", "cwd": "/w", "timestamp": time(0, 1),
+            "message": {"role": kind, "id": if kind == "assistant" { Some("m") } else { None }, "content": [block]}})
+    };
+    let call = |id: &str| json!({"type": "tool_use", "id": id, "name": "ls", "input": {}});
+    let result = |id: &str| json!({"type": "tool_result", "tool_use_id": id, "content": "ok"});
+    let all = [
+        of("u", "", "user", json!({"type": "text", "text": "go"})),
+        of("a1", "u", "assistant", call("c1")),
+        of("r1", "a1", "user", result("c1")),
+        of("a2", "r1", "assistant", call("c2")),
+        of("r2", "a2", "user", result("c2")),
+        of("v", "r2", "user", json!({"type": "text", "text": "on"})),
+    ];
+    for from in 0..all.len() {
+        let place = Place::new();
+        place.import("s.jsonl", Format::ClaudeCode, |path| lines(path, all[..5].to_vec()));
+        let again =
+            place.import("s.jsonl", Format::ClaudeCode, |path| lines(path, all[from..].to_vec()));
+        assert_eq!(again.added, 1, "from {from}: what is new");
+    }
+}
+
+#[test]
 fn two_that_begin_alike_are_two_sessions() {
     let mut wrong = Vec::new();
     for (name, format, file, write) in SAMPLES.into_iter().filter(|sample| is_nameless(sample.0)) {

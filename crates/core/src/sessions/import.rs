@@ -157,7 +157,7 @@ impl Import {
         self.id
     }
 
-    /// Whether it was not there before. Where two importers begin it at once, whoever writes its
+    /// Whether it was not there before. Where importers begin it at once, the one that writes its
     /// first entry created it, which is known once that is [settled](Import::settle).
     pub fn created(&self) -> bool {
         self.created
@@ -341,7 +341,9 @@ impl Import {
     /// How many of the entries at these places are this import's: none where another importer sent
     /// the same ones and came first.
     fn own(&mut self, first: u64, count: u64, repeated: bool) -> u64 {
-        self.created &= !(repeated && first == 0);
+        if first == 0 {
+            self.created = !repeated;
+        }
         if repeated { 0 } else { count }
     }
 
@@ -566,6 +568,13 @@ mod tests {
         counts[1] += two.settle().expect("stored");
         assert_eq!(counts, [5, 0]);
         assert_eq!([one.created(), two.created()], [true, false]);
+        // Who found the session there, but nothing in it, may be the first to write.
+        let other = Arrival { id: SessionId::of_source(&Owner::local(), "test:2"), ..arrival() };
+        let mut one = sessions.import(&other).expect("imported");
+        let mut two = sessions.import(&other).expect("imported");
+        assert_eq!(two.append(vec![said(1)]).expect("appended"), 1);
+        assert_eq!(one.append(vec![said(1)]).expect("appended"), 0);
+        assert_eq!([one.created(), two.created()], [false, true]);
         // Reading what is there hides nothing from the count.
         assert_eq!(one.send(vec![said(7)]).expect("sent"), 0);
         assert_eq!(ids(&mut one).len(), 6);

@@ -304,7 +304,9 @@ pub(crate) fn ours(path: &Path, turns: Range<usize>, header: u32) {
 }
 
 fn database(path: &Path, sql: &str) {
-    let _ = std::fs::remove_file(path);
+    if path.exists() {
+        std::fs::remove_file(path).expect("removed");
+    }
     let connection = Connection::open(path).expect("opened");
     connection.execute_batch(sql).expect("filled");
 }

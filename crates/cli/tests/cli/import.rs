@@ -406,3 +406,40 @@ fn nothing_of_any_format_is_new_when_it_is_imported_again() {
         files.iter().map(|file| format!("{}: {}", file["path"], file["sessions"])).collect();
     assert!(names.is_empty(), "{}", names.join("\n"));
 }
+
+/// Runs an import to its end: what it printed, and the most memory it took, in bytes.
+fn measured(desk: &Desk, path: &std::path::Path) -> (Value, u64) {
+    let mut child = desk.spawn(&["import", &path.display().to_string(), "--json"]);
+    let status = format!("/proc/{}/status", child.id());
+    let mut most = 0;
+    while child.try_wait().expect("it runs").is_none() {
+        let text = std::fs::read_to_string(&status).unwrap_or_default();
+        let peak = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let peak = peak.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+        most = most.max(peak.unwrap_or_default());
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    let output = child.wait_with_output().expect("it ended");
+    (serde_json::from_slice(&output.stdout).expect("JSON"), most << 10)
+}
+
+#[test]
+fn many_small_messages_in_one_document_take_a_few_times_its_size() {
+    const MESSAGES: usize = 100_000;
+    let desk = Desk::new();
+    let message = |text: String| json!({"role": "user", "content": text}).to_string();
+    let document = |messages: Vec<String>| format!("[{}]", messages.join(","));
+    let small = document((0..MESSAGES).map(|n| message(n.to_string())).collect());
+    let bytes = small.len() as u64;
+    // The same bytes in a few messages: what an import takes whatever it reads.
+    let large = document((0..4).map(|n| message(format!("{n}").repeat(small.len() / 4))).collect());
+    let (small, large) = (file(&desk, "small.json", small), file(&desk, "large.json", large));
+    let (_, usual) = measured(&desk, &large);
+    let (first, most) = measured(&desk, &small);
+    assert_eq!(first["entries_added"], json!(MESSAGES + 1));
+    assert!(most < usual + 8 * bytes, "{most} for {bytes}, {usual} usually");
+    // Once more: now all of it is compared with the log before it is known that nothing is new.
+    let (again, most) = measured(&desk, &small);
+    assert_eq!(again["entries_added"], json!(0));
+    assert!(most < usual + 16 * bytes, "{most} for {bytes}, {usual} usually");
+}

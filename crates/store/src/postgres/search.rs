@@ -91,8 +91,8 @@ impl Db {
         limit: usize,
     ) -> Result<Vec<Hit>> {
         match self.fill_search(owner) {
-            // A standby finds what was indexed before.
-            Ok(()) | Err(StoreError::ReadOnly { .. }) => {}
+            // A standby finds what was indexed before, and so does a full disk.
+            Ok(()) | Err(StoreError::ReadOnly { .. } | StoreError::Full { .. }) => {}
             Err(error) => return Err(error),
         }
         let name = owner.as_str();

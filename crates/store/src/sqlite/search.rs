@@ -8,7 +8,7 @@ use std::sync::mpsc;
 use rethread_core::limits::AT_ONCE_MIN;
 use rethread_core::store::{Hit, Result};
 use rethread_core::text::{has_words, searchable, snippet};
-use rethread_core::{Owner, Place, SessionId};
+use rethread_core::{Owner, Place, SessionId, StoreError};
 use rusqlite::{Connection, params};
 
 use super::error::Told;
@@ -57,7 +57,12 @@ impl Db {
             connection.query_row(&behind, [], |row| row.get(0)).told(self.place(), WHAT)
         };
         while self.read(waiting)? {
-            self.write(WHAT, |tx| self.fill_some(tx))?;
+            match self.write(WHAT, |tx| self.fill_some(tx)) {
+                Ok(()) => {}
+                // A full disk keeps nobody from finding what is on it.
+                Err(StoreError::Full { .. } | StoreError::ReadOnly { .. }) => break,
+                Err(error) => return Err(error),
+            }
         }
         Ok(())
     }
@@ -141,9 +146,6 @@ impl Db {
         offset: usize,
         limit: usize,
     ) -> Result<Vec<Hit>> {
-        if !self.file.read_only {
-            return self.search_index(snapshot, owner, words, offset, limit);
-        }
         let (mut hits, passed) = self.search_unindexed(snapshot, owner, words, offset, limit)?;
         let (offset, limit) = (offset.saturating_sub(passed), limit - hits.len());
         hits.extend(self.search_index(snapshot, owner, words, offset, limit)?);

@@ -11,6 +11,7 @@
 pub mod agents;
 mod ask;
 mod blocking;
+mod byte_budget;
 mod compact;
 mod conversation;
 mod events;
@@ -42,6 +43,7 @@ mod transcript_index;
 mod turn;
 
 pub use blocking::blocking;
+pub use byte_budget::{ByteBudget, HeldBytes, NoRoom};
 pub use compact::{Compacted, Preview, Receipt, Stage};
 pub use events::{Event, Events, Progress};
 pub use find_answer::QuestionState;
@@ -58,5 +60,6 @@ pub use rethread_transcript::numbers;
 pub use rethread_transcript::read::markdown::Summary as FileSummary;
 pub use rethread_transcript::write::markdown::WriteError;
 pub use runner::{Answer, End, Runner, TurnError};
+pub use save::TranscriptSteps;
 pub use summarize::{EXTRACTIVE, How, INHERITED, Summary};
 pub use turn::{TurnInput, TurnOptions};

@@ -20,11 +20,19 @@ pub const RETRY_WAIT: Duration = Duration::from_millis(500);
 pub const RETRY_WAIT_MAX: Duration = Duration::from_secs(60);
 
 /// Turns that run or wait, of all owners. A turn outlives its connection, so connections do not
-/// bound them; each holds a few kilobytes and its question, which may be as large as a message.
+/// bound them; each holds a few kilobytes and its question, whose bytes are counted apart.
 pub const HOST_TURNS_MAX: usize = 1_024;
 
 /// Turns of one owner that run or wait: a quarter, so that no one keeps all others from asking.
 pub const OWNER_TURNS_MAX: usize = HOST_TURNS_MAX / 4;
+
+/// Bytes of the questions of turns that run or wait, of all owners. A question may be as large as
+/// a message, 16 MiB, so a count of turns alone would bound nothing.
+pub const HOST_QUESTION_BYTES_MAX: u32 = 256 << 20;
+
+/// Bytes of the questions of one owner: a quarter, as with turns. That is four of the largest, or
+/// 256 KiB for each turn an owner may have.
+pub const OWNER_QUESTION_BYTES_MAX: u32 = HOST_QUESTION_BYTES_MAX / 4;
 
 /// Turns that may wait for one session; further ones are refused.
 pub const QUEUE_MAX: usize = 32;

@@ -9,12 +9,19 @@ use std::path::{Path, PathBuf};
 use jiff::tz::TimeZone;
 use rethread_core::entry::Body;
 use rethread_core::readable_id::is_file_name;
-use rethread_core::{Session, SessionId, sessions};
+use rethread_core::{Session, SessionId, Sessions, sessions};
 use rethread_transcript::read::markdown;
-use rethread_transcript::write::markdown::{Page, Previous, Totals, WriteError, write};
+use rethread_transcript::write::markdown::{Page, Previous, Steps, Totals, WriteError};
 
 use crate::runner::Runner;
 use crate::transcript_index;
+
+/// Bytes of a transcript that are made before they are written to a file.
+const TRANSCRIPT_PART_BYTES: usize = 256 << 10;
+
+/// Entries read at once for a transcript. All of them are in memory before it is known how large
+/// they are, and one may have 16 MiB.
+const TRANSCRIPT_ENTRIES: u64 = 8;
 
 impl Runner {
     /// Writes a session's transcript into the folder of transcripts, as `<Session ID>.md`, and
@@ -69,12 +76,36 @@ impl Runner {
         id: SessionId,
         out: &mut dyn Write,
     ) -> Result<Totals, WriteError<sessions::Error>> {
+        let mut steps = self.transcript_steps(id)?;
+        while let Some(part) = steps.part(TRANSCRIPT_PART_BYTES)? {
+            out.write_all(&part)?;
+        }
+        out.flush()?;
+        Ok(steps.totals)
+    }
+
+    /// A session's transcript for whoever takes it in parts, and may be slow to.
+    ///
+    /// # Errors
+    ///
+    /// Those of the store.
+    pub fn transcript_steps(
+        &self,
+        id: SessionId,
+    ) -> Result<TranscriptSteps, WriteError<sessions::Error>> {
         let session = self.sessions.get(id).map_err(WriteError::Entries)?;
         let previous = self.previous(&session).map_err(WriteError::Entries)?;
         let agent = self.agent_of(&session);
         let page = Page { session: &session, agent, previous, zone: TimeZone::system() };
-        let entries = self.sessions.entries(id, 0..session.tally.entries);
-        write(&page, entries, out)
+        let steps = Some(Steps::begin(&page)?);
+        Ok(TranscriptSteps {
+            sessions: self.sessions.clone(),
+            id,
+            next: 0,
+            end: session.tally.entries,
+            steps,
+            totals: Totals::default(),
+        })
     }
 
     /// The name of the agent in a session.
@@ -114,6 +145,48 @@ fn is_free_for(path: &Path, session: &Session) -> bool {
     let seconds = |date: jiff::civil::DateTime| (date.second(), date.subsec_nanosecond());
     let begun = session.header.created_at.to_zoned(TimeZone::UTC).datetime();
     told.id == session.readable_id && told.date.is_some_and(|date| seconds(date) == seconds(begun))
+}
+
+/// A transcript that is made as it is taken. Between two parts it holds one turn of the log, and
+/// nothing of the store.
+pub struct TranscriptSteps {
+    sessions: Sessions,
+    id: SessionId,
+    next: u64,
+    end: u64,
+    /// Nothing at the end.
+    steps: Option<Steps>,
+    /// What the transcript adds up to, at the end.
+    totals: Totals,
+}
+
+impl TranscriptSteps {
+    /// The next part: this many bytes or a little more, or less at the end. Nothing after it.
+    ///
+    /// # Errors
+    ///
+    /// Those of the store. The transcript is not whole then.
+    pub fn part(&mut self, bytes: usize) -> Result<Option<Vec<u8>>, WriteError<sessions::Error>> {
+        let Some(steps) = &mut self.steps else { return Ok(None) };
+        while self.next < self.end && steps.ready() < bytes {
+            let page = self.next..self.end.min(self.next + TRANSCRIPT_ENTRIES);
+            let entries = self.sessions.read(self.id, page).map_err(WriteError::Entries)?;
+            if entries.is_empty() {
+                self.end = self.next;
+            }
+            for entry in entries {
+                self.next = entry.seq + 1;
+                steps.entry(entry)?;
+            }
+        }
+        if self.next < self.end {
+            return Ok(Some(steps.take()));
+        }
+        let Some(steps) = self.steps.take() else { return Ok(None) };
+        let (rest, totals) = steps.finish()?;
+        self.totals = totals;
+        Ok(Some(rest))
+    }
 }
 
 /// Writes a file beside the one that is there, then puts it in its place.

@@ -40,6 +40,8 @@ pub struct TurnOptions {
     pub can_ask: bool,
     /// Tools that are the client's: a turn ends when the model calls one.
     pub client_tools: Vec<Spec>,
+    /// What the client calls the turn, to stop this one and no other.
+    pub name: Option<String>,
 }
 
 /// What a turn begins with.
@@ -49,6 +51,41 @@ pub enum TurnInput {
     Question(Incoming),
     /// The results of the client's tools that the last turn ended at.
     Results(Vec<ToolResult>),
+}
+
+impl TurnInput {
+    /// Bytes it takes as JSON, about as many as it takes in memory.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            TurnInput::Question(question) => json_bytes(&question.message),
+            TurnInput::Results(results) => results.iter().map(|r| json_bytes(&r.content)).sum(),
+        }
+    }
+}
+
+impl TurnOptions {
+    /// The same for what the client's tools say about themselves.
+    pub(crate) fn bytes(&self) -> usize {
+        let of = |tool: &Spec| tool.description.len() + json_bytes(&tool.input);
+        self.client_tools.iter().map(of).sum()
+    }
+}
+
+/// The length of a value as JSON, without making it.
+fn json_bytes(value: &impl serde::Serialize) -> usize {
+    struct Length(usize);
+    impl std::io::Write for Length {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut length = Length(0);
+    serde_json::to_writer(&mut length, value).expect("plain data is always valid JSON");
+    length.0
 }
 
 impl From<Incoming> for TurnInput {

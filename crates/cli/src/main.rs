@@ -10,6 +10,7 @@ mod chat;
 mod commands;
 mod config;
 mod errors;
+mod heap;
 mod hosting;
 mod out;
 
@@ -25,6 +26,9 @@ fn main() -> ExitCode {
         Ok(args) => args,
         Err(error) => return errors::misuse(&error),
     };
+    if matches!(args.command, Some(args::Command::Serve(_))) {
+        heap::give_back_what_is_freed();
+    }
     let as_json = args.global.json;
     match commands::run(args) {
         Ok(code) => code,

@@ -78,7 +78,7 @@ mod tests {
         for number in 0..sent {
             log.line(&serde_json::json!({ "number": number }));
         }
-        let page = metrics.text(0, None);
+        let page = metrics.text(&Default::default());
         let dropped = page.lines().find_map(|line| {
             line.strip_prefix("rethread_log_lines_dropped_total ")?.parse::<usize>().ok()
         });

@@ -1,10 +1,11 @@
 //! What every request passes before its handler, in this order, and before its body is read:
-//! length of its head, name, page, owner, rate, content type, size. (Connections are counted before that, in
+//! length of its head, name, page, owner, rate, content type and encoding, size. (Connections are counted before that, in
 //! `serve.rs`; streams by the handlers that open one.)
 
 use std::sync::Arc;
 use std::time::Instant;
 
+use axum::body::HttpBody;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
@@ -14,11 +15,13 @@ use rethread_core::Owner;
 use rethread_core::world::rfc3339;
 use serde_json::json;
 
-use crate::health::PUBLIC;
-use crate::input::{has_body, says_json, too_large};
-use crate::limits::{BODY_BYTES_MAX, HEAD_BYTES_MAX, HEADERS_MAX};
+use crate::health::{METRICS_PATHS, PUBLIC};
+use crate::input::{content_length, has_body, is_encoded, says_json, too_large};
+use crate::limits::{BODY_BYTES_MAX, FRAME_BYTES, HEAD_BYTES_MAX, HEADERS_MAX};
 use crate::problem::{Cause, Problem};
 use crate::state::{Caller, ServerState};
+use crate::tokens::{Watched, is_only_for_metrics};
+use crate::{incoming, outgoing};
 
 /// Names a request in the answer and in the log.
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -34,9 +37,11 @@ pub(crate) async fn admit(
     next: Next,
 ) -> Response {
     let began = Instant::now();
-    let id = state.world.uuid().hyphenated().to_string();
+    let id: Arc<str> = state.world.uuid().hyphenated().to_string().into();
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-    let (owner, mut response) = answered(&state, request, next).await;
+    let (request, unread) = incoming::watch(request);
+    let (owner, response) = answered(&state, request, next, id.clone()).await;
+    let mut response = unread.drained(response);
     if let Ok(id) = HeaderValue::from_str(&id) {
         response.headers_mut().insert(REQUEST_ID, id);
     }
@@ -44,7 +49,7 @@ pub(crate) async fn admit(
     state.metrics.request(status);
     let mut line = json!({
         "at": rfc3339(state.world.now()),
-        "request": id,
+        "request": &*id,
         "owner": owner.as_ref().map(Owner::as_str),
         "method": method.as_str(),
         "path": path,
@@ -63,6 +68,7 @@ async fn answered(
     state: &Arc<ServerState>,
     request: Request,
     next: Next,
+    id: Arc<str>,
 ) -> (Option<Owner>, Response) {
     let headers = request.headers();
     if let Err(problem) = short_head(&request) {
@@ -82,21 +88,68 @@ async fn answered(
     }
     if PUBLIC.contains(&request.uri().path()) && !headers.contains_key(header::AUTHORIZATION) {
         let response = match state.quotas.spend(state.quotas.anybody(), Instant::now()) {
-            Ok(()) => next.run(request).await,
+            Ok(()) => outgoing::sent(next.run(request).await, None),
             Err(wait) => too_often(state, wait).into_response(),
         };
         return (None, allowing(response, origin.as_deref()));
     }
-    let (owner, response) = match admitted(state, headers).await {
-        Ok(caller) => {
+    let (owner, response) = match admitted(state, headers, id).await {
+        Ok((caller, watched)) => {
             let owner = caller.handle.owner().clone();
-            let mut request = request;
-            request.extensions_mut().insert(caller);
-            (Some(owner), next.run(request).await)
+            (Some(owner), handled(caller, watched, request, next).await)
         }
         Err(problem) => (None, problem.into_response()),
     };
     (owner, allowing(response, origin.as_deref()))
+}
+
+/// The answer of the handler, for as long as the token that asked holds.
+async fn handled(
+    caller: Caller,
+    watched: Option<Watched>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    if is_only_for_metrics(caller.handle.owner()) && !METRICS_PATHS.contains(&request.uri().path())
+    {
+        let what = "the token of `rethread:metrics` reads the metrics, and nothing else";
+        return Problem::forbidden(what).into_response();
+    }
+    let reads = request.method() == Method::GET;
+    request.extensions_mut().insert(caller.clone());
+    let response = match &watched {
+        None => next.run(request).await,
+        Some(watched) => tokio::select! {
+            response = next.run(request) => response,
+            () = watched.revoked_owned() => {
+                return Problem::unauthorized("the token was revoked").into_response();
+            }
+        },
+    };
+    // What is small is sent at once, and not cut in the middle.
+    let watched = watched.filter(|_| bytes_of(&response).is_none_or(|bytes| bytes > FRAME_BYTES));
+    outgoing::sent(counted(&caller, response, reads).await, watched)
+}
+
+/// The length of an answer, where all of it is there.
+fn bytes_of(response: &Response) -> Option<usize> {
+    response.body().size_hint().exact().and_then(|bytes| usize::try_from(bytes).ok())
+}
+
+/// Counts what an answer takes in memory. There may be no room for one that only shows something;
+/// one that says what was done is sent in any case.
+async fn counted(caller: &Caller, response: Response, reads: bool) -> Response {
+    let Some(bytes) = bytes_of(&response).filter(|bytes| *bytes > FRAME_BYTES) else {
+        return response;
+    };
+    if outgoing::is_kept(&response) {
+        return response;
+    }
+    match caller.room_for(bytes).await {
+        Ok(room) => outgoing::keep(response, room),
+        Err(problem) if reads => problem.into_response(),
+        Err(_) => response,
+    }
 }
 
 fn short_head(request: &Request) -> Result<(), Problem> {
@@ -112,9 +165,13 @@ fn short_head(request: &Request) -> Result<(), Problem> {
 }
 
 /// Who is asking, if they may ask this now.
-async fn admitted(state: &Arc<ServerState>, headers: &HeaderMap) -> Result<Caller, Problem> {
-    let owner = owner(state, headers).await?;
-    let caller = Caller::new(state.clone(), owner);
+async fn admitted(
+    state: &Arc<ServerState>,
+    headers: &HeaderMap,
+    id: Arc<str>,
+) -> Result<(Caller, Option<Watched>), Problem> {
+    let (owner, watched) = owner(state, headers).await?;
+    let caller = Caller::new(state.clone(), owner, id);
     let local = state.gate.open && !headers.contains_key(header::AUTHORIZATION);
     if state.limits.count_local || !local {
         let spent = state.quotas.spend(&caller.account, Instant::now());
@@ -124,13 +181,14 @@ async fn admitted(state: &Arc<ServerState>, headers: &HeaderMap) -> Result<Calle
         if !says_json(headers) {
             return Err(Problem::not_json("the body is not said to be application/json"));
         }
-        let length = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok());
-        let length = length.and_then(|length| length.parse::<u64>().ok());
-        if length.is_some_and(|length| length > BODY_BYTES_MAX as u64) {
+        if is_encoded(headers) {
+            return Err(Problem::encoded("the body has a Content-Encoding"));
+        }
+        if content_length(headers).is_some_and(|length| length > BODY_BYTES_MAX as u64) {
             return Err(too_large());
         }
     }
-    Ok(caller)
+    Ok((caller, watched))
 }
 
 fn too_often(state: &ServerState, wait: u64) -> Problem {
@@ -139,10 +197,13 @@ fn too_often(state: &ServerState, wait: u64) -> Problem {
 }
 
 /// The owner: by the token, or `local` where none is asked for. Never by anything else.
-async fn owner(state: &Arc<ServerState>, headers: &HeaderMap) -> Result<Owner, Problem> {
+async fn owner(
+    state: &Arc<ServerState>,
+    headers: &HeaderMap,
+) -> Result<(Owner, Option<Watched>), Problem> {
     let given: Vec<_> = headers.get_all(header::AUTHORIZATION).iter().collect();
     let secret = match given.as_slice() {
-        [] if state.gate.open => return Ok(Owner::local()),
+        [] if state.gate.open => return Ok((Owner::local(), None)),
         [] => return Err(Problem::unauthorized("there is no token")),
         [one] => one.to_str().ok().and_then(|text| {
             let (scheme, secret) = text.split_once(' ')?;
@@ -152,11 +213,14 @@ async fn owner(state: &Arc<ServerState>, headers: &HeaderMap) -> Result<Owner, P
     };
     let unknown = || Problem::unauthorized("the token is not one of this server");
     let secret = secret.ok_or_else(unknown)?;
+    // Watched from before it is looked at: a token that is revoked right after is noticed.
+    let watched = Some(state.tokens.watch(&secret));
     if let Some(owner) = state.tokens.remembered(&secret) {
-        return Ok(owner);
+        return Ok((owner, watched));
     }
     let asked = state.clone();
-    blocking(move || asked.tokens.looked_up(&secret)).await?.ok_or_else(unknown)
+    let owner = blocking(move || asked.tokens.looked_up(&secret)).await?.ok_or_else(unknown)?;
+    Ok((owner, watched))
 }
 
 fn is_preflight(request: &Request) -> bool {

@@ -49,9 +49,9 @@ pub(crate) struct Said {
 /// The session is the one of `active_file`; a file that was never asked about gets a new one.
 #[utoipa::path(post, path = "/chat", tag = "chat", request_body = Ask,
     responses((status = 200, description = "The answer", body = Said)))]
-pub(crate) async fn chat(caller: Caller, Json(ask): Json<Ask>) -> Result<Response, Problem> {
+pub(crate) async fn chat(caller: Caller, Json(ask, room): Json<Ask>) -> Result<Response, Problem> {
     let (target, message) = ask.read()?;
-    let (session, answer) = caller.run_turn(target, message, as_editor()).await?;
+    let (session, answer) = caller.run_turn(target, message, as_editor(), room).await?;
     Ok(axum::Json(Said { response: answer.text, session_id: session }).into_response())
 }
 
@@ -65,10 +65,12 @@ pub(crate) async fn chat(caller: Caller, Json(ask): Json<Ask>) -> Result<Respons
 pub(crate) async fn chat_stream(
     caller: Caller,
     stream: Stream,
-    Json(ask): Json<Ask>,
+    Json(ask, room): Json<Ask>,
 ) -> Result<Response, Problem> {
     let (target, message) = ask.read()?;
-    caller.stream_turn(stream, target, message, as_editor(), Editor).await
+    let started = caller.stream_turn(stream, target, message, as_editor(), Editor).await;
+    drop(room);
+    started
 }
 
 /// What a plugin hears of a turn.

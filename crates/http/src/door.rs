@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use rethread_agent::{Host, HostLimits, HostSettings, blocking};
 use rethread_core::{Backend, World};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::Semaphore;
 
 use crate::access_log::AccessLog;
 use crate::allow_lists::{Gate, Rules};
-use crate::limits::Limits;
+use crate::limits::{CONNECTIONS_MAX, Limits, SEND_BUFFER_BYTES};
 use crate::metrics::Metrics;
 use crate::notifying_store::NotifyingStore;
 use crate::quotas::Quotas;
@@ -77,13 +77,18 @@ impl Door {
             }
         }
         let bind = |source| ListenError::Bind { address, source };
-        let listener = TcpListener::bind(address).await.map_err(bind)?;
+        let listener = bound(address).map_err(bind)?;
         let address = listener.local_addr().map_err(bind)?;
         let metrics = Arc::new(Metrics::default());
         let store = Arc::new(NotifyingStore::new(store, metrics.clone()));
-        let Limits { turns, owner_turns, waiting: queue, .. } = limits;
-        let settings =
-            HostSettings { limits: HostLimits { turns, owner_turns, queue }, ..settings };
+        let host_limits = HostLimits {
+            turns: limits.turns,
+            owner_turns: limits.owner_turns,
+            queue: limits.waiting,
+            bytes: limits.question_bytes,
+            owner_bytes: limits.owner_question_bytes,
+        };
+        let settings = HostSettings { limits: host_limits, ..settings };
         let state = Arc::new(ServerState {
             host: Host::new(store.clone(), world.clone(), settings),
             store,
@@ -95,9 +100,22 @@ impl Door {
             metrics,
             limits,
             asking: Arc::new(Semaphore::new(1)),
+            trying: Arc::new(Semaphore::new(1)),
             closing: Default::default(),
         });
         let router = routes::router(state.clone());
         Ok(Listening { listener, address, state, router })
     }
+}
+
+/// A listener whose connections hold no more than a little of what is not sent yet.
+fn bound(address: SocketAddr) -> std::io::Result<TcpListener> {
+    let socket = match address {
+        SocketAddr::V4(_) => TcpSocket::new_v4()?,
+        SocketAddr::V6(_) => TcpSocket::new_v6()?,
+    };
+    socket.set_reuseaddr(true)?;
+    socket.set_send_buffer_size(SEND_BUFFER_BYTES)?;
+    socket.bind(address)?;
+    socket.listen(u32::try_from(CONNECTIONS_MAX).unwrap_or(u32::MAX))
 }

@@ -3,11 +3,14 @@
 use std::sync::LazyLock;
 
 use axum::response::{IntoResponse, Response};
+use rethread_core::Owner;
 use serde_json::json;
 
 use crate::limits::READY_TIME_MAX;
+use crate::metrics::Now;
 use crate::problem::Problem;
 use crate::state::Caller;
+use crate::tokens::is_only_for_metrics;
 use crate::v1::shapes;
 
 /// The page loads its own script and style and talks to its own server; nothing else.
@@ -17,6 +20,9 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; c
 /// What anybody may read who may come to this server at all: a browser sends no token when a
 /// person types an address, and these say nothing but what stands in the source.
 pub(crate) const PUBLIC: [&str; 4] = ["/openapi.json", "/docs", "/docs/page.js", "/docs/page.css"];
+
+/// What a token of the metrics may read.
+pub(crate) const METRICS_PATHS: [&str; 3] = ["/metrics", "/healthz", "/readyz"];
 
 /// The document never changes while the process runs.
 static DOCUMENT: LazyLock<String> = LazyLock::new(crate::routes::openapi);
@@ -28,15 +34,18 @@ pub(crate) async fn healthz(_: Caller) -> Response {
     axum::Json(json!({ "status": "ok" })).into_response()
 }
 
-/// Say whether the store can be used
+/// Say whether the store can be used: read, and written to
 #[utoipa::path(get, path = "/readyz", tag = "house",
     responses((status = 200, description = "It can", body = shapes::Status)))]
 pub(crate) async fn readyz(caller: Caller) -> Result<Response, Problem> {
     if caller.state.closing.is_cancelled() {
         return Err(Problem::unready("the server is stopping"));
     }
-    let filter = Default::default();
-    let asked = caller.with(move |sessions| sessions.list(&filter, None, 1));
+    let asked = async {
+        let filter = Default::default();
+        caller.with(move |sessions| sessions.list(&filter, None, 1)).await?;
+        caller.state.clone().writable().await
+    };
     // A store that is looked for elsewhere takes longer to be given up than a balancer waits.
     let asked = tokio::time::timeout(READY_TIME_MAX, asked).await.map_err(|_| {
         let seconds = READY_TIME_MAX.as_secs();
@@ -49,10 +58,19 @@ pub(crate) async fn readyz(caller: Caller) -> Result<Response, Problem> {
 /// Show what the server did, for Prometheus
 #[utoipa::path(get, path = "/metrics", tag = "house",
     responses((status = 200, description = "Counters", body = String, content_type = "text/plain")))]
-pub(crate) async fn metrics(caller: Caller) -> Response {
+pub(crate) async fn metrics(caller: Caller) -> Result<Response, Problem> {
+    // They count what everybody did, which is not everybody's business.
+    let owner = caller.handle.owner();
+    if *owner != Owner::local() && !is_only_for_metrics(owner) {
+        let what = "the metrics are for this machine and for tokens of `rethread:metrics`";
+        return Err(Problem::forbidden(what));
+    }
     let kind = [("content-type", "text/plain; version=0.0.4")];
     let behind = caller.state.behind().await;
-    (kind, caller.state.metrics.text(caller.state.host.turns(), behind)).into_response()
+    let state = &caller.state;
+    let bytes = state.quotas.bytes.taken() + state.quotas.answers.taken();
+    let now = Now { turns: state.host.turns(), bytes, behind };
+    Ok((kind, state.metrics.text(&now)).into_response())
 }
 
 /// Show this document

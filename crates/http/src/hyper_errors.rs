@@ -7,22 +7,41 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
 
 use crate::limits::{HEAD_BYTES_MAX, HEADERS_MAX};
 use crate::problem::Problem;
+use crate::send_timeout::SendTimeout;
 
 /// A connection on which every refusal says why.
 pub(crate) struct Spoken {
-    stream: TcpStream,
+    stream: SendTimeout,
+    /// How much of [`HTTP2`] the connection began with; nothing once it went another way.
+    http2: Option<usize>,
     /// What is sent in the place of a bare refusal, as far as it has not been sent yet.
     instead: Vec<u8>,
 }
 
 impl Spoken {
-    pub(crate) fn new(stream: TcpStream) -> Spoken {
-        Spoken { stream, instead: Vec::new() }
+    pub(crate) fn new(stream: SendTimeout) -> Spoken {
+        Spoken { stream, http2: Some(0), instead: Vec::new() }
     }
+}
+
+/// What a client of HTTP/2 begins with, as far as it tells the version.
+const HTTP2: &[u8] = b"PRI * HTTP/2";
+
+/// Changes the version a client of HTTP/2 begins with into one that nobody speaks: the library
+/// says nothing to the former, and refuses the latter. Returns how much of [`HTTP2`] there was.
+fn unspoken(seen: usize, bytes: &mut [u8]) -> Option<usize> {
+    let here = bytes.len().min(HTTP2.len() - seen);
+    if bytes[..here] != HTTP2[seen..seen + here] {
+        return None;
+    }
+    if seen + here < HTTP2.len() {
+        return Some(seen + here);
+    }
+    bytes[here - 1] = b'9';
+    None
 }
 
 /// The problem for a refusal that has no body, where these bytes are one.
@@ -48,7 +67,12 @@ impl AsyncRead for Spoken {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(context, buffer)
+        let before = buffer.filled().len();
+        ready!(Pin::new(&mut self.stream).poll_read(context, buffer))?;
+        if let Some(seen) = self.http2 {
+            self.http2 = unspoken(seen, &mut buffer.filled_mut()[before..]);
+        }
+        Poll::Ready(Ok(()))
     }
 }
 
@@ -84,6 +108,23 @@ impl AsyncWrite for Spoken {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn http_2_is_changed_into_what_is_refused_however_it_is_cut_up_and_nothing_else_is() {
+        for sizes in [1, 2, 5, 11, 12, 24] {
+            let mut seen = Some(0);
+            let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
+            for piece in bytes.chunks_mut(sizes) {
+                seen = seen.and_then(|seen| unspoken(seen, piece));
+            }
+            assert_eq!(seen, None);
+            assert_eq!(&bytes, b"PRI * HTTP/9.0\r\n\r\nSM\r\n\r\n", "pieces of {sizes}");
+        }
+        let mut other = b"PUT /v1/keys/a HTTP/1.1\r\n\r\nPRI * HTTP/2".to_vec();
+        let same = other.clone();
+        assert_eq!(unspoken(0, &mut other), None);
+        assert_eq!(other, same);
+    }
 
     #[test]
     fn only_a_refusal_without_a_body_is_explained() {

@@ -7,18 +7,22 @@ use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
+use rethread_agent::HeldBytes;
 use rethread_core::{Key, SessionId};
 use serde::de::DeserializeOwned;
 
-use crate::limits::{BODY_BYTES_MAX, NESTING_MAX};
+use crate::limits::{BODY_BYTES_MAX, BODY_TIME_MAX, NESTING_MAX};
 use crate::problem::Problem;
 use crate::state::Caller;
 
+/// The room a body takes in memory: until the request is answered.
+pub(crate) type BodyRoom = Option<HeldBytes>;
+
 /// A body of JSON.
-pub(crate) struct Json<T>(pub(crate) T);
+pub(crate) struct Json<T>(pub(crate) T, pub(crate) BodyRoom);
 
 /// A body of JSON that may be missing: then everything is as it is by default.
-pub(crate) struct MaybeJson<T>(pub(crate) T);
+pub(crate) struct MaybeJson<T>(pub(crate) T, pub(crate) BodyRoom);
 
 /// The words of a query.
 pub(crate) struct Params<T>(pub(crate) T);
@@ -47,6 +51,17 @@ pub(crate) fn has_body(headers: &axum::http::HeaderMap) -> bool {
     headers.contains_key(header::TRANSFER_ENCODING) || length.is_some_and(|length| length != b"0")
 }
 
+/// The length a body is said to have.
+pub(crate) fn content_length(headers: &axum::http::HeaderMap) -> Option<u64> {
+    headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+}
+
+/// Whether the body was packed in some way.
+pub(crate) fn is_encoded(headers: &axum::http::HeaderMap) -> bool {
+    let mut codings = headers.get_all(header::CONTENT_ENCODING).iter();
+    codings.any(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity"))
+}
+
 /// Whether the headers say that the body is JSON.
 pub(crate) fn says_json(headers: &axum::http::HeaderMap) -> bool {
     let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
@@ -61,7 +76,8 @@ impl<S: Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
         if !has_body(request.headers()) {
             return Err(Problem::bad_request("a body of JSON is needed"));
         }
-        Ok(Json(parse(&read(request).await?)?))
+        let (bytes, room) = read(request).await?;
+        Ok(Json(parse(&bytes)?, room))
     }
 }
 
@@ -70,24 +86,54 @@ impl<S: Sync, T: DeserializeOwned + Default> FromRequest<S> for MaybeJson<T> {
 
     async fn from_request(request: Request, _: &S) -> Result<MaybeJson<T>, Problem> {
         if !has_body(request.headers()) {
-            return Ok(MaybeJson(T::default()));
+            return Ok(MaybeJson(T::default(), None));
         }
-        Ok(MaybeJson(parse(&read(request).await?)?))
+        let (bytes, room) = read(request).await?;
+        Ok(MaybeJson(parse(&bytes)?, room))
     }
 }
 
-/// The whole body, within its size and its time.
-async fn read(request: Request) -> Result<Vec<u8>, Problem> {
-    let time = request.extensions().get::<Caller>().map(|caller| caller.state.limits.body_time);
-    let body: Body = request.into_body();
-    let collected = Limited::new(body, BODY_BYTES_MAX).collect();
-    let time = time.unwrap_or(crate::limits::BODY_TIME_MAX);
-    match tokio::time::timeout(time, collected).await {
-        Ok(Ok(body)) => Ok(body.to_bytes().into()),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
-        Ok(Err(_)) => Err(Problem::bad_request("the body broke off")),
+/// The whole body, within its size and its time, and the room it takes in memory.
+async fn read(request: Request) -> Result<(Vec<u8>, BodyRoom), Problem> {
+    let caller = request.extensions().get::<Caller>().cloned();
+    let time = caller.as_ref().map_or(BODY_TIME_MAX, |caller| caller.state.limits.body_time);
+    // A body whose length is not said takes its room as it comes.
+    let length = content_length(request.headers()).unwrap_or(0);
+    let length = usize::try_from(length).unwrap_or(usize::MAX).min(BODY_BYTES_MAX);
+    let room =
+        caller.map(|caller| caller.state.quotas.bytes.try_take(caller.handle.owner(), length));
+    let room = room.transpose()?;
+    match tokio::time::timeout(time, collect(request.into_body(), length, room)).await {
+        Ok(read) => read,
         Err(_) => Err(Problem::timeout(format!("no whole body within {} s", time.as_secs()))),
     }
+}
+
+async fn collect(
+    body: Body,
+    length: usize,
+    mut room: BodyRoom,
+) -> Result<(Vec<u8>, BodyRoom), Problem> {
+    let mut body = Limited::new(body, BODY_BYTES_MAX);
+    let mut bytes: Vec<u8> = Vec::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| match error.is::<LengthLimitError>() {
+            true => too_large(),
+            false => Problem::bad_request("the body broke off"),
+        })?;
+        let Ok(data) = frame.into_data() else { continue };
+        let whole = bytes.len() + data.len();
+        if let Some(room) = &mut room {
+            room.grow_to(whole)?;
+        }
+        // Memory is asked for as it comes, and at the end there is no more than the body needs.
+        if whole > bytes.capacity() {
+            let twice = (2 * whole).min(length.max(whole));
+            bytes.reserve_exact(twice - bytes.len());
+        }
+        bytes.extend_from_slice(&data);
+    }
+    Ok((bytes, room))
 }
 
 pub(crate) fn too_large() -> Problem {

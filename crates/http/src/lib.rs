@@ -23,14 +23,17 @@ mod chat;
 mod door;
 mod health;
 mod hyper_errors;
+mod incoming;
 mod input;
 pub mod limits;
 mod metrics;
 mod notifying_store;
 mod openapi_document;
+mod outgoing;
 mod problem;
 mod quotas;
 mod routes;
+mod send_timeout;
 mod serve;
 mod sse;
 mod state;
@@ -44,7 +47,7 @@ pub use limits::Limits;
 pub use routes::openapi;
 
 pub use serve::Listening;
-pub use tokens::{TOKENS_OWNER, Token, TokenError, Tokens};
+pub use tokens::{METRICS_OWNER, TOKENS_OWNER, Token, TokenError, Tokens};
 
 /// Where the door is unless someone says otherwise: where existing plugins look for it.
 pub const DEFAULT_ADDRESS: std::net::SocketAddr =

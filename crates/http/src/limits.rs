@@ -5,7 +5,9 @@
 
 use std::time::Duration;
 
-use rethread_agent::limits::{HOST_TURNS_MAX, OWNER_TURNS_MAX, QUEUE_MAX};
+use rethread_agent::limits::{
+    HOST_QUESTION_BYTES_MAX, HOST_TURNS_MAX, OWNER_QUESTION_BYTES_MAX, OWNER_TURNS_MAX, QUEUE_MAX,
+};
 use rethread_core::limits::MESSAGE_BYTES_MAX;
 
 /// Bytes of a request's body. A message may be 16 MiB; the rest is for the fields around it.
@@ -29,6 +31,44 @@ pub const HEAD_TIME_MAX: Duration = Duration::from_secs(10);
 /// every connection that can carry a chat manages.
 pub const BODY_TIME_MAX: Duration = Duration::from_secs(30);
 
+/// How long a client may take nothing of an answer before its connection is closed. One that reads
+/// slowly is served slowly; a network that is away for half a minute is gone.
+pub const SEND_TIME_MAX: Duration = Duration::from_secs(30);
+
+/// Bytes the system holds for one connection that are not sent yet. All connections together then
+/// hold less than half a gigabyte of it (the system takes twice the number), and a client a tenth of a
+/// second away still gets 5 MB a second.
+pub const SEND_BUFFER_BYTES: u32 = 256 << 10;
+
+/// Bytes of bodies and waiting events in memory, of one owner: four messages of the largest kind. As
+/// many again for answers.
+pub const OWNER_BYTES_MAX: u32 = 64 << 20;
+
+/// The same of all owners. What is parsed takes two or three times as much, so all of it is about a
+/// gigabyte at the worst.
+pub const BYTES_MAX: u32 = 4 * OWNER_BYTES_MAX;
+
+/// Bytes an answer is taken to need while it is read and nobody knows how large it is. An owner
+/// then has eight such reads at once, and all together 32.
+pub const READ_BYTES: usize = 8 << 20;
+
+/// How long an answer waits for room in memory before it is refused.
+pub const ROOM_TIME_MAX: Duration = Duration::from_secs(10);
+
+/// Bytes of a long answer that are read at once, or one entry. The next are read when these are
+/// taken.
+pub const PART_BYTES: usize = 256 << 10;
+
+/// Bytes of an answer that a connection is given at once: it copies them.
+pub const FRAME_BYTES: usize = 64 << 10;
+
+/// Bytes of a body that are read and thrown away so that its connection lives on, when the request
+/// was refused by its headers. What is larger costs more than a new connection.
+pub const DRAIN_BYTES_MAX: u64 = 64 << 10;
+
+/// How long a refused body is read on, so that its client finds the answer.
+pub const DRAIN_TIME_MAX: Duration = Duration::from_secs(1);
+
 /// Connections at once. Each costs a file and some 20 KiB; 1,024 files is what a process may
 /// have open without asking its administrator, less what the store needs.
 pub const CONNECTIONS_MAX: usize = 896;
@@ -47,9 +87,16 @@ pub const RATE_BURST: u32 = 1_000;
 /// session's own events; a turn waits for nobody.
 pub const BEHIND_MAX: usize = 4_096;
 
+/// Bytes of events a client may be behind, or one event. They count among those of its owner.
+pub const BEHIND_BYTES_MAX: u32 = 4 << 20;
+
 /// How long the store may take to say that it is there. Balancers ask every few seconds and give up
 /// after as many.
 pub const READY_TIME_MAX: Duration = Duration::from_secs(2);
+
+/// How long the store is taken to be one that can be written to, once something was. `/readyz`
+/// writes no more often than this.
+pub const WRITTEN_FRESH: Duration = Duration::from_secs(5);
 
 /// How long running turns may take to end when the server is told to stop; then they are stopped,
 /// and what they said is kept.
@@ -74,7 +121,7 @@ pub const TAIL_ENTRIES: u64 = 32;
 
 /// Bytes of entries a live tail holds in memory like that, or one entry. Every stream that is open
 /// may hold as many.
-pub const TAIL_BYTES_MAX: usize = 1 << 20;
+pub const TAIL_BYTES_MAX: usize = PART_BYTES;
 
 /// Entries one answer may hold, and how many it holds when nobody asks for a number.
 pub const ENTRIES_MAX: u64 = 1_000;
@@ -85,6 +132,10 @@ pub const ENTRIES_BYTES_MAX: usize = 8 << 20;
 /// How long a token is taken as good before the store is asked again: a revoked one works no
 /// longer than this.
 pub const TOKEN_FRESH: Duration = Duration::from_secs(1);
+
+/// How often the tokens of requests that are not over yet are looked at: their answers end within
+/// [`TOKEN_FRESH`], too.
+pub const TOKEN_POLL: Duration = Duration::from_millis(500);
 
 /// Tokens there may be. They are compared one by one.
 pub const TOKENS_MAX: usize = 1_000;
@@ -113,6 +164,18 @@ pub struct Limits {
     pub owner_turns: usize,
     /// See [`QUEUE_MAX`].
     pub waiting: usize,
+    /// See [`HOST_QUESTION_BYTES_MAX`].
+    pub question_bytes: u32,
+    /// See [`OWNER_QUESTION_BYTES_MAX`].
+    pub owner_question_bytes: u32,
+    /// See [`BYTES_MAX`].
+    pub bytes: u32,
+    /// See [`OWNER_BYTES_MAX`].
+    pub owner_bytes: u32,
+    /// See [`ROOM_TIME_MAX`].
+    pub room_time: Duration,
+    /// See [`SEND_TIME_MAX`].
+    pub send_time: Duration,
     /// See [`BODY_TIME_MAX`].
     pub body_time: Duration,
     /// See [`GRACE`].
@@ -130,6 +193,12 @@ impl Default for Limits {
             turns: HOST_TURNS_MAX,
             owner_turns: OWNER_TURNS_MAX,
             waiting: QUEUE_MAX,
+            question_bytes: HOST_QUESTION_BYTES_MAX,
+            owner_question_bytes: OWNER_QUESTION_BYTES_MAX,
+            bytes: BYTES_MAX,
+            owner_bytes: OWNER_BYTES_MAX,
+            room_time: ROOM_TIME_MAX,
+            send_time: SEND_TIME_MAX,
             body_time: BODY_TIME_MAX,
             grace: GRACE,
         }

@@ -31,6 +31,17 @@ pub(crate) struct Metrics {
     pub(crate) connections: Gauge,
 }
 
+/// What others count, at this moment.
+#[derive(Default)]
+pub(crate) struct Now {
+    /// Turns that run or wait.
+    pub(crate) turns: usize,
+    /// Bytes of bodies and answers in memory.
+    pub(crate) bytes: usize,
+    /// How far search is behind, where the store tells.
+    pub(crate) behind: Option<u64>,
+}
+
 /// How many there are at the moment.
 #[derive(Default)]
 pub(crate) struct Gauge(AtomicI64);
@@ -80,9 +91,8 @@ impl Metrics {
         add(&self.requests[class], 1);
     }
 
-    /// Everything, as Prometheus reads it; with the turns that run or wait, and how far search is
-    /// behind, where the store tells.
-    pub(crate) fn text(&self, turns: usize, behind: Option<u64>) -> String {
+    /// Everything, as Prometheus reads it.
+    pub(crate) fn text(&self, now: &Now) -> String {
         let mut page = Page(String::new());
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         page.head("rethread_turns_total", "counter", "Turns by how they ended.");
@@ -132,8 +142,11 @@ impl Metrics {
             page.line(name, "", gauge.0.load(Ordering::Relaxed));
         }
         page.head("rethread_turns_now", "gauge", "Turns that run or wait.");
-        page.line("rethread_turns_now", "", turns);
-        if let Some(behind) = behind {
+        page.line("rethread_turns_now", "", now.turns);
+        let name = "rethread_bytes_in_flight";
+        page.head(name, "gauge", "Bytes of bodies and answers in memory.");
+        page.line(name, "", now.bytes);
+        if let Some(behind) = now.behind {
             let name = "rethread_search_lag_entries";
             page.head(name, "gauge", "Entries in the store that search has not seen, at least.");
             page.line(name, "", behind);
@@ -171,7 +184,7 @@ mod tests {
         for micros in [1, 100, 101, 2_000_000] {
             metrics.appended(Duration::from_micros(micros));
         }
-        let text = metrics.text(0, None);
+        let text = metrics.text(&Now::default());
         for line in [
             "rethread_append_seconds_bucket{le=\"0.0001\"} 2",
             "rethread_append_seconds_bucket{le=\"0.00025\"} 3",

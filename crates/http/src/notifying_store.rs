@@ -13,7 +13,9 @@ use rethread_core::store::{
     Appended, At, Bind, Change, Cursor, Filter, Finding, Hit, Lease, Page, Result, Search, Then,
     Upkeep,
 };
-use rethread_core::{Backend, BlobId, BlobInfo, Header, Key, Owner, Session, SessionId, Store};
+use rethread_core::{
+    Backend, BlobId, BlobInfo, Header, Key, Owner, Session, SessionId, Store, StoreError,
+};
 use tokio::sync::watch;
 
 use crate::metrics::Metrics;
@@ -22,6 +24,7 @@ pub(crate) struct NotifyingStore {
     store: Arc<dyn Backend>,
     metrics: Arc<Metrics>,
     ears: Arc<Ears>,
+    written: Arc<Mutex<Option<Instant>>>,
 }
 
 /// Who wants to hear of which session.
@@ -69,11 +72,35 @@ impl Drop for Ear {
 
 impl NotifyingStore {
     pub(crate) fn new(store: Arc<dyn Backend>, metrics: Arc<Metrics>) -> NotifyingStore {
-        NotifyingStore { store, metrics, ears: Arc::default() }
+        NotifyingStore { store, metrics, ears: Arc::default(), written: Arc::default() }
+    }
+
+    /// When something was last written, if nothing was refused since.
+    pub(crate) fn last_write(&self) -> Option<Instant> {
+        *self.written.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Something was written in another way than by an append.
+    pub(crate) fn wrote(&self) {
+        note(&self.written, true);
     }
 
     pub(crate) fn ears(&self) -> &Arc<Ears> {
         &self.ears
+    }
+}
+
+fn note(written: &Mutex<Option<Instant>>, can: bool) {
+    *written.lock().unwrap_or_else(PoisonError::into_inner) = can.then(Instant::now);
+}
+
+/// Whether the store takes what is written, as far as an append tells.
+fn note_append(written: &Mutex<Option<Instant>>, done: &Result<Appended>) {
+    match done {
+        Ok(_) => note(written, true),
+        Err(StoreError::Full { .. } | StoreError::ReadOnly { .. }) => note(written, false),
+        // What is wrong with an append is no fault of the store.
+        Err(_) => {}
     }
 }
 
@@ -113,6 +140,7 @@ impl Store for NotifyingStore {
     ) -> Result<Appended> {
         let began = Instant::now();
         let done = self.store.append(owner, id, at, entries);
+        note_append(&self.written, &done);
         if done.is_ok() {
             self.metrics.appended(began.elapsed());
             self.ears.tell(id);
@@ -130,7 +158,9 @@ impl Store for NotifyingStore {
     ) {
         let began = Instant::now();
         let (metrics, ears) = (self.metrics.clone(), self.ears.clone());
+        let written = self.written.clone();
         let then: Then = Box::new(move |done| {
+            note_append(&written, &done);
             if done.is_ok() {
                 metrics.appended(began.elapsed());
                 ears.tell(id);

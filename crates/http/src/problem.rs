@@ -9,7 +9,7 @@ use axum::response::{IntoResponse, Response};
 use jiff::Timestamp;
 use rethread_agent::host::Refusal;
 use rethread_agent::provider::Failure;
-use rethread_agent::{TurnError, WriteError};
+use rethread_agent::{NoRoom, TurnError, WriteError};
 use rethread_core::name::NameError;
 use rethread_core::world::rfc3339;
 use rethread_core::{StoreError, sessions};
@@ -78,6 +78,8 @@ kinds! {
         "send `Authorization: Bearer rt_…`; `rethread token create` makes one";
     bad_host: 403, "/problems/host", "This name is not served here",
         "use 127.0.0.1 or localhost, or start the server with --allow-host";
+    forbidden: 403, "/problems/forbidden", "This token is not for that",
+        "`rethread token create NAME --owner rethread:metrics` makes one that reads the metrics, and nothing else";
     bad_origin: 403, "/problems/origin", "Pages of this origin are not let in",
         "start the server with --allow-origin if you trust the page";
     not_found: 404, "/problems/not-found", "There is no such thing",
@@ -86,6 +88,8 @@ kinds! {
         "`GET /openapi.json` lists the methods of every path";
     timeout: 408, "/problems/timeout", "The request took too long to arrive",
         "send it again, faster";
+    which_turn: 409, "/problems/which-turn", "Several turns of this session run or wait",
+        "say which one: `turn` as you named it, or the `x-request-id` of the answer that began it";
     conflict: 409, "/problems/conflict", "Someone else was first",
         "read what was written since, then decide again";
     held: 409, "/problems/held", "Someone is in a turn of this session",
@@ -102,10 +106,14 @@ kinds! {
         "keep large things in files, and say where they are; nothing was stored";
     not_json: 415, "/problems/content-type", "Only JSON is taken",
         "send `Content-Type: application/json`";
+    encoded: 415, "/problems/content-encoding", "Bodies are taken as they are",
+        "send the body without `Content-Encoding`";
     too_many: 429, "/problems/rate", "Too many requests",
         "wait as long as Retry-After says";
     too_many_streams: 429, "/problems/streams", "Too many open streams",
         "close a stream, then open another";
+    too_many_bytes: 429, "/problems/bytes", "Too much of yours is in memory",
+        "wait until what you sent is stored and what you asked for is read";
     too_many_turns: 429, "/problems/turns", "Too many of your turns run or wait",
         "wait until one has ended, or stop one with POST …/turns/stop";
     too_many_waiting: 429, "/problems/waiting", "Too many turns wait for this session",
@@ -324,7 +332,17 @@ impl From<Refusal> for Problem {
             Refusal::HostFull { .. } | Refusal::Stopped => Problem::busy(said),
             Refusal::OwnerFull { .. } => Problem::too_many_turns(said),
             Refusal::QueueFull { .. } => Problem::too_many_waiting(said),
+            Refusal::Bytes(no_room) => no_room.into(),
             Refusal::Abandoned => Problem::broken(said),
+        }
+    }
+}
+
+impl From<NoRoom> for Problem {
+    fn from(no_room: NoRoom) -> Problem {
+        match no_room {
+            NoRoom::Owner { .. } => Problem::too_many_bytes(no_room.to_string()),
+            NoRoom::Total { .. } => Problem::busy(no_room.to_string()),
         }
     }
 }

@@ -1,5 +1,5 @@
-//! What each owner may use of this server: requests by a token bucket, streams by a count. Turns
-//! are counted by the host.
+//! What each owner may use of this server: requests by a token bucket, streams by a count, memory
+//! by its bytes. Turns are counted by the host.
 //!
 //! One account for each owner that came in with a valid credential: their number is that of the
 //! owners who have tokens, and does not grow with requests.
@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
+use rethread_agent::ByteBudget;
 use rethread_core::Owner;
 
 use crate::limits::Limits;
@@ -18,6 +19,11 @@ pub(crate) struct Quotas {
     limits: Limits,
     metrics: Arc<Metrics>,
     accounts: Mutex<HashMap<Owner, Arc<Account>>>,
+    /// Bodies, and events that wait to be sent.
+    pub(crate) bytes: Arc<ByteBudget>,
+    /// Answers. Apart from the rest: an answer that is being read takes more than it may need, and
+    /// whoever sends little must not be refused for it.
+    pub(crate) answers: ByteBudget,
     /// Of everybody together who reads what needs no owner.
     anybody: Account,
 }
@@ -48,7 +54,10 @@ impl Account {
 
 impl Quotas {
     pub(crate) fn new(limits: Limits, metrics: Arc<Metrics>) -> Quotas {
-        Quotas { limits, metrics, accounts: Mutex::default(), anybody: Account::new(&limits) }
+        let bytes = Arc::new(ByteBudget::new(limits.owner_bytes, limits.bytes));
+        let answers = ByteBudget::new(limits.owner_bytes, limits.bytes);
+        let anybody = Account::new(&limits);
+        Quotas { limits, metrics, accounts: Mutex::default(), bytes, answers, anybody }
     }
 
     pub(crate) fn anybody(&self) -> &Account {

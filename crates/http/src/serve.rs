@@ -20,9 +20,10 @@ use tokio::time::{Instant, timeout_at};
 use tokio_util::task::TaskTracker;
 
 use crate::hyper_errors::Spoken;
-use crate::limits::{GRACE_LAST, HEAD_BYTES_MAX, HEAD_TIME_MAX, HEADERS_MAX};
+use crate::limits::{GRACE_LAST, HEAD_BYTES_MAX, HEAD_TIME_MAX, HEADERS_MAX, TOKEN_POLL};
 use crate::metrics::Metrics;
 use crate::problem::Problem;
+use crate::send_timeout::SendTimeout;
 use crate::state::ServerState;
 
 /// How long to wait when the system has no file left for a connection.
@@ -48,6 +49,7 @@ impl Listening {
         let Listening { listener, state, router, .. } = self;
         let room = Arc::new(Semaphore::new(state.limits.connections));
         let connections = TaskTracker::new();
+        let watching = tokio::spawn(end_revoked(state.clone()));
         tokio::pin!(stop);
         loop {
             let accepted = tokio::select! {
@@ -73,6 +75,22 @@ impl Listening {
         state.closing.cancel();
         connections.close();
         wind_down(&state.host, &connections, state.limits.grace).await;
+        watching.abort();
+    }
+}
+
+/// Ends the answers of tokens that were revoked, for as long as the server runs.
+async fn end_revoked(state: Arc<ServerState>) {
+    let mut ticks = tokio::time::interval(TOKEN_POLL);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        if !state.tokens.is_watching() {
+            continue;
+        }
+        let asked = state.clone();
+        // A store that cannot be asked now is asked again; what reads from it ends by itself.
+        drop(rethread_agent::blocking(move || asked.tokens.end_revoked()).await);
     }
 }
 
@@ -98,6 +116,7 @@ async fn connection(
     if stream.set_nodelay(true).is_err() {
         return;
     }
+    let stream = SendTimeout::new(stream, state.limits.send_time);
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIME_MAX)

@@ -1,40 +1,76 @@
 //! Streams of events: `data: {json}`, an empty line, sent the moment it is there.
 
 use std::convert::Infallible;
+use std::sync::Arc;
 
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_util::Stream;
 use futures_util::stream::unfold;
+use rethread_agent::{ByteBudget, HeldBytes};
+use rethread_core::Owner;
 use serde::Serialize;
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
-use crate::limits::{BEHIND_MAX, KEEP_ALIVE};
+use crate::limits::{BEHIND_BYTES_MAX, BEHIND_MAX, KEEP_ALIVE};
 use crate::quotas;
 
 /// Where the events of one turn go. A client that is too far behind is let go: a turn waits for
 /// nobody.
-pub(crate) struct Sender(Option<mpsc::Sender<Event>>);
+pub(crate) struct Sender {
+    queue: Option<mpsc::Sender<Queued>>,
+    /// Bytes that may wait in this queue, and those of the owner.
+    bytes: Arc<Semaphore>,
+    budget: Arc<ByteBudget>,
+    owner: Owner,
+}
+
+/// An event that waits, and the room it takes meanwhile.
+struct Queued {
+    event: Event,
+    /// Of the queue, and of the owner.
+    room: (OwnedSemaphorePermit, HeldBytes),
+}
 
 impl Sender {
     /// Sends an event of one line of JSON.
     pub(crate) fn send(&mut self, value: &impl Serialize) {
-        let Some(sender) = &self.0 else { return };
-        let json = serde_json::to_string(value).expect("plain data is always valid JSON");
-        if sender.try_send(Event::default().data(json)).is_err() {
-            self.0 = None;
+        if self.queue.is_none() {
+            return;
         }
+        let json = serde_json::to_string(value).expect("plain data is always valid JSON");
+        let sent = self.queued(json).zip(self.queue.as_ref());
+        let sent = sent.is_some_and(|(queued, queue)| queue.try_send(queued).is_ok());
+        if !sent {
+            self.queue = None;
+        }
+    }
+
+    /// The event, if there is room for it.
+    fn queued(&self, json: String) -> Option<Queued> {
+        let bytes = u32::try_from(json.len()).unwrap_or(u32::MAX).min(BEHIND_BYTES_MAX);
+        let of_queue = self.bytes.clone().try_acquire_many_owned(bytes).ok()?;
+        let of_owner = self.budget.try_take(&self.owner, json.len()).ok()?;
+        let event = Event::default().data(json);
+        Some(Queued { event, room: (of_queue, of_owner) })
     }
 }
 
 /// A stream, and what it is fed by. It ends when that is dropped.
-pub(crate) fn channel(right: quotas::Stream) -> (Sender, Response) {
-    let (sender, receiver) = mpsc::channel(BEHIND_MAX);
-    let events = unfold((receiver, right), |(mut receiver, right)| async move {
-        let event = receiver.recv().await?;
-        Some((event, (receiver, right)))
+pub(crate) fn channel(
+    budget: Arc<ByteBudget>,
+    owner: Owner,
+    right: quotas::Stream,
+) -> (Sender, Response) {
+    let (queue, receiver) = mpsc::channel(BEHIND_MAX);
+    let events = unfold((receiver, right, None), |(mut receiver, right, sent)| async move {
+        // The event before this one is sent, and its room is free.
+        drop(sent);
+        let Queued { event, room } = receiver.recv().await?;
+        Some((event, (receiver, right, Some(room))))
     });
-    (Sender(Some(sender)), response(events))
+    let bytes = Arc::new(Semaphore::new(BEHIND_BYTES_MAX as usize));
+    (Sender { queue: Some(queue), bytes, budget, owner }, response(events))
 }
 
 /// Answers with events as they come.
@@ -49,10 +85,7 @@ pub(crate) fn response(events: impl Stream<Item = Event> + Send + 'static) -> Re
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use http_body_util::BodyExt;
-    use rethread_core::Owner;
 
     use super::*;
     use crate::limits::Limits;
@@ -62,18 +95,54 @@ mod tests {
     async fn a_client_too_far_behind_is_let_go_and_holds_up_nobody() {
         let quotas = Quotas::new(Limits::default(), Arc::default());
         let account = quotas.account(&Owner::local());
-        let (mut sender, response) = channel(quotas.stream(&account).expect("the first"));
+        let right = quotas.stream(&account).expect("the first");
+        let (mut sender, response) = channel(quotas.bytes.clone(), Owner::local(), right);
         // Nobody reads. None of these waits.
         for number in 0..=BEHIND_MAX {
-            assert!(sender.0.is_some(), "{number} fits");
+            assert!(sender.queue.is_some(), "{number} fits");
             sender.send(&number);
         }
-        assert!(sender.0.is_none(), "one more did not fit");
+        assert!(sender.queue.is_none(), "one more did not fit");
         sender.send(&"too late");
         let body = response.into_body().collect().await.expect("it ends by itself").to_bytes();
         let text = String::from_utf8(body.into()).expect("text");
         let events: Vec<&str> = text.split_terminator("\n\n").collect();
         assert_eq!(events.len(), BEHIND_MAX, "what fitted comes, in order");
         assert_eq!((events[0], events[BEHIND_MAX - 1]), ("data: 0", "data: 4095"));
+    }
+
+    #[tokio::test]
+    async fn a_client_is_behind_by_so_many_bytes_and_what_it_is_behind_counts_until_it_is_taken() {
+        let limits = Limits { owner_bytes: 6 << 20, ..Limits::default() };
+        let quotas = Quotas::new(limits, Arc::default());
+        let account = quotas.account(&Owner::local());
+        let open = || {
+            let right = quotas.stream(&account).expect("there is room");
+            channel(quotas.bytes.clone(), Owner::local(), right)
+        };
+        let megabyte = "x".repeat(1 << 20);
+        let ((mut first, unread), (mut second, also_unread)) = (open(), open());
+        for _ in 0..3 {
+            first.send(&megabyte);
+        }
+        assert!(first.queue.is_some(), "three fit, with what is around them");
+        first.send(&megabyte);
+        assert!(first.queue.is_none(), "four do not");
+        for _ in 0..3 {
+            assert!(second.queue.is_some());
+            second.send(&megabyte);
+        }
+        assert!(second.queue.is_none(), "the owner has used up everything");
+        assert!(quotas.bytes.taken() > 5 << 20);
+        let read = unread.into_body().collect().await.expect("it ends by itself").to_bytes();
+        assert!(read.len() > 3 << 20, "what fitted comes");
+        assert!(quotas.bytes.taken() < 3 << 20, "what was taken is given back");
+        let mut large = open();
+        large.0.send(&"x".repeat(5 << 20));
+        assert!(large.0.queue.is_none(), "not while so much waits elsewhere");
+        drop(also_unread);
+        let mut large = open();
+        large.0.send(&"x".repeat(5 << 20));
+        assert!(large.0.queue.is_some(), "one event may be larger than a queue");
     }
 }

@@ -4,20 +4,24 @@ use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use rethread_agent::{Handle, Host, Runner, blocking};
+use rethread_agent::{Handle, HeldBytes, Host, Runner, blocking};
 use rethread_core::store::Search;
-use rethread_core::{Owner, SessionId, Sessions, World, sessions};
+use rethread_core::world::rfc3339;
+use rethread_core::{Key, New, Owner, ProfileChange, SessionId, Sessions, World, sessions};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::access_log::AccessLog;
 use crate::allow_lists::Gate;
-use crate::limits::{LAG_TIME_MAX, Limits};
+use crate::limits::{LAG_TIME_MAX, Limits, READ_BYTES, WRITTEN_FRESH};
 use crate::metrics::Metrics;
 use crate::notifying_store::NotifyingStore;
 use crate::problem::Problem;
 use crate::quotas::{Account, Quotas, Stream};
 use crate::tokens::TokenCache;
+
+/// Whose session `/readyz` writes to. No token can be made for this owner.
+const READY_OWNER: &str = "rethread:ready";
 
 /// What every handler works with.
 pub(crate) struct ServerState {
@@ -32,6 +36,8 @@ pub(crate) struct ServerState {
     pub(crate) log: AccessLog,
     /// One question at a time about how far search is behind.
     pub(crate) asking: Arc<Semaphore>,
+    /// One try at a time whether the store takes anything.
+    pub(crate) trying: Arc<Semaphore>,
     /// The server is about to stop: streams end.
     pub(crate) closing: CancellationToken,
 }
@@ -54,18 +60,77 @@ impl ServerState {
     }
 }
 
+impl ServerState {
+    /// Whether the store takes what is written. Something is written to find out, unless something
+    /// was a moment ago: on a full disk everything can still be read.
+    pub(crate) async fn writable(self: Arc<ServerState>) -> Result<(), Problem> {
+        let turn = self.trying.clone().acquire_owned().await;
+        if self.store.last_write().is_some_and(|at| at.elapsed() < WRITTEN_FRESH) {
+            return Ok(());
+        }
+        let state = self.clone();
+        let work = tokio::task::spawn_blocking(move || {
+            let owner = Owner::new(READY_OWNER).expect("a valid owner");
+            let key = Key::new("probe").expect("a valid key");
+            let sessions = Sessions::new(state.store.clone(), owner, state.world.clone());
+            let id = sessions.open(&key, &New::default())?.session().id();
+            let now = rfc3339(state.world.now());
+            let profile = ProfileChange { description: Some(Some(now)), ..Default::default() };
+            sessions.update(id, &profile.into())?;
+            // Whoever asked may have gone; the next one is told nevertheless.
+            state.store.wrote();
+            drop(turn);
+            Ok::<(), sessions::Error>(())
+        });
+        let done = work.await.map_err(|_| Problem::broken("the store could not be tried"))?;
+        Ok(done?)
+    }
+}
+
 /// Who is calling. Everything it can reach belongs to its owner.
 #[derive(Clone)]
 pub(crate) struct Caller {
     pub(crate) state: Arc<ServerState>,
     pub(crate) handle: Handle,
     pub(crate) account: Arc<Account>,
+    /// The request, as the answer and the log name it.
+    pub(crate) request: Arc<str>,
 }
 
 impl Caller {
-    pub(crate) fn new(state: Arc<ServerState>, owner: Owner) -> Caller {
+    pub(crate) fn new(state: Arc<ServerState>, owner: Owner, request: Arc<str>) -> Caller {
         let account = state.quotas.account(&owner);
-        Caller { handle: state.host.handle(owner), state, account }
+        Caller { handle: state.host.handle(owner), state, account, request }
+    }
+
+    /// Room in memory for something that is about to be read, and may be large.
+    pub(crate) async fn room(&self) -> Result<HeldBytes, Problem> {
+        self.room_for(READ_BYTES).await
+    }
+
+    /// Room in memory for so many bytes of an answer, when there is some.
+    pub(crate) async fn room_for(&self, bytes: usize) -> Result<HeldBytes, Problem> {
+        let (answers, owner) = (&self.state.quotas.answers, self.handle.owner());
+        let most = self.state.limits.room_time;
+        let taken = tokio::time::timeout(most, answers.take(owner, bytes)).await;
+        taken.map_err(|_| match answers.try_take(owner, bytes) {
+            Err(no_room) => no_room.into(),
+            Ok(_) => Problem::busy("there was no room in memory for the answer"),
+        })
+    }
+
+    /// The same for an answer that has begun: it waits for as long as it takes. Whoever has the
+    /// room takes something of an answer, or is cut off.
+    pub(crate) async fn room_at_last(&self) -> HeldBytes {
+        self.state.quotas.answers.take(self.handle.owner(), READ_BYTES).await
+    }
+
+    /// The right to have one more stream open.
+    pub(crate) fn stream(&self) -> Result<Stream, Problem> {
+        self.state.quotas.stream(&self.account).ok_or_else(|| {
+            let most = self.state.limits.streams;
+            Problem::too_many_streams(format!("{most} streams are open; no more are allowed"))
+        })
     }
 
     /// What shows a session, whoever answers in it.
@@ -114,10 +179,6 @@ impl<S: Sync> FromRequestParts<S> for Stream {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Stream, Problem> {
-        let caller = Caller::from_request_parts(parts, state).await?;
-        caller.state.quotas.stream(&caller.account).ok_or_else(|| {
-            let most = caller.state.limits.streams;
-            Problem::too_many_streams(format!("{most} streams are open; no more are allowed"))
-        })
+        Caller::from_request_parts(parts, state).await?.stream()
     }
 }

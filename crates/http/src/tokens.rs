@@ -4,6 +4,7 @@
 //! an entry of a log under a reserved owner, in the same store as everything else. Nothing is
 //! removed from that log: revoking adds an entry.
 
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
@@ -17,11 +18,20 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use crate::limits::{TOKEN_FRESH, TOKENS_MAX};
 
 /// Whose log the tokens are in. No token can be made for this owner.
 pub const TOKENS_OWNER: &str = "rethread:tokens";
+
+/// Whose tokens read the metrics, and nothing else. It has no sessions.
+pub const METRICS_OWNER: &str = "rethread:metrics";
+
+/// Whether a token of this owner is for the metrics alone.
+pub(crate) fn is_only_for_metrics(owner: &Owner) -> bool {
+    owner.as_str() == METRICS_OWNER
+}
 
 /// What every token begins with, so that one that got out is found by a search.
 const MARK: &str = "rt_";
@@ -70,7 +80,7 @@ pub enum TokenError {
         name: Name,
     },
     /// Nobody may have an owner that the program keeps for itself.
-    #[error("owners that begin with `rethread:` are reserved")]
+    #[error("owners that begin with `rethread:` are reserved, all but `rethread:metrics`")]
     Reserved,
     /// There are as many as there may be.
     #[error("there are {TOKENS_MAX} tokens; no more are allowed")]
@@ -125,7 +135,7 @@ impl Tokens {
     /// store.
     pub fn create(&self, name: &Name, owner: &Owner) -> Result<String, TokenError> {
         // What the program keeps for itself is nobody's.
-        if owner.as_str().starts_with("rethread:") {
+        if owner.as_str().starts_with("rethread:") && !is_only_for_metrics(owner) {
             return Err(TokenError::Reserved);
         }
         let mut random = [0; 32];
@@ -241,6 +251,45 @@ fn conflict(thread: &rethread_core::Thread, actual: u64) -> sessions::Error {
 pub(crate) struct TokenCache {
     tokens: Tokens,
     seen: Mutex<Seen>,
+    watches: Arc<Watches>,
+}
+
+/// What tells a token from others, and is not the token.
+pub(crate) type TokenHash = [u8; 32];
+
+/// The tokens of requests that are not over, and what ends when one of them is revoked.
+#[derive(Default)]
+struct Watches(Mutex<HashMap<TokenHash, Watch>>);
+
+struct Watch {
+    revoked: CancellationToken,
+    requests: usize,
+}
+
+/// A request that was let in by a token, for as long as it is not over.
+pub(crate) struct Watched {
+    watches: Arc<Watches>,
+    hash: TokenHash,
+    revoked: CancellationToken,
+}
+
+impl Watched {
+    /// Waits until the token is revoked.
+    pub(crate) fn revoked_owned(&self) -> WaitForCancellationFutureOwned {
+        self.revoked.clone().cancelled_owned()
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        let mut watches = self.watches.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(watch) = watches.get_mut(&self.hash) {
+            watch.requests -= 1;
+            if watch.requests == 0 {
+                watches.remove(&self.hash);
+            }
+        }
+    }
 }
 
 #[derive(Clone, Default)]
@@ -252,7 +301,37 @@ struct Seen {
 
 impl TokenCache {
     pub(crate) fn new(tokens: Tokens) -> TokenCache {
-        TokenCache { tokens, seen: Mutex::default() }
+        TokenCache { tokens, seen: Mutex::default(), watches: Arc::default() }
+    }
+
+    /// Watches over the token of a request.
+    pub(crate) fn watch(&self, secret: &str) -> Watched {
+        let hash = hash(secret);
+        let mut watches = self.watches.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let new = || Watch { revoked: CancellationToken::new(), requests: 0 };
+        let watch = watches.entry(hash).or_insert_with(new);
+        watch.requests += 1;
+        Watched { watches: self.watches.clone(), hash, revoked: watch.revoked.clone() }
+    }
+
+    /// Whether a request that came with a token is not over.
+    pub(crate) fn is_watching(&self) -> bool {
+        !self.watches.0.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+
+    /// Ends what was let in by tokens that hold no more.
+    pub(crate) fn end_revoked(&self) -> Result<(), sessions::Error> {
+        let lock = || self.watches.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // Taken before the log is read: a token that is made meanwhile is not missing from it.
+        let watched: Vec<TokenHash> = lock().keys().copied().collect();
+        let known = self.refresh(self.seen())?;
+        let gone = watched.iter().filter(|hash| find(&known, hash).is_none());
+        for hash in gone {
+            if let Some(watch) = lock().get(hash) {
+                watch.revoked.cancel();
+            }
+        }
+        Ok(())
     }
 
     /// Whose token this is, as far as is known without asking the store.

@@ -7,6 +7,7 @@ use rethread_core::SessionId;
 use rethread_core::world::rfc3339;
 use serde_json::Value;
 
+use crate::input::BodyRoom;
 use crate::problem::Problem;
 use crate::quotas::Stream;
 use crate::sse;
@@ -28,8 +29,12 @@ impl Caller {
         target: Target,
         input: impl Into<TurnInput>,
         options: TurnOptions,
+        room: BodyRoom,
     ) -> Result<(SessionId, Answer), Problem> {
+        let options = self.named(options);
         let started = self.handle.start_turn(target, input, options, Events::none()).await?;
+        // The host has counted the question.
+        drop(room);
         let caller = self.clone();
         let ended = self.state.host.spawn(async move { caller.ended(started).await });
         let (session, outcome) =
@@ -47,8 +52,10 @@ impl Caller {
         wording: impl Wording,
     ) -> Result<Response, Problem> {
         let (events, mut heard) = Events::channel();
+        let options = self.named(options);
         let started = self.handle.start_turn(target, input, options, events).await?;
-        let (mut sender, response) = sse::channel(stream);
+        let (bytes, owner) = (self.state.quotas.bytes.clone(), self.handle.owner().clone());
+        let (mut sender, response) = sse::channel(bytes, owner, stream);
         let caller = self.clone();
         self.state.host.spawn(async move {
             while let Some(event) = heard.recv().await {
@@ -66,6 +73,12 @@ impl Caller {
             }
         });
         Ok(response)
+    }
+
+    /// A turn that its client has not named is called by its request.
+    fn named(&self, options: TurnOptions) -> TurnOptions {
+        let name = options.name.or_else(|| Some(self.request.to_string()));
+        TurnOptions { name, ..options }
     }
 
     async fn ended(&self, started: StartedTurn) -> (SessionId, Result<Answer, Problem>) {

@@ -10,6 +10,7 @@ use rethread_core::{Session, SessionId};
 use super::Handle;
 use crate::agents::NotFound;
 use crate::blocking::blocking;
+use crate::byte_budget::NoRoom;
 use crate::runner::{Instructions, Runner, TurnError};
 use crate::turn::TurnOptions;
 
@@ -73,6 +74,9 @@ pub enum Refusal {
         /// How many there may be.
         most: usize,
     },
+    /// The questions of the turns that run or wait take all the memory they may.
+    #[error("the questions that run or wait are too large together: {0}")]
+    Bytes(#[from] NoRoom),
     /// All turns that may wait for this session do.
     #[error("{most} turns wait for this session already")]
     QueueFull {

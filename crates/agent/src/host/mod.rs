@@ -38,7 +38,9 @@ use crate::blocking::blocking;
 use crate::events::Events;
 use crate::holder::ignoring_dead_holders;
 use crate::leased_thread::{LeasedThread, Wanted};
-use crate::limits::{HOST_TURNS_MAX, OWNER_TURNS_MAX, QUEUE_MAX};
+use crate::limits::{
+    HOST_QUESTION_BYTES_MAX, HOST_TURNS_MAX, OWNER_QUESTION_BYTES_MAX, OWNER_TURNS_MAX, QUEUE_MAX,
+};
 use crate::permission::Grants;
 use crate::runner::{Instructions, Runner};
 use crate::thread_cache::ThreadCache;
@@ -65,11 +67,21 @@ pub struct HostLimits {
     pub owner_turns: usize,
     /// Turns that wait for one session.
     pub queue: usize,
+    /// Bytes of the questions of turns that run or wait, of all owners.
+    pub bytes: u32,
+    /// Bytes of the questions of turns that run or wait, of one owner.
+    pub owner_bytes: u32,
 }
 
 impl Default for HostLimits {
     fn default() -> HostLimits {
-        HostLimits { turns: HOST_TURNS_MAX, owner_turns: OWNER_TURNS_MAX, queue: QUEUE_MAX }
+        HostLimits {
+            turns: HOST_TURNS_MAX,
+            owner_turns: OWNER_TURNS_MAX,
+            queue: QUEUE_MAX,
+            bytes: HOST_QUESTION_BYTES_MAX,
+            owner_bytes: OWNER_QUESTION_BYTES_MAX,
+        }
     }
 }
 

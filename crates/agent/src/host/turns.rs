@@ -20,6 +20,7 @@ use tokio_util::task::TaskTracker;
 
 use super::{Handle, Host, HostLimits, Refusal};
 use crate::blocking::blocking;
+use crate::byte_budget::{ByteBudget, HeldBytes};
 use crate::events::Events;
 use crate::fifo::{Fifo, Ticket};
 use crate::holder::is_dead;
@@ -37,7 +38,8 @@ pub(super) struct Turns {
     queues: Fifo<QueueName>,
     room: Arc<Semaphore>,
     owners: Mutex<HashMap<Owner, Arc<AtomicUsize>>>,
-    running: Arc<Running>,
+    questions: ByteBudget,
+    live: Arc<LiveTurns>,
     tasks: TaskTracker,
     stop: CancellationToken,
 }
@@ -84,6 +86,11 @@ pub enum Stop {
     Stopped,
     /// There was none.
     Nothing,
+    /// One runs and others wait, and nobody said which one is meant.
+    Several {
+        /// How many wait.
+        waiting: usize,
+    },
     /// Another program runs it, and only that can stop it.
     Elsewhere {
         /// Which.
@@ -110,24 +117,27 @@ impl Turns {
             queues: Fifo::new(),
             room: Arc::new(Semaphore::new(limits.turns)),
             owners: Mutex::default(),
-            running: Arc::default(),
+            questions: ByteBudget::new(limits.owner_bytes, limits.bytes),
+            live: Arc::default(),
             tasks: TaskTracker::new(),
             stop: CancellationToken::new(),
         }
     }
 
-    /// The right to be one of the turns.
-    fn room(&self, owner: &Owner) -> Result<Room, Refusal> {
+    /// The right to be one of the turns, with so many bytes in memory.
+    fn room(&self, owner: &Owner, bytes: usize) -> Result<Room, Refusal> {
         let HostLimits { turns, owner_turns, .. } = self.limits;
         let full = |_| Refusal::HostFull { most: turns };
         let permit = self.room.clone().try_acquire_owned().map_err(full)?;
         let mut owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner);
         let share = owners.entry(owner.clone()).or_default().clone();
         let more = |count| (count < owner_turns).then_some(count + 1);
-        match share.fetch_update(Ordering::SeqCst, Ordering::SeqCst, more) {
-            Ok(_) => Ok(Room { _permit: permit, share: Share(share) }),
-            Err(_) => Err(Refusal::OwnerFull { most: owner_turns }),
-        }
+        drop(owners);
+        let counted = share.fetch_update(Ordering::SeqCst, Ordering::SeqCst, more);
+        counted.map_err(|_| Refusal::OwnerFull { most: owner_turns })?;
+        let share = Share(share);
+        let bytes = self.questions.try_take(owner, bytes)?;
+        Ok(Room { _permit: permit, _share: share, _bytes: bytes })
     }
 
     fn ticket(&self, name: QueueName) -> Result<Ticket<QueueName>, Refusal> {
@@ -193,11 +203,16 @@ impl Handle {
     ) -> Result<StartedTurn, TurnError> {
         let input = input.into();
         let turns = &self.host.0.turns;
-        let room = turns.room(self.owner())?;
+        let room = turns.room(self.owner(), input.bytes() + options.bytes())?;
         let first = turns.ticket(self.queue_of(&target))?;
         let stop = turns.stop.child_token();
         let (tell, told) = oneshot::channel();
         let (handle, stopped) = (self.clone(), stop.clone());
+        // On the list before anybody is told of it: whoever stops a turn may mean this one.
+        let live = turns.live.clone().enter(self.owner().clone(), &options, stop.clone());
+        if let Target::Session(id) = target {
+            live.moves_to(id);
+        }
         let task = self.host.spawn(async move {
             let found = match handle.find(first, target, &stopped).await {
                 Ok(found) => found,
@@ -206,25 +221,31 @@ impl Handle {
                     return None;
                 }
             };
+            live.moves_to(found.session);
             // Whoever asked may have gone; the turn runs all the same.
             drop(tell.send(Ok(found.session)));
-            let ended = handle.turn(found, input, &options, &events, &stopped).await;
-            drop(room);
+            let ended = handle.turn(found, input, &options, &events, &stopped, &live).await;
+            drop((room, live));
             Some(ended)
         });
         let session = told.await.map_err(|_| Refusal::Abandoned)??;
         Ok(StartedTurn { session, stop, task })
     }
 
-    /// Stops the turn that runs in a session.
+    /// Stops the turn of this [name](TurnOptions::name), whether it runs or waits; without a name
+    /// the one that runs, unless others wait: whoever asked for one of those may mean it.
     ///
     /// # Errors
     ///
     /// [`StoreError::NotFound`]; otherwise I/O errors.
-    pub async fn stop_turn(&self, id: SessionId) -> Result<Stop, sessions::Error> {
+    pub async fn stop_turn(
+        &self,
+        id: SessionId,
+        name: Option<&str>,
+    ) -> Result<Stop, sessions::Error> {
         self.run(move |sessions| sessions.get(id)).await?;
-        if self.host.0.turns.running.stop(&(self.owner().clone(), id)) {
-            return Ok(Stop::Stopped);
+        if let Some(stop) = self.host.0.turns.live.stop(self.owner(), id, name) {
+            return Ok(stop);
         }
         match self.run(move |sessions| sessions.is_free(id)).await {
             Err(sessions::Error::Store(StoreError::Held { holder, until, .. })) => {
@@ -249,7 +270,7 @@ impl Handle {
         work: impl Future<Output = Result<T, TurnError>> + Send + 'static,
     ) -> Result<T, TurnError> {
         let turns = &self.host.0.turns;
-        let room = turns.room(self.owner())?;
+        let room = turns.room(self.owner(), 0)?;
         let ticket = turns.ticket(QueueName::Session(self.owner().clone(), id))?;
         let handle = self.clone();
         let task = self.host.spawn(async move {
@@ -348,13 +369,14 @@ impl Handle {
         options: &TurnOptions,
         events: &Events,
         stop: &CancellationToken,
+        live: &Live,
     ) -> EndedTurn {
         let outcome = async {
             self.reach(&mut found, stop).await?;
             let id = found.session;
+            live.moves_to(id);
+            live.runs();
             let runner = self.runner_for_turn(id, options).await?;
-            let running = &self.host.0.turns.running;
-            let _running = running.enter((self.owner().clone(), id), stop.clone());
             runner.run_turn(id, input, options, events, stop).await
         }
         .await;
@@ -408,8 +430,9 @@ struct Found {
 /// The right to be one of the turns.
 struct Room {
     _permit: OwnedSemaphorePermit,
-    #[expect(dead_code, reason = "it is counted while it is held")]
-    share: Share,
+    _share: Share,
+    /// Its question, which is in memory until the turn is over.
+    _bytes: HeldBytes,
 }
 
 /// One of the turns of an owner.
@@ -421,36 +444,86 @@ impl Drop for Share {
     }
 }
 
-/// The turns that can be stopped.
+/// The turns that can be stopped: those that run, and those that wait for their session.
 #[derive(Default)]
-struct Running {
-    turns: Mutex<HashMap<(Owner, SessionId), (u64, CancellationToken)>>,
-    /// How many there have been: tells one turn of a session from the next.
+struct LiveTurns {
+    turns: Mutex<HashMap<u64, LiveTurn>>,
+    /// How many there have been.
     count: AtomicU64,
 }
 
-/// Takes a turn off the list when it is over, however it ends.
-struct Entered(Arc<Running>, (Owner, SessionId), u64);
+struct LiveTurn {
+    owner: Owner,
+    /// Nothing while its key has not been followed.
+    session: Option<SessionId>,
+    name: Option<String>,
+    stop: CancellationToken,
+    runs: bool,
+}
 
-impl Running {
-    fn enter(self: &Arc<Running>, name: (Owner, SessionId), stop: CancellationToken) -> Entered {
+/// A turn on the list. It is taken off when this is dropped, however the turn ends.
+struct Live {
+    turns: Arc<LiveTurns>,
+    number: u64,
+}
+
+impl LiveTurns {
+    fn enter(
+        self: Arc<LiveTurns>,
+        owner: Owner,
+        options: &TurnOptions,
+        stop: CancellationToken,
+    ) -> Live {
         let number = self.count.fetch_add(1, Ordering::SeqCst);
-        let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
-        turns.insert(name.clone(), (number, stop));
-        Entered(Arc::clone(self), name, number)
+        let name = options.name.clone();
+        let turn = LiveTurn { owner, session: None, name, stop, runs: false };
+        self.turns.lock().unwrap_or_else(PoisonError::into_inner).insert(number, turn);
+        Live { turns: self, number }
     }
 
-    fn stop(&self, name: &(Owner, SessionId)) -> bool {
+    /// Stops a turn of a session. Nothing is returned where this host has none in it.
+    fn stop(&self, owner: &Owner, id: SessionId, name: Option<&str>) -> Option<Stop> {
         let turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
-        turns.get(name).inspect(|(_, stop)| stop.cancel()).is_some()
+        let is_here = |turn: &&LiveTurn| turn.session == Some(id) && turn.owner == *owner;
+        let here: Vec<&LiveTurn> = turns.values().filter(is_here).collect();
+        let waiting = here.iter().filter(|turn| !turn.runs).count();
+        if name.is_none() && waiting > 0 {
+            return Some(Stop::Several { waiting });
+        }
+        let is_meant = |turn: &&&LiveTurn| match name {
+            Some(name) => turn.name.as_deref() == Some(name),
+            None => turn.runs,
+        };
+        let stopped = here.iter().filter(is_meant).inspect(|turn| turn.stop.cancel()).count();
+        match (stopped, here.is_empty()) {
+            (0, true) => None,
+            (0, false) => Some(Stop::Nothing),
+            _ => Some(Stop::Stopped),
+        }
     }
 }
 
-impl Drop for Entered {
-    fn drop(&mut self) {
-        let mut turns = self.0.turns.lock().unwrap_or_else(PoisonError::into_inner);
-        if turns.get(&self.1).is_some_and(|(number, _)| *number == self.2) {
-            turns.remove(&self.1);
+impl Live {
+    fn change(&self, change: impl FnOnce(&mut LiveTurn)) {
+        let mut turns = self.turns.turns.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(turn) = turns.get_mut(&self.number) {
+            change(turn);
         }
+    }
+
+    /// It is in this session.
+    fn moves_to(&self, session: SessionId) {
+        self.change(|turn| turn.session = Some(session));
+    }
+
+    /// It waits for no other turn of this host any more.
+    fn runs(&self) {
+        self.change(|turn| turn.runs = true);
+    }
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        self.turns.turns.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.number);
     }
 }

@@ -176,3 +176,36 @@ fn an_address_that_is_taken_and_an_origin_that_is_everybody_are_refused() {
         assert_eq!(refused.code, 2, "{origin}: {refused:?}");
     }
 }
+
+#[test]
+fn memory_is_given_back_once_large_messages_are_stored() {
+    const MESSAGES: usize = 6;
+    let desk = Desk::new();
+    let served = Served::start(&desk, &[]);
+    let id = served.post("/v1/sessions", None, &json!({})).1["session"]["id"].clone();
+    let path = format!("/v1/sessions/{}/entries", id.as_str().expect("an id"));
+    let memory = || {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", served.child.id()));
+        let status = status.expect("it runs");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+        kib.expect("the system says how much") << 10
+    };
+    let say = |n: usize| {
+        let text = format!("{n} ").repeat(4 << 20);
+        let body = json!({"messages": [{"role": "user", "content": text}]});
+        assert_eq!(served.post(&path, None, &body).0, 200);
+    };
+    let before = memory();
+    for _ in 0..2 {
+        std::thread::scope(|scope| {
+            for n in 0..MESSAGES {
+                let say = &say;
+                scope.spawn(move || say(n));
+            }
+        });
+    }
+    let kept = memory().saturating_sub(before);
+    assert!(kept < 48 << 20, "{kept} bytes are kept of {}", 2 * MESSAGES * (8 << 20));
+    assert_eq!(served.stop().0, Some(0));
+}

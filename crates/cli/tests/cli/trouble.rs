@@ -1,6 +1,8 @@
 //! Hostile input, damaged files and full disks: a clear error, and nothing lost.
 
-use std::process::Command;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Command, Stdio};
 
 use crate::desk::{Desk, Said, WITH_TOOL};
 use crate::terminal::Terminal;
@@ -322,6 +324,80 @@ fn a_full_disk_is_told_and_what_was_acknowledged_stays() {
     let acks = number(lines.next().expect("acks").trim_start_matches("acks "));
     assert!(acks > 5, "{said:?}");
     assert_eq!(entries, acks + 1, "{said:?}");
+}
+
+#[test]
+fn a_server_on_a_full_disk_says_that_it_is_not_ready_and_still_reads_and_searches() {
+    let desk = Desk::new();
+    let small = desk.path().join("small");
+    std::fs::create_dir(&small).expect("a folder");
+    let mount = format!("mount -t tmpfs -o size=2m tmpfs {}", small.display());
+    let can = Command::new("unshare").args(["-m", "sh", "-c", &mount]).output();
+    if !can.as_ref().is_ok_and(|output| output.status.success()) {
+        println!("not run: mounting a small disk is not allowed here ({can:?})");
+        return;
+    }
+    let (binary, small) = (env!("CARGO_BIN_EXE_rethread"), small.display());
+    let serve = format!(
+        "{mount} && export HOME={small} RETHREAD_STORE=sqlite:{small}/rethread.db &&
+         exec {binary} serve --listen 127.0.0.1:0 --json"
+    );
+    let mut unshare = Command::new("unshare");
+    unshare.args(["-m", "sh", "-c", &serve]).current_dir(desk.path());
+    let mut server = unshare.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it runs");
+    let mut line = String::new();
+    let out = server.stdout.take().expect("its output");
+    BufReader::new(out).read_line(&mut line).expect("a line");
+    let said: Value = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
+    let address = said["listening"].as_str().expect("an address").replace("http://", "");
+    let ask = |method: &str, path: &str, body: &str| {
+        let mut stream = TcpStream::connect(&address).expect("it listens");
+        let head = format!(
+            "{method} {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\
+             content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        stream.write_all(head.as_bytes()).expect("sent");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("an answer");
+        let status = answer.split(' ').nth(1).and_then(|status| status.parse::<u16>().ok());
+        let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body).to_owned();
+        (status.expect("a status"), serde_json::from_str::<Value>(&body).unwrap_or_default())
+    };
+    assert_eq!(ask("GET", "/readyz", "").0, 200, "control: there is room");
+    let id = ask("POST", "/v1/sessions", "{}").1["session"]["id"].clone();
+    let path = format!("/v1/sessions/{}", id.as_str().expect("an id"));
+    // Text that does not get smaller: each message takes its room.
+    let mut dice: u64 = 7;
+    let mut noise = |chars: usize| -> String {
+        let mut next = || {
+            dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            char::from(b'a' + u8::try_from((dice >> 33) % 26).expect("a letter"))
+        };
+        (0..chars).map(|_| next()).collect()
+    };
+    let mut acknowledged = 0;
+    let mut chars = 30_000;
+    let full = loop {
+        let text = format!("needle {}", noise(chars));
+        let body = json!({"messages": [{"role": "user", "content": text}]}).to_string();
+        match ask("POST", &format!("{path}/entries"), &body) {
+            (200, _) => acknowledged += 1,
+            // What is left takes something smaller, until it takes nothing.
+            _ if chars > 10 => chars /= 2,
+            (status, _) => break status,
+        }
+        assert!(acknowledged < 5_000, "the disk is never full");
+    };
+    assert_eq!(full, 503);
+    let unready = ask("GET", "/readyz", "");
+    assert_eq!((unready.0, &unready.1["type"]), (503, &json!("/problems/unready")));
+    let found = ask("GET", "/v1/search?q=needle&limit=1000", "");
+    assert_eq!(found.0, 200, "{found:?}");
+    assert_eq!(found.1["hits"].as_array().map(Vec::len), Some(acknowledged));
+    assert_eq!(ask("GET", &format!("{path}/entries?limit=1"), "").0, 200);
+    server.kill().expect("it is there");
+    server.wait().expect("it ends");
 }
 
 #[test]

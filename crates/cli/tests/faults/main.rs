@@ -10,6 +10,7 @@ mod power;
 mod served;
 mod shared;
 mod standby;
+mod unread;
 
 use std::process::ExitCode;
 use std::time::Instant;
@@ -18,9 +19,11 @@ use std::time::Instant;
 /// went wrong.
 type Run = (&'static str, &'static str, fn() -> Result<String, String>);
 
-const RUNS: [Run; 6] = [
+const RUNS: [Run; 8] = [
     ("power", "a writer killed at a sync, a retry, and then a power cut", power::protected),
     ("power", "the same, and the retry syncs nothing (control)", power::control),
+    ("unread", "clients that do not read, and bodies that do not come", unread::protected),
+    ("unread", "the same clients, and every limit out of reach (control)", unread::control),
     ("postgres", "two servers and 64 writers, killed, paused and cut off", shared::protected),
     ("postgres", "the same writers, each try with another id (control)", shared::control),
     (
@@ -33,6 +36,10 @@ const RUNS: [Run; 6] = [
 
 fn main() -> ExitCode {
     let wanted: Vec<String> = std::env::args().skip(1).collect();
+    if let [unread::CARELESS, store] = wanted.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        unread::serve_carelessly(store);
+        return ExitCode::SUCCESS;
+    }
     let mut failed = 0;
     for (about, name, run) in RUNS {
         let is_meant = |word: &String| about == word || name.contains(word.as_str());

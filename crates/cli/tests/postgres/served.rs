@@ -40,7 +40,8 @@ impl Served {
         Served::begin(command)
     }
 
-    fn begin(mut command: Command) -> Served {
+    /// A server that prints where it is.
+    pub(crate) fn begin(mut command: Command) -> Served {
         let mut child = command.spawn().expect("it starts");
         let mut line = String::new();
         let out = child.stdout.as_mut().expect("its output");
@@ -56,6 +57,24 @@ impl Served {
         let mut command = command(home, store, &["serve", "--listen", "127.0.0.1:0", "--json"]);
         command.stderr(std::fs::File::create(log).expect("a file"));
         Served::begin(command)
+    }
+
+    /// Memory it takes at this moment, in MiB.
+    #[allow(dead_code, reason = "only one of the longer runs looks at it")]
+    pub(crate) fn memory_mib(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()));
+        let status = status.expect("it runs");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+        kib.expect("the system says how much") / 1_024
+    }
+
+    /// Sockets it has open.
+    #[allow(dead_code, reason = "only one of the longer runs looks at it")]
+    pub(crate) fn sockets(&self) -> usize {
+        let files = std::fs::read_dir(format!("/proc/{}/fd", self.child.id())).expect("it runs");
+        let targets = files.flatten().filter_map(|file| std::fs::read_link(file.path()).ok());
+        targets.filter(|target| target.to_string_lossy().starts_with("socket:")).count()
     }
 
     /// Sends a signal by its name.

@@ -8,6 +8,7 @@ use utoipa::IntoParams;
 use super::turns::policy;
 use super::{json, shapes};
 use crate::input::{Id, Params};
+use crate::outgoing::keep;
 use crate::problem::Problem;
 use crate::state::Caller;
 
@@ -72,7 +73,8 @@ pub(crate) async fn show(
         model.window = window;
         model.reply = model.reply.min(window / 4);
     }
-    caller
+    let room = caller.room().await?;
+    let context = caller
         .with(move |sessions| {
             let session = sessions.get_at(id, how.at)?;
             let mut shape = shape.clone().for_session(&session.header);
@@ -82,5 +84,6 @@ pub(crate) async fn show(
             let explain = how.explain.unwrap_or_default().then(|| explain(&context));
             Ok(json(&Explained { report, explain }))
         })
-        .await
+        .await?;
+    Ok(keep(context, room))
 }

@@ -1,16 +1,23 @@
 //! Entries: read a range, append messages.
 
+use std::convert::Infallible;
+
+use axum::body::Body;
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
+use futures_util::stream::unfold;
+use rethread_agent::HeldBytes;
 use rethread_core::store::At;
-use rethread_core::{Entry, EntryId, Incoming, Message, SessionId, Sessions, sessions};
+use rethread_core::{Entry, EntryId, Incoming, Message, SessionId};
 use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
 
 use super::{json, shapes};
 use crate::input::{Id, Json, Params, once};
-use crate::limits::{ENTRIES_BYTES_MAX, ENTRIES_MAX};
+use crate::limits::{ENTRIES_BYTES_MAX, ENTRIES_MAX, PART_BYTES};
+use crate::outgoing::keep;
 use crate::problem::Problem;
+use crate::quotas::Stream;
 use crate::state::Caller;
 
 /// Entries read from the store at once, at most. One may have 16 MiB, and all of them are in
@@ -47,42 +54,131 @@ pub(crate) async fn read(
         return Err(Problem::bad_request(format!("`limit` is from 1 to {ENTRIES_MAX}")));
     }
     let from = range.from.unwrap_or(0);
-    let (entries, next, head) = caller.with(move |sessions| run(sessions, id, from, limit)).await?;
-    let text = format!(
-        "{{\"entries\":[{}],\"next\":{},\"head\":{head}}}",
-        entries.into_iter().map(|(_, text)| text).collect::<Vec<_>>().join(","),
-        next.map_or("null".into(), |next| next.to_string())
-    );
-    Ok(([("content-type", "application/json")], text).into_response())
+    let room = caller.room().await?;
+    let head = caller.with(move |sessions| Ok(sessions.get(id)?.tally.entries)).await?;
+    let range = from..head.min(from.saturating_add(limit));
+    let mut run = Run { caller, id, head, range, bytes: 0, written: 0, ended: false, done: false };
+    let mut text = run.part().await?;
+    let headers = [("content-type", "application/json")];
+    if run.is_over() {
+        text.push_str(&run.end());
+        return Ok(keep((headers, text).into_response(), room));
+    }
+    let right = run.caller.stream()?;
+    Ok((headers, Body::from_stream(run.stream(text, room, right))).into_response())
 }
 
 /// An entry's place, and the entry as JSON.
 pub(super) type Written = (u64, String);
 
-/// A run of entries, no larger than an answer may be; where the next one begins, and how many
-/// entries there are.
-fn run(
-    sessions: &Sessions,
+/// A run of entries, no larger than an answer may be, which is read in parts as they are sent.
+struct Run {
+    caller: Caller,
     id: SessionId,
-    from: u64,
-    limit: u64,
-) -> Result<(Vec<Written>, Option<u64>, u64), sessions::Error> {
-    let head = sessions.get(id)?.tally.entries;
-    let range = from..head.min(from.saturating_add(limit));
-    let written = in_steps(range, ENTRIES_BYTES_MAX, |step| sessions.read(id, step))?;
-    let next = written.last().map(|(seq, _)| seq + 1).filter(|next| *next < head);
-    Ok((written, next, head))
+    /// How many entries there are.
+    head: u64,
+    /// Those that are still to come.
+    range: std::ops::Range<u64>,
+    bytes: usize,
+    written: u64,
+    /// No more entries come.
+    ended: bool,
+    /// Not even the end of the answer.
+    done: bool,
 }
 
-/// The entries of a range up to so many bytes, and at least one where there is one.
+impl Run {
+    fn is_over(&self) -> bool {
+        self.ended || self.range.is_empty()
+    }
+
+    /// The next part of the answer.
+    async fn part(&mut self) -> Result<String, Problem> {
+        let (id, range, left) = (self.id, self.range.clone(), ENTRIES_BYTES_MAX - self.bytes);
+        let read = self.caller.with(move |sessions| {
+            in_steps(range.clone(), left, PART_BYTES, |step| sessions.read(id, step))
+        });
+        let read = read.await?;
+        let mut part = String::new();
+        if self.written == 0 {
+            part.push_str("{\"entries\":[");
+        }
+        let before = self.range.start;
+        for (seq, entry) in read {
+            // An answer holds one entry, however large.
+            if self.written > 0 && self.bytes + entry.len() > ENTRIES_BYTES_MAX {
+                break;
+            }
+            if self.written > 0 {
+                part.push(',');
+            }
+            part.push_str(&entry);
+            self.bytes = (self.bytes + entry.len()).min(ENTRIES_BYTES_MAX);
+            self.written += 1;
+            self.range.start = seq + 1;
+        }
+        self.ended = self.range.start == before || self.bytes == ENTRIES_BYTES_MAX;
+        Ok(part)
+    }
+
+    /// The end of the answer. It tells where to go on, wherever that is.
+    fn end(&self) -> String {
+        let next = Some(self.range.start).filter(|next| self.written > 0 && *next < self.head);
+        let next = next.map_or("null".into(), |next| next.to_string());
+        format!("],\"next\":{next},\"head\":{}}}", self.head)
+    }
+
+    /// The whole answer, from its first part on. What cannot be read any more, or finds no room in
+    /// memory, ends it early: whoever asks for `next` is told why.
+    fn stream(
+        self,
+        first: String,
+        mut room: HeldBytes,
+        right: Stream,
+    ) -> impl futures_util::Stream<Item = Result<String, Infallible>> {
+        room.shrink_to(first.len());
+        let first = (Some(first), Some(room));
+        unfold((self, first, right), |(mut run, (first, room), right)| async move {
+            if let Some(first) = first {
+                return Some((Ok(first), (run, (None, room), right)));
+            }
+            // The part before this one is sent.
+            drop(room);
+            if run.done {
+                return None;
+            }
+            let more = match run.is_over() {
+                true => None,
+                false => run.caller.room().await.ok(),
+            };
+            let part = match more.is_some() {
+                true => run.part().await.ok().filter(|part| !part.is_empty()),
+                false => None,
+            };
+            let part = part.unwrap_or_else(|| {
+                run.done = true;
+                run.end()
+            });
+            let more = more.map(|mut room| {
+                room.shrink_to(part.len());
+                room
+            });
+            Some((Ok(part), (run, (None, more), right)))
+        })
+    }
+}
+
+/// The entries of a range up to so many bytes, and at least one where there is one. No more are
+/// read once there are enough.
 pub(super) fn in_steps<E>(
     range: std::ops::Range<u64>,
     most: usize,
+    enough: usize,
     mut read: impl FnMut(std::ops::Range<u64>) -> Result<Vec<Entry>, E>,
 ) -> Result<Vec<Written>, E> {
     let mut written: Vec<Written> = Vec::new();
     let (mut bytes, mut next, mut step) = (0, range.start, 1);
-    while next < range.end {
+    while next < range.end && bytes < enough {
         let before = bytes;
         let entries = read(next..range.end.min(next.saturating_add(step)))?;
         if entries.is_empty() {
@@ -139,7 +235,7 @@ pub(crate) async fn append(
     caller: Caller,
     Id(id): Id,
     headers: HeaderMap,
-    Json(append): Json<Append>,
+    Json(append, _room): Json<Append>,
 ) -> Result<Response, Problem> {
     if append.messages.is_empty() {
         return Err(Problem::bad_request("`messages` is empty"));
@@ -212,7 +308,7 @@ mod tests {
     /// What is read of a log from a place on: the places given, entries read, and times.
     fn read(log: &[Entry], from: u64, most: usize) -> (Vec<u64>, u64, u64) {
         let (mut count, mut times) = (0, 0);
-        let written = in_steps(from..log.len() as u64, most, |step| {
+        let written = in_steps(from..log.len() as u64, most, most, |step| {
             times += 1;
             count += step.end - step.start;
             Ok::<_, ()>(log[step.start as usize..step.end as usize].to_vec())
@@ -233,7 +329,7 @@ mod tests {
             given.extend(places);
         }
         assert_eq!(given, (0..12).collect::<Vec<u64>>());
-        assert_eq!(read(&log, 3, 10), (vec![3], 2, 2), "one is given, however large");
+        assert_eq!(read(&log, 3, 10), (vec![3], 1, 1), "one is given, however large");
     }
 
     #[test]
@@ -250,7 +346,7 @@ mod tests {
 
     #[test]
     fn a_log_that_ends_early_ends_what_is_read() {
-        let nothing = in_steps(0..u64::MAX, 9, |_| Ok::<_, ()>(Vec::new()));
+        let nothing = in_steps(0..u64::MAX, 9, 9, |_| Ok::<_, ()>(Vec::new()));
         assert_eq!(nothing, Ok(Vec::new()));
     }
 }

@@ -9,6 +9,7 @@ use axum::http::HeaderMap;
 use axum::response::Response;
 use axum::response::sse::Event;
 use futures_util::stream::unfold;
+use rethread_agent::HeldBytes;
 use rethread_core::SessionId;
 use serde::Deserialize;
 use utoipa::IntoParams;
@@ -61,7 +62,8 @@ pub(crate) async fn follow(
         (None, Some(_)) => return Err(Problem::bad_request("`from` is the seq of an entry")),
         (None, None) => session.tally.entries,
     };
-    let tail = Tail { caller, id, ear, next, ready: VecDeque::new(), begun: false, stream };
+    let (ready, room, begun) = (VecDeque::new(), None, false);
+    let tail = Tail { caller, id, ear, next, ready, room, begun, stream };
     Ok(sse::response(unfold(tail, |mut tail| async move {
         let event = tail.event().await?;
         Some((event, tail))
@@ -85,6 +87,8 @@ struct Tail {
     ear: Ear,
     next: u64,
     ready: VecDeque<Written>,
+    /// What is ready takes this, until it is sent.
+    room: Option<HeldBytes>,
     begun: bool,
     /// Held for as long as the stream is open.
     #[expect(dead_code, reason = "dropping it is what it is for")]
@@ -107,14 +111,25 @@ impl Tail {
             if closing.is_cancelled() {
                 return None;
             }
+            self.room = None;
             let (id, next) = (self.id, self.next);
-            let range = next..next.saturating_add(TAIL_ENTRIES);
             // A session that was deleted, or a store that is gone, ends the stream.
-            let read = self.caller.with(move |sessions| {
-                in_steps(range.clone(), TAIL_BYTES_MAX, |step| sessions.read(id, step))
-            });
-            let read = read.await;
-            self.ready = read.ok()?.into();
+            let head = self.caller.with(move |sessions| Ok(sessions.get(id)?.tally.entries));
+            if head.await.ok()? > next {
+                // Where there is no room for what was written, it is told when there is.
+                let mut room = tokio::select! {
+                    () = closing.cancelled() => return None,
+                    room = self.caller.room_at_last() => room,
+                };
+                let range = next..next.saturating_add(TAIL_ENTRIES);
+                let read = self.caller.with(move |sessions| {
+                    let most = TAIL_BYTES_MAX;
+                    in_steps(range.clone(), most, most, |step| sessions.read(id, step))
+                });
+                self.ready = read.await.ok()?.into();
+                room.shrink_to(self.ready.iter().map(|(_, entry)| entry.len()).sum());
+                self.room = Some(room);
+            }
             if self.ready.is_empty() {
                 tokio::select! {
                     () = closing.cancelled() => return None,

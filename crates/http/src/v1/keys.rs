@@ -35,7 +35,7 @@ pub(crate) async fn resolve(caller: Caller, KeyPath(key): KeyPath) -> Result<Res
 pub(crate) async fn bind(
     caller: Caller,
     KeyPath(key): KeyPath,
-    Json(bind): Json<Bind>,
+    Json(bind, _room): Json<Bind>,
 ) -> Result<Response, Problem> {
     let (pointed, id) = (key.clone(), bind.session);
     caller.with(move |sessions| sessions.bind(&pointed, id)).await?;

@@ -1,21 +1,22 @@
 //! Starting over, branching off, going on from a summary, and taking it back; and the transcript.
 
-use std::io::{self, Write};
+use std::io;
 
 use axum::body::{Body, Bytes};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use futures_util::stream::unfold;
-use rethread_agent::{Compacted, How};
+use rethread_agent::{Compacted, HeldBytes, How, TranscriptSteps};
 use rethread_core::{Key, Name, sessions};
 use serde::Deserialize;
 use serde_json::json as object;
-use tokio::sync::mpsc;
 use utoipa::ToSchema;
 
 use super::{json, shapes};
 use crate::input::{Id, MaybeJson};
+use crate::limits::PART_BYTES;
 use crate::problem::Problem;
+use crate::quotas::Stream;
 use crate::state::Caller;
 
 /// Say what compacting a session would save
@@ -52,7 +53,7 @@ pub(crate) struct Resume {
 pub(crate) async fn resume(
     caller: Caller,
     Id(id): Id,
-    MaybeJson(resume): MaybeJson<Resume>,
+    MaybeJson(resume, _room): MaybeJson<Resume>,
 ) -> Result<Response, Problem> {
     let keys: Vec<Key> = resume.key.map(Key::new).transpose()?.into_iter().collect();
     let runner = caller.handle.runner_for(id).await?;
@@ -81,7 +82,7 @@ pub(crate) struct Fork {
 pub(crate) async fn fork(
     caller: Caller,
     Id(id): Id,
-    MaybeJson(fork): MaybeJson<Fork>,
+    MaybeJson(fork, _room): MaybeJson<Fork>,
 ) -> Result<Response, Problem> {
     let name = fork.name.as_deref().map(Name::new).transpose()?;
     let fork = sessions::Fork { at: fork.at, name, take_keys: fork.take_keys };
@@ -105,48 +106,57 @@ pub(crate) async fn clear(caller: Caller, Id(id): Id) -> Result<Response, Proble
     Ok(json(&object!({ "session": id, "seq": seq })))
 }
 
-/// Parts of a transcript that may wait for a slow client.
-const PARTS_MAX: usize = 4;
-
-/// Bytes of such a part.
-const PART_BYTES: usize = 64 << 10;
-
 /// Export a session as a transcript people can read
+///
+/// It is made as it is read, and counts as a stream meanwhile.
 #[utoipa::path(get, path = "/v1/sessions/{id}/export", tag = "lineage", params(("id" = uuid::Uuid, Path, description = "The session")),
     responses((status = 200, description = "Markdown", body = String, content_type = "text/markdown")))]
-pub(crate) async fn export(caller: Caller, Id(id): Id) -> Result<Response, Problem> {
+pub(crate) async fn export(caller: Caller, Id(id): Id, right: Stream) -> Result<Response, Problem> {
     let runner = caller.viewer(id).await?;
-    let (sender, receiver) = mpsc::channel::<io::Result<Bytes>>(PARTS_MAX);
-    tokio::task::spawn_blocking(move || {
-        let mut out = io::BufWriter::with_capacity(PART_BYTES, Pipe(sender.clone()));
-        let written = runner.transcript(id, &mut out).map_err(io::Error::other);
-        if let Err(error) = written.and_then(|_| out.flush()) {
-            // A transcript that breaks off must not look like one that is complete.
-            drop(sender.blocking_send(Err(error)));
-        }
-    });
-    let parts = unfold(receiver, |mut receiver| async move {
-        let part = receiver.recv().await?;
-        Some((part, receiver))
-    });
+    let steps = caller.blocking(move || Ok(runner.transcript_steps(id)?)).await?;
+    let export = Export { caller, steps: Some(steps), room: None, right };
     let headers = [
         ("content-type", "text/markdown; charset=utf-8".to_owned()),
         ("content-disposition", format!("attachment; filename=\"{id}.md\"")),
     ];
+    let parts = unfold(export, |mut export| async move {
+        let part = export.part().await?;
+        Some((part, export))
+    });
     Ok((headers, Body::from_stream(parts)).into_response())
 }
 
-/// Writes to whoever reads the other end, and waits for them.
-struct Pipe(mpsc::Sender<io::Result<Bytes>>);
+/// A transcript on its way. No thread waits for its client.
+struct Export {
+    caller: Caller,
+    /// Nothing once it has failed.
+    steps: Option<TranscriptSteps>,
+    /// What the last part takes in memory.
+    room: Option<HeldBytes>,
+    #[expect(dead_code, reason = "it is counted while it is held")]
+    right: Stream,
+}
 
-impl Write for Pipe {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let part = Ok(Bytes::copy_from_slice(bytes));
-        self.0.blocking_send(part).map_err(|_| io::ErrorKind::BrokenPipe)?;
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
+impl Export {
+    /// The next part. A transcript that breaks off must not look like one that is complete, so a
+    /// failure closes the connection.
+    async fn part(&mut self) -> Option<io::Result<Bytes>> {
+        let mut steps = self.steps.take()?;
+        // The part before this one is sent.
+        self.room = None;
+        let made = async {
+            let mut room = self.caller.room_at_last().await;
+            let (part, steps) =
+                self.caller.blocking(move || Ok((steps.part(PART_BYTES)?, steps))).await?;
+            room.shrink_to(part.as_ref().map_or(0, Vec::len));
+            Ok::<_, Problem>((part, steps, room))
+        };
+        match made.await {
+            Ok((part, steps, room)) => {
+                (self.steps, self.room) = (Some(steps), Some(room));
+                part.map(|part| Ok(part.into()))
+            }
+            Err(problem) => Some(Err(io::Error::other(problem.detail().to_owned()))),
+        }
     }
 }

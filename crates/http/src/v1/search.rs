@@ -10,6 +10,7 @@ use utoipa::IntoParams;
 
 use super::{json, shapes};
 use crate::input::Params;
+use crate::outgoing::keep;
 use crate::problem::Problem;
 use crate::state::Caller;
 
@@ -48,6 +49,7 @@ pub(crate) async fn search(
         return Err(Problem::bad_request(what));
     }
     let (limit, skip) = (limit as usize, skip as usize);
+    let room = caller.room().await?;
     let found = caller.with(move |sessions| {
         // One more than is shown tells whether there are more.
         let mut hits = sessions.search(&query.q, skip, limit + 1)?;
@@ -74,7 +76,7 @@ pub(crate) async fn search(
             .collect();
         Ok(object!({ "hits": hits, "next": next }))
     });
-    Ok(json(&found.await?))
+    Ok(keep(json(&found.await?), room))
 }
 
 /// List who can answer

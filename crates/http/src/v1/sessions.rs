@@ -10,6 +10,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::{json, present, shapes};
 use crate::input::{Id, MaybeJson, Params};
+use crate::outgoing::keep;
 use crate::problem::Problem;
 use crate::state::Caller;
 
@@ -52,13 +53,14 @@ pub(crate) async fn list(
         _ => Sessions::default_filter(),
     };
     let filter = Filter { workspace: which.workspace, ..filter };
+    let room = caller.room().await?;
     let page = caller.with(move |sessions| sessions.list(&filter, after, limit as usize)).await?;
     let next = page.next.map(|cursor| cursor.to_string());
     let mut object = serde_json::json!({ "sessions": page.sessions, "next": next });
     if !page.damaged.is_empty() {
         object["damaged"] = serde_json::json!(page.damaged);
     }
-    Ok(json(&object))
+    Ok(keep(json(&object), room))
 }
 
 /// What a new session is to be.
@@ -87,7 +89,7 @@ pub(crate) struct Create {
     responses((status = 201, description = "It is there", body = shapes::One)))]
 pub(crate) async fn create(
     caller: Caller,
-    MaybeJson(create): MaybeJson<Create>,
+    MaybeJson(create, _room): MaybeJson<Create>,
 ) -> Result<Response, Problem> {
     let key = create.key.map(Key::new).transpose()?;
     folder(create.workspace.as_deref())?;
@@ -181,7 +183,7 @@ pub(crate) struct Patch {
 pub(crate) async fn patch(
     caller: Caller,
     Id(id): Id,
-    MaybeJson(patch): MaybeJson<Patch>,
+    MaybeJson(patch, _room): MaybeJson<Patch>,
 ) -> Result<Response, Problem> {
     let name = patch.name.as_deref().map(Name::new).transpose()?;
     if let Some(name) = &patch.agent {

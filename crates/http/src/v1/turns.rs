@@ -19,7 +19,8 @@ use utoipa::ToSchema;
 
 use super::entries::{MessageIn, incoming};
 use super::{json, shapes};
-use crate::input::{Id, Json};
+use crate::input::{BodyRoom, Id, Json, MaybeJson};
+use crate::outgoing::keep;
 use crate::problem::Problem;
 use crate::quotas::Stream;
 use crate::state::Caller;
@@ -27,6 +28,9 @@ use crate::turn_events::Wording;
 
 /// Tools a client may bring. Models lose track long before.
 const CLIENT_TOOLS_MAX: usize = 64;
+
+/// Characters of what a client calls a turn.
+const TURN_NAME_CHARS_MAX: usize = 100;
 
 /// A question.
 #[derive(Deserialize, ToSchema)]
@@ -49,6 +53,11 @@ pub(crate) struct Question {
     #[serde(default)]
     #[schema(max_items = 64)]
     tools: Vec<ClientTool>,
+    /// What the client calls this turn, to stop this one and no other. Without it, it is the
+    /// `x-request-id` of the answer.
+    #[serde(default)]
+    #[schema(min_length = 1, max_length = 100)]
+    turn: Option<String>,
 }
 
 /// A tool that the client runs itself.
@@ -84,6 +93,11 @@ pub(crate) struct Results {
     #[serde(default)]
     #[schema(max_items = 64)]
     tools: Vec<ClientTool>,
+    /// What the client calls this turn, to stop this one and no other. Without it, it is the
+    /// `x-request-id` of the answer.
+    #[serde(default)]
+    #[schema(min_length = 1, max_length = 100)]
+    turn: Option<String>,
 }
 
 /// A turn that another program ran.
@@ -107,7 +121,8 @@ impl Question {
         if let Some(name) = &self.agent {
             caller.runner(Some(name.clone())).await?;
         }
-        Ok((message.into(), options(self.agent, self.policy.as_deref(), self.tools)?))
+        let options = options(self.agent, self.policy.as_deref(), self.tools)?;
+        Ok((message.into(), TurnOptions { name: turn_name(self.turn)?, ..options }))
     }
 }
 
@@ -129,6 +144,7 @@ impl Results {
         let results = results
             .ok_or_else(|| Problem::bad_request("`results` holds something else than results"))?;
         let options = options(self.agent, self.policy.as_deref(), self.tools)?;
+        let options = TurnOptions { name: turn_name(self.turn)?, ..options };
         Ok((TurnInput::Results(results), options))
     }
 }
@@ -157,7 +173,18 @@ fn options(
     if names.len() < client_tools.len() {
         return Err(Problem::bad_request("two `tools` have the same name"));
     }
-    Ok(TurnOptions { agent, policy, client_tools, can_ask: false })
+    Ok(TurnOptions { agent, policy, client_tools, ..TurnOptions::default() })
+}
+
+/// What a client calls a turn.
+fn turn_name(given: Option<String>) -> Result<Option<String>, Problem> {
+    match given {
+        Some(name) if name.is_empty() || name.chars().count() > TURN_NAME_CHARS_MAX => {
+            let what = format!("`turn` has 1 to {TURN_NAME_CHARS_MAX} characters");
+            Err(Problem::bad_request(what))
+        }
+        name => Ok(name),
+    }
 }
 
 fn spec(tool: ClientTool) -> Result<Spec, Problem> {
@@ -186,10 +213,10 @@ pub(super) fn policy(name: &str) -> Result<Policy, Problem> {
 pub(crate) async fn run(
     caller: Caller,
     Id(id): Id,
-    Json(ask): Json<Question>,
+    Json(ask, room): Json<Question>,
 ) -> Result<Response, Problem> {
     let (input, options) = ask.read(&caller).await?;
-    answered(&caller, id, input, options).await
+    answered(&caller, id, input, options, room).await
 }
 
 /// Continue a turn with the results of the client's tools, and wait for its answer
@@ -198,10 +225,10 @@ pub(crate) async fn run(
 pub(crate) async fn results(
     caller: Caller,
     Id(id): Id,
-    Json(given): Json<Results>,
+    Json(given, room): Json<Results>,
 ) -> Result<Response, Problem> {
     let (input, options) = given.read()?;
-    answered(&caller, id, input, options).await
+    answered(&caller, id, input, options, room).await
 }
 
 async fn answered(
@@ -209,10 +236,16 @@ async fn answered(
     id: SessionId,
     input: TurnInput,
     options: TurnOptions,
+    room: BodyRoom,
 ) -> Result<Response, Problem> {
-    let (_, answer) = caller.run_turn(Target::Session(id), input, options).await?;
+    let (_, answer) = caller.run_turn(Target::Session(id), input, options, room).await?;
     let sessions = caller.handle.sessions().clone();
-    caller.blocking(move || Ok(json(&Turn::read(&sessions, id, &answer)?))).await
+    let room = caller.room().await.map_err(|_| {
+        let what = "the turn is over and in the log, and there is no room in memory to show it";
+        Problem::busy(what)
+    })?;
+    let turn = caller.blocking(move || Ok(json(&Turn::read(&sessions, id, &answer)?))).await?;
+    Ok(keep(turn, room))
 }
 
 /// Run a turn, and follow what happens
@@ -228,7 +261,7 @@ pub(crate) async fn stream(
     caller: Caller,
     Id(id): Id,
     stream: Stream,
-    Json(ask): Json<Question>,
+    Json(ask, _room): Json<Question>,
 ) -> Result<Response, Problem> {
     let (input, options) = ask.read(&caller).await?;
     caller.stream_turn(stream, Target::Session(id), input, options, Verbose).await
@@ -241,7 +274,7 @@ pub(crate) async fn results_stream(
     caller: Caller,
     Id(id): Id,
     stream: Stream,
-    Json(given): Json<Results>,
+    Json(given, _room): Json<Results>,
 ) -> Result<Response, Problem> {
     let (input, options) = given.read()?;
     caller.stream_turn(stream, Target::Session(id), input, options, Verbose).await
@@ -256,7 +289,7 @@ pub(crate) async fn results_stream(
 pub(crate) async fn record(
     caller: Caller,
     Id(id): Id,
-    Json(recorded): Json<Recorded>,
+    Json(recorded, _room): Json<Recorded>,
 ) -> Result<Response, Problem> {
     let Recorded { messages, ms } = recorded;
     if !messages.first().is_some_and(Message::opens_turn) {
@@ -275,16 +308,35 @@ pub(crate) async fn record(
     Ok((StatusCode::CREATED, body).into_response())
 }
 
-/// Stop the turn that runs in a session; what was said until then is kept
+/// Which turn to stop.
+#[derive(Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct WhichTurn {
+    /// As its question named it, or the `x-request-id` of the answer that began it; the one that
+    /// runs when none is given and none waits.
+    turn: Option<String>,
+}
+
+/// Stop a turn of a session; what was said until then is kept
 ///
-/// A turn that another program runs in this session cannot be stopped from here: the answer names
-/// that program.
+/// `turn` says which one; one that waits is not asked at all. Without it, the turn that runs is
+/// stopped, unless others wait: then the answer is a problem, because whoever waits must not stop
+/// somebody else's. A turn that another program runs in this session cannot be stopped from here:
+/// the answer names that program.
 #[utoipa::path(post, path = "/v1/sessions/{id}/turns/stop", tag = "turns", params(("id" = uuid::Uuid, Path, description = "The session")),
-    responses((status = 200, description = "Whether there was one", body = shapes::Stopped)))]
-pub(crate) async fn stop(caller: Caller, Id(id): Id) -> Result<Response, Problem> {
-    match caller.handle.stop_turn(id).await? {
+    request_body = WhichTurn, responses((status = 200, description = "Whether there was one", body = shapes::Stopped)))]
+pub(crate) async fn stop(
+    caller: Caller,
+    Id(id): Id,
+    MaybeJson(which, _room): MaybeJson<WhichTurn>,
+) -> Result<Response, Problem> {
+    match caller.handle.stop_turn(id, which.turn.as_deref()).await? {
         Stop::Stopped => Ok(json(&object!({ "stopped": true }))),
         Stop::Nothing => Ok(json(&object!({ "stopped": false }))),
+        Stop::Several { waiting } => {
+            let what = format!("turns that wait for this session: {waiting}");
+            Err(Problem::which_turn(what))
+        }
         Stop::Elsewhere { holder, until } => {
             let what = format!("`{holder}` is in a turn, and only it can stop that");
             Err(Problem::elsewhere(what).by(holder, until))

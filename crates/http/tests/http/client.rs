@@ -13,7 +13,7 @@ const WAIT_MAX: Duration = Duration::from_secs(30);
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) headers: Vec<(String, String)>,
-    body: Body,
+    pub(crate) body: Body,
 }
 
 /// A whole answer.
@@ -24,7 +24,7 @@ pub(crate) struct Whole {
     pub(crate) body: String,
 }
 
-struct Body {
+pub(crate) struct Body {
     reader: BufReader<TcpStream>,
     left: Left,
 }

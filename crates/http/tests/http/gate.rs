@@ -303,6 +303,7 @@ fn what_is_no_request_or_could_be_read_as_two_is_refused_and_nothing_of_it_is_st
         let answer = raw(&site, bytes.as_bytes());
         let status = answer.split(' ').nth(1).unwrap_or_default();
         assert!(status.is_empty() || status.starts_with('4'), "{what}: {answer}");
+        assert!(what != "HTTP/2" || status == "400", "{what} gets an answer: {answer:?}");
         assert_eq!(answer.matches("HTTP/1.1 ").count(), usize::from(!status.is_empty()), "{what}");
         if !status.is_empty() {
             assert!(answer.contains("application/problem+json"), "{what}: {answer}");
@@ -395,4 +396,123 @@ fn every_answer_names_its_request_and_no_content_is_guessed() {
         assert_eq!(answer.header("x-content-type-options"), Some("nosniff"));
     }
     assert_ne!(one.header("x-request-id"), two.header("x-request-id"));
+}
+
+#[test]
+fn a_body_in_an_encoding_is_refused_rather_than_taken_for_json() {
+    let site = Site::new([]);
+    for coding in ["gzip", "identity, gzip", "br", ""] {
+        let headers = [JSON, ("content-encoding", coding)];
+        site.request("POST", "/chat", &headers, CHAT).is_problem(415, "content-encoding");
+    }
+    nothing_is_stored(&site);
+    let plain = [JSON, ("content-encoding", "Identity")];
+    assert_eq!(site.request("POST", "/chat", &plain, CHAT).status, 200);
+}
+
+#[test]
+fn a_connection_whose_request_was_refused_by_its_head_lives_on_or_says_that_it_does_not() {
+    let site = Site::new([]);
+    let address = site.address();
+    let mut stream = TcpStream::connect(address).expect("it listens");
+    let head = |kind: &str, length: usize| {
+        format!(
+            "POST /chat HTTP/1.1\r\nhost: {address}\r\ncontent-type: {kind}\r\n\
+             content-length: {length}\r\n\r\n"
+        )
+    };
+    let answer = |stream: &TcpStream| client::answer(stream.try_clone().expect("a copy")).whole();
+    // The answer is there before the body is sent; then both it and the next request are.
+    stream.write_all(head("text/plain", CHAT.len()).as_bytes()).expect("sent");
+    let refused = answer(&stream);
+    refused.is_problem(415, "content-type");
+    assert_eq!(refused.header("connection"), None);
+    stream.write_all(CHAT).expect("the connection is open");
+    stream.write_all(head("application/json", CHAT.len()).as_bytes()).expect("still");
+    stream.write_all(CHAT).expect("still");
+    assert_eq!(answer(&stream).status, 200);
+    // A body that is too large to be thrown away: the answer says that nothing comes after it.
+    let large = vec![b' '; 1 << 20];
+    stream.write_all(head("text/plain", large.len()).as_bytes()).expect("sent");
+    let refused = answer(&stream);
+    refused.is_problem(415, "content-type");
+    assert_eq!(refused.header("connection"), Some("close"));
+    // Control: one that was read to its end says nothing of the kind.
+    let mut other = TcpStream::connect(address).expect("it listens");
+    other.write_all(head("application/json", 2).as_bytes()).expect("sent");
+    other.write_all(b"[]").expect("sent");
+    let refused = answer(&other);
+    refused.is_problem(400, "bad-request");
+    assert_eq!(refused.header("connection"), None);
+    // A client that waits to be told to send is told not to, and nothing else.
+    let waits = head("text/plain", 5).replace("host:", "expect: 100-continue\r\nhost:");
+    other.write_all(waits.as_bytes()).expect("sent");
+    let refused = answer(&other);
+    refused.is_problem(415, "content-type");
+    assert_eq!(refused.header("connection"), Some("close"));
+}
+
+#[test]
+fn a_revoked_token_ends_what_it_had_open_within_a_second_and_others_go_on() {
+    let slow = || Answer::text("slow").slowly(0);
+    let site = Site::of(Setup::default(), [slow(), slow()]);
+    let bearer = |name: &str| format!("Bearer {}", site.token(name, "ada"));
+    let (gone, stays) = (bearer("gone"), bearer("stays"));
+    let id = site.sessions("ada").create(&Default::default(), None).expect("created").id();
+    let tail = |bearer: &str| {
+        let path = format!("/v1/sessions/{id}/events");
+        site.open_request("GET", &path, &[("authorization", bearer)], b"").events()
+    };
+    let ask = |bearer: &str, path: &str, file: &str| {
+        let ask = json!({"message": "hello", "session_id": null, "active_file": file});
+        let headers = [JSON, ("authorization", bearer)];
+        site.open_request("POST", path, &headers, ask.to_string().as_bytes())
+    };
+    let (hers, mut others) = (tail(&gone), tail(&stays));
+    let turn = ask(&gone, "/chat/stream", "a.md").events();
+    site.model.wait_for_requests(1);
+    // Waits for its answer, which is not to come any more.
+    let waits = std::thread::scope(|scope| {
+        let waits = scope.spawn(|| ask(&gone, "/chat", "b.md").whole());
+        site.model.wait_for_requests(2);
+        let tokens = Tokens::new(site.store(), Arc::new(System));
+        tokens.revoke(&rethread_core::Name::new("gone").expect("valid")).expect("revoked");
+        let revoked = std::time::Instant::now();
+        assert_eq!(turn.count(), 0, "nothing of the turn came");
+        assert_eq!(hers.count(), 1, "where it begins, and no more");
+        let waits = waits.join().expect("it was answered");
+        // Twice what is promised, because the machine may be busy.
+        let most = 2 * rethread_http::limits::TOKEN_FRESH;
+        assert!(revoked.elapsed() < most, "{:?}", revoked.elapsed());
+        waits
+    });
+    waits.is_problem(401, "unauthorized");
+    site.sessions("ada").append(id, vec![rethread_core::Message::user("later").into()]).expect("x");
+    assert_eq!(others.next().expect("where it begins").data, "");
+    assert_eq!(others.next().expect("an event").json()["content"], "later");
+    // The turns are their owner's, and go on.
+    site.model.release();
+    site.model.release();
+    let answered = ask(&stays, "/chat", "a.md").whole();
+    assert_eq!(answered.status, 200, "{answered:?}");
+}
+
+#[test]
+fn the_metrics_are_for_this_machine_and_for_tokens_made_for_them() {
+    let site = Site::new([]);
+    let get = |owner: &str, path: &str| {
+        let bearer = format!(
+            "Bearer {}",
+            site.token(&format!("{owner}{path}").replace(['/', ':'], "-"), owner)
+        );
+        site.request("GET", path, &[("authorization", &bearer)], b"")
+    };
+    assert_eq!(site.get("/metrics").status, 200, "no token, on the loopback");
+    assert_eq!(get("local", "/metrics").status, 200);
+    get("ada", "/metrics").is_problem(403, "forbidden");
+    let counted = get("rethread:metrics", "/metrics");
+    assert!(counted.body.contains("rethread_requests_total{class=\"2xx\"}"), "{counted:?}");
+    assert_eq!(get("rethread:metrics", "/readyz").status, 200);
+    get("rethread:metrics", "/v1/sessions").is_problem(403, "forbidden");
+    get("rethread:metrics", "/nowhere").is_problem(403, "forbidden");
 }

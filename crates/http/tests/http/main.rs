@@ -10,4 +10,5 @@ mod gate;
 mod openapi;
 mod owners;
 mod site;
+mod unread;
 mod verbs;

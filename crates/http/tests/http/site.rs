@@ -21,12 +21,14 @@ pub(crate) struct Setup {
     pub(crate) rules: Rules,
     pub(crate) limits: Limits,
     pub(crate) address: &'static str,
+    /// Threads for blocking work, where they are to be few.
+    pub(crate) threads: Option<usize>,
 }
 
 impl Default for Setup {
     fn default() -> Setup {
         let (rules, limits) = (Rules::default(), Limits::default());
-        Setup { wire: "openai", rules, limits, address: "127.0.0.1:0" }
+        Setup { wire: "openai", rules, limits, address: "127.0.0.1:0", threads: None }
     }
 }
 
@@ -61,6 +63,9 @@ impl Site {
 
     pub(crate) fn start(&mut self) -> Result<(), ListenError> {
         let mut runtime = tokio::runtime::Builder::new_multi_thread();
+        if let Some(threads) = self.setup.threads {
+            runtime.max_blocking_threads(threads);
+        }
         let runtime = runtime.worker_threads(2).enable_all().build().expect("a runtime");
         let store = self.store();
         let door = self.door(store.clone());

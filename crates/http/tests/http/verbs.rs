@@ -265,3 +265,38 @@ fn a_turn_of_another_program_is_not_stopped_from_here_and_the_answer_names_it() 
     child.wait().expect("gone");
     assert_eq!(site.post(&stop, &json!({})).json(), json!({"stopped": false}));
 }
+
+#[test]
+fn a_client_that_waits_stops_its_own_turn_and_never_somebody_elses() {
+    let site = Site::new([Answer::text("one two").slowly(1), Answer::text("three")]);
+    let id = created(&site, &json!({}));
+    let path = format!("/v1/sessions/{id}/turns");
+    let stop = |which: &Value| site.post(&format!("{path}/stop"), which);
+    let runs = site.stream(&format!("{path}/stream"), &json!({"content": "a", "turn": "mine"}));
+    site.model.wait_for_requests(1);
+    let ask = json!({"content": "b"}).to_string();
+    let open = |body: &str| {
+        let path = format!("{path}/stream");
+        site.open_request("POST", &path, &[JSON], body.as_bytes())
+    };
+    let waits = open(&ask);
+    let name = waits.headers.iter().find(|(name, _)| name == "x-request-id");
+    let name = name.expect("every answer has one").1.clone();
+    let other = open(&json!({"content": "c", "turn": "theirs"}).to_string()).events();
+    // Whoever says nothing may mean any of the three.
+    stop(&json!({})).is_problem(409, "which-turn");
+    assert_eq!(stop(&json!({"turn": "nobody's"})).json(), json!({"stopped": false}));
+    assert_eq!(stop(&json!({"turn": name})).json(), json!({"stopped": true}));
+    let waits: Vec<Value> = waits.events().map(|event| event.json()).collect();
+    assert_eq!(waits[0]["type"], "error", "{waits:?}");
+    site.model.release();
+    for (events, answer) in [(runs, "one two"), (other, "three")] {
+        let events: Vec<Value> = events.map(|event| event.json()).collect();
+        let last = &events[events.len() - 2];
+        assert_eq!((&last["answer"], &last["end"]), (&json!(answer), &json!("answered")));
+    }
+    let said = site.get(&format!("/v1/sessions/{id}/entries")).body;
+    assert!(!said.contains("\"content\":\"b\""), "what was not asked is not stored: {said}");
+    let long = json!({"content": "x", "turn": "x".repeat(101)});
+    site.post(&path, &long).is_problem(400, "bad-request");
+}

@@ -7,7 +7,7 @@
 //! Entries are taken one at a time and at most one turn is held, so the length of a log does not
 //! matter. White space around a text is not kept.
 
-use std::io;
+use std::io::{self, Write};
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -108,12 +108,60 @@ pub fn write<E: std::error::Error + 'static>(
     entries: impl IntoIterator<Item = Result<Entry, E>>,
     out: &mut dyn io::Write,
 ) -> Result<Totals, WriteError<E>> {
-    let mut writer = Writer::new(page, out);
-    writer.header()?;
+    let mut steps = Steps::begin(page)?;
     for entry in entries {
-        writer.entry(entry.map_err(WriteError::Entries)?)?;
+        steps.entry(entry.map_err(WriteError::Entries)?)?;
+        out.write_all(&steps.take())?;
     }
-    Ok(writer.finish()?)
+    let (rest, totals) = steps.finish()?;
+    out.write_all(&rest)?;
+    out.flush()?;
+    Ok(totals)
+}
+
+/// A transcript that is written step by step, by whoever cannot wait for all of it: it is given
+/// entries, and what they add up to is taken.
+pub struct Steps(Writer);
+
+impl Steps {
+    /// A transcript that has its header.
+    ///
+    /// # Errors
+    ///
+    /// None: memory takes every write.
+    pub fn begin(page: &Page<'_>) -> io::Result<Steps> {
+        let mut writer = Writer::new(page);
+        writer.header()?;
+        Ok(Steps(writer))
+    }
+
+    /// The next entry of the log.
+    ///
+    /// # Errors
+    ///
+    /// None: memory takes every write.
+    pub fn entry(&mut self, entry: Entry) -> io::Result<()> {
+        self.0.entry(entry)
+    }
+
+    /// Bytes that are written and not taken.
+    pub fn ready(&self) -> usize {
+        self.0.out.len()
+    }
+
+    /// Takes what is written so far. A turn is written when it is over.
+    pub fn take(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.0.out)
+    }
+
+    /// The rest, and what all of it adds up to.
+    ///
+    /// # Errors
+    ///
+    /// None: memory takes every write.
+    pub fn finish(self) -> io::Result<(Vec<u8>, Totals)> {
+        self.0.finish()
+    }
 }
 
 /// The transcript as a string, from entries that are all there.
@@ -124,9 +172,11 @@ pub fn text(page: &Page<'_>, entries: impl IntoIterator<Item = Entry>) -> (Strin
     (String::from_utf8(out).expect("only strings were written"), totals)
 }
 
-struct Writer<'a> {
-    page: &'a Page<'a>,
-    out: &'a mut dyn io::Write,
+struct Writer {
+    session: Session,
+    previous: Option<Previous>,
+    zone: TimeZone,
+    out: Vec<u8>,
     agent: String,
     label: String,
     turn: Option<Turn>,
@@ -134,29 +184,39 @@ struct Writer<'a> {
     totals: Totals,
 }
 
-impl<'a> Writer<'a> {
-    fn new(page: &'a Page<'a>, out: &'a mut dyn io::Write) -> Writer<'a> {
+impl Writer {
+    fn new(page: &Page<'_>) -> Writer {
         let agent = match marks::one_line(page.agent) {
             name if name.is_empty() => NAMELESS.into(),
             name => name,
         };
         let label = marks::label(&agent);
-        Writer { page, out, agent, label, turn: None, summary: None, totals: Totals::default() }
+        Writer {
+            session: page.session.clone(),
+            previous: page.previous.clone(),
+            zone: page.zone.clone(),
+            out: Vec::new(),
+            agent,
+            label,
+            turn: None,
+            summary: None,
+            totals: Totals::default(),
+        }
     }
 
     fn header(&mut self) -> io::Result<()> {
-        let Session { header, tally, .. } = self.page.session;
+        let Session { header, tally, .. } = &self.session;
         let path = header.profile.agent_path.as_deref().map(marks::one_line);
         writeln!(self.out, "# {} Conversation\n", self.agent)?;
-        writeln!(self.out, "**Session ID:** {}", marks::one_line(&self.page.session.shown_id()))?;
-        let date = header.created_at.to_zoned(self.page.zone.clone());
+        writeln!(self.out, "**Session ID:** {}", marks::one_line(&self.session.shown_id()))?;
+        let date = header.created_at.to_zoned(self.zone.clone());
         writeln!(self.out, "**Date:** {}", date.strftime("%Y-%m-%dT%H:%M:%S.%6f"))?;
         writeln!(self.out, "**Agent:** {}", self.agent)?;
         writeln!(self.out, "**Agent Path:** {}", path.as_deref().unwrap_or(BUILT_IN))?;
         writeln!(self.out, "**Total Queries:** {}", tally.queries)?;
         // A session that continues another program's transcript has no parent in the store.
         let parent = header.parent.filter(|parent| parent.origin.continues());
-        let previous = self.page.previous.as_ref().map(|previous| marks::one_line(&previous.id));
+        let previous = self.previous.as_ref().map(|previous| marks::one_line(&previous.id));
         if let Some(id) = previous.or(parent.map(|parent| parent.id.to_string())) {
             writeln!(self.out, "**Resumed From:** {id}")?;
         }
@@ -169,7 +229,7 @@ impl<'a> Writer<'a> {
     }
 
     fn clock(&self, at: Timestamp) -> String {
-        at.to_zoned(self.page.zone.clone()).strftime("%H:%M:%S").to_string()
+        at.to_zoned(self.zone.clone()).strftime("%H:%M:%S").to_string()
     }
 
     fn entry(&mut self, entry: Entry) -> io::Result<()> {
@@ -221,7 +281,7 @@ impl<'a> Writer<'a> {
 
     fn restored(&mut self, at: Timestamp, restored: &Restored) -> io::Result<()> {
         self.end_turn()?;
-        let previous = self.page.previous.as_ref();
+        let previous = self.previous.as_ref();
         let id = match (previous, restored.started.from) {
             (Some(previous), _) => marks::one_line(&previous.id),
             (None, Some(id)) => id.to_string(),
@@ -285,15 +345,14 @@ impl<'a> Writer<'a> {
         self.rule()
     }
 
-    fn finish(mut self) -> io::Result<Totals> {
+    fn finish(mut self) -> io::Result<(Vec<u8>, Totals)> {
         self.end_turn()?;
         if let Some(summary) = self.summary.take() {
             let text = marks::clean(&summary);
             let text = marks::escape_text(&text, &self.label);
             writeln!(self.out, "{}", summary::block(&text))?;
         }
-        self.out.flush()?;
-        Ok(self.totals)
+        Ok((self.out, self.totals))
     }
 }
 

@@ -41,6 +41,7 @@ results instead.  `rethread context' on the command line explains more."
 (cl-defstruct (rethread-turn (:copier nil))
   "A turn that runs."
   session agent callback
+  name              ; what the server calls it, to stop this one and no other
   call              ; the request, for `rethread-http-stop'
   (text "")         ; what the model said since its last call of a tool
   answer            ; the event that ended it, or nil
@@ -247,7 +248,8 @@ without an agent gets `rethread-default-agent'."
     (rethread-session--ensure session)
     (rethread-chat-buffer session)
     (setq context (reverse (rethread-session--context session)))
-    (let* ((turn (make-rethread-turn :session session :callback callback
+    (let* ((name (rethread-chat--turn-name))
+           (turn (make-rethread-turn :session session :callback callback :name name
                                      :agent (or agent (rethread-chat--agent-name session))
                                      :asked-in (current-buffer)))
            (rethread-server-url (rethread-session--server session)))
@@ -260,6 +262,7 @@ without an agent gets `rethread-default-agent'."
                                           context)
                                   `(((type . "text") (text . ,prompt)))))
                      (policy . ,rethread-policy)
+                     (turn . ,name)
                      ,@(and agent `((agent . ,agent))))
              :on-event (lambda (event) (rethread-chat--event turn event))
              :on-end (lambda (status body) (rethread-chat--ended turn status body))))
@@ -384,6 +387,14 @@ returns.  The session keeps its own agent.  CALLBACK is that of
     (when (rethread-turn-callback turn)
       (funcall (rethread-turn-callback turn) answer))))
 
+(defvar rethread-chat--turns 0
+  "How many turns this Emacs asked for.")
+
+(defun rethread-chat--turn-name ()
+  "Return a name for a turn that no other turn has."
+  (format "emacs-%d-%.6f-%d" (emacs-pid) (float-time)
+          (setq rethread-chat--turns (1+ rethread-chat--turns))))
+
 (defun rethread--busy-here ()
   "Return the session that is replying to this buffer, or nil."
   (cl-find-if (lambda (session) (and session (rethread-session-busy-p session)))
@@ -398,18 +409,17 @@ What was said until then is kept."
                         (and (rethread-session-busy-p current) current))
                       (user-error "Rethread: no reply is arriving here")))
          (turn (rethread-session--turn session)))
-    (cond ((eq (rethread-turn-state turn) 'waiting)
-           ;; To stop the turn that runs would stop somebody else's.
-           (message "Rethread: this question waits for somebody else's turn, and is asked after it"))
-          (t (setf (rethread-turn-state turn) 'stopping)
-             (rethread-chat--mode-line turn)
-             (message "Rethread: stopping")
-             (let ((rethread-server-url (rethread-session--server session)))
-               (rethread-http-start
-                "POST" (rethread-session--path session "/turns/stop")
-                :on-end (lambda (status _)
-                          (unless (equal status 200)
-                            (message "Rethread: the reply could not be stopped; it ends by itself")))))))
+    (setf (rethread-turn-state turn) 'stopping)
+    (rethread-chat--mode-line turn)
+    (message "Rethread: stopping")
+    (let ((rethread-server-url (rethread-session--server session)))
+      (rethread-http-start
+       "POST" (rethread-session--path session "/turns/stop")
+       ;; By its name: the turn that runs may be somebody else's, and this one wait for it.
+       :body `((turn . ,(rethread-turn-name turn)))
+       :on-end (lambda (status _)
+                 (unless (equal status 200)
+                   (message "Rethread: the reply could not be stopped; it ends by itself")))))
     (deactivate-mark)))
 
 (defun rethread-chat-quit ()

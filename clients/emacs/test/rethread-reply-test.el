@@ -96,5 +96,22 @@
       (should (equal (funcall (rethread-test-said 'user) (rethread-session-get-messages session))
                      '("tell me a story" "me too"))))))
 
+(ert-deftest rethread-a-question-that-waits-is-stopped-and-the-turn-before-it-is-not ()
+  (rethread-test-afresh
+    (let* ((session (rethread-agent-process "tell me a story"))
+           (other (rethread-session-open
+                   (alist-get 'session (rethread-session-request session "GET" "")))))
+      (rethread-test-wait (string-match-p "Once upon" (rethread-test-chat session)))
+      (rethread-agent-process "me too" nil nil other)
+      (with-current-buffer (rethread-chat-buffer other)
+        (rethread-cancel))
+      (rethread-test-settled other)
+      (should (rethread-session-busy-p session))
+      (with-current-buffer (rethread-chat-buffer session)
+        (rethread-cancel))
+      (rethread-test-settled session)
+      (should (equal (funcall (rethread-test-said 'user) (rethread-session-get-messages session))
+                     '("tell me a story"))))))
+
 (provide 'rethread-reply-test)
 ;;; rethread-reply-test.el ends here

@@ -136,6 +136,13 @@ fn two_emacsen_share_a_session() {
 }
 
 #[test]
+fn a_question_that_waits_is_stopped_and_the_turn_before_it_is_not() {
+    let (_server, variables) = slow_model();
+    let test = "rethread-a-question-that-waits-is-stopped-and-the-turn-before-it-is-not";
+    ert(&new_desk(), "rethread-reply-test", test, &variables);
+}
+
+#[test]
 fn a_reply_that_breaks_off_is_not_run_together_with_the_next() {
     let story = "Once upon a time there was a heron, and it lived happily ever after.";
     let server = Server::start([Answer::text(story).cut_after(4), Answer::text("The end.")]);

@@ -19,6 +19,7 @@ use crate::health::{METRICS_PATHS, PUBLIC};
 use crate::input::{content_length, has_body, is_encoded, says_json, too_large};
 use crate::limits::{BODY_BYTES_MAX, FRAME_BYTES, HEAD_BYTES_MAX, HEADERS_MAX};
 use crate::problem::{Cause, Problem};
+use crate::quotas::InProgress;
 use crate::state::{Caller, ServerState};
 use crate::tokens::{Watched, is_only_for_metrics};
 use crate::{incoming, outgoing};
@@ -88,15 +89,15 @@ async fn answered(
     }
     if PUBLIC.contains(&request.uri().path()) && !headers.contains_key(header::AUTHORIZATION) {
         let response = match state.quotas.spend(state.quotas.anybody(), Instant::now()) {
-            Ok(()) => outgoing::sent(next.run(request).await, None),
+            Ok(()) => outgoing::sent(next.run(request).await, None, None),
             Err(wait) => too_often(state, wait).into_response(),
         };
         return (None, allowing(response, origin.as_deref()));
     }
     let (owner, response) = match admitted(state, headers, id).await {
-        Ok((caller, watched)) => {
-            let owner = caller.handle.owner().clone();
-            (Some(owner), handled(caller, watched, request, next).await)
+        Ok(admitted) => {
+            let owner = admitted.caller.handle.owner().clone();
+            (Some(owner), handled(admitted, request, next).await)
         }
         Err(problem) => (None, problem.into_response()),
     };
@@ -104,12 +105,8 @@ async fn answered(
 }
 
 /// The answer of the handler, for as long as the token that asked holds.
-async fn handled(
-    caller: Caller,
-    watched: Option<Watched>,
-    mut request: Request,
-    next: Next,
-) -> Response {
+async fn handled(admitted: Admitted, mut request: Request, next: Next) -> Response {
+    let Admitted { caller, watched, progress } = admitted;
     if is_only_for_metrics(caller.handle.owner()) && !METRICS_PATHS.contains(&request.uri().path())
     {
         let what = "the token of `rethread:metrics` reads the metrics, and nothing else";
@@ -128,7 +125,7 @@ async fn handled(
     };
     // What is small is sent at once, and not cut in the middle.
     let watched = watched.filter(|_| bytes_of(&response).is_none_or(|bytes| bytes > FRAME_BYTES));
-    outgoing::sent(counted(&caller, response, reads).await, watched)
+    outgoing::sent(counted(&caller, response, reads).await, watched, Some(progress))
 }
 
 /// The length of an answer, where all of it is there.
@@ -164,12 +161,19 @@ fn short_head(request: &Request) -> Result<(), Problem> {
     }
 }
 
+/// Who is asking, and what is held while they are answered.
+struct Admitted {
+    caller: Caller,
+    watched: Option<Watched>,
+    progress: InProgress,
+}
+
 /// Who is asking, if they may ask this now.
 async fn admitted(
     state: &Arc<ServerState>,
     headers: &HeaderMap,
     id: Arc<str>,
-) -> Result<(Caller, Option<Watched>), Problem> {
+) -> Result<Admitted, Problem> {
     let (owner, watched) = owner(state, headers).await?;
     let caller = Caller::new(state.clone(), owner, id);
     let local = state.gate.open && !headers.contains_key(header::AUTHORIZATION);
@@ -177,6 +181,10 @@ async fn admitted(
         let spent = state.quotas.spend(&caller.account, Instant::now());
         spent.map_err(|wait| too_often(state, wait))?;
     }
+    let progress = state.quotas.begin(&caller.account).ok_or_else(|| {
+        let most = state.limits.owner_requests;
+        Problem::too_many(format!("{most} requests of yours are not over"))
+    })?;
     if has_body(headers) {
         if !says_json(headers) {
             return Err(Problem::not_json("the body is not said to be application/json"));
@@ -188,7 +196,7 @@ async fn admitted(
             return Err(too_large());
         }
     }
-    Ok((caller, watched))
+    Ok(Admitted { caller, watched, progress })
 }
 
 fn too_often(state: &ServerState, wait: u64) -> Problem {

@@ -73,6 +73,10 @@ pub const DRAIN_TIME_MAX: Duration = Duration::from_secs(1);
 /// have open without asking its administrator, less what the store needs.
 pub const CONNECTIONS_MAX: usize = 896;
 
+/// Requests of one owner that are not over, each of which takes a connection: half of them, so that
+/// others find one.
+pub const OWNER_REQUESTS_MAX: usize = CONNECTIONS_MAX / 2;
+
 /// Streams of events one owner may have open: twenty browser tabs with three sessions each.
 pub const STREAMS_MAX: usize = 64;
 
@@ -149,6 +153,8 @@ pub const LOG_LINES_MAX: usize = 1_024;
 pub struct Limits {
     /// See [`CONNECTIONS_MAX`].
     pub connections: usize,
+    /// See [`OWNER_REQUESTS_MAX`].
+    pub owner_requests: usize,
     /// See [`STREAMS_MAX`].
     pub streams: usize,
     /// See [`RATE_PER_SECOND`].
@@ -186,6 +192,7 @@ impl Default for Limits {
     fn default() -> Limits {
         Limits {
             connections: CONNECTIONS_MAX,
+            owner_requests: OWNER_REQUESTS_MAX,
             streams: STREAMS_MAX,
             rate: RATE_PER_SECOND,
             burst: RATE_BURST,

@@ -15,6 +15,7 @@ use rethread_agent::HeldBytes;
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
 use crate::limits::FRAME_BYTES;
+use crate::quotas::InProgress;
 use crate::tokens::Watched;
 
 /// The room an answer takes in memory, for as long as it is there.
@@ -38,11 +39,22 @@ pub(crate) fn is_kept(response: &Response) -> bool {
 }
 
 /// The answer as it is sent, to a client who came in with this token.
-pub(crate) fn sent(response: Response, watched: Option<Watched>) -> Response {
+pub(crate) fn sent(
+    response: Response,
+    watched: Option<Watched>,
+    progress: Option<InProgress>,
+) -> Response {
     let room = response.extensions().get::<Room>().cloned();
     response.map(|body| {
         let revoked = watched.as_ref().map(|watched| Box::pin(watched.revoked_owned()));
-        Body::new(Outgoing { body, rest: Bytes::new(), revoked, _watched: watched, _room: room })
+        Body::new(Outgoing {
+            body,
+            rest: Bytes::new(),
+            revoked,
+            _watched: watched,
+            _progress: progress,
+            _room: room,
+        })
     })
 }
 
@@ -52,6 +64,7 @@ struct Outgoing {
     rest: Bytes,
     revoked: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
     _watched: Option<Watched>,
+    _progress: Option<InProgress>,
     _room: Option<Room>,
 }
 

@@ -1,5 +1,5 @@
-//! What each owner may use of this server: requests by a token bucket, streams by a count, memory
-//! by its bytes. Turns are counted by the host.
+//! What each owner may use of this server: requests by a token bucket and by how many are not over,
+//! streams by a count, memory by its bytes. Turns are counted by the host.
 //!
 //! One account for each owner that came in with a valid credential: their number is that of the
 //! owners who have tokens, and does not grow with requests.
@@ -32,12 +32,16 @@ pub(crate) struct Quotas {
 pub(crate) struct Account {
     bucket: Mutex<Bucket>,
     streams: AtomicUsize,
+    requests: AtomicUsize,
 }
 
 struct Bucket {
     left: f64,
     at: Instant,
 }
+
+/// A request that is not over: its answer is not sent.
+pub(crate) struct InProgress(Arc<Account>);
 
 /// The right to have a stream open.
 pub(crate) struct Stream {
@@ -48,7 +52,7 @@ pub(crate) struct Stream {
 impl Account {
     fn new(limits: &Limits) -> Account {
         let bucket = Bucket { left: limits.burst.into(), at: Instant::now() };
-        Account { bucket: Mutex::new(bucket), streams: 0.into() }
+        Account { bucket: Mutex::new(bucket), streams: 0.into(), requests: 0.into() }
     }
 }
 
@@ -84,6 +88,12 @@ impl Quotas {
         Err(((1.0 - bucket.left) / rate).ceil().max(1.0) as u64)
     }
 
+    /// Begins a request, unless the owner has as many in progress as it may.
+    pub(crate) fn begin(&self, account: &Arc<Account>) -> Option<InProgress> {
+        one_more(&account.requests, self.limits.owner_requests)?;
+        Some(InProgress(account.clone()))
+    }
+
     /// Opens a stream, unless the owner has as many as it may.
     pub(crate) fn stream(&self, account: &Arc<Account>) -> Option<Stream> {
         one_more(&account.streams, self.limits.streams)?;
@@ -95,6 +105,12 @@ impl Quotas {
 fn one_more(count: &AtomicUsize, most: usize) -> Option<usize> {
     let more = |count| (count < most).then_some(count + 1);
     count.fetch_update(Ordering::SeqCst, Ordering::SeqCst, more).ok()
+}
+
+impl Drop for InProgress {
+    fn drop(&mut self) {
+        self.0.requests.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 impl Drop for Stream {
@@ -134,5 +150,18 @@ mod tests {
         assert!(owners.stream(&account).is_none());
         drop(open);
         assert!(owners.stream(&account).is_some());
+    }
+
+    #[test]
+    fn requests_that_are_not_over_are_counted_for_each_owner() {
+        let limits = Limits { owner_requests: 2, ..Limits::default() };
+        let owners = Quotas::new(limits, Arc::default());
+        let account = owners.account(&Owner::local());
+        let first = owners.begin(&account).expect("one less");
+        let _second = owners.begin(&account).expect("as many as it may");
+        assert!(owners.begin(&account).is_none(), "one more");
+        assert!(owners.begin(&owners.account(&Owner::new("ada").expect("valid"))).is_some());
+        drop(first);
+        assert!(owners.begin(&account).is_some());
     }
 }

@@ -212,3 +212,18 @@ fn whoever_sends_little_is_not_refused_for_the_answers_that_are_being_read() {
     wait_until("it is gone", || metric(&site, "rethread_bytes_in_flight") == 0);
     assert_eq!(site.get(&path).status, 200);
 }
+
+#[test]
+fn one_owner_leaves_connections_to_the_others() {
+    let limits = Limits { connections: 6, owner_requests: 3, ..Limits::default() };
+    let site = Site::of(Setup { limits, ..Setup::default() }, []);
+    let bearer = format!("Bearer {}", site.token("laptop", "ada"));
+    let path = format!("/v1/sessions/{}/export", long_session(&site, "ada", 64));
+    let open: Vec<TcpStream> = (0..3).map(|_| unread(&site, &path, Some(&bearer))).collect();
+    wait_until("all exports run", || metric(&site, "rethread_open_streams") == 3);
+    let ask = || site.request("GET", "/healthz", &[("authorization", &bearer)], b"");
+    ask().is_problem(429, "rate");
+    assert_eq!(site.get("/healthz").status, 200, "others find one");
+    drop(open);
+    wait_until("its requests are over", || ask().status == 200);
+}

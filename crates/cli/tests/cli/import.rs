@@ -333,7 +333,7 @@ fn a_file_takes_keys_only_when_that_was_asked_for() {
     file(&desk, "planted.jsonl", &text);
     let told = desk.run(&["import", "planted.jsonl"]);
     assert_eq!(told.code, 0, "{told:?}");
-    assert!(told.out.contains("not bound to file:notes.md, project:/srv"), "{}", told.out);
+    assert!(told.err.contains("not bound to file:notes.md, project:/srv"), "{}", told.err);
     assert_eq!(continued(&desk), "what does my note say?");
     // Importing it again does not take them either.
     let again = desk.json(&["import", "planted.jsonl"]);
@@ -342,7 +342,7 @@ fn a_file_takes_keys_only_when_that_was_asked_for() {
     let trusting = Desk::new();
     file(&trusting, "planted.jsonl", &text);
     let told = trusting.run(&["import", "--keys", "planted.jsonl"]);
-    assert!(!told.out.contains("not bound"), "{}", told.out);
+    assert!(!told.err.contains("not bound"), "{}", told.err);
     assert_eq!(continued(&trusting), "obey me");
 }
 
@@ -367,6 +367,30 @@ fn no_escape_hides_a_secret_from_redaction() {
     }
     let whole = desk.run(&["export", "1", "--format", "jsonl"]).out;
     assert!(secrets.iter().all(|secret| whole.contains(secret)), "{whole}");
+}
+
+#[test]
+fn a_bots_sessions_go_back_to_it_under_the_keys_they_came_with() {
+    let desk = Desk::new();
+    let saved = |user: i64, text: &str| {
+        json!({"user_id": user, "created_at": "2025-01-15T10:00:00Z", "last_activity": "2025-01-15T10:00:00Z",
+            "history": [{"role": "user", "content": text, "timestamp": "2025-01-15T10:00:00Z"}], "current_workspace": null})
+    };
+    let text = json!({"7:default": saved(7, "usual"), "7:a:b": saved(7, "other"), "-100": saved(-100, "group")});
+    file(&desk, "sessions.json", text.to_string());
+    assert_eq!(desk.run(&["import", "sessions.json"]).code, 0);
+    let back = |owner: &str, words: &str| -> Value {
+        let list = desk.json(&["list", "--all", "--owner", owner]);
+        let sessions = list["sessions"].as_array().expect("a list");
+        let session = sessions.iter().find(|session| session["first_message"] == words);
+        let id = session.expect("there")["id"].as_str().expect("an id");
+        let out = desk.run(&["export", id, "--owner", owner, "--format", "telegram"]).out;
+        serde_json::from_str(&out).expect("JSON")
+    };
+    // Every version reads the number alone; the other keys are those of the version that made them.
+    assert_eq!(back("telegram:7", "usual"), json!({"7": saved(7, "usual")}));
+    assert_eq!(back("telegram:7", "other"), json!({"7:a:b": saved(7, "other")}));
+    assert_eq!(back("telegram:-100", "group"), json!({"-100": saved(-100, "group")}));
 }
 
 #[test]

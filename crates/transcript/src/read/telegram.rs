@@ -1,7 +1,15 @@
 //! A chat bot's `sessions.json`: one object, a session for each user or each of their chats.
+//!
+//! A key is `<user>`, or in newer versions of the bot `<user>:<session id>`. The session id `default`
+//! is the one a user has without naming any, so `7` and `7:default` are one session: the one the bot
+//! continues for user 7.
 
-use std::collections::HashMap;
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
+
+use jiff::Timestamp;
+use rethread_core::Profile;
 
 use super::document::{self, whole_items};
 use super::fields::{Fields, string};
@@ -9,44 +17,69 @@ use super::found::Found;
 use super::messages::{Converted, convert};
 use super::out::{Out, Slot, fingerprint};
 use super::{Error, Result, time};
-use rethread_core::Profile;
+
+/// What newer versions call the session of a user who named none.
+const DEFAULT: &str = "default";
+
+/// A session as the file has it.
+struct Saved<'a> {
+    key: String,
+    /// Its object; of one that was cut off, what comes before its messages.
+    raw: Cow<'a, str>,
+    items: Vec<&'a str>,
+}
 
 pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
     let text = document::text(path)?;
+    let mut sessions: Vec<(Whose, Vec<Saved<'_>>)> = Vec::new();
+    for saved in saved(&text, out)? {
+        let whose = Whose::of(&saved);
+        match sessions.iter_mut().find(|(known, _)| *known == whose) {
+            Some((_, same)) => same.push(saved),
+            None => sessions.push((whose, vec![saved])),
+        }
+    }
+    sessions.into_iter().try_for_each(|(whose, saved)| session(out, &whose, &saved))
+}
+
+/// The sessions of a file, in its order.
+fn saved<'a>(text: &'a str, out: &mut Out<'_>) -> Result<Vec<Saved<'a>>> {
     let Some(mut rest) = text.trim().strip_prefix('{') else {
         return Err(Error::broken("it is no object"));
     };
+    let mut found = Vec::new();
     loop {
         rest = rest.trim_start_matches([' ', '\t', '\r', '\n', ',']);
         if rest.is_empty() || rest.starts_with('}') {
             if rest.is_empty() {
                 cut_off(out, "the end");
             }
-            return Ok(());
+            return Ok(found);
         }
         let mut keys =
             serde_json::Deserializer::from_str(rest).into_iter::<&serde_json::value::RawValue>();
         let key = keys.next().and_then(|key| key.ok()).and_then(|raw| string(raw.get()));
         let Some(key) = key else {
             cut_off(out, "a key");
-            return Ok(());
+            return Ok(found);
         };
         let after = rest[keys.byte_offset()..].trim_start();
         let Some(value) = after.strip_prefix(':').map(str::trim_start) else {
             cut_off(out, &format!("session {key}"));
-            return Ok(());
+            return Ok(found);
         };
         let mut values =
             serde_json::Deserializer::from_str(value).into_iter::<&serde_json::value::RawValue>();
         match values.next() {
             Some(Ok(raw)) => {
-                session(out, &key, raw.get())?;
+                whole(out, &key, raw.get(), &mut found);
                 rest = &value[values.byte_offset()..];
             }
             // The program was stopped while it wrote: what is whole is kept.
             _ => {
-                half_a_session(out, &key, value)?;
-                return Ok(());
+                found.push(half_a_session(&key, value));
+                cut_off(out, &format!("session {key}"));
+                return Ok(found);
             }
         }
     }
@@ -57,24 +90,24 @@ fn cut_off(out: &mut Out<'_>, place: &str) {
     out.unreadable("broken", place.to_owned(), "the file ends in it");
 }
 
-fn session(out: &mut Out<'_>, key: &str, raw: &str) -> Result<()> {
+fn whole<'a>(out: &mut Out<'_>, key: &str, raw: &'a str, found: &mut Vec<Saved<'a>>) {
     let Some(fields) = Fields::of(raw) else {
         out.records(1);
         out.unreadable("broken", format!("session {key}"), "it is no object");
-        return Ok(());
+        return;
     };
     // Some programs put all of it into one field.
     if key == "sessions" && !fields.has("history") {
         for (key, raw) in fields.iter() {
-            session(out, key, raw)?;
+            whole(out, key, raw, found);
         }
-        return Ok(());
+        return;
     }
     let items = fields.list("history").unwrap_or_default();
-    messages(out, key, &fields, &items)
+    found.push(Saved { key: key.to_owned(), raw: raw.into(), items });
 }
 
-fn half_a_session(out: &mut Out<'_>, key: &str, value: &str) -> Result<()> {
+fn half_a_session<'a>(key: &str, value: &'a str) -> Saved<'a> {
     let name = "\"history\"";
     let list = value.find(name).map(|at| value[at + name.len()..].trim_start());
     let list = list.and_then(|rest| rest.strip_prefix(':')).map(str::trim_start);
@@ -84,69 +117,131 @@ fn half_a_session(out: &mut Out<'_>, key: &str, value: &str) -> Result<()> {
     };
     let head =
         value.find(name).map_or(String::new(), |at| format!("{}\"history\":null}}", &value[..at]));
-    let fields = Fields::of(&head).unwrap_or_default();
-    messages(out, key, &fields, &items)?;
-    cut_off(out, &format!("session {key}"));
-    Ok(())
+    Saved { key: key.to_owned(), raw: head.into(), items }
 }
 
-fn messages(out: &mut Out<'_>, key: &str, fields: &Fields<'_>, items: &[&str]) -> Result<()> {
-    // `<user>`, or `<user>:<session id>`, where the id may hold colons of its own.
-    let (user, chat) = match key.split_once(':') {
-        Some((user, chat)) => (user.to_owned(), Some(chat.to_owned())),
-        None => (key.to_owned(), None),
-    };
-    let numeric = |text: &str| {
-        !text.is_empty() && text.trim_start_matches('-').chars().all(|c| c.is_ascii_digit())
-    };
-    let given = fields.get("user_id").map(|raw| raw.trim_matches('"').to_owned());
-    let user = if numeric(&user) { user } else { given.filter(|id| numeric(id)).unwrap_or(user) };
+/// Whose session it is, and which of theirs: what tells it from the others of the file.
+#[derive(PartialEq, Eq)]
+struct Whose {
+    user: String,
+    /// None for the one the bot continues.
+    chat: Option<String>,
+}
+
+impl Whose {
+    fn of(saved: &Saved<'_>) -> Whose {
+        // The session id may hold colons of its own.
+        let (user, chat) = match saved.key.split_once(':') {
+            Some((user, chat)) => (user, Some(chat)),
+            None => (saved.key.as_str(), None),
+        };
+        let numeric = |text: &str| {
+            !text.is_empty() && text.trim_start_matches('-').chars().all(|c| c.is_ascii_digit())
+        };
+        let given = || {
+            let fields = Fields::of(&saved.raw)?;
+            let id = fields.get("user_id")?.trim_matches('"').to_owned();
+            numeric(&id).then_some(id)
+        };
+        let user = if numeric(user) { None } else { given() }.unwrap_or_else(|| user.to_owned());
+        Whose { user, chat: chat.filter(|chat| *chat != DEFAULT).map(str::to_owned) }
+    }
+}
+
+fn session(out: &mut Out<'_>, whose: &Whose, saved: &[Saved<'_>]) -> Result<()> {
+    let Whose { user, chat } = whose;
+    let heads: Vec<Fields<'_>> =
+        saved.iter().map(|saved| Fields::of(&saved.raw).unwrap_or_default()).collect();
+    let zone = &out.options.zone;
+    let at =
+        |fields: &Fields<'_>, name: &str| fields.get(name).and_then(|raw| time::of_json(raw, zone));
+    let created_at = heads.iter().filter_map(|fields| at(fields, "created_at")).min();
+    let last: Vec<Option<Timestamp>> =
+        heads.iter().map(|fields| at(fields, "last_activity")).collect();
+    // The one that was used last knows where the user is.
+    let newest = (0..heads.len()).max_by_key(|index| last[*index]).unwrap_or_default();
+    let workspace = heads
+        .get(newest)
+        .and_then(|fields| fields.word("current_workspace").or_else(|| fields.word("workspace")));
     let owner = format!("telegram:{user}");
-    let at = |name: &str| fields.get(name).and_then(|raw| time::of_json(raw, &out.options.zone));
-    let (created, last) = (at("created_at"), at("last_activity"));
-    let address = match &chat {
-        Some(chat) => format!("{owner}:{chat}"),
-        None => owner.clone(),
+    // Where both versions saved it, the plain key is what it was first known by.
+    let identity = match chat {
+        None => saved.iter().find(|saved| !saved.key.contains(':')),
+        Some(_) => saved.first(),
     };
+    let identity = identity.map_or_else(|| user.clone(), |saved| saved.key.clone());
     let session = out.session(Found {
-        identity: key.to_owned(),
+        identity,
+        keys: vec![match chat {
+            Some(chat) => format!("{owner}:{chat}"),
+            None => owner.clone(),
+        }],
         owner: Some(owner),
-        keys: vec![address],
-        name: chat.or_else(|| Some(format!("telegram-{user}"))),
-        profile: Profile {
-            workspace: fields.word("current_workspace").or_else(|| fields.word("workspace")),
-            ..Profile::default()
-        },
-        created_at: created,
+        name: chat.clone().or_else(|| Some(format!("telegram-{user}"))),
+        profile: Profile { workspace, ..Profile::default() },
+        created_at,
         ..Found::default()
     })?;
-    out.records(1);
-    out.told("session");
-    let known = ["user_id", "created_at", "last_activity", "current_workspace"];
-    let rest = fields.without_list("history", &known);
-    if rest != "{}" {
+    for (fields, last) in heads.iter().zip(last) {
         out.records(1);
-        let id = format!("header:{}", fingerprint(&[&rest]));
-        out.raw(Slot { session, id, at: last }, "header", &rest)?;
+        out.told("session");
+        let known = ["user_id", "created_at", "last_activity", "current_workspace"];
+        let rest = fields.without_list("history", &known);
+        if rest != "{}" {
+            out.records(1);
+            let id = format!("header:{}", fingerprint(&[&rest]));
+            out.raw(Slot { session, id, at: last }, "header", &rest)?;
+        }
     }
-    let mut seen: HashMap<String, u32> = HashMap::new();
-    for item in items {
+    for Item { id, at, raw, again } in items(out, saved) {
         out.records(1);
-        // The time is part of a message, so equal words at another time are another message.
-        let mark = fingerprint(&[item]);
-        let count = seen.entry(mark.clone()).or_default();
-        *count += 1;
-        let id = if *count == 1 { mark } else { format!("{mark}.{count}") };
-        let said = Fields::of(item);
-        let at = said.as_ref().and_then(|said| said.get("timestamp"));
-        let at = at.and_then(|raw| time::of_json(raw, &out.options.zone));
+        if again {
+            out.told("message saved twice");
+            continue;
+        }
+        let said = Fields::of(raw);
         let slot = Slot { session, id, at };
         let kind = said.as_ref().and_then(|said| said.word("role"));
         let kind = kind.unwrap_or_else(|| "other".into());
         match said.as_ref().map(convert) {
             Some(Ok(Converted::Said(message))) => out.message(slot, message, &kind, 1)?,
-            _ => out.raw(slot, &kind, item)?,
+            _ => out.raw(slot, &kind, raw)?,
         }
     }
     Ok(())
+}
+
+/// A message as it was saved.
+struct Item<'a> {
+    id: String,
+    at: Option<Timestamp>,
+    raw: &'a str,
+    /// It was saved under the other key as well.
+    again: bool,
+}
+
+/// The messages of a session, in the order they were said.
+fn items<'a>(out: &Out<'_>, saved: &[Saved<'a>]) -> Vec<Item<'a>> {
+    let mut items = Vec::new();
+    let mut known: HashSet<String> = HashSet::new();
+    for saved in saved {
+        let mut seen: HashMap<String, u32> = HashMap::new();
+        for raw in &saved.items {
+            // The time is part of a message, so equal words at another time are another message.
+            let mark = fingerprint(&[raw]);
+            let count = seen.entry(mark.clone()).or_default();
+            *count += 1;
+            let id = if *count == 1 { mark } else { format!("{mark}.{count}") };
+            let at = Fields::of(raw).and_then(|said| {
+                said.get("timestamp").and_then(|raw| time::of_json(raw, &out.options.zone))
+            });
+            let again = !known.insert(id.clone());
+            items.push(Item { id, at, raw, again });
+        }
+    }
+    // Two histories are put together by their times; one is in order as it is.
+    if saved.len() > 1 && items.iter().all(|item| item.at.is_some()) {
+        items.sort_by_key(|item| item.at);
+    }
+    items
 }

@@ -36,13 +36,25 @@ fn time(at: Timestamp) -> String {
     at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
-/// The user's number, where the session has one.
-fn user(session: &Session) -> u64 {
-    let owner = session.header.owner.as_str();
-    let keys = session.keys.iter().map(|key| key.as_str());
-    let mut told = std::iter::once(owner).chain(keys);
-    told.find_map(|name| name.strip_prefix("telegram:")?.split(':').next()?.parse().ok())
-        .unwrap_or(0)
+/// The user's number, where the session has one, and what the file calls the session: the number
+/// alone for the one the bot continues, `<user>:<session id>` for another of theirs.
+fn user(session: &Session) -> (i64, String) {
+    let keys = || session.keys.iter().map(|key| key.as_str());
+    let split = |name: &str| -> Option<(i64, Option<String>)> {
+        let name = name.strip_prefix("telegram:")?;
+        let (user, chat) = match name.split_once(':') {
+            Some((user, chat)) => (user, Some(chat.to_owned())),
+            None => (name, None),
+        };
+        Some((user.parse().ok()?, chat))
+    };
+    let told: Vec<_> = keys().filter_map(split).collect();
+    let continued = told.iter().find(|(_, chat)| chat.is_none());
+    let found = continued.or(told.first()).cloned();
+    let found = found.or_else(|| split(session.header.owner.as_str()));
+    let (user, chat) = found.unwrap_or_default();
+    let key = chat.map_or_else(|| user.to_string(), |chat| format!("{user}:{chat}"));
+    (user, key)
 }
 
 impl Writer for Telegram<'_> {
@@ -50,10 +62,11 @@ impl Writer for Telegram<'_> {
         if self.session.is_none() {
             let created = session.header.created_at;
             self.created_at = Some(created);
-            let user = user(session);
+            let (user, key) = user(session);
             write!(
                 self.out,
-                "{{\n  \"{user}\": {{\n    \"user_id\": {user},\n    \"created_at\": \"{}\",\n    \"history\": [",
+                "{{\n  {}: {{\n    \"user_id\": {user},\n    \"created_at\": \"{}\",\n    \"history\": [",
+                json!(key),
                 time(created)
             )?;
         }

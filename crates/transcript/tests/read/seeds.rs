@@ -83,6 +83,59 @@ fn a_bots_users_each_get_their_own_sessions() {
     assert!(heap.said(1).is_empty(), "a cleared session is a session");
 }
 
+/// A session as the bot saves it: `(role, text, second)`.
+fn bot_saved(user: u64, said: &[(&str, &str, u32)]) -> serde_json::Value {
+    let history: Vec<serde_json::Value> = said
+        .iter()
+        .map(|(role, text, second)| {
+            let at = format!("2025-01-15T10:00:{second:02}");
+            serde_json::json!({ "role": role, "content": text, "timestamp": at })
+        })
+        .collect();
+    serde_json::json!({ "user_id": user, "created_at": "2025-01-15T10:00:00",
+        "last_activity": format!("2025-01-15T10:01:{:02}", said.len()), "history": history,
+        "current_workspace": format!("/srv/{}", said.len()) })
+}
+
+#[test]
+fn the_default_session_of_a_user_is_the_one_the_bot_continues() {
+    let said = [("user", "hello", 1), ("assistant", "hi", 2)];
+    let file = |key: &str| serde_json::json!({ key: bot_saved(7, &said) }).to_string();
+    let plain = read_as("sessions.json", file("7"), Format::Telegram);
+    let newer = read_as("sessions.json", file("7:default"), Format::Telegram);
+    assert_eq!(newer.found(0), plain.found(0), "a newer version saves the same session");
+    assert_eq!(newer.found(0).keys, ["telegram:7"]);
+    assert_eq!(newer.sessions[0].1, plain.sessions[0].1, "with the same entries");
+    let named = read_as("sessions.json", file("7:work"), Format::Telegram);
+    assert_eq!(named.found(0).keys, ["telegram:7:work"]);
+    assert_ne!(named.found(0).identity, plain.found(0).identity);
+}
+
+#[test]
+fn what_both_versions_of_a_bot_saved_for_a_user_is_one_session_in_order() {
+    let old = [("user", "hello", 1), ("assistant", "hi", 2), ("user", "left behind", 3)];
+    let new =
+        [("user", "hello", 1), ("assistant", "hi", 2), ("user", "more", 4), ("user", "more", 4)];
+    let orders = [["7", "7:default"], ["7:default", "7"]];
+    for [first, second] in orders {
+        let of = |key: &str| if key == "7" { bot_saved(7, &old) } else { bot_saved(7, &new) };
+        let file = format!("{{{first:?}: {}, {second:?}: {}}}", of(first), of(second));
+        let heap = read_as("sessions.json", file, Format::Telegram);
+        assert_eq!(heap.sessions.len(), 1, "{first}");
+        let found = heap.found(0);
+        assert_eq!(
+            (found.identity.as_str(), found.keys.as_slice()),
+            ("7", &["telegram:7".into()][..])
+        );
+        assert_eq!(found.profile.workspace.as_deref(), Some("/srv/4"), "the one used last");
+        assert_eq!(
+            heap.said(0),
+            ["user: hello", "assistant: hi", "user: left behind", "user: more", "user: more"]
+        );
+        assert!(heap.account.balances(), "{:?}", heap.account);
+    }
+}
+
 #[test]
 fn a_bots_file_that_was_cut_off_keeps_what_is_whole() {
     let cut = &BOT[..BOT.find("\"again\"").expect("there") + 4];

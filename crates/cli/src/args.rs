@@ -280,6 +280,9 @@ pub(crate) struct Export {
     /// The sessions it continues too, oldest first, in one document
     #[arg(long)]
     pub(crate) chain: bool,
+    /// Everything, also what was said before the last clear (jsonl always holds everything)
+    #[arg(long, short)]
+    pub(crate) all: bool,
     /// Take out secrets and home folders, and say what was taken out
     #[arg(long, overrides_with = "no_redact")]
     pub(crate) redact: bool,

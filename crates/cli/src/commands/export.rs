@@ -34,6 +34,9 @@ pub(super) fn run(cli: &Cli, args: &Export) -> Done {
         cli,
         format: &args.format,
         chain: &chain,
+        // The lines hold the whole log: they are what a session is moved and backed up with.
+        all: args.all || args.format == "jsonl",
+        cleared: 0,
         redactor: redacts.then(Redactor::new),
         left_out: Vec::new(),
     };
@@ -71,11 +74,15 @@ struct Job<'a> {
     cli: &'a Cli,
     format: &'a str,
     chain: &'a [Session],
+    /// What was said before the last clear is written too.
+    all: bool,
+    /// Messages from before the last clear that were not.
+    cleared: u64,
     redactor: Option<Redactor>,
     left_out: Vec<(&'static str, u64)>,
 }
 
-impl Job<'_> {
+impl<'a> Job<'a> {
     fn write(&mut self, out: &mut dyn Write) -> Result<(), Error> {
         match self.format {
             "markdown" => self.markdown(out),
@@ -90,6 +97,25 @@ impl Job<'_> {
         }
     }
 
+    /// The entries that are written: all, or those since the last clear and the instructions that
+    /// hold.
+    fn entries(
+        &mut self,
+        session: &Session,
+    ) -> impl Iterator<Item = sessions::Result<Entry>> + use<'a> {
+        let (begins, system) = match session.tally.boundary.filter(|_| !self.all) {
+            Some(clear) => {
+                self.cleared += clear.messages;
+                (clear.seq + 1, session.tally.system.filter(|seq| *seq < clear.seq))
+            }
+            None => (0, None),
+        };
+        let (cli, id) = (self.cli, session.id());
+        let read = |range| cli.sessions.entries(id, range);
+        let system = system.map_or(0..0, |seq| seq..seq + 1);
+        read(system).chain(read(begins..session.tally.entries))
+    }
+
     fn markdown(&mut self, out: &mut dyn Write) -> Result<(), Error> {
         for (index, session) in self.chain.iter().enumerate() {
             if index > 0 {
@@ -102,7 +128,7 @@ impl Job<'_> {
                 previous: self.previous(session)?,
                 zone: TimeZone::system(),
             };
-            let all = self.cli.sessions.entries(session.id(), 0..session.tally.entries);
+            let all = self.entries(session);
             let redactor = &mut self.redactor;
             let all = all.map(|entry| match redactor {
                 Some(redactor) => entry.map(|entry| redactor.entry(&entry)),
@@ -151,7 +177,7 @@ impl Job<'_> {
                 }
             }
             attachments += if takes { 0 } else { blobs.len() as u64 };
-            for entry in self.cli.sessions.entries(session.id(), 0..session.tally.entries) {
+            for entry in self.entries(session) {
                 let entry: Entry = entry?;
                 match &mut self.redactor {
                     Some(redactor) => writer.entry(&redactor.entry(&entry))?,
@@ -181,6 +207,10 @@ impl Job<'_> {
                     format!("Redacted: {}. Read it before you publish it.", removed.join(", "))
                 }
             });
+        }
+        if self.cleared > 0 {
+            let left = plural(self.cleared, "message");
+            self.say(format!("Left out: {left} from before the last clear (--all includes them)"));
         }
         if !self.left_out.is_empty() {
             let left: Vec<String> =

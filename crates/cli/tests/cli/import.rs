@@ -394,6 +394,38 @@ fn a_bots_sessions_go_back_to_it_under_the_keys_they_came_with() {
 }
 
 #[test]
+fn an_export_leaves_out_what_was_cleared_unless_asked() {
+    let desk = Desk::new();
+    desk.session(
+        "plan",
+        &[
+            r#"{"role":"system","content":"be brief"}"#,
+            r#"{"role":"user","content":"before the clear"}"#,
+            r#"{"role":"assistant","content":"an old reply"}"#,
+        ],
+    );
+    assert_eq!(desk.run(&["clear", "plan"]).code, 0);
+    let line = r#"{"role":"user","content":"after the clear"}"#;
+    assert_eq!(desk.feed(&["append", "plan"], line.to_owned()).code, 0);
+    for format in ["telegram", "markdown", "openai", "anthropic", "magent", "agent", "html"] {
+        let now = desk.run(&["export", "plan", "--format", format]);
+        assert!(now.out.contains("after the clear"), "{format}: {now:?}");
+        assert!(!now.out.contains("before the clear"), "{format}: {now:?}");
+        assert!(now.err.contains("2 messages from before the last clear"), "{format}: {now:?}");
+        let all = desk.run(&["export", "plan", "--format", format, "--all"]);
+        assert!(all.out.contains("before the clear"), "{format}: {all:?}");
+        assert!(!all.err.contains("before the last clear"), "{format}: {all:?}");
+    }
+    let openai = desk.run(&["export", "plan", "--format", "openai"]).out;
+    assert!(openai.contains("be brief"), "the instructions still hold: {openai}");
+    let log = desk.run(&["export", "plan", "--format", "jsonl"]).out;
+    assert!(log.contains("before the clear"), "the log is always whole: {log}");
+    assert_eq!(desk.run(&["undo", "plan"]).code, 0);
+    let back = desk.run(&["export", "plan", "--format", "telegram"]).out;
+    assert!(back.contains("before the clear"), "a clear that was undone does not count: {back}");
+}
+
+#[test]
 fn tools_are_off_in_an_imported_session() {
     let desk = Desk::new();
     let path = std::fs::canonicalize(desk.path()).expect("a path").display().to_string();

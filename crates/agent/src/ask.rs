@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use rethread_core::context::Context;
-use rethread_core::{Block, Message, Role};
+use rethread_core::{Block, Message, Role, SessionId};
 use tokio_util::sync::CancellationToken;
 
+use crate::attachments;
+use crate::blocking::blocking;
 use crate::events::{Event, Events};
 use crate::limits::{RETRIES_MAX, RETRY_WAIT, RETRY_WAIT_MAX};
 use crate::provider::{Delta, Failure, Request};
@@ -23,14 +25,17 @@ pub(crate) enum Asked {
 }
 
 impl Runner {
-    /// Asks for one reply.
+    /// Asks for one reply in a session.
     pub(crate) async fn ask(
         &self,
+        id: SessionId,
         context: &Context,
         tools: &[Spec],
         events: &Events,
         stop: &CancellationToken,
     ) -> Asked {
+        let with_bytes = self.with_attachments(id, context).await;
+        let messages = with_bytes.as_deref().unwrap_or(&context.messages);
         let mut retries = 0;
         loop {
             let mut heard = String::new();
@@ -43,7 +48,7 @@ impl Runner {
                     Delta::Thinking(text) => events.more(Event::Thinking(text)),
                 };
                 let model = &self.responder.model;
-                let (messages, stable) = (&context.messages, context.stable);
+                let stable = context.stable;
                 let request = Request { model, messages, stable, tools };
                 let reply = tokio::select! {
                     biased;
@@ -77,6 +82,16 @@ impl Runner {
                 return Asked::Stopped(partial);
             }
         }
+    }
+
+    /// The messages of a context with the bytes of their attachments, where there are any.
+    async fn with_attachments(&self, id: SessionId, context: &Context) -> Option<Vec<Message>> {
+        if !attachments::has_any(&context.messages) {
+            return None;
+        }
+        let (sessions, messages) = (self.sessions.clone(), context.messages.clone());
+        let sees = self.responder.model.sees;
+        Some(blocking(move || attachments::put_in(&sessions, id, messages, sees)).await)
     }
 
     /// What arrived of a reply that did not come to its end.

@@ -10,6 +10,7 @@
 
 pub mod agents;
 mod ask;
+mod attachments;
 mod blocking;
 mod byte_budget;
 mod compact;

@@ -71,3 +71,7 @@ pub const SUMMARY_TEXT_CHARS: usize = 8_000;
 
 /// Tokens of conversation an extractive summary looks at.
 pub const EXTRACT_TOKENS: u64 = 100_000;
+
+/// Bytes of all attachments in one request. As base64 they stay below the thirty-two million that a
+/// request may have.
+pub const ATTACHED_BYTES_MAX: u64 = 22 << 20;

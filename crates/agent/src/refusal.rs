@@ -12,7 +12,7 @@ use rethread_core::context::{Context, build};
 use rethread_core::entry::{Body, LeftOut, NewEntry};
 use rethread_core::measure::Measure;
 use rethread_core::turn::turns;
-use rethread_core::{EntryId, Item, Log, Thread};
+use rethread_core::{EntryId, Item, Log, Place, Thread};
 use tokio_util::sync::CancellationToken;
 
 use crate::ask::Asked;
@@ -26,17 +26,18 @@ use crate::tool::Spec;
 const REFUSED: &str = "the provider refused it";
 
 impl Runner {
-    /// Asks for one reply in the turn that began at `turn`.
+    /// Asks for one reply in the turn that began at this place.
     pub(crate) async fn ask_past_refusals(
         &self,
         held: &LeasedThread,
-        turn: u64,
+        at: Place,
         context: &Context,
         tools: &[Spec],
         events: &Events,
         stop: &CancellationToken,
     ) -> Result<Asked, TurnError> {
-        let mut asked = self.ask(context, tools, events, stop).await;
+        let (id, turn) = (at.session, at.seq);
+        let mut asked = self.ask(id, context, tools, events, stop).await;
         let Some(mut cause) = cause_of(&asked) else { return Ok(asked) };
         let suspects = held.with(move |thread| Ok(unanswered_before(thread, turn))).await?;
         // The newest is tried alone first: those before it may only have had bad luck.
@@ -47,7 +48,7 @@ impl Runner {
                 continue;
             }
             let without = self.context_without(held, suspects.clone()).await?;
-            asked = self.ask(&without, tools, events, stop).await;
+            asked = self.ask(id, &without, tools, events, stop).await;
             match cause_of(&asked) {
                 None if matches!(asked, Asked::Reply(_)) => {
                     let turns = suspects.len();

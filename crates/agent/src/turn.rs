@@ -165,8 +165,8 @@ impl Runner {
             turn.fullness = fullness(&context, budget);
             turn.report_cut(&context, events).await;
             let tools = turn.tools.clone();
-            let asked =
-                self.ask_past_refusals(held, turn.seq, &context, &tools, events, stop).await?;
+            let at = Place { session: turn.id, seq: turn.seq };
+            let asked = self.ask_past_refusals(held, at, &context, &tools, events, stop).await?;
             let reply = match asked {
                 Asked::Reply(reply) => reply,
                 Asked::Stopped(partial) => return turn.end(held, partial, End::Stopped).await,

@@ -301,6 +301,7 @@ impl Config {
 #[serde(deny_unknown_fields)]
 struct ModelTable {
     window: Option<u64>,
+    images: Option<bool>,
     input: Option<f64>,
     cached: Option<f64>,
     cache_write: Option<f64>,
@@ -334,7 +335,7 @@ fn models_of(value: toml::Value) -> Result<Models, String> {
             (None, None) => None,
             _ => return bad("needs both `input` and `output`, or neither"),
         };
-        known.push((id, ModelFacts { window: table.window, price }));
+        known.push((id, ModelFacts { window: table.window, price, images: table.images }));
     }
     Ok(Models::new(known))
 }

@@ -38,6 +38,13 @@ pub const STUB_PARSE_BYTES_MAX: usize = 4 << 20;
 /// Bytes of one attachment. It is held in memory while it is stored or read.
 pub const BLOB_BYTES_MAX: usize = 64 << 20;
 
+/// Bytes of a picture that a model is sent. Providers take five million as base64, which is a third
+/// longer.
+pub const IMAGE_BYTES_MAX: u64 = 3_750_000;
+
+/// Bytes of a PDF that a model is sent. Providers take requests of thirty-two million and more.
+pub const DOCUMENT_BYTES_MAX: u64 = 20 << 20;
+
 /// Bytes of one message as JSON. Larger things are attachments, or files a message points to.
 pub const MESSAGE_BYTES_MAX: usize = 16 << 20;
 

@@ -101,6 +101,9 @@ pub fn block_tokens(block: &Block) -> u32 {
         // Providers charge for a picture by its pixels, which are not looked at here. This is
         // what a picture of about 1000 × 1000 costs.
         BlockKind::Image { .. } => 1_300,
+        // Providers charge for a document by its pages, which are not counted here. This is what
+        // one or two cost.
+        BlockKind::Unknown if block.is_document() => 3_000,
         // Never sent, so it weighs nothing.
         BlockKind::Unknown => 0,
     }

@@ -9,7 +9,8 @@ use std::sync::Arc;
 use rethread_core::context::{Context, Follower, Model, Need, Policy, build, explain, next};
 use rethread_core::sessions::{Arrival, Coming};
 use rethread_core::{
-    Entry, EntryId, Fixed, Log, MemoryStore, Message, New, Owner, Place, Role, Sessions,
+    BlobId, Block, Entry, EntryId, Fixed, Log, MemoryStore, Message, New, Owner, Place, Role,
+    Sessions,
 };
 
 mod dice;
@@ -63,6 +64,37 @@ fn acceptable(context: &Context, provider: &str) {
         _ => rules::openai::check(&request),
     };
     assert!(broken.is_empty(), "{broken:#?}\n{request:#}");
+}
+
+#[test]
+fn a_picture_kept_with_the_session_is_in_the_context_for_as_long_as_its_question() {
+    let blob = BlobId::of(b"pixels");
+    let document = BlobId::of(b"pages");
+    let mut entries = Vec::new();
+    let content = vec![
+        Block::image(blob, "image/png"),
+        Block::image(BlobId::of(b"drawing"), "image/svg+xml"),
+        Block::document(document, "application/pdf", Some("report.pdf")),
+        Block::file(BlobId::of(b"zip"), "application/zip", None),
+        Block::text("what is it? ".repeat(100)),
+    ];
+    dice::push(&mut entries, Message::new(Role::User, content));
+    let model = Model::new("openai", "gpt-5");
+    let attached = |entries: &[Entry], policy: &str| -> Vec<BlobId> {
+        let policy = Policy::preset(policy).expect("known");
+        let context = build(&log(entries), &policy, &model);
+        context.messages.iter().flat_map(Message::blobs).collect()
+    };
+    for policy in ["bot", "cli"] {
+        assert_eq!(attached(&entries, policy), [blob, document], "{policy}: what can be sent on");
+    }
+    dice::push(&mut entries, Message::assistant("a cat"));
+    let asked_next = asked(&entries);
+    assert_eq!(attached(&asked_next, "bot"), [blob, document], "the next question is about it");
+    dice::push(&mut entries, Message::user("which colour?"));
+    dice::push(&mut entries, Message::assistant("brown"));
+    assert_eq!(attached(&asked(&entries), "bot"), [], "it goes with its question");
+    assert_eq!(attached(&asked(&entries), "cli"), [blob, document]);
 }
 
 #[test]

@@ -266,7 +266,8 @@ enum Remnant {
 
 impl Sink for Desk<'_> {
     fn session(&mut self, mut found: Found) -> Result<(), BoxError> {
-        let keys_left = match self.takes_keys {
+        // A bot's users are not what a file makes up: they are whose sessions these are.
+        let keys_left = match self.takes_keys || self.format != Format::Rethread {
             true => Vec::new(),
             false => std::mem::take(&mut found.keys),
         };

@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use super::env::{ANTHROPIC_API_KEY, ANTHROPIC_BASE_URL, Env};
 use super::http::{Fault, Http, IDLE_MAX, Scheme};
 use super::lines::Events;
+use super::openai_body::PICTURE;
 use super::{Delta, Failure, Listener, Provider, Reply, Request, reply};
 
 const BASE: &str = "https://api.anthropic.com";
@@ -134,6 +135,8 @@ fn body(request: &Request<'_>) -> Vec<u8> {
 fn block(block: &Block) -> Raw {
     match &block.kind {
         BlockKind::Prefix(text) => Raw::of(&Block::text(text)),
+        // Its bytes were not put in.
+        _ if block.blob().is_some() => Raw::of(&Block::text(PICTURE)),
         _ => Raw::of(block),
     }
 }

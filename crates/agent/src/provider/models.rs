@@ -3,7 +3,7 @@
 //! The table is dated, because prices move. The configuration overrides any row of it, so nobody
 //! has to wait for a new version of this program.
 
-use rethread_core::context::Model;
+use rethread_core::context::{Model, Sees};
 use rethread_core::message::Usage;
 
 use super::env::Env;
@@ -46,22 +46,24 @@ pub struct ModelFacts {
     pub window: Option<u64>,
     /// What it charges.
     pub price: Option<Price>,
+    /// Whether it can read pictures.
+    pub images: Option<bool>,
 }
 
 /// Anthropic's prices: writing to the cache costs a quarter more than reading.
 const fn claude(window: u64, input: f64, cache_read: f64, output: f64) -> ModelFacts {
     let price = Price { input, cache_read, cache_write: input * 1.25, output };
-    ModelFacts { window: Some(window), price: Some(price) }
+    ModelFacts { window: Some(window), price: Some(price), images: None }
 }
 
 /// OpenAI's prices: writing to the cache costs nothing extra.
 const fn gpt(window: u64, input: f64, cache_read: f64, output: f64) -> ModelFacts {
     let price = Price { input, cache_read, cache_write: input, output };
-    ModelFacts { window: Some(window), price: Some(price) }
+    ModelFacts { window: Some(window), price: Some(price), images: None }
 }
 
 const fn unpriced(window: u64) -> ModelFacts {
-    ModelFacts { window: Some(window), price: None }
+    ModelFacts { window: Some(window), price: None, images: None }
 }
 
 /// Models by how their names begin; the first that fits holds, so longer beginnings come first.
@@ -112,6 +114,8 @@ impl Models {
     pub fn describe(&self, provider: &str, name: &str) -> Model {
         let mut model = Model::new(provider, name);
         let said = self.said(&model.id());
+        model.sees = sees(provider, name);
+        model.sees.images = said.images.unwrap_or(model.sees.images);
         if provider == "ollama" {
             model.window = said.window.unwrap_or(OLLAMA_WINDOW_TOKENS);
             // The reply shares the window; a quarter of a small one is enough for it.
@@ -155,6 +159,52 @@ fn listed(name: &str) -> ModelFacts {
     let known_as = name.rsplit('/').next().unwrap_or(name);
     let row = TABLE.iter().find(|(prefix, _)| known_as.starts_with(prefix));
     row.map(|(_, facts)| *facts).unwrap_or_default()
+}
+
+/// Models of OpenAI's protocol that read pictures, by how their names begin.
+const SEEING: &[&str] = &[
+    "claude-",
+    "gpt-4o",
+    "gpt-4.1",
+    "gpt-4-turbo",
+    "gpt-5",
+    "gpt-6",
+    "o1",
+    "o3",
+    "o4",
+    "gemini-",
+    "pixtral",
+    "llama-4",
+];
+
+/// Among these, those that do not.
+const BLIND: &[&str] =
+    &["o1-mini", "o1-preview", "o3-mini", "gpt-4o-audio", "claude-2", "claude-instant"];
+
+/// Models of OpenAI that read PDFs.
+const READING: &[&str] = &["gpt-4o", "gpt-4.1", "gpt-5", "gpt-6", "o1", "o3", "o4"];
+
+/// Models that Ollama runs and that read pictures, by what is in their names.
+const SEEING_LOCALLY: &[&str] =
+    &["llava", "vision", "vl", "gemma3", "moondream", "minicpm-v", "llama4", "mistral-small3"];
+
+/// What a model can read besides text, by its name. One nobody knows reads nothing else: the
+/// configuration says so where it does.
+fn sees(provider: &str, name: &str) -> Sees {
+    let name = name.rsplit('/').next().unwrap_or(name);
+    let begins = |names: &[&str]| names.iter().any(|known| name.starts_with(known));
+    match provider {
+        "anthropic" => Sees { images: !begins(BLIND), documents: !begins(BLIND) },
+        "openai" => {
+            let images = begins(SEEING) && !begins(BLIND);
+            Sees { images, documents: images && begins(READING) }
+        }
+        "ollama" => {
+            let images = SEEING_LOCALLY.iter().any(|part| name.contains(part));
+            Sees { images, documents: false }
+        }
+        _ => Sees::default(),
+    }
 }
 
 /// The model `name` of `provider`, as the table describes it.
@@ -204,6 +254,22 @@ mod tests {
     }
 
     #[test]
+    fn what_a_model_can_read_is_known_by_its_name() {
+        let sees = |provider, name| {
+            let sees = describe(provider, name).sees;
+            (sees.images, sees.documents)
+        };
+        assert_eq!(sees("anthropic", "claude-sonnet-4-5"), (true, true));
+        assert_eq!(sees("openai", "gpt-5-mini"), (true, true));
+        assert_eq!(sees("openai", "o3-mini"), (false, false));
+        assert_eq!(sees("openai", "anthropic/claude-opus-4-5"), (true, false));
+        assert_eq!(sees("openai", "some-new-model"), (false, false), "nobody knows");
+        assert_eq!(sees("ollama", "llama3.2-vision"), (true, false));
+        assert_eq!(sees("ollama", "llama3.2"), (false, false));
+        assert_eq!(sees("offline", "offline"), (false, false));
+    }
+
+    #[test]
     fn no_row_of_the_table_hides_a_later_one() {
         for (index, (prefix, _)) in TABLE.iter().enumerate() {
             let hidden = TABLE[index + 1..].iter().find(|(later, _)| later.starts_with(prefix));
@@ -226,11 +292,16 @@ mod tests {
     #[test]
     fn the_configuration_goes_before_the_table() {
         let price = Price { input: 1.0, cache_read: 0.1, cache_write: 1.0, output: 2.0 };
-        let facts = ModelFacts { window: Some(32_000), price: Some(price) };
+        let facts = ModelFacts { window: Some(32_000), price: Some(price), images: Some(false) };
         let models = Models::new(vec![
             ("openai/gpt-5".into(), facts),
-            ("ollama/qwen".into(), ModelFacts { window: Some(65_536), price: None }),
+            (
+                "ollama/qwen".into(),
+                ModelFacts { window: Some(65_536), price: None, images: Some(true) },
+            ),
         ]);
+        assert!(!models.describe("openai", "gpt-5").sees.images);
+        assert!(models.describe("ollama", "qwen").sees.images);
         assert_eq!(models.describe("openai", "gpt-5").window, 32_000);
         assert_eq!(models.price("openai/gpt-5"), Some(price));
         assert_eq!(models.describe("openai", "gpt-5-mini").window, 400_000, "another model");

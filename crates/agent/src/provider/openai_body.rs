@@ -3,7 +3,7 @@
 
 use rethread_core::message::ToolResult;
 use rethread_core::{Block, BlockKind, Message, Raw, Role};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::Request;
@@ -120,8 +120,9 @@ fn messages(message: &Message) -> Vec<Said<'_>> {
 }
 
 fn user(content: &[Block]) -> Content {
-    let is_picture = |block: &Block| matches!(block.kind, BlockKind::Image { .. });
-    if !content.iter().any(is_picture) {
+    let is_attached =
+        |block: &Block| matches!(block.kind, BlockKind::Image { .. }) || document(block).is_some();
+    if !content.iter().any(is_attached) {
         return Content::Text(texts(content));
     }
     let parts = content.iter().filter_map(|block| match &block.kind {
@@ -129,9 +130,33 @@ fn user(content: &[Block]) -> Content {
             Some(json!({"type": "text", "text": text}))
         }
         BlockKind::Image { source } => Some(picture(source)),
-        _ => None,
+        _ => document(block),
     });
     Content::Parts(parts.collect())
+}
+
+/// A document whose bytes were put in.
+fn document(block: &Block) -> Option<Value> {
+    #[derive(Deserialize)]
+    struct Document {
+        #[serde(rename = "type")]
+        kind: String,
+        source: Source,
+        title: Option<String>,
+    }
+    #[derive(Deserialize)]
+    struct Source {
+        media_type: String,
+        data: String,
+    }
+    let raw = block.raw().filter(|_| block.kind == BlockKind::Unknown)?;
+    let Document { kind, source, title } = serde_json::from_str(raw.get()).ok()?;
+    if kind != "document" {
+        return None;
+    }
+    let data = format!("data:{};base64,{}", source.media_type, source.data);
+    let name = title.unwrap_or_else(|| "document.pdf".into());
+    Some(json!({"type": "file", "file": {"filename": name, "file_data": data}}))
 }
 
 fn picture(source: &Raw) -> Value {

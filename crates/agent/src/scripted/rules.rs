@@ -60,6 +60,13 @@ fn anthropic(body: &Value, messages: &[Value]) -> Result<(), String> {
         if of("text").any(|block| is_blank(&block["text"])) {
             return Err(format!("messages.{n}: text content blocks must be non-empty"));
         }
+        let has_bytes = |block: &Value| {
+            let source = &block["source"];
+            source["type"] == "url" || source["type"] == "base64" && !is_blank(&source["data"])
+        };
+        if !of("image").chain(of("document")).all(has_bytes) {
+            return Err(format!("messages.{n}: source.type: should be 'base64' or 'url'"));
+        }
         if of("thinking").any(|block| is_blank(&block["signature"])) {
             return Err(format!("messages.{n}: thinking.signature: field required"));
         }

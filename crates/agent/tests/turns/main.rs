@@ -1,5 +1,6 @@
 //! Turns, summaries and going on, against a scripted model behind a real HTTP server.
 
+mod attachments;
 mod bench;
 mod client_tools;
 mod compact;

@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use super::draft::{Draft, Round, Said, Turn};
 use super::steps::{Reach, Scope, StepRule};
 use super::{Changed, Cut, Policy, Step};
-use crate::message::Block;
-use crate::tokens::count;
+use crate::measure::block_tokens;
+use crate::message::{Block, BlockKind};
 
 const NAME: Step = Step("clip");
 
@@ -23,8 +23,8 @@ fn reach(draft: &Draft<'_>, policy: &Policy) -> Reach {
     let Some(clip) = policy.clip else { return Reach::Unknown };
     let whole = || draft.turns.iter().filter(|turn| turn.is_whole());
     let texts = |turn: &Turn<'_>| {
-        usize::from(turn.user.as_ref().is_some_and(has_text))
-            + usize::from(turn.rounds.last().is_some_and(|round| has_text(&round.reply)))
+        usize::from(turn.user.as_ref().is_some_and(says_something))
+            + usize::from(turn.rounds.last().is_some_and(|round| says_something(&round.reply)))
     };
     let there: usize = whole().filter(|turn| turn.finished && !turn.left_out).map(texts).sum();
     match there >= clip.texts && whole().next().is_some() {
@@ -45,8 +45,8 @@ fn apply<'a>(mut draft: Draft<'a>, policy: &Policy) -> Draft<'a> {
             kept.push(turn);
             continue;
         }
-        let mut answer = turn.rounds.pop().filter(|round| has_text(&round.reply));
-        let mut question = turn.user.take().filter(has_text);
+        let mut answer = turn.rounds.pop().filter(|round| says_something(&round.reply));
+        let mut question = turn.user.take().filter(says_something);
         if left == 0 || answer.is_none() && question.is_none() {
             dropped = true;
             continue;
@@ -91,11 +91,19 @@ fn apply<'a>(mut draft: Draft<'a>, policy: &Policy) -> Draft<'a> {
     draft
 }
 
-fn has_text(said: &Said<'_>) -> bool {
-    said.blocks.iter().filter_map(Block::as_text).any(|text| !text.trim().is_empty())
+fn says_something(said: &Said<'_>) -> bool {
+    said.blocks.iter().any(|block| match block.as_text() {
+        Some(text) => !text.trim().is_empty(),
+        None => is_attached(block),
+    })
 }
 
-/// Leaves the first characters of what was said in text, and nothing else.
+/// Whether a block is a picture or a document: what is asked next may be about it.
+fn is_attached(block: &Block) -> bool {
+    matches!(block.kind, BlockKind::Image { .. }) || block.is_document()
+}
+
+/// Leaves the first characters of what was said in text, and what was attached to it.
 fn shorten(said: &mut Said<'_>, max: usize) {
     let texts: Vec<&str> = said.blocks.iter().filter_map(Block::as_text).collect();
     let text = texts.join("\n\n");
@@ -113,8 +121,13 @@ fn shorten(said: &mut Said<'_>, max: usize) {
         }));
     }
     if said.blocks.len() > 1 || short.len() < text.len() {
-        said.tokens = count(&short).into();
+        let mut blocks: Vec<Block> =
+            said.blocks.iter().filter(|block| is_attached(block)).cloned().collect();
+        if blocks.is_empty() || !short.is_empty() {
+            blocks.push(Block::text(short));
+        }
+        said.tokens = blocks.iter().map(|block| u64::from(block_tokens(block))).sum();
         said.thinking = 0;
-        said.blocks = Cow::Owned(vec![Block::text(short)]);
+        said.blocks = Cow::Owned(blocks);
     }
 }

@@ -36,7 +36,7 @@ use serde::Serialize;
 use serde::ser::SerializeStruct;
 use sha2::{Digest, Sha256};
 
-use crate::limits::{REPLY_TOKENS, WINDOW_TOKENS};
+use crate::limits::{DOCUMENT_BYTES_MAX, IMAGE_BYTES_MAX, REPLY_TOKENS, WINDOW_TOKENS};
 use crate::log::Log;
 use crate::message::Message;
 use draft::Draft;
@@ -53,13 +53,37 @@ pub struct Model {
     pub window: u64,
     /// Tokens kept free for its reply.
     pub reply: u64,
+    /// What it can read besides text.
+    pub sees: Sees,
+}
+
+/// What a model can read besides text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sees {
+    /// Pictures.
+    pub images: bool,
+    /// PDFs.
+    pub documents: bool,
+}
+
+impl Sees {
+    /// Whether it takes a picture of so many bytes.
+    pub fn takes_image(self, bytes: u64) -> bool {
+        self.images && bytes <= IMAGE_BYTES_MAX
+    }
+
+    /// Whether it takes a PDF of so many bytes.
+    pub fn takes_document(self, bytes: u64) -> bool {
+        self.documents && bytes <= DOCUMENT_BYTES_MAX
+    }
 }
 
 impl Model {
     /// A model of which nothing but its name is known.
     pub fn new(provider: impl Into<String>, name: impl Into<String>) -> Model {
         let (provider, name) = (provider.into(), name.into());
-        Model { provider, name, window: WINDOW_TOKENS, reply: REPLY_TOKENS }
+        let sees = Sees::default();
+        Model { provider, name, window: WINDOW_TOKENS, reply: REPLY_TOKENS, sees }
     }
 
     /// `provider/name`.

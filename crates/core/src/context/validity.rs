@@ -164,6 +164,7 @@ impl Out {
                     Some(block) => blocks.push(block),
                     None => self.left_out(&said, "an image without a usable source".into()),
                 },
+                BlockKind::Unknown if block.is_document() => blocks.push(block.clone()),
                 // Results were given to their calls before.
                 BlockKind::ToolResult(_) => {}
                 BlockKind::Thinking(_) | BlockKind::ToolUse(_) | BlockKind::Unknown => {
@@ -308,7 +309,8 @@ fn call_block(call: &Call, id: &str) -> Block {
     Block::of(BlockKind::ToolUse(Call { id: id.into(), name, input }))
 }
 
-/// A picture in the one form that can be sent on.
+/// A picture in the one form that can be sent on. One that is kept with the session stays a blob:
+/// who sends the context puts its bytes in, which are no part of the log.
 fn picture(source: &Raw) -> Option<Block> {
     let value: serde_json::Value = serde_json::from_str(source.get()).ok()?;
     let text = |key: &str| value.get(key).and_then(|v| v.as_str()).filter(|v| !v.is_empty());
@@ -321,6 +323,10 @@ fn picture(source: &Raw) -> Option<Block> {
         "url" => {
             let url = text("url").filter(|url| url.starts_with("https://"))?;
             serde_json::json!({"type": "url", "url": url})
+        }
+        "blob" => {
+            let kind = text("media_type").filter(|kind| KINDS.contains(kind))?;
+            return Some(Block::image(text("sha256")?.parse().ok()?, kind));
         }
         _ => return None,
     };

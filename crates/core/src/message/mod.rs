@@ -200,6 +200,9 @@ pub struct Block {
 /// The type of a source that is a blob of the session.
 const BLOB: &str = "blob";
 
+/// The type of a block that is a document.
+const DOCUMENT: &str = "document";
+
 /// Where an attachment's bytes are, when they are kept with the session.
 #[derive(Serialize, Deserialize)]
 struct BlobSource {
@@ -314,6 +317,65 @@ impl Block {
     pub fn image(blob: BlobId, media_type: &str) -> Block {
         let source = BlobSource { kind: BLOB.into(), sha256: blob, media_type: media_type.into() };
         Block::of(BlockKind::Image { source: Raw::of(&source) })
+    }
+
+    /// A document whose bytes are kept with the session, and which a model may be sent.
+    pub fn document(blob: BlobId, media_type: &str, title: Option<&str>) -> Block {
+        Block::attached(DOCUMENT, blob, media_type, title)
+    }
+
+    /// A file whose bytes are kept with the session, and which no model is sent.
+    pub fn file(blob: BlobId, media_type: &str, title: Option<&str>) -> Block {
+        Block::attached("file", blob, media_type, title)
+    }
+
+    fn attached(kind: &str, blob: BlobId, media_type: &str, title: Option<&str>) -> Block {
+        #[derive(Serialize)]
+        struct Attached<'a> {
+            #[serde(rename = "type")]
+            kind: &'a str,
+            source: BlobSource,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            title: Option<&'a str>,
+        }
+        let source = BlobSource { kind: BLOB.into(), sha256: blob, media_type: media_type.into() };
+        let raw = Raw::of(&Attached { kind, source, title });
+        Block { kind: BlockKind::Unknown, raw: Some(raw) }
+    }
+
+    /// Whether it is a document that is kept with the session.
+    pub fn is_document(&self) -> bool {
+        self.kind == BlockKind::Unknown && self.type_name() == DOCUMENT && self.blob().is_some()
+    }
+
+    /// The same block with its bytes in it, in base64, as providers take them. `None` where it is
+    /// not an attachment.
+    pub fn with_bytes(&self, base64: &str) -> Option<Block> {
+        #[derive(Deserialize)]
+        struct Attached {
+            source: BlobSource,
+            title: Option<String>,
+        }
+        self.blob()?;
+        let inline = |source: BlobSource| {
+            let media_type = source.media_type;
+            serde_json::json!({ "type": "base64", "media_type": media_type, "data": base64 })
+        };
+        match (&self.kind, &self.raw) {
+            (BlockKind::Image { source }, _) => {
+                let source = inline(serde_json::from_str(source.get()).ok()?);
+                Some(Block::of(BlockKind::Image { source: Raw::of(&source) }))
+            }
+            (_, Some(raw)) => {
+                let attached: Attached = serde_json::from_str(raw.get()).ok()?;
+                let mut block = serde_json::json!({ "type": self.type_name(), "source": inline(attached.source) });
+                if let Some(title) = attached.title {
+                    block["title"] = title.into();
+                }
+                Some(Block { kind: BlockKind::Unknown, raw: Some(Raw::of(&block)) })
+            }
+            _ => None,
+        }
     }
 
     /// The blob of the session that holds its bytes, where it is an attachment.

@@ -1,0 +1,61 @@
+//! Attachments in a request: a log and a context name them, a provider is sent their bytes.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use rethread_core::context::Sees;
+use rethread_core::{Block, BlockKind, Message, SessionId, Sessions};
+
+use crate::limits::ATTACHED_BYTES_MAX;
+
+/// Whether something has to be put in.
+pub(crate) fn has_any(messages: &[Message]) -> bool {
+    messages.iter().any(|message| !message.blobs().is_empty())
+}
+
+/// The messages with the bytes of their attachments. What the model cannot read, what is gone or
+/// damaged, and what is too much for one request is replaced by a line that says so; the newest
+/// go first.
+pub(crate) fn put_in(
+    sessions: &Sessions,
+    id: SessionId,
+    mut messages: Vec<Message>,
+    sees: Sees,
+) -> Vec<Message> {
+    let mut room = ATTACHED_BYTES_MAX;
+    // A prefix is text to a model, and no part of what the person said.
+    let put = |block: &mut Block, room: &mut u64, instead: fn(String) -> Block| {
+        let Some(blob) = block.blob() else { return };
+        let picture = matches!(block.kind, BlockKind::Image { .. });
+        let what = if picture { "picture" } else { "document" };
+        let takes = |size: u64| match picture {
+            true => sees.takes_image(size),
+            false => sees.takes_document(size),
+        };
+        *block = match takes(0).then(|| sessions.blob(id, blob)) {
+            None => instead(format!("[a {what} that this model cannot read]")),
+            Some(Err(_)) => instead(format!("[a {what} that is missing]")),
+            Some(Ok(bytes)) => {
+                let size = bytes.len() as u64;
+                let fits = takes(size) && size <= *room;
+                let whole = fits.then(|| block.with_bytes(&BASE64.encode(&bytes))).flatten();
+                *room -= if whole.is_some() { size } else { 0 };
+                whole.unwrap_or_else(|| instead(format!("[a {what} that is too large]")))
+            }
+        };
+    };
+    for message in messages.iter_mut().rev() {
+        for block in message.content.iter_mut().rev() {
+            match &mut block.kind {
+                BlockKind::ToolResult(result) => {
+                    result
+                        .content
+                        .iter_mut()
+                        .rev()
+                        .for_each(|block| put(block, &mut room, Block::text));
+                }
+                _ => put(block, &mut room, Block::prefix),
+            }
+        }
+    }
+    messages
+}

@@ -182,7 +182,7 @@ impl Handle {
     fn trusted_as_far(&self, session: &Session, mut runner: Runner) -> Runner {
         let Some(format) = &session.header.imported else { return runner };
         runner.instructions = Instructions::Ours;
-        if !self.host.0.grants.trusts(self.owner(), session.id()) {
+        if !self.trusts(session.id()) {
             runner.responder = runner.responder.without_tools();
             runner.untrusted = Some(format.clone());
         }

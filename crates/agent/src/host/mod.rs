@@ -11,11 +11,13 @@
 //! | `workspaces.rs` | the folders sessions may be about, with the tools that see them |
 //! | `decision.rs` | who answers in a session, and with which tools: ready, ask first, or refused |
 //! | `folder_trust.rs` | which files of a folder may speak to the model |
+//! | `session_trust.rs` | which imported sessions have tools for good |
 //! | `turns.rs` | running turns in order, stopping them, and ending in time |
 
 mod decision;
 mod folder_trust;
 mod roster;
+mod session_trust;
 mod turns;
 mod workspaces;
 
@@ -44,6 +46,7 @@ use crate::limits::{
 use crate::permission::Grants;
 use crate::runner::{Instructions, Runner};
 use crate::thread_cache::ThreadCache;
+use session_trust::SessionTrust;
 use turns::Turns;
 
 /// What a host is made of.
@@ -283,9 +286,42 @@ impl Handle {
         self.host.0.grants.trust(self.owner(), id);
     }
 
+    /// The same for good: other processes and later ones know it too.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NotFound`]; otherwise I/O errors.
+    pub fn remember_trust(&self, id: SessionId) -> sessions::Result<()> {
+        self.session_trust().remember(&self.sessions, id)
+    }
+
+    /// What continues a session that is trusted for good is trusted for good.
+    ///
+    /// # Errors
+    ///
+    /// I/O errors.
+    pub fn remember_inherited_trust(&self, from: SessionId, to: SessionId) -> sessions::Result<()> {
+        match self.session_trust().holds(&self.sessions, from)? {
+            true => self.remember_trust(to),
+            false => Ok(()),
+        }
+    }
+
+    /// Whether a person trusts the words of this imported session, here or for good.
+    fn trusts(&self, id: SessionId) -> bool {
+        // Where what is remembered cannot be read, nobody has agreed.
+        self.host.0.grants.trusts(self.owner(), id)
+            || self.session_trust().holds(&self.sessions, id).unwrap_or(false)
+    }
+
+    fn session_trust(&self) -> SessionTrust {
+        let Shared { store, world, .. } = &*self.host.0;
+        SessionTrust::new(store.clone(), world.clone(), self.owner())
+    }
+
     /// What continues a trusted session is trusted.
     pub fn inherit_trust(&self, from: SessionId, to: SessionId) {
-        if self.host.0.grants.trusts(self.owner(), from) {
+        if self.trusts(from) {
             self.trust(to);
         }
     }

@@ -6,9 +6,9 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::{Mutex, PoisonError};
 
-use rethread_core::{Key, Owner};
+use rethread_core::{Key, Owner, SessionId};
 
-use crate::limits::STRANGERS_MAX;
+use crate::limits::{OFFERS_MAX, STRANGERS_MAX};
 use crate::update::{Chat, Heard};
 
 /// Who may talk to the bot.
@@ -28,18 +28,32 @@ pub(crate) struct Place {
 }
 
 impl People {
-    /// Where this was said, if whoever said it is let in.
-    pub(crate) fn place(&self, heard: &Heard) -> Option<Place> {
+    /// Where this was said, if whoever said it is let in. `home` is the chat whose sessions it
+    /// has: itself, or for a supergroup the group it was.
+    pub(crate) fn place(&self, heard: &Heard, home: i64) -> Option<Place> {
         if !self.allowed.contains(&heard.user) {
             return None;
         }
-        let Chat { id, group, .. } = heard.chat;
-        let named = format!("telegram:{id}");
+        let Chat { group, .. } = heard.chat;
+        let named = format!("telegram:{home}");
         let key = Key::new(named.clone()).expect("a number is visible");
         // In a chat of their own, the number of the chat is that of the person.
         let mapped = self.owners.get(&heard.user).filter(|_| !group).cloned();
         let owner = mapped.unwrap_or_else(|| Owner::new(named).expect("a number is visible"));
         Some(Place { owner, key })
+    }
+}
+
+/// Imported sessions whose person was offered to turn tools on. It is offered once by each process
+/// below an answer, and whenever someone asks how things are.
+#[derive(Default)]
+pub(crate) struct Offered(Mutex<HashSet<SessionId>>);
+
+impl Offered {
+    /// Whether it is to be offered now.
+    pub(crate) fn first(&self, session: SessionId) -> bool {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.len() < OFFERS_MAX && known.insert(session)
     }
 }
 
@@ -69,11 +83,11 @@ mod tests {
 
     #[test]
     fn nobody_is_let_in_who_is_not_on_the_list() {
-        assert_eq!(People::default().place(&said(7, 7)), None);
+        assert_eq!(People::default().place(&said(7, 7), 7), None);
         let people = People { allowed: [7].into(), ..People::default() };
-        assert_eq!(people.place(&said(8, 8)), None);
-        assert_eq!(people.place(&said(8, -100)), None, "nor in a group others are let in to");
-        let place = people.place(&said(7, 7)).expect("let in");
+        assert_eq!(people.place(&said(8, 8), 8), None);
+        assert_eq!(people.place(&said(8, -100), -100), None, "nor in a group others are let in to");
+        let place = people.place(&said(7, 7), 7).expect("let in");
         assert_eq!((place.owner.as_str(), place.key.as_str()), ("telegram:7", "telegram:7"));
     }
 
@@ -81,9 +95,9 @@ mod tests {
     fn a_person_may_be_another_owner_in_their_own_chat_and_nowhere_else() {
         let owners = [(7, Owner::local())].into();
         let people = People { allowed: [7].into(), owners };
-        let place = people.place(&said(7, 7)).expect("let in");
+        let place = people.place(&said(7, 7), 7).expect("let in");
         assert_eq!((place.owner.as_str(), place.key.as_str()), ("local", "telegram:7"));
-        let place = people.place(&said(7, -100)).expect("let in");
+        let place = people.place(&said(7, -100), -100).expect("let in");
         assert_eq!((place.owner.as_str(), place.key.as_str()), ("telegram:-100", "telegram:-100"));
     }
 

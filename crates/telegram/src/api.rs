@@ -7,16 +7,18 @@
 use std::time::Duration;
 
 use frankenstein::methods::{
-    AnswerCallbackQueryParams, EditMessageTextParams, GetUpdatesParams, SendChatActionParams,
-    SendMessageParams, SetMyCommandsParams,
+    AnswerCallbackQueryParams, EditMessageTextParams, GetFileParams, GetUpdatesParams,
+    SendChatActionParams, SendMessageParams, SetMyCommandsParams,
 };
-use frankenstein::types::{AllowedUpdate, User};
+use frankenstein::types::{AllowedUpdate, File, User};
 use reqwest::{Client, Url};
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::limits::{ANSWER_BYTES_MAX, ANSWER_TIME_MAX, POLL_SECONDS, UPDATES_MAX};
+use crate::limits::{
+    ANSWER_BYTES_MAX, ANSWER_TIME_MAX, FILE_BYTES_MAX, FILE_TIME_MAX, POLL_SECONDS, UPDATES_MAX,
+};
 use crate::token::Token;
 
 /// Where Telegram is.
@@ -37,6 +39,8 @@ pub enum ApiError {
         what: String,
         /// How long it wants to be left alone.
         wait: Option<Duration>,
+        /// The group is a supergroup now, of this number.
+        moved: Option<i64>,
     },
     /// No answer came.
     #[error("Telegram cannot be reached: {what}")]
@@ -44,6 +48,9 @@ pub enum ApiError {
         /// What happened.
         what: String,
     },
+    /// A file is longer than one a bot is given.
+    #[error("the file is over {} MB", FILE_BYTES_MAX >> 20)]
+    TooLarge,
     /// An answer came that is none.
     #[error("Telegram's answer cannot be read: {what}")]
     Nonsense {
@@ -64,6 +71,14 @@ impl ApiError {
     /// Whether Telegram said this.
     pub(crate) fn says(&self, words: &str) -> bool {
         matches!(self, ApiError::Refused { what, .. } if what.to_lowercase().contains(words))
+    }
+
+    /// The number the group has now, where it became a supergroup.
+    pub(crate) fn moved(&self) -> Option<i64> {
+        match self {
+            ApiError::Refused { moved, .. } => *moved,
+            _ => None,
+        }
     }
 
     /// How long Telegram wants to be left alone.
@@ -98,9 +113,10 @@ struct Wire<'a> {
     parameters: Option<Parameters>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 struct Parameters {
     retry_after: Option<u64>,
+    migrate_to_chat_id: Option<i64>,
 }
 
 impl Api {
@@ -155,6 +171,48 @@ impl Api {
         self.told("setMyCommands", params).await
     }
 
+    /// The bytes of a file that was sent to the bot.
+    ///
+    /// # Errors
+    ///
+    /// [`ApiError::TooLarge`], also where Telegram does not say so before.
+    pub(crate) async fn file(&self, id: &str) -> Result<Vec<u8>, ApiError> {
+        let params = GetFileParams::builder().file_id(id).build();
+        let file: File = self.ask("getFile", &params, ANSWER_TIME_MAX).await?;
+        if file.file_size.is_some_and(|size| size > FILE_BYTES_MAX) {
+            return Err(ApiError::TooLarge);
+        }
+        let path = file.file_path.filter(|path| is_below(path));
+        let path = path.ok_or_else(|| self.nonsense("it names no file to fetch".into()))?;
+        let mut url = self.base.clone();
+        url.set_path(&format!("{}file/{}", self.base.path(), self.token.path(&path)));
+        let fetched = async {
+            let mut response = self.client.get(url).send().await.map_err(|e| self.lost(e))?;
+            let status = response.status().as_u16();
+            if !(200..300).contains(&status) {
+                let what = "the file cannot be fetched".into();
+                return Err(ApiError::Refused {
+                    code: status.into(),
+                    what,
+                    wait: None,
+                    moved: None,
+                });
+            }
+            let mut bytes = Vec::new();
+            while let Some(chunk) = response.chunk().await.map_err(|e| self.lost(e))? {
+                bytes.extend_from_slice(&chunk);
+                if bytes.len() as u64 > FILE_BYTES_MAX {
+                    return Err(ApiError::TooLarge);
+                }
+            }
+            Ok(bytes)
+        };
+        let silent = || ApiError::Unreachable {
+            what: format!("a file did not come within {} seconds", FILE_TIME_MAX.as_secs()),
+        };
+        tokio::time::timeout(FILE_TIME_MAX, fetched).await.unwrap_or_else(|_| Err(silent()))
+    }
+
     /// Tells Telegram something whose answer is of no interest beyond yes or no.
     async fn told(&self, method: &str, params: &impl Serialize) -> Result<(), ApiError> {
         self.ask::<IgnoredAny>(method, params, ANSWER_TIME_MAX).await.map(drop)
@@ -198,6 +256,7 @@ impl Api {
                     code: status.into(),
                     what: "no more than that".into(),
                     wait: None,
+                    moved: None,
                 }),
             };
         };
@@ -205,11 +264,15 @@ impl Api {
             (true, Some(result)) => {
                 serde_json::from_str(result.get()).map_err(|error| self.nonsense(error.to_string()))
             }
-            _ => Err(ApiError::Refused {
-                code: wire.error_code.unwrap_or(status.into()),
-                what: self.token.hide_in(&wire.description.unwrap_or_default()),
-                wait: wire.parameters.and_then(|p| p.retry_after).map(Duration::from_secs),
-            }),
+            _ => {
+                let told = wire.parameters.unwrap_or_default();
+                Err(ApiError::Refused {
+                    code: wire.error_code.unwrap_or(status.into()),
+                    what: self.token.hide_in(&wire.description.unwrap_or_default()),
+                    wait: told.retry_after.map(Duration::from_secs),
+                    moved: told.migrate_to_chat_id,
+                })
+            }
         }
     }
 
@@ -222,6 +285,14 @@ impl Api {
     }
 }
 
+/// Whether a path is one below the folder of the bot: what comes from outside never leads
+/// elsewhere.
+fn is_below(path: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    path.split('/')
+        .all(|part| !part.is_empty() && !part.chars().all(|c| c == '.') && part.chars().all(plain))
+}
+
 /// What went wrong at the bottom, without the address it went wrong at.
 fn innermost(error: reqwest::Error) -> String {
     use std::error::Error;
@@ -231,4 +302,32 @@ fn innermost(error: reqwest::Error) -> String {
         cause = source;
     }
     cause.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_fetched_from_below_the_folder_of_the_bot_and_from_nowhere_else() {
+        for good in ["photos/file_1.jpg", "documents/file-2.tar.gz", "a"] {
+            assert!(is_below(good), "{good}");
+        }
+        for bad in [
+            "",
+            "/etc/passwd",
+            "../x",
+            "a/../../b",
+            "a//b",
+            "a/./b",
+            "a?b",
+            "a#b",
+            "a%2e",
+            "a\\b",
+            "http://x/y",
+            "a b",
+        ] {
+            assert!(!is_below(bad), "{bad}");
+        }
+    }
 }

@@ -33,6 +33,8 @@ pub(crate) enum Press {
     Workspace(u64),
     /// The agent that is here now continues this session.
     Accept(SessionId),
+    /// Turn tools on in this imported session.
+    Trust(SessionId),
     /// Leave everything as it is.
     Nothing,
 }
@@ -82,6 +84,7 @@ impl Press {
             Press::Agent(mark) => format!("a:{mark}"),
             Press::Workspace(mark) => format!("w:{mark}"),
             Press::Accept(id) => format!("c:{}", id.0.simple()),
+            Press::Trust(id) => format!("t:{}", id.0.simple()),
             Press::Nothing => "x:".into(),
         };
         debug_assert!(data.len() <= BUTTON_BYTES_MAX, "{data}");
@@ -108,6 +111,7 @@ impl Press {
             "a" => rest.parse().ok().map(Press::Agent),
             "w" => rest.parse().ok().map(Press::Workspace),
             "c" => id(rest).map(Press::Accept),
+            "t" => id(rest).map(Press::Trust),
             "x" => Some(Press::Nothing),
             _ => None,
         }
@@ -189,6 +193,7 @@ mod tests {
             Press::Agent(u64::MAX),
             Press::Workspace(3),
             Press::Accept(id),
+            Press::Trust(id),
             Press::Nothing,
         ] {
             let data = press.data();

@@ -42,6 +42,8 @@ impl UpdateHandler {
             "workspace" => self.workspace(rest, pending).await,
             "agent" => self.agent(rest, pending).await,
             "stats" => self.stats().await,
+            "stop" => self.stop().await,
+            "status" => self.status().await,
             "history" => self.history(rest).await,
             "delete" if rest.is_empty() => self.ask_delete_current().await,
             "delete" => self.ask_delete(self.selected(rest)).await,
@@ -77,6 +79,7 @@ impl UpdateHandler {
                 }
             }
             Some(Press::Accept(id)) => self.accept(id).await,
+            Some(Press::Trust(id)) => self.trust(id).await,
             Some(Press::Nothing) => Ok(Rich::plain("Everything stays as it is.").into()),
             None => Ok(texts::stale().into()),
         };
@@ -181,7 +184,7 @@ impl UpdateHandler {
                 self.folder(&runner)
             ))
             .and(" /history shows what was said.");
-        Ok(text.into())
+        self.with_offer(text, &session).await
     }
 
     async fn resume(
@@ -201,7 +204,7 @@ impl UpdateHandler {
         let (handle, key) = (self.handle.clone(), self.key.clone());
         let work = async move { handle.runner_for(id).await?.resume(id, vec![key]).await };
         let resumed = self.typing(self.handle.in_queue(id, work)).await;
-        self.went_on("Resumed", resumed).await
+        self.went_on("Resumed", id, resumed).await
     }
 
     async fn compact(&self, pending: &Pending) -> Said {
@@ -218,14 +221,21 @@ impl UpdateHandler {
         let how = rethread_agent::How::Model;
         let work = async move { handle.runner_for(id).await?.compact(id, how, |_| {}).await };
         let compacted = self.typing(self.handle.in_queue(id, work)).await;
-        self.went_on("Compacted", compacted).await
+        self.went_on("Compacted", id, compacted).await
     }
 
     /// What a compact or a resume came to.
-    async fn went_on(&self, verb: &str, outcome: Result<Compacted, TurnError>) -> Said {
+    async fn went_on(
+        &self,
+        verb: &str,
+        from: SessionId,
+        outcome: Result<Compacted, TurnError>,
+    ) -> Said {
         Ok(match outcome {
             Ok(Compacted::Done(receipt)) => {
                 let Receipt { before, on, .. } = *receipt;
+                let (handle, to) = (self.handle.clone(), on.session.id());
+                blocking(move || handle.remember_inherited_trust(from, to)).await?;
                 Rich::plain(format!(
                     "{verb}: about {} tokens before, {} now; {} carried over word for word. You are in ",
                     full(before),
@@ -385,7 +395,7 @@ impl UpdateHandler {
         if stats.usage.total() > 0 {
             text = text.and(format!("\nCharged: {} tokens", full(stats.usage.total())));
         }
-        text = text
+        let text = text
             .and(format!(
                 "\nAgent: {}, {}",
                 runner.responder.agent.name,
@@ -393,10 +403,7 @@ impl UpdateHandler {
             ))
             .and("\nWorkspace: ")
             .code(self.folder(&runner));
-        if session.header.imported.is_some() {
-            text = text.and("\nIt was imported, so its tools are off; /new begins one with tools.");
-        }
-        Ok(text.into())
+        self.with_offer(text, &session).await
     }
 
     async fn ask_delete_current(&self) -> Said {
@@ -442,12 +449,12 @@ impl UpdateHandler {
     }
 
     /// Shows that something is being done while it takes its time.
-    async fn typing<T>(&self, work: impl Future<Output = T>) -> T {
+    pub(crate) async fn typing<T>(&self, work: impl Future<Output = T>) -> T {
         let typing = async {
             let mut tick = tokio::time::interval(crate::limits::TYPING_EVERY);
             loop {
                 tick.tick().await;
-                self.state.post.typing(self.heard.chat).await;
+                self.state.post.typing(self.addressed().chat).await;
             }
         };
         tokio::select! {

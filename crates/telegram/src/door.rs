@@ -8,18 +8,19 @@ use frankenstein::updates::Update;
 use rethread_agent::Host;
 use rethread_agent::agents::Agent;
 use rethread_agent::fifo::{Fifo, Ticket};
-use rethread_core::{StoreError, sessions};
+use rethread_core::{Key, Owner, StoreError, sessions};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::allow_list::{People, Strangers};
+use crate::allow_list::{Offered, People, Place, Strangers};
 use crate::api::{Api, ApiError};
 use crate::handle_update::{UpdateError, UpdateHandler};
 use crate::inbox::Inbox;
 use crate::limits::{GRACE, PENDING_MAX, TURNS_MAX};
+use crate::running::Running;
 use crate::send::{Post, Waits};
 use crate::texts;
 use crate::token::Token;
@@ -80,6 +81,10 @@ pub(crate) struct BotState {
     /// The agents whose model can be asked.
     pub(crate) agents: Vec<Agent>,
     pub(crate) voice: Voice,
+    /// What is being answered, and can be stopped.
+    pub(crate) running: Running,
+    /// Imported sessions whose person was offered to turn tools on, by this process.
+    pub(crate) offered: Offered,
     queues: Fifo<i64>,
     room: Semaphore,
     /// Something was dealt with.
@@ -123,6 +128,8 @@ impl Door {
                 .collect(),
             host,
             voice,
+            running: Running::default(),
+            offered: Offered::default(),
             queues: Fifo::new(),
             room: Semaphore::new(TURNS_MAX),
             dealt_with: Notify::new(),
@@ -238,18 +245,23 @@ impl BotState {
             }
         };
         let heard = Heard::of(update, &self.me)?;
-        if self.people.place(&heard).is_some() {
+        if matches!(heard.what, What::Moved { .. }) || self.place(&heard).is_some() {
             return Some(heard);
         }
         self.turn_away(heard);
         None
     }
 
+    /// Whose sessions are meant, if whoever says it is let in.
+    pub(crate) fn place(&self, heard: &Heard) -> Option<Place> {
+        self.people.place(heard, self.inbox.home(heard.chat.id))
+    }
+
     /// Tells a stranger, once, in one line. Nothing is stored, here or later.
     fn turn_away(self: &Arc<BotState>, heard: Heard) {
         let state = self.clone();
         let told_now = self.strangers.meet(heard.user);
-        if !told_now && matches!(heard.what, What::Said(_) | What::Wordless) {
+        if !told_now && !matches!(heard.what, What::Pressed { .. }) {
             return;
         }
         self.tasks.spawn(async move {
@@ -267,6 +279,11 @@ impl BotState {
     /// Puts what was heard on disk, however often that has to be tried, and begins to deal with it.
     async fn take_in(self: &Arc<BotState>, heard: Vec<Heard>) {
         let mut waits = Waits::default();
+        while let Err(error) = self.follow_moves(&heard).await {
+            self.pause(&error, &mut waits).await;
+        }
+        let heard: Vec<Heard> =
+            heard.into_iter().filter(|heard| !matches!(heard.what, What::Moved { .. })).collect();
         loop {
             match self.inbox.take_in(heard.clone()).await {
                 Ok(new) => return new.into_iter().for_each(|heard| self.clone().dispatch(heard)),
@@ -275,22 +292,66 @@ impl BotState {
         }
     }
 
-    /// Deals with one update after those before it in the same chat, beside those of others.
+    /// Groups that became supergroups keep their sessions: the first word about it counts. Of a
+    /// group in which nobody talked to the bot nothing is noted.
+    async fn follow_moves(&self, heard: &[Heard]) -> Result<(), sessions::Error> {
+        for moved in heard {
+            let What::Moved { from, to } = moved.what else { continue };
+            let home = self.inbox.home(from);
+            let coming = heard.iter().any(|one| one.chat.id == from && self.place(one).is_some());
+            let known =
+                coming || !self.inbox.pending_in(home).is_empty() || self.has_session(home).await?;
+            if known {
+                self.moved(from, to).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes that a group became a supergroup, unless that has sessions of its own.
+    pub(crate) async fn moved(&self, from: i64, to: i64) -> Result<(), sessions::Error> {
+        match self.has_session(to).await? {
+            true => Ok(()),
+            false => self.inbox.moved(from, to).await,
+        }
+    }
+
+    /// Whether a group has a session.
+    async fn has_session(&self, chat: i64) -> Result<bool, sessions::Error> {
+        let name = format!("telegram:{chat}");
+        let owner = Owner::new(name.clone()).expect("a number is visible");
+        let key = Key::new(name).expect("a number is visible");
+        self.host.handle(owner).run(move |sessions| Ok(sessions.resolve(&key)?.is_some())).await
+    }
+
+    /// Deals with one update after those before it in the same chat, beside those of others. What
+    /// is about a running turn does not wait for it.
     fn dispatch(self: Arc<BotState>, heard: Heard) {
         // What may wait is bounded for all chats together.
-        let Some(ticket) = self.queues.ticket(heard.chat.id, usize::MAX - 1) else { return };
+        let home = self.inbox.home(heard.chat.id);
+        let ticket = match heard.is_urgent() {
+            true => None,
+            false => self.queues.ticket(home, usize::MAX - 1),
+        };
         let state = self.clone();
         self.tasks.spawn(async move {
-            state.deal_with(heard, &ticket).await;
+            let update = heard.update;
+            state.deal_with(heard, ticket.as_ref()).await;
+            state.running.forget(update);
             drop(ticket);
             state.dealt_with.notify_one();
         });
     }
 
-    async fn deal_with(self: &Arc<BotState>, heard: Heard, ticket: &Ticket<i64>) {
+    async fn deal_with(self: &Arc<BotState>, heard: Heard, ticket: Option<&Ticket<i64>>) {
         let turn = async {
-            ticket.wait().await;
-            self.room.acquire().await
+            match ticket {
+                Some(ticket) => {
+                    ticket.wait().await;
+                    self.room.acquire().await.ok()
+                }
+                None => None,
+            }
         };
         let _room = tokio::select! {
             biased;

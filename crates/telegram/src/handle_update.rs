@@ -68,7 +68,7 @@ pub(crate) struct UpdateHandler {
 impl UpdateHandler {
     /// Nothing, for someone who was taken off the list since it was heard.
     pub(crate) fn new(state: Arc<BotState>, heard: Heard) -> Option<UpdateHandler> {
-        let Place { owner, key } = state.people.place(&heard)?;
+        let Place { owner, key } = state.place(&heard)?;
         let handle = state.host.handle(owner);
         Some(UpdateHandler { state, heard, key, handle })
     }
@@ -79,14 +79,22 @@ impl UpdateHandler {
         let reply = match (&pending.reply, &self.heard.what) {
             (Some(reply), _) => reply.clone(),
             (None, What::Said(text)) => match text.strip_prefix('/') {
+                Some(_) if self.heard.asks() => return self.retry(pending).await,
                 Some(command) => self.noted(self.command(command, &pending).await?).await?,
-                None => return self.talk(text, pending).await,
+                None => return self.talk(text, None, pending).await,
             },
+            (None, What::Sent { text, file }) => {
+                return self.talk(text, Some(file), pending).await;
+            }
             (None, What::Pressed { query, data }) => {
                 self.state.post.pressed(query, None).await;
                 self.noted(self.press(data, &pending).await?).await?
             }
             (None, What::Wordless) => texts::wordless().into(),
+            // It was noted when it was heard.
+            (None, What::Moved { .. }) => {
+                return Ok(self.state.inbox.done(self.heard.update).await?);
+            }
         };
         self.deliver(&pending, &reply).await
     }
@@ -121,13 +129,18 @@ impl UpdateHandler {
                 (_, Some(message)) => Some(*message),
                 (_, None) => None,
             };
-            match self.say(part, buttons, known).await {
+            let mut said = self.say(part, buttons, known).await;
+            if let Err(Undelivered::Moved(to)) = said {
+                self.state.moved(self.heard.chat.id, to).await?;
+                said = self.say(part, buttons, None).await;
+            }
+            match said {
                 Ok(message) if index < last => {
                     self.state.inbox.sent(self.heard.update, message).await?;
                 }
                 Ok(_) => {}
                 // Nobody is there to hear the rest either.
-                Err(Undelivered::Never) => break,
+                Err(Undelivered::Never | Undelivered::Moved(_)) => break,
                 Err(Undelivered::Stopping) => return Err(UpdateError::Stopping),
             }
         }
@@ -142,15 +155,23 @@ impl UpdateHandler {
         known: Option<i32>,
     ) -> Result<i32, Undelivered> {
         let post = &self.state.post;
+        let heard = self.addressed();
         if let Some(message) = known {
-            match post.edit(self.heard.chat, message, part, buttons).await {
+            match post.edit(heard.chat, message, part, buttons).await {
                 Ok(()) => return Ok(message),
                 Err(Undelivered::Stopping) => return Err(Undelivered::Stopping),
-                // The person removed it, or it is too old to be changed.
-                Err(Undelivered::Never) => {}
+                // The person removed it, or it is too old to be changed, or the group moved.
+                Err(Undelivered::Never | Undelivered::Moved(_)) => {}
             }
         }
-        post.send(&self.heard, part, buttons).await
+        post.send(&heard, part, buttons).await
+    }
+
+    /// What was heard, in the chat as it is reached now.
+    pub(crate) fn addressed(&self) -> Heard {
+        let mut heard = self.heard.clone();
+        heard.chat.id = self.state.inbox.address(heard.chat.id);
+        heard
     }
 
     /// How the chat stands, noted before something is done in it; and whether that had been noted

@@ -101,10 +101,14 @@ fn shown(entry: &Entry) -> Option<Rich> {
                 Role::Assistant => "Assistant",
                 Role::System | Role::Tool => return None,
             };
-            if text.trim().is_empty() {
+            let attached = message.blobs().len() as u64;
+            if text.trim().is_empty() && attached == 0 {
                 return None;
             }
-            let head = Rich::default().bold(who).italic(format!(" · {at} UTC")).and("\n");
+            let mut head = Rich::default().bold(who).italic(format!(" · {at} UTC")).and("\n");
+            if attached > 0 {
+                head = head.italic(format!("[{}]\n", texts::count(attached, "attachment")));
+            }
             Some(match message.role {
                 Role::Assistant => head.join(Rich::markdown(&text)),
                 _ => head.and(text),

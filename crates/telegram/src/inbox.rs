@@ -35,6 +35,7 @@ const REPLY: &str = "telegram_reply";
 const SENT: &str = "telegram_sent";
 const DONE: &str = "telegram_done";
 const CARRIED: &str = "telegram_carried";
+const MOVED: &str = "telegram_moved";
 
 /// How a chat stood before something was done in it. Whether it was done is told by comparing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -83,6 +84,8 @@ struct State {
     places: BTreeMap<u32, u64>,
     seen: HashSet<u32>,
     seen_order: VecDeque<u32>,
+    /// Supergroups, and the groups they were.
+    moved: BTreeMap<i64, i64>,
     entries: u64,
 }
 
@@ -124,6 +127,35 @@ impl Inbox {
     /// Everything that is pending, in the order it came.
     pub(crate) fn pending(&self) -> Vec<Heard> {
         self.state().pending.values().map(|pending| pending.heard.clone()).collect()
+    }
+
+    /// What is pending in the chat of this home, in the order it came.
+    pub(crate) fn pending_in(&self, home: i64) -> Vec<Heard> {
+        let state = self.state();
+        let here = |heard: &&Heard| state.home(heard.chat.id) == home;
+        state.pending.values().map(|pending| &pending.heard).filter(here).cloned().collect()
+    }
+
+    /// The chat whose sessions a chat has: itself, or for a supergroup the group it was.
+    pub(crate) fn home(&self, chat: i64) -> i64 {
+        self.state().home(chat)
+    }
+
+    /// Where a chat is reached now: a group that became a supergroup, there.
+    pub(crate) fn address(&self, chat: i64) -> i64 {
+        let state = self.state();
+        let moved = state.moved.iter().find(|(_, from)| **from == chat);
+        moved.map_or(chat, |(to, _)| *to)
+    }
+
+    /// Notes that a group became a supergroup: it keeps its sessions. Said again, it changes
+    /// nothing.
+    pub(crate) async fn moved(&self, from: i64, to: i64) -> Result<(), sessions::Error> {
+        let known = from == to || self.state().moved.contains_key(&to);
+        match known {
+            true => Ok(()),
+            false => self.note(MOVED, &json!({ "from": from, "to": to })).await,
+        }
     }
 
     /// How much is pending.
@@ -193,15 +225,17 @@ impl Inbox {
     pub(crate) async fn begin_anew(&self) -> Result<(), sessions::Error> {
         let mut place = self.held.lock().await;
         let Some(old) = place.as_ref() else { return Ok(()) };
-        let (pending, seen): (Vec<Pending>, Vec<u32>) = {
+        let carried = {
             let state = self.state();
-            (state.pending.values().cloned().collect(), state.seen_order.iter().copied().collect())
+            let moved: Vec<Moved> =
+                state.moved.iter().map(|(to, from)| Moved { from: *from, to: *to }).collect();
+            let pending: Vec<&Pending> = state.pending.values().collect();
+            json!({ "pending": pending, "seen": state.seen_order, "moved": moved })
         };
         let before = old.with(|thread| Ok(thread.session().id())).await?;
         let new = a_log(&self.key);
         let id = self.handle.run(move |sessions| Ok(sessions.create(&new, None)?.id())).await?;
         let new = self.handle.lease(id, INBOX_WAIT, &CancellationToken::new()).await?;
-        let carried = json!({ "pending": pending, "seen": seen });
         new.with(move |thread| thread.note(body(CARRIED, &carried)).map(drop)).await?;
         let key = self.key.clone();
         self.handle.run(move |sessions| sessions.bind(&key, id)).await?;
@@ -270,6 +304,15 @@ struct Came {
 struct Carried {
     pending: Vec<Pending>,
     seen: Vec<u32>,
+    #[serde(default)]
+    moved: Vec<Moved>,
+}
+
+/// A group that became a supergroup.
+#[derive(Serialize, Deserialize)]
+struct Moved {
+    from: i64,
+    to: i64,
 }
 
 impl State {
@@ -290,6 +333,12 @@ impl State {
                 if let Ok(carried) = serde_json::from_str::<Carried>(raw) {
                     carried.seen.into_iter().for_each(|update| self.see(update));
                     carried.pending.into_iter().for_each(|pending| self.add(pending));
+                    carried.moved.into_iter().for_each(|moved| self.follow_move(moved));
+                }
+            }
+            MOVED => {
+                if let Ok(moved) = serde_json::from_str::<Moved>(raw) {
+                    self.follow_move(moved);
                 }
             }
             _ => {
@@ -320,6 +369,18 @@ impl State {
         self.places.insert(pending.heard.update, self.next);
         self.pending.insert(self.next, pending);
         self.next += 1;
+    }
+
+    fn home(&self, chat: i64) -> i64 {
+        self.moved.get(&chat).copied().unwrap_or(chat)
+    }
+
+    /// The first word about a move counts: it is where the sessions are.
+    fn follow_move(&mut self, Moved { from, to }: Moved) {
+        let home = self.home(from);
+        if home != to {
+            self.moved.entry(to).or_insert(home);
+        }
     }
 
     fn see(&mut self, update: u32) {
@@ -412,6 +473,26 @@ mod tests {
         let inbox = open(&host).await;
         assert_eq!(updates(&inbox.pending()), [10, 12, 9, 13]);
         assert!(inbox.take_in(vec![said(11), said(10)]).await.expect("noted").is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_group_that_moved_keeps_its_home_however_often_it_is_said() {
+        let host = host();
+        let inbox = open(&host).await;
+        assert_eq!((inbox.home(-1005), inbox.address(-5)), (-1005, -5));
+        for _ in 0..3 {
+            inbox.moved(-5, -1005).await.expect("noted");
+        }
+        inbox.moved(-6, -1005).await.expect("noted");
+        inbox.moved(-7, -7).await.expect("noted");
+        let check = |inbox: &Inbox| {
+            assert_eq!((inbox.home(-1005), inbox.home(-5), inbox.home(-7)), (-5, -5, -7));
+            assert_eq!((inbox.address(-5), inbox.address(-1005)), (-1005, -1005));
+        };
+        check(&inbox);
+        inbox.begin_anew().await.expect("begun");
+        inbox.close().await.expect("closed");
+        check(&open(&host).await);
     }
 
     #[tokio::test]

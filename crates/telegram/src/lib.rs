@@ -3,8 +3,9 @@
 //! An update walks down: `door.rs` asks Telegram for updates, `update.rs` says what one means,
 //! `allow_list.rs` who may send it and whose sessions they mean, and `inbox.rs` puts it on disk
 //! before it is confirmed. `handle_update.rs` handles it, in order in each chat and beside the
-//! others: a question is a turn of the owner's [`Handle`](rethread_agent::Handle) (`question.rs`),
-//! anything else a verb (`commands.rs`, `history.rs`). The reply becomes parts that Telegram takes
+//! others: a question is a turn of the owner's [`Handle`](rethread_agent::Handle) (`question.rs`,
+//! with what was sent along: `attachment.rs`), anything else a verb (`commands.rs`, `history.rs`,
+//! `status.rs`). The reply becomes parts that Telegram takes
 //! (`markup/`), which `send.rs` delivers.
 //!
 //! It never stores anything of a stranger, never leaves the folders it was given, and never shows
@@ -13,6 +14,7 @@
 
 mod allow_list;
 mod api;
+mod attachment;
 mod buttons;
 mod commands;
 mod door;
@@ -22,7 +24,9 @@ mod inbox;
 pub mod limits;
 mod markup;
 mod question;
+mod running;
 mod send;
+mod status;
 mod texts;
 mod token;
 mod update;

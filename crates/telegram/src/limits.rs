@@ -90,3 +90,19 @@ pub const NAME_CHARS_MAX: usize = 128;
 
 /// Bytes of a file with a token. One has about fifty.
 pub const TOKEN_FILE_BYTES_MAX: u64 = 4_096;
+
+/// Imported sessions whose person is offered below an answer to turn tools on, by one process.
+/// Later ones find the button in `/status`.
+pub const OFFERS_MAX: usize = 10_000;
+
+/// Characters of a question that `/status` shows.
+pub const STATUS_QUESTION_CHARS: usize = 80;
+
+/// Bytes of a file that is taken from Telegram: bots are given no more.
+pub const FILE_BYTES_MAX: u64 = 20 << 20;
+
+/// Bytes of a text file that a model is shown. It is about fifteen thousand tokens.
+pub const TEXT_FILE_BYTES_MAX: usize = 64 << 10;
+
+/// How long a file may take to come.
+pub const FILE_TIME_MAX: Duration = Duration::from_secs(120);

@@ -3,10 +3,16 @@
 use std::time::Duration;
 
 use rethread_agent::host::{AgentChanged, Refusal};
-use rethread_agent::{Answer, Event, Events, QuestionState, Target, TurnError, TurnOptions};
-use rethread_core::{Block, EntryId, Incoming, Message, Role, SessionId, StoreError, sessions};
+use rethread_agent::{Answer, End, Event, Events, QuestionState, Target, TurnError, TurnOptions};
+use rethread_core::turn::turns;
+use rethread_core::{
+    Block, Body, Entry, EntryId, Incoming, Message, Place, Role, SessionId, Sessions, StoreError,
+    sessions,
+};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
+use tokio_util::sync::CancellationToken;
 
+use crate::attachment::Taken;
 use crate::buttons::{Buttons, Press};
 use crate::handle_update::{UpdateError, UpdateHandler};
 use crate::inbox::{Before, Pending, Reply};
@@ -16,15 +22,51 @@ use crate::limits::{
 use crate::markup::Rich;
 use crate::send::Draft;
 use crate::texts;
+use crate::update::SentFile;
 
 /// What an answer says when the model stopped before its end.
 const CUT_OFF: &str = "\n\n[The answer stops here: the model's limit was reached.]";
 
+/// What follows an answer that the person stopped.
+const STOPPED: &str = "[stopped]";
+
+/// What is asked, once it is known where.
+struct Question {
+    session: SessionId,
+    /// It is in the log here or after it, if it is.
+    from: u64,
+    incoming: Incoming,
+    /// What the person is told with the answer.
+    note: Option<Rich>,
+}
+
 impl UpdateHandler {
-    /// Answers what was said.
-    pub(crate) async fn talk(&self, text: &str, mut pending: Pending) -> Result<(), UpdateError> {
-        let reply = match self.session(&mut pending).await {
-            Ok((session, from)) => self.answer(session, from, text, &mut pending).await?,
+    /// Answers what was said, with what was sent along.
+    pub(crate) async fn talk(
+        &self,
+        text: &str,
+        file: Option<&SentFile>,
+        mut pending: Pending,
+    ) -> Result<(), UpdateError> {
+        let asked = self.question(text, file, &mut pending).await;
+        self.reply_to(asked, pending).await
+    }
+
+    /// Asks the last question again. One that was never answered is not asked twice: its turn
+    /// continues.
+    pub(crate) async fn retry(&self, pending: Pending) -> Result<(), UpdateError> {
+        let asked = self.last_question(&pending).await;
+        self.reply_to(asked, pending).await
+    }
+
+    async fn reply_to(
+        &self,
+        asked: Result<Result<Question, Reply>, UpdateError>,
+        mut pending: Pending,
+    ) -> Result<(), UpdateError> {
+        let reply = match asked {
+            Ok(Ok(question)) => self.answer(question, &mut pending).await?,
+            Ok(Err(reply)) => reply,
             Err(UpdateError::Sessions(error)) if !is_passing(&error) => {
                 texts::trouble(&error).into()
             }
@@ -32,6 +74,72 @@ impl UpdateHandler {
             Err(error) => return Err(error),
         };
         self.deliver(&pending, &reply).await
+    }
+
+    /// What is asked, or what to say instead.
+    async fn question(
+        &self,
+        text: &str,
+        file: Option<&SentFile>,
+        pending: &mut Pending,
+    ) -> Result<Result<Question, Reply>, UpdateError> {
+        let (session, from) = self.session(pending).await?;
+        let id = question_id(self.heard.update);
+        let mut question = Question {
+            session,
+            from,
+            incoming: Incoming { id: Some(id.clone()), message: self.message(text, Vec::new()) },
+            note: None,
+        };
+        let Some(file) = file else { return Ok(Ok(question)) };
+        let asked =
+            self.with(move |sessions| QuestionState::find(sessions, session, &id, from)).await?;
+        if matches!(asked, QuestionState::Answered(_)) {
+            return Ok(Ok(question));
+        }
+        match self.typing(self.take_file(session, file)).await? {
+            Taken::Refused(why) => Ok(Err(why.into())),
+            Taken::Stored { blocks, unseen } => {
+                question.incoming.message = self.message(text, blocks);
+                question.note = unseen;
+                match question.note.is_some() && text.is_empty() {
+                    true => self.keep(question).await.map(Err),
+                    false => Ok(Ok(question)),
+                }
+            }
+        }
+    }
+
+    /// Stores what nobody here can answer: a file the model cannot see, without a word about it.
+    async fn keep(&self, question: Question) -> Result<Reply, UpdateError> {
+        let Question { session, incoming, note, .. } = question;
+        let stored = self.with(move |sessions| {
+            sessions.append(session, vec![incoming.clone().into()]).map(drop)
+        });
+        stored.await?;
+        Ok(note.unwrap_or_default().and(" Write what you want to know.").into())
+    }
+
+    /// The last question of this chat, as it was when this was asked for.
+    async fn last_question(
+        &self,
+        pending: &Pending,
+    ) -> Result<Result<Question, Reply>, UpdateError> {
+        let (before, _) = self.begin(pending).await?;
+        let nothing = || {
+            let text = "There is no question to ask again. Write one, and it is answered.";
+            Rich::plain(text).into()
+        };
+        let Some(session) = before.session else { return Ok(Err(nothing())) };
+        let last = self.with(move |sessions| last_question(sessions, session, before.head)).await?;
+        let Some((entry, open)) = last else { return Ok(Err(nothing())) };
+        let Body::Message(message) = entry.body else { return Ok(Err(nothing())) };
+        let (id, from) = match open {
+            true => (entry.id, entry.seq),
+            false => (question_id(self.heard.update), before.head),
+        };
+        let incoming = Incoming { id: Some(id), message };
+        Ok(Ok(Question { session, from, incoming, note: None }))
     }
 
     /// The session it is said in, and where in it to look for what was said. It is the same one
@@ -56,34 +164,35 @@ impl UpdateHandler {
 
     async fn answer(
         &self,
-        session: SessionId,
-        from: u64,
-        text: &str,
+        question: Question,
         pending: &mut Pending,
     ) -> Result<Reply, UpdateError> {
-        let question = EntryId::new(format!("tg:{}", self.heard.update)).expect("a valid id");
-        let asked = question.clone();
+        let Question { session, from, incoming, note } = question;
+        let asked = incoming.id.clone().expect("a question here has an id");
         let told =
             self.with(move |sessions| QuestionState::find(sessions, session, &asked, from)).await?;
         let stored = told == QuestionState::Open;
         if let QuestionState::Answered(answer) = told {
             return Ok(match answer.is_empty() {
-                true => Rich::plain("This was interrupted before there was an answer; ask again.")
-                    .into(),
+                true => {
+                    Rich::plain("This ended before there was an answer; /retry asks again.").into()
+                }
                 false => Rich::markdown(&answer).into(),
             });
         }
-        let input = Incoming { id: Some(question), message: self.message(text) };
-        let reply = match self.turn(session, input, pending).await? {
-            Ok(answer) => {
-                let cut_off = if answer.cut_off { CUT_OFF } else { "" };
-                return Ok(Rich::markdown(&format!("{}{cut_off}", answer.text)).into());
-            }
+        let stop = self.state.running.stop(self.heard.update);
+        let reply = match self.turn(session, incoming, &stop, pending).await? {
+            Ok(answer) => return self.answered(session, &answer, note).await,
             Err(TurnError::Sessions(error)) if is_passing(&error) => return Err(error.into()),
             Err(TurnError::Sessions(error)) => texts::trouble(&error).into(),
             Err(TurnError::Provider(failure)) => Rich::plain(format!(
-                "There is no answer: {failure}. What you wrote is kept; write again to go on."
+                "There is no answer: {failure}. What you wrote is kept; /retry asks it again."
             ))
+            .into(),
+            Err(TurnError::Refused(Refusal::Stopped)) if stop.is_cancelled() => match stored {
+                true => Rich::plain("Stopped; what you wrote is kept. /retry asks it again."),
+                false => Rich::plain("Stopped before it began, and not stored: send it again."),
+            }
             .into(),
             Err(TurnError::Refused(Refusal::Stopped)) => return Err(UpdateError::Stopping),
             Err(TurnError::Refused(refusal)) => refused(&refusal, stored),
@@ -92,27 +201,56 @@ impl UpdateHandler {
         Ok(reply)
     }
 
-    /// What was said, as it goes into the log. Among several people it is told who said it.
-    fn message(&self, text: &str) -> Message {
-        if !self.heard.chat.group {
-            return Message::user(text);
+    /// What is said when a turn came to its end.
+    async fn answered(
+        &self,
+        session: SessionId,
+        answer: &Answer,
+        note: Option<Rich>,
+    ) -> Result<Reply, UpdateError> {
+        let mut text = match answer.end {
+            End::Stopped if answer.text.is_empty() => {
+                Rich::plain("Stopped before there was an answer. /retry asks again.")
+            }
+            End::Stopped => Rich::markdown(&answer.text).and("\n\n").italic(STOPPED),
+            _ if answer.cut_off => Rich::markdown(&format!("{}{CUT_OFF}", answer.text)),
+            _ => Rich::markdown(&answer.text),
+        };
+        if let Some(note) = note {
+            text = note.and("\n\n").join(text);
         }
-        let from = Block::prefix(format!("[From: {}]\n\n", self.heard.name));
-        Message::new(Role::User, vec![from, Block::text(text)])
+        let session = self.with(move |sessions| sessions.get(session)).await?;
+        let offers = session.header.imported.is_some() && self.state.offered.first(session.id());
+        match offers {
+            true => self.with_offer(text, &session).await,
+            false => Ok(text.into()),
+        }
     }
 
-    /// Runs the turn, and shows what is written while it is written.
+    /// What was said, as it goes into the log. Among several people it is told who said it.
+    fn message(&self, text: &str, sent: Vec<Block>) -> Message {
+        let from = self
+            .heard
+            .chat
+            .group
+            .then(|| Block::prefix(format!("[From: {}]\n\n", self.heard.name)));
+        let text = (sent.is_empty() || !text.is_empty()).then(|| Block::text(text));
+        Message::new(Role::User, from.into_iter().chain(sent).chain(text).collect())
+    }
+
+    /// Runs the turn, and shows what is written while it is written. Nothing but `stop` stops it:
+    /// what does not end before the process does is continued by the next one.
     async fn turn(
         &self,
         session: SessionId,
         input: Incoming,
+        stop: &CancellationToken,
         pending: &mut Pending,
     ) -> Result<Result<Answer, TurnError>, UpdateError> {
         let (events, mut heard) = Events::channel();
         let options = TurnOptions::default();
         let target = Target::Session(session);
-        // It runs while a draft is on its way. It is never stopped: what does not end before the
-        // process does is continued by the next one.
+        // It runs while a draft is on its way.
         let started = match self.handle.start_turn(target, input, options, events).await {
             Ok(started) => started,
             Err(error) => return Ok(Err(error)),
@@ -125,12 +263,13 @@ impl UpdateHandler {
         loop {
             tokio::select! {
                 biased;
+                () = stop.cancelled(), if !started.stop.is_cancelled() => started.stop.cancel(),
                 event = heard.recv() => match event {
                     Some(event) => writing.hear(event),
                     None => break,
                 },
                 _ = typing.tick() => {
-                    let (state, chat) = (self.state.clone(), self.heard.chat);
+                    let (state, chat) = (self.state.clone(), self.addressed().chat);
                     tokio::spawn(async move { state.post.typing(chat).await });
                 }
                 () = sleep_until(next), if writing.has_more() => {
@@ -154,8 +293,8 @@ impl UpdateHandler {
             return Ok(None);
         }
         let shown = match pending.sent.first() {
-            Some(message) => self.state.post.draft(self.heard.chat, *message, &part).await,
-            None => match self.state.post.first_draft(&self.heard, &part).await {
+            Some(message) => self.state.post.draft(self.addressed().chat, *message, &part).await,
+            None => match self.state.post.first_draft(&self.addressed(), &part).await {
                 Draft::Shown(message) => {
                     self.state.inbox.sent(self.heard.update, message).await?;
                     pending.sent.push(message);
@@ -172,6 +311,28 @@ impl UpdateHandler {
             Draft::Later(wait) => Ok(Some(wait)),
         }
     }
+}
+
+/// What the question of this update is called in the log.
+fn question_id(update: u32) -> EntryId {
+    EntryId::new(format!("tg:{update}")).expect("a valid id")
+}
+
+/// The last question since the last clear among the first `head` entries of a log, and whether it
+/// had no answer then.
+fn last_question(
+    sessions: &Sessions,
+    session: SessionId,
+    head: u64,
+) -> Result<Option<(Entry, bool)>, sessions::Error> {
+    let Some(seq) = head.checked_sub(1) else { return Ok(None) };
+    let tally = sessions.entry_at(Place { session, seq })?.tally;
+    let Some(asked) = tally.turn.filter(|asked| *asked >= tally.begins()) else { return Ok(None) };
+    let entries: Vec<Entry> =
+        sessions.entries(session, asked..head).collect::<Result<_, sessions::Error>>()?;
+    let Some(turn) = turns(entries).into_iter().next() else { return Ok(None) };
+    let open = !turn.is_over() && !turn.has_answer();
+    Ok(turn.into_entries().into_iter().next().map(|question| (question, open)))
 }
 
 /// An answer that is being written.
@@ -220,7 +381,7 @@ impl Writing {
 pub(crate) fn refused(refusal: &Refusal, stored: bool) -> Reply {
     let kept = stored || matches!(refusal, Refusal::Abandoned);
     let next = match kept {
-        true => "What you wrote is kept; write again to go on.",
+        true => "What you wrote is kept; /retry asks it again.",
         false => "Nothing was stored; send it again later.",
     };
     let Refusal::AgentChanged(changed) = refusal else {

@@ -27,6 +27,8 @@ use crate::update::{Chat, Heard};
 pub(crate) enum Undelivered {
     /// Telegram will never take it: the bot was blocked, the chat or the message is gone.
     Never,
+    /// The group is a supergroup now, of this number.
+    Moved(i64),
     /// The bot is stopping; it is delivered after the next start.
     Stopping,
 }
@@ -164,6 +166,9 @@ impl Post {
 
     /// Waits until it is worth trying again; or says that it never will be.
     async fn again(&self, failed: &ApiError, waits: &mut Waits) -> Result<(), Undelivered> {
+        if let Some(to) = failed.moved() {
+            return Err(Undelivered::Moved(to));
+        }
         if matches!(failed.code(), Some(400 | 403)) {
             (self.voice)(&format!("a message was not delivered: {failed}"));
             return Err(Undelivered::Never);
@@ -254,6 +259,7 @@ mod tests {
             code: 429,
             what: "Too Many Requests".into(),
             wait: Some(Duration::from_secs(7)),
+            moved: None,
         };
         let away = ApiError::Unreachable { what: "x".into() };
         assert_eq!(waits.next(&limited), Duration::from_secs(7));

@@ -5,7 +5,7 @@ use rethread_core::{Session, sessions};
 use crate::markup::Rich;
 
 /// The commands, as Telegram's menu and `/help` show them.
-pub(crate) const COMMANDS: [(&str, &str); 14] = [
+pub(crate) const COMMANDS: [(&str, &str); 17] = [
     ("start", "what this is"),
     ("help", "what can be sent"),
     ("new", "start a new session; a name may follow"),
@@ -14,6 +14,9 @@ pub(crate) const COMMANDS: [(&str, &str); 14] = [
     ("resume", "start from the summary of a session"),
     ("compact", "summarise this session and go on, lighter"),
     ("undo", "take back the last clear, new, compact or resume"),
+    ("stop", "stop the answer that is being written"),
+    ("retry", "ask the last question again"),
+    ("status", "what is running and waiting, model, folder, context"),
     ("workspace", "the folder this is about, or another one"),
     ("agent", "who answers"),
     ("stats", "this session in numbers"),
@@ -56,9 +59,9 @@ pub(crate) fn stranger(user: u64) -> Rich {
         .and(".")
 }
 
-/// For a picture, a voice or a place.
+/// For a voice, a place or a sticker.
 pub(crate) fn wordless() -> Rich {
-    Rich::plain("Only text can be read here. Write it, and it is answered.")
+    Rich::plain("Only text, photos and documents can be read here. Write it, and it is answered.")
 }
 
 /// For a command nobody knows.

@@ -47,6 +47,13 @@ pub(crate) struct Heard {
 pub(crate) enum What {
     /// A text, or a command.
     Said(String),
+    /// A photo or a document, with what was written below it.
+    Sent {
+        /// The caption; may be empty.
+        text: String,
+        /// What was sent.
+        file: SentFile,
+    },
     /// A button was pressed.
     Pressed {
         /// What Telegram calls the pressing.
@@ -54,11 +61,55 @@ pub(crate) enum What {
         /// What stands behind the button.
         data: String,
     },
-    /// A picture, a voice, a place: nothing with words.
+    /// A voice, a place: nothing with words.
     Wordless,
+    /// A group became a supergroup, which has another number. Telegram says so in both.
+    Moved {
+        /// The number it had.
+        from: i64,
+        /// The number it has.
+        to: i64,
+    },
+}
+
+/// A file that Telegram keeps for the bot.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct SentFile {
+    /// What Telegram calls it.
+    pub(crate) id: String,
+    /// What the person calls it; photos have no name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) name: Option<String>,
+    /// What the person's program says it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) media_type: Option<String>,
+    /// Bytes, where Telegram says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) size: Option<u64>,
 }
 
 impl Heard {
+    /// The command it is, in small letters and without its slash.
+    pub(crate) fn command(&self) -> Option<String> {
+        let What::Said(text) = &self.what else { return None };
+        let name = text.strip_prefix('/')?.split(char::is_whitespace).next()?;
+        Some(name.to_lowercase())
+    }
+
+    /// Whether it starts a turn.
+    pub(crate) fn asks(&self) -> bool {
+        match &self.what {
+            What::Said(_) => self.command().is_none_or(|command| command == "retry"),
+            What::Sent { .. } => true,
+            What::Pressed { .. } | What::Wordless | What::Moved { .. } => false,
+        }
+    }
+
+    /// Whether it is about what is going on in the chat, and so does not wait for that to end.
+    pub(crate) fn is_urgent(&self) -> bool {
+        self.command().is_some_and(|command| matches!(command.as_str(), "stop" | "status"))
+    }
+
     /// What this update says to the bot; nothing, if it is not meant.
     pub(crate) fn of(update: Update, me: &Me) -> Option<Heard> {
         match update.content {
@@ -85,6 +136,18 @@ impl Heard {
 fn said(update: u32, message: Message, me: &Me) -> Option<Heard> {
     if message.chat.type_field == ChatType::Channel {
         return None;
+    }
+    let here = message.chat.id;
+    let moved = match (message.migrate_to_chat_id, message.migrate_from_chat_id) {
+        (Some(to), _) => Some((here, to)),
+        (None, Some(from)) => Some((from, here)),
+        (None, None) => None,
+    };
+    if let Some((from, to)) = moved {
+        // Telegram says it, whoever did it.
+        let what = What::Moved { from, to };
+        let (chat, message) = (chat(&message), message.message_id);
+        return Some(Heard { update, chat, user: 0, name: String::new(), message, what });
     }
     let from = message.from.as_deref().filter(|from| !from.is_bot)?;
     let chat = chat(&message);
@@ -139,9 +202,31 @@ fn said(update: u32, message: Message, me: &Me) -> Option<Heard> {
         return None;
     }
     let text = String::from_utf16_lossy(&kept).trim().to_owned();
-    let what = if text.is_empty() { What::Wordless } else { What::Said(text) };
+    let what = match file(&message) {
+        Some(file) => What::Sent { text, file },
+        None if text.is_empty() => What::Wordless,
+        None => What::Said(text),
+    };
     let (user, name, message) = (from.id, name(from), message.message_id);
     Some(Heard { update, chat, user, name, message, what })
+}
+
+/// The photo or document of a message. Of a photo, the largest size Telegram made.
+fn file(message: &Message) -> Option<SentFile> {
+    let photo = message.photo.as_ref().and_then(|sizes| {
+        sizes.iter().max_by_key(|size| u64::from(size.width) * u64::from(size.height))
+    });
+    if let Some(photo) = photo {
+        let (id, size) = (photo.file_id.clone(), photo.file_size);
+        return Some(SentFile { id, name: None, media_type: Some("image/jpeg".into()), size });
+    }
+    let document = message.document.as_deref()?;
+    Some(SentFile {
+        id: document.file_id.clone(),
+        name: document.file_name.as_deref().map(|name| on_one_line(name)),
+        media_type: document.mime_type.clone(),
+        size: document.file_size,
+    })
 }
 
 fn chat(message: &Message) -> Chat {
@@ -154,9 +239,13 @@ fn chat(message: &Message) -> Chat {
 
 /// What a person is called, on one line. It is what they chose: anything.
 fn name(user: &User) -> String {
-    let full = format!("{} {}", user.first_name, user.last_name.as_deref().unwrap_or_default());
+    on_one_line(&format!("{} {}", user.first_name, user.last_name.as_deref().unwrap_or_default()))
+}
+
+/// A name without what is invisible and without brackets, which are ours.
+fn on_one_line(name: &str) -> String {
     let seen =
-        full.chars().filter(|c| !rethread_core::name::is_invisible(*c) && !"[]".contains(*c));
+        name.chars().filter(|c| !rethread_core::name::is_invisible(*c) && !"[]".contains(*c));
     let name: String = seen.take(NAME_CHARS_MAX).collect();
     name.trim().to_owned()
 }
@@ -230,6 +319,45 @@ mod tests {
         };
         assert_eq!(words(reply(42)).as_deref(), Some("and?"));
         assert_eq!(words(reply(43)), None);
+    }
+
+    #[test]
+    fn a_photo_is_heard_in_its_largest_size_and_a_document_by_its_name() {
+        let chat = json!({"id": 7, "type": "private", "first_name": "Ada"});
+        let size = |id: &str, side: u32| json!({"file_id": id, "file_unique_id": id, "width": side, "height": side, "file_size": side});
+        let sizes = [size("s", 90), size("l", 1280), size("m", 320)];
+        let sent = heard(json!({"chat": chat, "photo": sizes, "caption": " what is it? "}));
+        let file = SentFile {
+            id: "l".into(),
+            name: None,
+            media_type: Some("image/jpeg".into()),
+            size: Some(1280),
+        };
+        let text = "what is it?".into();
+        assert_eq!(sent.expect("meant").what, What::Sent { text, file });
+        let document = json!({"file_id": "d", "file_unique_id": "d", "file_name": "a\n[b].txt",
+            "mime_type": "text/plain"});
+        let sent = heard(json!({"chat": chat, "document": document})).expect("meant");
+        let What::Sent { text, file } = sent.what else { panic!("{sent:?}") };
+        assert_eq!((text.as_str(), file.name.as_deref(), file.size), ("", Some("ab.txt"), None));
+    }
+
+    #[test]
+    fn a_group_that_moves_says_so_in_both_places() {
+        let moved = Some(What::Moved { from: -5, to: -1005 });
+        let old = json!({"chat": {"id": -5, "type": "group"}, "migrate_to_chat_id": -1005});
+        let new = json!({"chat": {"id": -1005, "type": "supergroup"}, "migrate_from_chat_id": -5});
+        assert_eq!(heard(old).map(|heard| heard.what), moved);
+        assert_eq!(heard(new).map(|heard| heard.what), moved);
+    }
+
+    #[test]
+    fn only_what_is_about_a_running_turn_is_urgent() {
+        let chat = json!({"id": 7, "type": "private", "first_name": "Ada"});
+        let said = |text: &str| heard(json!({"chat": chat, "text": text})).expect("meant");
+        assert!(said("/stop").is_urgent() && said("/STATUS now").is_urgent());
+        assert!(!said("/stopp").is_urgent() && !said("stop").is_urgent());
+        assert!(said("stop").asks() && said("/retry").asks() && !said("/compact").asks());
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::bot::Place;
 use crate::fake::Seen;
 
 /// Sends something and waits for what is said to it.
-fn send(place: &Place, text: &str, words: &str) -> Seen {
+pub(crate) fn send(place: &Place, text: &str, words: &str) -> Seen {
     let before = place.fake.chat(7).len();
     place.fake.says(7, text);
     place.fake.wait(&format!("{words:?} to {text:?}"), |fake| {
@@ -41,6 +41,9 @@ fn every_command_is_in_the_menu_and_in_the_help() {
         "delete",
         "clear",
         "history",
+        "stop",
+        "retry",
+        "status",
     ] {
         assert!(help.text.contains(&format!("/{name} ")), "{name}: {help:?}");
         assert!(menu["commands"].to_string().contains(&format!("\"{name}\"")), "{name}: {menu}");
@@ -49,6 +52,9 @@ fn every_command_is_in_the_menu_and_in_the_help() {
     for command in ["/stats", "/history", "/clear", "/undo", "/compact", "/sessions", "/delete"] {
         send(&place, command, "Nothing was said here yet");
     }
+    send(&place, "/stop", "Nothing was said here yet");
+    send(&place, "/retry", "There is no question to ask again");
+    send(&place, "/status", "Nothing is running");
     bot.stop();
     assert!(place.sessions("telegram:7").is_empty(), "looking around starts nothing");
     assert!(place.model.requests().is_empty());
@@ -230,13 +236,13 @@ fn history_shows_all_of_it_a_page_at_a_time() {
 }
 
 #[test]
-fn what_has_no_words_is_answered_politely() {
+fn what_cannot_be_read_is_answered_politely() {
     let place = Place::new();
     let bot = place.start();
     place.fake.update(serde_json::json!({ "message": { "message_id": 1, "date": 1,
         "from": { "id": 7, "is_bot": false, "first_name": "A" }, "chat": { "id": 7, "type": "private" },
         "location": { "latitude": 1.0, "longitude": 2.0 } } }));
-    place.fake.wait_for(7, "Only text can be read here");
+    place.fake.wait_for(7, "Only text, photos and documents can be read here");
     bot.stop();
     assert!(place.model.requests().is_empty());
 }

@@ -76,6 +76,10 @@ struct State {
     fired: usize,
     refused: Vec<String>,
     confirmed: i64,
+    /// What was sent to the bot: by id, where it is and its bytes.
+    files: HashMap<String, (String, Vec<u8>)>,
+    /// Groups that became supergroups.
+    moved: HashMap<i64, i64>,
     victim: Option<u32>,
     stopped: bool,
 }
@@ -132,6 +136,55 @@ impl Fake {
     /// A person writes in a group.
     pub(crate) fn says_in_group(&self, user: i64, group: i64, text: &str) -> i64 {
         self.update(json!({ "message": message(user, group, "supergroup", text) }))
+    }
+
+    /// A person writes in a group that is not a supergroup.
+    pub(crate) fn says_in_small_group(&self, user: i64, group: i64, text: &str) -> i64 {
+        self.update(json!({ "message": message(user, group, "group", text) }))
+    }
+
+    /// A group becomes a supergroup: nothing can be sent to it any more, and Telegram says so.
+    pub(crate) fn moves(&self, from: i64, to: i64) {
+        self.shared.lock().moved.insert(from, to);
+    }
+
+    /// One of the two messages that say a group became a supergroup.
+    pub(crate) fn says_moved(&self, in_old: bool, from: i64, to: i64) -> i64 {
+        let (chat, kind) = if in_old { (from, "group") } else { (to, "supergroup") };
+        let mut message = message(999, chat, kind, "");
+        for field in ["text", "entities"] {
+            message.as_object_mut().expect("an object").remove(field);
+        }
+        match in_old {
+            true => message["migrate_to_chat_id"] = json!(to),
+            false => message["migrate_from_chat_id"] = json!(from),
+        }
+        self.update(json!({ "message": message }))
+    }
+
+    /// A person sends a photo, in two sizes.
+    pub(crate) fn sends_photo(&self, user: i64, caption: &str, bytes: &[u8]) -> i64 {
+        let id = self.keeps("photos", bytes);
+        let size = |id: &str, side: usize, size: usize| json!({ "file_id": id, "file_unique_id": id, "width": side, "height": side, "file_size": size });
+        let mut message = message(user, user, "private", "");
+        message["photo"] = json!([size("thumbnail", 90, 1), size(&id, 1280, bytes.len())]);
+        self.update(json!({ "message": captioned(message, caption) }))
+    }
+
+    /// A person sends a document of this many bytes, as Telegram says.
+    pub(crate) fn sends_document(&self, user: i64, caption: &str, name: &str, bytes: &[u8]) -> i64 {
+        let id = self.keeps("documents", bytes);
+        let mut message = message(user, user, "private", "");
+        message["document"] = json!({ "file_id": id, "file_unique_id": id, "file_name": name,
+            "mime_type": "application/octet-stream", "file_size": bytes.len() });
+        self.update(json!({ "message": captioned(message, caption) }))
+    }
+
+    fn keeps(&self, folder: &str, bytes: &[u8]) -> String {
+        let mut state = self.shared.lock();
+        let id = format!("file_{}", state.files.len());
+        state.files.insert(id.clone(), (format!("{folder}/{id}.bin"), bytes.to_vec()));
+        id
     }
 
     /// A person presses a button of a message.
@@ -219,8 +272,12 @@ impl Fake {
                 return found;
             }
             let state = self.shared.lock();
-            if state.asked.len() > known {
-                known = state.asked.len();
+            // A bot that waits asks for updates all the same, and says that it is typing.
+            let waits =
+                |asked: &&Asked| matches!(asked.method.as_str(), "getUpdates" | "sendChatAction");
+            let done = state.asked.iter().filter(|asked| !waits(asked)).count();
+            if done > known {
+                known = done;
                 end = Instant::now() + WAIT_MAX;
             }
             assert!(
@@ -275,6 +332,17 @@ fn message(user: i64, chat: i64, kind: &str, text: &str) -> Value {
     })
 }
 
+/// A message whose text is a caption.
+fn captioned(mut message: Value, caption: &str) -> Value {
+    let fields = message.as_object_mut().expect("an object");
+    fields.remove("text");
+    fields.remove("entities");
+    if !caption.is_empty() {
+        message["caption"] = json!(caption);
+    }
+    message
+}
+
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -284,6 +352,17 @@ impl Shared {
         let mut reader = BufReader::new(stream.try_clone().expect("a socket"));
         let mut out = stream;
         while let Some((path, body)) = request(&mut reader) {
+            if let Some(path) = path.strip_prefix(&format!("/file/bot{TOKEN}/")) {
+                let state = self.lock();
+                let bytes = state.files.values().find(|(known, _)| known == path);
+                let bytes = bytes.map(|(_, bytes)| bytes.clone());
+                drop(state);
+                match bytes {
+                    Some(bytes) => respond_with(&mut out, 200, &bytes),
+                    None => respond(&mut out, 404, "{}"),
+                };
+                continue;
+            }
             let Some(method) = path.strip_prefix(&format!("/bot{TOKEN}/")) else {
                 let refused =
                     json!({ "ok": false, "error_code": 401, "description": "Unauthorized" });
@@ -355,6 +434,15 @@ impl Shared {
                 Ok(json!({ "id": ID, "is_bot": true, "first_name": "Thread", "username": NAME }))
             }
             "getUpdates" => Ok(self.updates(body)),
+            "getFile" => self.file(body),
+            "sendMessage" | "editMessageText" if self.moved_to(body).is_some() => {
+                let what = "Bad Request: group chat was upgraded to a supergroup chat";
+                let parameters = json!({ "migrate_to_chat_id": self.moved_to(body) });
+                return (
+                    400,
+                    json!({ "ok": false, "error_code": 400, "description": what, "parameters": parameters }),
+                );
+            }
             "sendMessage" => self.send(body),
             "editMessageText" => self.edit(body),
             "sendChatAction" | "answerCallbackQuery" | "setMyCommands" => Ok(json!(true)),
@@ -394,6 +482,24 @@ impl Shared {
             given.reverse();
         }
         Value::Array(given)
+    }
+
+    fn moved_to(&self, body: &Value) -> Option<i64> {
+        let chat = body["chat_id"].as_i64()?;
+        self.lock().moved.get(&chat).copied()
+    }
+
+    /// Where a file is. Telegram gives bots no more than 20 MB.
+    fn file(&self, body: &Value) -> Result<Value, String> {
+        let id = body["file_id"].as_str().unwrap_or_default();
+        let state = self.lock();
+        let (path, bytes) = state.files.get(id).ok_or("invalid file_id")?;
+        match bytes.len() > 20 << 20 {
+            true => Err("file is too big".into()),
+            false => Ok(
+                json!({ "file_id": id, "file_unique_id": id, "file_size": bytes.len(), "file_path": path }),
+            ),
+        }
     }
 
     /// What a person would see of a message, as Telegram reads it.
@@ -477,9 +583,13 @@ fn request(reader: &mut BufReader<TcpStream>) -> Option<(String, Value)> {
 }
 
 fn respond(out: &mut TcpStream, status: u16, body: &str) -> bool {
+    respond_with(out, status, body.as_bytes())
+}
+
+fn respond_with(out: &mut TcpStream, status: u16, body: &[u8]) -> bool {
     let head = format!(
         "HTTP/1.1 {status} x\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
         body.len()
     );
-    out.write_all(format!("{head}{body}").as_bytes()).is_ok()
+    out.write_all(&[head.as_bytes(), body].concat()).is_ok()
 }

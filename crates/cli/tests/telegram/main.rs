@@ -10,6 +10,9 @@ mod crowd;
 #[allow(dead_code, reason = "these tests need less of it")]
 mod desk;
 mod fake;
+mod files;
+mod moved;
 mod network;
 mod people;
+mod running;
 mod talking;

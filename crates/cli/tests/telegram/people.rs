@@ -147,6 +147,75 @@ fn sessions_of_an_earlier_bot_are_gone_on_with() {
     assert!(asked.body["tools"].is_null(), "what was imported may be anyone's words: no tools");
 }
 
+/// The file of an older bot with one session in it.
+fn old_file(place: &Place, key: &str) {
+    let old = json!({ key: {
+        "user_id": 7, "created_at": "2025-01-15T10:00:00Z", "last_activity": "2025-01-15T10:30:00Z",
+        "history": [
+            { "role": "user", "content": "Hello from before", "timestamp": "2025-01-15T10:00:00Z" },
+            { "role": "assistant", "content": "Hi, said the old bot", "timestamp": "2025-01-15T10:00:05Z" },
+        ],
+        "current_workspace": null,
+    } });
+    std::fs::write(place.desk.path().join("sessions.json"), old.to_string()).expect("written");
+    let imported = place.desk.run(&["import", "sessions.json"]);
+    assert_eq!(imported.code, 0, "{imported:?}");
+}
+
+#[test]
+fn the_default_session_of_a_newer_bot_is_gone_on_with() {
+    let place = Place::new();
+    old_file(&place, "7:default");
+    let bot = place.start();
+    place.fake.says(7, "do you remember?");
+    place.fake.wait_for(7, "answer to do you remember?");
+    bot.stop();
+    let sessions = place.sessions("telegram:7");
+    assert_eq!(sessions.len(), 1, "the same session: {sessions:#?}");
+    let asked = place.model.requests().last().expect("asked").text.clone();
+    assert!(asked.contains("Hi, said the old bot"), "{asked}");
+    // And back: the number alone is read by every version.
+    let id = sessions[0]["id"].as_str().expect("an id");
+    let args = ["export", id, "--owner", "telegram:7", "--format", "telegram"];
+    let back: serde_json::Value = serde_json::from_str(&place.desk.run(&args).out).expect("JSON");
+    assert_eq!(back["7"]["history"].as_array().map(Vec::len), Some(4), "{back}");
+}
+
+#[test]
+fn a_button_turns_tools_on_in_an_imported_session_for_good() {
+    let place = Place::new();
+    old_file(&place, "7");
+    let bot = place.start();
+    let tools = || place.model.requests().last().expect("asked").body["tools"].clone();
+    place.fake.says(7, "do you remember?");
+    let offer = place.fake.wait_for(7, "answer to do you remember?");
+    assert!(offer.text.contains("Tools are off here"), "{offer:?}");
+    assert!(tools().is_null());
+    place.fake.says(7, "once more");
+    let second = place.fake.wait_for(7, "answer to once more");
+    assert!(second.buttons.is_empty(), "it is offered once: {second:?}");
+    // A stranger's press, and one for a session that is not theirs, change nothing.
+    place.fake.presses(999, &offer, "Turn tools on");
+    place.fake.says(7, "still off?");
+    place.fake.wait_for(7, "answer to still off?");
+    assert!(tools().is_null());
+    place.fake.says(7, "/status");
+    let status = place.fake.wait_for(7, "Waiting: 0 messages");
+    place.fake.presses(7, &status, "Turn tools on");
+    place.fake.wait_for(7, "Tools are on in telegram-7");
+    place.fake.says(7, "and now?");
+    place.fake.wait_for(7, "answer to and now?");
+    assert!(tools().to_string().contains("\"read_file\""), "{}", tools());
+    bot.stop();
+    let bot = place.start();
+    place.fake.says(7, "after a restart?");
+    let last = place.fake.wait_for(7, "answer to after a restart?");
+    assert!(last.buttons.is_empty() && !last.text.contains("Tools are off"), "{last:?}");
+    assert!(tools().to_string().contains("\"read_file\""), "{}", tools());
+    bot.stop();
+    assert_eq!(place.fake.refused(), [""; 0]);
+}
+
 #[test]
 fn a_workspace_is_remembered_and_lies_below_the_roots() {
     let place = Place::new();

@@ -1,0 +1,170 @@
+//! What is going on in a chat: `/status`, `/stop`, and whether an imported session has tools.
+
+use rethread_agent::blocking;
+use rethread_agent::host::{Decision, Stop};
+use rethread_agent::numbers::full;
+use rethread_core::{Session, SessionId, StoreError, sessions};
+
+use crate::buttons::{Buttons, Press};
+use crate::handle_update::{UpdateError, UpdateHandler};
+use crate::inbox::Reply;
+use crate::limits::STATUS_QUESTION_CHARS;
+use crate::markup::Rich;
+use crate::texts::{self, count};
+use crate::update::{Heard, What};
+
+impl UpdateHandler {
+    /// Stops the answer that is being written. What waits is answered next.
+    pub(crate) async fn stop(&self) -> Result<Reply, UpdateError> {
+        let waiting = self.before_this();
+        let Some(first) = waiting.first() else { return self.stop_elsewhere().await };
+        if !first.asks() {
+            let text = "Only an answer can be stopped; what is being done now ends by itself.";
+            return Ok(Rich::plain(text).into());
+        }
+        let running = &self.state.running;
+        running.stop(first.update).cancel();
+        if self.state.inbox.get(first.update).is_none() {
+            // It ended while it was being stopped.
+            running.forget(first.update);
+        }
+        let text = Rich::plain("Stopped; what was said until then is kept. /retry asks again.");
+        Ok(match waiting.len() - 1 {
+            0 => text,
+            more => text.and(format!(" {} still to be answered.", count(more as u64, "message"))),
+        }
+        .into())
+    }
+
+    /// Stops a turn in this chat's session that was asked for elsewhere.
+    async fn stop_elsewhere(&self) -> Result<Reply, UpdateError> {
+        let Some(session) = self.current().await? else { return Ok(texts::nothing_yet().into()) };
+        Ok(match self.handle.stop_turn(session.id()).await? {
+            Stop::Stopped => Rich::plain("Stopped; what was said until then is kept."),
+            Stop::Nothing => Rich::plain("Nothing is running here."),
+            Stop::Elsewhere { .. } => Rich::plain(
+                "Another program is answering in this session; it can only be stopped there.",
+            ),
+        }
+        .into())
+    }
+
+    /// What runs and waits, who answers, where, and how full the context is.
+    pub(crate) async fn status(&self) -> Result<Reply, UpdateError> {
+        let session = self.current().await?;
+        let runner = self.viewer(session.as_ref()).await?;
+        let waiting = self.before_this();
+        let mut text = match waiting.first() {
+            Some(first) => Rich::default().bold("Running").and(format!(": {}", shown(first))),
+            None => match self.held(session.as_ref()).await? {
+                true => Rich::default().bold("Running").and(": a turn in another program"),
+                false => Rich::plain("Nothing is running."),
+            },
+        };
+        let queue = waiting.len().saturating_sub(1) as u64;
+        text = text.and(format!("\nWaiting: {}", count(queue, "message")));
+        let (agent, model) = (&runner.responder.agent.name, runner.responder.model.id());
+        text = text
+            .and(format!("\nModel: {model} (agent {agent})\nFolder: "))
+            .code(self.folder(&runner));
+        let Some(session) = session else {
+            return Ok(text.and("\nContext: empty; nothing was said here yet.").into());
+        };
+        let (id, viewer) = (session.id(), runner.clone());
+        let context = self.with(move |sessions| {
+            let responder = &viewer.responder;
+            sessions.context(id, &responder.policy, &responder.model)
+        });
+        let context = context.await?;
+        text = text
+            .and(format!(
+                "\nContext: about {} of {} tokens ({} %)",
+                full(context.tokens),
+                full(runner.responder.model.budget()),
+                runner.fullness_of(&context),
+            ))
+            .and("\nSession: ")
+            .code(session.header.name.as_str());
+        self.with_offer(text, &session).await
+    }
+
+    /// What was heard in this chat before this and is not dealt with: the first is being dealt
+    /// with, the others wait.
+    fn before_this(&self) -> Vec<Heard> {
+        let home = self.state.inbox.home(self.heard.chat.id);
+        let pending = self.state.inbox.pending_in(home);
+        let before = pending.into_iter().take_while(|heard| heard.update != self.heard.update);
+        before.filter(|heard| !heard.is_urgent()).collect()
+    }
+
+    /// Whether another program is in a turn of a session.
+    async fn held(&self, session: Option<&Session>) -> Result<bool, UpdateError> {
+        let Some(id) = session.map(Session::id) else { return Ok(false) };
+        match self.with(move |sessions| sessions.is_free(id)).await {
+            Ok(()) => Ok(false),
+            Err(sessions::Error::Store(StoreError::Held { .. })) => Ok(true),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Adds that tools are off in an imported session, with a button that turns them on.
+    pub(crate) async fn with_offer(
+        &self,
+        text: Rich,
+        session: &Session,
+    ) -> Result<Reply, UpdateError> {
+        let Some(format) = self.untrusted(session).await else { return Ok(text.into()) };
+        let text = text.and("\n\n").italic(format!(
+            "Tools are off here: this session was imported ({format}), and its words may be anyone's."
+        ));
+        Ok(Reply { text, buttons: offer(session.id()) })
+    }
+
+    /// The format a session was imported from, where its tools are off for that reason.
+    pub(crate) async fn untrusted(&self, session: &Session) -> Option<String> {
+        session.header.imported.as_ref()?;
+        let (handle, session) = (self.handle.clone(), session.clone());
+        blocking(move || match handle.decide(&session) {
+            Decision::Ready(runner) => runner.untrusted().map(str::to_owned),
+            Decision::AskFirst(_) | Decision::Refused(_) => None,
+        })
+        .await
+    }
+
+    /// The person turns tools on in an imported session. That is remembered.
+    pub(crate) async fn trust(&self, id: SessionId) -> Result<Reply, UpdateError> {
+        let session = self.with(move |sessions| sessions.get(id)).await?;
+        if session.header.imported.is_none() {
+            return Ok(texts::stale().into());
+        }
+        let handle = self.handle.clone();
+        blocking(move || handle.remember_trust(id)).await?;
+        let runner = self.viewer(Some(&session)).await?;
+        Ok(Rich::plain("Tools are on in ")
+            .code(session.header.name.as_str())
+            .and(", also after a restart. They see the folder ")
+            .code(self.folder(&runner))
+            .and(".")
+            .into())
+    }
+}
+
+/// The button that turns tools on.
+pub(crate) fn offer(id: SessionId) -> Buttons {
+    Buttons::default().row("Turn tools on", Press::Trust(id))
+}
+
+/// One thing that was heard, on a line.
+fn shown(heard: &Heard) -> String {
+    let text = match &heard.what {
+        What::Said(text) => text,
+        What::Sent { text, .. } if text.is_empty() => "a file",
+        What::Sent { text, .. } => text,
+        What::Pressed { .. } | What::Wordless | What::Moved { .. } => "a button",
+    };
+    let line: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.chars().count() > STATUS_QUESTION_CHARS {
+        true => line.chars().take(STATUS_QUESTION_CHARS - 1).chain(['…']).collect(),
+        false => line,
+    }
+}

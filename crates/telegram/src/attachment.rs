@@ -1,7 +1,8 @@
 //! Photos and documents that are sent to the bot.
 //!
 //! They become attachments of the session, whatever the model can do with them: what it cannot see
-//! now, another may later. What a file is is read from its bytes, not from what its sender says.
+//! now, another may later. The kind of a file is determined from its bytes, not from what its sender
+//! says.
 
 use rethread_core::{Block, SessionId};
 
@@ -149,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_file_is_is_read_from_its_bytes() {
+    fn the_kind_of_a_file_is_determined_from_its_bytes() {
         assert_eq!(FileKind::of(b"\x89PNG\r\n\x1a\n"), FileKind::Picture("image/png"));
         assert_eq!(FileKind::of(b"\xff\xd8\xff\xe0"), FileKind::Picture("image/jpeg"));
         assert_eq!(FileKind::of(b"GIF89a"), FileKind::Picture("image/gif"));

@@ -113,9 +113,8 @@ impl UpdateHandler {
     /// Stores what nobody here can answer: a file the model cannot see, without a word about it.
     async fn keep(&self, question: Question) -> Result<Reply, UpdateError> {
         let Question { session, incoming, note, .. } = question;
-        let stored = self.with(move |sessions| {
-            sessions.append(session, vec![incoming.clone().into()]).map(drop)
-        });
+        let stored =
+            self.with(move |sessions| sessions.append(session, vec![incoming.clone()]).map(drop));
         stored.await?;
         Ok(note.unwrap_or_default().and(" Write what you want to know.").into())
     }

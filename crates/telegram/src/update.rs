@@ -223,7 +223,7 @@ fn file(message: &Message) -> Option<SentFile> {
     let document = message.document.as_deref()?;
     Some(SentFile {
         id: document.file_id.clone(),
-        name: document.file_name.as_deref().map(|name| on_one_line(name)),
+        name: document.file_name.as_deref().map(on_one_line),
         media_type: document.mime_type.clone(),
         size: document.file_size,
     })

@@ -406,7 +406,7 @@ fn an_export_leaves_out_what_was_cleared_unless_asked() {
     );
     assert_eq!(desk.run(&["clear", "plan"]).code, 0);
     let line = r#"{"role":"user","content":"after the clear"}"#;
-    assert_eq!(desk.feed(&["append", "plan"], line.to_owned()).code, 0);
+    assert_eq!(desk.feed(&["append", "plan"], line).code, 0);
     for format in ["telegram", "markdown", "openai", "anthropic", "magent", "agent", "html"] {
         let now = desk.run(&["export", "plan", "--format", format]);
         assert!(now.out.contains("after the clear"), "{format}: {now:?}");

@@ -108,6 +108,12 @@ fn grammars() -> &'static Grammars {
     })
 }
 
+/// Whether the grammars for highlighting have been loaded. They take a moment and some megabytes, so a
+/// program that never shows code must not have them.
+pub fn grammars_are_loaded() -> bool {
+    GRAMMARS.get().is_some()
+}
+
 /// Highlights the code of one document, block by block and line by line.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Highlighter {
@@ -339,31 +345,5 @@ mod tests {
             let role = highlighter.line(&line(bytes))[0].1;
             assert_eq!(role.is_some(), is_coloured, "{bytes} bytes");
         }
-    }
-
-    /// Run by the test below, in a process in which nothing was loaded before.
-    #[test]
-    #[ignore = "needs a process of its own"]
-    fn alone_nothing_is_loaded_before_the_first_fence() {
-        use crate::terminal::{Colour, Style, render};
-        let style = Style { colour: Colour::Ansi16, ..Style::plain(80) };
-        let show = |text: &str, style: &Style| render(&crate::Document::parse(text), style).len();
-        show(
-            "# Title\n\n*text* `code`\n\n    indented\n\n```\nplain\n```\n```text\na\n```",
-            &style,
-        );
-        show("```rust\nfn a() {}\n```", &Style::plain(80));
-        assert!(GRAMMARS.get().is_none());
-        show("```rust\nfn a() {}\n```", &style);
-        assert!(GRAMMARS.get().is_some());
-    }
-
-    #[test]
-    fn nothing_is_loaded_before_the_first_fence() {
-        let name = "code::tests::alone_nothing_is_loaded_before_the_first_fence";
-        let mut test = std::process::Command::new(std::env::current_exe().unwrap());
-        let output = test.args([name, "--exact", "--ignored"]).output().unwrap();
-        let said = String::from_utf8_lossy(&output.stdout);
-        assert!(output.status.success() && said.contains("1 passed"), "{said}");
     }
 }

@@ -32,6 +32,7 @@ pub mod terminal;
 mod visible;
 mod width;
 
+pub use code::grammars_are_loaded;
 pub use diff::Diff;
 pub use document::Document;
 pub use stream::Stream;

@@ -29,9 +29,12 @@ pub(crate) enum Role {
 pub enum Background {
     /// Dark text on white.
     Light,
-    /// Light text on black. Most terminals are, and dark is assumed if nothing is known.
-    #[default]
+    /// Light text on black.
     Dark,
+    /// Nobody knows. The colours are those of the sixteen that can be read on both, whatever else the
+    /// terminal has: a person who has changed what they look like has made them readable.
+    #[default]
+    Unknown,
 }
 
 pub(crate) type Rgb = (u8, u8, u8);
@@ -91,7 +94,7 @@ impl Role {
         };
         let [_, red, green, blue] = u32::to_be_bytes(match background {
             Background::Light => light,
-            Background::Dark => dark,
+            Background::Dark | Background::Unknown => dark,
         });
         (red, green, blue)
     }
@@ -100,6 +103,15 @@ impl Role {
     /// person's choice: yellow, which vanishes on white, is used on dark only, and grey is the text's
     /// own colour made faint, because some themes make bright black the background.
     pub(crate) fn ansi(self, background: Background) -> u8 {
+        if background == Background::Unknown {
+            return match self {
+                Role::Heading | Role::Link | Role::Number | Role::Attribute => 36,
+                Role::Mark | Role::Comment => 2,
+                Role::Code | Role::Type | Role::Function => 35,
+                Role::String | Role::Added => 32,
+                Role::Keyword | Role::Removed => 31,
+            };
+        }
         let dark = background == Background::Dark;
         match self {
             Role::Heading | Role::Link | Role::Number | Role::Attribute if dark => 96,

@@ -7,7 +7,7 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use super::style::{Colour, Style};
-use crate::palette::{self, Role};
+use crate::palette::{self, Background, Role};
 
 /// How text looks on a terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -118,6 +118,9 @@ fn write_text(text: &str, face: Face, style: &Style, out: &mut String) {
         let (red, green, blue) = role.rgb(style.background);
         let written = match style.colour {
             Colour::None => Ok(()),
+            _ if style.background == Background::Unknown => {
+                write!(out, "{}", role.ansi(style.background))
+            }
             Colour::Ansi16 => write!(out, "{}", role.ansi(style.background)),
             Colour::Ansi256 => write!(out, "38;5;{}", palette::nearest_256((red, green, blue))),
             Colour::TrueColour => write!(out, "38;2;{red};{green};{blue}"),

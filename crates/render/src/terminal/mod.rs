@@ -6,12 +6,14 @@
 
 pub(crate) mod ansi;
 mod diff;
+mod lines;
 pub(crate) mod pieces;
 mod style;
 mod table;
 mod wrap;
 pub(crate) mod write;
 
+pub use lines::{fit_line, line_width, wrap_line};
 pub use style::{Colour, Style};
 
 pub use crate::palette::Background;

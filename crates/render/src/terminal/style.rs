@@ -67,7 +67,8 @@ impl Style {
         let behind = of("COLORFGBG").and_then(|both| both.rsplit(';').next()?.parse::<u8>().ok());
         let background = match behind {
             Some(7 | 9..=15) => Background::Light,
-            _ => Background::Dark,
+            Some(0..=6 | 8) => Background::Dark,
+            _ => Background::Unknown,
         };
         // The Linux console and screen print what they do not understand.
         let links = !(term == "linux" || term.starts_with("screen"));
@@ -113,7 +114,8 @@ mod tests {
         assert_eq!(background("0;15"), Background::Light);
         assert_eq!(background("0;default;15"), Background::Light);
         assert_eq!(background("15;0"), Background::Dark);
-        assert_eq!(background("nonsense"), Background::Dark);
+        assert_eq!(background("nonsense"), Background::Unknown);
+        assert_eq!(detected(&[("TERM", "xterm")]).background, Background::Unknown);
     }
 
     #[test]

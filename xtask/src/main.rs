@@ -52,6 +52,12 @@ const CHORES: &[Chore] = &[
         run: bench,
     },
     Chore {
+        name: "picture",
+        arguments: "",
+        about: "draw the picture in the README again, from a screen of the real program",
+        run: picture,
+    },
+    Chore {
         name: "fuzz",
         arguments: "[--seconds N] [TARGET]",
         about: "see a planted fault found, then run every fuzz target for N seconds (30)",
@@ -269,6 +275,20 @@ fn bench(arguments: &[String]) -> Result<(), Failure> {
     run(Command::new(folder.join("release/rethread-bench")).args(arguments))
 }
 
+/// The test that compares the picture with the program draws it.
+fn picture(arguments: &[String]) -> Result<(), Failure> {
+    if let Some(argument) = arguments.first() {
+        return Err(Failure {
+            message: format!("`picture` takes no arguments, and was given `{argument}`"),
+            hint: None,
+            code: 2,
+        });
+    }
+    let mut test = cargo(&["test", "--release", "--locked", "--package", "rethread"]);
+    test.args(["--test", "chat", "--", "the_picture_shows_what_the_program_shows"]);
+    run(test.env("UPDATE_PICTURE", "1").current_dir(root()))
+}
+
 /// Installs what is missing, where that is allowed; otherwise says what to install, and how.
 fn provide(needs: &[Need]) -> Result<(), Failure> {
     let search = std::env::var_os("PATH").unwrap_or_default();
@@ -462,8 +482,9 @@ mod tests {
     }
 
     #[test]
-    fn lint_takes_no_arguments() {
+    fn lint_and_picture_take_no_arguments() {
         assert_eq!(lint(&["--fix".to_owned()]).unwrap_err().code, 2);
+        assert_eq!(picture(&["--png".to_owned()]).unwrap_err().code, 2);
     }
 
     #[test]

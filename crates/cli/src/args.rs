@@ -72,6 +72,9 @@ pub(crate) struct Talk {
     /// Allow a tool that changes things: write_file, edit_file or run
     #[arg(long, value_name = "TOOL", value_delimiter = ',', value_parser = clap::builder::PossibleValuesParser::new(CHANGING))]
     pub(crate) allow: Vec<String>,
+    /// Only ever add lines, in plain characters: for screen readers
+    #[arg(long)]
+    pub(crate) plain: bool,
 }
 
 impl Talk {
@@ -85,6 +88,7 @@ impl Talk {
             (self.model.is_some(), "--model"),
             (self.name.is_some(), "--name"),
             (!self.allow.is_empty(), "--allow"),
+            (self.plain, "--plain"),
         ]
         .into_iter()
         .find_map(|(typed, flag)| typed.then_some(flag))

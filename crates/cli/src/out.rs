@@ -121,6 +121,7 @@ pub(crate) fn plural(number: u64, one: &str) -> String {
     match (number, one.strip_suffix('y')) {
         (1, _) => format!("1 {one}"),
         (_, Some(stem)) => format!("{} {stem}ies", count(number)),
+        (_, None) if one.ends_with("ch") => format!("{} {one}es", count(number)),
         (_, None) => format!("{} {one}s", count(number)),
     }
 }

@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 
 use super::keyboard::Keyboard;
+use super::keys::Key;
+use super::typed_ahead::TypedAhead;
 
 /// Bytes of one line. A page of code is some kilobytes; a megabyte is a pasted log and still
 /// fine; beyond this something is wrong with whoever writes.
@@ -19,10 +21,16 @@ pub(crate) enum Line {
     Text(String),
     /// Text from the line editor: it may have several lines.
     Edited(String),
+    /// Text that was typed while a turn ran.
+    Ahead(String),
     /// Ctrl-C, in the line editor.
     Interrupted,
     /// Ctrl-Z, in the line editor.
     Suspend,
+    /// Ctrl-O, in the line editor.
+    OpenPager,
+    /// A key, while keys are read one by one.
+    Key(Key),
     /// More than the line editor can show.
     TooManyRows,
     /// Not text.
@@ -38,6 +46,8 @@ pub(crate) struct Input {
     lines: mpsc::Receiver<(Instant, Line)>,
     /// Lines that were read and are for later.
     later: VecDeque<Line>,
+    /// Keys that were read and are for later, and when they were pressed.
+    keys: VecDeque<(Instant, Key)>,
     /// The keyboard, where someone types.
     keyboard: Option<Keyboard>,
 }
@@ -56,7 +66,7 @@ impl Input {
         let (sender, lines) = mpsc::channel(if typed { AHEAD } else { 1 });
         let keyboard = if typed { Keyboard::start(&sender, edits) } else { None };
         if keyboard.is_some() {
-            return Input { lines, later: VecDeque::new(), keyboard };
+            return Input { lines, later: VecDeque::new(), keys: VecDeque::new(), keyboard };
         }
         std::thread::spawn(move || {
             let mut input = std::io::stdin().lock();
@@ -67,13 +77,13 @@ impl Input {
                 }
             }
         });
-        Input { lines, later: VecDeque::new(), keyboard }
+        Input { lines, later: VecDeque::new(), keys: VecDeque::new(), keyboard }
     }
 
     /// Asks for a line with the editor and its prompt. False where there is none, or a line has
     /// been typed already.
     pub(crate) fn ask(&mut self) -> bool {
-        let Input { lines, later, keyboard } = self;
+        let Input { lines, later, keyboard, .. } = self;
         let ready = || !later.is_empty() || !lines.is_empty();
         keyboard.as_mut().is_some_and(|keyboard| keyboard.ask(ready))
     }
@@ -91,14 +101,54 @@ impl Input {
         keyboard.begin_to_settle();
         loop {
             // There must be room for what the terminal still holds.
-            while let Ok((_, line)) = self.lines.try_recv() {
-                self.later.push_back(line);
+            let settled = keyboard.is_settled();
+            while let Ok((at, line)) = self.lines.try_recv() {
+                match line {
+                    Line::Key(key) => self.keys.push_back((at, key)),
+                    line => self.later.push_back(line),
+                }
             }
-            if keyboard.is_settled() {
+            if settled {
                 return true;
             }
             if began.elapsed() > SETTLE_MAX {
                 return false;
+            }
+        }
+    }
+
+    /// Has keys read one by one from now on, where lines are edited.
+    pub(crate) fn watch(&mut self) {
+        if let Some(keyboard) = &mut self.keyboard {
+            keyboard.watch(true);
+        }
+    }
+
+    /// Has lines read again. What was typed meanwhile is not lost: its lines come next, and the next
+    /// line that is edited begins with the rest.
+    pub(crate) fn end_watch(&mut self, mut typed: TypedAhead) {
+        if let Some(keyboard) = &mut self.keyboard {
+            keyboard.watch(false);
+        }
+        self.settle();
+        for (_, key) in self.keys.drain(..) {
+            typed.key(&key);
+        }
+        self.later.extend(typed.lines.into_iter().map(Line::Ahead));
+        if let Some(keyboard) = &mut self.keyboard {
+            keyboard.begin_with(&typed.part);
+        }
+    }
+
+    /// The next key, and when it was pressed; none when there are no more.
+    pub(crate) async fn next_key(&mut self) -> Option<(Instant, Key)> {
+        if let Some(key) = self.keys.pop_front() {
+            return Some(key);
+        }
+        loop {
+            match self.lines.recv().await? {
+                (at, Line::Key(key)) => return Some((at, key)),
+                (_, line) => self.later.push_back(line),
             }
         }
     }

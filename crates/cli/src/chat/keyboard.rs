@@ -1,8 +1,9 @@
 //! What someone types at a terminal, and the line editor for it.
 //!
-//! The terminal belongs to the editor only while the chat waits for the next message. During a turn
-//! it is as every program has it: Ctrl-C is a signal, and lines that are typed ahead are read as
-//! they are. One thread does both, so no key is taken by one that was meant for the other.
+//! The terminal belongs to the editor only while the chat waits for the next message. While a turn is
+//! watched, keys are read one by one and not echoed; Ctrl-C is a signal all the same. Otherwise the
+//! terminal is as every program has it, and lines that are typed ahead are read as they are. One thread
+//! does all of it, so no key is taken by one that was meant for the other.
 
 use std::cell::Cell;
 use std::io::{IsTerminal, Read, Write, stdout};
@@ -12,7 +13,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
+use rustix::termios::{
+    LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr,
+};
 use rustyline::completion::Completer;
 use rustyline::error::ReadlineError;
 use rustyline::highlight::Highlighter;
@@ -27,13 +30,11 @@ use tokio::sync::mpsc::Sender;
 use tokio::sync::mpsc::error::TrySendError;
 
 use super::input::Line;
+use super::keys::{Key, Keys};
 use super::words::NAMES;
 
 /// The prompt, plain and in colour.
 const PROMPT: (&str, &str) = ("You: ", "\x1b[1;32mYou:\x1b[0m ");
-
-/// Terminals that cannot move their cursor.
-const SIMPLE: [&str; 3] = ["dumb", "cons25", "emacs"];
 
 /// What was said before and can be called back.
 const PAST_LINES: usize = 500;
@@ -46,6 +47,10 @@ const SETTLE: Duration = Duration::from_millis(20);
 
 /// How long nothing has to come until what came with bytes that are no text is over.
 const QUIET: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+
+/// How long what follows an escape character may take. A terminal sends a sequence at once; the
+/// network may part it, and a person who presses Esc does not notice this.
+const ESCAPE_WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 
 /// What a terminal sends behind what is pasted.
 const PASTE_END: &[u8] = b"\x1b[201~";
@@ -74,12 +79,16 @@ struct State {
     editing: bool,
     /// What has been typed is to be read.
     settle: bool,
+    /// Keys are to be read one by one.
+    watch: bool,
     /// Nobody is there to read or to be read for.
     over: bool,
     /// What else can be called back.
     past: Vec<String>,
-    /// The line that was left with Ctrl-Z.
-    left: Option<String>,
+    /// The line that was left, and how.
+    left: Option<(String, Line)>,
+    /// What the next line begins with.
+    begun: String,
 }
 
 impl Shared {
@@ -91,21 +100,26 @@ impl Shared {
 type Lines = Sender<(Instant, Line)>;
 
 impl Keyboard {
-    /// Starts reading the terminal; lines go to `lines`. With `edits` they can be edited, if the
-    /// terminal is one for it. Nothing without a terminal.
+    /// Starts reading the terminal; lines go to `lines`. With `edits` they can be edited. Nothing
+    /// without a terminal.
     pub(super) fn start(lines: &Lines, edits: bool) -> Option<Keyboard> {
-        let term = std::env::var("TERM").unwrap_or_default();
-        let simple = SIMPLE.iter().any(|name| name.eq_ignore_ascii_case(&term));
         let before = tcgetattr(rustix::stdio::stdin()).ok()?;
         let (wake, woken) = UnixStream::pair().ok()?;
         let shared = Arc::<Shared>::default();
-        let editor = match edits && !simple && !term.is_empty() && stdout().is_terminal() {
+        let editor = match edits && stdout().is_terminal() {
             true => line_editor(&shared).ok(),
             false => None,
         };
         let edits = editor.is_some();
-        let (lines, part) = (lines.clone(), Vec::new());
-        let reader = Reader { shared: shared.clone(), woken, lines, part, editor };
+        let reader = Reader {
+            shared: shared.clone(),
+            woken,
+            lines: lines.clone(),
+            part: Vec::new(),
+            keys: Keys::default(),
+            watching: None,
+            editor,
+        };
         std::thread::spawn(move || reader.run());
         if edits {
             keep_quiet_about_rows();
@@ -158,6 +172,21 @@ impl Keyboard {
         settled.is_ok_and(|(_, late)| !late.timed_out())
     }
 
+    /// Has keys read one by one from now on; or, once all that has been typed is read (see
+    /// [`Keyboard::is_settled`]), no longer.
+    pub(super) fn watch(&mut self, on: bool) {
+        self.shared.state().watch = on;
+        match on {
+            true => self.wake(),
+            false => self.begin_to_settle(),
+        }
+    }
+
+    /// The next line that is edited begins with this.
+    pub(super) fn begin_with(&self, text: &str) {
+        self.shared.state().begun.push_str(text);
+    }
+
     /// Lets something be called back.
     pub(super) fn remember(&self, past: impl IntoIterator<Item = String>) {
         self.shared.state().past.extend(past);
@@ -167,11 +196,11 @@ impl Keyboard {
     pub(super) fn give_back(&mut self) {
         let mut state = self.shared.state();
         state.over = true;
-        let again = self.given_back;
-        self.given_back |= state.editing;
+        let (again, edited) = (self.given_back, state.editing);
+        self.given_back |= state.editing || state.watch;
         drop(state);
         if self.given_back {
-            let line: &[u8] = if again { b"" } else { b"\n" };
+            let line: &[u8] = if again || !edited { b"" } else { b"\n" };
             // The terminal may be gone.
             stdout()
                 .write_all(&[NO_PASTE_MARKS, line].concat())
@@ -212,17 +241,19 @@ fn line_editor(shared: &Arc<Shared>) -> rustyline::Result<LineEditor> {
     let mut editor = LineEditor::with_history(config, history)?;
     editor.set_helper(Some(Commands));
     editor.bind_sequence(KeyEvent(KeyCode::Enter, Modifiers::ALT), Cmd::Newline);
-    let leave = EventHandler::Conditional(Box::new(Leave(shared.clone())));
-    editor.bind_sequence(KeyEvent::ctrl('z'), leave);
+    for (key, line) in [('z', Line::Suspend), ('o', Line::OpenPager)] {
+        let leave = EventHandler::Conditional(Box::new(Leave(shared.clone(), line)));
+        editor.bind_sequence(KeyEvent::ctrl(key), leave);
+    }
     Ok(editor)
 }
 
-/// Ctrl-Z: the line is put away, and the chat stops itself when the terminal is as it was.
-struct Leave(Arc<Shared>);
+/// Ctrl-Z and Ctrl-O: the line is put away until the chat has stopped itself, or the pager is closed.
+struct Leave(Arc<Shared>, Line);
 
 impl ConditionalEventHandler for Leave {
     fn handle(&self, _: &Event, _: RepeatCount, _: bool, at: &EventContext<'_>) -> Option<Cmd> {
-        self.0.state().left = Some(at.line().to_owned());
+        self.0.state().left = Some((at.line().to_owned(), self.1.clone()));
         Some(Cmd::Interrupt)
     }
 }
@@ -234,6 +265,10 @@ struct Reader {
     lines: Lines,
     /// The beginning of a line whose end is not typed yet.
     part: Vec<u8>,
+    /// Keys that are read one by one.
+    keys: Keys,
+    /// The terminal as it was before that, and as it is meanwhile.
+    watching: Option<(Termios, Termios)>,
     editor: Option<LineEditor>,
 }
 
@@ -248,7 +283,12 @@ impl Reader {
     }
 
     fn step(&mut self) -> Result<(), Over> {
-        match self.wait(None)? {
+        let undecided = self.watching.is_some() && self.keys.is_undecided();
+        match self.wait(undecided.then_some(&ESCAPE_WAIT))? {
+            (false, false) if undecided => {
+                let keys = self.keys.decide();
+                self.send_keys(keys)
+            }
             (true, _) => self.typed(),
             (_, true) => {
                 let read = self.woken.read(&mut [0]).map_err(|_| Over)?;
@@ -281,9 +321,11 @@ impl Reader {
             while self.wait(Some(&now))?.0 {
                 self.typed()?;
             }
+            self.change_mode()?;
             self.shared.state().settle = false;
             self.shared.settled.notify_all();
         }
+        self.change_mode()?;
         let mut state = self.shared.state();
         let past = std::mem::take(&mut state.past);
         let wanted = std::mem::take(&mut state.wanted) && !state.over;
@@ -297,9 +339,46 @@ impl Reader {
         if wanted { self.edit() } else { Ok(()) }
     }
 
+    /// Has the terminal give keys one by one, or lines, as it is wanted.
+    fn change_mode(&mut self) -> Result<(), Over> {
+        let state = self.shared.state();
+        let watch = state.watch && !state.over;
+        drop(state);
+        let keyboard = rustix::stdio::stdin();
+        match (&self.watching, watch) {
+            (None, true) => {
+                let Ok(before) = tcgetattr(keyboard) else { return Ok(()) };
+                let mut keys = before.clone();
+                // Ctrl-C stays a signal; before Ctrl-Z stops the program the screen is tidied up.
+                keys.local_modes -= LocalModes::ICANON | LocalModes::ECHO | LocalModes::IEXTEN;
+                keys.special_codes[SpecialCodeIndex::VMIN] = 1;
+                keys.special_codes[SpecialCodeIndex::VTIME] = 0;
+                keys.special_codes[SpecialCodeIndex::VSUSP] = 0;
+                tcsetattr(keyboard, OptionalActions::Now, &keys).ok();
+                self.watching = Some((before, keys));
+                let part = std::mem::take(&mut self.part);
+                let keys = self.keys.push(&part);
+                self.send_keys(keys)?;
+            }
+            (Some((before, _)), false) => {
+                tcsetattr(keyboard, OptionalActions::Now, before).ok();
+                self.watching = None;
+                let keys = self.keys.decide();
+                self.send_keys(keys)?;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn send_keys(&self, keys: Vec<Key>) -> Result<(), Over> {
+        keys.into_iter().try_for_each(|key| self.send(Line::Key(key)))
+    }
+
     fn edit(&mut self) -> Result<(), Over> {
+        let begun = std::mem::take(&mut self.shared.state().begun);
         let Some(editor) = &mut self.editor else { return Ok(()) };
-        let begun = String::from_utf8_lossy(&std::mem::take(&mut self.part)).into_owned();
+        let begun = begun + &String::from_utf8_lossy(&std::mem::take(&mut self.part));
         // It counts rows in 16 bits, and panics beyond.
         EDITING.set(true);
         let read = || editor.readline_with_initial(&PROMPT, (&begun, ""));
@@ -314,9 +393,9 @@ impl Reader {
                 self.editor = line_editor(&self.shared).ok();
                 Line::TooManyRows
             }
-            (Ok(Err(ReadlineError::Interrupted)), Some(left)) => {
-                self.part = left.into_bytes();
-                Line::Suspend
+            (Ok(Err(ReadlineError::Interrupted)), Some((left, how))) => {
+                self.shared.state().begun = left;
+                how
             }
             (Ok(Err(ReadlineError::Interrupted)), None) => Line::Interrupted,
             (Ok(Ok(text)), _) => Line::Edited(text),
@@ -367,6 +446,10 @@ impl Reader {
                 self.send(line(last))?;
             }
             return Err(Over);
+        }
+        if self.watching.is_some() {
+            let keys = self.keys.push(&bytes[..read]);
+            return self.send_keys(keys);
         }
         for byte in &bytes[..read] {
             match byte {

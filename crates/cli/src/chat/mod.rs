@@ -1,18 +1,36 @@
 //! The chat: `rethread` without a command.
 //!
 //! `mod.rs` is the loop: a line in, a turn out. `words.rs` says what a line means, `verbs.rs` does
-//! what is not a turn, `past.rs` leaves, compacts and comes back, `once.rs` is `-p`, `say.rs` is
-//! what a person sees, `input.rs` and `keyboard.rs` are what they type. Who answers, and with which
-//! tools, the host decides; `opening.rs` asks the person where it must. Every message is on disk
-//! before the model is asked, so there is nothing to save on the way.
+//! what is not a turn, `past.rs` leaves, compacts and comes back, `once.rs` is `-p`. Who answers, and
+//! with which tools, the host decides; `opening.rs` asks the person where it must. Every message is on
+//! disk before the model is asked, so there is nothing to save on the way.
+//!
+//! What a person sees: `say.rs` writes lines, at a terminal and elsewhere. While a turn runs in a
+//! terminal that can do more, `watch.rs` shows it: `turn_view.rs` makes lines of events, `tool_line.rs`
+//! one of each call, `screen.rs` brings them to the terminal, `pager.rs` shows a call in full. What they
+//! type: `input.rs` has lines, `keyboard.rs` reads the terminal, `keys.rs` and `typed_ahead.rs` are for
+//! the time in which no line is edited.
 
+mod command_output;
+mod cost;
 mod input;
 mod keyboard;
+mod keys;
+mod notify;
 mod once;
 mod opening;
+mod pager;
+mod paint;
 pub(crate) mod past;
 mod say;
+mod screen;
+mod status;
+mod tool_line;
+mod turn_view;
+mod typed_ahead;
 mod verbs;
+mod watch;
+mod window;
 mod words;
 
 use std::io::{IsTerminal, stderr, stdin, stdout};
@@ -36,7 +54,7 @@ use crate::errors::{self, Error};
 use crate::hosting::{Answering, runtime};
 use crate::out::{one_line, plural};
 use input::{Input, Line};
-use say::Voice;
+use say::{Look, Voice};
 use words::{HELP, Said, Word, understand};
 
 /// How full the window is when `compact` is suggested, in percent.
@@ -72,9 +90,15 @@ pub(crate) struct Chat {
     voice: Voice,
     input: Input,
     signals: Signals,
+    /// The window has another size.
+    window_change: Signal,
     /// How full the window was after the last turn, in percent.
     fullness: u64,
     suggested: bool,
+    /// What the last reply read, where the provider counts.
+    last_usage: Option<rethread_core::message::Usage>,
+    /// The status line that was shown last.
+    status: String,
     /// The session that `/new` left, until something is said.
     left: Option<SessionId>,
     /// A signal said that it is time to go.
@@ -159,8 +183,9 @@ impl Chat {
             terminate: signal(SignalKind::terminate())?,
             hang_up: signal(SignalKind::hangup())?,
         };
-        let voice = Voice::new(cli.global.json);
-        let edits = voice.shown && !voice.quiet && talk.prompt.is_none();
+        let window_change = signal(SignalKind::window_change())?;
+        let voice = Voice::new(cli.global.json, talk.plain);
+        let edits = voice.look == Look::Rich && talk.prompt.is_none();
         Ok(Chat {
             handle,
             runner,
@@ -171,8 +196,11 @@ impl Chat {
             input: Input::start(voice.typed, edits),
             voice,
             signals,
+            window_change,
             fullness: 0,
             suggested: false,
+            last_usage: None,
+            status: String::new(),
             left: None,
             told: false,
             cli,
@@ -230,7 +258,7 @@ impl Chat {
     async fn greet(&mut self, talk: &Talk) -> Result<(), Error> {
         let responder = &self.runner.responder;
         self.voice.notice(format_args!(
-            "\x1b[1mrethread\x1b[0m · agent {}{} · {} · `help` says what can be typed",
+            "\x1b[1mrethread\x1b[0m · agent {}{} · {} · type `help` for commands",
             responder.agent.name,
             match responder.agent.origin {
                 Origin::Project => " (this folder's own, see `rethread agents`)",
@@ -276,6 +304,7 @@ impl Chat {
     /// The next line, or why there is none.
     async fn next_line(&mut self) -> Result<String, Leaving> {
         let mut warned = false;
+        self.show_status();
         loop {
             if !self.input.ask() {
                 self.voice.prompt();
@@ -283,6 +312,16 @@ impl Chat {
             tokio::select! {
                 line = self.input.next() => match line {
                     Some(Line::Edited(text)) => return Ok(text),
+                    Some(Line::Ahead(text)) => {
+                        self.voice.notice(crate::out::indented(&text));
+                        return Ok(text);
+                    }
+                    Some(Line::OpenPager) => {
+                        if let Err(error) = self.page_last_turn().await {
+                            self.tell(&error);
+                        }
+                    }
+                    Some(Line::Key(_)) => {}
                     Some(Line::Interrupted) => {
                         if std::mem::replace(&mut warned, true) {
                             return Err(Leaving::Asked);
@@ -446,6 +485,7 @@ impl Chat {
         id: SessionId,
         question: impl Into<Incoming>,
     ) -> Result<Option<Leaving>, Error> {
+        self.status.clear();
         let answer = self.turn(id, question).await?;
         match answer.end {
             End::Stopped => self.voice.notice("\x1b[2m(stopped; what was said is kept)\x1b[0m"),
@@ -475,7 +515,35 @@ impl Chat {
         self.session = Some(id);
         self.left = None;
         self.fullness = 0;
+        self.last_usage = None;
         self.suggested = false;
+    }
+
+    /// Shows who answers, how full the window is and what it cost, where that has changed.
+    fn show_status(&mut self) {
+        if self.voice.look != Look::Rich {
+            return;
+        }
+        let responder = &self.runner.responder;
+        // What it cost is not worth an error here; `/cost` tells of one.
+        let session = self.session.and_then(|id| self.handle.sessions().get(id).ok());
+        let workspace = responder.workspace.as_deref().map(std::path::Path::new);
+        let home = std::env::var_os("HOME").map(PathBuf::from);
+        let status = status::Status {
+            agent: responder.agent.name.clone(),
+            model: responder.model.name.clone(),
+            full: self.fullness,
+            window: responder.model.window,
+            last: self.last_usage,
+            dollars: session.and_then(|s| status::dollars(&s.usage, &self.cli.config.models)),
+            folder: workspace.map(|path| status::folder(path, home.as_deref())),
+            branch: workspace.and_then(status::branch),
+        };
+        let line = status.line(crate::out::columns());
+        if line != self.status {
+            self.voice.notice(format_args!("\x1b[2m{line}\x1b[0m"));
+            self.status = line;
+        }
     }
 
     /// Runs a turn and shows it.
@@ -486,6 +554,9 @@ impl Chat {
         let target = Target::Session(id);
         let started = self.handle.start_turn(target, input.into(), options, events).await?;
         let agent = self.runner.responder.agent.name.clone();
+        if self.voice.look == Look::Rich && self.input.edits() {
+            return self.watch_turn(&agent, started, heard).await;
+        }
         let shown = self.follow(&agent, &mut heard, &started.stop).await;
         if shown.is_err() {
             // Nobody reads any more.

@@ -9,6 +9,7 @@ use rethread_core::{Entry, Message, Place, Session, SessionId};
 use serde_json::json;
 
 use super::input::Line;
+use super::say::Look;
 use super::{Chat, TERMINAL_LINE};
 use crate::args::Talk;
 use crate::commands::Done;
@@ -21,6 +22,7 @@ impl Chat {
         // Only the answer is printed; what is around it goes to standard error.
         self.voice.typed = false;
         self.voice.shown = false;
+        self.voice.look = Look::Raw;
         let text = match prompt {
             "-" => self.all_input().await?,
             text => text.to_owned(),
@@ -76,8 +78,12 @@ impl Chat {
                 Line::Text(text) if self.input.is_typed() && text.len() >= TERMINAL_LINE => {
                     return Err(super::cut_line());
                 }
-                Line::Text(text) | Line::Edited(text) => lines.push(text),
-                Line::Interrupted | Line::Suspend | Line::TooManyRows => {}
+                Line::Text(text) | Line::Edited(text) | Line::Ahead(text) => lines.push(text),
+                Line::Interrupted
+                | Line::Suspend
+                | Line::OpenPager
+                | Line::Key(_)
+                | Line::TooManyRows => {}
                 Line::NotText | Line::TooLong => {
                     let what = "standard input is not text, or has a line of more than 4 MiB";
                     return Err(Error::Word { what: what.into(), hint: "nothing was asked" });

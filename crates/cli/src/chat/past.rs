@@ -127,23 +127,16 @@ impl Chat {
         let runner = self.runner.clone();
         // A compaction has at most four stages.
         let (told, mut stages) = tokio::sync::mpsc::channel(4);
-        let work = runner.compact(id, How::Model, |stage| drop(told.try_send(stage)));
-        tokio::pin!(work);
-        let compacted = loop {
-            tokio::select! {
-                biased;
-                Some(stage) = stages.recv() => tell_stage(&stage, |text| self.voice.notice(text)),
-                told = self.signals.next() => {
-                    self.told |= told;
-                    self.voice.notice("(stopped; the session is as it was)");
-                    return Ok(true);
-                }
-                compacted = &mut work => break compacted?,
+        let work = runner.compact(id, How::Model, |stage| {
+            tell_stage(&stage, |text| drop(told.try_send(text)));
+        });
+        let compacted = match self.busy("compacting", &mut stages, work).await? {
+            Some(compacted) => compacted?,
+            None => {
+                self.voice.notice("(stopped; the session is as it was)");
+                return Ok(true);
             }
         };
-        while let Ok(stage) = stages.try_recv() {
-            tell_stage(&stage, |text| self.voice.notice(text));
-        }
         let receipt = match compacted {
             Compacted::Nothing => return Err(nothing()),
             Compacted::Done(receipt) => receipt,
@@ -188,7 +181,9 @@ impl Chat {
         let id = past.session.expect("it was found in the store");
         let made = self.handle.sessions().get(id)?.tally.summary;
         let runner = self.runner.clone();
-        let summary = match self.unless_stopped(runner.summarize(id, How::Model)).await {
+        let (_silent, mut notes) = tokio::sync::mpsc::channel(1);
+        let work = runner.summarize(id, How::Model);
+        let summary = match self.busy("summarising", &mut notes, work).await? {
             Some(Ok(Summary::Written(summary) | Summary::Extracted { summary, .. })) => summary,
             Some(Ok(Summary::Nothing)) => {
                 self.cannot_resume("no summary", busy);
@@ -241,7 +236,9 @@ impl Chat {
     async fn restore(&mut self, past: &Past, summary: &str) -> Result<(), Error> {
         self.voice.notice("🔄 Restoring context...");
         let (runner, keys) = (self.runner.clone(), vec![self.key.clone()]);
-        match self.unless_stopped(runner.restore(past, summary, Origin::Resume, keys)).await {
+        let (_silent, mut notes) = tokio::sync::mpsc::channel(1);
+        let work = runner.restore(past, summary, Origin::Resume, keys);
+        match self.busy("restoring the context", &mut notes, work).await? {
             Some(on) => {
                 let on = on?;
                 if let Some(from) = past.session {

@@ -1,16 +1,47 @@
-//! What a person sees and hears of a chat.
+//! What a person sees and hears of a chat, except while a turn is watched (see `watch.rs`).
 //!
-//! At a terminal the conversation is on standard output, with everything around it. Where the
-//! output is no terminal it holds the answers and nothing else; what is said around them goes to
-//! standard error.
+//! At a terminal the conversation is on standard output, with everything around it, rendered and
+//! wrapped at the window. Where the output is not a terminal it holds the answers as they are and
+//! nothing else; what is said around them goes to standard error.
 
 use std::io::{IsTerminal, Write};
+use std::time::{Duration, Instant};
 
 use rethread_agent::Event;
 use rethread_core::message::Call;
+use rethread_render::Stream;
+use rethread_render::terminal::{Style, line_width, wrap_line};
 
+use super::tool_line;
+use super::turn_view::who;
 use crate::errors::Error;
-use crate::out::{clean, count, fit, one_line, plural};
+use crate::out::{clean, columns, count, fit, one_line, plural};
+
+/// Terminals that cannot move their cursor.
+const SIMPLE: [&str; 3] = ["dumb", "cons25", "emacs"];
+
+/// What is told of earlier questions that a provider refuses.
+pub(super) fn left_out(turns: usize) -> String {
+    let (questions, were) = (plural(turns as u64, "question"), if turns == 1 { "was" } else { "were" });
+    format!("{questions} before this one {were} refused by the provider, and left out from now on")
+}
+
+/// Whether this terminal can move its cursor.
+pub(super) fn is_simple_terminal() -> bool {
+    let term = std::env::var("TERM").unwrap_or_default();
+    term.is_empty() || SIMPLE.iter().any(|name| name.eq_ignore_ascii_case(&term))
+}
+
+/// How the conversation looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Look {
+    /// Text as it comes: for programs, files and `-p`.
+    Raw,
+    /// Lines that are only ever added, in plain characters: for screen readers and simple terminals.
+    Plain,
+    /// Colours, and a few lines at the bottom that change.
+    Rich,
+}
 
 /// The voice of the chat.
 pub(crate) struct Voice {
@@ -22,16 +53,44 @@ pub(crate) struct Voice {
     pub(crate) quiet: bool,
     /// Answers are not shown as they come; they are printed in another way.
     pub(crate) mute: bool,
+    pub(crate) look: Look,
     /// Text of the reply is on the line.
     open: bool,
     last: char,
+    /// The reply, where it is rendered.
+    stream: Option<Stream>,
+    /// Calls that are running, and since when.
+    running: Vec<(String, Instant)>,
 }
 
 impl Voice {
-    pub(crate) fn new(quiet: bool) -> Voice {
+    pub(crate) fn new(quiet: bool, plain: bool) -> Voice {
         let typed = std::io::stdin().is_terminal();
         let shown = std::io::stdout().is_terminal();
-        Voice { typed, shown, quiet, mute: false, open: false, last: '\n' }
+        let look = match typed && shown && !quiet {
+            false => Look::Raw,
+            true if plain || is_simple_terminal() => Look::Plain,
+            true => Look::Rich,
+        };
+        Voice {
+            typed,
+            shown,
+            quiet,
+            mute: false,
+            look,
+            open: false,
+            last: '\n',
+            stream: None,
+            running: Vec::new(),
+        }
+    }
+
+    /// How text is rendered, in the window as it is now.
+    pub(crate) fn style(&self) -> Style {
+        match self.look {
+            Look::Rich => Style::detect(columns(), |name| std::env::var(name).ok()),
+            _ => Style::plain(columns()),
+        }
     }
 
     /// Says something beside the answers.
@@ -39,7 +98,10 @@ impl Voice {
         if self.quiet {
             return;
         }
-        self.write(format_args!("{text}\n"));
+        match self.look {
+            Look::Raw => self.write(format_args!("{text}\n")),
+            _ => self.write(format_args!("{}", wrapped(&text.to_string(), columns()))),
+        }
     }
 
     /// Writes beside the answers. What cannot be shown is lost; the conversation goes on.
@@ -82,6 +144,9 @@ impl Voice {
         if self.mute {
             return Ok(());
         }
+        if self.look != Look::Raw {
+            return self.rendered_answer(agent, text);
+        }
         let mut out = anstream::stdout().lock();
         if !self.open && self.typed && !self.quiet {
             write!(out, "\n\x1b[1;36m{}:\x1b[0m ", clean(agent))?;
@@ -93,8 +158,23 @@ impl Voice {
         Ok(())
     }
 
+    fn rendered_answer(&mut self, agent: &str, text: &str) -> Result<(), Error> {
+        if self.stream.is_none() {
+            self.write(format_args!("\n\x1b[1;36m{}:\x1b[0m\n", clean(agent)));
+            self.stream = Some(Stream::new(self.style()));
+        }
+        if let Some(stream) = &mut self.stream {
+            let finished = stream.push(text);
+            print(&finished)?;
+        }
+        Ok(())
+    }
+
     /// The answer is complete, or something else is to be said.
     pub(crate) fn close(&mut self) -> Result<(), Error> {
+        if let Some(mut stream) = self.stream.take() {
+            print(&format!("{}\n", stream.finish()))?;
+        }
         if std::mem::take(&mut self.open) {
             let end = match (self.last, self.typed && !self.quiet) {
                 ('\n', false) => "",
@@ -130,15 +210,11 @@ impl Voice {
                 one_line(why),
                 wait.as_secs_f64()
             )),
-            Event::LeftOut { turns } => self.notice(format_args!(
-                "\x1b[33m({} before this one {} refused by the provider and left out from now on; `/history` shows it)\x1b[0m",
-                plural(*turns as u64, "question"),
-                if *turns == 1 { "was" } else { "were" }
-            )),
-            Event::Call(call) => self.notice(format_args!("\x1b[2m  → {}\x1b[0m", shown(call))),
-            Event::Result { success: false, text, .. } => {
-                self.notice(format_args!("\x1b[2m  ✗ {}\x1b[0m", fit(text, 100)));
+            Event::LeftOut { turns } => {
+                self.notice(format_args!("\x1b[33m({})\x1b[0m", left_out(*turns)));
             }
+            Event::Call(call) => self.called(call),
+            Event::Result { call, success, text } => self.result(call, *success, text),
             Event::Permission(request) => {
                 let whole = asked(&request.call);
                 self.begin(&format!("\x1b[1mAllow {whole}?\x1b[0m"));
@@ -147,18 +223,67 @@ impl Voice {
         }
         Ok(())
     }
+
+    fn called(&mut self, call: &Call) {
+        if self.look == Look::Raw {
+            self.notice(format_args!("\x1b[2m  → {}\x1b[0m", shown(call)));
+            return;
+        }
+        self.running.push((call.id.clone(), Instant::now()));
+        if call.name == "run" {
+            self.notice(format_args!("  {} …", tool_line::what(call)));
+        }
+    }
+
+    fn result(&mut self, call: &Call, success: bool, text: &str) {
+        if self.look == Look::Raw {
+            if !success {
+                self.notice(format_args!("\x1b[2m  ✗ {}\x1b[0m", fit(text, 100)));
+            }
+            return;
+        }
+        let at = self.running.iter().position(|(id, _)| *id == call.id);
+        let took = at.map_or(Duration::ZERO, |at| self.running.remove(at).1.elapsed());
+        self.notice(format_args!("  {}", tool_line::line(call, success, text, took)));
+    }
 }
 
-/// Who holds a session, for people.
-fn who(holder: &str) -> String {
-    match holder.split_once('.') {
-        Some((pid, _)) if pid.chars().all(|c| c.is_ascii_digit()) => format!("process {pid}"),
-        _ => one_line(holder),
+/// Prints lines that are rendered: their escape sequences are wanted.
+pub(super) fn print(text: &str) -> Result<(), Error> {
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.flush()?;
+    Ok(())
+}
+
+/// Lines with their words kept whole. What is laid out in two columns keeps them: the second begins
+/// after the first gap.
+pub(super) fn wrapped(text: &str, columns: usize) -> String {
+    let mut lines = String::new();
+    for line in text.split('\n') {
+        for part in wrap_line(line, columns, hanging(line)) {
+            lines += &part;
+            lines.push('\n');
+        }
+    }
+    lines
+}
+
+/// Where the further lines of a line begin.
+fn hanging(line: &str) -> usize {
+    let text = line.trim_start_matches(' ');
+    let lead = line.len() - text.len();
+    match text.find("  ") {
+        Some(gap) if lead > 0 => {
+            let rest = text[gap..].trim_start_matches(' ');
+            line_width(&line[..line.len() - rest.len()])
+        }
+        _ => lead,
     }
 }
 
 /// A call as it is asked about: all of it, because a part could hide what matters.
-fn asked(call: &Call) -> String {
+pub(super) fn asked(call: &Call) -> String {
     let input: serde_json::Value = serde_json::from_str(call.input.get()).unwrap_or_default();
     let fields = match input {
         serde_json::Value::Object(fields) => fields,
@@ -183,4 +308,19 @@ fn asked(call: &Call) -> String {
 /// A call on one line.
 fn shown(call: &Call) -> String {
     format!("{} {}", one_line(&call.name), fit(call.input.get(), 160))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_stay_whole_and_two_columns_stay_two() {
+        assert_eq!(wrapped("one two three", 8), "one two\nthree\n");
+        assert_eq!(
+            wrapped("  /new [NAME]  start a new session", 30),
+            "  /new [NAME]  start a new\n               session\n"
+        );
+        assert_eq!(wrapped("a\n\nb", 8), "a\n\nb\n");
+    }
 }

@@ -3,14 +3,18 @@
 use std::path::Path;
 
 use rethread_core::context::{Model, Policy};
+use rethread_core::entry::Body;
 use rethread_core::sessions::{self, Undone};
-use rethread_core::{Name, SessionId};
+use rethread_core::turn::{Part, Turn};
+use rethread_core::{BlockKind, Entry, Name, Place, SessionId};
 
-use super::{Chat, HELP, Word};
+use super::say::Look;
+use super::turn_view::CallRecord;
+use super::{Chat, HELP, Word, cost, window};
 use crate::args::List;
 use crate::commands::{change, context, list, search, show, stats};
 use crate::errors::Error;
-use crate::out::{clean, line, note};
+use crate::out::{clean, columns, line, note};
 
 impl Chat {
     /// Does what was typed.
@@ -51,6 +55,8 @@ impl Chat {
                 stats::print(&self.cli, self.current()?, self.shape())?;
             }
             Word::Context => self.show_context()?,
+            Word::Cost => self.show_cost()?,
+            Word::Thinking => self.show_thinking()?,
             Word::Undo => self.undo().await?,
             Word::Fork(name) => self.fork(name.as_deref()).await?,
             Word::Rename(name) => {
@@ -61,6 +67,49 @@ impl Chat {
             Word::Export(path) => self.export(path.as_deref())?,
         }
         Ok(())
+    }
+
+    /// The calls of the last turn in full, in the pager.
+    pub(super) async fn page_last_turn(&mut self) -> Result<(), Error> {
+        let records = match self.last_turn()? {
+            Some(turn) => records(&turn),
+            None => Vec::new(),
+        };
+        self.page(records).await
+    }
+
+    /// Shows what the model thought in the last turn.
+    fn show_thinking(&mut self) -> Result<(), Error> {
+        let turn = self.last_turn()?;
+        let replies = turn.iter().flat_map(Turn::parts).filter_map(|part| match part {
+            Part::Reply(message) => Some(message),
+            _ => None,
+        });
+        let thoughts = replies.flat_map(|message| &message.content);
+        let thoughts: Vec<&str> = thoughts
+            .filter_map(|block| match &block.kind {
+                BlockKind::Thinking(thinking) => Some(thinking.text.trim()),
+                _ => None,
+            })
+            .filter(|text| !text.is_empty())
+            .collect();
+        if thoughts.is_empty() {
+            self.voice.notice("The model showed no thinking in the last turn.");
+            return Ok(());
+        }
+        for thought in thoughts {
+            let lines = clean(thought);
+            self.voice.notice(format_args!("\x1b[2m{lines}\x1b[0m\n"));
+        }
+        Ok(())
+    }
+
+    /// The last turn of this session.
+    fn last_turn(&self) -> Result<Option<Turn<Entry>>, Error> {
+        let Some(id) = self.session else { return Ok(None) };
+        let sessions = self.handle.sessions();
+        let Some(seq) = sessions.get(id)?.tally.turn else { return Ok(None) };
+        Ok(Some(sessions.turn_at(Place { session: id, seq })?))
     }
 
     /// The session, for what needs one.
@@ -126,9 +175,48 @@ impl Chat {
         (responder.policy.clone(), responder.model.clone())
     }
 
+    /// What fills the window; behind a pipe, what the model would see line by line.
     fn show_context(&self) -> Result<(), Error> {
         let session = self.handle.sessions().get(self.current()?)?;
+        if self.voice.look != Look::Raw {
+            let (policy, model) = self.shape();
+            let policy = policy.for_session(&session.header);
+            let begins = session.tally.begins();
+            let first = self.handle.sessions().read(session.id(), begins..begins + 2)?;
+            let restored = first.iter().find_map(|entry| match &entry.body {
+                Body::Restored(restored) => Some(&**restored),
+                _ => None,
+            });
+            let context = self.handle.sessions().build(session, &policy, &model)?;
+            let specs = self.runner.responder.specs();
+            let shape = (columns(), self.voice.look == Look::Plain);
+            for line in window::lines(&context, (&model, &specs), restored, shape) {
+                self.voice.notice(line);
+            }
+            return Ok(());
+        }
         context::print(&self.cli, session, self.shape(), None, true)?;
+        Ok(())
+    }
+
+    /// What each turn took.
+    fn show_cost(&self) -> Result<(), Error> {
+        let id = self.current()?;
+        let entries = self.handle.sessions().get(id)?.tally.entries;
+        let (mut turns, mut question) = (Vec::new(), String::new());
+        for entry in self.handle.sessions().entries(id, 0..entries) {
+            match Part::of(&entry?.body) {
+                Part::Question(message) => question = message.plain_text(),
+                Part::Finished(finished) => turns.push(cost::TurnCost {
+                    question: std::mem::take(&mut question),
+                    finished: finished.clone(),
+                }),
+                _ => {}
+            }
+        }
+        for text in cost::lines(&turns, &self.cli.config.models, columns()) {
+            line(text)?;
+        }
         Ok(())
     }
 
@@ -193,4 +281,27 @@ impl Chat {
         }
         Ok(())
     }
+}
+
+/// The calls of a turn, each with its result.
+fn records(turn: &Turn<Entry>) -> Vec<CallRecord> {
+    let mut records: Vec<CallRecord> = Vec::new();
+    for part in turn.parts() {
+        match part {
+            Part::Reply(message) => {
+                let calls = message.calls().cloned();
+                records.extend(calls.map(|call| CallRecord { call, result: None }));
+            }
+            Part::Results(message) => {
+                for result in message.results() {
+                    let called = |record: &&mut CallRecord| record.call.id == result.tool_use_id;
+                    if let Some(record) = records.iter_mut().rev().find(called) {
+                        record.result = Some((!result.is_error, result.text()));
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    records
 }

@@ -17,6 +17,8 @@ pub(crate) enum Word {
     History { all: bool },
     Stats,
     Context,
+    Cost,
+    Thinking,
     Undo,
     Retry,
     Fork(Option<String>),
@@ -37,32 +39,41 @@ pub(crate) enum Said {
 }
 
 /// The commands, as they are typed behind a slash.
-pub(crate) const NAMES: [&str; 18] = [
-    "agent", "clear", "compact", "context", "exit", "export", "fork", "help", "history", "new",
-    "open", "rename", "resume", "retry", "search", "sessions", "stats", "undo",
+pub(crate) const NAMES: [&str; 20] = [
+    "agent", "clear", "compact", "context", "cost", "exit", "export", "fork", "help", "history",
+    "new", "open", "rename", "resume", "retry", "search", "sessions", "stats", "thinking", "undo",
 ];
 
 /// What can be typed.
 pub(crate) const HELP: &str = "\
-Just type, and the agent answers. Ctrl-C stops a reply; what was said is kept.
+Just type, and the agent answers. Esc or Ctrl-C stops a reply; what was said is kept.
 
-  exit, quit        save and leave
-  compact           summarise the conversation and go on, lighter
-  resume [SEL]      start from the summary of an earlier session (SEL: 1, a name, an id, a .md file)
-  sessions          list sessions
-  help              this
+  exit, quit      save and leave
+  compact         summarise the conversation and continue from the summary
+  resume [SEL]    start from the summary of an earlier session
+  sessions        list sessions
+  help            this
 
-  /new [NAME]       start a new session          /open SEL      go on with another session
-  /clear            empty the context            /undo          take back clear, compact, resume, fork or new
-  /agent [NAME]     who answers                  /fork [NAME]   branch off here
-  /history [all]    what was said                /rename NAME   name this session
-  /context          what the model would see     /search WORDS  find something in all sessions
-  /stats            count messages and tokens    /export [FILE] write the transcript
-  /retry            ask the last question again
+  /new [NAME]     start a new session
+  /open SEL       continue another session
+  /fork [NAME]    branch off here
+  /rename NAME    name this session
+  /retry          ask the last question again
+  /clear          empty the context; the log is kept
+  /undo           take back clear, compact, resume, fork or new
+  /agent [NAME]   who answers
+  /history [all]  what was said
+  /search WORDS   find something in all sessions
+  /thinking       what the model thought in the last turn
+  /context        what fills the model's window, and what was cut
+  /cost           tokens, time and money for each turn
+  /stats          count messages and tokens
+  /export [FILE]  write the transcript
 
-A line that begins with a space is said as it is, even if it looks like a command. Alt-Enter starts
-another line, and what is pasted here is one message. The arrow up calls back what was said, Tab completes
-a command.";
+SEL is a position in the list (1 is the newest), a name, the beginning of an id, or a .md file.
+A line that begins with a space is said as it is, even if it looks like a command. Alt-Enter starts \
+another line, and what is pasted is one message. Up recalls earlier messages, Tab completes a command, \
+Ctrl-O shows the last tool calls in full. What you type while the agent works is sent when it is done.";
 
 /// Understands a line.
 ///
@@ -130,6 +141,8 @@ fn word(name: &str, rest: Option<&str>) -> Result<Word, Error> {
         },
         "stats" => Word::Stats,
         "context" => Word::Context,
+        "cost" => Word::Cost,
+        "thinking" => Word::Thinking,
         "undo" => Word::Undo,
         "retry" => Word::Retry,
         "fork" => Word::Fork(optional()),

@@ -6,5 +6,8 @@ mod compacting;
 mod desk;
 mod editing;
 mod lines;
+mod picture;
+mod screens;
 mod terminal;
+mod window;
 mod wires;

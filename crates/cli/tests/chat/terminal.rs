@@ -30,8 +30,10 @@ impl Terminal {
     /// Starts `rethread` with these arguments and variables.
     pub(crate) fn start(desk: &Desk, args: &[&str], variables: &[(&str, String)]) -> Terminal {
         let all = [&[env!("CARGO_BIN_EXE_rethread")], args].concat();
-        // The shell tells its number, and becomes the program: a test may kill it.
-        Terminal::run(desk, &format!("echo \"pid $$.\"; exec {}", quoted(&all)), variables)
+        // The window is wide, so that what is waited for is on one line. The shell tells its number,
+        // and becomes the program: a test may kill it.
+        let line = format!("stty cols 200 rows 50; echo \"pid $$.\"; exec {}", quoted(&all));
+        Terminal::run(desk, &line, variables)
     }
 
     /// Starts a shell with this line and these variables.

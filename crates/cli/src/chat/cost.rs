@@ -1,0 +1,113 @@
+//! What each turn took: `/cost`.
+
+use rethread_agent::provider::{Models, PRICES_AS_OF, Price};
+use rethread_core::entry::Finished;
+use rethread_core::message::Usage;
+
+use super::tool_line::lasted;
+use crate::out::{count, fit, pad};
+
+/// Turns that are listed one by one: the latest.
+const TURNS_SHOWN: usize = 50;
+
+/// A turn: its question, and what it took.
+pub(super) struct TurnCost {
+    pub(super) question: String,
+    pub(super) finished: Finished,
+}
+
+/// Lines that show what each turn took, and all of them.
+pub(super) fn lines(turns: &[TurnCost], models: &Models, columns: usize) -> Vec<String> {
+    let mut lines = vec![" #     input  cached   output    time     cost  question".to_owned()];
+    let mut sum = Finished::default();
+    let (mut dollars, mut unpriced) = (None, false);
+    let shown = turns.len().saturating_sub(TURNS_SHOWN);
+    if shown > 0 {
+        lines.push(format!("    … {} earlier turns", count(shown as u64)));
+    }
+    for (index, turn) in turns.iter().enumerate() {
+        let usage = turn.finished.usage;
+        let price = turn.finished.model.as_deref().and_then(|model| models.price(model));
+        let cost = price.map(|price: Price| price.of(&usage));
+        unpriced |= cost.is_none() && usage.total() > 0;
+        dollars = match (dollars, cost) {
+            (all, None) => all,
+            (all, Some(cost)) => Some(all.unwrap_or(0.0) + cost),
+        };
+        sum.usage += usage;
+        sum.ms = sum.ms.saturating_add(turn.finished.ms);
+        if index >= shown {
+            let row = row(&format!("{:>2}", index + 1), &usage, turn.finished.ms, cost);
+            let left = columns.saturating_sub(row.len() + 2).max(8);
+            lines.push(format!("{row}  {}", fit(&turn.question, left)));
+        }
+    }
+    lines.push(row("  ", &sum.usage, sum.ms, dollars) + "  in all");
+    if dollars.is_some() {
+        let without = if unpriced { ", without the models whose price is not known" } else { "" };
+        lines.push(format!("Cost is an estimate, at the prices of {PRICES_AS_OF}{without}."));
+    }
+    lines
+}
+
+fn row(number: &str, usage: &Usage, ms: u64, dollars: Option<f64>) -> String {
+    let time = lasted(std::time::Duration::from_millis(ms));
+    let cost = dollars.map(money).unwrap_or_default();
+    format!(
+        "{number} {:>9} {:>6}% {:>8} {} {}",
+        count(usage.read()),
+        cached(usage),
+        count(usage.output),
+        right(&time, 8),
+        right(&cost, 8)
+    )
+}
+
+fn right(text: &str, columns: usize) -> String {
+    let filled = pad(text, columns);
+    let spaces = filled.len() - text.len();
+    format!("{}{text}", " ".repeat(spaces))
+}
+
+/// The share of what was read that came from the provider's cache, in percent.
+pub(super) fn cached(usage: &Usage) -> u64 {
+    usage.cache_read.saturating_mul(100) / usage.read().max(1)
+}
+
+/// An estimate in dollars.
+pub(super) fn money(dollars: f64) -> String {
+    match dollars {
+        small if small < 0.01 && small > 0.0 => format!("~${small:.4}"),
+        dollars => format!("~${dollars:.2}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn turn(question: &str, model: &str) -> TurnCost {
+        let usage = Usage { input: 1_000, output: 500, cache_read: 3_000, cache_write: 0 };
+        let finished = Finished { rounds: 1, ms: 61_000, usage, model: Some(model.into()) };
+        TurnCost { question: question.into(), finished }
+    }
+
+    #[test]
+    fn each_turn_and_the_sum_are_shown_with_what_they_cost() {
+        let turns =
+            [turn("first", "anthropic/claude-sonnet-4-5"), turn("second", "ollama/llama3.2")];
+        assert_eq!(
+            lines(&turns, &Models::default(), 80).join("\n"),
+            " #     input  cached   output    time     cost  question
+ 1     4,000     75%      500 1 min 1 s   ~$0.01  first
+ 2     4,000     75%      500 1 min 1 s           second
+       8,000     75%    1,000 2 min 2 s   ~$0.01  in all
+Cost is an estimate, at the prices of 2026-11, without the models whose price is not known."
+        );
+    }
+
+    #[test]
+    fn an_estimate_is_marked_as_one() {
+        assert_eq!([money(0.0), money(0.0012), money(1.234)], ["~$0.00", "~$0.0012", "~$1.23"]);
+    }
+}

@@ -1,0 +1,53 @@
+//! Telling someone who looks at another window that a long turn is over.
+
+use std::time::Duration;
+
+/// How long a turn takes before someone is called back to it. Shorter ones are waited for.
+const LONG: Duration = Duration::from_secs(10);
+
+/// What is told.
+const TEXT: &str = "rethread: the answer is there";
+
+/// Terminals that know notifications by the number 777, by a variable they set.
+const BY_777: [&str; 1] = ["VTE_VERSION"];
+
+/// The same, by how their `TERM` begins.
+const BY_777_NAMES: [&str; 2] = ["rxvt", "foot"];
+
+/// What tells a terminal to notify its person, unless they are looking at it.
+pub(super) fn notification(focused: bool, took: Duration) -> Option<String> {
+    let variable = |name: &str| std::env::var(name).unwrap_or_default();
+    (!focused && took >= LONG).then(|| written(variable))
+}
+
+/// All terminals that do not know it ignore it; the bell is for those.
+fn written(variable: impl Fn(&str) -> String) -> String {
+    let by_777 = BY_777.iter().any(|name| !variable(name).is_empty())
+        || BY_777_NAMES.iter().any(|name| variable("TERM").starts_with(name));
+    match by_777 {
+        true => format!("\x1b]777;notify;rethread;{TEXT}\x1b\\\x07"),
+        false => format!("\x1b]9;{TEXT}\x1b\\\x07"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_whoever_looks_elsewhere_is_called_and_only_after_a_long_turn() {
+        let told = |focused, ms| notification(focused, Duration::from_millis(ms)).is_some();
+        assert!(told(false, 10_000) && told(false, 10_001));
+        assert!(!told(false, 9_999) && !told(true, 60_000));
+    }
+
+    #[test]
+    fn each_terminal_is_told_in_its_own_way() {
+        let of = |name: &'static str, value: &'static str| {
+            written(|asked| if asked == name { value.into() } else { String::new() })
+        };
+        assert!(of("TERM", "xterm-256color").starts_with("\x1b]9;"));
+        assert!(of("VTE_VERSION", "7600").starts_with("\x1b]777;notify;"));
+        assert!(of("TERM", "foot").starts_with("\x1b]777;notify;"));
+    }
+}

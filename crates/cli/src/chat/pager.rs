@@ -1,0 +1,215 @@
+//! The whole of a call and its result, on the other screen.
+//!
+//! Only what is shown is decided here; the caller draws it and reads the keys.
+
+use rethread_core::message::Call;
+use rethread_render::terminal::{fit_line, wrap_line};
+use serde_json::Value;
+
+use super::keys::Key;
+use super::paint::Paint;
+use super::tool_line;
+use super::turn_view::CallRecord;
+use crate::out::{clean, one_line};
+
+/// Shows calls, one at a time.
+pub(super) struct Pager {
+    records: Vec<CallRecord>,
+    /// Which is shown.
+    at: usize,
+    /// The first line that is shown.
+    top: usize,
+    lines: Vec<String>,
+    columns: usize,
+    rows: usize,
+    paint: Paint,
+}
+
+/// What a key did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Paging {
+    /// It is drawn again.
+    Goes,
+    /// The pager is closed.
+    Over,
+}
+
+impl Pager {
+    /// Shows the last of these calls; none without any.
+    pub(super) fn open(
+        records: Vec<CallRecord>,
+        columns: usize,
+        rows: usize,
+        paint: Paint,
+    ) -> Option<Pager> {
+        let at = records.len().checked_sub(1)?;
+        let mut pager = Pager { records, at, top: 0, lines: Vec::new(), columns, rows, paint };
+        pager.lay_out();
+        Some(pager)
+    }
+
+    /// The window has another size now.
+    pub(super) fn resize(&mut self, columns: usize, rows: usize) {
+        (self.columns, self.rows) = (columns, rows);
+        self.lay_out();
+    }
+
+    /// What a key does.
+    pub(super) fn key(&mut self, key: &Key) -> Paging {
+        let page = self.page();
+        match key {
+            Key::Escape | Key::Open => return Paging::Over,
+            Key::Text(text) => match text.chars().last() {
+                Some('q') => return Paging::Over,
+                Some('j') => self.top += 1,
+                Some('k') => self.top = self.top.saturating_sub(1),
+                Some(' ') => self.top += page,
+                Some('b') => self.top = self.top.saturating_sub(page),
+                Some('g') => self.top = 0,
+                Some('G') => self.top = self.lines.len(),
+                Some('p') => self.show(self.at.saturating_sub(1)),
+                Some('n') => self.show(self.at + 1),
+                _ => {}
+            },
+            Key::Down | Key::Enter => self.top += 1,
+            Key::Up => self.top = self.top.saturating_sub(1),
+            Key::PageDown => self.top += page,
+            Key::PageUp => self.top = self.top.saturating_sub(page),
+            Key::Home => self.top = 0,
+            Key::End => self.top = self.lines.len(),
+            Key::Left => self.show(self.at.saturating_sub(1)),
+            Key::Right => self.show(self.at + 1),
+            _ => {}
+        }
+        self.top = self.top.min(self.lines.len().saturating_sub(page));
+        Paging::Goes
+    }
+
+    /// The lines of the window.
+    pub(super) fn draw(&self) -> Vec<String> {
+        let page = self.page();
+        let mut lines: Vec<String> = self.lines.iter().skip(self.top).take(page).cloned().collect();
+        lines.resize(page, String::new());
+        let last = (self.top + page).min(self.lines.len());
+        let which = match self.records.len() {
+            1 => String::new(),
+            all => format!("call {} of {all} (← →) · ", self.at + 1),
+        };
+        let footer =
+            format!("{which}lines {}–{last} of {} · q closes", self.top + 1, self.lines.len());
+        lines.push(self.paint.bold(&fit_line(&footer, self.columns)));
+        lines
+    }
+
+    fn page(&self) -> usize {
+        self.rows.saturating_sub(1).max(1)
+    }
+
+    fn show(&mut self, at: usize) {
+        let at = at.min(self.records.len() - 1);
+        if at != self.at {
+            (self.at, self.top) = (at, 0);
+            self.lay_out();
+        }
+    }
+
+    fn lay_out(&mut self) {
+        let CallRecord { call, result } = &self.records[self.at];
+        let mut lines = vec![self.paint.bold(&tool_line::what(call)), String::new()];
+        lines.extend(arguments(call));
+        lines.push(String::new());
+        match result {
+            None => lines.push(self.paint.dim("(it is running)")),
+            Some((success, text)) => {
+                if !success {
+                    lines.push(self.paint.bad("✗ it failed"));
+                }
+                lines.extend(whole(text));
+            }
+        }
+        let wrap = |line: &String| wrap_line(line, self.columns, 0);
+        self.lines = lines.iter().flat_map(wrap).collect();
+        self.top = self.top.min(self.lines.len().saturating_sub(self.page()));
+    }
+}
+
+/// The arguments of a call, each with its name, and all of it.
+fn arguments(call: &Call) -> Vec<String> {
+    let input: Value = serde_json::from_str(call.input.get()).unwrap_or_default();
+    let Value::Object(fields) = input else { return whole(call.input.get()) };
+    let mut lines = Vec::new();
+    for (name, value) in &fields {
+        let value = match value {
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        match value.contains('\n') {
+            true => {
+                lines.push(format!("{}:", one_line(name)));
+                lines.extend(whole(&value).into_iter().map(|line| format!("  {line}")));
+            }
+            false => lines.push(format!("{}: {}", one_line(name), one_line(&value))),
+        }
+    }
+    lines
+}
+
+/// A text as visible lines. JSON on one line is laid out.
+fn whole(text: &str) -> Vec<String> {
+    let laid_out = match text.starts_with(['{', '[']) {
+        true => serde_json::from_str::<Value>(text)
+            .ok()
+            .and_then(|value| serde_json::to_string_pretty(&value).ok()),
+        false => None,
+    };
+    let text = clean(&laid_out.as_deref().unwrap_or(text).replace('\t', "    "));
+    text.lines().map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use rethread_core::Raw;
+    use rethread_render::terminal::Style;
+    use serde_json::json;
+
+    use super::*;
+
+    fn record(command: &str, result: &str) -> CallRecord {
+        let input = Raw::of(&json!({ "command": command }));
+        let call = Call { id: "1".into(), name: "run".into(), input };
+        CallRecord { call, result: Some((true, result.into())) }
+    }
+
+    fn pager(records: Vec<CallRecord>) -> Pager {
+        Pager::open(records, 40, 6, Paint::of(&Style::plain(40))).expect("there is a call")
+    }
+
+    #[test]
+    fn the_last_call_is_shown_first_and_the_others_are_one_key_away() {
+        let mut pager = pager(vec![record("one", "1"), record("two", "2")]);
+        assert_eq!(
+            pager.draw(),
+            ["run two", "", "command: two", "", "2", "call 2 of 2 (← →) · lines 1–5 of 5 · q …"]
+        );
+        assert_eq!(pager.key(&Key::Left), Paging::Goes);
+        assert_eq!(pager.draw()[0], "run one");
+        assert_eq!(pager.key(&Key::Text("q".into())), Paging::Over);
+        assert!(Pager::open(Vec::new(), 40, 6, Paint::of(&Style::plain(40))).is_none());
+    }
+
+    #[test]
+    fn a_long_result_is_seen_to_its_last_line_and_not_beyond() {
+        let text: String = (1..=100).map(|n| format!("line {n}\n")).collect();
+        let mut pager = pager(vec![record("seq", &text)]);
+        for key in [Key::End, Key::PageDown, Key::Down] {
+            pager.key(&key);
+            assert_eq!(pager.draw()[4], "line 100");
+        }
+        pager.key(&Key::PageUp);
+        assert_eq!(pager.draw()[4], "line 95");
+        pager.key(&Key::Home);
+        pager.resize(20, 8);
+        assert_eq!(pager.draw().len(), 8);
+        assert_eq!(pager.draw()[0], "run seq");
+    }
+}

@@ -1,0 +1,211 @@
+//! The terminal's main screen while a turn runs.
+//!
+//! It is only ever added to: what is finished is written once, scrolls away and is the terminal's from
+//! then on. Below it a small live region (the open block, one line about what is happening, what is
+//! typed ahead) is drawn again when it changes, in a synchronized update. It never gets higher than
+//! the window, so nothing that scrolled away is ever touched.
+//!
+//! What happens to the live region when the window gets narrower depends on the terminal: some wrap
+//! the lines that are too long now, some cut them. A terminal that is not known is taken for one that
+//! cuts: a piece of an old live region may stay visible then, but nothing that was said is erased.
+
+use std::io::{self, Write};
+
+use rethread_render::terminal::{fit_line, line_width};
+
+/// Begins and ends a synchronized update: a terminal that knows it shows all of it at once.
+const UPDATE: (&str, &str) = ("\x1b[?2026h", "\x1b[?2026l");
+
+/// Has the terminal mark what is pasted, and tell when the window gets or loses the focus; and back.
+const WATCH: (&str, &str) = ("\x1b[?2004h\x1b[?1004h", "\x1b[?1004l\x1b[?2004l");
+
+/// The other screen, for the pager.
+const OTHER: (&str, &str) = ("\x1b[?1049h", "\x1b[?1049l");
+
+/// Columns and lines of a window that does not say how many it has, such as a serial line.
+const SIZE: (usize, usize) = (80, 24);
+
+/// Terminals that wrap lines again when the window gets narrower, by a variable they set.
+const REFLOWING: [&str; 7] = [
+    "VTE_VERSION",
+    "KITTY_WINDOW_ID",
+    "WEZTERM_PANE",
+    "ALACRITTY_WINDOW_ID",
+    "KONSOLE_VERSION",
+    "WT_SESSION",
+    "TMUX",
+];
+
+/// The same, by what they call themselves in `TERM_PROGRAM` or `TERM`.
+const REFLOWING_NAMES: [&str; 9] = [
+    "iTerm",
+    "Apple_Terminal",
+    "WezTerm",
+    "ghostty",
+    "vscode",
+    "tmux",
+    "foot",
+    "kitty",
+    "alacritty",
+];
+
+/// The main screen.
+#[derive(Debug)]
+pub(super) struct Screen {
+    pub(super) columns: usize,
+    pub(super) rows: usize,
+    reflows: bool,
+    /// What the live region shows.
+    live: Vec<String>,
+    /// Lines from the first of the live region to the cursor.
+    down: usize,
+}
+
+impl Screen {
+    /// The screen of this terminal.
+    pub(super) fn new() -> Screen {
+        let (columns, rows) = size();
+        let name = ["TERM_PROGRAM", "TERM"].map(|name| std::env::var(name).unwrap_or_default());
+        let is_named = |known: &&str| name.iter().any(|name| name.contains(*known));
+        let reflows = REFLOWING.iter().any(|name| std::env::var_os(name).is_some())
+            || REFLOWING_NAMES.iter().any(|known| is_named(&known));
+        Screen { columns, rows, reflows, live: Vec::new(), down: 0 }
+    }
+
+    /// Begins a time in which there is a live region.
+    pub(super) fn begin(&mut self) -> io::Result<()> {
+        (self.columns, self.rows) = size();
+        write(WATCH.0)
+    }
+
+    /// Ends it: the live region goes, and the cursor is at the start of a line.
+    pub(super) fn end(&mut self, done: &str) -> io::Result<()> {
+        let frame = self.frame(done, Vec::new()).unwrap_or_default();
+        write(&format!("{frame}{}", WATCH.1))
+    }
+
+    /// Adds finished lines, and shows this below them.
+    pub(super) fn draw(&mut self, done: &str, live: Vec<String>) -> io::Result<()> {
+        self.frame(done, live).map_or(Ok(()), |frame| write(&frame))
+    }
+
+    /// Shows lines on the other screen.
+    pub(super) fn draw_other(&self, lines: &[String]) -> io::Result<()> {
+        write(&format!("{}\x1b[H\x1b[J{}{}", UPDATE.0, lines.join("\n"), UPDATE.1))
+    }
+
+    /// Changes to the other screen, or back.
+    pub(super) fn show_other(&self, shown: bool) -> io::Result<()> {
+        write(if shown { OTHER.0 } else { OTHER.1 })
+    }
+
+    /// The window may have another size now. Whether it has.
+    pub(super) fn resized(&mut self) -> bool {
+        let (columns, rows) = size();
+        self.resize(columns, rows)
+    }
+
+    fn resize(&mut self, columns: usize, rows: usize) -> bool {
+        if (columns, rows) == (self.columns, self.rows) {
+            return false;
+        }
+        if columns < self.columns && self.reflows && !self.live.is_empty() {
+            let rows = |line: &String| line_width(line).div_ceil(columns.max(1)).max(1);
+            self.down = self.live.iter().map(rows).sum::<usize>() - 1;
+        }
+        (self.columns, self.rows) = (columns, rows);
+        // Whatever is shown now has to be drawn again.
+        self.live.iter_mut().for_each(|line| line.push(' '));
+        true
+    }
+
+    /// The bytes that bring the screen from what it shows to this; none if that is the same.
+    fn frame(&mut self, done: &str, mut live: Vec<String>) -> Option<String> {
+        let most = self.rows.saturating_sub(1).max(1);
+        live.drain(..live.len().saturating_sub(most));
+        for line in &mut live {
+            *line = fit_line(line, self.columns);
+        }
+        if done.is_empty() && live == self.live {
+            return None;
+        }
+        let mut frame = UPDATE.0.to_owned();
+        if !self.live.is_empty() {
+            frame.push('\r');
+            if self.down > 0 {
+                frame.push_str(&format!("\x1b[{}A", self.down));
+            }
+            frame.push_str("\x1b[J");
+        }
+        frame.push_str(done);
+        frame.push_str(&live.join("\n"));
+        frame.push_str(UPDATE.1);
+        self.down = live.len().saturating_sub(1);
+        self.live = live;
+        Some(frame)
+    }
+}
+
+fn write(text: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.flush()
+}
+
+/// Columns and lines of the window.
+fn size() -> (usize, usize) {
+    let size = terminal_size::terminal_size();
+    size.map_or(SIZE, |(columns, rows)| (usize::from(columns.0), usize::from(rows.0)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn screen(reflows: bool) -> Screen {
+        Screen { columns: 20, rows: 6, reflows, live: Vec::new(), down: 0 }
+    }
+
+    fn lines(lines: &[&str]) -> Vec<String> {
+        lines.iter().map(|line| (*line).to_owned()).collect()
+    }
+
+    fn bytes(frame: Option<String>) -> String {
+        let frame = frame.expect("something changes");
+        let inside = frame.strip_prefix(UPDATE.0).and_then(|rest| rest.strip_suffix(UPDATE.1));
+        inside.expect("one synchronized update").to_owned()
+    }
+
+    #[test]
+    fn finished_lines_are_written_once_and_the_live_region_is_drawn_below_them() {
+        let mut screen = screen(false);
+        assert_eq!(bytes(screen.frame("", lines(&["one", "status"]))), "one\nstatus");
+        assert_eq!(screen.frame("", lines(&["one", "status"])), None, "nothing changed");
+        assert_eq!(bytes(screen.frame("one\n", lines(&["status"]))), "\r\x1b[1A\x1b[Jone\nstatus");
+        assert_eq!(bytes(screen.frame("two\n", Vec::new())), "\r\x1b[Jtwo\n");
+        assert_eq!(bytes(screen.frame("three\n", Vec::new())), "three\n");
+    }
+
+    #[test]
+    fn the_live_region_is_never_higher_than_the_window_nor_wider() {
+        let mut screen = screen(false);
+        let many: Vec<String> = (0..50).map(|n| format!("{n}").repeat(20)).collect();
+        let shown = bytes(screen.frame("", many));
+        assert_eq!(shown.split('\n').count(), 5);
+        assert!(shown.ends_with("4949494949494949494…"), "{shown}");
+    }
+
+    #[test]
+    fn in_a_narrower_window_as_many_lines_are_erased_as_the_terminal_made_of_them() {
+        for (reflows, up) in [(true, "\x1b[3A"), (false, "\x1b[1A")] {
+            let mut screen = screen(reflows);
+            screen.frame("", lines(&["0123456789abcdefghi", "status"]));
+            assert!(screen.resize(8, 6));
+            assert!(bytes(screen.frame("", lines(&["status"]))).contains(up), "{reflows}");
+        }
+        let mut screen = screen(true);
+        screen.frame("", lines(&["one", "status"]));
+        assert!(screen.resize(40, 6) && !screen.resize(40, 6));
+        assert!(bytes(screen.frame("", lines(&["one", "status"]))).contains("\x1b[1A"));
+    }
+}

@@ -1,0 +1,258 @@
+//! A tool call on one line: what it does, and what came of it.
+//!
+//! `read src/limit.rs 1–40`, `grep RateLimiter · 3 matches`, `run cargo test · exit 0 · 12 s`. What a
+//! model or a tool wrote is made visible here; the lines hold no escape sequence and are not cut.
+
+use std::time::Duration;
+
+use rethread_core::message::Call;
+use rethread_render::Diff;
+use serde_json::{Map, Value};
+
+use crate::out::{clean, count, one_line, plural};
+
+/// Columns of an argument. The line is cut at the window; this keeps the outcome on it.
+const ARGUMENT_COLUMNS: usize = 60;
+
+/// Columns of the reason why a call failed.
+const REASON_COLUMNS: usize = 100;
+
+/// What a call does: `read src/limit.rs 1–40`.
+pub(super) fn what(call: &Call) -> String {
+    let input = input(call);
+    let text = |name: &str| input.get(name).and_then(Value::as_str).map(short);
+    let number = |name: &str| input.get(name).and_then(Value::as_u64);
+    let path = || text("path").unwrap_or_else(|| ".".into());
+    let within = || text("path").or(text("glob")).map(|at| format!(" in {at}")).unwrap_or_default();
+    match call.name.as_str() {
+        "read_file" => match (number("offset"), number("limit")) {
+            (None, None) => format!("read {}", path()),
+            (from, None) => format!("read {} {}–", path(), from.unwrap_or(1)),
+            (from, Some(limit)) => {
+                let from = from.unwrap_or(1);
+                format!("read {} {from}–{}", path(), from.saturating_add(limit).saturating_sub(1))
+            }
+        },
+        "list_dir" => format!("list {}", path()),
+        "glob" | "grep" => {
+            let pattern = text("pattern").unwrap_or_default();
+            format!("{} {pattern}{}", call.name, within())
+        }
+        "write_file" => format!("write {}", path()),
+        "edit_file" => format!("edit {}", path()),
+        "run" => format!("run {}", text("command").unwrap_or_default()),
+        "recall" => {
+            let reference = input.get("ref").map(|value| match value {
+                Value::String(text) => short(text),
+                other => short(&other.to_string()),
+            });
+            format!("recall {}", reference.unwrap_or_default())
+        }
+        "search_sessions" => format!("search sessions {}", any_text(&input)),
+        name => format!("{} {}", one_line(name), any_text(&input)).trim_end().to_owned(),
+    }
+}
+
+/// What came of a call: `3 matches`, `exit 0`, `12 s`.
+pub(super) fn outcome(call: &Call, success: bool, text: &str, took: Duration) -> Vec<String> {
+    let mut parts = Vec::new();
+    match success {
+        true => parts.extend(found(call, text)),
+        false => parts.push(format!("✗ {}", crate::out::fit(reason(text), REASON_COLUMNS))),
+    }
+    if took.as_secs() >= 1 {
+        parts.push(lasted(took));
+    }
+    parts
+}
+
+/// The whole line: what, and what came of it.
+pub(super) fn line(call: &Call, success: bool, text: &str, took: Duration) -> String {
+    let mut parts = vec![what(call)];
+    parts.extend(outcome(call, success, text, took));
+    parts.join(" · ")
+}
+
+/// The verb of a call, by which many are counted together.
+pub(super) fn verb(call: &Call) -> String {
+    what(call).split(' ').next().unwrap_or_default().to_owned()
+}
+
+/// A duration in words: `12 s`, `2 min 5 s`, `1 h 2 min`.
+pub(super) fn lasted(took: Duration) -> String {
+    let seconds = took.as_secs();
+    match seconds {
+        0..60 => format!("{seconds} s"),
+        60..3_600 => format!("{} min {} s", seconds / 60, seconds % 60),
+        _ => format!("{} h {} min", seconds / 3_600, seconds / 60 % 60),
+    }
+}
+
+/// What a call found or did, where that can be said in a word.
+fn found(call: &Call, text: &str) -> Option<String> {
+    let listed = |name: &str, one: &str| {
+        let answer: Map<String, Value> = serde_json::from_str(text).ok()?;
+        let rows = answer.get(name)?.as_array()?.len() as u64;
+        Some(match answer.get("more").and_then(Value::as_bool) {
+            Some(true) => format!("more than {}", plural(rows, one)),
+            _ => plural(rows, one),
+        })
+    };
+    match call.name.as_str() {
+        "read_file" => match text.rsplit_once("\n[lines ") {
+            Some((_, rest)) => {
+                let range = rest.split(|c: char| !c.is_ascii_digit() && c != '-').next()?;
+                Some(format!("lines {}", range.replace('-', "–")))
+            }
+            None => Some(plural(text.lines().count() as u64, "line")),
+        },
+        "list_dir" => listed("files", "entry"),
+        "glob" => listed("files", "file"),
+        "grep" => listed("matches", "match"),
+        "search_sessions" => listed("results", "result"),
+        "run" => ended(text),
+        "edit_file" | "write_file" => changed(call).or_else(|| Some(short(text))),
+        _ => None,
+    }
+}
+
+/// How a command ended, from the last line of its result: `[exit code 0]`.
+fn ended(text: &str) -> Option<String> {
+    let last = text.lines().last()?.strip_prefix('[')?.strip_suffix(']')?;
+    Some(match last.strip_prefix("exit code ") {
+        Some(code) => format!("exit {}", clean(code)),
+        None => clean(last),
+    })
+}
+
+/// How many lines an edit adds and removes, as far as the call says it.
+fn changed(call: &Call) -> Option<String> {
+    let input = input(call);
+    if call.name == "write_file" {
+        let content = input.get("content")?.as_str()?;
+        return Some(plural(content.lines().count() as u64, "line"));
+    }
+    let both = |edit: &Map<String, Value>| {
+        let text = |name: &str| edit.get(name).and_then(Value::as_str).map(str::to_owned);
+        Some((text("old")?, text("new")?))
+    };
+    let edits: Vec<(String, String)> = match input.get("edits").and_then(Value::as_array) {
+        Some(edits) => edits.iter().filter_map(Value::as_object).filter_map(both).collect(),
+        None => vec![both(&input)?],
+    };
+    let (mut added, mut removed) = (0, 0);
+    for (old, new) in &edits {
+        let diff = Diff::new(old.as_bytes(), new.as_bytes());
+        (added, removed) = (added + diff.added(), removed + diff.removed());
+    }
+    Some(format!("+{} −{}", count(added as u64), count(removed as u64)))
+}
+
+/// The line of a failure that says why. What a command wrote comes before it.
+fn reason(text: &str) -> &str {
+    let last = text.lines().last().unwrap_or_default();
+    match last.starts_with('[') && last.ends_with(']') {
+        true => last.trim_matches(['[', ']']),
+        false => text,
+    }
+}
+
+fn input(call: &Call) -> Map<String, Value> {
+    serde_json::from_str(call.input.get()).unwrap_or_default()
+}
+
+/// The first argument that is a text; all of them where none is.
+fn any_text(input: &Map<String, Value>) -> String {
+    let text = input.values().find_map(Value::as_str).map(short);
+    text.unwrap_or_else(|| match input.is_empty() {
+        true => String::new(),
+        false => short(&Value::Object(input.clone()).to_string()),
+    })
+}
+
+fn short(text: &str) -> String {
+    crate::out::fit(text, ARGUMENT_COLUMNS)
+}
+
+#[cfg(test)]
+mod tests {
+    use rethread_core::Raw;
+    use serde_json::json;
+
+    use super::*;
+
+    fn call(name: &str, input: Value) -> Call {
+        Call { id: "1".into(), name: name.into(), input: Raw::of(&input) }
+    }
+
+    fn shown(name: &str, input: Value, text: &str, seconds: u64) -> String {
+        line(&call(name, input), true, text, Duration::from_secs(seconds))
+    }
+
+    #[test]
+    fn a_call_is_one_readable_line() {
+        let path = "src/limit.rs";
+        for (name, input, text, seconds, expected) in [
+            ("read_file", json!({"path": path, "offset": 1, "limit": 40}), "a\nb", 0, {
+                "read src/limit.rs 1–40 · 2 lines"
+            }),
+            ("read_file", json!({"path": path}), "a\n[lines 1-2000 of 9000; read on]", 0, {
+                "read src/limit.rs · lines 1–2000"
+            }),
+            (
+                "grep",
+                json!({"pattern": "RateLimiter"}),
+                r#"{"matches":[1,2,3],"more":false}"#,
+                0,
+                { "grep RateLimiter · 3 matches" },
+            ),
+            (
+                "grep",
+                json!({"pattern": "a", "path": "src"}),
+                r#"{"matches":[1],"more":true}"#,
+                0,
+                { "grep a in src · more than 1 match" },
+            ),
+            ("glob", json!({"pattern": "*.rs"}), r#"{"files":[],"more":false}"#, 0, {
+                "glob *.rs · 0 files"
+            }),
+            ("list_dir", json!({}), r#"{"files":[1,2],"more":false}"#, 0, "list . · 2 entries"),
+            ("run", json!({"command": "cargo test"}), "ok\n[exit code 0]", 12, {
+                "run cargo test · exit 0 · 12 s"
+            }),
+            ("edit_file", json!({"path": path, "old": "a\nb", "new": "a\nc\nd"}), "", 0, {
+                "edit src/limit.rs · +2 −1"
+            }),
+            ("write_file", json!({"path": path, "content": "a\n"}), "", 0, {
+                "write src/limit.rs · 1 line"
+            }),
+            ("recall", json!({"ref": 42}), "", 0, "recall 42"),
+            ("weather", json!({"days": 2, "town": "Oslo"}), "cold", 0, "weather Oslo"),
+            ("clock", json!({}), "noon", 0, "clock"),
+        ] {
+            assert_eq!(shown(name, input, text, seconds), expected);
+        }
+    }
+
+    #[test]
+    fn a_failure_says_why() {
+        let run = call("run", json!({"command": "sleep 9"}));
+        let text = "a\nb\n[killed, because 60 s had passed]";
+        assert_eq!(
+            line(&run, false, text, Duration::from_secs(61)),
+            "run sleep 9 · ✗ killed, because 60 s had passed · 1 min 1 s"
+        );
+        let read = call("read_file", json!({"path": "x"}));
+        let line = line(&read, false, "`x` is not there", Duration::ZERO);
+        assert_eq!(line, "read x · ✗ `x` is not there");
+    }
+
+    #[test]
+    fn what_a_model_wrote_cannot_drive_the_terminal_or_take_a_second_line() {
+        for input in [json!({"command": "echo \u{1b}[2J\nrm x"}), json!("not an object")] {
+            let line = what(&call("run", input));
+            assert!(!line.chars().any(char::is_control), "{line:?}");
+        }
+        assert_eq!(what(&call("e\u{1b}vil", json!({}))), "e\\u{1b}vil");
+    }
+}

@@ -1,0 +1,439 @@
+//! A turn as it is seen: from events to lines.
+//!
+//! Events come in; lines that are finished come out, once. What may still change is a few lines that
+//! are asked for whenever the screen is drawn: the open block of the reply, a line for each tool that
+//! is running, and one line that says what is happening, for how long, and how to stop it. Nothing here
+//! writes to a terminal or looks at a clock.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use rethread_agent::Event;
+use rethread_core::message::Call;
+use rethread_render::Stream;
+use rethread_render::terminal::{Style, fit_line, line_width, wrap_line};
+
+use super::command_output::CommandOutput;
+use super::paint::Paint;
+use super::say::asked;
+use super::tool_line::{self, lasted};
+use crate::out::{clean, count, one_line, plural};
+
+/// Calls that get a line of their own; those that follow at once are counted.
+const CALLS_SHOWN: usize = 5;
+
+/// Lines of a running command's output: its first, and its latest.
+const OUTPUT_LINES: (usize, usize) = (3, 3);
+
+/// Spaces before a line about a tool, and before its output.
+const INDENT: (&str, &str) = ("  ", "    ");
+
+/// A call and what came of it, for the pager.
+#[derive(Clone, Debug)]
+pub(super) struct CallRecord {
+    pub(super) call: Call,
+    /// Whether it succeeded, and its result; none while it runs.
+    pub(super) result: Option<(bool, String)>,
+}
+
+/// What was written last: a blank line parts it from what is different.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Last {
+    /// The question, or the label of who answers.
+    Beginning,
+    Text,
+    Tools,
+    Note,
+}
+
+/// What is happening.
+#[derive(Clone, Debug)]
+enum Doing {
+    Asking,
+    Thinking,
+    Writing,
+    Waiting { holder: String },
+    Retrying { until: Instant },
+    Stopping,
+}
+
+#[derive(Debug)]
+struct RunningCall {
+    call: Call,
+    since: Instant,
+    output: CommandOutput,
+}
+
+/// A turn as it is seen.
+pub(super) struct TurnView {
+    agent: String,
+    model: String,
+    style: Style,
+    paint: Paint,
+    last: Last,
+    label_is_due: bool,
+    stream: Stream,
+    doing: Doing,
+    since: Instant,
+    /// What the model thinks, since when, and how many words of it.
+    thought: String,
+    running: Vec<RunningCall>,
+    /// Calls in a row that have their line, and those that are only counted.
+    shown: usize,
+    counted: BTreeMap<String, u64>,
+    pub(super) records: Vec<CallRecord>,
+}
+
+impl TurnView {
+    /// A turn in which `agent` answers, by `model`.
+    pub(super) fn new(agent: &str, model: &str, style: Style, now: Instant) -> TurnView {
+        TurnView {
+            agent: clean(agent),
+            model: one_line(model),
+            paint: Paint::of(&style),
+            stream: Stream::new(style.clone()),
+            style,
+            last: Last::Beginning,
+            label_is_due: true,
+            doing: Doing::Asking,
+            since: now,
+            thought: String::new(),
+            running: Vec::new(),
+            shown: 0,
+            counted: BTreeMap::new(),
+            records: Vec::new(),
+        }
+    }
+
+    /// The window has so many columns now.
+    pub(super) fn resize(&mut self, columns: usize) {
+        self.style.width = columns;
+        self.stream.resize(columns);
+    }
+
+    /// Someone wants it to stop.
+    pub(super) fn stopping(&mut self, now: Instant) {
+        self.change(Doing::Stopping, now);
+    }
+
+    /// A call begins now: until here a person was asked about it.
+    pub(super) fn restart(&mut self, id: &str, now: Instant) {
+        if let Some(running) = self.running.iter_mut().find(|running| running.call.id == id) {
+            running.since = now;
+        }
+    }
+
+    /// Something happens. Returns the lines that are finished by it.
+    pub(super) fn event(&mut self, event: &Event, now: Instant) -> String {
+        match event {
+            Event::Text(text) => self.text(text, now),
+            Event::Thinking(text) => {
+                let done = self.close_text();
+                self.thought.push_str(text);
+                if !matches!(self.doing, Doing::Thinking | Doing::Stopping) {
+                    self.change(Doing::Thinking, now);
+                }
+                done
+            }
+            Event::Waiting { holder } => {
+                self.change(Doing::Waiting { holder: who(holder) }, now);
+                String::new()
+            }
+            Event::QuestionCut { from_chars, to_chars } => self.note(&self.paint.warning(&format!(
+                "(your message is longer than the model's window: of {} characters it sees the first {})",
+                count(*from_chars),
+                count(*to_chars)
+            ))),
+            Event::Retry { why, wait } => {
+                // What was shown of the reply and is not finished is void.
+                self.stream = Stream::new(self.style.clone());
+                let done = self.close(now);
+                self.change(Doing::Retrying { until: now + *wait }, now);
+                let what = format!("({}; asking again in {:.1} s)", one_line(why), wait.as_secs_f64());
+                done + &self.note(&self.paint.warning(&what))
+            }
+            Event::LeftOut { turns } => {
+                let done = self.close(now);
+                done + &self.note(&self.paint.warning(&format!("({})", super::say::left_out(*turns))))
+            }
+            Event::Call(call) => {
+                let done = self.close_text() + &self.close_thought(now);
+                let output = CommandOutput::default();
+                self.running.push(RunningCall { call: call.clone(), since: now, output });
+                self.records.push(CallRecord { call: call.clone(), result: None });
+                done
+            }
+            Event::Progress { call, text } => {
+                let running = self.running.iter_mut().find(|running| running.call.id == *call);
+                if let Some(running) = running {
+                    running.output.push(text);
+                }
+                String::new()
+            }
+            Event::Result { call, success, text } => self.result(call, *success, text, now),
+            Event::Permission(request) => {
+                let whole = format!("Allow {}", asked(&request.call));
+                let lines = whole.lines().map(|line| self.wrapped("", &self.paint.bold(line), 2));
+                let lines: String = lines.collect();
+                self.close(now) + &self.written(Last::Note, &lines)
+            }
+            Event::Usage(_) => String::new(),
+            Event::Subagent { event, .. } => self.subagent(event),
+        }
+    }
+
+    /// The lines that may still change, at most `rows` of the reply's and what is happening.
+    pub(super) fn live(&self, now: Instant, rows: usize) -> Vec<String> {
+        let mut lines = Vec::new();
+        let open = self.stream.open();
+        if !open.trim().is_empty() {
+            lines.extend(self.start_of(Last::Text).lines().map(str::to_owned));
+            lines.extend(open.lines().map(str::to_owned));
+        } else if !self.counted.is_empty() {
+            lines.push(self.counted_line());
+        }
+        let mut is_first = true;
+        for running in self.running.iter().filter(|running| !running.output.is_empty()) {
+            if std::mem::take(&mut is_first) {
+                lines.extend(self.start_of(Last::Tools).lines().map(str::to_owned));
+            }
+            lines.extend(self.running_lines(running));
+        }
+        // What is further up cannot be seen anyway.
+        lines.drain(..lines.len().saturating_sub(rows.saturating_sub(2)));
+        lines.push(String::new());
+        lines.push(self.happening(now));
+        lines
+    }
+
+    /// The turn is over: what is left of it.
+    pub(super) fn finish(&mut self, now: Instant) -> String {
+        let mut done = self.close(now);
+        if self.last != Last::Beginning {
+            done.push('\n');
+        }
+        done
+    }
+
+    /// One line: what is happening, for how long, how to stop it.
+    fn happening(&self, now: Instant) -> String {
+        let stopping = matches!(self.doing, Doing::Stopping);
+        let (what, since) = match (self.running.as_slice(), &self.doing) {
+            (_, Doing::Stopping) => ("stopping".to_owned(), self.since),
+            ([first, others @ ..], _) => {
+                let what = tool_line::what(&first.call);
+                let what =
+                    what.strip_prefix("run ").map_or(what.clone(), |c| format!("running {c}"));
+                let others = match others.len() {
+                    0 => String::new(),
+                    more => format!(" and {}", plural(more as u64, "other call")),
+                };
+                (what + &others, first.since)
+            }
+            (_, Doing::Waiting { holder }) => {
+                (format!("waiting for another turn in this session ({holder})"), self.since)
+            }
+            (_, Doing::Retrying { until }) if *until > now => {
+                let left = (*until - now).as_secs_f64().ceil();
+                (format!("retrying in {left} s"), now)
+            }
+            (_, Doing::Retrying { .. } | Doing::Asking) => {
+                (format!("asking {}", self.model), self.since)
+            }
+            (_, Doing::Thinking) => ("thinking".to_owned(), self.since),
+            (_, Doing::Writing) => ("writing".to_owned(), self.since),
+        };
+        let took = now.saturating_duration_since(since);
+        let stop = if stopping { "" } else { " · Esc stops" };
+        let line = happening(&what, took, stop, self.style.width, self.paint);
+        match self.doing {
+            Doing::Thinking if self.running.is_empty() => {
+                let thought = format!("{line} · {}", latest_words(&self.thought));
+                self.paint.dim(&fit_line(&thought, self.style.width))
+            }
+            _ => line,
+        }
+    }
+
+    fn text(&mut self, text: &str, now: Instant) -> String {
+        let done = self.close_thought(now) + &self.close_calls();
+        if !matches!(self.doing, Doing::Writing | Doing::Stopping) {
+            self.change(Doing::Writing, now);
+        }
+        let finished = self.stream.push(text);
+        done + &self.written(Last::Text, &finished)
+    }
+
+    /// A tool is done.
+    fn result(&mut self, call: &Call, success: bool, text: &str, now: Instant) -> String {
+        let at = self.running.iter().position(|running| running.call.id == call.id);
+        let running = at.map(|at| self.running.remove(at));
+        let since = running.as_ref().map_or(now, |running| running.since);
+        let took = now.saturating_duration_since(since);
+        let record = self.records.iter_mut().rev().find(|record| record.call.id == call.id);
+        if let Some(record) = record {
+            record.result = Some((success, text.to_owned()));
+        }
+        if self.running.is_empty() && !matches!(self.doing, Doing::Stopping) {
+            self.change(Doing::Asking, now);
+        }
+        let output = running.map(|running| running.output).unwrap_or_default();
+        if success && output.is_empty() && self.shown >= CALLS_SHOWN {
+            *self.counted.entry(tool_line::verb(call)).or_default() += 1;
+            return String::new();
+        }
+        let mut done = self.close_counted();
+        self.shown += 1;
+        let line = tool_line::line(call, success, text, took);
+        let line = match success {
+            true => self.paint.dim(&line),
+            false => self.paint.bad(&line),
+        };
+        let mut lines = self.wrapped(INDENT.0, &line, INDENT.1.len());
+        for line in output.lines(OUTPUT_LINES.0, OUTPUT_LINES.1) {
+            lines += &self.output_line(&line);
+            lines.push('\n');
+        }
+        done += &self.written(Last::Tools, &lines);
+        done
+    }
+
+    fn subagent(&mut self, event: &Event) -> String {
+        match event {
+            Event::Result { call, success, text } => {
+                let line = tool_line::line(call, *success, text, Duration::ZERO);
+                let lines = self.wrapped(INDENT.1, &self.paint.dim(&line), INDENT.1.len() + 2);
+                self.written(Last::Tools, &lines)
+            }
+            _ => String::new(),
+        }
+    }
+
+    /// A running tool that has written something.
+    fn running_lines(&self, running: &RunningCall) -> Vec<String> {
+        let what = tool_line::what(&running.call);
+        let mut lines = vec![format!("{}{}", INDENT.0, self.paint.dim(&what))];
+        let output = running.output.lines(OUTPUT_LINES.0, OUTPUT_LINES.1);
+        lines.extend(output.iter().map(|line| self.output_line(line)));
+        lines
+    }
+
+    fn output_line(&self, line: &str) -> String {
+        let room = self.style.width.saturating_sub(INDENT.1.len());
+        format!("{}{}", INDENT.1, self.paint.dim(&fit_line(line, room)))
+    }
+
+    fn counted_line(&self) -> String {
+        let all: u64 = self.counted.values().sum();
+        let each: Vec<String> =
+            self.counted.iter().map(|(verb, calls)| format!("{calls} {verb}")).collect();
+        let line = format!("and {} more: {}", count(all), each.join(", "));
+        format!("{}{}", INDENT.0, self.paint.dim(&line))
+    }
+
+    /// A line about the conversation.
+    fn note(&mut self, text: &str) -> String {
+        let lines = self.wrapped("", text, 0);
+        self.written(Last::Note, &lines)
+    }
+
+    fn change(&mut self, doing: Doing, now: Instant) {
+        (self.doing, self.since) = (doing, now);
+    }
+
+    /// Everything that is open ends here.
+    fn close(&mut self, now: Instant) -> String {
+        self.close_thought(now) + &self.close_text() + &self.close_calls()
+    }
+
+    fn close_text(&mut self) -> String {
+        let rest = self.stream.finish();
+        self.written(Last::Text, &rest)
+    }
+
+    /// Folds what the model thought to one line.
+    fn close_thought(&mut self, now: Instant) -> String {
+        let thought = std::mem::take(&mut self.thought);
+        if thought.trim().is_empty() {
+            return String::new();
+        }
+        let took = now.saturating_duration_since(self.since);
+        let time =
+            if took.as_secs() >= 1 { format!(" for {}", lasted(took)) } else { String::new() };
+        let words = plural(thought.split_whitespace().count() as u64, "word");
+        let line = format!("thought{time} · {words} · /thinking shows it");
+        let lines = self.wrapped(INDENT.0, &self.paint.dim(&line), INDENT.1.len());
+        self.written(Last::Tools, &lines)
+    }
+
+    fn close_calls(&mut self) -> String {
+        let done = self.close_counted();
+        self.shown = 0;
+        done
+    }
+
+    fn close_counted(&mut self) -> String {
+        if self.counted.is_empty() {
+            return String::new();
+        }
+        let line = self.counted_line() + "\n";
+        self.counted.clear();
+        self.written(Last::Tools, &line)
+    }
+
+    /// Lines that are finished, with what parts them from those before.
+    fn written(&mut self, kind: Last, lines: &str) -> String {
+        if lines.is_empty() {
+            return String::new();
+        }
+        let start = self.start_of(kind);
+        self.label_is_due = false;
+        self.last = kind;
+        start + lines
+    }
+
+    /// What comes before lines of a kind: the label once, a blank line after something else.
+    fn start_of(&self, kind: Last) -> String {
+        let mut start = String::new();
+        if self.label_is_due {
+            start = format!("\n{}\n", self.paint.speaker(&format!("{}:", self.agent)));
+        } else if self.last != kind {
+            start.push('\n');
+        }
+        start
+    }
+
+    fn wrapped(&self, indent: &str, line: &str, further: usize) -> String {
+        let lines = wrap_line(&format!("{indent}{line}"), self.style.width, further);
+        lines.iter().map(|line| format!("{line}\n")).collect()
+    }
+}
+
+/// What is happening and for how long, on one line that says how to stop it.
+pub(super) fn happening(
+    what: &str,
+    took: Duration,
+    stop: &str,
+    columns: usize,
+    paint: Paint,
+) -> String {
+    let time = if took.as_secs() >= 1 { format!(" · {}", lasted(took)) } else { String::new() };
+    let room = columns.saturating_sub(2 + line_width(&time) + line_width(stop));
+    format!("{} {}{time}{}", paint.speaker("•"), fit_line(what, room), paint.dim(stop))
+}
+
+/// The end of a text, on one line.
+fn latest_words(text: &str) -> String {
+    const BYTES: usize = 400;
+    let from = text.floor_char_boundary(text.len().saturating_sub(BYTES));
+    let tail = text[from..].rsplit('\n').find(|line| !line.trim().is_empty()).unwrap_or_default();
+    one_line(tail.trim())
+}
+
+/// Who holds a session, for people.
+pub(super) fn who(holder: &str) -> String {
+    match holder.split_once('.') {
+        Some((pid, _)) if pid.chars().all(|c| c.is_ascii_digit()) => format!("process {pid}"),
+        _ => one_line(holder),
+    }
+}

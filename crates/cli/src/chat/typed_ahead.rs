@@ -1,0 +1,65 @@
+//! What is typed while a turn runs: lines for later, and the beginning of one.
+
+use super::keys::Key;
+
+/// Lines that may wait. Someone types a few; whoever pastes this many without marks gets no more.
+const LINES_MAX: usize = 1_000;
+
+/// What was typed ahead.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct TypedAhead {
+    /// Lines that are sent when their turn comes.
+    pub(super) lines: Vec<String>,
+    /// The beginning of the next one.
+    pub(super) part: String,
+}
+
+impl TypedAhead {
+    /// Takes a key. Whether it was one for this.
+    pub(super) fn key(&mut self, key: &Key) -> bool {
+        match key {
+            Key::Text(text) | Key::Paste(text) => self.part.push_str(text),
+            Key::Backspace => drop(self.part.pop()),
+            Key::EraseLine => self.part.clear(),
+            Key::EraseWord => {
+                let kept = self.part.trim_end().rfind(char::is_whitespace).map_or(0, |at| at + 1);
+                self.part.truncate(kept);
+            }
+            Key::Enter => {
+                let line = std::mem::take(&mut self.part);
+                if !line.trim().is_empty() && self.lines.len() < LINES_MAX {
+                    self.lines.push(line);
+                }
+            }
+            _ => return false,
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_and_the_beginning_of_one_are_kept_and_can_be_changed() {
+        let mut typed = TypedAhead::default();
+        let text = |text: &str| Key::Text(text.into());
+        for key in [
+            text("frist"),
+            Key::EraseLine,
+            text("first"),
+            Key::Enter,
+            Key::Enter,
+            Key::Paste("a\nb".into()),
+            text(" c dd"),
+            Key::EraseWord,
+            text("ex"),
+            Key::Backspace,
+        ] {
+            assert!(typed.key(&key));
+        }
+        assert!(!typed.key(&Key::Escape));
+        assert_eq!((typed.lines, typed.part.as_str()), (vec!["first".to_owned()], "a\nb c e"));
+    }
+}

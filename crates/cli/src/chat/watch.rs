@@ -1,0 +1,378 @@
+//! A turn at a terminal: events, keys, the clock and the window, in one loop.
+//!
+//! `turn_view` decides what is shown, `screen` how it gets there, `keyboard` reads the keys. This joins
+//! them: Esc and Ctrl-C stop the turn, Ctrl-O opens the pager, a question is answered, and what is
+//! typed meanwhile is kept for the next prompt.
+
+use std::time::{Duration, Instant};
+
+use rethread_agent::host::StartedTurn;
+use rethread_agent::limits::ROUND_LIMIT_MARK;
+use rethread_agent::{Answer, End, Event, PermissionAnswer, PermissionRequest};
+use tokio::sync::mpsc::Receiver;
+use tokio_util::sync::CancellationToken;
+
+use super::keys::Key;
+use super::notify;
+use super::pager::{Pager, Paging};
+use super::paint::Paint;
+use super::say::{Look, print, wrapped};
+use super::screen::Screen;
+use super::turn_view::{CallRecord, TurnView, happening};
+use super::typed_ahead::TypedAhead;
+use super::{Chat, UNHEARD, YES_OR_NO, is_yes};
+use crate::errors::Error;
+use crate::out::one_line;
+
+/// How often the clock is looked at. The screen is only drawn when what it shows has changed.
+const TICK: Duration = Duration::from_millis(250);
+
+/// How often the screen is drawn at the most: more cannot be seen, and each time the open block is
+/// rendered again.
+const FRAME: Duration = Duration::from_millis(33);
+
+/// A turn that is watched.
+struct Watch {
+    view: TurnView,
+    screen: Screen,
+    paint: Paint,
+    typed: TypedAhead,
+    question: Option<Question>,
+    pager: Option<Pager>,
+    /// Lines that are finished and not on the screen yet.
+    done: String,
+    /// Whether the window has the focus, as far as it says so.
+    focused: bool,
+}
+
+/// A question that is on the screen.
+struct Question {
+    /// What was typed before is not an answer.
+    asked: Instant,
+    request: PermissionRequest,
+    answer: String,
+}
+
+impl Chat {
+    /// Shows a turn until it is over.
+    pub(super) async fn watch_turn(
+        &mut self,
+        agent: &str,
+        started: StartedTurn,
+        mut heard: Receiver<Event>,
+    ) -> Result<Answer, Error> {
+        let (style, began) = (self.voice.style(), Instant::now());
+        let model = self.runner.responder.model.name.clone();
+        let mut watch = Watch {
+            paint: Paint::of(&style),
+            view: TurnView::new(agent, &model, style, began),
+            screen: Screen::new(),
+            typed: TypedAhead::default(),
+            question: None,
+            pager: None,
+            done: String::new(),
+            focused: true,
+        };
+        self.input.watch();
+        let shown = self.follow_watched(&mut watch, &mut heard, &started.stop).await;
+        if shown.is_err() {
+            // Nobody reads any more.
+            started.stop.cancel();
+        }
+        drop(heard);
+        let outcome = started.ended().await.outcome;
+        let closed = watch.close_pager();
+        if outcome.as_ref().is_ok_and(|answer| answer.end == End::RoundLimit) {
+            let mark = Event::Text(format!("\n\n{ROUND_LIMIT_MARK}"));
+            watch.done += &watch.view.event(&mark, Instant::now());
+        }
+        watch.done += &watch.view.finish(Instant::now());
+        let ended = watch.screen.end(&watch.done);
+        self.input.end_watch(watch.typed);
+        shown?;
+        closed?;
+        ended?;
+        if let Some(told) = notify::notification(watch.focused, began.elapsed()) {
+            print(&told)?;
+        }
+        Ok(outcome?)
+    }
+
+    async fn follow_watched(
+        &mut self,
+        watch: &mut Watch,
+        heard: &mut Receiver<Event>,
+        stop: &CancellationToken,
+    ) -> Result<(), Error> {
+        watch.screen.begin()?;
+        let mut clock = tokio::time::interval(TICK);
+        let mut drawn: Option<Instant> = None;
+        let (mut keys_end, mut is_due) = (false, true);
+        loop {
+            let wait = drawn.map_or(Duration::ZERO, |at| FRAME.saturating_sub(at.elapsed()));
+            tokio::select! {
+                biased;
+                told = self.signals.next() => {
+                    self.told |= told;
+                    if watch.pager.is_some() && !told {
+                        watch.close_pager()?;
+                    } else {
+                        watch.stop(stop);
+                    }
+                }
+                _ = self.window_change.recv() => watch.resize(),
+                key = self.input.next_key(), if !keys_end => match key {
+                    Some((at, key)) => self.watched_key(watch, at, &key, stop)?,
+                    None => keys_end = true,
+                },
+                () = tokio::time::sleep(wait), if is_due => {}
+                event = heard.recv() => {
+                    let Some(event) = event else { return Ok(()) };
+                    self.watched_event(watch, event)?;
+                    // What came with it is shown with it.
+                    while let Ok(event) = heard.try_recv() {
+                        self.watched_event(watch, event)?;
+                    }
+                }
+                _ = clock.tick() => {}
+            }
+            is_due = drawn.is_some_and(|at| at.elapsed() < FRAME);
+            if !is_due {
+                watch.draw()?;
+                drawn = Some(Instant::now());
+            }
+        }
+    }
+
+    fn watched_event(&mut self, watch: &mut Watch, event: Event) -> Result<(), Error> {
+        watch.done += &watch.view.event(&event, Instant::now());
+        if let Event::Usage(usage) = &event {
+            self.last_usage = Some(*usage);
+        }
+        let Event::Permission(request) = event else { return Ok(()) };
+        watch.close_pager()?;
+        watch.draw()?;
+        // What was typed until now is read, so that it cannot be taken for an answer.
+        self.voice.drain();
+        if !self.input.settle() {
+            watch.done += &format!("{UNHEARD}\n");
+            request.answer(PermissionAnswer::No);
+            return Ok(());
+        }
+        watch.question = Some(Question { asked: Instant::now(), request, answer: String::new() });
+        watch.draw()
+    }
+
+    fn watched_key(
+        &mut self,
+        watch: &mut Watch,
+        at: Instant,
+        key: &Key,
+        stop: &CancellationToken,
+    ) -> Result<(), Error> {
+        if let Key::Focus(focused) = key {
+            watch.focused = *focused;
+            return Ok(());
+        }
+        if let Some(pager) = &mut watch.pager {
+            return match pager.key(key) {
+                Paging::Goes => Ok(()),
+                Paging::Over => watch.close_pager(),
+            };
+        }
+        match (key, &mut watch.question) {
+            (Key::Escape, _) => watch.stop(stop),
+            (Key::Suspend, _) => self.suspend(watch)?,
+            (Key::Open, _) => watch.open_pager()?,
+            (Key::Enter, Some(question)) if at > question.asked => watch.answer(),
+            (key, Some(question)) if at > question.asked => {
+                let mut line = TypedAhead { part: question.answer.clone(), lines: Vec::new() };
+                line.key(key);
+                question.answer = line.part;
+            }
+            (key, _) => drop(watch.typed.key(key)),
+        }
+        Ok(())
+    }
+
+    /// Waits for something that is not a turn, unless someone stops it. What `notes` says meanwhile is
+    /// shown; where the screen allows it, so is that it is going on.
+    pub(super) async fn busy<T>(
+        &mut self,
+        what: &str,
+        notes: &mut Receiver<String>,
+        work: impl Future<Output = T>,
+    ) -> Result<Option<T>, Error> {
+        tokio::pin!(work);
+        let began = Instant::now();
+        let is_rich = self.voice.look == Look::Rich && self.input.edits();
+        let paint = Paint::of(&self.voice.style());
+        let (mut screen, mut typed) = (Screen::new(), TypedAhead::default());
+        let mut clock = tokio::time::interval(TICK);
+        let mut keys_end = !is_rich;
+        if is_rich {
+            self.input.watch();
+            screen.begin()?;
+        }
+        let outcome = loop {
+            let mut note = String::new();
+            tokio::select! {
+                biased;
+                Some(text) = notes.recv() => note = text,
+                told = self.signals.next() => {
+                    self.told |= told;
+                    break None;
+                }
+                _ = self.window_change.recv(), if is_rich => drop(screen.resized()),
+                key = self.input.next_key(), if !keys_end => match key {
+                    Some((_, Key::Escape)) => break None,
+                    Some((_, key)) => drop(typed.key(&key)),
+                    None => keys_end = true,
+                },
+                done = &mut work => break Some(done),
+                _ = clock.tick() => {}
+            }
+            if is_rich {
+                let done = if note.is_empty() { note } else { wrapped(&note, screen.columns) };
+                let took = began.elapsed();
+                let line = happening(what, took, " · Esc stops", screen.columns, paint);
+                screen.draw(&done, vec![line])?;
+            } else if !note.is_empty() {
+                self.voice.notice(note);
+            }
+        };
+        let rest: Vec<String> = std::iter::from_fn(|| notes.try_recv().ok()).collect();
+        if is_rich {
+            screen.end("")?;
+            self.input.end_watch(typed);
+        }
+        rest.iter().for_each(|note| self.voice.notice(note));
+        Ok(outcome)
+    }
+
+    /// Stops the program, with the terminal as it was, until someone continues it.
+    fn suspend(&mut self, watch: &mut Watch) -> Result<(), Error> {
+        watch.screen.end("")?;
+        self.input.end_watch(std::mem::take(&mut watch.typed));
+        rustix::process::kill_current_process_group(rustix::process::Signal::TSTP).ok();
+        self.input.watch();
+        watch.screen.begin()?;
+        watch.resize();
+        Ok(())
+    }
+
+    /// Shows the calls of the last turn in the pager, at the prompt.
+    pub(super) async fn page(&mut self, records: Vec<CallRecord>) -> Result<(), Error> {
+        let mut screen = Screen::new();
+        let paint = Paint::of(&self.voice.style());
+        let Some(mut pager) = Pager::open(records, screen.columns, screen.rows, paint) else {
+            self.voice.notice("No tool was called in the last turn.");
+            return Ok(());
+        };
+        self.input.watch();
+        screen.show_other(true)?;
+        loop {
+            screen.draw_other(&pager.draw())?;
+            tokio::select! {
+                told = self.signals.next() => {
+                    self.told |= told;
+                    break;
+                }
+                _ = self.window_change.recv() => {
+                    screen.resized();
+                    pager.resize(screen.columns, screen.rows);
+                }
+                key = self.input.next_key() => match key {
+                    Some((_, key)) if pager.key(&key) == Paging::Goes => {}
+                    _ => break,
+                },
+            }
+        }
+        screen.show_other(false)?;
+        self.input.end_watch(TypedAhead::default());
+        // The line editor ended its line when it was left; the prompt comes back in its place.
+        print("\x1b[1A\x1b[J")
+    }
+}
+
+impl Watch {
+    fn stop(&mut self, stop: &CancellationToken) {
+        self.view.stopping(Instant::now());
+        if let Some(question) = self.question.take() {
+            self.done += &format!("?{YES_OR_NO}\n");
+            question.request.answer(PermissionAnswer::No);
+        }
+        stop.cancel();
+    }
+
+    fn answer(&mut self) {
+        let Some(Question { request, answer, .. }) = self.question.take() else { return };
+        self.done += &format!("?{YES_OR_NO}{}\n", one_line(&answer));
+        // How long a person thought about it is not how long it took.
+        self.view.restart(&request.call.id, Instant::now());
+        request.answer(match is_yes(&answer) {
+            true => PermissionAnswer::Once,
+            false => PermissionAnswer::No,
+        });
+    }
+
+    fn resize(&mut self) {
+        self.screen.resized();
+        self.view.resize(self.screen.columns);
+        if let Some(pager) = &mut self.pager {
+            pager.resize(self.screen.columns, self.screen.rows);
+        }
+    }
+
+    fn open_pager(&mut self) -> Result<(), Error> {
+        let (columns, rows) = (self.screen.columns, self.screen.rows);
+        self.pager = Pager::open(self.view.records.clone(), columns, rows, self.paint);
+        if self.pager.is_some() {
+            self.screen.show_other(true)?;
+        }
+        Ok(())
+    }
+
+    fn close_pager(&mut self) -> Result<(), Error> {
+        if self.pager.take().is_some() {
+            self.screen.show_other(false)?;
+        }
+        Ok(())
+    }
+
+    fn draw(&mut self) -> Result<(), Error> {
+        if let Some(pager) = &self.pager {
+            return Ok(self.screen.draw_other(&pager.draw())?);
+        }
+        let live = match &self.question {
+            Some(question) => vec![format!("?{YES_OR_NO}{}", one_line(&question.answer))],
+            None => {
+                let typed = self.typed_lines();
+                let rows = self.screen.rows.saturating_sub(1 + typed.len());
+                let mut live = self.view.live(Instant::now(), rows);
+                live.extend(typed);
+                live
+            }
+        };
+        let done = std::mem::take(&mut self.done);
+        Ok(self.screen.draw(&done, live)?)
+    }
+
+    /// What is typed ahead: the latest lines, and the beginning of the next.
+    fn typed_lines(&self) -> Vec<String> {
+        const SHOWN: usize = 3;
+        let lines = &self.typed.lines;
+        let mut shown: Vec<String> = lines[lines.len().saturating_sub(SHOWN)..]
+            .iter()
+            .map(|line| self.paint.dim(&format!("You: {}", one_line(line))))
+            .collect();
+        if lines.len() > SHOWN {
+            let more = lines.len() - SHOWN;
+            shown.insert(0, self.paint.dim(&format!("({more} more lines are waiting)")));
+        }
+        if !self.typed.part.is_empty() {
+            shown.push(format!("{} {}", self.paint.you("You:"), one_line(&self.typed.part)));
+        }
+        shown
+    }
+}

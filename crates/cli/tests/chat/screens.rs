@@ -1,0 +1,428 @@
+//! What a person sees: whole screens, at several widths. Nothing here sleeps: a screen is waited for.
+
+use rethread_agent::scripted::{Answer, Server};
+use serde_json::json;
+
+use crate::desk::Desk;
+use crate::window::{Window, without_times};
+
+const REPLY: &str = "## The limiter
+
+It is a **token bucket**, in `src/limit.rs`; [the paper](https://example.org/bucket) explains why \
+a bucket needs one number and a time for each key.
+
+1. Each address gets 10 tokens.
+2. A token comes back every second:
+   - which is enough for people,
+   - and too little for programs.
+
+```rust
+fn take(&mut self) -> bool {
+    self.tokens > 0
+}
+```
+
+| key | limit |
+|-----|------:|
+| ip  |    10 |
+| 利用者 | 5 |
+
+> Done. 👍";
+
+/// The reply as it is rendered without colours, from its list on.
+const RENDERED_END: &str = "\
+1. Each address gets 10 tokens.
+2. A token comes back every second:
+   ◦ which is enough for people,
+   ◦ and too little for programs.
+
+```rust
+fn take(&mut self) -> bool {
+    self.tokens > 0
+}
+```
+
+key    │ limit
+───────┼──────
+ip     │    10
+利用者 │     5
+
+│ Done. 👍";
+
+fn open(desk: &Desk, server: &Server, size: (u16, u16), args: &[&str]) -> Window {
+    let args = [&["--model", "openai/scripted-1"], args].concat();
+    let window = Window::open(desk, size, &args, &server.vars());
+    at_prompt(&window);
+    window
+}
+
+/// Waits for an empty prompt, and gives what is above it.
+fn at_prompt(window: &Window) -> String {
+    let shown = window.until("the prompt", |shown| shown.ends_with("\nYou:"));
+    shown.trim_end_matches("You:").to_owned()
+}
+
+/// Waits until a turn that says this is over, and gives what is above the next prompt.
+fn finished(window: &Window, text: &str) -> String {
+    let over = |shown: &str| shown.contains(text) && shown.ends_with("\nYou:");
+    window.until(text, over).trim_end_matches("You:").to_owned()
+}
+
+/// The part of a screen from this text on.
+fn from<'s>(shown: &'s str, text: &str) -> &'s str {
+    let at = shown.find(text).unwrap_or_else(|| panic!("`{text}` is not in:\n{shown}"));
+    &shown[at..]
+}
+
+#[test]
+fn a_reply_is_rendered_as_it_comes_at_every_width() {
+    let starts = [
+        (40, "\
+## The limiter
+
+It is a token bucket, in `src/limit.rs`;
+the paper explains why a bucket needs
+one number and a time for each key.
+"),
+        (80, "\
+## The limiter
+
+It is a token bucket, in `src/limit.rs`; the paper explains why a bucket needs
+one number and a time for each key.
+"),
+        (200, "\
+## The limiter
+
+It is a token bucket, in `src/limit.rs`; the paper explains why a bucket needs one number and a time for each key.
+"),
+    ];
+    for (width, start) in starts {
+        let desk = Desk::new();
+        let server = Server::start([Answer::text(REPLY).slowly(20)]);
+        let mut window = open(&desk, &server, (width, 50), &[]);
+        window.say("how does the limiter work?");
+        let open = window.shows(&["• writing", "It is a token bucket"]);
+        assert!(!open.contains("**") && !open.contains("1. Each"), "{width}: {open}");
+        server.release();
+        let shown = finished(&window, "Done.");
+        let shown = from(&shown, "build:\n");
+        assert!(
+            shown.starts_with(&format!("build:\n{start}\n{RENDERED_END}\n")),
+            "{width}: {shown}"
+        );
+        assert!(!shown.contains("writing"), "the live region is gone: {shown}");
+    }
+}
+
+#[test]
+fn a_resize_in_the_middle_of_a_reply_loses_nothing_and_leaves_nothing_behind() {
+    for (before, after) in [(80, 40), (40, 80), (80, 200)] {
+        let desk = Desk::new();
+        // The first part is finished, the paragraph after it is open when the window changes.
+        let text =
+            format!("First of all.\n\n{}end.\n\nLast.", "some words of a sentence, ".repeat(9));
+        let server = Server::start([Answer::text(text).slowly(30)]);
+        let mut window = open(&desk, &server, (before, 24), &[]);
+        window.say("hello");
+        window.shows(&["First of all.", "some words", "• writing"]);
+        window.resize(after, 24);
+        window.press("typed");
+        window.shows(&["You: typed"]);
+        server.release();
+        let over = |shown: &str| shown.contains("Last.") && shown.ends_with("\nYou: typed");
+        window.until("the prompt", over);
+        let all = window.everything();
+        let said = from(&all, "First of all.");
+        let words: Vec<&str> = said.split_whitespace().collect();
+        let expected =
+            format!("First of all. {}end. Last.", "some words of a sentence, ".repeat(9));
+        let expected: Vec<&str> = expected.split_whitespace().collect();
+        assert_eq!(words[..expected.len()], expected, "{before} → {after}: {all}");
+        assert!(!all.contains("writing"), "{before} → {after}: {all}");
+        let widest = said.lines().map(|line| line.chars().count()).max().unwrap_or(0);
+        assert!(widest <= usize::from(after), "{before} → {after}: {all}");
+    }
+}
+
+#[test]
+fn a_slow_first_word_is_waited_for_with_a_clock_and_a_way_out() {
+    let desk = Desk::new();
+    let server = Server::start([Answer::text("Hello.").slowly(0)]);
+    let mut window = open(&desk, &server, (80, 24), &[]);
+    window.say("hi");
+    let shown = window.shows(&["• asking scripted-1 · 1 s · Esc stops"]);
+    assert!(
+        without_times(&shown).ends_with("You: hi\n\n• asking scripted-1 · Esc stops"),
+        "{shown}"
+    );
+    server.release();
+    let shown = at_prompt(&window);
+    assert!(shown.contains("You: hi\n\nbuild:\nHello.\n\nbuild · scripted-1 · "), "{shown}");
+}
+
+/// A command that writes two lines, and goes on when there is a file.
+const WAITING: &str = "echo one; echo two; until [ -e go ]; do sleep 0.02; done; echo three";
+
+#[test]
+fn a_long_command_is_seen_running_with_its_output_and_then_in_one_line() {
+    for width in [40, 80, 200] {
+        let desk = Desk::new();
+        let server = Server::start([
+            Answer::calls([("run", json!({"command": WAITING}))]),
+            Answer::text("It went well."),
+        ]);
+        let mut window = open(&desk, &server, (width, 24), &["--allow", "run"]);
+        window.say("do it");
+        window.shows(&["Allow run", "? (y/n)"]);
+        window.say("y");
+        let shown = window.shows(&["    one\n    two\n", "• running echo one", " · Esc stops"]);
+        let widest = shown.lines().map(|line| line.chars().count()).max().unwrap_or(0);
+        assert!(widest <= usize::from(width), "{shown}");
+        std::fs::write(desk.path().join("go"), "").expect("written");
+        let shown = finished(&window, "It went well.");
+        let shown = without_times(from(&shown, "? (y/n) y"));
+        assert!(shown.contains("\n    one\n    two\n    three\n\nIt went well.\n"), "{shown}");
+        assert!(shown.contains("exit 0"), "{shown}");
+        assert!(!shown.contains("running"), "{shown}");
+    }
+}
+
+#[test]
+fn escape_stops_a_command_and_a_reply_and_the_chat_goes_on() {
+    let desk = Desk::new();
+    let server = Server::start([
+        Answer::calls([("run", json!({"command": WAITING}))]),
+        Answer::text("one two three four five six").slowly(3),
+        Answer::text("Still here."),
+    ]);
+    let mut window = open(&desk, &server, (80, 24), &["--allow", "run", "--name", "stopped"]);
+    window.say("do it");
+    window.shows(&["? (y/n)"]);
+    window.say("y");
+    window.shows(&["    two\n", "• running"]);
+    window.press("\x1b");
+    window.shows(&["✗ stopped", "(stopped; what was said is kept)"]);
+    at_prompt(&window);
+    window.say("count");
+    window.shows(&["one two", "• writing"]);
+    window.press("\x1b");
+    window.until("the second", |shown| shown.matches("(stopped; what was").count() == 2);
+    server.release();
+    at_prompt(&window);
+    window.say("are you there?");
+    window.shows(&["Still here."]);
+    let shown = desk.json(&["show", "stopped"]);
+    assert!(shown["entries"].to_string().contains("one two"), "{shown}");
+}
+
+#[test]
+fn many_calls_are_grouped_and_a_failure_is_always_seen() {
+    let desk = Desk::new();
+    std::fs::write(desk.path().join("a.txt"), "one\ntwo\n").expect("written");
+    let mut calls = vec![("grep", json!({"pattern": "t.o"}))];
+    calls.push(("read_file", json!({"path": "a.txt", "offset": 1, "limit": 1})));
+    calls.extend((0..10).map(|_| ("read_file", json!({"path": "a.txt"}))));
+    calls.push(("read_file", json!({"path": "nosuch.txt"})));
+    let server =
+        Server::start([Answer::text("Let me look.").and_calls(calls), Answer::text("Found.")]);
+    let mut window = open(&desk, &server, (80, 30), &[]);
+    window.say("look");
+    let shown = finished(&window, "Found.");
+    let shown = without_times(from(&shown, "build:"));
+    let expected = "\
+build:
+Let me look.
+
+  grep t.o · 1 match
+  read a.txt 1–1 · lines 1–1
+  read a.txt · 2 lines
+  read a.txt · 2 lines
+  read a.txt · 2 lines
+  and 7 more: 7 read
+  read nosuch.txt · ✗ there is no `nosuch.txt` in the workspace
+
+Found.
+";
+    assert!(shown.starts_with(expected), "{shown}");
+}
+
+#[test]
+fn control_o_shows_a_call_in_full_while_it_runs_and_later() {
+    let desk = Desk::new();
+    let command = format!("seq 1 100; until [ -e go ]; do sleep 0.02; done; # {}", "x".repeat(90));
+    let server = Server::start([
+        Answer::calls([("run", json!({"command": command}))]),
+        Answer::text("Counted."),
+    ]);
+    let mut window = open(&desk, &server, (60, 20), &["--allow", "run"]);
+    window.say("count");
+    window.shows(&["? (y/n)"]);
+    window.say("y");
+    window.shows(&["… 94 more lines · Ctrl-O shows all", "    100\n"]);
+    window.press("\x0f");
+    window.shows(&["command: seq 1 100;", "(it is running)", "q closes"]);
+    // The turn goes on behind the pager.
+    std::fs::write(desk.path().join("go"), "").expect("written");
+    server.wait_for_requests(2);
+    window.press("q");
+    finished(&window, "Counted.");
+    window.press("half a li\x0f");
+    window.shows(&["command: seq 1 100;", "lines 1–19 of "]);
+    window.press("G");
+    window.shows(&["\n99\n100\n[exit code 0]\n"]);
+    window.press("\x1b");
+    let shown = window.until("the line", |shown| shown.ends_with("\nYou: half a li"));
+    assert!(!shown.contains("exit code 0"), "{shown}");
+}
+
+#[test]
+fn thinking_is_one_line_and_can_be_shown() {
+    let desk = Desk::new();
+    let server = Server::start([Answer::text("Forty-two.")
+        .thinking("First I multiply.\n\nThen I add.", "signature")
+        .slowly(8)]);
+    let args = ["--model", "anthropic/scripted-1"];
+    let mut window = Window::open(&desk, (80, 24), &args, &server.vars());
+    at_prompt(&window);
+    window.say("what is six times seven?");
+    window.shows(&["• thinking", "Then I add."]);
+    server.release();
+    let shown = without_times(&finished(&window, "Forty-two."));
+    assert!(
+        shown.contains("\n  thought · 6 words · /thinking shows it\n\nForty-two.\n"),
+        "{shown}"
+    );
+    assert!(!shown.contains("multiply"), "{shown}");
+    window.say("/thinking");
+    window.shows(&["First I multiply.", "Then I add."]);
+}
+
+#[test]
+fn what_is_typed_ahead_is_seen_and_sent_and_is_no_answer_to_a_question() {
+    let desk = Desk::new();
+    let server = Server::start([
+        Answer::calls([("run", json!({"command": "touch hidden"}))]).slowly(0),
+        Answer::text("Refused."),
+        Answer::text("You said y."),
+    ]);
+    let mut window = open(&desk, &server, (80, 30), &["--allow", "run"]);
+    window.say("do it");
+    server.wait_for_requests(1);
+    window.press("y\rha");
+    window.shows(&["\nYou: y\nYou: ha"]);
+    server.release();
+    window.shows(&["? (y/n)"]);
+    window.say("n");
+    window.shows(&["? (y/n) n", "Refused.", "You: y\n", "You said y."]);
+    window.until("the part", |shown| shown.ends_with("\nYou: ha"));
+    assert!(!desk.path().join("hidden").exists());
+}
+
+#[test]
+fn whoever_looks_at_another_window_is_told_when_a_long_turn_ends() {
+    let desk = Desk::new();
+    let server = Server::start([Answer::text("At last.").slowly(0), Answer::text("Soon.")]);
+    let mut window = open(&desk, &server, (80, 24), &[]);
+    let told =
+        |window: &Window| String::from_utf8_lossy(&window.bytes()).matches("\x1b]9;").count();
+    window.say("take your time");
+    window.shows(&["• asking"]);
+    window.press("\x1b[O");
+    window.shows(&["· 10 s ·"]);
+    server.release();
+    finished(&window, "At last.");
+    assert_eq!(told(&window), 1);
+    window.say("and now?");
+    finished(&window, "Soon.");
+    assert_eq!(told(&window), 1, "a short turn is not worth a call");
+}
+
+#[test]
+fn plain_only_ever_adds_lines() {
+    for (variables, args) in
+        [(vec![], vec!["--plain"]), (vec![("TERM", "dumb".to_owned())], vec![])]
+    {
+        let desk = Desk::new();
+        let server = Server::start([
+            Answer::text("# Title\n\nSome *text*.").and_calls([("list_dir", json!({}))]),
+            Answer::text("- one\n- two"),
+        ]);
+        let args = [vec!["--model", "openai/scripted-1"], args].concat();
+        let variables = [server.vars().to_vec(), variables].concat();
+        let mut window = Window::open(&desk, (60, 30), &args, &variables);
+        window.until("the prompt", |shown| shown.ends_with("You:"));
+        window.say("hello");
+        let shown = window.until("the end", |shown| shown.ends_with("- two\n\nYou:"));
+        let entries = "  list . · 1 entry\n";
+        assert!(
+            from(&shown, "build:")
+                .starts_with(&format!("build:\n# Title\n\nSome text.\n\n{entries}")),
+            "{shown}"
+        );
+        let bytes = window.bytes();
+        assert!(!bytes.contains(&0x1b), "{:?}", String::from_utf8_lossy(&bytes));
+    }
+}
+
+#[test]
+fn without_colours_nothing_but_the_cursor_moves() {
+    let desk = Desk::new();
+    let server = Server::start([Answer::text(REPLY)]);
+    let mut window = open(&desk, &server, (60, 50), &[]);
+    window.say("hello");
+    window.shows(&["Done."]);
+    let bytes = String::from_utf8_lossy(&window.bytes()).into_owned();
+    let colours = bytes.split("\x1b[").skip(1).filter(|rest| {
+        let end = rest.find(|c: char| ('@'..='~').contains(&c)).unwrap_or(0);
+        rest[end..].starts_with('m')
+    });
+    assert_eq!(colours.count(), 0, "{bytes:?}");
+}
+
+#[test]
+fn with_colours_code_is_highlighted_and_the_background_is_respected() {
+    for (background, keyword) in [("15;0", "38;5;209"), ("0;15", "38;5;160"), ("", "31")] {
+        let desk = Desk::new();
+        let server = Server::start([Answer::text(REPLY)]);
+        let mut variables = server.vars().to_vec();
+        variables.extend([
+            ("TERM", "xterm-256color".to_owned()),
+            ("NO_COLOR", String::new()),
+            ("COLORFGBG", background.to_owned()),
+        ]);
+        let mut window =
+            Window::open(&desk, (60, 50), &["--model", "openai/scripted-1"], &variables);
+        at_prompt(&window);
+        window.say("hello");
+        window.shows(&["Done."]);
+        let bytes = String::from_utf8_lossy(&window.bytes()).into_owned();
+        assert!(bytes.contains(&format!("\x1b[{keyword}mfn\x1b[0m")), "{background}: {bytes:?}");
+    }
+}
+
+#[test]
+fn the_status_fits_forty_columns_and_says_what_a_session_cost() {
+    for width in [40, 60, 200] {
+        let desk = Desk::new();
+        let usage = rethread_core::message::Usage {
+            input: 100_000,
+            output: 1_000,
+            cache_read: 100_000,
+            cache_write: 0,
+        };
+        let server = Server::start([Answer::text("Hello.").usage(usage)]);
+        let mut window =
+            Window::open(&desk, (width, 30), &["--model", "openai/gpt-5"], &server.vars());
+        at_prompt(&window);
+        window.say("hi");
+        let shown = finished(&window, "~$0.15");
+        let status = shown.trim_end().lines().last().expect("a status").to_owned();
+        assert!(status.contains(" % of 400K"), "{status}");
+        assert!(status.chars().count() <= usize::from(width), "{status}");
+        assert_eq!(status.contains("50 % cached"), width > 40, "{status}");
+        window.say("/cost");
+        window.shows(&["200,000", "50%", "1,000", "~$0.15", "hi", "an estimate"]);
+        window.say("/context");
+        window.shows(&["system", "tools", "turns", "free", "Nothing was cut."]);
+    }
+}

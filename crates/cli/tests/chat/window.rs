@@ -1,0 +1,135 @@
+//! A window a person looks at: the real binary in a pseudo-terminal of a certain size, and what a
+//! terminal makes of the bytes it writes.
+
+use std::num::NonZeroU16;
+use std::process::Command;
+
+use crate::desk::Desk;
+use crate::terminal::{Terminal, quoted};
+
+/// Lines that scrolled away and are kept.
+const SCROLLBACK_LINES: usize = 1_000;
+
+/// A window.
+pub(crate) struct Window {
+    terminal: Terminal,
+    /// The device of the terminal.
+    device: String,
+    /// The size from a byte on: columns and rows.
+    sizes: Vec<(usize, u16, u16)>,
+}
+
+impl Window {
+    /// Opens a window and starts `rethread` in it.
+    pub(crate) fn open(
+        desk: &Desk,
+        (columns, rows): (u16, u16),
+        args: &[&str],
+        variables: &[(&str, String)],
+    ) -> Window {
+        let program = quoted(&[&[env!("CARGO_BIN_EXE_rethread")], args].concat());
+        let line =
+            format!("stty cols {columns} rows {rows}; echo \"device $(tty).\"; exec {program}");
+        let mut terminal = Terminal::run(desk, &line, variables);
+        terminal.expect("device ");
+        let device = terminal.expect(".");
+        // What the shell wrote is not part of what is looked at.
+        let begin = terminal.wait("the shell's line", |bytes| {
+            let end = bytes.iter().position(|byte| *byte == b'\n');
+            end.map(|at| at + 1).ok_or_else(|| "nothing".to_owned())
+        });
+        Window { terminal, device, sizes: vec![(begin, columns, rows)] }
+    }
+
+    /// Waits until the window looks as `wanted` says, and gives what it shows.
+    pub(crate) fn until(&self, what: &str, wanted: impl Fn(&str) -> bool) -> String {
+        self.terminal.wait(what, |bytes| {
+            let shown = lines(self.emulated(bytes).screen());
+            if wanted(&shown) { Ok(shown) } else { Err(shown) }
+        })
+    }
+
+    /// Waits until all of this is visible.
+    pub(crate) fn shows(&self, texts: &[&str]) -> String {
+        self.until(&format!("{texts:?}"), |shown| texts.iter().all(|text| shown.contains(text)))
+    }
+
+    /// Everything in the window, with what scrolled away.
+    pub(crate) fn everything(&self) -> String {
+        self.terminal.wait("anything", |bytes| {
+            let mut emulated = self.emulated(bytes);
+            let mut all = Vec::new();
+            let screen = emulated.screen_mut();
+            for back in (1..=screen.scrollback_len()).rev() {
+                screen.set_scrollback(back);
+                let width = screen.size().1.get();
+                all.push(screen.rows(0, width).next().unwrap_or_default().trim_end().to_owned());
+            }
+            screen.set_scrollback(0);
+            all.push(lines(screen));
+            Ok(all.join("\n"))
+        })
+    }
+
+    /// Gives the window another size.
+    pub(crate) fn resize(&mut self, columns: u16, rows: u16) {
+        let at = self.terminal.wait("anything", |bytes| Ok(bytes.len()));
+        self.sizes.push((at, columns, rows));
+        let (columns, rows) = (columns.to_string(), rows.to_string());
+        let args = ["-F", &self.device, "cols", &columns, "rows", &rows];
+        assert!(Command::new("stty").args(args).status().expect("stty").success());
+    }
+
+    /// Types a line.
+    pub(crate) fn say(&mut self, line: &str) {
+        self.terminal.press(format!("{line}\r"));
+    }
+
+    /// Presses keys.
+    pub(crate) fn press(&mut self, keys: impl AsRef<[u8]>) {
+        self.terminal.press(keys);
+    }
+
+    /// Every byte that was written.
+    pub(crate) fn bytes(&self) -> Vec<u8> {
+        self.terminal.wait("anything", |bytes| Ok(bytes.to_vec()))
+    }
+
+    /// A terminal that was written these bytes.
+    pub(crate) fn emulated(&self, bytes: &[u8]) -> vt100::Parser {
+        let size = |number: u16| NonZeroU16::new(number).expect("a window has a size");
+        let (first, columns, rows) = self.sizes[0];
+        let mut parser = vt100::Parser::new(size(rows), size(columns), SCROLLBACK_LINES);
+        let mut from = first;
+        for (at, columns, rows) in &self.sizes[1..] {
+            parser.process(&bytes[from..*at]);
+            parser.set_size(size(*rows), size(*columns));
+            from = *at;
+        }
+        parser.process(&bytes[from..]);
+        parser
+    }
+}
+
+/// The lines of a screen, without spaces and empty lines at the end.
+fn lines(screen: &vt100::Screen) -> String {
+    let width = screen.size().1.get();
+    let lines: Vec<String> = screen.rows(0, width).map(|row| row.trim_end().to_owned()).collect();
+    lines.join("\n").trim_end().to_owned()
+}
+
+/// What is shown, without how long it took: ` · 3 s`.
+pub(crate) fn without_times(shown: &str) -> String {
+    let mut parts = shown.split(" · ");
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let rest = part.trim_start_matches(|c: char| c.is_ascii_digit());
+        match rest.strip_prefix(" s") {
+            Some(after) if rest.len() < part.len() && !after.starts_with(char::is_alphanumeric) => {
+                text += after;
+            }
+            _ => text = format!("{text} · {part}"),
+        }
+    }
+    text
+}

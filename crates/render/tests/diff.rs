@@ -4,7 +4,7 @@ mod checks;
 
 use std::time::Instant;
 
-use rethread_render::terminal::{Colour, Style};
+use rethread_render::terminal::{Background, Colour, Style};
 use rethread_render::{Diff, html, terminal};
 
 fn plain(old: &str, new: &str) -> String {
@@ -49,7 +49,8 @@ fn changes_are_shown_with_three_lines_around_them_and_their_numbers() {
 #[test]
 fn what_changed_inside_a_line_stands_out() {
     let diff = Diff::new(b"let total = count;\n", b"let total = sum;\n");
-    let style = Style { colour: Colour::Ansi16, plain: false, ..Style::plain(80) };
+    let background = Background::Dark;
+    let style = Style { colour: Colour::Ansi16, background, plain: false, ..Style::plain(80) };
     let expected = "\
 \\e[92m+1\\e[0m\\e[2m \\e[0m\\e[91m-1\\e[0m
 \\e[2m1 \\e[0m\\e[91m- let total = \\e[0m\\e[1;4;91mcount\\e[0m\\e[91m;\\e[0m

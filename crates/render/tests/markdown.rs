@@ -24,7 +24,7 @@ fn emphasis_is_a_style_and_where_there_is_none_the_words_remain() {
     let style = Style { colour: Colour::Ansi16, plain: false, ..Style::plain(80) };
     let out = terminal::render(&Document::parse(text), &style).replace('\x1b', "\\e");
     let expected = "\\e[1mbold\\e[0m \\e[3mitalic\\e[0m \\e[1;3mboth\\e[0m \\e[9mgone\\e[0m \
-                    \\e[93mcode\\e[0m\n";
+                    \\e[35mcode\\e[0m\n";
     assert_eq!(out, expected);
     let expected = "<p dir=\"auto\"><strong>bold</strong> <em>italic</em> \
                     <strong><em>both</em></strong> <del>gone</del> <code>code</code></p>\n";

@@ -437,3 +437,91 @@ pub(super) fn who(holder: &str) -> String {
         _ => one_line(holder),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use rethread_core::{Owner, Raw, SessionId};
+    use serde_json::json;
+
+    use super::*;
+
+    fn view() -> (TurnView, Instant) {
+        let now = Instant::now();
+        (TurnView::new("build", "m", Style::plain(40), now), now)
+    }
+
+    fn call(id: &str, command: &str) -> Call {
+        Call { id: id.into(), name: "run".into(), input: Raw::of(&json!({ "command": command })) }
+    }
+
+    fn result(call: &Call) -> Event {
+        let text = "[exit code 0]".into();
+        Event::Result { call: call.clone(), success: true, text }
+    }
+
+    #[test]
+    fn the_label_comes_once_and_blank_lines_part_what_is_different() {
+        let (mut view, now) = view();
+        let one = call("1", "one");
+        let mut done = view.event(&Event::Text("Hello".into()), now);
+        assert_eq!(done, "");
+        assert_eq!(view.live(now, 20), ["", "build:", "Hello", "", "• writing · Esc stops"]);
+        for event in [Event::Call(one.clone()), result(&one), Event::Text("Done.\n\nBye".into())] {
+            done += &view.event(&event, now);
+        }
+        done += &view.finish(now);
+        assert_eq!(done, "\nbuild:\nHello\n\n  run one · exit 0\n\nDone.\n\nBye\n\n");
+    }
+
+    #[test]
+    fn a_turn_in_which_nothing_is_said_leaves_nothing() {
+        let (mut view, now) = view();
+        assert_eq!(view.event(&Event::Thinking(" ".into()), now), "");
+        assert_eq!(view.finish(now), "");
+    }
+
+    #[test]
+    fn what_is_void_after_a_retry_is_not_shown_again() {
+        let (mut view, now) = view();
+        view.event(&Event::Text("half a sen".into()), now);
+        let wait = Duration::from_millis(2_500);
+        let note = view.event(&Event::Retry { why: "cut\noff".into(), wait }, now);
+        assert_eq!(note, "\nbuild:\n(cut\\noff; asking again in 2.5 s)\n");
+        assert_eq!(view.live(now, 20), ["", "• retrying in 3 s · Esc stops"]);
+        let later = now + Duration::from_millis(2_600);
+        assert_eq!(view.live(later, 20)[1], "• asking m · 2 s · Esc stops");
+    }
+
+    #[test]
+    fn calls_that_run_at_once_are_all_named_and_timed_by_themselves() {
+        let (mut view, now) = view();
+        let (one, two) = (call("1", "one"), call("2", "two"));
+        view.event(&Event::Call(one.clone()), now);
+        view.event(&Event::Call(two.clone()), now + Duration::from_secs(2));
+        let at = |seconds| now + Duration::from_secs(seconds);
+        let shown = view.live(at(3), 20);
+        assert_eq!(shown, ["", "• running one and 1 o… · 3 s · Esc stops"]);
+        let done = view.event(&result(&one), at(4)) + &view.event(&result(&two), at(5));
+        assert_eq!(done, "\nbuild:\n  run one · exit 0 · 4 s\n  run two · exit 0 · 3 s\n");
+    }
+
+    #[test]
+    fn the_live_lines_fit_the_rows_they_are_given_and_the_last_says_what_happens() {
+        let (mut view, now) = view();
+        let text: String = (0..50).map(|n| format!("word{n}  \n")).collect();
+        view.event(&Event::Text(text), now);
+        let shown = view.live(now, 10);
+        assert_eq!(shown.len(), 10);
+        assert_eq!(shown[7..], ["word49", "", "• writing · Esc stops"]);
+        view.stopping(now);
+        assert_eq!(view.live(now, 10)[9], "• stopping");
+    }
+
+    #[test]
+    fn what_a_subagent_does_is_indented_below() {
+        let (mut view, now) = view();
+        let session = SessionId::of_source(&Owner::local(), "child");
+        let event = Event::Subagent { session, event: Box::new(result(&call("9", "ls"))) };
+        assert_eq!(view.event(&event, now), "\nbuild:\n    run ls · exit 0\n");
+    }
+}

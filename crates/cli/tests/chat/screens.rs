@@ -426,3 +426,39 @@ fn the_status_fits_forty_columns_and_says_what_a_session_cost() {
         window.shows(&["system", "tools", "turns", "free", "Nothing was cut."]);
     }
 }
+
+#[test]
+fn what_is_waited_for_is_said_another_turn_a_retry_a_compaction() {
+    let desk = Desk::new();
+    let server = Server::start([
+        Answer::text("First.").slowly(0),
+        Answer::text("Second."),
+        Answer::status(503).saying("overloaded").retry_after(2),
+        Answer::text("Third."),
+        Answer::text("never").slowly(0),
+        Answer::text("Fourth."),
+    ]);
+    let mut first = open(&desk, &server, (80, 24), &["--name", "shared"]);
+    first.say("one");
+    server.wait_for_requests(1);
+    let mut second =
+        Window::open(&desk, (100, 30), &["-c", "--model", "openai/scripted-1"], &server.vars());
+    at_prompt(&second);
+    second.say("two");
+    second.shows(&["• waiting for another turn in this session (process ", "· Esc stops"]);
+    server.release();
+    finished(&first, "First.");
+    finished(&second, "Second.");
+    second.say("three");
+    second.shows(&["overloaded", "asking again in 2.0 s)", "• retrying in "]);
+    finished(&second, "Third.");
+    second.say("compact");
+    second.shows(&["📝 Generating session summary...", "• compacting · Esc stops"]);
+    server.wait_for_requests(5);
+    second.press("\x1b");
+    second.shows(&["(stopped; the session is as it was)"]);
+    server.release();
+    at_prompt(&second);
+    second.say("four");
+    finished(&second, "Fourth.");
+}

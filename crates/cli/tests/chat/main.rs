@@ -6,6 +6,7 @@ mod compacting;
 mod desk;
 mod editing;
 mod lines;
+mod page;
 mod picture;
 mod screens;
 mod terminal;

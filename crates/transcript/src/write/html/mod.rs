@@ -1,39 +1,33 @@
 //! One page that needs nothing else: no script, no font, no picture from elsewhere.
 //!
-//! Everything said is data and is escaped; nothing of it becomes markup. Tool calls and their
-//! results are folded, and open without a script.
+//! Everything said is data. Replies go through the renderer, which passes no markup on; everything
+//! else is escaped. The policy in the page allows one thing, its own style, by its hash. A call and
+//! its result are one folded part that opens without a script, and the outline leads to every
+//! question: it is written last, because entries come one at a time, and the style puts it first.
+
+mod tool;
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use rethread_core::entry::Body;
-use rethread_core::message::{BlockKind, Role, ToolResult};
+use rethread_core::message::{BlockKind, Call, Role, ToolResult};
 use rethread_core::name::is_hidden;
 use rethread_core::{Entry, Message, Session};
+use rethread_render::{Document, html};
+use sha2::{Digest, Sha256};
 
 use super::Writer;
 
-/// Characters of a call that stand beside its name while it is folded.
-const GIST_CHARS: usize = 100;
+/// Characters of a question in the outline, and in the title.
+const OUTLINE_CHARS: usize = 70;
 
-const STYLE: &str = "\
-:root{color-scheme:light dark;--bg:#fff;--fg:#1b1f24;--dim:#59636e;--line:#d1d9e0;--you:#eef4ff;--box:#f6f8fa}\
-@media(prefers-color-scheme:dark){:root{--bg:#0d1117;--fg:#e6edf3;--dim:#9198a1;--line:#3d444d;--you:#131d2e;--box:#151b23}}\
-*{box-sizing:border-box}\
-body{margin:0 auto;padding:1rem;max-width:52rem;background:var(--bg);color:var(--fg);font:16px/1.55 system-ui,sans-serif;overflow-wrap:anywhere}\
-header{border-bottom:1px solid var(--line);margin-bottom:1.5rem}h1{font-size:1.4rem;margin:.2rem 0}\
-dl{display:grid;grid-template-columns:max-content 1fr;gap:.1rem .8rem;color:var(--dim);font-size:.85rem;margin:.6rem 0 1rem}dd{margin:0}\
-article{margin:1rem 0;padding:.1rem .9rem;border-left:3px solid var(--line)}\
-article.user{background:var(--you);border-color:#4a7fd4;border-radius:.3rem}\
-.who{color:var(--dim);font-size:.8rem;margin:.5rem 0 0}.who b{color:var(--fg)}\
-.text{white-space:pre-wrap;margin:.4rem 0 .7rem}\
-details{margin:.4rem 0;border:1px solid var(--line);border-radius:.3rem;background:var(--box)}\
-summary{cursor:pointer;padding:.35rem .6rem;font-size:.85rem}summary code{font-weight:600}summary .failed{color:#d1242f}\
-pre{margin:0;padding:.6rem;border-top:1px solid var(--line);overflow-x:auto;font:13px/1.45 ui-monospace,monospace;white-space:pre-wrap}\
-.note{color:var(--dim);font-size:.85rem;text-align:center;margin:1.2rem 0}\
-@media print{details{break-inside:avoid}}";
+/// The style of the page; that of rendered text follows it.
+const STYLE: &str = include_str!("page.css");
 
 /// Writes the page.
 pub struct Html<'a> {
@@ -41,13 +35,28 @@ pub struct Html<'a> {
     zone: TimeZone,
     begun: bool,
     agent: String,
+    /// Questions so far: what they say.
+    outline: Vec<String>,
+    /// Texts that were rendered, so that no two headings have the same id.
+    rendered: usize,
+    /// Calls whose results have not all come.
+    open: Vec<(Call, Option<ToolResult>)>,
     left_out: BTreeMap<&'static str, u64>,
 }
 
 impl<'a> Html<'a> {
     /// A page that is written here, with the times of this zone.
     pub fn new(out: &'a mut dyn Write, zone: TimeZone) -> Html<'a> {
-        Html { out, zone, begun: false, agent: String::new(), left_out: BTreeMap::new() }
+        Html {
+            out,
+            zone,
+            begun: false,
+            agent: String::new(),
+            outline: Vec::new(),
+            rendered: 0,
+            open: Vec::new(),
+            left_out: BTreeMap::new(),
+        }
     }
 
     fn time(&self, at: Timestamp) -> String {
@@ -55,35 +64,57 @@ impl<'a> Html<'a> {
     }
 
     fn message(&mut self, at: Timestamp, message: &Message) -> io::Result<()> {
+        if message.results().next().is_none() {
+            self.close_calls()?;
+        }
+        for result in message.results() {
+            self.result(result)?;
+        }
+        let has = |block: &rethread_core::Block| match &block.kind {
+            BlockKind::ToolResult(_) => false,
+            BlockKind::Text(text) | BlockKind::Prefix(text) => !text.trim().is_empty(),
+            BlockKind::Thinking(thinking) => !thinking.text.is_empty(),
+            _ => true,
+        };
+        if message.content.iter().any(has) || message.interrupted {
+            self.said(at, message)?;
+        }
+        Ok(())
+    }
+
+    fn said(&mut self, at: Timestamp, message: &Message) -> io::Result<()> {
         let (class, who) = match message.role {
             Role::User => ("user", "You".to_owned()),
             Role::Assistant => ("assistant", self.agent.clone()),
-            Role::Tool => ("tool", String::new()),
+            Role::Tool => ("tool", "Tool".to_owned()),
             Role::System => ("system", "Instructions".to_owned()),
         };
-        write!(self.out, "<article class=\"{class}\">")?;
-        if !who.is_empty() {
-            let (who, time) = (escape(&who), self.time(at));
-            write!(self.out, "<p class=\"who\"><b>{who}</b> <time>{time}</time></p>")?;
+        let (who, time) = (escape(&who), self.time(at));
+        match message.opens_turn() {
+            true => {
+                self.outline.push(gist(&message.plain_text(), OUTLINE_CHARS));
+                let turn = self.outline.len();
+                write!(
+                    self.out,
+                    "<article class=\"{class}\" id=\"turn-{turn}\"><p class=\"who\"><b>{who}</b> \
+                     <a href=\"#turn-{turn}\"><time>{time}</time></a></p>"
+                )?;
+            }
+            false => write!(
+                self.out,
+                "<article class=\"{class}\"><p class=\"who\"><b>{who}</b> <time>{time}</time></p>"
+            )?,
         }
         for block in &message.content {
             match &block.kind {
-                BlockKind::Text(text) if message.role == Role::System => {
-                    self.folded("instructions", "", text, false)?;
-                }
-                BlockKind::Text(text) | BlockKind::Prefix(text) => {
-                    write!(self.out, "<div class=\"text\">{}</div>", escape(text.trim()))?;
-                }
+                BlockKind::Text(text) | BlockKind::Prefix(text) => self.text(message.role, text)?,
                 BlockKind::Thinking(thinking) if thinking.text.is_empty() => {}
                 BlockKind::Thinking(thinking) => {
-                    self.folded("thinking", "", &thinking.text, false)?;
+                    let rendered = self.markdown(&thinking.text);
+                    self.folded("thinking", &gist(&thinking.text, OUTLINE_CHARS), &rendered)?;
                 }
-                BlockKind::ToolUse(call) => {
-                    let input = pretty(call.input.get());
-                    let gist: String = call.input.get().chars().take(GIST_CHARS).collect();
-                    self.folded(&call.name, &gist, &input, false)?;
-                }
-                BlockKind::ToolResult(result) => self.result(result)?,
+                BlockKind::ToolUse(call) => self.open.push((call.clone(), None)),
+                BlockKind::ToolResult(_) => {}
                 BlockKind::Image { .. } => write!(self.out, "<p class=\"note\">(picture)</p>")?,
                 BlockKind::Unknown => {
                     *self.left_out.entry("block of an unknown kind").or_default() += 1;
@@ -96,20 +127,74 @@ impl<'a> Html<'a> {
         writeln!(self.out, "</article>")
     }
 
-    fn result(&mut self, result: &ToolResult) -> io::Result<()> {
-        let text = result.text();
-        let gist: String = text.trim().chars().take(GIST_CHARS).collect();
-        self.folded("→", &gist, &text, result.is_error)
+    fn text(&mut self, role: Role, text: &str) -> io::Result<()> {
+        if text.trim().is_empty() {
+            return Ok(());
+        }
+        match role {
+            Role::System => {
+                let rendered = self.markdown(text);
+                self.folded("instructions", "", &rendered)
+            }
+            Role::Assistant => {
+                let rendered = self.markdown(text);
+                write!(self.out, "{rendered}")
+            }
+            // What people paste is not always Markdown: it keeps its lines and its signs.
+            _ => write!(self.out, "<div class=\"text\" dir=\"auto\">{}</div>", escape(text.trim())),
+        }
     }
 
-    fn folded(&mut self, name: &str, gist: &str, text: &str, failed: bool) -> io::Result<()> {
-        let gist = escape(&gist.split_whitespace().collect::<Vec<_>>().join(" "));
+    fn markdown(&mut self, text: &str) -> String {
+        self.rendered += 1;
+        let prefix = format!("text-{}-", self.rendered);
+        let rendered = html::render(&Document::parse(text), &prefix);
+        format!("<div class=\"rendered\">{rendered}</div>")
+    }
+
+    /// A result joins its call. Together they are written when the last one is there.
+    fn result(&mut self, result: &ToolResult) -> io::Result<()> {
+        let waits = |(call, answer): &&mut (Call, Option<ToolResult>)| {
+            call.id == result.tool_use_id && answer.is_none()
+        };
+        match self.open.iter_mut().find(waits) {
+            Some((_, answer)) => *answer = Some(result.clone()),
+            None => {
+                let text = result.text();
+                let inside = tool::result(result);
+                self.tool("result", &gist(&text, OUTLINE_CHARS), result.is_error, &inside)?;
+            }
+        }
+        match self.open.iter().all(|(_, answer)| answer.is_some()) {
+            true => self.close_calls(),
+            false => Ok(()),
+        }
+    }
+
+    fn close_calls(&mut self) -> io::Result<()> {
+        for (call, answer) in std::mem::take(&mut self.open) {
+            let mut inside = tool::call(&call);
+            inside += &answer
+                .as_ref()
+                .map_or_else(|| "<p class=\"note\">(no result)</p>".to_owned(), tool::result);
+            let failed = answer.is_some_and(|answer| answer.is_error);
+            self.tool(&call.name, &tool::gist_of(&call), failed, &inside)?;
+        }
+        Ok(())
+    }
+
+    fn tool(&mut self, name: &str, gist: &str, failed: bool, inside: &str) -> io::Result<()> {
         let mark = if failed { " <span class=\"failed\">failed</span>" } else { "" };
-        let (name, text) = (escape(name), escape(text));
-        write!(
+        let (name, gist) = (escape(name), escape(gist));
+        writeln!(
             self.out,
-            "<details><summary><code>{name}</code>{mark} {gist}</summary><pre>{text}</pre></details>"
+            "<details><summary><code>{name}</code>{mark} {gist}</summary>\
+             <div class=\"inside\">{inside}</div></details>"
         )
+    }
+
+    fn folded(&mut self, name: &str, gist: &str, inside: &str) -> io::Result<()> {
+        self.tool(name, gist, false, inside)
     }
 
     fn note(&mut self, text: &str) -> io::Result<()> {
@@ -117,28 +202,40 @@ impl<'a> Html<'a> {
     }
 }
 
+/// The head of the page. Its policy keeps a page that was tampered with from loading anything either.
+fn head(title: &str) -> String {
+    let style = format!("{STYLE}{}", html::STYLE);
+    let hash = BASE64.encode(Sha256::digest(style.as_bytes()));
+    format!(
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
+         <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
+         <meta http-equiv=\"Content-Security-Policy\" \
+         content=\"default-src 'none'; style-src 'sha256-{hash}'\">\
+         <meta name=\"referrer\" content=\"no-referrer\">\
+         <title>{title}</title><style>{style}</style></head><body>"
+    )
+}
+
 impl Writer for Html<'_> {
     fn begin(&mut self, session: &Session) -> io::Result<()> {
+        self.close_calls()?;
         let header = &session.header;
-        let name = escape(header.name.as_str());
-        if !std::mem::replace(&mut self.begun, true) {
-            // The policy keeps a page that was tampered with from loading anything either.
-            writeln!(
-                self.out,
-                "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
-                 <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
-                 <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\
-                 <meta name=\"referrer\" content=\"no-referrer\">\
-                 <title>{name}</title><style>{STYLE}</style></head><body>"
-            )?;
+        let asked = gist(&session.first_message, OUTLINE_CHARS);
+        let title = match (&header.profile.description, asked.as_str()) {
+            (Some(text), _) => escape(text),
+            (None, "") => escape(header.name.as_str()),
+            (None, asked) => escape(asked),
+        };
+        let continues = std::mem::replace(&mut self.begun, true);
+        if !continues {
+            writeln!(self.out, "{}", head(&title))?;
         }
         self.agent = header.profile.agent.clone().unwrap_or_else(|| "Assistant".into());
-        writeln!(self.out, "<header><h1>{name}</h1>")?;
-        if let Some(text) = &header.profile.description {
-            writeln!(self.out, "<p>{}</p>", escape(text))?;
-        }
-        write!(self.out, "<dl>")?;
+        // The next session of a chain has its header inside the page.
+        let tag = if continues { "section" } else { "header" };
+        write!(self.out, "<{tag} class=\"session\"><h1 dir=\"auto\">{title}</h1><dl>")?;
         let fields = [
+            ("Session", Some(header.name.to_string())),
             ("Agent", header.profile.agent.clone()),
             ("Model", header.profile.model.clone()),
             ("Folder", header.profile.workspace.clone()),
@@ -150,16 +247,17 @@ impl Writer for Html<'_> {
                 write!(self.out, "<dt>{name}</dt><dd>{}</dd>", escape(&value))?;
             }
         }
-        writeln!(self.out, "</dl></header><main>")
+        let main = if continues { "" } else { "<main>" };
+        writeln!(self.out, "</dl></{tag}>{main}")
     }
 
     fn entry(&mut self, entry: &Entry) -> io::Result<()> {
         match &entry.body {
             Body::Message(message) => self.message(entry.at, message),
             Body::Summary(summary) => {
-                writeln!(self.out, "<article class=\"summary\">")?;
-                self.folded("summary", "", &summary.text, false)?;
-                writeln!(self.out, "</article>")
+                self.close_calls()?;
+                let rendered = self.markdown(&summary.text);
+                self.folded("summary", "", &rendered)
             }
             Body::Restored(restored) => {
                 self.note(&format!("Resumed from {}", restored.previous.id))?;
@@ -177,7 +275,17 @@ impl Writer for Html<'_> {
     }
 
     fn finish(&mut self) -> io::Result<()> {
-        writeln!(self.out, "</main></body></html>")?;
+        self.close_calls()?;
+        write!(self.out, "</main>")?;
+        if self.outline.len() > 1 {
+            write!(self.out, "<nav aria-label=\"Questions\"><ol>")?;
+            for (index, asked) in self.outline.iter().enumerate() {
+                let (turn, asked) = (index + 1, escape(asked));
+                write!(self.out, "<li><a href=\"#turn-{turn}\" dir=\"auto\">{asked}</a></li>")?;
+            }
+            write!(self.out, "</ol></nav>")?;
+        }
+        writeln!(self.out, "</body></html>")?;
         self.out.flush()
     }
 
@@ -186,15 +294,19 @@ impl Writer for Html<'_> {
     }
 }
 
-/// JSON over several lines, for people; as it is where it is none.
-fn pretty(json: &str) -> String {
-    match serde_json::from_str::<serde_json::Value>(json) {
-        Ok(value) => serde_json::to_string_pretty(&value).unwrap_or_else(|_| json.to_owned()),
-        Err(_) => json.to_owned(),
+/// The beginning of a text, on one line; one that is cut says so.
+fn gist(text: &str, chars: usize) -> String {
+    // It may be megabytes; what will be cut off anyway is not looked at.
+    let start: String = text.chars().take(chars * 8).collect();
+    let folded = start.split_whitespace().collect::<Vec<_>>().join(" ");
+    match folded.char_indices().nth(chars) {
+        Some((end, _)) => format!("{}…", folded[..end].trim_end()),
+        None if start.len() < text.len() => format!("{folded}…"),
+        None => folded,
     }
 }
 
-/// Text that is no markup: the five characters that could be, and what cannot be seen, are spelt
+/// Text that is not markup: the five characters that could be, and what cannot be seen, are spelt
 /// out.
 fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len() + 16);
@@ -223,5 +335,23 @@ mod tests {
         let escaped = escape(hostile);
         assert!(!escaped.contains(['<', '>', '"', '\'']), "{escaped}");
         assert!(!escaped.chars().any(char::is_control), "{escaped}");
+    }
+
+    #[test]
+    fn the_policy_allows_the_style_of_the_page_and_nothing_else() {
+        let head = head("title");
+        let (before, rest) = head.split_once("<style>").unwrap();
+        let (style, _) = rest.split_once("</style>").unwrap();
+        let hash = BASE64.encode(Sha256::digest(style.as_bytes()));
+        let policy = format!("content=\"default-src 'none'; style-src 'sha256-{hash}'\"");
+        assert!(before.contains(&policy), "{before}");
+        assert!(!style.contains("url(") && !style.contains("@import"), "{style}");
+    }
+
+    #[test]
+    fn a_gist_that_is_cut_says_so() {
+        assert_eq!(gist(" one\n two ", 7), "one two");
+        assert_eq!(gist("one two", 4), "one…");
+        assert_eq!(gist(&" ".repeat(1_000), 4), "…");
     }
 }

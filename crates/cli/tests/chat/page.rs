@@ -1,0 +1,53 @@
+//! The page of a session: `export --format html`, as it is looked at and passed on.
+
+use serde_json::json;
+
+use crate::desk::Desk;
+
+#[test]
+fn a_page_is_rendered_with_each_call_beside_its_result_and_edits_as_diffs() {
+    let desk = Desk::new();
+    let lines = [
+        json!({"role": "user", "content": "Where is *it*?\n# not a heading"}),
+        json!({"role": "assistant", "content": [
+            {"type": "text", "text": "## Looking\n\nLet me **look**."},
+            {"type": "tool_use", "id": "1", "name": "grep", "input": {"pattern": "Limiter"}},
+            {"type": "tool_use", "id": "2", "name": "edit_file",
+             "input": {"path": "a.rs", "old": "let a = 1;\n", "new": "let a = 2;\n"}}]}),
+        json!({"role": "tool", "content": [
+            {"type": "tool_result", "tool_use_id": "2", "content": "replaced <once>"}]}),
+        json!({"role": "tool", "content": [
+            {"type": "tool_result", "tool_use_id": "1", "content": "found <nothing>"}]}),
+        json!({"role": "assistant", "content": "```rust\nfn main() {}\n```"}),
+        json!({"role": "user", "content": "Thanks. <script>alert(1)</script>"}),
+        json!({"role": "assistant", "content": "[bye](javascript:alert(1)) <b>now</b>"}),
+    ];
+    let lines: Vec<String> = lines.iter().map(ToString::to_string).collect();
+    desk.session("page", &lines.iter().map(String::as_str).collect::<Vec<_>>());
+    let page = desk.run(&["export", "page", "--format", "html"]).out;
+    let at = |text: &str| page.find(text).unwrap_or_else(|| panic!("`{text}` is not in {page}"));
+    assert!(page.contains("<title>Where is *it*? # not a heading</title>"), "{page}");
+    assert!(at("<h2 id=\"text-1-looking\"") < at("<strong>look</strong>"));
+    // Each result is with its own call, although they came the other way round.
+    assert!(at("<code>grep</code>") < at("found &lt;nothing&gt;"));
+    assert!(at("found &lt;nothing&gt;") < at("<code>edit_file</code>"));
+    assert!(at("<code>edit_file</code>") < at("class=\"diff\""));
+    assert!(at("class=\"diff\"") < at("replaced &lt;once&gt;"));
+    assert!(page.contains("<span class=\"keyword\">fn</span>"), "{page}");
+    // The outline leads to both questions.
+    for turn in [1, 2] {
+        assert!(at(&format!("id=\"turn-{turn}\"")) < at(&format!("<li><a href=\"#turn-{turn}\"")));
+    }
+    assert!(!page.contains("<script") && !page.contains("javascript:alert(1)\""), "{page}");
+    assert!(!page.contains("<b>now"), "{page}");
+}
+
+#[test]
+fn the_sessions_of_a_chain_are_one_page() {
+    let desk = Desk::new();
+    desk.feed(&["--name", "first"], "hello\ncompact\nthanks\nexit\n");
+    let page = desk.run(&["export", "first-2", "--format", "html", "--chain"]).out;
+    assert_eq!(page.matches("<main>").count(), 1, "{page}");
+    assert_eq!(page.matches("<h1").count(), 2, "{page}");
+    assert_eq!(page.matches("<title>").count(), 1, "{page}");
+}

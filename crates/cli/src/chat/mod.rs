@@ -36,7 +36,7 @@ mod words;
 use std::io::{IsTerminal, stderr, stdin, stdout};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rethread_agent::agents::Origin;
 use rethread_agent::{
@@ -68,6 +68,9 @@ const YES_OR_NO: &str = " (y/n) ";
 
 /// What is said to a question that nobody can be heard on.
 const UNHEARD: &str = "(so much is being typed that no answer can be told from it: no)";
+
+/// How often it is said that a turn is still going on, where no line on the screen shows it.
+const STILL_WORKING: Duration = Duration::from_secs(10);
 
 /// Bytes of a line a terminal keeps; what is typed beyond is lost before it gets here.
 pub(super) const TERMINAL_LINE: usize = 4_095;
@@ -582,6 +585,9 @@ impl Chat {
         stop: &CancellationToken,
     ) -> Result<(), Error> {
         let mut question: Option<(Instant, PermissionRequest)> = None;
+        let began = Instant::now();
+        let mut clock = tokio::time::interval(STILL_WORKING);
+        clock.reset();
         loop {
             tokio::select! {
                 biased;
@@ -598,6 +604,10 @@ impl Chat {
                 told = self.signals.next() => {
                     self.told |= told;
                     stop.cancel();
+                }
+                _ = clock.tick(), if self.voice.look == Look::Plain && question.is_none() => {
+                    let time = tool_line::lasted(began.elapsed());
+                    self.voice.notice(format_args!("(still working, {time}; Ctrl-C stops)"));
                 }
                 line = self.input.next_since(since(&question)), if question.is_some() => {
                     let yes = matches!(line, Some(Line::Text(text)) if is_yes(&text));

@@ -68,7 +68,7 @@ impl Screen {
         let name = ["TERM_PROGRAM", "TERM"].map(|name| std::env::var(name).unwrap_or_default());
         let is_named = |known: &&str| name.iter().any(|name| name.contains(*known));
         let reflows = REFLOWING.iter().any(|name| std::env::var_os(name).is_some())
-            || REFLOWING_NAMES.iter().any(|known| is_named(&known));
+            || REFLOWING_NAMES.iter().any(is_named);
         Screen { columns, rows, reflows, live: Vec::new(), down: 0 }
     }
 

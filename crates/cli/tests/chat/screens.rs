@@ -365,6 +365,19 @@ fn plain_only_ever_adds_lines() {
 }
 
 #[test]
+fn plain_says_from_time_to_time_that_it_is_still_working() {
+    let desk = Desk::new();
+    let server = Server::start([Answer::text("Done.").slowly(0)]);
+    let args = ["--model", "openai/scripted-1", "--plain"];
+    let mut window = Window::open(&desk, (60, 30), &args, &server.vars());
+    window.until("the prompt", |shown| shown.ends_with("You:"));
+    window.say("hello");
+    window.shows(&["(still working, 10 s; Ctrl-C stops)"]);
+    server.release();
+    window.shows(&["Done."]);
+}
+
+#[test]
 fn without_colours_nothing_but_the_cursor_moves() {
     let desk = Desk::new();
     let server = Server::start([Answer::text(REPLY)]);

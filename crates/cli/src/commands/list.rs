@@ -4,12 +4,16 @@ use std::process::ExitCode;
 
 use rethread_core::store::{Filter, Page};
 use rethread_core::{SessionId, Sessions, StoreError, sessions};
+use rethread_render::terminal::line_width;
 use serde_json::json;
 
 use super::{Cli, Done};
 use crate::args::{LIST_ROWS, List};
 use crate::errors::Error;
 use crate::out::{ago, clean, columns, fit, line, note, pad, short_count};
+
+/// Columns of a window in which there is room for counts beside a name and a first message.
+const COUNTS_FROM_COLUMNS: usize = 78;
 
 pub(crate) fn run(cli: &Cli, args: &List) -> Done {
     run_beside(cli, args, None)
@@ -48,33 +52,41 @@ fn table(cli: &Cli, page: &Page, args: &List) -> Result<(), Error> {
     if page.sessions.is_empty() {
         return Ok(());
     }
+    let name_columns = match columns() {
+        narrow @ ..COUNTS_FROM_COLUMNS => narrow / 3,
+        wide => (wide / 3).max(26),
+    };
+    let has_counts = columns() >= COUNTS_FROM_COLUMNS;
     let names: Vec<String> = page
         .sessions
         .iter()
-        .map(|session| fit(session.header.name.as_str(), (columns() / 3).max(28)))
+        .map(|session| fit(session.header.name.as_str(), name_columns))
         .collect();
-    let width = names.iter().map(String::len).max().unwrap_or(0).max(4);
+    let width = names.iter().map(|name| line_width(name)).max().unwrap_or(0).max(4);
     let numbered =
         args.after.is_none() && !args.all && !args.archived && cli.global.workspace.is_none();
+    let counts = if has_counts { "  MESSAGES   TOKENS" } else { "" };
+    let left = columns().saturating_sub(width + 19 + counts.len()).max(6);
     line(format_args!(
-        "\x1b[2m{:>3}  {}  {:<10}  {:>8}  {:>7}  FIRST MESSAGE\x1b[0m",
+        "\x1b[2m{:>3}  {}  {:<10}{counts}  {}\x1b[0m",
         "#",
         pad("NAME", width),
         "ACTIVE",
-        "MESSAGES",
-        "TOKENS"
+        fit("FIRST MESSAGE", left)
     ))?;
     for (index, (session, name)) in page.sessions.iter().zip(&names).enumerate() {
         let position = if numbered { (index + 1).to_string() } else { "·".into() };
         let mark = if session.header.archived { "(archived) " } else { "" };
-        let left = columns().saturating_sub(width + 38);
+        let tally = &session.tally;
+        let counts = match has_counts {
+            true => format!("  {:>8}  {:>7}", tally.messages, short_count(tally.tokens)),
+            false => String::new(),
+        };
         line(format_args!(
-            "{position:>3}  \x1b[1m{}\x1b[0m  {:<10}  {:>8}  {:>7}  {}",
+            "{position:>3}  \x1b[1m{}\x1b[0m  {:<10}{counts}  {}",
             pad(name, width),
             ago(session.last_activity_at, cli.now),
-            session.tally.messages,
-            short_count(session.tally.tokens),
-            fit(&format!("{mark}{}", session.first_message), left.max(16)),
+            fit(&format!("{mark}{}", session.first_message), left),
         ))?;
     }
     Ok(())

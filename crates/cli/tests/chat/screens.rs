@@ -475,3 +475,18 @@ fn what_is_waited_for_is_said_another_turn_a_retry_a_compaction() {
     second.say("four");
     finished(&second, "Fourth.");
 }
+
+#[test]
+fn the_list_of_sessions_has_one_line_for_each_at_every_width() {
+    let desk = Desk::new();
+    let first = json!({"role": "user", "content": "a question of several words ".repeat(20)});
+    // One gets the name it has when nobody gave it one, which is long.
+    assert_eq!(desk.feed(&["append", "--new"], first.to_string()).code, 0);
+    desk.session("plan", &[&first.to_string()]);
+    for width in [40, 60, 80, 200] {
+        let window = Window::open(&desk, (width, 20), &["list"], &[]);
+        let shown = window.shows(&["FIRST", "plan", "a ques", "\n  2  2"]);
+        assert_eq!(shown.lines().count(), 3, "{width}: {shown}");
+        assert_eq!(shown.contains("TOKENS"), width >= 80, "{width}: {shown}");
+    }
+}

@@ -10,6 +10,9 @@ use crate::out::{count, fit, pad};
 /// Turns that are listed one by one: the latest.
 const TURNS_SHOWN: usize = 50;
 
+/// Columns of a window in which there is room for a table; in a narrower one a turn is a sentence.
+const TABLE_FROM_COLUMNS: usize = 66;
+
 /// A turn: its question, and what it took.
 pub(super) struct TurnCost {
     pub(super) question: String,
@@ -18,7 +21,12 @@ pub(super) struct TurnCost {
 
 /// Lines that show what each turn took, and all of them.
 pub(super) fn lines(turns: &[TurnCost], models: &Models, columns: usize) -> Vec<String> {
-    let mut lines = vec![" #     input  cached   output    time     cost  question".to_owned()];
+    let is_table = columns >= TABLE_FROM_COLUMNS;
+    let row = if is_table { row } else { sentence };
+    let mut lines = Vec::new();
+    if is_table {
+        lines.push(" #     input  cached   output    time     cost  question".to_owned());
+    }
     let mut sum = Finished::default();
     let (mut dollars, mut unpriced) = (None, false);
     let shown = turns.len().saturating_sub(TURNS_SHOWN);
@@ -63,6 +71,14 @@ fn row(number: &str, usage: &Usage, ms: u64, dollars: Option<f64>) -> String {
     )
 }
 
+fn sentence(number: &str, usage: &Usage, ms: u64, dollars: Option<f64>) -> String {
+    let time = lasted(std::time::Duration::from_millis(ms));
+    let cost = dollars.map(|dollars| format!(", {}", money(dollars))).unwrap_or_default();
+    let (input, output) = (count(usage.read()), count(usage.output));
+    let cached = cached(usage);
+    format!("{number} {input} in ({cached} % cached), {output} out, {time}{cost}:")
+}
+
 fn right(text: &str, columns: usize) -> String {
     let filled = pad(text, columns);
     let spaces = filled.len() - text.len();
@@ -103,6 +119,18 @@ mod tests {
  2     4,000     75%      500 1 min 1 s           second
        8,000     75%    1,000 2 min 2 s   ~$0.01  in all
 Cost is an estimate, at the prices of 2026-11, without the models whose price is not known."
+        );
+    }
+
+    #[test]
+    fn in_a_narrow_window_a_turn_is_a_sentence() {
+        let turns = [turn("first", "anthropic/claude-sonnet-4-5")];
+        assert_eq!(
+            lines(&turns, &Models::default(), 40)[..2],
+            [
+                " 1 4,000 in (75 % cached), 500 out, 1 min 1 s, ~$0.01:  first",
+                "   4,000 in (75 % cached), 500 out, 1 min 1 s, ~$0.01:  in all"
+            ]
         );
     }
 

@@ -215,7 +215,10 @@ impl Chat {
             }
         }
         for text in cost::lines(&turns, &self.cli.config.models, columns()) {
-            line(text)?;
+            match self.voice.look {
+                Look::Raw => line(text)?,
+                _ => self.voice.notice(text),
+            }
         }
         Ok(())
     }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
 
+use super::TERMINAL_LINE;
 use super::keyboard::Keyboard;
 use super::keys::Key;
 use super::typed_ahead::TypedAhead;
@@ -148,6 +149,11 @@ impl Input {
         loop {
             match self.lines.recv().await? {
                 (at, Line::Key(key)) => return Some((at, key)),
+                // Typed just before keys were read one by one.
+                (at, Line::Text(text)) if text.len() < TERMINAL_LINE => {
+                    self.keys.push_back((at, Key::Enter));
+                    return Some((at, Key::Text(text)));
+                }
                 (_, line) => self.later.push_back(line),
             }
         }

@@ -81,7 +81,11 @@ impl Chat {
         }
         drop(heard);
         let outcome = started.ended().await.outcome;
-        let closed = watch.close_pager();
+        let took = began.elapsed();
+        let closed = match shown {
+            Ok(()) => self.until_pager_closes(&mut watch).await,
+            Err(_) => watch.close_pager(),
+        };
         if outcome.as_ref().is_ok_and(|answer| answer.end == End::RoundLimit) {
             let mark = Event::Text(format!("\n\n{ROUND_LIMIT_MARK}"));
             watch.done += &watch.view.event(&mark, Instant::now());
@@ -92,10 +96,30 @@ impl Chat {
         shown?;
         closed?;
         ended?;
-        if let Some(told) = notify::notification(watch.focused, began.elapsed()) {
+        if let Some(told) = notify::notification(watch.focused, took) {
             print(&told)?;
         }
         Ok(outcome?)
+    }
+
+    /// A turn may end while someone reads one of its results: nothing is taken from under their eyes.
+    async fn until_pager_closes(&mut self, watch: &mut Watch) -> Result<(), Error> {
+        let nothing_to_stop = CancellationToken::new();
+        while watch.pager.is_some() {
+            watch.draw()?;
+            tokio::select! {
+                told = self.signals.next() => {
+                    self.told |= told;
+                    watch.close_pager()?;
+                }
+                _ = self.window_change.recv() => watch.resize(),
+                key = self.input.next_key() => match key {
+                    Some((at, key)) => self.watched_key(watch, at, &key, &nothing_to_stop)?,
+                    None => watch.close_pager()?,
+                },
+            }
+        }
+        Ok(())
     }
 
     async fn follow_watched(

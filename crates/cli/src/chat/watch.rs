@@ -90,6 +90,7 @@ impl Chat {
             let mark = Event::Text(format!("\n\n{ROUND_LIMIT_MARK}"));
             watch.done += &watch.view.event(&mark, Instant::now());
         }
+        watch.resize();
         watch.done += &watch.view.finish(Instant::now());
         let ended = watch.screen.end(&watch.done);
         self.input.end_watch(watch.typed);
@@ -281,7 +282,7 @@ impl Chat {
         rustix::process::kill_current_process_group(rustix::process::Signal::TSTP).ok();
         self.input.watch();
         watch.screen.begin()?;
-        watch.resize();
+        watch.view.resize(watch.screen.columns);
         Ok(())
     }
 
@@ -341,7 +342,9 @@ impl Watch {
     }
 
     fn resize(&mut self) {
-        self.screen.resized();
+        if !self.screen.resized() {
+            return;
+        }
         self.view.resize(self.screen.columns);
         if let Some(pager) = &mut self.pager {
             pager.resize(self.screen.columns, self.screen.rows);
@@ -365,6 +368,8 @@ impl Watch {
     }
 
     fn draw(&mut self) -> Result<(), Error> {
+        // The signal that says so may be late, and a frame for another width would leave traces.
+        self.resize();
         if let Some(pager) = &self.pager {
             return Ok(self.screen.draw_other(&pager.draw())?);
         }

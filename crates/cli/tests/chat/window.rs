@@ -71,13 +71,16 @@ impl Window {
         })
     }
 
-    /// Gives the window another size.
+    /// Gives the window another size. What is drawn for the narrower of two sizes fits both, so that is
+    /// what a frame that is on its way meanwhile is taken for.
     pub(crate) fn resize(&mut self, columns: u16, rows: u16) {
-        let at = self.terminal.wait("anything", |bytes| Ok(bytes.len()));
-        self.sizes.push((at, columns, rows));
-        let (columns, rows) = (columns.to_string(), rows.to_string());
-        let args = ["-F", &self.device, "cols", &columns, "rows", &rows];
+        let written = |window: &Window| window.terminal.wait("anything", |bytes| Ok(bytes.len()));
+        let (before, is_wider) = (written(self), columns > self.sizes[self.sizes.len() - 1].1);
+        let (text_columns, text_rows) = (columns.to_string(), rows.to_string());
+        let args = ["-F", &self.device, "cols", &text_columns, "rows", &text_rows];
         assert!(Command::new("stty").args(args).status().expect("stty").success());
+        let at = if is_wider { before } else { written(self) };
+        self.sizes.push((at, columns, rows));
     }
 
     /// Types a line.

@@ -39,9 +39,14 @@ impl UpdateHandler {
     /// Stops a turn in this chat's session that was asked for elsewhere.
     async fn stop_elsewhere(&self) -> Result<Reply, UpdateError> {
         let Some(session) = self.current().await? else { return Ok(texts::nothing_yet().into()) };
-        Ok(match self.handle.stop_turn(session.id()).await? {
+        Ok(match self.handle.stop_turn(session.id(), None).await? {
             Stop::Stopped => Rich::plain("Stopped; what was said until then is kept."),
             Stop::Nothing => Rich::plain("Nothing is running here."),
+            Stop::Several { waiting } => Rich::plain(format!(
+                "A turn is running that was not asked for here, and {} for it; it can only be \
+                 stopped where it was asked for.",
+                if waiting == 1 { "one waits".into() } else { format!("{waiting} wait") }
+            )),
             Stop::Elsewhere { .. } => Rich::plain(
                 "Another program is answering in this session; it can only be stopped there.",
             ),

@@ -2,9 +2,9 @@
 //!
 //! A record is `<16 hex digits> <length> <JSON>\n`: the beginning of the SHA-256 of the JSON, and
 //! its length in bytes. A journal only grows at its end, and its end is on disk before the next
-//! record begins. So only the last write can be torn: what does not add up there was never
-//! acknowledged. What does not add up further in front is damage, and the records behind it are
-//! found again by their frames.
+//! record begins. So only the last write can be torn: what does not add up there, and lacks its
+//! end or is full of zeros, was never acknowledged. Everything else that does not add up is damage,
+//! and the records after it are found again by their frames.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -163,6 +163,25 @@ fn frame(bytes: &[u8]) -> Option<(usize, usize)> {
     (hex && bytes[16] == b' ' && length <= RECORD_BYTES_MAX).then_some((17 + digits + 1, length))
 }
 
+/// The bytes after `from` that are no record and were one once: none of them is missing, and what is
+/// wrong is in them. A write that was torn lacks its newline, or has zeros for what never reached the
+/// disk; a flipped bit makes one of them at the most.
+pub(super) fn damaged_end(file: &File, from: u64) -> io::Result<u64> {
+    let mut walk = Walk::new(file, from)?;
+    while walk.next()?.is_some() {}
+    let (good, length) = (walk.good(), file.metadata()?.len());
+    if good >= length || length - good > (RECORD_BYTES_MAX + FRAME_BYTES_MAX) as u64 {
+        return Ok(0);
+    }
+    let mut rest = Vec::new();
+    let mut file = file;
+    file.seek(SeekFrom::Start(good))?;
+    file.take(length - good).read_to_end(&mut rest)?;
+    let zeros = rest.iter().filter(|byte| **byte == 0).count();
+    let whole = rest.last() == Some(&b'\n') && zeros <= 1;
+    Ok(if whole { rest.len() as u64 } else { 0 })
+}
+
 /// The record at a place.
 pub(super) fn read_at(file: &File, at: u64) -> io::Result<Option<String>> {
     let mut walk = Walk::new(file, at)?;
@@ -212,6 +231,34 @@ mod tests {
             let (found, damaged, good) = records(&bytes[..one.len() + cut]);
             assert_eq!(found, [r#"{"a":1}"#], "cut at {cut}");
             assert_eq!((damaged, good), (0, one.len() as u64));
+        }
+    }
+
+    #[test]
+    fn a_flipped_bit_in_the_last_record_is_damage_and_a_torn_one_is_not() {
+        let (one, two) = (framed(r#"{"a":1}"#), framed(r#"{"b":"some text"}"#));
+        let damaged = |bytes: &[u8]| {
+            let mut file = tempfile::tempfile().expect("a file");
+            file.write_all(bytes).expect("written");
+            damaged_end(&file, 0).expect("read")
+        };
+        let whole = format!("{one}{two}").into_bytes();
+        assert_eq!(damaged(&whole), 0);
+        for flipped in one.len()..whole.len() - 1 {
+            for bit in 0..8 {
+                let mut bytes = whole.clone();
+                bytes[flipped] ^= 1 << bit;
+                // Case does not matter in a hexadecimal digit, nor does it anywhere else change much.
+                let expected = if records(&bytes).0.len() == 2 { 0 } else { two.len() as u64 };
+                assert_eq!(damaged(&bytes), expected, "bit {bit} at {flipped}");
+            }
+        }
+        for cut in 0..two.len() {
+            let length = one.len() + cut;
+            assert_eq!(damaged(&whole[..length]), 0, "cut at {cut}");
+            let mut zeroed = whole.clone();
+            zeroed[length..].fill(0);
+            assert_eq!(damaged(&zeroed), 0, "zeros from {cut} on");
         }
     }
 

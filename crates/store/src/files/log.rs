@@ -267,6 +267,13 @@ impl Log {
         Ok(seqs)
     }
 
+    /// Whether its last record was whole once, and is damaged. It was acknowledged, so it must not be
+    /// cut off as if its write had been torn.
+    pub(super) fn has_damaged_end(&self) -> io::Result<bool> {
+        Ok(self.file.metadata()?.len() > self.tail.bytes
+            && frame::damaged_end(&self.file, self.tail.bytes)? > 0)
+    }
+
     /// The entries of a range, those that can be read, and the first that cannot.
     pub(super) fn read(
         &self,

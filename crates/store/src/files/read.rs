@@ -108,7 +108,10 @@ impl Dir {
         let root = self.root.clone();
         let log = self.log(id)?;
         let end = log.tail.tally.entries;
-        if end < known && range.start < known && range.end > end {
+        let cut_off = end < known && range.start < known && range.end > end;
+        // Whoever asks for what comes after the last entry, and no more, looks for what is new.
+        let ends = range.start < end && range.end > end;
+        if cut_off || ends && log.has_damaged_end().told(&root, "read a log")? {
             return Err(log.tail.cut_off(id));
         }
         match log.read(range).told(&root, "read a log")? {

@@ -53,8 +53,10 @@ impl Dir {
     /// What is wrong with the end of a log, if anything is: it is gone, or shorter than it was.
     pub(super) fn damaged_end(&mut self, id: SessionId) -> Result<Option<Damage>> {
         let folded = self.record(id)?.folded.clone();
+        let root = self.root.clone();
         let end = self.log(id).and_then(|log| match folded {
             Some(folded) if log.tail.is_less_than(&folded) => Err(log.tail.cut_off(id)),
+            _ if log.has_damaged_end().told(&root, ACTION)? => Err(log.tail.cut_off(id)),
             _ => Ok(()),
         });
         match end {

@@ -296,6 +296,8 @@ impl State {
             }
         }
         self.end = walk.good();
+        // Sessions may have been named there, so nothing of theirs is removed.
+        self.damaged += frame::damaged_end(&self.file, self.end)?;
         Ok(())
     }
 

@@ -231,7 +231,8 @@ impl Dir {
         let folded = self.record(id)?.folded.clone();
         let (disk, root) = (self.disk.clone(), self.root.clone());
         let log = self.log(id)?;
-        if folded.is_some_and(|folded| log.tail.is_less_than(&folded)) {
+        let less = folded.is_some_and(|folded| log.tail.is_less_than(&folded));
+        if less || log.has_damaged_end().told(&root, "append")? {
             // What was folded was acknowledged, so this is no torn end to be cut off.
             return Err(log.tail.cut_off(id));
         }

@@ -177,3 +177,29 @@ fn a_damaged_state_is_kept_when_it_is_written_anew() {
     assert!(kept(&desk).iter().any(|kept| kept.starts_with(&damaged)));
     assert_eq!(texts(&desk.sessions(), id), ["one"]);
 }
+
+#[test]
+fn a_flipped_bit_in_the_last_record_of_the_state_costs_no_session() {
+    let desk = Desk::new();
+    let sessions = desk.sessions();
+    let id = say(&sessions, "plan", &["where?"]);
+    let before = bodies(&sessions, id);
+    // As a process leaves it that is killed: nobody but the state knows the session.
+    let left = tempfile::tempdir().expect("a folder");
+    let ours = left.path().join(".rethread");
+    std::fs::create_dir_all(ours.join("logs")).expect("made");
+    for name in ["lock".to_owned(), "state".to_owned(), format!("logs/{id}.log")] {
+        let from = desk.path().join(".rethread").join(&name);
+        std::fs::copy(from, ours.join(name)).expect("copied");
+    }
+    let state = std::fs::read_to_string(ours.join("state")).expect("the state");
+    let last = state.trim_end().rfind('\n').map_or(0, |at| at + 1);
+    let mut bytes = state.into_bytes();
+    let middle = (last + bytes.len()) / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(ours.join("state"), bytes).expect("damaged");
+    let world = std::sync::Arc::new(rethread_store::System);
+    let url = format!("files:{}", left.path().display());
+    let store = rethread_store::connect(&url, world.clone()).expect("a store");
+    assert_eq!(bodies(&Sessions::new(store, Owner::local(), world), id), before);
+}

@@ -36,7 +36,8 @@ impl Conversation {
         let mut conversation = Conversation::default();
         // The turn being read, from its last reply back to its question.
         let mut turn = Backwards::default();
-        for entry in sessions.entries(id, begins..session.tally.entries).rev() {
+        let entries = sessions.entries(id, begins..session.tally.entries).around_damage();
+        for entry in entries.rev() {
             let entry = entry?;
             let Some(message) = entry.body.message() else { continue };
             let text = shortened(&message.plain_text());

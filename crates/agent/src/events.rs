@@ -36,6 +36,13 @@ pub enum Event {
         /// Characters the model sees.
         to_chars: u64,
     },
+    /// An entry of the session cannot be read. The model is not shown it, and the turn goes on.
+    Damaged {
+        /// The entry.
+        seq: u64,
+        /// What is wrong with it.
+        what: String,
+    },
     /// More of the reply's text.
     Text(String),
     /// More of what the model thinks.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use rethread_core::context::Context;
 use rethread_core::message::{Call, Usage};
-use rethread_core::{Message, ProfileChange, Session, SessionId, Sessions, sessions};
+use rethread_core::{Message, ProfileChange, Session, SessionId, Sessions, StoreError, sessions};
 
 use crate::holder::ignoring_dead_holders;
 use crate::host::Refusal;
@@ -152,7 +152,11 @@ impl Runner {
     /// The instructions that hold in a session.
     fn instructions_of(&self, session: &Session) -> Result<Option<String>, sessions::Error> {
         let Some(seq) = session.tally.system else { return Ok(None) };
-        let entry = self.sessions.read(session.id(), seq..seq + 1)?.pop();
+        let entry = match self.sessions.read(session.id(), seq..seq + 1) {
+            // What cannot be read holds no longer.
+            Err(sessions::Error::Store(StoreError::Damaged { .. })) => None,
+            read => read?.pop(),
+        };
         Ok(entry.and_then(|entry| entry.body.message().map(Message::plain_text)))
     }
 

@@ -369,8 +369,13 @@ impl RunningTurn {
         }
     }
 
-    /// Reports once that the question itself did not fit.
+    /// Reports once what is damaged, and that the question itself did not fit.
     async fn report_cut(&self, context: &Context, events: &Events) {
+        for cut in context.cuts.iter().filter(|cut| cut.by == Cutter::DAMAGE && self.rounds == 0) {
+            if let Changed::LeftOut { what } = &cut.change {
+                events.send(Event::Damaged { seq: cut.seq, what: what.clone() }).await;
+            }
+        }
         let mine = |cut: &&Cut| cut.seq == self.seq && cut.by == Cutter::FIT_BUDGET;
         if let Some(cut) = context.cuts.iter().find(mine).filter(|_| self.rounds == 0)
             && let Changed::Shortened { from_chars, to_chars } = cut.change

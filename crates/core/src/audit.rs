@@ -10,9 +10,11 @@ use crate::store::{Finding, FindingState};
 pub struct Audit {
     session: SessionId,
     tally: Tally,
-    /// Calls of the last reply that nobody answered yet.
-    open: Vec<String>,
-    opened_at: u64,
+    /// Calls that nobody answered yet, and where they were made: those of the last reply, or of the
+    /// last few where nothing but calls came in between.
+    open: Vec<(String, u64)>,
+    /// Results came after the last reply.
+    answered: bool,
     /// Some entry could not be read, so the stored tallies have to be believed.
     blind: bool,
     findings: Vec<Finding>,
@@ -29,7 +31,7 @@ impl Audit {
             session,
             tally: Tally::default(),
             open: Vec::new(),
-            opened_at: 0,
+            answered: false,
             blind: false,
             findings: Vec::new(),
             wrong_tallies: Vec::new(),
@@ -85,13 +87,22 @@ impl Audit {
     fn pairs(&mut self, entry: &Entry) {
         let Some(message) = entry.body.message() else { return };
         if message.role == Role::Assistant {
-            self.close();
-            self.open = message.calls().map(|call| call.id.clone()).collect();
-            self.opened_at = entry.seq;
+            if std::mem::take(&mut self.answered) || message.calls().next().is_none() {
+                self.close();
+            }
+            for call in message.calls() {
+                // A result answers the latest call of its id.
+                if let Some(before) = self.open.iter().position(|(id, _)| *id == call.id) {
+                    let (id, seq) = self.open.remove(before);
+                    self.unanswered(&id, seq);
+                }
+                self.open.push((call.id.clone(), entry.seq));
+            }
             return;
         }
+        self.answered |= message.role != Role::System;
         for result in message.results() {
-            match self.open.iter().position(|id| *id == result.tool_use_id) {
+            match self.open.iter().position(|(id, _)| *id == result.tool_use_id) {
                 Some(index) => drop(self.open.remove(index)),
                 None => {
                     let id = &result.tool_use_id;
@@ -108,9 +119,13 @@ impl Audit {
     }
 
     fn close(&mut self) {
-        for id in std::mem::take(&mut self.open) {
-            let what = format!("the call `{id}` has no result; contexts answer it as interrupted");
-            self.note(Some(self.opened_at), what, FindingState::Noted);
+        for (id, seq) in std::mem::take(&mut self.open) {
+            self.unanswered(&id, seq);
         }
+    }
+
+    fn unanswered(&mut self, id: &str, seq: u64) {
+        let what = format!("the call `{id}` has no result; contexts answer it as interrupted");
+        self.note(Some(seq), what, FindingState::Noted);
     }
 }

@@ -35,6 +35,10 @@ pub const STUB_FILES_MAX: usize = 20;
 /// Parsing more than this on the append path would be felt.
 pub const STUB_PARSE_BYTES_MAX: usize = 4 << 20;
 
+/// Damaged entries that are left out of what is read at once for a context. Where more are, a log is
+/// not what it was, and whoever goes on with it should know.
+pub const DAMAGED_ENTRIES_MAX: usize = 64;
+
 /// Bytes of one attachment. It is held in memory while it is stored or read.
 pub const BLOB_BYTES_MAX: usize = 64 << 20;
 

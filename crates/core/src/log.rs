@@ -3,6 +3,8 @@
 //! A log is read from its end, as far back as is needed. What matters from further back (the
 //! system message, the summary a session was restored from) is held beside the run.
 
+use std::collections::BTreeMap;
+
 use crate::entry::{Body, Entry, Tally};
 use crate::message::{Block, BlockKind, Message, Role, ToolResult};
 
@@ -21,6 +23,8 @@ pub struct Gap {
 pub struct Log {
     entries: Vec<Entry>,
     pinned: Vec<Entry>,
+    /// What is wrong with the entries that cannot be read, by their seqs.
+    damage: BTreeMap<u64, String>,
 }
 
 impl Log {
@@ -36,7 +40,7 @@ impl Log {
                 return Err(Gap { expected, found: entry.seq });
             }
         }
-        Ok(Log { entries, pinned: Vec::new() })
+        Ok(Log { entries, ..Log::default() })
     }
 
     /// Adds an entry at the end.
@@ -63,9 +67,19 @@ impl Log {
     /// [`Gap`] if they do not end where the run begins.
     pub fn extend_back(&mut self, mut earlier: Vec<Entry>) -> Result<(), Gap> {
         earlier.append(&mut self.entries);
-        let pinned = std::mem::take(&mut self.pinned);
-        *self = Log { pinned, ..Log::new(earlier)? };
+        let Log { entries, .. } = Log::new(earlier)?;
+        self.entries = entries;
         Ok(())
+    }
+
+    /// Notes that the entry held for this seq only keeps a place: what was there cannot be read.
+    pub fn note_damage(&mut self, seq: u64, what: String) {
+        self.damage.insert(seq, what);
+    }
+
+    /// The entries that cannot be read, as far as the log was read, and what is wrong with each.
+    pub fn damage(&self) -> &BTreeMap<u64, String> {
+        &self.damage
     }
 
     /// Holds an entry from before the run.
@@ -93,20 +107,7 @@ impl Log {
         if index > 0 {
             return self.entries[index - 1].tally;
         }
-        let Some(first) = self.entries.first() else { return Tally::default() };
-        let mut before = first.tally;
-        let opens = first.body.message().is_some_and(Message::opens_turn);
-        let counts = first.body.message().is_some_and(|message| message.role != Role::System);
-        // A damaged count is wrong, but no reason to show nothing.
-        before.entries = before.entries.saturating_sub(1);
-        before.tokens = before.tokens.saturating_sub(first.measure.tokens.into());
-        before.messages = before.messages.saturating_sub(counts.into());
-        before.queries = before.queries.saturating_sub(opens.into());
-        // What stood before the run is not told by an entry that says it anew.
-        let older = |seq: &u64| *seq < first.seq;
-        before.turn = before.turn.filter(older);
-        before.started = before.started.filter(older);
-        before
+        self.entries.first().map(tally_before).unwrap_or_default()
     }
 
     /// An entry of the run or one held beside it.
@@ -118,23 +119,31 @@ impl Log {
             .or_else(|| self.pinned.iter().find(|entry| entry.seq == seq))
     }
 
-    /// The calls nobody answered: those of the last reply, if a crash or a stop came between.
+    /// The calls nobody answered: those of the last reply, or of the last few where each is nothing
+    /// but more calls, if a crash or a stop came between.
     pub fn unanswered(&self) -> Vec<(String, String)> {
         let mut answered = Vec::new();
+        let mut open: Vec<(String, String)> = Vec::new();
+        let mut replied = false;
         for message in self.entries.iter().rev().filter_map(|entry| entry.body.message()) {
             match message.role {
+                Role::System => {}
+                Role::Assistant if message.calls().next().is_none() => break,
                 Role::Assistant => {
-                    return message
+                    replied = true;
+                    let taken = |id: &String| open.iter().any(|(open, _)| open == id);
+                    let calls = message
                         .calls()
-                        .filter(|call| !answered.contains(&call.id))
-                        .map(|call| (call.id.clone(), call.name.clone()))
-                        .collect();
+                        .filter(|call| !answered.contains(&call.id) && !taken(&call.id));
+                    let calls: Vec<(String, String)> =
+                        calls.map(|call| (call.id.clone(), call.name.clone())).collect();
+                    open.splice(..0, calls);
                 }
-                _ if message.opens_turn() => return Vec::new(),
+                _ if replied || message.opens_turn() => break,
                 _ => answered.extend(message.results().map(|r| r.tool_use_id.clone())),
             }
         }
-        Vec::new()
+        open
     }
 
     /// The tool that was called under this id by the last reply.
@@ -148,23 +157,44 @@ impl Log {
     }
 }
 
-/// The tool that the last reply in these bodies called under this id, if nobody answered yet. A
-/// reply is over when the user speaks again.
+/// What the entries before this one add up to, as far as its own tally tells.
+pub(crate) fn tally_before(entry: &Entry) -> Tally {
+    let mut before = entry.tally;
+    let opens = entry.body.message().is_some_and(Message::opens_turn);
+    let counts = entry.body.message().is_some_and(|message| message.role != Role::System);
+    // A damaged count is wrong, but no reason to show nothing.
+    before.entries = before.entries.saturating_sub(1);
+    before.tokens = before.tokens.saturating_sub(entry.measure.tokens.into());
+    before.messages = before.messages.saturating_sub(counts.into());
+    before.queries = before.queries.saturating_sub(opens.into());
+    // What stood before it is not told by an entry that says it anew.
+    let older = |seq: &u64| *seq < entry.seq;
+    before.turn = before.turn.filter(older);
+    before.started = before.started.filter(older);
+    before
+}
+
+/// The tool that the last reply in these bodies called under this id, if nobody answered yet; or one
+/// of the last replies, where nothing but calls came after it. A reply is over when the user speaks
+/// again.
 pub fn open_calls<'a>(
     bodies: impl DoubleEndedIterator<Item = &'a Body>,
     tool_use_id: &str,
 ) -> Option<String> {
+    let mut replied = false;
     for message in bodies.rev().filter_map(Body::message) {
         // A call is answered once.
         if message.results().any(|result| result.tool_use_id == tool_use_id) {
             return None;
         }
         match message.role {
-            Role::Assistant => {
-                let mut calls = message.calls();
-                return calls.find(|call| call.id == tool_use_id).map(|call| call.name.clone());
-            }
-            _ if message.opens_turn() => return None,
+            Role::System => {}
+            Role::Assistant => match message.calls().find(|call| call.id == tool_use_id) {
+                Some(call) => return Some(call.name.clone()),
+                None if message.calls().next().is_none() => return None,
+                None => replied = true,
+            },
+            _ if replied || message.opens_turn() => return None,
             _ => {}
         }
     }

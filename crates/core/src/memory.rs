@@ -369,6 +369,10 @@ impl Search for MemoryStore {
 }
 
 impl Upkeep for MemoryStore {
+    fn can_write(&self) -> Result<()> {
+        Ok(())
+    }
+
     fn everything(&self) -> Result<Vec<(Owner, SessionId)>> {
         Ok(self.state().sessions.keys().cloned().collect())
     }

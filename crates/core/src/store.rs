@@ -595,6 +595,15 @@ pub enum FindingState {
 
 /// Looking after a store.
 pub trait Upkeep: Send + Sync {
+    /// Says whether something small could be stored now, by writing what changes nothing as durably
+    /// as an append is written. It costs what an append costs.
+    ///
+    /// # Errors
+    ///
+    /// Those an append would meet: [`StoreError::Full`], [`StoreError::ReadOnly`],
+    /// [`StoreError::Unreachable`] and the others of the disk or the network.
+    fn can_write(&self) -> Result<()>;
+
     /// All sessions with their owners, those that cannot be listed included.
     ///
     /// # Errors

@@ -222,6 +222,10 @@ impl Search for NotifyingStore {
 }
 
 impl Upkeep for NotifyingStore {
+    fn can_write(&self) -> Result<()> {
+        self.store.can_write()
+    }
+
     fn everything(&self) -> Result<Vec<(Owner, SessionId)>> {
         self.store.everything()
     }

@@ -6,6 +6,7 @@
 //! compressing them did not pay.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use jiff::Timestamp;
 use rethread_core::at_once;
@@ -14,6 +15,7 @@ use rethread_core::limits::BLOB_BYTES_MAX;
 use rethread_core::measure::{Measure, ResultMeasure};
 use rethread_core::session::preview;
 use rethread_core::{BlobId, Body, Entry, EntryId, NewEntry, SessionId, StoreError, Tally};
+use sha2::{Digest, Sha256};
 
 use crate::pack;
 
@@ -21,6 +23,7 @@ use crate::pack;
 pub(crate) struct Ready {
     pub(crate) id: EntryId,
     pub(crate) at: i64,
+    /// The fingerprint.
     pub(crate) hash: [u8; 16],
     pub(crate) effect: Effect,
     /// The preview, in case it is the session's first question.
@@ -33,6 +36,19 @@ pub(crate) struct Ready {
 }
 
 impl Ready {
+    /// What is stored in `hash` once it has its place.
+    pub(crate) fn sealed(&self, session: SessionId, seq: u64) -> [u8; 24] {
+        let mut hash = [0; 24];
+        hash[..16].copy_from_slice(&self.hash);
+        hash[16..].copy_from_slice(&seal_of(session, seq, self.at, &self.id));
+        hash
+    }
+
+    /// Whether an entry that has this `hash` says the same.
+    pub(crate) fn is_stored_as(&self, hash: &[u8]) -> bool {
+        Hash::stored(hash).is_some_and(|hash| hash.fingerprint == self.hash)
+    }
+
     /// Tokens of thinking, where there are any.
     pub(crate) fn thinking(&self) -> Option<u32> {
         (self.thinking > 0).then_some(self.thinking)
@@ -139,16 +155,11 @@ pub(crate) struct Stored {
     pub(crate) size: Option<i64>,
     pub(crate) body: Vec<u8>,
     pub(crate) tally: Tally,
+    /// The fingerprint that was stored with it, if it can be one.
+    pub(crate) hash: Option<Hash>,
 }
 
 impl Stored {
-    /// The fingerprint of what is stored now, if it can be unpacked.
-    pub(crate) fn fingerprint(&self) -> Result<[u8; 16], String> {
-        let plain = self.plain()?;
-        let (_, json) = split(&plain)?;
-        Ok(fingerprint(self.kind.as_deref().unwrap_or("message"), json))
-    }
-
     /// Bytes of it when unpacked, as far as it says.
     pub(crate) fn bytes(&self) -> usize {
         self.size.and_then(|size| usize::try_from(size).ok()).unwrap_or(self.body.len())
@@ -167,15 +178,21 @@ impl Stored {
         }
     }
 
-    fn understood(self) -> Result<Entry, String> {
+    fn understood(self, session: SessionId) -> Result<Entry, String> {
         let plain = self.plain()?;
         let (results, json) = split(&plain)?;
+        let kind = self.kind.as_deref().unwrap_or("message");
+        let hash = self.hash.filter(|hash| hash.fingerprint == fingerprint(kind, json));
+        let hash = hash.ok_or("its text is not what was written")?;
+        let id = self.id.as_ref().map_err(Clone::clone)?;
+        if hash.seal.is_some_and(|seal| seal != seal_of(session, self.seq, self.at, id)) {
+            return Err("its place, its time or its id is not what was written".into());
+        }
         let results: Vec<ResultMeasure> = match results.is_empty() {
             true => Vec::new(),
             false => serde_json::from_str(results).map_err(|e| e.to_string())?,
         };
-        let body = Body::parse(self.kind.as_deref().unwrap_or("message"), json)
-            .map_err(|error| format!("{error}: {}", error.source))?;
+        let body = Body::parse(kind, json).map_err(|error| format!("{error}: {}", error.source))?;
         Ok(Entry {
             seq: self.seq,
             at: time(self.at),
@@ -190,16 +207,82 @@ impl Stored {
         })
     }
 
-    /// The entry.
+    /// The entry of this session, if it is what was written.
     pub(crate) fn entry(self, id: SessionId) -> Result<Entry, StoreError> {
         let seq = self.seq;
-        self.understood().map_err(|what| StoreError::Damaged { id, seq, what })
+        self.understood(id).map_err(|what| StoreError::Damaged { id, seq, what })
     }
 }
 
 fn split(plain: &[u8]) -> Result<(&str, &str), String> {
     let text = std::str::from_utf8(plain).map_err(|error| error.to_string())?;
     text.split_once('\n').ok_or_else(|| "it has no body".to_owned())
+}
+
+/// What the column `hash` holds: the fingerprint of what an entry says, and a seal of whose it is,
+/// where it is in the log, when it was written and under which id. Entries written before there
+/// were seals have none.
+#[derive(Clone, Copy)]
+pub(crate) struct Hash {
+    fingerprint: [u8; 16],
+    seal: Option<[u8; 8]>,
+}
+
+impl Hash {
+    /// What is stored; nothing, where it has another length.
+    pub(crate) fn stored(bytes: &[u8]) -> Option<Hash> {
+        let (fingerprint, seal) = bytes.split_first_chunk()?;
+        let seal = match seal {
+            [] => None,
+            seal => Some(seal.try_into().ok()?),
+        };
+        Some(Hash { fingerprint: *fingerprint, seal })
+    }
+}
+
+/// The seal of an entry: 8 bytes of the SHA-256 of its session, place, time and id.
+fn seal_of(session: SessionId, seq: u64, at: i64, id: &EntryId) -> [u8; 8] {
+    let mut hasher = Sha256::new();
+    hasher.update(session.0.as_bytes());
+    hasher.update(seq.to_be_bytes());
+    hasher.update(at.to_be_bytes());
+    hasher.update(id.as_str());
+    let mut short = [0; 8];
+    short.copy_from_slice(&hasher.finalize()[..8]);
+    short
+}
+
+/// The entries of a range, from the rows that were found in it. One that is missing is damage, as
+/// is one that cannot be read; `end`, where the log ends, is asked for only where rows are missing at
+/// the end of the range.
+pub(crate) fn without_gaps(
+    id: SessionId,
+    range: &Range<u64>,
+    rows: impl Iterator<Item = Result<Stored, StoreError>>,
+    end: impl FnOnce() -> Result<u64, StoreError>,
+) -> Result<Vec<Entry>, StoreError> {
+    let missing = |seq| StoreError::Damaged { id, seq, what: "it is missing".into() };
+    let mut next = range.start;
+    let mut entries = Vec::new();
+    for stored in rows {
+        let stored = match stored {
+            // SQLite reads no further than a damaged page.
+            Err(StoreError::Corrupt { .. }) => {
+                let what = "its page of the file is damaged".into();
+                return Err(StoreError::Damaged { id, seq: next, what });
+            }
+            stored => stored?,
+        };
+        if stored.seq != next {
+            return Err(missing(next));
+        }
+        next += 1;
+        entries.push(stored.entry(id)?);
+    }
+    match next < range.end && next < end()? {
+        true => Err(missing(next)),
+        false => Ok(entries),
+    }
 }
 
 /// A count that was written as one; a damaged one is none, and `doctor` counts anew.

@@ -53,7 +53,7 @@ fn page(
     let mut said: Vec<Rich> = Vec::new();
     let mut units = 0;
     let mut earlier = None;
-    for entry in sessions.entries(id, begins..end).rev() {
+    for entry in sessions.entries(id, begins..end).around_damage().rev() {
         let entry = entry?;
         let Some(text) = shown(&entry) else { continue };
         units += text.units() + 2;
@@ -125,6 +125,10 @@ fn shown(entry: &Entry) -> Option<Rich> {
                 .and("\n")
                 .join(Rich::markdown(&restored.summary)),
         ),
+        // What is damaged, or was lost with a damaged log.
+        Body::Unknown { kind, .. } if kind == "lost" => {
+            Some(Rich::default().italic("— something here cannot be read any more —"))
+        }
         _ => None,
     }
 }

@@ -205,6 +205,10 @@ impl Voice {
                 count(*from_chars),
                 count(*to_chars)
             )),
+            Event::Damaged { seq, what } => self.notice(format_args!(
+                "\x1b[33m(entry {seq} of this session is left out, {}; `rethread doctor` says more)\x1b[0m",
+                one_line(what)
+            )),
             Event::Retry { why, wait } => self.notice(format_args!(
                 "\x1b[33m({}; asking again in {:.1} s)\x1b[0m",
                 one_line(why),

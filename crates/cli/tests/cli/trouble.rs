@@ -276,11 +276,18 @@ fn doctor_never_changes_an_entry() {
     let desk = Desk::new();
     desk.session("plan", &WITH_TOOL);
     damage(&desk, "UPDATE entries SET hash = x'00000000000000000000000000000000' WHERE seq = 1");
-    let shown = desk.json(&["show", "plan"]);
+    let rows = || -> Vec<(i64, Vec<u8>, Vec<u8>)> {
+        let database = rusqlite::Connection::open(desk.store()).expect("a database");
+        let sql = "SELECT seq, hash, body FROM entries ORDER BY seq";
+        let mut statement = database.prepare(sql).expect(sql);
+        let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)));
+        rows.and_then(Iterator::collect).expect("rows")
+    };
+    let before = rows();
     let said = desk.run(&["doctor"]);
     assert_eq!(said.code, 1);
     assert!(said.out.contains("its text is not what was written"), "{}", said.out);
-    assert_eq!(desk.json(&["show", "plan"]), shown);
+    assert_eq!(rows(), before);
 }
 
 #[test]
@@ -398,6 +405,63 @@ fn a_server_on_a_full_disk_says_that_it_is_not_ready_and_still_reads_and_searche
     assert_eq!(ask("GET", &format!("{path}/entries?limit=1"), "").0, 200);
     server.kill().expect("it is there");
     server.wait().expect("it ends");
+}
+
+#[test]
+fn a_full_disk_can_still_be_read() {
+    let desk = Desk::new();
+    let small = desk.path().join("small");
+    std::fs::create_dir(&small).expect("a folder");
+    let mount = format!("mount -t tmpfs -o size=2m tmpfs {}", small.display());
+    let can = Command::new("unshare").args(["-m", "sh", "-c", &mount]).output();
+    if !can.as_ref().is_ok_and(|output| output.status.success()) {
+        println!("not run: mounting a small disk is not allowed here ({can:?})");
+        return;
+    }
+    let binary = env!("CARGO_BIN_EXE_rethread");
+    let later = r#"{"role":"user","content":"hello later"}"#;
+    for store in ["rethread.db", "files:sessions"] {
+        // Nothing is left, not even a page. The index of words has not seen what came last.
+        let script = format!(
+            "{mount} && cd {small} && export HOME=/nonexistent RETHREAD_STORE={store}
+             echo '{HELLO}' | {binary} append --new --name plan || exit 9
+             {binary} search hello || exit 9
+             echo '{later}' | {binary} append plan || exit 9
+             cat /dev/zero >filler 2>/dev/null
+             {{ echo x >one; }} 2>/dev/null && [ -s one ] && exit 8
+             for command in list 'show plan' 'search hello' 'search later' 'export plan' \
+                 'context plan' 'doctor --check'; do
+               echo \"== $command\"; {binary} $command 2>&1 || echo \"FAILED $?\"
+             done
+             echo '== append'; echo '{HELLO}' | {binary} append plan 2>&1
+             rm filler; echo '== room'
+             echo '{HELLO}' | {binary} append plan 2>&1 && {binary} doctor",
+            small = small.display(),
+        );
+        let shell = Command::new("unshare").args(["-m", "sh", "-c", &script]).output();
+        let said = Said::from(shell.expect("it runs"));
+        assert_eq!(said.code, 0, "{store}: {said:?}");
+        let (read, rest) = said.out.split_once("== append").expect("all of it ran");
+        assert!(!read.contains("FAILED"), "{store}: {said:?}");
+        for (command, expected) in [
+            ("list", "plan"),
+            ("show plan", "[USER] hello later"),
+            ("search later", "hello later"),
+            ("export plan", "hello later"),
+            ("context plan", "hello later"),
+        ] {
+            let (_, output) = read.split_once(&format!("== {command}\n")).expect("it ran");
+            let output = output.split("== ").next().unwrap_or_default();
+            assert!(output.contains(expected), "{store}: {command}: {output}");
+        }
+        let (appended, room) = rest.split_once("== room").expect("all of it ran");
+        // A log may have room left in its last block.
+        let refused = appended.contains("no space left for");
+        assert!(refused || store == "files:sessions", "{store}: {appended}");
+        assert_eq!(appended.contains("\"seq\":2"), !refused, "{store}: {appended}");
+        let next = if refused { "\"seq\":2" } else { "\"seq\":3" };
+        assert!(room.contains(next), "{store}: {room}");
+    }
 }
 
 #[test]

@@ -62,7 +62,7 @@ const TABLE: [(Situation, Decided); 8] = [
     (Situation::HeldByADeadProcess, Decided::Answers { tools: true }),
     (Situation::OfAnotherOwner, Decided::NotFound),
     (Situation::Archived, Decided::Answers { tools: true }),
-    (Situation::Damaged, Decided::Damaged),
+    (Situation::Damaged, Decided::Answers { tools: true }),
 ];
 
 /// A store with one session in some situation, and a model that answers.
@@ -352,6 +352,29 @@ fn every_door_makes_the_same_decision_about_a_session() {
             assert_eq!(door(&mut scene), expected, "{name}: {situation:?}");
         }
     }
+}
+
+#[test]
+fn a_damaged_entry_is_reported_and_the_session_goes_on() {
+    let scene = Scene::new(Situation::Damaged);
+    let typed = format!("/open {}\nwhat now?\n", scene.id);
+    let mut child = scene.command(&[]).stdin(std::process::Stdio::piped()).spawn().expect("starts");
+    child.stdin.take().expect("its input").write_all(typed.as_bytes()).expect("typed");
+    let output = child.wait_with_output().expect("it ends");
+    let err = String::from_utf8_lossy(&output.stderr);
+    assert!(err.contains("entry 1 of this session is left out, what is damaged"), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("here is the answer"), "{output:?}");
+
+    let scene = Scene::new(Situation::Damaged);
+    let server = Served::start(&scene);
+    let answer = server.ask_in_background(scene.id).join().expect("asked").expect("answered");
+    server.kill();
+    assert!(answer.contains(r#""type":"damaged""#) && answer.contains(r#""seq":1"#), "{answer}");
+    assert!(answer.contains("here is the answer"), "{answer}");
+    let asked = scene.model.requests();
+    let asked = asked.iter().find(|asked| asked.text.contains("what now?")).expect("asked");
+    assert!(asked.text.contains("hello to you"), "the rest is there: {}", asked.text);
+    assert!(asked.text.contains("[this message is damaged and cannot be read]"), "{}", asked.text);
 }
 
 #[test]

@@ -1,8 +1,10 @@
 //! A context in the making: turns and rounds, as the steps see them.
 //!
 //! A turn is one user message and every round up to the final reply; a round is one reply with
-//! the results of its calls. A result belongs to the reply right before it: a call that was still
-//! open when the user spoke again has been shown to the model as interrupted, and stays so.
+//! the results of its calls. A result belongs to the reply right before it, or to one of several
+//! that follow each other with calls: some programs store calls made at once as one message each. A
+//! call that was still open when the user spoke again has been shown to the model as interrupted,
+//! and stays so.
 
 use std::borrow::Cow;
 
@@ -12,6 +14,9 @@ use crate::log::Log;
 use crate::measure::{ResultMeasure, message_tokens};
 use crate::message::{Block, BlockKind, Call, Message, Role, ToolResult};
 use crate::turn::Part;
+
+/// Stands in for a question that cannot be read.
+const DAMAGED: &str = "[this message is damaged and cannot be read]";
 
 /// A context in the making.
 pub(super) struct Draft<'a> {
@@ -54,6 +59,8 @@ pub(super) struct Turn<'a> {
     /// It was marked as left out. The steps count it, so that they cut in the same places whether
     /// it was read or not; then it goes.
     pub(super) left_out: bool,
+    /// Results came after its last reply.
+    answered: bool,
 }
 
 /// One reply with the results of its calls.
@@ -61,6 +68,8 @@ pub(super) struct Round<'a> {
     pub(super) before: Before,
     pub(super) reply: Said<'a>,
     pub(super) answers: Vec<Answer<'a>>,
+    /// Its calls were made together with those of the round before: none of them had an answer yet.
+    joins: bool,
 }
 
 /// A message, as it will be said.
@@ -88,7 +97,21 @@ pub(super) struct Answer<'a> {
     pub(super) cut: Option<Box<Cut>>,
 }
 
-impl Turn<'_> {
+impl<'a> Turn<'a> {
+    /// Adds a reply.
+    fn reply(&mut self, before: Before, reply: Said<'a>) {
+        let mut round = Round { before, reply, answers: Vec::new(), joins: false };
+        let waits = |round: &Round<'_>| round.calls().next().is_some();
+        round.joins = !self.answered && waits(&round) && self.rounds.last().is_some_and(waits);
+        self.answered = false;
+        self.rounds.push(round);
+    }
+
+    /// The first of the last rounds whose calls were made together: a result may answer any of them.
+    pub(super) fn waiting(&self) -> usize {
+        self.rounds.iter().rposition(|round| !round.joins).unwrap_or(0)
+    }
+
     /// Whether it is a turn that goes on and stands by itself.
     pub(super) fn can_go_on(&self) -> bool {
         !self.finished && self.is_own()
@@ -183,6 +206,12 @@ impl<'a> Said<'a> {
         }
     }
 
+    /// A text of ours in the place of something.
+    fn stand_in(seq: u64, text: &str) -> Said<'a> {
+        let (blocks, tokens) = (Cow::Owned(vec![Block::text(text)]), text.len().div_ceil(4) as u64);
+        Said { seq, from: None, blocks, model: None, tokens, thinking: 0, cut: None }
+    }
+
     fn carried(seq: u64, reference: &'a str, blocks: Cow<'a, [Block]>, tokens: u32) -> Said<'a> {
         let tokens = u64::from(tokens);
         let from = Some(reference);
@@ -207,6 +236,9 @@ impl<'a> Draft<'a> {
         }
         let system = tally.system.and_then(|seq| log.get(seq));
         draft.system = system.and_then(|e| e.body.message().map(|message| Said::new(e, message)));
+        if let Some(seq) = tally.system {
+            draft.report_damage(seq);
+        }
         draft.read_before_the_run(begins);
         for (index, entry) in log.entries().iter().enumerate() {
             if entry.seq >= begins {
@@ -272,6 +304,10 @@ impl<'a> Draft<'a> {
     /// Reports that everything between the clear and `end` is left out.
     pub(super) fn report_dropped(&mut self, by: Step, end: Before) {
         let tally = self.log.tally();
+        // Damage in what is left out matters to nobody, and may not even have been read.
+        self.cuts.retain(|cut| {
+            cut.by != Step::DAMAGE || cut.seq >= end.entries || tally.system == Some(cut.seq)
+        });
         let (messages, tokens) = tally.boundary.map_or((0, 0), |b| (b.messages, b.tokens));
         let change = Changed::Dropped {
             messages: end.messages.saturating_sub(messages),
@@ -288,23 +324,41 @@ impl<'a> Draft<'a> {
             return;
         }
         let before = log.tally_before(0);
-        if let Some(entry) = before.started.filter(|seq| *seq >= begins).and_then(|s| log.get(s))
-            && let Body::Restored(restored) = &entry.body
-        {
-            let tally = Tally { entries: entry.seq, ..Tally::default() };
-            self.read_restored(entry.seq, restored, tally.into());
+        if let Some(entry) = before.started.filter(|seq| *seq >= begins).and_then(|s| log.get(s)) {
+            self.report_damage(entry.seq);
+            if let Body::Restored(restored) = &entry.body {
+                let tally = Tally { entries: entry.seq, ..Tally::default() };
+                self.read_restored(entry.seq, restored, tally.into());
+            }
         }
         if let Some(entry) = before.turn.filter(|seq| *seq >= begins).and_then(|s| log.get(s))
-            && let Some(message) = entry.body.message()
+            && let Some(question) = self.question(entry)
         {
             let mut tally = entry.tally;
             tally.entries = tally.entries.saturating_sub(1);
             tally.messages = tally.messages.saturating_sub(1);
             tally.queries = tally.queries.saturating_sub(1);
             tally.tokens = tally.tokens.saturating_sub(entry.measure.tokens.into());
-            self.open_turn(entry.seq, tally.into(), Some(Said::new(entry, message)));
+            self.open_turn(entry.seq, tally.into(), Some(question));
             self.turns.last_mut().expect("just opened").partial = true;
         }
+    }
+
+    /// The question of a turn, or what stands in for one that cannot be read: without it, the
+    /// replies after it would be answers to the question before.
+    fn question(&mut self, entry: &'a Entry) -> Option<Said<'a>> {
+        match self.report_damage(entry.seq) {
+            true => Some(Said::stand_in(entry.seq, DAMAGED)),
+            false => entry.body.message().map(|message| Said::new(entry, message)),
+        }
+    }
+
+    /// Says that an entry cannot be read, if it is one; whether it is.
+    fn report_damage(&mut self, seq: u64) -> bool {
+        let Some(what) = self.log.damage().get(&seq) else { return false };
+        let change = Changed::LeftOut { what: format!("what is damaged: {what}") };
+        self.cut_range(Step::DAMAGE, seq, seq, change);
+        true
     }
 
     /// Makes sure there is a turn for a reply or a result. Where a log begins with one, the turn
@@ -323,6 +377,15 @@ impl<'a> Draft<'a> {
     }
 
     fn read(&mut self, entry: &'a Entry, before: Before) {
+        if self.log.damage().contains_key(&entry.seq) {
+            if entry.tally.turn == Some(entry.seq) {
+                let question = self.question(entry);
+                self.open_turn(entry.seq, before, question);
+            } else if self.log.tally().system != Some(entry.seq) {
+                self.report_damage(entry.seq);
+            }
+            return;
+        }
         match Part::of(&entry.body) {
             Part::Question(message) => {
                 self.read_results(entry, message);
@@ -334,11 +397,12 @@ impl<'a> Draft<'a> {
                 let turn = self.turns.last_mut().expect("a turn was opened");
                 turn.finished = false;
                 turn.left_out = false;
-                turn.rounds.push(Round { before, reply, answers: Vec::new() });
+                turn.reply(before, reply);
             }
             Part::Results(message) => {
                 self.ensure_turn();
-                self.turns.last_mut().expect("a turn was opened").left_out = false;
+                let turn = self.turns.last_mut().expect("a turn was opened");
+                (turn.left_out, turn.answered) = (false, true);
                 self.read_results(entry, message);
                 if message.results().next().is_none() {
                     self.left_out(entry.seq, "a tool message without a tool_result");
@@ -400,21 +464,25 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Gives a result to the call it answers.
+    /// Gives a result to the call it answers: the latest with this id, because some models number
+    /// their calls anew in every reply.
     fn answer(&mut self, answer: Answer<'a>) {
-        let id = &answer.result.tool_use_id;
-        let turn = self.turns.last_mut().filter(|turn| !turn.pinned);
-        match turn.and_then(|turn| turn.rounds.last_mut()) {
-            Some(round) if round.calls().any(|call| call.id == *id) => {
-                if round.answers.iter().any(|other| other.result.tool_use_id == *id) {
-                    self.left_out(answer.seq, &format!("a second result for `{id}`"));
-                } else {
+        let (seq, id) = (answer.seq, answer.result.tool_use_id.as_str());
+        let mut second = false;
+        if let Some(turn) = self.turns.last_mut().filter(|turn| !turn.pinned) {
+            let waiting = turn.waiting();
+            let mut rounds = turn.rounds.iter_mut().skip(waiting).rev();
+            if let Some(round) = rounds.find(|round| round.calls().any(|call| call.id == id)) {
+                second = round.answers.iter().any(|other| other.result.tool_use_id == id);
+                if !second {
                     round.answers.push(answer);
+                    return;
                 }
             }
-            _ => {
-                self.left_out(answer.seq, &format!("a result for `{id}`, which no call waits for"))
-            }
+        }
+        match second {
+            true => self.left_out(seq, &format!("a second result for `{id}`")),
+            false => self.left_out(seq, &format!("a result for `{id}`, which no call waits for")),
         }
     }
 
@@ -435,6 +503,7 @@ impl<'a> Draft<'a> {
             carried: false,
             partial: false,
             left_out: false,
+            answered: false,
         });
     }
 
@@ -445,9 +514,11 @@ impl<'a> Draft<'a> {
             let tokens = message_tokens(message);
             let said = || Said::carried(seq, reference, Cow::Borrowed(&message.content), tokens);
             if message.role == Role::Assistant && !self.turns.is_empty() {
-                let turn = self.turns.last_mut().expect("checked above");
-                turn.rounds.push(Round { before, reply: said(), answers: Vec::new() });
+                self.turns.last_mut().expect("checked above").reply(before, said());
                 continue;
+            }
+            if let Some(turn) = self.turns.last_mut() {
+                turn.answered = true;
             }
             for result in message.results() {
                 let tokens = result.content.iter().map(crate::measure::block_tokens).sum::<u32>();
@@ -473,7 +544,7 @@ impl<'a> Draft<'a> {
         let said = &restored.acknowledgment;
         let reply = Said::carried(seq, "", text(said), tokens(said));
         let turn = self.turns.last_mut().expect("just opened");
-        turn.rounds.push(Round { before, reply, answers: Vec::new() });
+        turn.reply(before, reply);
         turn.pinned = true;
     }
 

@@ -151,6 +151,8 @@ impl Step {
     pub const LEFT_OUT: Step = Step("left_out");
     /// The model's window is not larger.
     pub const FIT_BUDGET: Step = Step("fit_budget");
+    /// It cannot be read.
+    pub const DAMAGE: Step = Step("damage");
     /// No provider would accept it.
     pub const VALIDITY: Step = Step("validity");
 

@@ -84,14 +84,16 @@ impl Out {
     /// Says turns.
     pub(super) fn turns<'a>(&mut self, turns: impl IntoIterator<Item = Turn<'a>>) {
         for turn in turns {
-            let (current, open) = (!turn.finished, turn.rounds.len());
+            let (current, waiting) = (!turn.finished, turn.waiting());
             match turn.user {
                 Some(user) => self.user(user),
-                None if open > 0 && !self.speaks(Role::User) => self.say(Role::User, CONTINUES),
+                None if !turn.rounds.is_empty() && !self.speaks(Role::User) => {
+                    self.say(Role::User, CONTINUES)
+                }
                 None => {}
             }
             for (index, round) in turn.rounds.into_iter().enumerate() {
-                self.round(round, current, current && index + 1 == open);
+                self.round(round, current, current && index >= waiting);
             }
         }
     }
@@ -181,7 +183,8 @@ impl Out {
         }
     }
 
-    fn round(&mut self, mut round: Round<'_>, current: bool, last: bool) {
+    /// Says a round. Calls of one that is `waiting` may still be answered.
+    fn round(&mut self, mut round: Round<'_>, current: bool, waiting: bool) {
         let joins = self.speaks(Role::Assistant);
         let keeps_thinking = current
             && !joins
@@ -227,13 +230,16 @@ impl Out {
         }
         thinking.append(&mut blocks);
         self.add(Role::Assistant, thinking);
+        if self.unstable > 0 {
+            self.unstable += 1;
+        }
         for (original, id) in calls {
             let found = round.answers.iter().position(|a| a.result.tool_use_id == original);
             match found {
                 Some(index) => self.answer(round.answers.swap_remove(index), id),
                 None => self.interrupted(id),
             }
-            if last && (found.is_none() || self.unstable > 0) {
+            if waiting && (found.is_none() || self.unstable > 0) {
                 self.unstable += 1;
             }
         }

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::vec;
 
 use super::{Error, Result, Sessions};
-use crate::entry::Entry;
+use crate::entry::{Entry, Tally};
 use crate::limits::READ_ENTRIES;
 use crate::name::SessionId;
 use crate::session::{Place, Session};
@@ -20,6 +20,8 @@ pub struct Entries<'a> {
     rest: Range<u64>,
     front: vec::IntoIter<Entry>,
     back: vec::IntoIter<Entry>,
+    /// Whether it goes around what cannot be read.
+    around: bool,
 }
 
 impl Sessions {
@@ -30,7 +32,7 @@ impl Sessions {
     pub fn entries(&self, id: SessionId, range: Range<u64>) -> Entries<'_> {
         let none = Vec::new;
         let (front, back) = (none().into_iter(), none().into_iter());
-        Entries { sessions: self, id, rest: range, front, back }
+        Entries { sessions: self, id, rest: range, front, back, around: false }
     }
 
     /// One entry.
@@ -104,7 +106,7 @@ impl Iterator for Entries<'_> {
         }
         let page = self.rest.start..self.rest.end.min(self.rest.start.saturating_add(READ_ENTRIES));
         self.rest.start = page.end;
-        match self.sessions.read(self.id, page) {
+        match self.page(page) {
             Ok(entries) => {
                 self.front = entries.into_iter();
                 // The log ends here.
@@ -128,7 +130,7 @@ impl DoubleEndedIterator for Entries<'_> {
         }
         let page = self.rest.end.saturating_sub(READ_ENTRIES).max(self.rest.start)..self.rest.end;
         self.rest.end = page.start;
-        match self.sessions.read(self.id, page) {
+        match self.page(page) {
             Ok(entries) => {
                 self.back = entries.into_iter();
                 if self.back.len() == 0 {
@@ -142,6 +144,22 @@ impl DoubleEndedIterator for Entries<'_> {
 }
 
 impl Entries<'_> {
+    /// Goes on where entries are damaged: in the place of each is one of the kind `lost`, which says
+    /// nothing. For whoever wants to know what a conversation was about; what claims to be whole
+    /// must not be read like this.
+    #[must_use]
+    pub fn around_damage(mut self) -> Self {
+        self.around = true;
+        self
+    }
+
+    fn page(&self, page: Range<u64>) -> Result<Vec<Entry>> {
+        match self.around {
+            true => Ok(self.sessions.read_around(self.id, page, Tally::default())?.entries),
+            false => self.sessions.read(self.id, page),
+        }
+    }
+
     fn fail(&mut self, error: Error) -> Option<Result<Entry>> {
         self.rest.end = self.rest.start;
         (self.front, self.back) = (Vec::new().into_iter(), Vec::new().into_iter());

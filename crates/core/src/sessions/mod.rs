@@ -3,6 +3,7 @@
 //! Each door (terminal, HTTP, chat bot, editor) calls these and adds nothing of its own. Verbs
 //! that need a model are not here.
 
+mod around;
 mod blobs;
 mod copy;
 mod entries;
@@ -664,6 +665,15 @@ impl Sessions {
                 return Ok(all.split_off(keep.min(all.len())));
             }
         }
+    }
+
+    /// Says whether something could be stored now. It costs what an append costs.
+    ///
+    /// # Errors
+    ///
+    /// Those an append would meet, [`StoreError::Full`] for one.
+    pub fn can_write(&self) -> Result<()> {
+        Ok(self.store.can_write()?)
     }
 
     /// Checks every session in the store, of every owner, and the store itself. With `repair`,

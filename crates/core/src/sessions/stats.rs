@@ -53,7 +53,8 @@ pub struct ToolStats {
 }
 
 impl Sessions {
-    /// Counts a session's messages by role and by tool. Reads the whole log, a page at a time.
+    /// Counts a session's messages by role and by tool, those that can be read. Reads the whole log, a
+    /// page at a time.
     ///
     /// # Errors
     ///
@@ -66,7 +67,7 @@ impl Sessions {
             ..Stats::default()
         };
         let mut last_reply = None;
-        for entry in self.entries(id, 0..session.tally.entries) {
+        for entry in self.entries(id, 0..session.tally.entries).around_damage() {
             let entry = entry?;
             if let Body::Restored(restored) = &entry.body {
                 stats.restoration = Some(restored.usage);

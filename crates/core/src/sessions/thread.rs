@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{Incoming, Item, Result, Sessions};
 use crate::context::{Context, Follower, Model, Need, Policy, next};
-use crate::entry::{Body, NewEntry};
+use crate::entry::{Body, NewEntry, Tally};
 use crate::limits::{LEASE_MAX, READ_ENTRIES};
 use crate::log::{Gap, Log};
 use crate::message::Message;
@@ -43,8 +43,10 @@ enum Lease {
 impl Thread {
     pub(super) fn new(sessions: Sessions, session: Session) -> Result<Thread> {
         let head = session.tally.entries;
-        let entries = sessions.read(session.id(), head.saturating_sub(READ_ENTRIES)..head)?;
-        let log = Log::new(entries).map_err(|gap| damaged(&session, gap))?;
+        let tail = head.saturating_sub(READ_ENTRIES)..head;
+        let read = sessions.read_around(session.id(), tail, session.tally)?;
+        let mut log = Log::new(read.entries).map_err(|gap| damaged(&session, gap))?;
+        note(&mut log, read.damage);
         Ok(Thread { sessions, session, log, lease: Lease::Missing, follower: None })
     }
 
@@ -172,10 +174,12 @@ impl Thread {
     /// Those of the store.
     pub fn refresh(&mut self) -> Result<()> {
         let session = self.sessions.get(self.session.id())?;
-        let new = self.sessions.read(session.id(), self.head()..session.tally.entries)?;
-        for entry in new {
+        let new = self.head()..session.tally.entries;
+        let new = self.sessions.read_around(session.id(), new, session.tally)?;
+        for entry in new.entries {
             self.log.push(entry).map_err(|gap| damaged(&session, gap))?;
         }
+        note(&mut self.log, new.damage);
         self.session = session;
         Ok(())
     }
@@ -250,21 +254,30 @@ impl Thread {
         let mut step = READ_ENTRIES;
         while let Some(need) = next(&self.log, policy, model) {
             match need {
-                Need::Entry(seq) => match self.sessions.read(id, seq..seq + 1)?.pop() {
-                    Some(entry) => self.log.pin(entry),
-                    None => {
-                        let what = "it is missing".into();
-                        return Err(StoreError::Damaged { id, seq, what }.into());
+                Need::Entry(seq) => {
+                    let read = self.sessions.read_around(id, seq..seq + 1, Tally::default())?;
+                    match read.entries.into_iter().next() {
+                        Some(entry) => self.log.pin(entry),
+                        None => {
+                            let what = "it is missing".into();
+                            return Err(StoreError::Damaged { id, seq, what }.into());
+                        }
                     }
-                },
+                    note(&mut self.log, read.damage);
+                }
                 Need::Earlier => {
                     let first = self.log.first();
-                    let earlier = self.sessions.read(id, first.saturating_sub(step)..first)?;
-                    if earlier.is_empty() {
+                    let (earlier, after) =
+                        (first.saturating_sub(step)..first, self.log.tally_before(0));
+                    let read = self.sessions.read_around(id, earlier, after)?;
+                    if read.entries.is_empty() {
                         let what = "it is missing".into();
                         return Err(StoreError::Damaged { id, seq: first - 1, what }.into());
                     }
-                    self.log.extend_back(earlier).map_err(|gap| damaged(&self.session, gap))?;
+                    self.log
+                        .extend_back(read.entries)
+                        .map_err(|gap| damaged(&self.session, gap))?;
+                    note(&mut self.log, read.damage);
                     // Reading twice as much each time keeps the cost in proportion to the result.
                     step = step.saturating_mul(2);
                 }
@@ -272,6 +285,10 @@ impl Thread {
         }
         Ok(())
     }
+}
+
+fn note(log: &mut Log, damage: Vec<(u64, String)>) {
+    damage.into_iter().for_each(|(seq, what)| log.note_damage(seq, what));
 }
 
 fn damaged(session: &Session, gap: Gap) -> StoreError {

@@ -70,6 +70,10 @@ impl Search for Opened {
 }
 
 impl Upkeep for Opened {
+    fn can_write(&self) -> Result<()> {
+        self.inner().can_write()
+    }
+
     fn everything(&self) -> Result<Vec<(Owner, SessionId)>> {
         let mut all = self.inner().everything()?;
         if self.has(Fault::OverlooksOwners) {

@@ -371,6 +371,7 @@ fn shown(event: &Event) -> Option<Value> {
         Event::QuestionCut { from_chars, to_chars } => object!({
             "type": "question_cut", "from_chars": from_chars, "to_chars": to_chars,
         }),
+        Event::Damaged { seq, what } => object!({ "type": "damaged", "seq": seq, "what": what }),
         Event::Text(text) => object!({ "type": "text", "text": text }),
         Event::Thinking(text) => object!({ "type": "thinking", "text": text }),
         Event::Retry { why, wait } => object!({

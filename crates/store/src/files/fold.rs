@@ -15,6 +15,7 @@ use super::disk::{Draft, Sig, Told, changed, is_draft};
 use super::folder::{Dir, Reach};
 use super::log::{self, Tail};
 use super::state::{Op, Record};
+use super::unless_full;
 use super::visible::{self, Metadata};
 
 const ACTION: &str = "write the session files";
@@ -41,7 +42,12 @@ impl Dir {
         if self.reach == Reach::Visiting {
             return self.look();
         }
-        self.sweep(lost)?;
+        // What there is no room for now is done by whoever writes next, or opens the directory.
+        unless_full(self.sweep(lost).and_then(|()| self.catch_up()))
+    }
+
+    /// Takes in what happened, and brings the visible files up to date.
+    fn catch_up(&mut self) -> Result<()> {
         self.settle()?;
         self.look()?;
         let now = self.world.now();

@@ -14,11 +14,11 @@ use rethread_core::{Owner, SessionId, StoreError, World};
 
 use crate::progress::Tell;
 
-use super::FilesLimit;
-use super::disk::{self, Disk, ReadOnly, Scratch, Told, Within};
+use super::disk::{self, Disk, Draft, ReadOnly, Scratch, Told, Within};
 use super::foreign::Skipped;
 use super::log::Log;
 use super::state::{self, Record, State};
+use super::{FilesLimit, unless_full};
 
 /// How long to wait for another process. Calls are short; whoever holds the lock longer than this
 /// is stopped or stuck.
@@ -26,6 +26,9 @@ const BUSY: Duration = Duration::from_secs(20);
 
 /// Logs kept open. A person works in a few sessions at a time.
 const LOGS_MAX: usize = 64;
+
+/// Bytes written to find out whether anything can be: a block of most disks.
+const ROOM_BYTES: usize = 4 << 10;
 
 /// How a directory is opened.
 #[derive(Clone)]
@@ -197,7 +200,7 @@ impl Dir {
         for id in std::mem::take(&mut self.state.catalogue.moved) {
             self.logs.remove(&id);
         }
-        self.settle()
+        unless_full(self.settle())
     }
 
     pub(super) fn record(&self, id: SessionId) -> Result<&Record> {
@@ -223,12 +226,23 @@ impl Dir {
         self.ours.join("damaged")
     }
 
-    /// That this directory can be written to.
-    pub(super) fn may_write(&self) -> Result<()> {
+    /// That this directory can be written to, and what was begun before is done.
+    pub(super) fn may_write(&mut self) -> Result<()> {
         match self.reach {
-            Reach::All => Ok(()),
+            Reach::All => self.settle(),
             _ => Err(StoreError::ReadOnly { place: self.root.display().to_string() }),
         }
+    }
+
+    /// Writes something and removes it again.
+    pub(super) fn can_write(&mut self) -> Result<()> {
+        const ACTION: &str = "write";
+        self.may_write()?;
+        let path = self.ours.join("room");
+        let mut draft =
+            Draft::new(self.disk.as_ref(), self.world.as_ref(), &path).told(&path, ACTION)?;
+        draft.add(&[b'\n'; ROOM_BYTES]).told(&path, ACTION)?;
+        draft.finish().told(&path, ACTION)
     }
 
     pub(super) fn log_path(&self, id: SessionId) -> PathBuf {

@@ -149,6 +149,15 @@ impl FilesStore {
     }
 }
 
+/// What was known before is still there to be read where there is no room to write down what
+/// happened since.
+fn unless_full(done: Result<()>) -> Result<()> {
+    match done {
+        Err(StoreError::Full { .. }) => Ok(()),
+        done => done,
+    }
+}
+
 impl Store for FilesStore {
     fn create(&self, header: &Header, entries: &[NewEntry], binds: &[Bind]) -> Result<Session> {
         let folder = self.owners.make(&header.owner)?;
@@ -157,21 +166,21 @@ impl Store for FilesStore {
 
     fn get(&self, owner: &Owner, id: SessionId) -> Result<Session> {
         self.with(owner, id, |dir| {
-            dir.look_at(id)?;
+            unless_full(dir.look_at(id))?;
             dir.session(id)
         })
     }
 
     fn named(&self, owner: &Owner, name: &str) -> Result<Option<SessionId>> {
         self.look_up(owner, |dir| {
-            dir.look()?;
+            unless_full(dir.look())?;
             Ok(dir.named(name))
         })
     }
 
     fn with_prefix(&self, owner: &Owner, digits: &str, limit: usize) -> Result<Vec<SessionId>> {
         self.look_up(owner, |dir| {
-            dir.look()?;
+            unless_full(dir.look())?;
             let ids = dir.state.catalogue.all().map(|record| record.header.id);
             let fits = |id: &SessionId| id.0.simple().to_string().starts_with(digits);
             Ok(ids.filter(fits).take(limit).collect())
@@ -186,7 +195,7 @@ impl Store for FilesStore {
         limit: usize,
     ) -> Result<Page> {
         self.look_up(owner, |dir| {
-            dir.look()?;
+            unless_full(dir.look())?;
             dir.list(filter, after, limit)
         })
     }
@@ -257,7 +266,7 @@ impl Search for FilesStore {
     fn search(&self, owner: &Owner, query: &str, offset: usize, limit: usize) -> Result<Vec<Hit>> {
         let words = query_words(query)?;
         self.look_up(owner, |dir| {
-            dir.look()?;
+            unless_full(dir.look())?;
             dir.search(&words, offset, limit)
         })
     }
@@ -269,11 +278,15 @@ impl Search for FilesStore {
 }
 
 impl Upkeep for FilesStore {
+    fn can_write(&self) -> Result<()> {
+        self.owners.make(&Owner::local())?.with(Dir::can_write)
+    }
+
     fn everything(&self) -> Result<Vec<(Owner, SessionId)>> {
         let mut everything = Vec::new();
         for (owner, folder) in self.owners.all()? {
             folder.with(|dir| {
-                dir.look()?;
+                unless_full(dir.look())?;
                 let ids = dir.state.catalogue.all().map(|record| record.header.id);
                 everything.extend(ids.map(|id| (owner.clone(), id)));
                 Ok(())

@@ -261,7 +261,7 @@ impl Db {
         let Request { owner, id, entries, .. } = request;
         let (owner, session, fence, now) = (owner.as_str(), id.0, at.fence.map(number), self.now());
         let (head, last) = (number(end.tally.entries), end.last.as_str());
-        let columns = Columns::new(end.tally, entries);
+        let columns = Columns::new(*id, end.tally, entries);
         let mut params: Vec<&(dyn ToSql + Sync)> =
             vec![&owner, &session, &fence, &now, &head, &last];
         params.extend(columns.params());
@@ -411,7 +411,7 @@ pub(super) fn repeated(
             return Err(reused().into());
         }
         match stored.get(ready.id.as_str()) {
-            Some((_, hash)) if hash.as_slice() != ready.hash => return Err(reused().into()),
+            Some((_, hash)) if !ready.is_stored_as(hash) => return Err(reused().into()),
             Some((seq, _)) => {
                 seqs.push(*seq);
                 seen = seen.or(Some(&ready.id));
@@ -460,7 +460,7 @@ struct Columns<'a> {
     at: Vec<i64>,
     id: Vec<&'a str>,
     kind: Vec<Option<&'a str>>,
-    hash: Vec<&'a [u8]>,
+    hash: Vec<Vec<u8>>,
     tokens: Vec<i64>,
     thinking: Vec<Option<i64>>,
     size: Vec<Option<i64>>,
@@ -469,11 +469,12 @@ struct Columns<'a> {
 }
 
 impl<'a> Columns<'a> {
-    fn new(mut tally: Tally, entries: &'a [Ready]) -> Columns<'a> {
-        let mut seq = Vec::with_capacity(entries.len());
+    fn new(id: SessionId, mut tally: Tally, entries: &'a [Ready]) -> Columns<'a> {
+        let (mut seq, mut hash) = (Vec::new(), Vec::new());
         let mut tallies: [Vec<Option<i64>>; row::TALLY_COLUMNS] = Default::default();
         for ready in entries {
             seq.push(number(tally.entries));
+            hash.push(ready.sealed(id, tally.entries).to_vec());
             tally = tally.with(ready.effect);
             for (column, value) in tallies.iter_mut().zip(row::tally_columns(&tally)) {
                 column.push(value);
@@ -485,7 +486,7 @@ impl<'a> Columns<'a> {
             at: entries.iter().map(|ready| ready.at).collect(),
             id: entries.iter().map(|ready| ready.id.as_str()).collect(),
             kind: entries.iter().map(|ready| ready.kind.as_deref()).collect(),
-            hash: entries.iter().map(|ready| ready.hash.as_slice()).collect(),
+            hash,
             tokens: entries.iter().map(|ready| i64::from(ready.tokens)).collect(),
             thinking: entries.iter().map(|ready| ready.thinking().map(i64::from)).collect(),
             size: entries.iter().map(|ready| ready.size).collect(),

@@ -225,6 +225,10 @@ impl Search for PostgresStore {
 }
 
 impl Upkeep for PostgresStore {
+    fn can_write(&self) -> Result<()> {
+        self.db.can_write()
+    }
+
     fn everything(&self) -> Result<Vec<(Owner, SessionId)>> {
         self.db.everything()
     }

@@ -15,7 +15,7 @@ use super::append::{FOLD_SESSIONS, Statement};
 use super::error::Fail;
 use super::link::{Answer, Link};
 use super::{Db, sql};
-use crate::row::{self, Stored, TALLY_COLUMNS, time};
+use crate::row::{self, Hash, Stored, TALLY_COLUMNS, time};
 
 type Read<T> = std::result::Result<T, Fail>;
 
@@ -109,6 +109,7 @@ pub(super) fn stored(row: &Row, first: usize) -> Read<Stored> {
         size: row.try_get(first + 6)?,
         body: row.try_get(first + 7)?,
         tally: tally(row, seq, first + 8)?,
+        hash: Hash::stored(row.try_get(first + 19)?),
     })
 }
 
@@ -176,15 +177,21 @@ impl Db {
         self.pool.run("read entries", async |link, _| {
             let answers = link
                 .all(&[
+                    // Before the entries, so that what is written in between is not missing.
+                    (sql::END, &[&name, &session]),
                     (sql::ENTRIES, &[&name, &session, &start, &end]),
                     (sql::PLACE, &[&name, &session, &now]),
                 ])
                 .await?;
-            if answers[0].rows.is_empty() && answers[1].rows.is_empty() {
+            if answers[1].rows.is_empty() && answers[2].rows.is_empty() {
                 return Err(StoreError::NotFound { id }.into());
             }
-            let entry = |row| Ok(stored(row, 0)?.entry(id)?);
-            answers[0].rows.iter().map(entry).collect()
+            let last: Option<i64> =
+                answers[0].rows.first().map(|row| row.try_get(0)).transpose()?;
+            let head = last.and_then(|last| u64::try_from(last + 1).ok()).unwrap_or_default();
+            let rows = answers[1].rows.iter().map(|row| stored(row, 0));
+            let rows: Vec<Stored> = rows.collect::<Read<_>>()?;
+            Ok(row::without_gaps(id, &range, rows.into_iter().map(Ok), || Ok(head))?)
         })
     }
 

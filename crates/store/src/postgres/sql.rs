@@ -32,6 +32,10 @@ pub(super) const FORMAT: &str = "SELECT format FROM rethread_store WHERE what = 
 pub(super) const LOCK_FORMAT: &str =
     "SELECT format FROM rethread_store WHERE what = 'store' FOR UPDATE";
 
+/// Changes nothing, and is on disk when it is done.
+pub(super) const SAME_FORMAT: &str =
+    "UPDATE rethread_store SET format = format WHERE what = 'store'";
+
 /// Says that the store is set up.
 pub(super) const SET_FORMAT: &str = "UPDATE rethread_store SET format = $1 WHERE what = 'store'";
 
@@ -79,7 +83,7 @@ macro_rules! columns {
     () => {
         "seq, at, id, kind, tokens, thinking, size, body, t_messages, t_queries, t_tokens, \
          t_first, t_turn, t_system, t_started, t_summary, t_clear, t_clear_messages, \
-         t_clear_tokens"
+         t_clear_tokens, hash"
     };
 }
 
@@ -363,14 +367,6 @@ pub(super) const ENTRIES: &str = concat!(
       ORDER BY seq"
 );
 
-/// The same with the fingerprints, for whoever checks them.
-pub(super) const CHECKED_ENTRIES: &str = concat!(
-    "SELECT ",
-    columns!(),
-    ", hash FROM rethread_entries WHERE owner = $1 AND session = $2 AND seq >= $3 AND seq < $4 \
-      ORDER BY seq"
-);
-
 pub(super) const CREATE: &str = "INSERT INTO rethread_sessions (owner, id, name, header, archived, \
     workspace_hash, parent, continues, last_at, first_message, trashed, indexed, fence) \
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, 0, 0)";
@@ -441,7 +437,7 @@ pub(super) const FOUND: &str = concat!(
     "SELECT e.session, ",
     "e.seq, e.at, e.id, e.kind, e.tokens, e.thinking, e.size, e.body, e.t_messages, e.t_queries, \
      e.t_tokens, e.t_first, e.t_turn, e.t_system, e.t_started, e.t_summary, e.t_clear, \
-     e.t_clear_messages, e.t_clear_tokens \
+     e.t_clear_messages, e.t_clear_tokens, e.hash \
      FROM unnest($2::uuid[], $3::bigint[]) AS h (session, seq) JOIN rethread_entries e \
      ON e.owner = $1 AND e.session = h.session AND e.seq = h.seq"
 );

@@ -43,6 +43,11 @@ impl Db {
         Ok(rows.into_iter().filter_map(known).collect())
     }
 
+    /// Writes the format as it is.
+    pub(super) fn can_write(&self) -> Result<()> {
+        self.pool.run("write", async |link, _| link.one(sql::SAME_FORMAT, &[]).await.map(drop))
+    }
+
     /// Checks what belongs to no session, and how far lists and search are behind.
     pub(super) fn check(&self, repair: bool) -> Result<Vec<Finding>> {
         let (strays, dangling, unsearched) = self.pool.run(WHAT, async |link, _| {
@@ -145,7 +150,7 @@ impl Db {
                 let answers = link
                     .all(&[
                         (sql::SAYS, &[&name, &session]),
-                        (sql::CHECKED_ENTRIES, &[&name, &session, &from, &to]),
+                        (sql::ENTRIES, &[&name, &session, &from, &to]),
                         (sql::END, &[&name, &session]),
                     ])
                     .await?;
@@ -158,19 +163,19 @@ impl Db {
                 };
                 let mut rows = Vec::new();
                 for row in &answers[1].rows {
-                    rows.push((stored(row, 0)?, row.try_get::<_, Vec<u8>>(19)?));
+                    rows.push(stored(row, 0)?);
                 }
                 Ok((rows, end))
             })?;
             let (rows, end) = rows;
-            for (stored, hash) in rows {
+            for stored in rows {
                 last_at = Some(stored.at);
                 let seq = stored.seq;
                 let text = stored.clone().entry(id).ok();
                 if text.and_then(|entry| searchable(&entry.body)).is_some() {
                     texts.push(seq);
                 }
-                log.entry(stored, &hash)?;
+                log.entry(stored)?;
             }
             from = to;
             if from >= end {

@@ -168,7 +168,7 @@ impl Db {
             return self.appended_before(tx, request, end, seqs, ends);
         }
         let (record, lease) = allowed?;
-        match self.insert(tx, insert, n, end.tally, entries) {
+        match self.insert(tx, insert, (*id, n), end.tally, entries) {
             Ok((seqs, tally)) => {
                 end.tally = tally;
                 spend(self.place(), tx, n, spent)?;
@@ -260,7 +260,7 @@ impl Db {
         &self,
         tx: &Connection,
         insert: &mut CachedStatement<'_>,
-        n: i64,
+        (id, n): (SessionId, i64),
         mut tally: Tally,
         entries: &[Ready],
     ) -> Result<(Vec<u64>, Tally)> {
@@ -268,7 +268,7 @@ impl Db {
         for ready in entries {
             let seq = tally.entries;
             tally = tally.with(ready.effect);
-            row::insert(insert, n, ready, &tally).told(self.place(), ACTION)?;
+            row::insert(insert, (id, n), ready, &tally).told(self.place(), ACTION)?;
             if tally.first == Some(seq) {
                 let sql = "UPDATE sessions SET first_message = ?2 WHERE n = ?1";
                 let mut statement = tx.prepare_cached(sql).told(self.place(), ACTION)?;
@@ -302,12 +302,12 @@ impl Db {
             if entries.len() > 1 && !ids.insert(&ready.id) {
                 return Err(reused());
             }
-            let found: Option<(i64, [u8; 16])> = statement
+            let found: Option<(i64, Vec<u8>)> = statement
                 .query_row(params![n, sql_id(&ready.id)], |row| Ok((row.get(0)?, row.get(1)?)))
                 .optional()
                 .told(self.place(), ACTION)?;
             match found {
-                Some((_, hash)) if hash != ready.hash => return Err(reused()),
+                Some((_, hash)) if !ready.is_stored_as(&hash) => return Err(reused()),
                 Some((seq, _)) => {
                     seqs.push(u64::try_from(seq).unwrap_or_default());
                     seen = seen.or(Some(ready.id.clone()));
@@ -344,6 +344,13 @@ impl Db {
         let lag: i64 = snapshot.query_row(&sql, [], |row| row.get(0)).told(self.place(), FOLD)?;
         let sessions = self.written_since_the_mark(snapshot)?.into_iter().collect();
         Ok(Unfolded { entries: u64::try_from(lag).unwrap_or_default(), sessions })
+    }
+
+    /// Writes a mark as it is.
+    pub(super) fn mark_again(&self, tx: &Connection) -> Result<()> {
+        let sql = "UPDATE progress SET rid = rid WHERE what = 'folded'";
+        let mut statement = tx.prepare_cached(sql).told(self.place(), ACTION)?;
+        statement.execute([]).told(self.place(), ACTION).map(drop)
     }
 
     /// Brings the times of sessions up to date, once enough stands behind the mark.

@@ -4,11 +4,15 @@ use std::path::Path;
 
 use rethread_core::StoreError;
 use rusqlite::ErrorCode;
+use rusqlite::ffi::SQLITE_IOERR_SHMSIZE;
 
 /// What SQLite said while the store was about to do `action`.
 pub(super) fn told(place: &Path, action: &'static str, error: rusqlite::Error) -> StoreError {
     let place = place.display().to_string();
+    // What SQLite says where it cannot make its `-shm` file as long as it must be.
+    let no_room = |error: &rusqlite::ffi::Error| error.extended_code == SQLITE_IOERR_SHMSIZE;
     match error.sqlite_error_code() {
+        _ if error.sqlite_error().is_some_and(no_room) => StoreError::Full { place },
         Some(ErrorCode::DiskFull) => StoreError::Full { place },
         Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied | ErrorCode::CannotOpen) => {
             StoreError::ReadOnly { place }

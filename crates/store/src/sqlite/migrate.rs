@@ -112,7 +112,7 @@ fn count_usage(
     for rid in 1..=all {
         progress.step(rid.unsigned_abs(), all.unsigned_abs(), "entries");
         let read = statement
-            .query_row([rid], |row| Ok((row::stored(row)?, row.get::<_, i64>(19)?)))
+            .query_row([rid], |row| Ok((row::stored(row)?, row.get::<_, i64>(20)?)))
             .optional()
             .told(path, WHAT);
         // What cannot be read is not counted here, and `doctor` says which it is.

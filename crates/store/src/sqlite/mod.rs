@@ -26,7 +26,7 @@ mod sessions;
 mod upkeep;
 
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -47,7 +47,7 @@ pub(crate) use search::matching;
 use append::{Ends, Unfolded};
 use error::Told;
 use queue::Queue;
-use schema::File;
+use schema::{Access, File};
 
 use crate::progress::Tell;
 
@@ -62,7 +62,9 @@ pub struct SqliteStore {
 
 /// The connections.
 pub(crate) struct Db {
-    file: File,
+    file: Mutex<File>,
+    /// Where the file is.
+    path: PathBuf,
     world: Arc<dyn World>,
     writer: Mutex<Connection>,
     readers: Mutex<Vec<Connection>>,
@@ -102,11 +104,11 @@ impl SqliteStore {
         tell: Option<&Tell>,
     ) -> Result<SqliteStore> {
         let (file, connection) = schema::open(path, tell)?;
-        connection.pragma_update(None, "cache_size", WRITER_CACHE).told(path, "open the file")?;
         let db = Arc::new(Db {
-            file,
+            path: file.path.clone(),
+            file: Mutex::new(file),
             world,
-            writer: Mutex::new(connection),
+            writer: Mutex::new(for_writing(path, connection)?),
             readers: Mutex::default(),
             unfolded: Mutex::default(),
             ends: Mutex::default(),
@@ -128,20 +130,33 @@ impl Db {
         action: &'static str,
         work: impl FnOnce(&Connection) -> Result<T>,
     ) -> Result<T> {
-        if self.file.read_only {
-            return Err(StoreError::ReadOnly { place: self.file.path.display().to_string() });
+        let mut connection = self.writer();
+        match self.access() {
+            Access::All => {}
+            Access::ReadOnly => {
+                return Err(StoreError::ReadOnly { place: self.path.display().to_string() });
+            }
+            Access::Full => {
+                // There may be room by now.
+                let (file, opened) = schema::open(&self.path, None)?;
+                if file.access != Access::All {
+                    return Err(StoreError::Full { place: self.path.display().to_string() });
+                }
+                *connection = for_writing(&self.path, opened)?;
+                *self.file() = file;
+            }
         }
-        let connection = self.writer();
+        let connection = connection;
         let run =
             |sql| connection.prepare_cached(sql).and_then(|mut statement| statement.execute([]));
-        run("BEGIN IMMEDIATE").told(&self.file.path, action)?;
+        run("BEGIN IMMEDIATE").told(&self.path, action)?;
         // Whatever ends this early, a panic too, takes the transaction back.
         let open = Open(&connection);
         if action != append::ACTION {
             self.ends().forget();
         }
         let done = work(&connection)?;
-        run("COMMIT").told(&self.file.path, action)?;
+        run("COMMIT").told(&self.path, action)?;
         std::mem::forget(open);
         Ok(done)
     }
@@ -166,21 +181,35 @@ impl Db {
 
     /// Runs `work` on one snapshot of the file.
     fn read<T>(&self, work: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
+        let file = self.file().clone();
         let mut readers = self.readers.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let reader = readers.pop();
         drop(readers);
         let connection = match reader {
             Some(connection) => connection,
-            None => schema::connect(&self.file)?,
+            None => schema::connect(&file)?,
         };
-        let snapshot = connection.unchecked_transaction().told(&self.file.path, "read")?;
+        let snapshot = connection.unchecked_transaction().told(&self.path, "read")?;
         let done = work(&snapshot);
         drop(snapshot);
-        let mut readers = self.readers.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if readers.len() < READERS_MAX {
-            readers.push(connection);
+        // On a full disk a connection may see the file as if nobody wrote to it. As soon as somebody
+        // can, that is wrong, so it is used once.
+        if file.access != Access::Full {
+            let mut readers =
+                self.readers.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            if readers.len() < READERS_MAX {
+                readers.push(connection);
+            }
         }
         done
+    }
+
+    fn file(&self) -> MutexGuard<'_, File> {
+        self.file.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    fn access(&self) -> Access {
+        self.file().access
     }
 
     /// Only whoever writes looks at this, so nobody waits for it.
@@ -194,8 +223,14 @@ impl Db {
     }
 
     fn place(&self) -> &Path {
-        &self.file.path
+        &self.path
     }
+}
+
+/// Sets up a connection to write with.
+fn for_writing(path: &Path, connection: Connection) -> Result<Connection> {
+    connection.pragma_update(None, "cache_size", WRITER_CACHE).told(path, "open the file")?;
+    Ok(connection)
 }
 
 /// A transaction that is not committed.
@@ -303,8 +338,11 @@ impl Store for SqliteStore {
 impl Search for SqliteStore {
     fn search(&self, owner: &Owner, query: &str, offset: usize, limit: usize) -> Result<Vec<Hit>> {
         let words = rethread_core::store::query_words(query)?;
-        self.db.fill_search()?;
-        self.db.read(|snapshot| self.db.search(snapshot, owner, &words, offset, limit))
+        let filled = self.db.fill_search()?;
+        self.db.read(|snapshot| match filled {
+            true => self.db.search_index(snapshot, owner, &words, offset, limit),
+            false => self.db.search_all(snapshot, owner, &words, offset, limit),
+        })
     }
 
     fn behind(&self) -> Result<Option<u64>> {
@@ -313,6 +351,11 @@ impl Search for SqliteStore {
 }
 
 impl Upkeep for SqliteStore {
+    fn can_write(&self) -> Result<()> {
+        // As an append, so that where logs end stays known.
+        self.db.write(append::ACTION, |tx| self.db.mark_again(tx))
+    }
+
     fn everything(&self) -> Result<Vec<(Owner, SessionId)>> {
         self.db.read(|snapshot| self.db.everything(snapshot))
     }

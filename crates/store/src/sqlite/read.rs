@@ -13,7 +13,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
 use super::error::Told;
 use super::row;
 use super::{Db, FOLDED};
-use crate::row::time;
+use crate::row::{time, without_gaps};
 
 /// A row of `sessions`, read but not yet understood.
 pub(super) struct SessionRow {
@@ -183,7 +183,9 @@ impl Db {
         let rows = statement
             .query_map(params![n, bound(range.start), bound(range.end)], row::stored)
             .told(self.place(), "read entries")?;
-        rows.map(|row| row.told(self.place(), "read entries")?.entry(id)).collect()
+        let rows = rows.map(|row| row.told(self.place(), "read entries"));
+        let end = || Ok(self.tally(snapshot, n)?.map_or(0, |(tally, _)| tally.entries));
+        without_gaps(id, &range, rows, end)
     }
 
     /// Lists by the times that were brought up to date, and puts in the right place the few

@@ -1,15 +1,15 @@
 //! Entries as SQLite holds them; what a row means stands in [`crate::row`].
 
-use rethread_core::{EntryId, Tally};
+use rethread_core::{EntryId, SessionId, Tally};
 use rusqlite::types::{ToSqlOutput, Value, ValueRef};
 use rusqlite::{CachedStatement, Row, ToSql, params};
 
-use crate::row::{self, Ready, Stored};
+use crate::row::{self, Hash, Ready, Stored};
 
 /// The columns of an entry, in the order [`stored`] reads them.
 pub(super) const COLUMNS: &str = "seq, at, id, kind, tokens, thinking, size, body, \
     t_messages, t_queries, t_tokens, t_first, t_turn, t_system, t_started, t_summary, \
-    t_clear, t_clear_messages, t_clear_tokens";
+    t_clear, t_clear_messages, t_clear_tokens, hash";
 
 /// The tally of a session's last entry, in the order [`tally`] reads it.
 pub(super) const LAST_TALLY: &str = "SELECT seq, t_messages, t_queries, t_tokens, t_first, \
@@ -32,19 +32,20 @@ pub(super) const INSERT: &str = "INSERT INTO entries (session, seq, at, id, kind
 /// Inserts an entry with its place and tally.
 pub(super) fn insert(
     statement: &mut CachedStatement<'_>,
-    session: i64,
+    (id, session): (SessionId, i64),
     ready: &Ready,
     tally: &Tally,
 ) -> rusqlite::Result<i64> {
+    let seq = tally.entries - 1;
     let [messages, queries, tokens, first, turn, system, started, summary, clear, before, spent] =
         row::tally_columns(tally);
     statement.insert(params![
         session,
-        row::number(tally.entries - 1),
+        row::number(seq),
         ready.at,
         sql_id(&ready.id),
         ready.kind,
-        ready.hash,
+        ready.sealed(id, seq),
         ready.tokens,
         ready.thinking(),
         ready.size,
@@ -110,6 +111,7 @@ pub(super) fn stored(row: &Row<'_>) -> rusqlite::Result<Stored> {
         size: row.get(6)?,
         body: row.get(7)?,
         tally: read_tally(row, seq, 8)?,
+        hash: row.get_ref(19)?.as_blob().ok().and_then(Hash::stored),
     })
 }
 

@@ -28,33 +28,53 @@ pub(super) const BUSY: Duration = Duration::from_secs(10);
 /// Statements kept ready on each connection.
 const STATEMENTS: usize = 64;
 
-/// Where the file is, and whether it may be written.
+/// Where the file is, and what can be done to it.
 #[derive(Clone, Debug)]
 pub(super) struct File {
     pub(super) path: PathBuf,
-    pub(super) read_only: bool,
+    pub(super) access: Access,
 }
 
-/// Opens the file for writing, making it if it is not there. A file on a disk that cannot be
-/// written to is opened for reading.
+/// What can be done to a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Access {
+    /// Everything.
+    All,
+    /// It may be read.
+    ReadOnly,
+    /// There was no room for what SQLite needs beside a file that is written to, so it is read.
+    /// Whoever writes tries again.
+    Full,
+}
+
+/// Opens the file for writing, making it if it is not there. A file that cannot be written to, or
+/// on a full disk, is opened for reading.
 pub(super) fn open(path: &Path, tell: Option<&Tell>) -> Result<(File, Connection), StoreError> {
-    let file = File { path: path.into(), read_only: false };
-    match make(path).and_then(|()| connect(&file)) {
+    let file = File { path: path.into(), access: Access::All };
+    let opened = make(path).and_then(|()| connect(&file)).and_then(|connection| {
+        set_up(&file, &connection, tell)?;
+        Ok(connection)
+    });
+    let (access, refused) = match opened {
         Ok(connection) => {
-            set_up(&file, &connection, tell)?;
             close_to_others(path)?;
             sync_what_was_left(path)?;
-            Ok((file, connection))
+            return Ok((file, connection));
         }
-        Err(StoreError::ReadOnly { .. }) if path.exists() => {
-            let file = File { read_only: true, ..file };
-            let connection = connect(&file)?;
-            match format(&file, &connection)? {
-                Some(found) if found < FORMAT => Err(migrate::too_old(&file, found)),
-                _ => Ok((file, connection)),
-            }
-        }
-        Err(error) => Err(error),
+        Err(error @ StoreError::ReadOnly { .. }) => (Access::ReadOnly, error),
+        Err(error @ StoreError::Full { .. }) => (Access::Full, error),
+        Err(error) => return Err(error),
+    };
+    // What was just made has nothing to read.
+    if std::fs::metadata(path).map_or(0, |there| there.len()) == 0 {
+        return Err(refused);
+    }
+    let file = File { access, ..file };
+    let connection = connect(&file)?;
+    match format(&file, &connection)? {
+        Some(FORMAT) => Ok((file, connection)),
+        Some(found) if access == Access::ReadOnly => Err(migrate::too_old(&file, found)),
+        _ => Err(refused),
     }
 }
 
@@ -147,7 +167,7 @@ pub(super) fn make(path: &Path) -> Result<(), StoreError> {
 /// One more connection to the file.
 pub(super) fn connect(file: &File) -> Result<Connection, StoreError> {
     let path = &file.path;
-    if file.read_only {
+    if file.access != Access::All {
         return connect_read_only(path);
     }
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
@@ -161,8 +181,9 @@ pub(super) fn connect(file: &File) -> Result<Connection, StoreError> {
     prepared(path, connection)
 }
 
-/// A connection to a file that cannot be written to. What stands in the write-ahead log is read
-/// too, as far as SQLite can: it needs the `-shm` file for that, and cannot make one here.
+/// A connection to a file that cannot be written to. What is in the write-ahead log is read
+/// too, as far as SQLite can: it needs the `-shm` file for that, and cannot make one here, or finds
+/// no room for it.
 fn connect_read_only(path: &Path) -> Result<Connection, StoreError> {
     let open = |mode: &str| {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
@@ -180,7 +201,7 @@ fn connect_read_only(path: &Path) -> Result<Connection, StoreError> {
     });
     match opened {
         Ok(connection) => Ok(connection),
-        Err(StoreError::ReadOnly { .. }) => {
+        Err(StoreError::ReadOnly { .. } | StoreError::Full { .. }) => {
             let mut log = path.as_os_str().to_owned();
             log.push("-wal");
             let log = PathBuf::from(log);
@@ -201,8 +222,8 @@ fn connect_read_only(path: &Path) -> Result<Connection, StoreError> {
 /// acknowledged.
 fn hidden(log: &Path) -> StoreError {
     let source = format!(
-        "the latest entries are in {}, which cannot be read where nothing can be written; make the \
-         folder writable, or copy the database together with this file to a folder that is",
+        "the latest entries are in {}, which cannot be read where nothing can be written; make room, \
+         make the folder writable, or copy the database together with this file to another folder",
         log.display()
     );
     StoreError::Backend { store: "sqlite", action: "open the file", source: source.into() }

@@ -47,11 +47,8 @@ impl Unindexed {
 }
 
 impl Db {
-    /// Brings the index up to date; where nothing can be written, it stays behind.
-    pub(super) fn fill_search(&self) -> Result<()> {
-        if self.file.read_only {
-            return Ok(());
-        }
+    /// Brings the index up to date; whether it is. Where nothing can be written, it stays behind.
+    pub(super) fn fill_search(&self) -> Result<bool> {
         let behind = format!("SELECT EXISTS (SELECT 1 FROM entries WHERE rid > {INDEXED})");
         let waiting = |connection: &Connection| -> Result<bool> {
             connection.query_row(&behind, [], |row| row.get(0)).told(self.place(), WHAT)
@@ -59,12 +56,11 @@ impl Db {
         while self.read(waiting)? {
             match self.write(WHAT, |tx| self.fill_some(tx)) {
                 Ok(()) => {}
-                // A full disk keeps nobody from finding what is on it.
-                Err(StoreError::Full { .. } | StoreError::ReadOnly { .. }) => break,
+                Err(StoreError::ReadOnly { .. } | StoreError::Full { .. }) => return Ok(false),
                 Err(error) => return Err(error),
             }
         }
-        Ok(())
+        Ok(true)
     }
 
     fn fill_some(&self, tx: &Connection) -> Result<()> {
@@ -112,8 +108,8 @@ impl Db {
         );
         let mut statement = tx.prepare_cached(&sql).told(self.place(), WHAT)?;
         let rows = statement.query_map([], |row| {
-            let (stored, rid) = (row::stored(row)?, row.get(19)?);
-            Ok(Unindexed { rid, session: session_id(row, 20)?, owner: row.get(21)?, stored })
+            let (stored, rid) = (row::stored(row)?, row.get(20)?);
+            Ok(Unindexed { rid, session: session_id(row, 21)?, owner: row.get(22)?, stored })
         });
         let mut found = Vec::new();
         let mut bytes = 0;
@@ -137,8 +133,8 @@ impl Db {
         Ok(u64::try_from(behind).unwrap_or_default())
     }
 
-    /// The hits: first what the index has not got yet, if it cannot be filled, then what it has.
-    pub(super) fn search(
+    /// The hits while the index cannot be filled: first what it has not got, then what it has.
+    pub(super) fn search_all(
         &self,
         snapshot: &Connection,
         owner: &Owner,
@@ -170,7 +166,7 @@ impl Db {
         );
         let mut statement = snapshot.prepare_cached(&sql).told(self.place(), WHAT)?;
         let rows = statement
-            .query_map([owner.as_str()], |row| Ok((row::stored(row)?, session_id(row, 19)?)));
+            .query_map([owner.as_str()], |row| Ok((row::stored(row)?, session_id(row, 20)?)));
         let (mut hits, mut passed) = (Vec::new(), 0);
         for row in rows.told(self.place(), WHAT)? {
             let (stored, session) = row.told(self.place(), WHAT)?;
@@ -185,7 +181,7 @@ impl Db {
         Ok((hits, passed))
     }
 
-    fn search_index(
+    pub(super) fn search_index(
         &self,
         snapshot: &Connection,
         owner: &Owner,
@@ -205,7 +201,7 @@ impl Db {
         let number = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
         let rows = statement
             .query_map(params![query, owner.as_str(), number(limit), number(offset)], |row| {
-                Ok((row::stored(row)?, session_id(row, 19)?))
+                Ok((row::stored(row)?, session_id(row, 20)?))
             });
         let mut hits = Vec::new();
         for row in rows.told(self.place(), WHAT)? {
@@ -232,7 +228,7 @@ impl Db {
             row::COLUMNS
         );
         let mut statement = tx.prepare(&sql).told(self.place(), WHAT)?;
-        let rows = statement.query_map([n], |row| Ok((row::stored(row)?, row.get::<_, i64>(19)?)));
+        let rows = statement.query_map([n], |row| Ok((row::stored(row)?, row.get::<_, i64>(20)?)));
         // An index without text of its own must be told what it is to forget.
         let forget =
             "INSERT INTO search (search, rowid, owner, text) VALUES ('delete', ?1, ?2, ?3)";

@@ -48,7 +48,7 @@ impl Db {
         let n = inserted.map_err(|error| self.name_taken(error, header))?;
         self.repeated(tx, n, id, entries)?;
         let mut insert = tx.prepare_cached(row::INSERT).told(self.place(), "create a session")?;
-        self.insert(tx, &mut insert, n, Tally::default(), entries)?;
+        self.insert(tx, &mut insert, (header.id, n), Tally::default(), entries)?;
         append::spend(self.place(), tx, n, &new.spent)?;
         self.fold(tx)?;
         for bind in binds {

@@ -12,6 +12,7 @@ use super::error::Told;
 use super::read::session_id;
 use super::rebuild::{SEARCH, unless_damaged};
 use super::row;
+use super::schema::Access;
 use super::{Db, FOLDED, INDEXED};
 use crate::check::{LogCheck, check_blobs};
 use crate::row::{number, tally_columns};
@@ -105,7 +106,7 @@ impl Db {
             }
             note("lists and search believed to be ahead of the entries".into(), repairable);
         }
-        if !self.file.read_only && !self.index_is_sound()? {
+        if self.access() == Access::All && !self.index_is_sound()? {
             if repair {
                 self.empty_or_remake_index()?;
                 // Entries that cannot be read for a damaged page stay out of it.
@@ -239,15 +240,13 @@ impl Db {
         let mut statement = snapshot.prepare(sql).told(self.place(), WHAT)?;
         let seqs = statement.query_map([n], |row| row.get::<_, i64>(0));
         let seqs: Vec<i64> = seqs.and_then(Iterator::collect).told(self.place(), WHAT)?;
-        let sql =
-            format!("SELECT {}, hash FROM entries WHERE session = ?1 AND seq = ?2", row::COLUMNS);
+        let sql = format!("SELECT {} FROM entries WHERE session = ?1 AND seq = ?2", row::COLUMNS);
         let mut statement = snapshot.prepare(&sql).told(self.place(), WHAT)?;
         let mut log = LogCheck::new(id);
         for seq in seqs {
-            let row = statement
-                .query_row([n, seq], |row| Ok((row::stored(row)?, row.get::<_, Vec<u8>>(19)?)));
+            let row = statement.query_row([n, seq], row::stored);
             match unless_damaged(row.told(self.place(), WHAT))? {
-                Some((stored, hash)) => log.entry(stored, &hash)?,
+                Some(stored) => log.entry(stored)?,
                 None => {
                     let what = "it cannot be read: its page of the file is damaged".to_owned();
                     let seq = u64::try_from(seq).ok();
@@ -264,18 +263,17 @@ impl Db {
         let (n, missing) = self.read(|snapshot| {
             let n = self.place_of(snapshot, owner, id)?.n;
             let sql = format!(
-                "SELECT {}, hash, rid <= {INDEXED} FROM entries WHERE session = ?1 ORDER BY seq",
+                "SELECT {}, rid <= {INDEXED} FROM entries WHERE session = ?1 ORDER BY seq",
                 row::COLUMNS
             );
             let mut statement = snapshot.prepare(&sql).told(self.place(), WHAT)?;
-            let rows = statement.query_map([n], |row| {
-                Ok((row::stored(row)?, row.get::<_, Vec<u8>>(19)?, row.get::<_, bool>(20)?))
-            });
+            let rows =
+                statement.query_map([n], |row| Ok((row::stored(row)?, row.get::<_, bool>(20)?)));
             let mut expected = 0;
             for row in rows.told(self.place(), WHAT)? {
-                let (stored, hash, indexed) = row.told(self.place(), WHAT)?;
+                let (stored, indexed) = row.told(self.place(), WHAT)?;
                 let before = log.searchable;
-                log.entry(stored, &hash)?;
+                log.entry(stored)?;
                 expected += i64::from(indexed && log.searchable > before);
             }
             let sql = format!(

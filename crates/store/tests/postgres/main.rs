@@ -1,6 +1,7 @@
 //! The PostgreSQL store, on a server that these tests start themselves.
 
 mod conformance;
+mod damage;
 mod encrypted;
 mod errors;
 mod faults;

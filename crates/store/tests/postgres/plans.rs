@@ -30,7 +30,8 @@ CREATE TEMP TABLE want AS
 INSERT INTO rethread_sessions SELECT owner, id, 's' || n || '-' || substr(id::text, 1, 8),
   format('{"id":"%s","owner":"%s","name":"s%s-%s","created_at":"2025-01-01T00:00:00Z","archived":false}', id, owner, n, substr(id::text, 1, 8)),
   n % 10 = 0, sha256(('/w' || n % 7)::bytea), NULL, false, 1735689600000 + n, 'hello', 1, 0, NULL, NULL FROM want;
-INSERT INTO rethread_entries SELECT owner, id, 0, 1735689600000 + n, 'e', NULL, '\x00', 1, NULL, NULL, 1, 1, 1, 0, 0,
+INSERT INTO rethread_entries SELECT owner, id, 0, 1735689600000 + n, 'e', NULL,
+  substr(sha256('\x6d65737361676500'::bytea || '{"role":"user","content":"zebra"}'::bytea), 1, 16), 1, NULL, NULL, 1, 1, 1, 0, 0,
   NULL, NULL, NULL, NULL, NULL, NULL, E'\n{"role":"user","content":"zebra"}'::bytea FROM want;
 INSERT INTO rethread_keys SELECT owner, sha256(('file:' || id)::bytea), 'file:' || id, id FROM want;
 INSERT INTO rethread_usage SELECT owner, id, 'a/b', 1, 2, 3, 4, 5 FROM want;
@@ -42,7 +43,7 @@ INSERT INTO rethread_sessions SELECT 'local', '00000000-0000-7000-8000-000000000
   '{"id":"00000000-0000-7000-8000-000000000000","owner":"local","name":"long","created_at":"2025-01-01T00:00:00Z","archived":false}',
   false, NULL, NULL, false, 1735689700000, 'hello', 100000, 0, NULL, NULL;
 INSERT INTO rethread_entries SELECT 'local', '00000000-0000-7000-8000-000000000000', n, 1735689700000, 'e' || n, NULL,
-  '\x00', 1, NULL, NULL, n + 1, n + 1, n + 1, 0, n, NULL, NULL, NULL, NULL, NULL, NULL,
+  substr(sha256('\x6d65737361676500'::bytea || '{"role":"user","content":"zebra"}'::bytea), 1, 16), 1, NULL, NULL, n + 1, n + 1, n + 1, 0, n, NULL, NULL, NULL, NULL, NULL, NULL,
   E'\n{"role":"user","content":"zebra"}'::bytea FROM generate_series(0, 99999) n;
 ANALYZE;
 "#;

@@ -1,0 +1,95 @@
+//! Reading the end of a log in which entries are damaged.
+//!
+//! One entry that cannot be read must not take the conversation with it. It is left out of what is
+//! read, and its place is kept, so that every other entry stays where it is. What says that it was
+//! read (`show`, an export, a copy) does not go around damage: it must be whole, or fail.
+
+use std::ops::Range;
+
+use jiff::Timestamp;
+
+use super::{Error, Result, Sessions};
+use crate::entry::{Body, Entry, EntryId, Tally};
+use crate::limits::DAMAGED_ENTRIES_MAX;
+use crate::log::tally_before;
+use crate::measure::Measure;
+use crate::name::SessionId;
+use crate::raw::Raw;
+use crate::store::StoreError;
+
+/// The kind of an entry in whose place nothing can be read.
+const LOST: &str = "lost";
+
+/// A part of a log, and what is wrong with the entries in it that cannot be read.
+#[derive(Default)]
+pub(super) struct Around {
+    pub(super) entries: Vec<Entry>,
+    pub(super) damage: Vec<(u64, String)>,
+}
+
+impl Sessions {
+    /// The entries in a range of seqs, those that exist, with an empty one in the place of each that
+    /// is damaged. `after` is what the log adds up to where the range ends.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Damaged`] where more than [`DAMAGED_ENTRIES_MAX`] are; otherwise I/O errors.
+    pub(super) fn read_around(
+        &self,
+        id: SessionId,
+        range: Range<u64>,
+        after: Tally,
+    ) -> Result<Around> {
+        let mut read = Around::default();
+        let mut next = range.start;
+        while next < range.end {
+            match self.read(id, next..range.end) {
+                Ok(mut entries) => {
+                    read.entries.append(&mut entries);
+                    break;
+                }
+                Err(Error::Store(StoreError::Damaged { id, seq, what })) => {
+                    // A log that lost its end may be told of where it ends now.
+                    let seq = seq.max(next);
+                    if seq >= range.end || read.damage.len() == DAMAGED_ENTRIES_MAX {
+                        return Err(StoreError::Damaged { id, seq, what }.into());
+                    }
+                    if next < seq {
+                        read.entries.append(&mut self.read(id, next..seq)?);
+                    }
+                    let at = read.entries.last().map_or(Timestamp::UNIX_EPOCH, |entry| entry.at);
+                    read.entries.push(lost(seq, at));
+                    read.damage.push((seq, what));
+                    next = seq + 1;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        read.count(after);
+        Ok(read)
+    }
+}
+
+impl Around {
+    /// Gives the damaged entries the counts that the next good one has before it.
+    fn count(&mut self, mut after: Tally) {
+        let mut damage = self.damage.iter().rev().peekable();
+        if damage.peek().is_none() {
+            return;
+        }
+        for entry in self.entries.iter_mut().rev() {
+            match damage.next_if(|(seq, _)| *seq == entry.seq) {
+                Some(_) => entry.tally = Tally { entries: entry.seq + 1, ..after },
+                None => after = tally_before(entry),
+            }
+        }
+    }
+}
+
+fn lost(seq: u64, at: Timestamp) -> Entry {
+    let id = EntryId::new(format!("{LOST}-{seq}")).expect("short and visible");
+    let raw = Raw::parse("{}".into()).expect("valid JSON");
+    let body = Body::Unknown { kind: LOST.into(), raw };
+    let tally = Tally { entries: seq + 1, ..Tally::default() };
+    Entry { seq, at, id, body, measure: Measure::default(), tally }
+}

@@ -20,6 +20,9 @@ use crate::progress::{Progress, Tell};
 
 const WHAT: &str = "bring the file up to date";
 
+/// Rows in a row that cannot be read before the rest is given up: many pages of short entries.
+const UNREADABLE_MAX: u32 = 10_000;
+
 /// Brings a file of format `found` up to date.
 pub(super) fn migrate(
     file: &File,
@@ -104,19 +107,29 @@ fn count_usage(
         .told(path, WHAT)?;
     let mut sums: BTreeMap<i64, Spent> = BTreeMap::new();
     let sql = format!(
-        "SELECT {}, session FROM entries NOT INDEXED WHERE rid = ?1 AND (kind IS NULL OR kind IN \
-         ('finished', 'summary', 'started', 'restored'))",
+        "SELECT {}, session, rid FROM entries NOT INDEXED WHERE rid >= ?1 AND (kind IS NULL OR \
+         kind IN ('finished', 'summary', 'started', 'restored')) ORDER BY rid LIMIT 1",
         row::COLUMNS
     );
     let mut statement = tx.prepare(&sql).told(path, WHAT)?;
-    for rid in 1..=all {
+    let (mut next, mut unreadable) = (0_i64, 0);
+    // What cannot be read is not counted here, and `doctor` says which it is.
+    while unreadable < UNREADABLE_MAX {
+        let read = statement.query_row([next], |row| {
+            Ok((row::stored(row)?, row.get::<_, i64>(20)?, row.get::<_, i64>(21)?))
+        });
+        let (stored, session, rid) = match read.optional() {
+            Ok(None) => break,
+            Ok(Some(found)) => found,
+            Err(_) => {
+                (next, unreadable) = (next.saturating_add(1), unreadable + 1);
+                continue;
+            }
+        };
         progress.step(rid.unsigned_abs(), all.unsigned_abs(), "entries");
-        let read = statement
-            .query_row([rid], |row| Ok((row::stored(row)?, row.get::<_, i64>(20)?)))
-            .optional()
-            .told(path, WHAT);
-        // What cannot be read is not counted here, and `doctor` says which it is.
-        let Ok(Some((stored, session))) = read else { continue };
+        unreadable = 0;
+        let Some(after) = rid.checked_add(1) else { break };
+        next = after;
         if let Ok(entry) = stored.entry(SessionId(uuid::Uuid::nil())) {
             let spent = Spent::of([&entry.body]);
             let sum = sums.entry(session).or_default();
@@ -136,4 +149,39 @@ fn count_usage(
 /// The format is older than what can be read, and cannot be brought up to date here.
 pub(super) fn too_old(file: &File, found: i64) -> StoreError {
     StoreError::Older { place: file.path.display().to_string(), found, known: FORMAT }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use rethread_core::message::Usage;
+    use rethread_core::{Fixed, Message, New, Owner, Sessions};
+
+    use super::super::SqliteStore;
+    use super::*;
+
+    #[test]
+    fn rows_with_absurd_numbers_are_no_reason_to_count_for_ever() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("rethread.db");
+        let world = Arc::new(Fixed::default());
+        let open = || {
+            let store = Arc::new(SqliteStore::open(&path, world.clone()).expect("a store"));
+            Sessions::new(store, Owner::local(), world.clone())
+        };
+        let sessions = open();
+        let id = sessions.create(&New::default(), None).expect("a session").id();
+        let usage = Some(Usage { output: 7, ..Usage::default() });
+        let reply = || Message { usage, model: Some("a/b".into()), ..Message::assistant("yes") };
+        sessions.append(id, vec![reply().into(), reply().into()]).expect("appended");
+        drop(sessions);
+        // As the earlier format had it.
+        let earlier = "UPDATE entries SET rid = 9223372036854775800 WHERE seq = 1;
+            DROP TABLE usage; DROP TABLE blobs; ALTER TABLE sessions DROP COLUMN trashed;
+            UPDATE entries SET hash = substr(hash, 1, 16); PRAGMA user_version = 1;";
+        Connection::open(&path).expect("the file").execute_batch(earlier).expect("changed");
+        let usage = open().get(id).expect("there").usage;
+        assert_eq!(usage["a/b"].usage.output, 14);
+    }
 }

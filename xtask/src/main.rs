@@ -41,8 +41,8 @@ const CHORES: &[Chore] = &[
     },
     Chore {
         name: "faults",
-        arguments: "power|postgres|unread",
-        about: "longer runs: kills, power cuts, servers paused and cut off, clients that do not read",
+        arguments: "damage|power|postgres|unread",
+        about: "longer runs: flipped bits, kills, power cuts, servers cut off, clients that do not read",
         run: faults,
     },
     Chore {
@@ -247,9 +247,9 @@ fn lint(arguments: &[String]) -> Result<(), Failure> {
 /// The faults a test injects by itself come first, then the runs with real processes.
 fn faults(arguments: &[String]) -> Result<(), Failure> {
     let about = arguments.first().map(String::as_str);
-    if !matches!(about, Some("power" | "postgres" | "unread")) {
+    if !matches!(about, Some("damage" | "power" | "postgres" | "unread")) {
         return Err(Failure {
-            message: "there are faults for `power`, `postgres` and `unread`".to_owned(),
+            message: "there are faults for `damage`, `power`, `postgres` and `unread`".to_owned(),
             hint: Some("`cargo xtask faults power`; words behind it choose runs".to_owned()),
             code: 2,
         });

@@ -4,6 +4,7 @@
 //! control run with the protection taken away, and the control must fail: a check that cannot fail
 //! says nothing.
 
+mod flipped;
 mod history;
 mod power;
 #[path = "../postgres/served.rs"]
@@ -12,14 +13,24 @@ mod shared;
 mod standby;
 mod unread;
 
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 use std::time::Instant;
+
+use rethread_core::World;
+use rethread_store::System;
 
 /// A run: what it is about, what it is called, and what it does. It gives what it counted, or what
 /// went wrong.
 type Run = (&'static str, &'static str, fn() -> Result<String, String>);
 
-const RUNS: [Run; 8] = [
+const RUNS: [Run; 11] = [
+    ("damage", "every byte of a SQLite store flipped", || flipped::sqlite(seed(), 1)),
+    ("damage", "every byte of the logs and the state of a files store flipped", || {
+        flipped::files(seed(), 1)
+    }),
+    ("damage", "every byte of a SQLite store flipped, and nothing compared (control)", || {
+        found(flipped::control(seed(), 1))
+    }),
     ("power", "a writer killed at a sync, a retry, and then a power cut", power::protected),
     ("power", "the same, and the retry syncs nothing (control)", power::control),
     ("unread", "clients that do not read, and bodies that do not come", unread::protected),
@@ -41,6 +52,7 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let mut failed = 0;
+    println!("{}", circumstances());
     for (about, name, run) in RUNS {
         let is_meant = |word: &String| about == word || name.contains(word.as_str());
         if !wanted.iter().all(is_meant) {
@@ -62,6 +74,28 @@ fn main() -> ExitCode {
         0 => ExitCode::SUCCESS,
         _ => ExitCode::FAILURE,
     }
+}
+
+/// What the chances of a run are made of; another number makes other ones.
+fn seed() -> u64 {
+    std::env::var("RETHREAD_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1)
+}
+
+/// When, where and on what the runs are made.
+fn circumstances() -> String {
+    let git = Command::new("git").args(["rev-parse", "--short", "HEAD"]).output();
+    let commit = git.ok().filter(|output| output.status.success());
+    let commit = commit.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let built = if cfg!(debug_assertions) { ", debug assertions" } else { "" };
+    format!(
+        "{}, commit {}, {cores} cores, {} {}{built}, seed {}",
+        System.now().strftime("%Y-%m-%d"),
+        commit.as_deref().unwrap_or("unknown"),
+        std::env::consts::OS,
+        std::env::consts::ARCH,
+        seed()
+    )
 }
 
 /// What a control run says: it must have found something.

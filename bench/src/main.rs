@@ -27,8 +27,8 @@ use run::Report;
 /// Speed, as ratios in one run.
 #[derive(Debug, Parser)]
 struct Args {
-    /// Only these: append, group, tail, context, fork, list, size, files, round, transcript, http,
-    /// process, postgres
+    /// Only these: append, group, tail, read, context, fork, list, size, files, round, transcript,
+    /// http, process, postgres
     names: Vec<String>,
     /// The folder to write in; it decides which disk is measured [default: under target/]
     #[arg(long)]
@@ -50,10 +50,11 @@ fn main() -> ExitCode {
     let args = Args::parse();
     let folder = args.folder.clone().unwrap_or_else(|| PathBuf::from("target/bench"));
     std::fs::create_dir_all(&folder).expect("a folder to write in");
-    let benches: [(&str, Bench); 13] = [
+    let benches: [(&str, Bench); 14] = [
         ("append", append::one_writer),
         ("group", append::many_writers),
         ("tail", tail::last_entries),
+        ("read", tail::compared),
         ("context", tail::contexts),
         ("fork", tail::forks),
         ("list", list::newest),

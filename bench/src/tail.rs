@@ -1,6 +1,7 @@
 //! What the length of a log costs: nothing.
 
 use rethread_core::context::{Model, Policy};
+use rethread_core::entry::fingerprint;
 use rethread_core::sessions::Fork;
 use rethread_core::{New, SessionId, Sessions};
 
@@ -53,6 +54,46 @@ pub(crate) fn last_entries(setting: &Setting) -> Vec<Report> {
         assert_eq!(entries.len(), 20);
     };
     vec![pair("last 20 entries of a long session", messages, 1.2, || read(short), || read(long))]
+}
+
+/// What it costs to compare every entry that is read with its fingerprint and its seal.
+pub(crate) fn compared(setting: &Setting) -> Vec<Report> {
+    let sessions = setting.sessions("read.db");
+    let id = sessions.create(&New::default(), None).expect("a session").id();
+    let entries = 1_000;
+    let mut reports = Vec::new();
+    for (name, bytes) in [
+        ("comparing 1,000 entries of 1 KB that are read", 1_000),
+        ("comparing 1,000 entries of 10 KB that are read", 10_000),
+    ] {
+        let head = sessions.get(id).expect("a session").tally.entries;
+        fill(&sessions, id, entries, bytes);
+        let read = || sessions.read(id, head..head + entries as u64).expect("entries");
+        let bodies: Vec<String> = read().iter().map(|entry| entry.body.json()).collect();
+        // As long as what a seal is made of.
+        let place = "x".repeat(68);
+        let compare = || {
+            for json in &bodies {
+                std::hint::black_box(fingerprint("message", json));
+                std::hint::black_box(fingerprint("message", &place));
+            }
+        };
+        let (mut reads, mut compares) = (Vec::new(), Vec::new());
+        for _ in 0..setting.size(200, 10) {
+            reads.push(timed(read).0);
+            compares.push(timed(compare).0);
+        }
+        let (read, compare) = (median(&mut reads), median(&mut compares));
+        reports.push(Report {
+            name,
+            against: "reading them, comparing included".into(),
+            figure: compare.as_secs_f64() / read.as_secs_f64(),
+            unit: "×",
+            target: Target::AtMost(0.5),
+            detail: format!("{} of {}", us(compare), us(read)),
+        });
+    }
+    reports
 }
 
 /// A context of the whole window.

@@ -541,9 +541,12 @@ impl Totals {
     }
 }
 
-/// The sessions of each program, by owner and id: one may be in several files.
+/// Sessions by owner and id: one may be in several files.
+type ById = HashMap<(Owner, SessionId), Imported>;
+
+/// The sessions of each program.
 #[derive(Default)]
-struct Tools(Vec<(Format, HashMap<(Owner, SessionId), Imported>)>);
+struct Tools(Vec<(Format, ById)>);
 
 impl Tools {
     fn add(&mut self, format: Format, sessions: Vec<Imported>) {

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use jiff::tz::TimeZone;
+use rethread_core::limits::PREVIEW_CHARS;
 use rethread_core::{Body, Entry, Session, SessionId, StoreError, sessions};
 use rethread_transcript::redact::Redactor;
 use rethread_transcript::write::markdown::{self, Page, Previous, WriteError};
@@ -90,11 +91,27 @@ impl<'a> Job<'a> {
         }
     }
 
-    fn session(&mut self, session: &Session) -> Session {
-        match &mut self.redactor {
-            Some(redactor) => redactor.session(session),
-            None => session.clone(),
+    /// The session as the file describes it: previews and counts do not tell what was cleared.
+    fn session(&mut self, session: &Session) -> Result<Session, Error> {
+        let mut shown = session.clone();
+        if let Some(clear) = session.tally.boundary.filter(|_| !self.all) {
+            shown.tally.messages = shown.tally.messages.saturating_sub(clear.messages);
+            let since = clear.seq + 1..session.tally.entries;
+            shown.first_message = String::new();
+            for entry in self.cli.sessions.entries(session.id(), since) {
+                if let Body::Message(message) = entry?.body
+                    && message.opens_turn()
+                {
+                    let text = message.plain_text();
+                    shown.first_message = text.chars().take(PREVIEW_CHARS).collect();
+                    break;
+                }
+            }
         }
+        Ok(match &mut self.redactor {
+            Some(redactor) => redactor.session(&shown),
+            None => shown,
+        })
     }
 
     /// The entries that are written: all, or those since the last clear and the instructions that
@@ -121,7 +138,7 @@ impl<'a> Job<'a> {
             if index > 0 {
                 out.write_all(BETWEEN.as_bytes())?;
             }
-            let shown = self.session(session);
+            let shown = self.session(session)?;
             let page = Page {
                 session: &shown,
                 agent: shown.header.profile.agent.as_deref().unwrap_or_default(),
@@ -163,7 +180,7 @@ impl<'a> Job<'a> {
             writer(format, out, TimeZone::system()).expect("the command line knows the formats");
         let (mut attachments, mut damaged) = (0, 0);
         for session in self.chain {
-            let shown = self.session(session);
+            let shown = self.session(session)?;
             writer.begin(&shown)?;
             let blobs = self.cli.sessions.blobs(session.id())?;
             // What is in them cannot be redacted.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{Factory, RIVALS, created, owner, race, said};
 use crate::limits::LEASE_MAX;
-use crate::store::{At, LeaseChange, StoreError};
+use crate::store::{Appended, At, LeaseChange, StoreError};
 use crate::world::World;
 
 const TTL: Duration = Duration::from_secs(30);
@@ -193,7 +193,7 @@ pub(super) fn a_repeated_append_takes_or_gives_back_the_lease_again(place: &dyn 
     let append = |at, text| store.append(&owner(), id, at, &[said(place, text, text)]);
     let first = append(taking("me", 0), "a").expect("appended");
     let again = append(taking("me", 0), "a").expect("the answer was lost on its way");
-    assert_eq!(again, first);
+    assert_eq!(again, Appended { repeated: true, ..first.clone() });
     let fence = first.lease.expect("taken").fence;
     let fenced = At { fence: Some(fence), ..At::head(1) };
     append(fenced, "b").expect("appended");

@@ -280,8 +280,16 @@ impl Sink for Desk<'_> {
         let at = found.created_at.unwrap_or(self.modified);
         let name = found.name.clone();
         let (created, added, changed, last_at) = (true, 0, 0, at);
-        let mut imported =
-            Imported { id, owner: owner.clone(), name, created, added, keys_left, changed, last_at };
+        let mut imported = Imported {
+            id,
+            owner: owner.clone(),
+            name,
+            created,
+            added,
+            keys_left,
+            changed,
+            last_at,
+        };
         let (mut import, mut window, mut batch) = (None, None, Vec::new());
         if let Some(sessions) = self.sessions {
             if self.format != Format::Rethread {

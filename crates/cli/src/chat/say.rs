@@ -20,9 +20,16 @@ use crate::out::{clean, columns, count, fit, one_line, plural};
 /// Terminals that cannot move their cursor.
 const SIMPLE: [&str; 3] = ["dumb", "cons25", "emacs"];
 
+/// What is told of an entry that cannot be read.
+pub(super) fn damaged(seq: u64, what: &str) -> String {
+    let what = one_line(what);
+    format!("entry {seq} of this session is left out, {what}; `rethread doctor` says more")
+}
+
 /// What is told of earlier questions that a provider refuses.
 pub(super) fn left_out(turns: usize) -> String {
-    let (questions, were) = (plural(turns as u64, "question"), if turns == 1 { "was" } else { "were" });
+    let (questions, were) =
+        (plural(turns as u64, "question"), if turns == 1 { "was" } else { "were" });
     format!("{questions} before this one {were} refused by the provider, and left out from now on")
 }
 
@@ -205,10 +212,9 @@ impl Voice {
                 count(*from_chars),
                 count(*to_chars)
             )),
-            Event::Damaged { seq, what } => self.notice(format_args!(
-                "\x1b[33m(entry {seq} of this session is left out, {}; `rethread doctor` says more)\x1b[0m",
-                one_line(what)
-            )),
+            Event::Damaged { seq, what } => {
+                self.notice(format_args!("\x1b[33m({})\x1b[0m", damaged(*seq, what)));
+            }
             Event::Retry { why, wait } => self.notice(format_args!(
                 "\x1b[33m({}; asking again in {:.1} s)\x1b[0m",
                 one_line(why),

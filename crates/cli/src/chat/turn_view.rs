@@ -152,6 +152,11 @@ impl TurnView {
                 let what = format!("({}; asking again in {:.1} s)", one_line(why), wait.as_secs_f64());
                 done + &self.note(&self.paint.warning(&what))
             }
+            Event::Damaged { seq, what } => {
+                let done = self.close(now);
+                let what = format!("({})", super::say::damaged(*seq, what));
+                done + &self.note(&self.paint.warning(&what))
+            }
             Event::LeftOut { turns } => {
                 let done = self.close(now);
                 done + &self.note(&self.paint.warning(&format!("({})", super::say::left_out(*turns))))

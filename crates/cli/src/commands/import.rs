@@ -415,7 +415,9 @@ fn keys_left(receipt: &Receipt) -> Option<String> {
     let keys: Vec<String> = keys.map(|key| one_line(key)).collect();
     let shown = shown_keys(&keys);
     (!keys.is_empty()).then(|| {
-        format!("not bound to {shown}, which the file names: `--keys` does that, for files you trust")
+        format!(
+            "not bound to {shown}, which the file names: `--keys` does that, for files you trust"
+        )
     })
 }
 

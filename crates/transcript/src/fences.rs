@@ -23,11 +23,11 @@ pub(crate) fn fenced(lines: &[&str]) -> Vec<bool> {
             at += 1;
             continue;
         };
-        let closes = |line: &&str| {
+        let closes = |line: &str| {
             Fence::of(line)
                 .is_some_and(|end| end.bare && end.mark == open.mark && end.length >= open.length)
         };
-        let Some(length) = lines[at + 1..].iter().position(|line| closes(&line)) else {
+        let Some(length) = lines[at + 1..].iter().position(|line| closes(line)) else {
             at += 1;
             continue;
         };

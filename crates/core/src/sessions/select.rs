@@ -85,13 +85,12 @@ impl Sessions {
         }
         if let Some(position) =
             selector.parse::<usize>().ok().filter(|n| (1..=PAGE_ROWS_MAX).contains(n))
+            && let Some(id) = self.nth(position, current)?
         {
-            if let Some(id) = self.nth(position, current)? {
-                return match self.store.named(&self.owner, selector)? {
-                    Some(named) if named != id => Err(self.several(shown, &[id, named])?.into()),
-                    _ => Ok(id),
-                };
-            }
+            return match self.store.named(&self.owner, selector)? {
+                Some(named) if named != id => Err(self.several(shown, &[id, named])?.into()),
+                _ => Ok(id),
+            };
         }
         if let Some(id) = self.with_readable_id(selector)? {
             return Ok(id);

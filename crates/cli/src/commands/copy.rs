@@ -87,7 +87,7 @@ fn told(global: &Global, copied: &[Copied]) -> Result<(), Error> {
             .map(|copied| {
                 json!({
                     "id": copied.id, "name": copied.name, "entries": copied.entries,
-                    "added": copied.added, "keys": copied.keys, "keys_taken": copied.keys_taken,
+                    "added": copied.added, "attachments": copied.blobs, "keys": copied.keys, "keys_taken": copied.keys_taken,
                     "left_behind": copied.left_behind,
                 })
             })
@@ -105,7 +105,11 @@ fn told(global: &Global, copied: &[Copied]) -> Result<(), Error> {
         }
     }
     let sessions = plural(copied.len() as u64, "session");
-    line(format_args!("{sessions} compared, {} copied.", entries(added)))
+    let attachments = match copied.iter().map(|copied| copied.blobs).sum() {
+        0 => String::new(),
+        blobs => format!(" and {}", plural(blobs, "attachment")),
+    };
+    line(format_args!("{sessions} compared, {}{attachments} copied.", entries(added)))
 }
 
 fn entries(count: u64) -> String {

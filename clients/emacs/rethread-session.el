@@ -214,7 +214,9 @@ KEY is what it was found by."
 
 (defun rethread-session--move (session uuid)
   "Let SESSION mean the session UUID of its server from now on."
-  (setf (rethread-session--uuid session) uuid)
+  (setf (rethread-session--uuid session) uuid
+        ;; What comes next to be taken back is how it came here.
+        (rethread-session--previous session) nil)
   (rethread-session--forget session))
 
 (defun rethread-session--forget (session)

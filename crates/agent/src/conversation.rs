@@ -1,7 +1,7 @@
 //! What was said in a session, as far back as there is room for: what a summary is made from.
 
 use rethread_core::turn::Part;
-use rethread_core::{Message, Place, Session, SessionId, Sessions, sessions, tokens};
+use rethread_core::{Body, Message, Place, Session, SessionId, Sessions, sessions, tokens};
 
 use crate::limits::SUMMARY_TEXT_CHARS;
 
@@ -36,14 +36,21 @@ impl Conversation {
         let mut conversation = Conversation::default();
         // The turn being read, from its last reply back to its question.
         let mut turn = Backwards::default();
+        let mut left_out: Vec<u64> = Vec::new();
         let entries = sessions.entries(id, begins..session.tally.entries).around_damage();
         for entry in entries.rev() {
             let entry = entry?;
+            if let Body::LeftOut(mark) = &entry.body {
+                // A turn that went on after its mark is shown again.
+                let went_on = !turn.is_empty() && entry.tally.turn == Some(mark.turn);
+                left_out.extend((!went_on).then_some(mark.turn));
+            }
             let Some(message) = entry.body.message() else { continue };
             let text = shortened(&message.plain_text());
             conversation.tokens += u64::from(tokens::count(&text));
             match Part::of(&entry.body) {
                 Part::Reply(message) => turn.add(text, message),
+                Part::Question(_) if left_out.contains(&entry.seq) => turn = Backwards::default(),
                 Part::Question(_) => {
                     conversation.turns.push(std::mem::take(&mut turn).exchange(text));
                 }

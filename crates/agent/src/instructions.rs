@@ -4,7 +4,7 @@
 //! written down before its turn, with a note of which ones they replace; those hold again as soon
 //! as the turn is over or, after a crash, before the next one begins.
 
-use rethread_core::{Message, Place, Raw, Role, Thread, sessions};
+use rethread_core::{Message, Place, Raw, Role, StoreError, Thread, sessions};
 
 use crate::leased_thread::LeasedThread;
 use crate::runner::{Instructions, Runner};
@@ -85,5 +85,9 @@ fn message_at(thread: &Thread, seq: Option<u64>) -> Result<Option<Message>, sess
         return Ok(entry.body.message().cloned());
     }
     let place = Place { session: thread.session().id(), seq };
-    Ok(thread.sessions().entry_at(place)?.body.message().cloned())
+    match thread.sessions().entry_at(place) {
+        // What cannot be read holds no longer.
+        Err(sessions::Error::Store(StoreError::Damaged { .. })) => Ok(None),
+        entry => Ok(entry?.body.message().cloned()),
+    }
 }

@@ -9,10 +9,10 @@
 use std::sync::Arc;
 
 use rethread_core::context::{Context, build};
-use rethread_core::entry::{Body, LeftOut, NewEntry};
+use rethread_core::entry::{Body, Finished, LeftOut, NewEntry};
 use rethread_core::measure::Measure;
-use rethread_core::turn::turns;
-use rethread_core::{EntryId, Item, Log, Place, Thread};
+use rethread_core::turn::{left_out, turns};
+use rethread_core::{EntryId, Item, Log, Place, Role, Thread};
 use tokio_util::sync::CancellationToken;
 
 use crate::ask::Asked;
@@ -60,13 +60,30 @@ impl Runner {
                 Some(again) => cause = again,
             }
         }
-        if cause == RefusalCause::Content {
-            leave_out(held, vec![turn]).await?;
+        if cause == RefusalCause::Content && self.answered_before(held).await? {
+            // It is over: whoever asks it again opens another turn.
+            let finished =
+                Finished { model: Some(self.responder.model.id()), ..Finished::default() };
+            let mark = LeftOut { turn, why: REFUSED.into() };
+            let marks = vec![Body::LeftOut(mark).into(), Body::Finished(finished).into()];
+            held.with(move |thread| thread.record(marks)).await?;
             if let Asked::Failed(Failure::Refused { left_out, .. }, _) = &mut asked {
                 *left_out = true;
             }
         }
         Ok(asked)
+    }
+
+    /// Whether this model answered what was said before, so that what it refuses is new. Another one
+    /// may object to something older.
+    async fn answered_before(&self, held: &LeasedThread) -> Result<bool, TurnError> {
+        let model = self.responder.model.id();
+        let same = held.with(move |thread| {
+            let messages = thread.log().entries().iter().rev().filter_map(|e| e.body.message());
+            let mut replies = messages.filter(|message| message.role == Role::Assistant);
+            Ok(replies.next().is_none_or(|reply| reply.model.as_ref() == Some(&model)))
+        });
+        Ok(same.await?)
     }
 
     /// What a model would see without these turns.
@@ -105,15 +122,8 @@ fn cause_of(asked: &Asked) -> Option<RefusalCause> {
 /// The turns right before this one that have no answer, and are not left out yet.
 fn unanswered_before(thread: &Thread, turn: u64) -> Vec<u64> {
     let begins = thread.log().tally().begins();
-    let entries = thread.log().entries().iter().filter(|entry| entry.seq >= begins);
-    let left_out: Vec<u64> = entries
-        .clone()
-        .filter_map(|entry| match &entry.body {
-            Body::LeftOut(left_out) => Some(left_out.turn),
-            _ => None,
-        })
-        .collect();
-    let turns = turns(entries);
+    let entries = || thread.log().entries().iter().filter(|entry| entry.seq >= begins);
+    let (turns, left_out) = (turns(entries()), left_out(entries()));
     let asked = turns.iter().rev().filter_map(|turn| Some((turn.question()?.seq, turn)));
     let before = asked.skip_while(|(seq, _)| *seq >= turn);
     let mut unanswered: Vec<u64> = before

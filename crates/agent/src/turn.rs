@@ -13,7 +13,7 @@ use std::time::Instant;
 use rethread_core::context::{Changed, Context, Cut, Policy, Step as Cutter};
 use rethread_core::entry::{Body, Finished};
 use rethread_core::message::{Call, ToolResult, Usage};
-use rethread_core::turn::Part;
+use rethread_core::turn::{Part, left_out};
 use rethread_core::{
     Block, BlockKind, Incoming, Item, Message, Place, Role, SessionId, StoreError, Thread, sessions,
 };
@@ -248,7 +248,7 @@ impl Runner {
         first.extend(self.instructions_first(thread, next)?.into_iter().map(Item::from));
         let mut all = first.clone();
         all.push(question.clone().into());
-        let seqs = match thread.record(all) {
+        let mut seqs = match thread.record(all) {
             // The question was written down by a turn that came no further.
             Err(sessions::Error::Store(StoreError::IdReused { .. })) if !first.is_empty() => {
                 thread.record(first)?;
@@ -256,6 +256,13 @@ impl Runner {
             }
             done => done?,
         };
+        // Under the id of a question that was refused: it is asked again, as another one.
+        if let Some(seq) = seqs.last()
+            && left_out(thread.log().entries()).contains(seq)
+        {
+            let again = Incoming { id: None, ..question.clone() };
+            seqs = thread.record(vec![again.into()])?;
+        }
         Ok(Start { seq: seqs.last().copied().unwrap_or_default(), ..Start::default() })
     }
 }

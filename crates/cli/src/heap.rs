@@ -20,11 +20,16 @@ const SETTINGS: [(&str, &str); 3] = [
     ("MALLOC_ARENA_MAX", "4"),
 ];
 
+/// Says that the process was started over. The settings themselves do not: the loader removes them
+/// for a program with capabilities of its own.
+const STARTED_OVER: &str = "RETHREAD_STARTED_OVER";
+
 /// Starts this process over so that it gives memory back, unless somebody set that otherwise. Where
 /// it cannot, it goes on as it is.
 pub(crate) fn give_back_what_is_freed() {
     let set = |name: &str| std::env::var_os(name).is_some();
-    let is_set = set("GLIBC_TUNABLES") || SETTINGS.iter().any(|(name, _)| set(name));
+    let is_set =
+        set(STARTED_OVER) || set("GLIBC_TUNABLES") || SETTINGS.iter().any(|(name, _)| set(name));
     if cfg!(not(target_env = "gnu")) || is_set {
         return;
     }
@@ -35,5 +40,5 @@ pub(crate) fn give_back_what_is_freed() {
         same.arg0(name);
     }
     // This returns only where it failed, and then nothing has happened.
-    drop(same.args(args).envs(SETTINGS).exec());
+    drop(same.args(args).envs(SETTINGS).env(STARTED_OVER, "1").exec());
 }

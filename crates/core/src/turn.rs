@@ -132,6 +132,22 @@ impl<E: Borrow<Entry>> Turn<E> {
     }
 }
 
+/// The turns that are left out of contexts, by the message that opened each. One that goes on after
+/// its mark is shown again.
+pub fn left_out<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> Vec<u64> {
+    let mut left_out: Vec<u64> = Vec::new();
+    for entry in entries {
+        match (&entry.body, Part::of(&entry.body)) {
+            (Body::LeftOut(mark), _) => left_out.push(mark.turn),
+            (_, Part::Reply(_) | Part::Results(_)) => {
+                left_out.retain(|turn| Some(*turn) != entry.tally.turn);
+            }
+            _ => {}
+        }
+    }
+    left_out
+}
+
 /// Groups entries into turns. What comes before the first question is a turn without one.
 pub fn turns<E: Borrow<Entry>>(entries: impl IntoIterator<Item = E>) -> Vec<Turn<E>> {
     let mut turns: Vec<Turn<E>> = Vec::new();

@@ -1,5 +1,7 @@
 //! What a provider objects to when it refuses a request.
 
+use serde_json::Value;
+
 /// What a refusal is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RefusalCause {
@@ -85,7 +87,7 @@ impl RefusalCause {
         if !matches!(status, 400 | 422) {
             return RefusalCause::Request;
         }
-        let answer = answer.to_lowercase();
+        let answer = about(answer).to_lowercase();
         let says = |words: &[&str]| words.iter().any(|word| answer.contains(word));
         // A policy is named by its own word; the other words may be quoted beside it.
         if says(&CONTENT) {
@@ -96,6 +98,16 @@ impl RefusalCause {
             RefusalCause::Unclear
         }
     }
+}
+
+/// What an answer says about its error. Some servers repeat the request beside it.
+fn about(answer: &str) -> String {
+    let Ok(body) = serde_json::from_str::<Value>(answer) else { return answer.to_owned() };
+    let error = body.get("error").unwrap_or(&body);
+    let fields = ["code", "type", "param", "message", "detail"].iter();
+    let told = fields.filter_map(|name| error.get(name).or_else(|| body.get(name)));
+    let told: Vec<&str> = told.filter_map(Value::as_str).chain(error.as_str()).collect();
+    told.join(" ")
 }
 
 #[cfg(test)]
@@ -123,6 +135,11 @@ mod tests {
             (404, "no such thing, says the content filter", RefusalCause::Request),
             (413, "", RefusalCause::Request),
             (400, "", RefusalCause::Unclear),
+            (
+                400,
+                r#"{"error":{"message":"bad"},"request":"is this flagged?"}"#,
+                RefusalCause::Unclear,
+            ),
             (422, "Bad Request", RefusalCause::Unclear),
         ] {
             assert_eq!(RefusalCause::of(status, answer), cause, "{status} {answer}");

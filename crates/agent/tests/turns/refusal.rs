@@ -129,3 +129,42 @@ fn a_question_is_asked_again_without_what_came_of_it() {
     assert!(!says(&last, "Nonsense"));
     assert_eq!(last.body.to_string().matches("make sense").count(), 1);
 }
+
+#[test]
+fn a_refused_question_that_comes_again_under_its_id_is_asked_again() {
+    let bench = Bench::new("openai", [refused(FILTERED), Answer::text("Gladly.")]);
+    let question = || rethread_core::Incoming {
+        id: Some(rethread_core::EntryId::new("q-1").expect("an id")),
+        message: rethread_core::Message::user("something awful"),
+    };
+    let ask = || {
+        let (events, stop) = (rethread_agent::Events::none(), Default::default());
+        let options = rethread_agent::TurnOptions::default();
+        run(bench.runner.run_turn(bench.session, question(), &options, &events, &stop))
+    };
+    ask().expect_err("refused");
+    assert_eq!(ask().expect("answered").text, "Gladly.");
+    let last = bench.server.requests().pop().expect("asked");
+    assert_eq!(last.body.to_string().matches("something awful").count(), 1);
+}
+
+#[test]
+fn what_was_left_out_stays_out_when_the_session_is_compacted() {
+    let answers = [
+        Answer::text("Hello."),
+        Answer::text("Nonsense."),
+        Answer::text("Sense."),
+        Answer::text(rethread_core::summary::block("a greeting")),
+        Answer::text("Ready!"),
+    ];
+    let bench = Bench::new("openai", answers);
+    run(bench.turn("good morning")).expect("answered");
+    run(bench.turn("make sense")).expect("answered");
+    bench.handle.sessions().take_back_turn(bench.session).expect("taken back");
+    run(bench.turn("make sense")).expect("answered");
+    let how = rethread_agent::How::Model;
+    run(bench.runner.compact(bench.session, how, |_| {})).expect("compacted");
+    for asked in &bench.server.requests()[2..] {
+        assert!(!says(asked, "Nonsense"), "{}", asked.text);
+    }
+}

@@ -42,6 +42,9 @@ const PAST_LINES: usize = 500;
 /// Tells the terminal to mark no longer what is pasted.
 const NO_PASTE_MARKS: &[u8] = b"\x1b[?2004l";
 
+/// Ends a frame that was being drawn, and reports of whether the window is looked at.
+const NO_FRAME_NO_FOCUS: &[u8] = b"\x1b[?2026l\x1b[?1004l";
+
 /// How long the thread is waited for at a time while it reads what has been typed.
 const SETTLE: Duration = Duration::from_millis(20);
 
@@ -196,14 +199,15 @@ impl Keyboard {
     pub(super) fn give_back(&mut self) {
         let mut state = self.shared.state();
         state.over = true;
-        let (again, edited) = (self.given_back, state.editing);
+        let (again, edited, watched) = (self.given_back, state.editing, state.watch);
         self.given_back |= state.editing || state.watch;
         drop(state);
         if self.given_back {
             let line: &[u8] = if again || !edited { b"" } else { b"\n" };
+            let quiet: &[u8] = if watched { NO_FRAME_NO_FOCUS } else { b"" };
             // The terminal may be gone.
             stdout()
-                .write_all(&[NO_PASTE_MARKS, line].concat())
+                .write_all(&[quiet, NO_PASTE_MARKS, line].concat())
                 .and_then(|()| stdout().flush())
                 .ok();
             tcsetattr(rustix::stdio::stdin(), OptionalActions::Now, &self.before).ok();
@@ -354,6 +358,7 @@ impl Reader {
                 keys.special_codes[SpecialCodeIndex::VMIN] = 1;
                 keys.special_codes[SpecialCodeIndex::VTIME] = 0;
                 keys.special_codes[SpecialCodeIndex::VSUSP] = 0;
+                keys.special_codes[SpecialCodeIndex::VQUIT] = 0;
                 tcsetattr(keyboard, OptionalActions::Now, &keys).ok();
                 self.watching = Some((before, keys));
                 let part = std::mem::take(&mut self.part);

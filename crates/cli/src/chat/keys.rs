@@ -147,8 +147,11 @@ fn escape(bytes: &[u8]) -> Found {
         Some(b'\r' | b'\n') => Found::Key(Key::Text("\n".into()), 2),
         // Pressed twice.
         Some(0x1b) => Found::Key(Key::Escape, 1),
-        // Another key with Alt.
+        // Another key with Alt, unless more was typed: then it was Esc, and that followed.
         Some(_) => match first(&bytes[1..]) {
+            Found::Key(Key::Text(text), _) if text.chars().nth(1).is_some() => {
+                Found::Key(Key::Escape, 1)
+            }
             Found::Key(_, length) | Found::Nothing(length) => Found::Nothing(1 + length),
             Found::Part => Found::Part,
         },

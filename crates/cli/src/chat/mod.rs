@@ -323,6 +323,9 @@ impl Chat {
                         if let Err(error) = self.page_last_turn().await {
                             self.tell(&error);
                         }
+                        if self.told {
+                            return Err(Leaving::Told);
+                        }
                     }
                     Some(Line::Key(_)) => {}
                     Some(Line::Interrupted) => {

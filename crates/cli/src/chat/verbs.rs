@@ -204,7 +204,7 @@ impl Chat {
         let id = self.current()?;
         let entries = self.handle.sessions().get(id)?.tally.entries;
         let (mut turns, mut question) = (Vec::new(), String::new());
-        for entry in self.handle.sessions().entries(id, 0..entries) {
+        for entry in self.handle.sessions().entries(id, 0..entries).around_damage() {
             match Part::of(&entry?.body) {
                 Part::Question(message) => question = message.plain_text(),
                 Part::Finished(finished) => turns.push(cost::TurnCost {

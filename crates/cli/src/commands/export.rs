@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use jiff::tz::TimeZone;
 use rethread_core::limits::PREVIEW_CHARS;
-use rethread_core::{Body, Entry, Session, SessionId, StoreError, sessions};
+use rethread_core::{Body, Entry, Place, Session, SessionId, StoreError, sessions};
 use rethread_transcript::redact::Redactor;
 use rethread_transcript::write::markdown::{self, Page, Previous, WriteError};
 use rethread_transcript::write::writer;
@@ -96,6 +96,9 @@ impl<'a> Job<'a> {
         let mut shown = session.clone();
         if let Some(clear) = session.tally.boundary.filter(|_| !self.all) {
             shown.tally.messages = shown.tally.messages.saturating_sub(clear.messages);
+            let place = Place { session: session.id(), seq: clear.seq };
+            let cleared = self.cli.sessions.entry_at(place)?.tally.queries;
+            shown.tally.queries = shown.tally.queries.saturating_sub(cleared);
             let since = clear.seq + 1..session.tally.entries;
             shown.first_message = String::new();
             for entry in self.cli.sessions.entries(session.id(), since) {
@@ -168,9 +171,12 @@ impl<'a> Job<'a> {
             return Ok(None);
         };
         let rethread_core::entry::Previous { id, queries, tokens, file } = restored.previous;
-        let path = match &mut self.redactor {
-            Some(redactor) => file.map(|file| redactor.text(&file).into_owned()),
-            None => file,
+        let (id, path) = match &mut self.redactor {
+            Some(redactor) => (
+                redactor.text(&id).into_owned(),
+                file.map(|file| redactor.text(&file).into_owned()),
+            ),
+            None => (id, file),
         };
         Ok(Some(Previous { id, path, queries, tokens }))
     }

@@ -4,6 +4,7 @@ use std::io::Write;
 use std::ops::Range;
 use std::process::ExitCode;
 
+use rethread_core::sessions::LOST;
 use rethread_core::{BlockKind, Body, Entry, Message, Role, Session};
 use rethread_transcript::write::visible_json::VisibleJson;
 
@@ -84,8 +85,19 @@ fn show_text(cli: &Cli, session: &Session, range: Range<u64>) -> Result<(), Erro
     }
     line("Session Summary:\n")?;
     let from = range.start;
-    for entry in cli.sessions.entries(session.id(), range) {
-        show_entry(&entry?)?;
+    let mut damaged = None;
+    for entry in cli.sessions.entries(session.id(), range).around_damage() {
+        let entry = entry?;
+        match &entry.body {
+            Body::Unknown { kind, .. } if kind == LOST => {
+                damaged = damaged.or(Some(entry.seq));
+                line(format_args!("[DAMAGED] entry {} cannot be read", entry.seq))?;
+            }
+            _ => show_entry(&entry)?,
+        }
+    }
+    if let Some(seq) = damaged {
+        cli.sessions.read(session.id(), seq..seq + 1)?;
     }
     if from > 0 && from == session.tally.begins() {
         note(format_args!(

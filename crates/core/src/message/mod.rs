@@ -203,6 +203,9 @@ const BLOB: &str = "blob";
 /// The type of a block that is a document.
 const DOCUMENT: &str = "document";
 
+/// The media type of documents that providers read.
+const PDF: &str = "application/pdf";
+
 /// Where an attachment's bytes are, when they are kept with the session.
 #[derive(Serialize, Deserialize)]
 struct BlobSource {
@@ -343,9 +346,20 @@ impl Block {
         Block { kind: BlockKind::Unknown, raw: Some(raw) }
     }
 
-    /// Whether it is a document that is kept with the session.
+    /// Whether it is a document that is kept with the session, of the kind that providers read.
     pub fn is_document(&self) -> bool {
-        self.kind == BlockKind::Unknown && self.type_name() == DOCUMENT && self.blob().is_some()
+        #[derive(Deserialize)]
+        struct Attached {
+            source: BlobSource,
+        }
+        let is_pdf = |raw: &Raw| {
+            let attached = serde_json::from_str::<Attached>(raw.get());
+            attached.is_ok_and(|attached| attached.source.media_type == PDF)
+        };
+        self.kind == BlockKind::Unknown
+            && self.type_name() == DOCUMENT
+            && self.blob().is_some()
+            && self.raw.as_ref().is_some_and(is_pdf)
     }
 
     /// The same block with its bytes in it, in base64, as providers take them. `None` where it is

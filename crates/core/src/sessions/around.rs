@@ -18,7 +18,7 @@ use crate::raw::Raw;
 use crate::store::StoreError;
 
 /// The kind of an entry in whose place nothing can be read.
-const LOST: &str = "lost";
+pub const LOST: &str = "lost";
 
 /// A part of a log, and what is wrong with the entries in it that cannot be read.
 #[derive(Default)]

@@ -14,6 +14,7 @@ mod select;
 mod stats;
 mod thread;
 
+pub use around::LOST;
 pub use copy::Copied;
 pub use entries::Entries;
 pub use import::{Arrival, Coming, Import};
@@ -465,8 +466,9 @@ impl Sessions {
         if !messages.iter().any(|incoming| incoming.message.results().next().is_some()) {
             return Ok(Vec::new());
         }
-        let head = self.get(id)?.tally.entries;
-        self.read(id, head.saturating_sub(READ_ENTRIES)..head)
+        let tally = self.get(id)?.tally;
+        let head = tally.entries;
+        Ok(self.read_around(id, head.saturating_sub(READ_ENTRIES)..head, tally)?.entries)
     }
 
     /// The header, keys and counts of a session.

@@ -13,7 +13,7 @@ use crate::name::{Key, SessionId};
 use crate::session::{Parent, Place, Session};
 use crate::store::{Bind, StoreError};
 use crate::stub::with_reference;
-use crate::turn::turns;
+use crate::turn::{left_out, turns};
 
 /// The format of what is restored from a file.
 const TRANSCRIPT: &str = "markdown";
@@ -73,11 +73,14 @@ impl Sessions {
 /// session that continues this one carries over.
 pub fn carried(log: &Log, id: SessionId, tokens_max: u32) -> Vec<Carried> {
     let begins = log.tally().begins();
-    let turns = turns(log.entries().iter().filter(|entry| entry.seq >= begins));
+    let since = || log.entries().iter().filter(|entry| entry.seq >= begins);
+    let (turns, left_out) = (turns(since()), left_out(since()));
     let mut left = tokens_max;
     let mut tail: Vec<Vec<Carried>> = Vec::new();
     // A turn without its question began before what was read of the log.
-    let whole = turns.iter().filter(|turn| turn.question().is_some() && turn.is_whole());
+    let whole = turns.iter().filter(|turn| {
+        turn.question().is_some_and(|question| !left_out.contains(&question.seq)) && turn.is_whole()
+    });
     for turn in whole.rev() {
         let said = turn.entries().iter().filter_map(|entry| Some((*entry, entry.body.message()?)));
         let said = said.filter(|(_, message)| message.role != Role::System);
@@ -110,6 +113,7 @@ fn carry(entry: &Entry, message: &Message, id: SessionId) -> Carried {
                 let result = ToolResult { content, ..result.clone() };
                 Some(Block::of(BlockKind::ToolResult(result)))
             }
+            BlockKind::Unknown if block.is_document() => Some(block.clone()),
             BlockKind::Thinking(_) | BlockKind::Unknown => None,
             _ => Some(block.clone()),
         })

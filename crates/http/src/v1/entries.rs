@@ -8,7 +8,7 @@ use axum::response::{IntoResponse, Response};
 use futures_util::stream::unfold;
 use rethread_agent::HeldBytes;
 use rethread_core::store::At;
-use rethread_core::{Entry, EntryId, Incoming, Message, SessionId};
+use rethread_core::{Entry, EntryId, Incoming, Message, SessionId, Sessions, StoreError, sessions};
 use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
 
@@ -96,7 +96,7 @@ impl Run {
     async fn part(&mut self) -> Result<String, Problem> {
         let (id, range, left) = (self.id, self.range.clone(), ENTRIES_BYTES_MAX - self.bytes);
         let read = self.caller.with(move |sessions| {
-            in_steps(range.clone(), left, PART_BYTES, |step| sessions.read(id, step))
+            in_steps(range.clone(), left, PART_BYTES, |step| read_around(sessions, id, step))
         });
         let read = read.await?;
         let mut part = String::new();
@@ -196,6 +196,21 @@ pub(super) fn in_steps<E>(
         step = if bytes - before < LARGE_BYTES { STEP_MAX.min(2 * step) } else { 1 };
     }
     Ok(written)
+}
+
+/// Reads entries. Where one is damaged there is one of the kind `lost` in its place, so that whoever
+/// reads a log gets past it.
+pub(super) fn read_around(
+    sessions: &Sessions,
+    id: SessionId,
+    range: std::ops::Range<u64>,
+) -> sessions::Result<Vec<Entry>> {
+    match sessions.read(id, range.clone()) {
+        Err(sessions::Error::Store(StoreError::Damaged { .. })) => {
+            sessions.entries(id, range).around_damage().collect()
+        }
+        read => read,
+    }
 }
 
 /// Messages to append.

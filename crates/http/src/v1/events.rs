@@ -14,7 +14,7 @@ use rethread_core::SessionId;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use super::entries::{Written, in_steps};
+use super::entries::{Written, in_steps, read_around};
 use super::shapes;
 use crate::input::{Id, Params, once};
 use crate::limits::{TAIL_BYTES_MAX, TAIL_ENTRIES, TAIL_POLL};
@@ -124,7 +124,7 @@ impl Tail {
                 let range = next..next.saturating_add(TAIL_ENTRIES);
                 let read = self.caller.with(move |sessions| {
                     let most = TAIL_BYTES_MAX;
-                    in_steps(range.clone(), most, most, |step| sessions.read(id, step))
+                    in_steps(range.clone(), most, most, |step| read_around(sessions, id, step))
                 });
                 self.ready = read.await.ok()?.into();
                 room.shrink_to(self.ready.iter().map(|(_, entry)| entry.len()).sum());

@@ -289,12 +289,19 @@ fn summary_of(lines: &[&str]) -> (Summary, usize, usize) {
     let quoted = fenced(lines);
     let from = (0..lines.len()).rfind(|at| !quoted[*at] && is_heading(lines, *at)).unwrap_or(0);
     let quoted = fenced(&lines[from..]);
-    let last = |until: usize, is_mark: &dyn Fn(&str) -> bool| {
-        (from..until).rfind(|at| !quoted[*at - from] && is_mark(lines[*at]))
+    let last = |until: usize, quotes: bool, is_mark: &dyn Fn(&str) -> bool| {
+        (from..until).rfind(|at| (quotes || !quoted[*at - from]) && is_mark(lines[*at]))
     };
-    let close = last(lines.len(), &|line| line.trim_end().ends_with(END));
-    let until = close.map_or(lines.len(), |close| close + 1);
-    let open = last(until, &|line| line.trim_start().starts_with(START));
+    let pair = |quotes: bool| {
+        let close = last(lines.len(), quotes, &|line| line.trim_end().ends_with(END));
+        let until = close.map_or(lines.len(), |close| close + 1);
+        (last(until, quotes, &|line| line.trim_start().starts_with(START)), close)
+    };
+    let (mut open, mut close) = pair(false);
+    if open.is_some() != close.is_some() {
+        // A fence that was never closed may seem to be by one of the summary.
+        (open, close) = pair(true);
+    }
     let all = lines.len();
     match (open, close) {
         (Some(open), Some(close)) => {

@@ -44,6 +44,8 @@ impl Section<'_> {
         };
         let own = first(&|line| line.starts_with(&label));
         let other = || first(&|line| other_label(line).is_some());
+        // A fence that was never closed may seem to be by one of the reply.
+        let own = own.or_else(|| (from..lines.len()).find(|at| lines[*at].starts_with(&label)));
         own.or_else(|| if self.is_named { None } else { other() })
     }
 

@@ -361,6 +361,18 @@ fn a_fence_that_was_never_closed_hides_no_later_query() {
 }
 
 #[test]
+fn a_fence_left_open_hides_neither_the_reply_nor_the_summary() {
+    let head = "# Sally Conversation\n\n**Session ID:** s\n**Agent:** Sally\n\n---\n\n";
+    let asked = "## Query 1 (10:00:01)\n**You:** see:\n```\nfoo\n\n**Sally:** So:\n```rust\nbar\n```\n\n---\n";
+    let said = read_as("s.md", format!("{head}{asked}"), Format::Markdown).said(0);
+    assert_eq!(said, ["user: see:\n```\nfoo", "assistant: So:\n```rust\nbar\n```"]);
+    let cut = "## Query 1 (10:00:01)\n**You:** go\n\n**Sally:** So:\n```rust\nfn cut(\n\n---\n\n\
+               <!-- SESSION_SUMMARY_START -->\nUse:\n```\nx\n```\n<!-- SESSION_SUMMARY_END -->\n";
+    let heap = read_as("s.md", format!("{head}{cut}"), Format::Markdown);
+    assert!(heap.kinds(0).contains(&"summary"), "{:?}", heap.kinds(0));
+}
+
+#[test]
 fn a_folder_of_transcripts_becomes_a_chain() {
     let folder = tempfile::tempdir().expect("a folder");
     let first = "# Sally Conversation\n\n**Session ID:** session_1\n**Agent:** Sally\n\n---\n\n## Query 1 (10:00:00)\n**You:** a\n";

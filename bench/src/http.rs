@@ -70,6 +70,7 @@ impl Site {
             rate: u32::MAX,
             burst: u32::MAX,
             connections: 4_096,
+            owner_requests: 4_096,
             streams: 4_096,
             turns: 4_096,
             owner_turns: 4_096,

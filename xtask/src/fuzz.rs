@@ -199,7 +199,8 @@ mod tests {
         }
         let formats = read("crates/transcript/src/read/recognise.rs");
         let names = formats.lines().filter_map(|line| {
-            let name = line.trim().strip_suffix("\",")?.split_once(" = \"")?.1;
+            let (name, _) =
+                line.trim().strip_suffix("\";")?.split_once(" = \"")?.1.split_once('"')?;
             Some(format!("read_{}", name.replace('-', "_")))
         });
         let names: Vec<String> = names.collect();

@@ -28,8 +28,13 @@ pub(crate) struct Beside {
 }
 
 impl Beside {
-    /// Lays a window beside the log of a session.
-    pub(crate) fn of(import: &mut Import, batch: &[Coming]) -> Result<Beside, BoxError> {
+    /// Lays a window beside the log of a session. Where the source names the session, both are
+    /// the same conversation, however little is left of what was said.
+    pub(crate) fn of(
+        import: &mut Import,
+        batch: &[Coming],
+        is_named: bool,
+    ) -> Result<Beside, BoxError> {
         let mut log = Vec::new();
         for entry in import.entries()? {
             let entry = entry?;
@@ -38,10 +43,15 @@ impl Beside {
             }
         }
         let bases: Vec<&str> = log.iter().map(|id| base(id.as_str())).collect();
-        let window = batch.iter().filter(|coming| is_of_a_window(&coming.id, &coming.body));
-        let window = window.map(|coming| coming.id.as_str());
-        let mut alignment = Alignment::of(&bases, &window.collect::<Vec<_>>());
-        let is_one = alignment.is_one_conversation(log.len());
+        let window = || batch.iter().filter(|coming| is_of_a_window(&coming.id, &coming.body));
+        let ids: Vec<&str> = window().map(|coming| coming.id.as_str()).collect();
+        let mut alignment = Alignment::of(&bases, &ids);
+        let mut is_one = is_named || alignment.is_one_conversation(log.len(), 0);
+        if !is_one && alignment.same() > 0 {
+            let messages = window().filter_map(|coming| coming.body.message());
+            let grown = grown_since(import, &log, &alignment, messages)?;
+            is_one = alignment.is_one_conversation(log.len(), grown);
+        }
         if !is_one {
             // Words that are in both by chance tie nothing together.
             alignment.places.fill(None);
@@ -118,6 +128,29 @@ impl Beside {
         }
         Ok((fresh, changed))
     }
+}
+
+/// How many messages of the log the file has in a longer form, each right after one they share.
+fn grown_since<'a>(
+    import: &mut Import,
+    log: &[EntryId],
+    alignment: &Alignment,
+    messages: impl Iterator<Item = &'a Message>,
+) -> Result<usize, BoxError> {
+    let (mut grown, mut next) = (0, None);
+    for (place, message) in alignment.places.iter().zip(messages) {
+        if let Some(place) = place {
+            next = Some(place + 1);
+            continue;
+        }
+        let Some(id) = next.take().and_then(|next| log.get(next)) else { continue };
+        let stored = import.stored(id)?;
+        let old = stored.as_ref().and_then(|entry| entry.body.message());
+        let old = old.filter(|old| old.role == message.role);
+        let rest = old.map(|old| grown::rest(std::slice::from_ref(old), message));
+        grown += usize::from(matches!(rest, Some(Rest::Nothing | Rest::More(_))));
+    }
+    Ok(grown)
 }
 
 /// What a conversation that begins like another, and goes on differently, may be called: by its

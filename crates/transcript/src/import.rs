@@ -510,7 +510,7 @@ impl Desk<'_> {
             Some(found) => found,
             None => {
                 let mut import = self.begin(&sessions, &owner, &found, at)?;
-                let mut beside = Beside::of(&mut import, &batch)?;
+                let mut beside = Beside::of(&mut import, &batch, !found.nameless)?;
                 let names = names_of(&found.identity, &batch).into_iter();
                 for name in names.take_while(|_| found.nameless) {
                     if beside.is_one {
@@ -519,7 +519,7 @@ impl Desk<'_> {
                     found.identity = name;
                     found.formerly.clear();
                     import = self.begin(&sessions, &owner, &found, at)?;
-                    beside = Beside::of(&mut import, &batch)?;
+                    beside = Beside::of(&mut import, &batch, false)?;
                 }
                 (import, beside)
             }
@@ -559,7 +559,7 @@ impl Desk<'_> {
         let Some(id) = sessions.resolve(&key)? else { return Ok(None) };
         let arrival = Arrival { id, ..self.arrival(sessions.owner(), found, at) };
         let mut import = sessions.import(&arrival)?;
-        let beside = Beside::of(&mut import, batch)?;
+        let beside = Beside::of(&mut import, batch, false)?;
         Ok((beside.is_one && beside.overlaps()).then_some((import, beside)))
     }
 

@@ -28,11 +28,11 @@ impl Alignment {
         self.places.iter().flatten().count()
     }
 
-    /// Whether both are the same conversation: one goes on where the other ends, or most of the
-    /// shorter one stands in the other.
-    pub(crate) fn is_one_conversation(&self, log: usize) -> bool {
+    /// Whether both are the same conversation: one continues where the other ends, or most of the
+    /// shorter one is in the other, those messages included that have `grown` since.
+    pub(crate) fn is_one_conversation(&self, log: usize, grown: usize) -> bool {
         let shorter = log.min(self.places.len());
-        shorter == 0 || self.goes_on || self.same() * 2 > shorter
+        shorter == 0 || self.goes_on || (self.same() + grown) * 2 > shorter
     }
 }
 
@@ -149,7 +149,7 @@ mod tests {
     #[test]
     fn another_conversation_is_told_from_the_same_one() {
         let same =
-            |log: &[&str], new: &[&str]| Alignment::of(log, new).is_one_conversation(log.len());
+            |log: &[&str], new: &[&str]| Alignment::of(log, new).is_one_conversation(log.len(), 0);
         assert!(same(&["a"], &["a", "b", "c"]), "it grew");
         assert!(same(&["a", "b", "c", "d"], &["a", "b", "c", "D"]), "the answer was given again");
         assert!(same(&["a", "b", "c", "d"], &["d", "e", "f", "g"]), "the window moved on");

@@ -198,6 +198,29 @@ fn a_reply_that_was_imported_while_it_was_written_is_whole_in_the_end() {
 }
 
 #[test]
+fn a_first_reply_that_was_imported_while_it_was_written_doubles_nothing() {
+    let user = |text: &str| json!({"role": "user", "content": text});
+    let reply = |text: &str| json!({"role": "assistant", "content": text});
+    let early = [user("what is it?"), reply("It is a")];
+    let late = [user("what is it?"), reply("It is a bucket."), user("thanks"), reply("Sure.")];
+    for (format, file) in [(Format::Magent, "session-1.json"), (Format::OpenAi, "list.json")] {
+        let place = Place::new();
+        for messages in [&early[..], &late, &late] {
+            let document = match format {
+                Format::Magent => json!({"id": "project-foo", "messages": messages,
+                    "timestamp": "2025-02-21T14:30:15+0000"}),
+                _ => json!(messages),
+            };
+            place.import(file, format, |path| {
+                std::fs::write(path, document.to_string()).expect("written");
+            });
+        }
+        let expected = ["what is it?", "It is a", " bucket.", "thanks", "Sure."];
+        assert_eq!(place.said(file), expected, "{format:?}");
+    }
+}
+
+#[test]
 fn a_file_that_begins_in_the_middle_of_a_reply_doubles_nothing() {
     for (format, file, write, middle) in [
         (Format::ClaudeCode, "s-1.jsonl", claude_code as Write, "wer 2"),

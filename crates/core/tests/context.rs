@@ -156,8 +156,9 @@ fn inside_a_turn_what_was_sent_stays_the_same() {
     for_every_case(|dice| {
         let mut entries = asked(&dice.log());
         // A window that fills in the middle of a turn is a reported exception, and so is a count of
-        // messages that is reached there: no more are sent than were asked for.
-        let policy = Policy { keep_recent: None, ..dice.policy() };
+        // messages that is reached there: no more are sent than were asked for. Here it is not.
+        let policy = dice.policy();
+        let policy = Policy { keep_recent: policy.keep_recent.map(|max| max + 1_000), ..policy };
         let model = Model { window: 1_000_000, reply: 0, ..dice.model("anthropic") };
         let mut before = build(&log(&entries), &policy, &model);
         for _ in 0..dice.up_to(6) {

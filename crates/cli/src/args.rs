@@ -21,8 +21,8 @@ Without a command a chat opens. No key is needed: without one an offline model a
 searching this folder and your earlier sessions. Set ANTHROPIC_API_KEY, OPENAI_API_KEY or \
 OLLAMA_HOST, or name a model with --model, for a real one.
 
-A session is named by SEL: its position in `list` (1 is the newest), its name, the beginning of \
-its id, or `last`.";
+A session is named by SEL: its position in `list` (1 is the newest), its name, its id \
+(`build_20251230_112153`, or the beginning of the UUID), or `last`.";
 
 const EXAMPLES: &str = "Examples:
   rethread                                  open a chat

@@ -1,5 +1,6 @@
 //! Every error a person can see, and every hint: what, which one, and what to do next.
 
+use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -13,7 +14,7 @@ use rethread_http::{ListenError, TokenError};
 use rethread_store::ConnectError;
 use rethread_telegram::{ApiError, DoorError};
 
-use crate::out::{clean, json_note, note};
+use crate::out::{clean, columns, json_note, note, wrapped};
 
 /// What can go wrong at the command line.
 #[derive(Debug)]
@@ -522,6 +523,14 @@ pub(crate) fn misuse(error: &clap::Error) -> ExitCode {
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
 }
 
+/// Says something on standard error; at a terminal without cutting words in two.
+fn say(text: &str) {
+    match std::io::stderr().is_terminal() {
+        true => note(wrapped(text, columns()).trim_end()),
+        false => note(text),
+    }
+}
+
 /// Tells an error on standard error.
 pub(crate) fn tell(error: &Error, as_json: bool) -> ExitCode {
     // A reader that went away (`| head`) is no failure of ours to talk about.
@@ -541,9 +550,9 @@ pub(crate) fn tell(error: &Error, as_json: bool) -> ExitCode {
         let object = serde_json::json!({ "error": what, "hint": hint });
         json_note(&object);
     } else {
-        note(format_args!("\x1b[1;31merror:\x1b[0m {}", clean(&what)));
+        say(&format!("\x1b[1;31merror:\x1b[0m {}", clean(&what)));
         if let Some(hint) = hint {
-            note(format_args!("\x1b[1mhint:\x1b[0m {hint}"));
+            say(&format!("\x1b[1mhint:\x1b[0m {hint}"));
         }
     }
     ExitCode::from(error.code())

@@ -7,6 +7,7 @@ use std::io::{IsTerminal, Write};
 
 use rethread_core::name::is_hidden;
 // Counts look alike in receipts, in prose and in transcripts.
+use rethread_render::terminal::{line_width, wrap_line};
 pub(crate) use rethread_transcript::numbers::{full as count, short as short_count};
 use rethread_transcript::write::visible_json::visible_json;
 use unicode_width::UnicodeWidthChar;
@@ -101,6 +102,32 @@ pub(crate) fn pad(text: &str, columns: usize) -> String {
 pub(crate) fn columns() -> usize {
     let terminal = terminal_size::terminal_size().map(|(width, _)| usize::from(width.0));
     terminal.filter(|_| std::io::stdout().is_terminal()).unwrap_or(200).max(40)
+}
+
+/// Lines with their words kept whole. What is laid out in two columns keeps them: the second begins
+/// after the first gap.
+pub(crate) fn wrapped(text: &str, columns: usize) -> String {
+    let mut lines = String::new();
+    for line in text.split('\n') {
+        for part in wrap_line(line, columns, hanging(line)) {
+            lines += &part;
+            lines.push('\n');
+        }
+    }
+    lines
+}
+
+/// Where the further lines of a line begin.
+fn hanging(line: &str) -> usize {
+    let text = line.trim_start_matches(' ');
+    let lead = line.len() - text.len();
+    match text.find("  ") {
+        Some(gap) if lead > 0 => {
+            let rest = text[gap..].trim_start_matches(' ');
+            line_width(&line[..line.len() - rest.len()])
+        }
+        _ => lead,
+    }
 }
 
 /// Whether someone is there to be asked.

@@ -10,12 +10,12 @@ use std::time::{Duration, Instant};
 use rethread_agent::Event;
 use rethread_core::message::Call;
 use rethread_render::Stream;
-use rethread_render::terminal::{Style, line_width, wrap_line};
+use rethread_render::terminal::Style;
 
 use super::tool_line;
 use super::turn_view::who;
 use crate::errors::Error;
-use crate::out::{clean, columns, count, fit, one_line, plural};
+use crate::out::{clean, columns, count, fit, one_line, plural, wrapped};
 
 /// Terminals that cannot move their cursor.
 const SIMPLE: [&str; 3] = ["dumb", "cons25", "emacs"];
@@ -264,32 +264,6 @@ pub(super) fn print(text: &str) -> Result<(), Error> {
     out.write_all(text.as_bytes())?;
     out.flush()?;
     Ok(())
-}
-
-/// Lines with their words kept whole. What is laid out in two columns keeps them: the second begins
-/// after the first gap.
-pub(super) fn wrapped(text: &str, columns: usize) -> String {
-    let mut lines = String::new();
-    for line in text.split('\n') {
-        for part in wrap_line(line, columns, hanging(line)) {
-            lines += &part;
-            lines.push('\n');
-        }
-    }
-    lines
-}
-
-/// Where the further lines of a line begin.
-fn hanging(line: &str) -> usize {
-    let text = line.trim_start_matches(' ');
-    let lead = line.len() - text.len();
-    match text.find("  ") {
-        Some(gap) if lead > 0 => {
-            let rest = text[gap..].trim_start_matches(' ');
-            line_width(&line[..line.len() - rest.len()])
-        }
-        _ => lead,
-    }
 }
 
 /// A call as it is asked about: all of it, because a part could hide what matters.

@@ -16,13 +16,13 @@ use super::keys::Key;
 use super::notify;
 use super::pager::{Pager, Paging};
 use super::paint::Paint;
-use super::say::{Look, print, wrapped};
+use super::say::{Look, print};
 use super::screen::Screen;
 use super::turn_view::{CallRecord, TurnView, happening};
 use super::typed_ahead::TypedAhead;
 use super::{Chat, UNHEARD, YES_OR_NO, is_yes};
 use crate::errors::Error;
-use crate::out::one_line;
+use crate::out::{one_line, wrapped};
 
 /// How often the clock is looked at. The screen is only drawn when what it shows has changed.
 const TICK: Duration = Duration::from_millis(250);

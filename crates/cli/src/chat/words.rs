@@ -70,7 +70,7 @@ Just type, and the agent answers. Esc or Ctrl-C stops a reply; what was said is 
   /stats          count messages and tokens
   /export [FILE]  write the transcript
 
-SEL is a position in the list (1 is the newest), a name, the beginning of an id, or a .md file.
+SEL is a position in the list (1 is the newest), a name, an id, or a .md file.
 A line that begins with a space is said as it is, even if it looks like a command. Alt-Enter starts \
 another line, and what is pasted is one message. Up recalls earlier messages, Tab completes a command, \
 Ctrl-O shows the last tool calls in full. What you type while the agent works is sent when it is done.";

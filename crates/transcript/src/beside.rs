@@ -4,6 +4,7 @@
 //! occurrence when they are stored. What is new is found by [`Alignment`].
 
 use std::collections::{HashMap, HashSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 use rethread_core::entry::Body;
 use rethread_core::name::NameError;
@@ -20,8 +21,8 @@ const NAMES_TRIED: u32 = 6;
 
 /// A window and the log that may hold its beginning.
 pub(crate) struct Beside {
-    /// The messages of the log, by what they say.
-    log: Vec<EntryId>,
+    /// The messages of the log.
+    log: Vec<Said>,
     alignment: Alignment,
     /// Both are the same conversation.
     pub(crate) is_one: bool,
@@ -39,13 +40,13 @@ impl Beside {
         for entry in import.entries()? {
             let entry = entry?;
             if is_of_a_window(&entry.id, &entry.body) {
-                log.push(entry.id);
+                log.push(Said { words: hash(base(entry.id.as_str())), seq: entry.seq });
             }
         }
-        let bases: Vec<&str> = log.iter().map(|id| base(id.as_str())).collect();
+        let words: Vec<u64> = log.iter().map(|said| said.words).collect();
         let window = || batch.iter().filter(|coming| is_of_a_window(&coming.id, &coming.body));
-        let ids: Vec<&str> = window().map(|coming| coming.id.as_str()).collect();
-        let mut alignment = Alignment::of(&bases, &ids);
+        let ids: Vec<u64> = window().map(|coming| hash(coming.id.as_str())).collect();
+        let mut alignment = Alignment::of(&words, &ids);
         let mut is_one = is_named || alignment.is_one_conversation(log.len(), 0);
         if !is_one && alignment.same() > 0 {
             let messages = window().filter_map(|coming| coming.body.message());
@@ -72,9 +73,9 @@ impl Beside {
         batch: Vec<Coming>,
         format: Format,
     ) -> Result<(Vec<Coming>, u64), BoxError> {
-        let mut counts: HashMap<String, u32> = HashMap::new();
-        for id in &self.log {
-            *counts.entry(base(id.as_str()).to_owned()).or_default() += 1;
+        let mut numbers = Numbers::default();
+        for said in &self.log {
+            *numbers.said.entry(said.words).or_default() += 1;
         }
         let places = &self.alignment.places;
         let taken: HashSet<usize> = places.iter().copied().flatten().collect();
@@ -82,17 +83,9 @@ impl Beside {
         let (mut fresh, mut changed) = (Vec::new(), 0);
         // The place in the log that the next message of the window may be a new state of.
         let (mut index, mut next) = (0, 0);
-        let mut records: HashMap<EntryId, u32> = HashMap::new();
         for mut coming in batch {
-            if is_fixed(coming.id.as_str()) {
-                fresh.push(coming);
-                continue;
-            }
             if !is_of_a_window(&coming.id, &coming.body) {
-                let count = records.entry(coming.id.clone()).or_default();
-                *count += 1;
-                coming.id = numbered(coming.id, *count)?;
-                fresh.push(coming);
+                fresh.push(numbers.number(coming)?);
                 continue;
             }
             let (place, is_past) = (places[index], last.is_some_and(|last| index < last));
@@ -103,7 +96,7 @@ impl Beside {
             }
             if let Some(message) = coming.body.message().filter(|_| last.is_some()) {
                 let before = self.log.get(next).filter(|_| !taken.contains(&next));
-                let before = before.map(|id| import.stored(id)).transpose()?.flatten();
+                let before = before.map(|said| import.stored_at(said.seq)).transpose()?.flatten();
                 let old = before.as_ref().and_then(|entry| entry.body.message());
                 let old = old.filter(|old| old.role == message.role);
                 next += usize::from(old.is_some());
@@ -121,19 +114,50 @@ impl Beside {
                     _ => {}
                 }
             }
-            let count = counts.entry(coming.id.as_str().to_owned()).or_default();
-            *count += 1;
-            coming.id = numbered(coming.id, *count)?;
-            fresh.push(coming);
+            fresh.push(numbers.number(coming)?);
         }
         Ok((fresh, changed))
+    }
+}
+
+/// A message of the log: what tells its words from others, and its place. The log may be long, so
+/// nothing else of it is held.
+struct Said {
+    words: u64,
+    seq: u64,
+}
+
+/// Numbers for what has no id but its words, as equal words may be said often.
+#[derive(Default)]
+pub(crate) struct Numbers {
+    said: HashMap<u64, u32>,
+    records: HashMap<u64, u32>,
+}
+
+impl Numbers {
+    /// Gives an entry the number of its occurrence.
+    pub(crate) fn number(&mut self, mut coming: Coming) -> Result<Coming, NameError> {
+        let id = coming.id.as_str();
+        if is_fixed(id) {
+            return Ok(coming);
+        }
+        let counts = match coming.body.message() {
+            Some(_) => &mut self.said,
+            None => &mut self.records,
+        };
+        let count = counts.entry(hash(id)).or_default();
+        *count += 1;
+        if *count > 1 {
+            coming.id = EntryId::new(format!("{id}.{count}"))?;
+        }
+        Ok(coming)
     }
 }
 
 /// How many messages of the log the file has in a longer form, each right after one they share.
 fn grown_since<'a>(
     import: &mut Import,
-    log: &[EntryId],
+    log: &[Said],
     alignment: &Alignment,
     messages: impl Iterator<Item = &'a Message>,
 ) -> Result<usize, BoxError> {
@@ -143,8 +167,8 @@ fn grown_since<'a>(
             next = Some(place + 1);
             continue;
         }
-        let Some(id) = next.take().and_then(|next| log.get(next)) else { continue };
-        let stored = import.stored(id)?;
+        let Some(said) = next.take().and_then(|next| log.get(next)) else { continue };
+        let stored = import.stored_at(said.seq)?;
         let old = stored.as_ref().and_then(|entry| entry.body.message());
         let old = old.filter(|old| old.role == message.role);
         let rest = old.map(|old| grown::rest(std::slice::from_ref(old), message));
@@ -184,12 +208,10 @@ fn is_of_a_window(id: &EntryId, body: &Body) -> bool {
     body.message().is_some() && !is_fixed(id.as_str())
 }
 
-/// The id of the first, the second, … of those that are alike.
-fn numbered(id: EntryId, count: u32) -> Result<EntryId, NameError> {
-    match count {
-        1 => Ok(id),
-        count => EntryId::new(format!("{}.{count}", id.as_str())),
-    }
+fn hash(id: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    id.hash(&mut hasher);
+    hasher.finish()
 }
 
 /// An id that is no fingerprint of a message: marks, headers.

@@ -18,7 +18,7 @@ use rethread_core::{
     sessions,
 };
 
-use crate::beside::{Beside, names_of, now_says};
+use crate::beside::{Beside, Numbers, names_of, now_says};
 use crate::grown::{self, Rest};
 use crate::read::{
     self, Account, BoxError, Format, Found, FoundEntry, Link, Options, Sink, fingerprint,
@@ -240,9 +240,11 @@ struct Open {
     imported: Imported,
     batch: Vec<Coming>,
     at: Timestamp,
-    /// A window. It has to be seen whole before anything of it is stored: what it says tells what
-    /// is new, and where it has no name, which session it is.
+    /// A window that was imported before, perhaps. It has to be seen whole before anything of it is
+    /// stored: what it says tells what is new, and where it has no name, which session it is.
     window: Option<Window>,
+    /// A window of which nothing was imported before. All of it is new, and stored as it comes.
+    numbers: Option<Numbers>,
     /// Messages that may be the end of one that is there.
     remnant: Remnant,
 }
@@ -291,26 +293,28 @@ impl Sink for Desk<'_> {
             last_at,
         };
         let (mut import, mut window, mut batch) = (None, None, Vec::new());
+        let mut numbers = None;
         if let Some(sessions) = self.sessions {
             if self.format != Format::Rethread {
                 batch.push(self.mark(at)?);
             }
-            match found.windowed {
-                true => {
-                    let (found, owner, blobs) = (Box::new(found), owner, Vec::new());
-                    window = Some(Window { found, owner, blobs });
-                }
-                false => {
-                    let sessions = sessions.of_owner(owner.clone());
-                    let begun = self.begin(&sessions, &owner, &found, at)?;
-                    (imported.id, imported.created) = (begun.id(), begun.created());
-                    import = Some(begun);
-                }
+            let sessions = sessions.of_owner(owner.clone());
+            let is_new = found.windowed && self.is_new(&sessions, &found)?;
+            if !found.windowed || is_new {
+                let begun = self.begin(&sessions, &owner, &found, at)?;
+                (imported.id, imported.created) = (begun.id(), begun.created());
+                // Someone else may have begun it since.
+                import = (begun.created() || !found.windowed).then_some(begun);
+            }
+            if found.windowed {
+                numbers = import.as_ref().map(|_| Numbers::default());
+                let (found, owner, blobs) = (Box::new(found), owner, Vec::new());
+                window = Some(Window { found, owner, blobs });
             }
         }
         self.held += batch.len();
         let remnant = Remnant::Unseen;
-        self.open.push(Open { import, imported, batch, at, window, remnant });
+        self.open.push(Open { import, imported, batch, at, window, numbers, remnant });
         Ok(())
     }
 
@@ -320,14 +324,24 @@ impl Sink for Desk<'_> {
         let open = self.open.get_mut(session).ok_or("an entry of no session")?;
         open.at = at.unwrap_or(open.at);
         open.imported.last_at = open.imported.last_at.max(open.at);
-        let coming = Coming { id: EntryId::new(id)?, at: open.at, body };
+        let mut coming = Coming { id: EntryId::new(id)?, at: open.at, body };
         let held = open.batch.len();
         match (&mut open.import, &open.window) {
             (None, None) => {
                 open.imported.added += 1;
                 return Ok(());
             }
-            (None, Some(_)) => open.batch.push(coming),
+            (Some(_), Some(_)) => {
+                let numbers = open.numbers.get_or_insert_default();
+                open.batch.push(numbers.number(coming)?);
+            }
+            (None, Some(_)) => {
+                // Very many may be held.
+                if let Body::Message(message) = &mut coming.body {
+                    message.content.shrink_to_fit();
+                }
+                open.batch.push(coming);
+            }
             // What is known need not wait.
             (Some(import), _) if coming.body.message().is_none() => {
                 if import.knows(&coming.id) {
@@ -341,7 +355,7 @@ impl Sink for Desk<'_> {
         let new = &open.batch[held..];
         self.held += new.len();
         self.held_bytes += new.iter().map(|coming| weight(&coming.body)).sum::<usize>();
-        let is_full = open.batch.len() >= BATCH_ENTRIES && open.window.is_none();
+        let is_full = open.batch.len() >= BATCH_ENTRIES && open.import.is_some();
         if self.held_bytes > BATCH_BYTES || is_full {
             self.flush(false)?;
         }
@@ -503,6 +517,10 @@ impl Desk<'_> {
         let Some(sessions) = self.sessions else { return Ok(()) };
         let open = &mut self.open[place];
         let Some(Window { mut found, owner, blobs }) = open.window.take() else { return Ok(()) };
+        if let Some(import) = &open.import {
+            let (sessions, id) = (sessions.of_owner(owner), import.id());
+            return self.bind(&sessions, &found, id);
+        }
         let (batch, at) = (std::mem::take(&mut open.batch), found.created_at);
         let at = at.unwrap_or(self.modified);
         let sessions = sessions.of_owner(owner.clone());
@@ -524,11 +542,7 @@ impl Desk<'_> {
                 (import, beside)
             }
         };
-        if let Some(key) = self.key_of(&found)
-            && sessions.resolve(&key)? != Some(import.id())
-        {
-            sessions.bind(&key, import.id())?;
-        }
+        self.bind(&sessions, &found, import.id())?;
         for bytes in blobs {
             import.put_blob(&bytes)?;
         }
@@ -543,8 +557,38 @@ impl Desk<'_> {
     /// The key of a file with one conversation that has no name. It may lose its beginning, which
     /// would tell it from others; then it is known by where it lies.
     fn key_of(&self, found: &Found) -> Option<Key> {
-        let is_alone = found.nameless && self.open.len() == 1;
-        is_alone.then(|| Key::new(format!("import:{}", self.source)).ok()).flatten()
+        (self.open.len() == 1).then(|| self.key_of_file(found)).flatten()
+    }
+
+    fn key_of_file(&self, found: &Found) -> Option<Key> {
+        found.nameless.then(|| Key::new(format!("import:{}", self.source)).ok()).flatten()
+    }
+
+    /// Points the key of the file at its session.
+    fn bind(&self, sessions: &Sessions, found: &Found, id: SessionId) -> Result<(), BoxError> {
+        if let Some(key) = self.key_of(found)
+            && sessions.resolve(&key)? != Some(id)
+        {
+            sessions.bind(&key, id)?;
+        }
+        Ok(())
+    }
+
+    /// Whether nothing of a window can have been imported before.
+    fn is_new(&self, sessions: &Sessions, found: &Found) -> Result<bool, BoxError> {
+        if let Some(key) = self.key_of_file(found)
+            && sessions.resolve(&key)?.is_some()
+        {
+            return Ok(false);
+        }
+        for identity in found.formerly.iter().chain([&found.identity]) {
+            match sessions.get(session_id(sessions.owner(), self.format, identity)) {
+                Err(sessions::Error::Store(StoreError::NotFound { .. })) => {}
+                Ok(_) => return Ok(false),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(true)
     }
 
     /// The session that this file was imported to before, if it still is the same conversation.
@@ -565,36 +609,54 @@ impl Desk<'_> {
 
     /// Sends what is held on its way; all of it is stored when this was the last of it.
     fn flush(&mut self, all: bool) -> Result<(), BoxError> {
-        if all {
-            for place in 0..self.open.len() {
-                self.place(place)?;
+        let mut last = None;
+        for place in 0..self.open.len() {
+            if all {
                 self.open[place].say_remnant();
             }
-        }
-        let mut last = None;
-        for (place, open) in self.open.iter_mut().enumerate() {
-            if open.batch.is_empty() || open.window.is_some() {
-                continue;
+            if self.send(place)? {
+                last = Some(place);
             }
-            let Some(import) = &mut open.import else { continue };
-            let mut batch = std::mem::take(&mut open.batch).into_iter().peekable();
-            while batch.peek().is_some() {
-                let part: Vec<Coming> = batch.by_ref().take(BATCH_ENTRIES).collect();
-                open.imported.added += import.send(part)?;
-            }
-            last = Some(place);
         }
         // While one session goes on growing, the others have all they will have for a while.
-        for (place, open) in self.open.iter_mut().enumerate() {
-            if let Some(import) = &mut open.import
-                && (all || last != Some(place))
-            {
-                open.imported.added += import.settle()?;
-                open.imported.created = import.created();
+        for place in 0..self.open.len() {
+            if all || last != Some(place) {
+                self.settle(place)?;
+            }
+        }
+        // A window is compared with all that is stored, the sessions before it in the file included.
+        for place in 0..self.open.len() {
+            if all && self.open[place].window.is_some() {
+                self.place(place)?;
+                self.send(place)?;
+                self.settle(place)?;
             }
         }
         self.held = self.open.iter().map(|open| open.batch.len()).sum();
         self.held_bytes = 0;
+        Ok(())
+    }
+
+    /// Sends what is held of a session. Says whether that was anything.
+    fn send(&mut self, place: usize) -> Result<bool, BoxError> {
+        let open = &mut self.open[place];
+        let Some(import) = &mut open.import else { return Ok(false) };
+        let mut batch = std::mem::take(&mut open.batch).into_iter().peekable();
+        let is_any = batch.peek().is_some();
+        while batch.peek().is_some() {
+            let part: Vec<Coming> = batch.by_ref().take(BATCH_ENTRIES).collect();
+            open.imported.added += import.send(part)?;
+        }
+        Ok(is_any)
+    }
+
+    /// Waits until what was sent of a session is stored.
+    fn settle(&mut self, place: usize) -> Result<(), BoxError> {
+        let open = &mut self.open[place];
+        if let Some(import) = &mut open.import {
+            open.imported.added += import.settle()?;
+            open.imported.created = import.created();
+        }
         Ok(())
     }
 

@@ -17,7 +17,7 @@ pub(crate) struct Alignment {
 
 impl Alignment {
     /// Lays a file beside a log.
-    pub(crate) fn of(log: &[&str], new: &[&str]) -> Alignment {
+    pub(crate) fn of(log: &[u64], new: &[u64]) -> Alignment {
         let run = run(log, new);
         let goes_on = run.is_some();
         Alignment { places: run.unwrap_or_else(|| anchored(log, new)), goes_on }
@@ -37,7 +37,7 @@ impl Alignment {
 }
 
 /// A file that is a part of the log, or that goes on where the log ends.
-fn run(log: &[&str], new: &[&str]) -> Option<Vec<Option<usize>>> {
+fn run(log: &[u64], new: &[u64]) -> Option<Vec<Option<usize>>> {
     let placed = |from: usize, same: usize| {
         let places = (0..new.len()).map(|index| (index < same).then_some(from + index));
         Some(places.collect())
@@ -55,7 +55,7 @@ fn run(log: &[&str], new: &[&str]) -> Option<Vec<Option<usize>>> {
 
 /// What both lists have exactly once holds them together; between two of these, equal messages are
 /// taken in order.
-fn anchored(log: &[&str], new: &[&str]) -> Vec<Option<usize>> {
+fn anchored(log: &[u64], new: &[u64]) -> Vec<Option<usize>> {
     let mut places = vec![None; new.len()];
     let mut gap = (0, 0);
     let ends = std::iter::once((log.len(), new.len()));
@@ -76,7 +76,7 @@ fn anchored(log: &[&str], new: &[&str]) -> Vec<Option<usize>> {
 }
 
 /// The longest run of places that rise in both lists, among what both have exactly once.
-fn anchors(log: &[&str], new: &[&str]) -> Vec<(usize, usize)> {
+fn anchors(log: &[u64], new: &[u64]) -> Vec<(usize, usize)> {
     let (old, fresh) = (once(log), once(new));
     let mut pairs: Vec<(usize, usize)> = fresh
         .iter()
@@ -105,7 +105,7 @@ fn anchors(log: &[&str], new: &[&str]) -> Vec<(usize, usize)> {
 }
 
 /// Where each id stands; nothing for one that stands there twice.
-fn once<'a>(ids: &[&'a str]) -> HashMap<&'a str, Option<usize>> {
+fn once(ids: &[u64]) -> HashMap<u64, Option<usize>> {
     let mut places = HashMap::new();
     for (index, id) in ids.iter().enumerate() {
         places.entry(*id).and_modify(|place| *place = None).or_insert(Some(index));
@@ -117,13 +117,14 @@ fn once<'a>(ids: &[&'a str]) -> HashMap<&'a str, Option<usize>> {
 mod tests {
     use super::*;
 
-    fn fresh(log: &'static str, new: &'static str) -> String {
-        let ids = |text: &'static str| -> Vec<&str> {
-            text.split("").filter(|c| !c.is_empty()).collect()
-        };
-        let (log, new) = (ids(log), ids(new));
-        let places = Alignment::of(&log, &new).places;
-        new.iter().zip(places).filter(|(_, place)| place.is_none()).map(|(id, _)| *id).collect()
+    /// What each letter says.
+    fn words(text: &str) -> Vec<u64> {
+        text.chars().map(u64::from).collect()
+    }
+
+    fn fresh(log: &str, new: &str) -> String {
+        let places = Alignment::of(&words(log), &words(new)).places;
+        new.chars().zip(places).filter(|(_, place)| place.is_none()).map(|(c, _)| c).collect()
     }
 
     #[test]
@@ -148,12 +149,13 @@ mod tests {
 
     #[test]
     fn another_conversation_is_told_from_the_same_one() {
-        let same =
-            |log: &[&str], new: &[&str]| Alignment::of(log, new).is_one_conversation(log.len(), 0);
-        assert!(same(&["a"], &["a", "b", "c"]), "it grew");
-        assert!(same(&["a", "b", "c", "d"], &["a", "b", "c", "D"]), "the answer was given again");
-        assert!(same(&["a", "b", "c", "d"], &["d", "e", "f", "g"]), "the window moved on");
-        assert!(!same(&["hi", "hello"], &["hi", "good day"]), "two begin alike");
-        assert!(!same(&["s", "u", "a", "b", "c"], &["s", "u", "x", "y", "z"]));
+        let same = |log: &str, new: &str| {
+            Alignment::of(&words(log), &words(new)).is_one_conversation(log.len(), 0)
+        };
+        assert!(same("a", "abc"), "it grew");
+        assert!(same("abcd", "abcD"), "the answer was given again");
+        assert!(same("abcd", "defg"), "the window moved on");
+        assert!(!same("ab", "ac"), "two begin alike");
+        assert!(!same("suabc", "suxyz"));
     }
 }

@@ -190,8 +190,19 @@ impl Import {
     ///
     /// Those of the store.
     pub fn stored(&mut self, id: &EntryId) -> Result<Option<Entry>> {
+        match self.known.get(&hash(id.as_str())) {
+            Some(&Known { seq, .. }) => self.stored_at(seq),
+            None => Ok(None),
+        }
+    }
+
+    /// The entry at this place of the log.
+    ///
+    /// # Errors
+    ///
+    /// Those of the store.
+    pub fn stored_at(&mut self, seq: u64) -> Result<Option<Entry>> {
         self.wait()?;
-        let Some(&Known { seq, .. }) = self.known.get(&hash(id.as_str())) else { return Ok(None) };
         self.sessions.entries(self.id, seq..seq + 1).next().transpose()
     }
 

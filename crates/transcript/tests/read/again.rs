@@ -311,6 +311,24 @@ fn two_that_begin_alike_are_two_sessions() {
 }
 
 #[test]
+fn two_that_begin_alike_in_one_file_are_two_sessions() {
+    let conversation = |said: [&str; 3]| {
+        let messages = ["user", "assistant", "user"].into_iter().zip(said);
+        let messages = messages.map(|(role, text)| json!({"role": role, "content": text}));
+        json!({"messages": messages.collect::<Vec<_>>()})
+    };
+    let both = [conversation(["hi", "hello", "rain?"]), conversation(["hi", "good day", "news?"])];
+    let place = Place::new();
+    for added in [true, false] {
+        let done = place.import("two.jsonl", Format::OpenAi, |path| lines(path, both.to_vec()));
+        assert_eq!(done.added > 0, added);
+        let page = place.sessions.list(&Filter::default(), None, 100).expect("listed");
+        let messages: Vec<u64> = page.sessions.iter().map(|s| s.tally.messages).collect();
+        assert_eq!(messages, [3, 3]);
+    }
+}
+
+#[test]
 fn a_message_that_was_written_again_is_kept_beside_what_it_said() {
     for (format, file, write) in [
         (Format::Magent, "session-20260101-100000.json", magent as Write),

@@ -92,6 +92,22 @@ pub(crate) fn fit(text: &str, columns: usize) -> String {
     fitted.chain(std::iter::once('…')).collect()
 }
 
+/// The end of a text that is on one line, cut to a width in columns: what was typed last.
+pub(crate) fn fit_end(text: &str, columns: usize) -> String {
+    let wide = |c: char| c.width().unwrap_or(0);
+    if text.chars().map(wide).sum::<usize>() <= columns {
+        return text.to_owned();
+    }
+    let mut left = columns.saturating_sub(1);
+    let from = text.char_indices().rev().take_while(|(_, c)| {
+        let fits = wide(*c) <= left;
+        left = left.saturating_sub(wide(*c));
+        fits
+    });
+    let from = from.last().map_or(text.len(), |(at, _)| at);
+    format!("…{}", &text[from..])
+}
+
 /// The text with spaces behind it, up to a width in columns.
 pub(crate) fn pad(text: &str, columns: usize) -> String {
     let width: usize = text.chars().map(|c| c.width().unwrap_or(0)).sum();
@@ -192,6 +208,14 @@ mod tests {
         assert_eq!(fit("日本語日本語", 12), "日本語日本語");
         assert_eq!(fit("日本語日本語", 11), "日本語日本…");
         assert_eq!(fit("日本語日本語", 10), "日本語日…");
+    }
+
+    #[test]
+    fn of_what_is_typed_the_end_is_seen() {
+        assert_eq!(fit_end("hello", 5), "hello");
+        assert_eq!(fit_end("hello world", 6), "…world");
+        assert_eq!(fit_end("日本語", 5), "…本語");
+        assert_eq!(fit_end("日本語", 4), "…語");
     }
 
     #[test]

@@ -72,7 +72,7 @@ impl CommandOutput {
 
 /// A line as a terminal would leave it: without colours, and what follows a carriage return written
 /// over what was there.
-fn visible(line: &str) -> String {
+pub(super) fn visible(line: &str) -> String {
     let line = line.trim_end_matches('\r');
     let line = line.rsplit('\r').next().unwrap_or(line);
     let mut text = String::with_capacity(line.len());

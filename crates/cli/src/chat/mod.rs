@@ -22,6 +22,7 @@ mod opening;
 mod pager;
 mod paint;
 pub(crate) mod past;
+mod replay;
 mod say;
 mod screen;
 mod status;

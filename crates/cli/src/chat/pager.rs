@@ -6,6 +6,7 @@ use rethread_core::message::Call;
 use rethread_render::terminal::{fit_line, wrap_line};
 use serde_json::Value;
 
+use super::command_output::visible;
 use super::keys::Key;
 use super::paint::Paint;
 use super::tool_line;
@@ -46,6 +47,25 @@ impl Pager {
         let mut pager = Pager { records, at, top: 0, lines: Vec::new(), columns, rows, paint };
         pager.lay_out();
         Some(pager)
+    }
+
+    /// Takes over what changed in these calls. Whoever is at the end of what a command writes stays there.
+    pub(super) fn update(&mut self, records: &[CallRecord]) {
+        let shown = self.records[self.at].changes;
+        for (index, record) in records.iter().enumerate() {
+            match self.records.get_mut(index) {
+                Some(known) if known.changes == record.changes => {}
+                Some(known) => *known = record.clone(),
+                None => self.records.push(record.clone()),
+            }
+        }
+        if self.records[self.at].changes != shown {
+            let is_at_end = self.top + self.page() >= self.lines.len();
+            self.lay_out();
+            if is_at_end && self.records[self.at].result.is_none() {
+                self.top = self.lines.len().saturating_sub(self.page());
+            }
+        }
     }
 
     /// The window has another size now.
@@ -114,12 +134,15 @@ impl Pager {
     }
 
     fn lay_out(&mut self) {
-        let CallRecord { call, result } = &self.records[self.at];
+        let CallRecord { call, result, partial, .. } = &self.records[self.at];
         let mut lines = vec![self.paint.bold(&tool_line::what(call)), String::new()];
         lines.extend(arguments(call));
         lines.push(String::new());
         match result {
-            None => lines.push(self.paint.dim("(it is running)")),
+            None => {
+                lines.push(self.paint.dim("(it is running)"));
+                lines.extend(partial.lines().map(visible));
+            }
             Some((success, text)) => {
                 if !success {
                     lines.push(self.paint.bad("✗ it failed"));
@@ -177,7 +200,9 @@ mod tests {
     fn record(command: &str, result: &str) -> CallRecord {
         let input = Raw::of(&json!({ "command": command }));
         let call = Call { id: "1".into(), name: "run".into(), input };
-        CallRecord { call, result: Some((true, result.into())) }
+        let mut record = CallRecord::new(call);
+        record.finish(true, result.into());
+        record
     }
 
     fn pager(records: Vec<CallRecord>) -> Pager {
@@ -211,5 +236,23 @@ mod tests {
         pager.resize(20, 8);
         assert_eq!(pager.draw().len(), 8);
         assert_eq!(pager.draw()[0], "run seq");
+    }
+
+    #[test]
+    fn what_a_running_command_writes_is_seen_as_it_comes_and_its_end_is_followed() {
+        let running = |partial: String, changes| CallRecord {
+            result: None,
+            partial,
+            changes,
+            ..record("seq", "")
+        };
+        let mut pager = pager(vec![running("one\n".into(), 1)]);
+        assert_eq!(pager.draw()[4], "(it is running)");
+        pager.key(&Key::End);
+        assert_eq!(pager.draw()[4], "one");
+        let many: String = (1..=100).map(|n| format!("line {n}\n")).collect();
+        pager.update(&[running(many, 2), record("next", "")]);
+        assert_eq!(pager.draw()[3..5], ["line 99", "line 100"]);
+        assert!(pager.draw()[5].starts_with("call 1 of 2"), "{:?}", pager.draw());
     }
 }

@@ -57,8 +57,12 @@ pub(super) struct Screen {
     reflows: bool,
     /// What the live region shows.
     live: Vec<String>,
-    /// Lines from the first of the live region to the cursor.
+    /// Where the cursor is in it: the line, and the columns before it.
+    cursor: (usize, usize),
+    /// Rows from the first of the live region to the cursor, in the window as it is now.
     down: usize,
+    /// The window changed since the live region was drawn.
+    stale: bool,
 }
 
 impl Screen {
@@ -69,7 +73,7 @@ impl Screen {
         let is_named = |known: &&str| name.iter().any(|name| name.contains(*known));
         let reflows = REFLOWING.iter().any(|name| std::env::var_os(name).is_some())
             || REFLOWING_NAMES.iter().any(is_named);
-        Screen { columns, rows, reflows, live: Vec::new(), down: 0 }
+        Screen { columns, rows, reflows, live: Vec::new(), cursor: (0, 0), down: 0, stale: false }
     }
 
     /// Begins a time in which there is a live region.
@@ -80,13 +84,13 @@ impl Screen {
 
     /// Ends it: the live region goes, and the cursor is at the start of a line.
     pub(super) fn end(&mut self, done: &str) -> io::Result<()> {
-        let frame = self.frame(done, Vec::new()).unwrap_or_default();
+        let frame = self.frame(done, Vec::new(), None).unwrap_or_default();
         write(&format!("{frame}{}", WATCH.1))
     }
 
     /// Adds finished lines, and shows this below them.
     pub(super) fn draw(&mut self, done: &str, live: Vec<String>) -> io::Result<()> {
-        self.frame(done, live).map_or(Ok(()), |frame| write(&frame))
+        self.frame(done, live, None).map_or(Ok(()), |frame| write(&frame))
     }
 
     /// Shows lines on the other screen.
@@ -109,24 +113,35 @@ impl Screen {
         if (columns, rows) == (self.columns, self.rows) {
             return false;
         }
-        if columns < self.columns && self.reflows && !self.live.is_empty() {
-            let rows = |line: &String| line_width(line).div_ceil(columns.max(1)).max(1);
-            self.down = self.live.iter().map(rows).sum::<usize>() - 1;
-        }
         (self.columns, self.rows) = (columns, rows);
-        // Whatever is shown now has to be drawn again.
-        self.live.iter_mut().for_each(|line| line.push(' '));
+        self.stale = true;
+        if self.reflows {
+            let columns = columns.max(1);
+            let rows = |line: &String| line_width(line).div_ceil(columns).max(1);
+            let (line, before) = self.cursor;
+            let above: usize = self.live.iter().take(line).map(rows).sum();
+            // A cursor after the last column of a row is still in that row.
+            self.down = above + before.saturating_sub(1) / columns;
+        }
         true
     }
 
     /// The bytes that bring the screen from what it shows to this; none if that is the same.
-    fn frame(&mut self, done: &str, mut live: Vec<String>) -> Option<String> {
+    fn frame(
+        &mut self,
+        done: &str,
+        mut live: Vec<String>,
+        cursor: Option<(usize, usize)>,
+    ) -> Option<String> {
         let most = self.rows.saturating_sub(1).max(1);
         live.drain(..live.len().saturating_sub(most));
         for line in &mut live {
             *line = fit_line(line, self.columns);
         }
-        if done.is_empty() && live == self.live {
+        let last = live.len().saturating_sub(1);
+        let end = (last, live.last().map_or(0, |line| line_width(line)));
+        let cursor = cursor.map_or(end, |(line, before)| (line.min(last), before));
+        if done.is_empty() && live == self.live && cursor == self.cursor && !self.stale {
             return None;
         }
         let mut frame = UPDATE.0.to_owned();
@@ -139,9 +154,17 @@ impl Screen {
         }
         frame.push_str(done);
         frame.push_str(&live.join("\n"));
+        if cursor != end {
+            frame.push('\r');
+            if cursor.0 < last {
+                frame.push_str(&format!("\x1b[{}A", last - cursor.0));
+            }
+            if cursor.1 > 0 {
+                frame.push_str(&format!("\x1b[{}C", cursor.1));
+            }
+        }
         frame.push_str(UPDATE.1);
-        self.down = live.len().saturating_sub(1);
-        self.live = live;
+        (self.live, self.cursor, self.down, self.stale) = (live, cursor, cursor.0, false);
         Some(frame)
     }
 }
@@ -163,7 +186,15 @@ mod tests {
     use super::*;
 
     fn screen(reflows: bool) -> Screen {
-        Screen { columns: 20, rows: 6, reflows, live: Vec::new(), down: 0 }
+        Screen {
+            columns: 20,
+            rows: 6,
+            reflows,
+            live: Vec::new(),
+            cursor: (0, 0),
+            down: 0,
+            stale: false,
+        }
     }
 
     fn lines(lines: &[&str]) -> Vec<String> {
@@ -179,18 +210,21 @@ mod tests {
     #[test]
     fn finished_lines_are_written_once_and_the_live_region_is_drawn_below_them() {
         let mut screen = screen(false);
-        assert_eq!(bytes(screen.frame("", lines(&["one", "status"]))), "one\nstatus");
-        assert_eq!(screen.frame("", lines(&["one", "status"])), None, "nothing changed");
-        assert_eq!(bytes(screen.frame("one\n", lines(&["status"]))), "\r\x1b[1A\x1b[Jone\nstatus");
-        assert_eq!(bytes(screen.frame("two\n", Vec::new())), "\r\x1b[Jtwo\n");
-        assert_eq!(bytes(screen.frame("three\n", Vec::new())), "three\n");
+        assert_eq!(bytes(screen.frame("", lines(&["one", "status"]), None)), "one\nstatus");
+        assert_eq!(screen.frame("", lines(&["one", "status"]), None), None, "nothing changed");
+        assert_eq!(
+            bytes(screen.frame("one\n", lines(&["status"]), None)),
+            "\r\x1b[1A\x1b[Jone\nstatus"
+        );
+        assert_eq!(bytes(screen.frame("two\n", Vec::new(), None)), "\r\x1b[Jtwo\n");
+        assert_eq!(bytes(screen.frame("three\n", Vec::new(), None)), "three\n");
     }
 
     #[test]
     fn the_live_region_is_never_higher_than_the_window_nor_wider() {
         let mut screen = screen(false);
         let many: Vec<String> = (0..50).map(|n| format!("{n}").repeat(20)).collect();
-        let shown = bytes(screen.frame("", many));
+        let shown = bytes(screen.frame("", many, None));
         assert_eq!(shown.split('\n').count(), 5);
         assert!(shown.ends_with("4949494949494949494…"), "{shown}");
     }
@@ -199,13 +233,35 @@ mod tests {
     fn in_a_narrower_window_as_many_lines_are_erased_as_the_terminal_made_of_them() {
         for (reflows, up) in [(true, "\x1b[3A"), (false, "\x1b[1A")] {
             let mut screen = screen(reflows);
-            screen.frame("", lines(&["0123456789abcdefghi", "status"]));
+            screen.frame("", lines(&["0123456789abcdefghi", "status"]), None);
             assert!(screen.resize(8, 6));
-            assert!(bytes(screen.frame("", lines(&["status"]))).contains(up), "{reflows}");
+            assert!(bytes(screen.frame("", lines(&["status"]), None)).contains(up), "{reflows}");
         }
         let mut screen = screen(true);
-        screen.frame("", lines(&["one", "status"]));
+        screen.frame("", lines(&["one", "status"]), None);
         assert!(screen.resize(40, 6) && !screen.resize(40, 6));
-        assert!(bytes(screen.frame("", lines(&["one", "status"]))).contains("\x1b[1A"));
+        assert!(bytes(screen.frame("", lines(&["one", "status"]), None)).contains("\x1b[1A"));
+    }
+
+    #[test]
+    fn two_resizes_without_a_frame_between_erase_what_is_there_and_nothing_above() {
+        let mut screen = screen(true);
+        screen.frame("", lines(&["0123456789abcdefghij", "status"]), None);
+        assert!(screen.resize(8, 6) && screen.resize(6, 6));
+        assert!(bytes(screen.frame("", lines(&["status"]), None)).contains("\x1b[4A"));
+        screen.frame("", lines(&["0123ab", "status"]), None);
+        assert!(screen.resize(3, 6) && screen.resize(20, 6));
+        assert!(bytes(screen.frame("", lines(&["status"]), None)).contains("\x1b[1A"));
+    }
+
+    #[test]
+    fn the_cursor_is_put_where_it_belongs_and_found_again() {
+        let mut screen = screen(true);
+        let shown = bytes(screen.frame("", lines(&["one", "two", "menu"]), Some((1, 2))));
+        assert_eq!(shown, "one\ntwo\nmenu\r\x1b[1A\x1b[2C");
+        assert_eq!(screen.frame("", lines(&["one", "two", "menu"]), Some((1, 2))), None);
+        let moved = bytes(screen.frame("", lines(&["one", "two", "menu"]), Some((0, 0))));
+        assert_eq!(moved, "\r\x1b[1A\x1b[Jone\ntwo\nmenu\r\x1b[2A");
+        assert_eq!(bytes(screen.frame("", lines(&["x"]), None)), "\r\x1b[Jx");
     }
 }

@@ -28,12 +28,43 @@ const OUTPUT_LINES: (usize, usize) = (3, 3);
 /// Spaces before a line about a tool, and before its output.
 const INDENT: (&str, &str) = ("  ", "    ");
 
+/// Bytes of a running command's output that the pager shows: the latest. Its result has the rest.
+const PARTIAL_BYTES_MAX: usize = 256 << 10;
+
 /// A call and what came of it, for the pager.
 #[derive(Clone, Debug)]
 pub(super) struct CallRecord {
     pub(super) call: Call,
     /// Whether it succeeded, and its result; none while it runs.
     pub(super) result: Option<(bool, String)>,
+    /// What it wrote so far, while it runs.
+    pub(super) partial: String,
+    /// How often it changed, so that a copy knows when it is old.
+    pub(super) changes: u64,
+}
+
+impl CallRecord {
+    /// A call that is running.
+    pub(super) fn new(call: Call) -> CallRecord {
+        CallRecord { call, result: None, partial: String::new(), changes: 0 }
+    }
+
+    fn push(&mut self, text: &str) {
+        self.partial.push_str(text);
+        let too_many = self.partial.len().saturating_sub(PARTIAL_BYTES_MAX);
+        // Not at every byte: what is in front has to be moved.
+        if too_many > PARTIAL_BYTES_MAX / 4 {
+            self.partial.drain(..self.partial.ceil_char_boundary(too_many));
+        }
+        self.changes += 1;
+    }
+
+    /// What came of it.
+    pub(super) fn finish(&mut self, success: bool, text: String) {
+        self.result = Some((success, text));
+        self.partial = String::new();
+        self.changes += 1;
+    }
 }
 
 /// What was written last: a blank line parts it from what is different.
@@ -165,13 +196,17 @@ impl TurnView {
                 let done = self.close_text() + &self.close_thought(now);
                 let output = CommandOutput::default();
                 self.running.push(RunningCall { call: call.clone(), since: now, output });
-                self.records.push(CallRecord { call: call.clone(), result: None });
+                self.records.push(CallRecord::new(call.clone()));
                 done
             }
             Event::Progress { call, text } => {
                 let running = self.running.iter_mut().find(|running| running.call.id == *call);
                 if let Some(running) = running {
                     running.output.push(text);
+                }
+                let record = self.records.iter_mut().rev().find(|record| record.call.id == *call);
+                if let Some(record) = record {
+                    record.push(text);
                 }
                 String::new()
             }
@@ -277,7 +312,7 @@ impl TurnView {
         let took = now.saturating_duration_since(since);
         let record = self.records.iter_mut().rev().find(|record| record.call.id == call.id);
         if let Some(record) = record {
-            record.result = Some((success, text.to_owned()));
+            record.finish(success, text.to_owned());
         }
         if self.running.is_empty() && !matches!(self.doing, Doing::Stopping) {
             self.change(Doing::Asking, now);

@@ -1,20 +1,21 @@
 //! What can be done in a chat beside talking.
 
+use std::ops::Range;
 use std::path::Path;
 
 use rethread_core::context::{Model, Policy};
 use rethread_core::entry::Body;
 use rethread_core::sessions::{self, Undone};
 use rethread_core::turn::{Part, Turn};
-use rethread_core::{BlockKind, Entry, Name, Place, SessionId};
+use rethread_core::{BlockKind, Entry, Name, Place, Session, SessionId};
 
-use super::say::Look;
+use super::say::{Look, print};
 use super::turn_view::CallRecord;
-use super::{Chat, HELP, Word, cost, window};
+use super::{Chat, HELP, Word, cost, replay, window};
 use crate::args::List;
 use crate::commands::{change, context, list, search, show, stats};
 use crate::errors::Error;
-use crate::out::{clean, columns, line, note};
+use crate::out::{clean, columns, line, note, plural};
 
 impl Chat {
     /// Does what was typed.
@@ -49,7 +50,7 @@ impl Chat {
             Word::History { all } => {
                 let session = self.handle.sessions().get(self.current()?)?;
                 let from = if all { 0 } else { session.tally.begins() };
-                show::print(&self.cli, &session, from..session.tally.entries)?;
+                self.show_history(&session, from..session.tally.entries)?;
             }
             Word::Stats => {
                 stats::print(&self.cli, self.current()?, self.shape())?;
@@ -102,6 +103,28 @@ impl Chat {
             self.voice.notice(format_args!("\x1b[2m{lines}\x1b[0m\n"));
         }
         Ok(())
+    }
+
+    /// What was said, rendered as it was; behind a pipe, one line for each entry.
+    fn show_history(&self, session: &Session, range: Range<u64>) -> Result<(), Error> {
+        if self.voice.look == Look::Raw {
+            show::print(&self.cli, session, range)?;
+            return Ok(());
+        }
+        let (agent, style) = (&self.runner.responder.agent.name, self.voice.style());
+        if range.start > 0 {
+            let before = plural(range.start, "entry");
+            self.voice.notice(format_args!("({before} before the last clear: `/history all`)\n"));
+        }
+        let mut turn = Turn::default();
+        let entries = self.handle.sessions().entries(session.id(), range).around_damage();
+        for entry in entries {
+            if let Err(next) = turn.push(entry?) {
+                print(&replay::turn(&std::mem::take(&mut turn), agent, &style))?;
+                turn.push(next).expect("an empty turn takes every entry");
+            }
+        }
+        print(&replay::turn(&turn, agent, &style))
     }
 
     /// The last turn of this session.
@@ -293,13 +316,13 @@ fn records(turn: &Turn<Entry>) -> Vec<CallRecord> {
         match part {
             Part::Reply(message) => {
                 let calls = message.calls().cloned();
-                records.extend(calls.map(|call| CallRecord { call, result: None }));
+                records.extend(calls.map(CallRecord::new));
             }
             Part::Results(message) => {
                 for result in message.results() {
                     let called = |record: &&mut CallRecord| record.call.id == result.tool_use_id;
                     if let Some(record) = records.iter_mut().rev().find(called) {
-                        record.result = Some((!result.is_error, result.text()));
+                        record.finish(!result.is_error, result.text());
                     }
                 }
             }

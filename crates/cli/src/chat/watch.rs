@@ -22,7 +22,7 @@ use super::turn_view::{CallRecord, TurnView, happening};
 use super::typed_ahead::TypedAhead;
 use super::{Chat, UNHEARD, YES_OR_NO, is_yes};
 use crate::errors::Error;
-use crate::out::{one_line, wrapped};
+use crate::out::{fit_end, one_line, wrapped};
 
 /// How often the clock is looked at. The screen is only drawn when what it shows has changed.
 const TICK: Duration = Duration::from_millis(250);
@@ -370,7 +370,8 @@ impl Watch {
     fn draw(&mut self) -> Result<(), Error> {
         // The signal that says so may be late, and a frame for another width would leave traces.
         self.resize();
-        if let Some(pager) = &self.pager {
+        if let Some(pager) = &mut self.pager {
+            pager.update(&self.view.records);
             return Ok(self.screen.draw_other(&pager.draw())?);
         }
         let live = match &self.question {
@@ -400,7 +401,10 @@ impl Watch {
             shown.insert(0, self.paint.dim(&format!("({more} more lines are waiting)")));
         }
         if !self.typed.part.is_empty() {
-            shown.push(format!("{} {}", self.paint.you("You:"), one_line(&self.typed.part)));
+            // Where it is too long, its end is what someone is looking at.
+            let room = self.screen.columns.saturating_sub("You: ".len());
+            let part = fit_end(&one_line(&self.typed.part), room);
+            shown.push(format!("{} {part}", self.paint.you("You:")));
         }
         shown
     }

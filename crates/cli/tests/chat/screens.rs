@@ -263,7 +263,9 @@ fn control_o_shows_a_call_in_full_while_it_runs_and_later() {
     window.say("y");
     window.shows(&["… 94 more lines · Ctrl-O shows all", "    100\n"]);
     window.press("\x0f");
-    window.shows(&["command: seq 1 100;", "(it is running)", "q closes"]);
+    window.shows(&["command: seq 1 100;", "(it is running)\n1\n2\n", "q closes"]);
+    window.press("G");
+    window.shows(&["\n99\n100\n"]);
     // The turn continues behind the pager, and may end there.
     std::fs::write(desk.path().join("go"), "").expect("written");
     server.wait_for_requests(2);
@@ -320,6 +322,39 @@ fn what_is_typed_ahead_is_seen_and_sent_and_is_no_answer_to_a_question() {
     let over = |shown: &str| shown.ends_with("\nYou: ha") && !shown.contains("• ");
     window.until("the part", over);
     assert!(!desk.path().join("hidden").exists());
+}
+
+#[test]
+fn of_a_long_line_that_is_typed_ahead_its_end_is_seen() {
+    let desk = Desk::new();
+    let server = Server::start([Answer::text("Done.").slowly(0)]);
+    let mut window = open(&desk, &server, (40, 20), &[]);
+    window.say("wait");
+    window.shows(&["• asking"]);
+    window.press("a line that is much longer than forty columns, and ends here");
+    window.shows(&["\nYou: … than forty columns, and ends here"]);
+    window.press("\x15");
+    server.release();
+    finished(&window, "Done.");
+}
+
+#[test]
+fn the_history_of_a_session_is_rendered_as_it_was_seen() {
+    let desk = Desk::new();
+    std::fs::write(desk.path().join("a.txt"), "one\ntwo\n").expect("written");
+    let server = Server::start([
+        Answer::calls([("read_file", json!({"path": "a.txt"}))]),
+        Answer::text("It has **two** lines."),
+    ]);
+    let mut window = open(&desk, &server, (80, 24), &[]);
+    window.say("how many lines?");
+    let shown = finished(&window, "It has two lines.");
+    let turn = without_times(from(&shown, "You: how many"));
+    let turn = &turn[..turn.find("lines.\n").expect("the answer")];
+    window.say("/history");
+    let again = window.until("it again", |shown| shown.matches("two lines.").count() == 2);
+    let again = without_times(from(from(&again, "You: /history"), "You: how many"));
+    assert!(again.starts_with(turn), "{again}\n---\n{turn}");
 }
 
 #[test]

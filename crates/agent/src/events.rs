@@ -11,6 +11,7 @@ use rethread_core::SessionId;
 use rethread_core::message::{Call, Usage};
 use tokio::sync::mpsc;
 
+use crate::grant::Grant;
 use crate::permission::{PermissionAnswer, PermissionRequest};
 use crate::tool::FileChange;
 
@@ -156,8 +157,14 @@ impl Events {
     }
 
     /// Asks whether a call may run. Nobody there means no.
-    pub(crate) async fn ask(&self, call: &Call, change: Option<FileChange>) -> PermissionAnswer {
-        let (request, answer) = PermissionRequest::new(call.clone(), change);
+    pub(crate) async fn ask(
+        &self,
+        call: &Call,
+        change: Option<FileChange>,
+        why: Option<String>,
+        always: Option<Grant>,
+    ) -> PermissionAnswer {
+        let (request, answer) = PermissionRequest::new(call.clone(), change, why, always);
         self.send(Event::Permission(request)).await;
         answer.await.unwrap_or(PermissionAnswer::No)
     }

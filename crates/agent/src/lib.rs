@@ -19,6 +19,7 @@ mod events;
 mod extractive;
 pub mod fifo;
 mod find_answer;
+mod grant;
 mod holder;
 pub mod host;
 mod instructions;
@@ -48,12 +49,13 @@ pub use byte_budget::{ByteBudget, HeldBytes, NoRoom};
 pub use compact::{Compacted, Preview, Receipt, Stage};
 pub use events::{Event, Events, Progress};
 pub use find_answer::QuestionState;
+pub use grant::{BadGrant, CommandPrefix, Grant, Permissions};
 pub use holder::is_dead;
 pub use host::{
     Handle, Host, HostLimits, HostSettings, Roster, RosterSettings, Target, Workspaces,
 };
 pub use leased_thread::LeasedThread;
-pub use permission::{Pattern, PermissionAnswer, PermissionRequest};
+pub use permission::{DECLINED, PermissionAnswer, PermissionRequest, SessionPermissions};
 pub use responder::{Bounds, Responder, Scribe};
 pub use restore::{GoesOn, NO_ACKNOWLEDGMENT, Past};
 pub use resume_from::{FileError, FromFile};

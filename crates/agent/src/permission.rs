@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rethread_core::message::Call;
 use rethread_core::{Owner, SessionId};
-use serde::Deserialize;
 use tokio::sync::oneshot;
 
+use crate::grant::{Grant, Permissions};
 use crate::tool::FileChange;
 
 /// A call that waits for a person. Dropping it means no.
@@ -17,6 +17,11 @@ pub struct PermissionRequest {
     pub call: Call,
     /// What it would do to a file, where it changes one.
     pub change: Option<FileChange>,
+    /// Why a person is asked about this very call, whatever they allowed before.
+    pub why: Option<String>,
+    /// What [`Always`](PermissionAnswer::Always) would allow; none where that would allow anything,
+    /// or would not help because each such call is asked about.
+    pub always: Option<Grant>,
     answer: oneshot::Sender<PermissionAnswer>,
 }
 
@@ -26,20 +31,25 @@ pub enum PermissionAnswer {
     /// It may run this time.
     Once,
     /// It may run, and so may every call that fits this, in this session.
-    Always(Pattern),
+    Always(Grant),
     /// It may not run.
     No,
     /// It may not run; the text is passed to the model as what to do instead.
     NoBecause(String),
 }
 
+/// What a model is told about a call that a person declined. What they said follows it.
+pub const DECLINED: &str = "the user declined this call";
+
 impl PermissionRequest {
     pub(crate) fn new(
         call: Call,
         change: Option<FileChange>,
+        why: Option<String>,
+        always: Option<Grant>,
     ) -> (PermissionRequest, oneshot::Receiver<PermissionAnswer>) {
         let (answer, answered) = oneshot::channel();
-        (PermissionRequest { call, change, answer }, answered)
+        (PermissionRequest { call, change, why, always, answer }, answered)
     }
 
     /// Answers. A turn that was stopped meanwhile does not hear it.
@@ -48,155 +58,136 @@ impl PermissionRequest {
     }
 }
 
-/// Calls that are allowed without asking.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Pattern {
-    /// Every call of this tool.
-    Tool(String),
-    /// Commands that begin with these words. A command that does more than one thing (`;`, `&&`,
-    /// a pipe, a redirection, a substitution) fits no pattern.
-    Command(String),
-}
-
-/// The tool that runs commands.
-const RUN: &str = "run";
-
-#[derive(Deserialize)]
-struct Command {
-    command: String,
-}
-
-impl Pattern {
-    /// The pattern for calls like this one: the first word of a simple command, or the tool.
-    /// None for a command that is not simple.
-    pub fn like(call: &Call) -> Option<Pattern> {
-        if call.name != RUN {
-            return Some(Pattern::Tool(call.name.clone()));
-        }
-        let words = simple_command(call)?;
-        words.split_whitespace().next().map(|word| Pattern::Command(word.to_owned()))
-    }
-
-    /// Whether a call fits.
-    pub fn fits(&self, call: &Call) -> bool {
-        match self {
-            Pattern::Tool(name) => *name == call.name,
-            Pattern::Command(prefix) => simple_command(call).is_some_and(|command| {
-                let mut words = command.split_whitespace();
-                prefix.split_whitespace().all(|word| words.next() == Some(word))
-            }),
-        }
-    }
-}
-
-/// The command of a call, where it is one simple command.
-fn simple_command(call: &Call) -> Option<String> {
-    if call.name != RUN {
-        return None;
-    }
-    let Command { command } = serde_json::from_str(call.input.get()).ok()?;
-    let special =
-        |c: char| matches!(c, ';' | '&' | '|' | '$' | '`' | '<' | '>' | '(' | ')' | '\n' | '\r');
-    (!command.contains(special)).then_some(command)
-}
-
-/// What was allowed for the rest of a session, in this process. It is not carried into forks.
+/// What people allowed and trusted, in this process. None of it is stored: a process that starts
+/// again asks again.
 #[derive(Clone, Default)]
-pub(crate) struct Grants(Arc<Mutex<HashMap<(Owner, SessionId), SessionGrants>>>);
+pub(crate) struct Grants(Arc<Mutex<Remembered>>);
 
 #[derive(Default)]
-struct SessionGrants {
-    /// The person trusts the words of this imported session.
-    trusted: bool,
-    always: Vec<Pattern>,
+struct Remembered {
+    /// Imported sessions whose words a person trusts.
+    trusted: Vec<(Owner, SessionId)>,
+    sessions: HashMap<Scope, SessionPermissions>,
+}
+
+/// What something was allowed for: a session of someone's, in one folder.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Scope {
+    pub(crate) owner: Owner,
+    pub(crate) session: SessionId,
+    pub(crate) workspace: Option<String>,
+}
+
+/// What a person changed about the permissions of one session.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SessionPermissions {
+    /// What they allowed.
+    pub allow: Vec<Grant>,
+    /// What flags and configuration allow, and they took back.
+    pub revoked: Vec<Grant>,
+    /// Whether anything may be changed; as the program was started where they did not say.
+    pub read_only: Option<bool>,
+}
+
+impl SessionPermissions {
+    /// Allows something.
+    pub fn allow(&mut self, grant: Grant) {
+        self.revoked.retain(|revoked| *revoked != grant);
+        if !self.allow.contains(&grant) {
+            self.allow.push(grant);
+        }
+    }
+
+    /// Takes back what was allowed, wherever it was.
+    pub fn revoke(&mut self, grant: Grant) {
+        self.allow.retain(|allowed| *allowed != grant);
+        if !self.revoked.contains(&grant) {
+            self.revoked.push(grant);
+        }
+    }
+
+    /// What holds, where flags and configuration say this.
+    pub fn over(&self, allow: &[Grant], read_only: bool, can_ask: bool) -> Permissions {
+        let usual = allow.iter().filter(|grant| !self.revoked.contains(grant));
+        let own = self.allow.iter().filter(|grant| !allow.contains(grant));
+        Permissions {
+            allow: usual.chain(own).cloned().collect(),
+            read_only: self.read_only.unwrap_or(read_only),
+            can_ask,
+        }
+    }
 }
 
 impl Grants {
-    fn with<T>(&self, owner: &Owner, id: SessionId, f: impl FnOnce(&mut SessionGrants) -> T) -> T {
-        let mut grants = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        f(grants.entry((owner.clone(), id)).or_default())
+    fn lock(&self) -> std::sync::MutexGuard<'_, Remembered> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn allow(&self, owner: &Owner, id: SessionId, pattern: Pattern) {
-        self.with(owner, id, |grants| {
-            if !grants.always.contains(&pattern) {
-                grants.always.push(pattern);
-            }
-        });
+    /// What a person changed in a session.
+    pub(crate) fn of(&self, scope: &Scope) -> SessionPermissions {
+        self.lock().sessions.get(scope).cloned().unwrap_or_default()
     }
 
-    pub(crate) fn allows(&self, owner: &Owner, id: SessionId, call: &Call) -> bool {
-        let grants = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let grants = grants.get(&(owner.clone(), id));
-        grants.is_some_and(|grants| grants.always.iter().any(|pattern| pattern.fits(call)))
+    /// Changes it.
+    pub(crate) fn change<T>(
+        &self,
+        scope: &Scope,
+        change: impl FnOnce(&mut SessionPermissions) -> T,
+    ) -> T {
+        change(self.lock().sessions.entry(scope.clone()).or_default())
     }
 
     pub(crate) fn trust(&self, owner: &Owner, id: SessionId) {
-        self.with(owner, id, |grants| grants.trusted = true);
+        let mut remembered = self.lock();
+        if !remembered.trusted.iter().any(|(whose, which)| (whose, *which) == (owner, id)) {
+            remembered.trusted.push((owner.clone(), id));
+        }
     }
 
     pub(crate) fn trusts(&self, owner: &Owner, id: SessionId) -> bool {
-        let grants = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        grants.get(&(owner.clone(), id)).is_some_and(|grants| grants.trusted)
+        self.lock().trusted.iter().any(|(whose, which)| (whose, *which) == (owner, id))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use rethread_core::Raw;
-    use serde_json::json;
-
     use super::*;
 
-    fn run(command: &str) -> Call {
-        let input = Raw::of(&json!({ "command": command }));
-        Call { id: "1".into(), name: RUN.into(), input }
-    }
-
     #[test]
-    fn a_prefix_fits_one_simple_command_and_nothing_behind_it() {
-        let cargo = Pattern::Command("cargo test".into());
-        for command in ["cargo test", "cargo  test -p core", " cargo test"] {
-            assert!(cargo.fits(&run(command)), "{command}");
-        }
-        for command in [
-            "cargo",
-            "cargo build",
-            "cargo testing",
-            "cargo test; rm -rf .",
-            "cargo test && rm x",
-            "cargo test | sh",
-            "cargo test $(rm x)",
-            "cargo test `rm x`",
-            "cargo test > /etc/x",
-            "cargo test\nrm x",
-            "cargo test & rm x",
-            "(cargo test)",
-            "cargo test < x",
-        ] {
-            assert!(!cargo.fits(&run(command)), "{command}");
-        }
-    }
-
-    #[test]
-    fn a_pattern_for_a_command_is_its_first_word_and_for_a_tool_its_name() {
-        assert_eq!(Pattern::like(&run("git status")), Some(Pattern::Command("git".into())));
-        assert_eq!(Pattern::like(&run("git status; rm x")), None);
-        let write = Call { name: "write_file".into(), ..run("x") };
-        assert_eq!(Pattern::like(&write), Some(Pattern::Tool("write_file".into())));
-        assert!(!Pattern::Tool("write_file".into()).fits(&run("x")));
-    }
-
-    #[test]
-    fn what_is_allowed_in_one_session_is_not_allowed_in_another_nor_to_another_owner() {
+    fn what_is_allowed_holds_for_one_session_of_one_owner_in_one_folder() {
         let grants = Grants::default();
         let id = |name| SessionId::of_source(&Owner::local(), name);
         let (here, there) = (id("here"), id("there"));
         let (owner, other) = (Owner::local(), Owner::new("other").expect("valid"));
-        grants.allow(&owner, here, Pattern::Command("git".into()));
+        let scope = |owner: &Owner, session, folder: &str| Scope {
+            owner: owner.clone(),
+            session,
+            workspace: Some(folder.to_owned()),
+        };
+        let mine = scope(&owner, here, "/a");
+        grants.change(&mine, |permissions| permissions.allow(Grant::tool("run")));
         grants.trust(&owner, here);
-        assert!(grants.allows(&owner, here, &run("git status")) && grants.trusts(&owner, here));
-        assert!(!grants.allows(&owner, there, &run("git status")) && !grants.trusts(&owner, there));
-        assert!(!grants.allows(&other, here, &run("git status")) && !grants.trusts(&other, here));
+        assert_eq!(grants.of(&mine).allow, [Grant::tool("run")]);
+        for elsewhere in
+            [scope(&owner, there, "/a"), scope(&other, here, "/a"), scope(&owner, here, "/b")]
+        {
+            assert_eq!(grants.of(&elsewhere), SessionPermissions::default(), "{elsewhere:?}");
+        }
+        assert!(grants.trusts(&owner, here));
+        assert!(!grants.trusts(&owner, there) && !grants.trusts(&other, here));
+    }
+
+    #[test]
+    fn what_a_person_says_goes_before_what_flags_and_configuration_say() {
+        let (run, write) = (Grant::tool("run"), Grant::tool("write_file"));
+        let mut changed = SessionPermissions::default();
+        changed.revoke(run.clone());
+        changed.allow(write.clone());
+        let holds = changed.over(std::slice::from_ref(&run), true, false);
+        assert_eq!((holds.allow, holds.read_only), (vec![write.clone()], true));
+        changed.read_only = Some(false);
+        changed.allow(run.clone());
+        let holds = changed.over(std::slice::from_ref(&run), true, false);
+        assert_eq!((holds.allow, holds.read_only), (vec![run, write], false));
     }
 }

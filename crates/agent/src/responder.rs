@@ -9,6 +9,7 @@ use rethread_core::context::{Model, Policy};
 use rethread_core::{Message, New, Profile};
 
 use crate::agents::Agent;
+use crate::grant::{Grant, Permissions};
 use crate::limits::{LEASE_WAIT, ROUNDS_MAX, SUMMARY_TIME_MAX, TOOL_TIME_MAX};
 use crate::provider::{Delta, Provider, Request};
 use crate::tool::{Spec, Toolbox};
@@ -28,8 +29,10 @@ pub struct Responder {
     pub policy: Policy,
     /// What the model can do.
     pub tools: Arc<Toolbox>,
-    /// Tools that change something and may be used.
-    pub allow: Vec<String>,
+    /// What flags and configuration allow to run without a question.
+    pub allow: Vec<Grant>,
+    /// Nothing may be changed.
+    pub read_only: bool,
     /// The folder the conversation is about.
     pub workspace: Option<String>,
     /// How far a turn may go.
@@ -120,9 +123,9 @@ impl Responder {
     }
 
     /// The tools the model is told about: those of the agent, and of those that change something
-    /// only the ones that are allowed.
-    pub fn specs(&self) -> Vec<Spec> {
-        let specs = self.tools.specs(&self.allow);
+    /// only the ones that it may get to use.
+    pub fn specs(&self, permissions: &Permissions) -> Vec<Spec> {
+        let specs = self.tools.specs(|tool| permissions.offers(tool));
         specs.into_iter().filter(|spec| self.agent.may_use(&spec.name)).collect()
     }
 }

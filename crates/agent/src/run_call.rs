@@ -9,8 +9,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::blocking::blocking;
 use crate::events::{Event, Events};
+use crate::grant::{Grant, Permissions, Verdict};
 use crate::limits::{CALLS_MAX, RESULT_BYTES_MAX, STOP_GRACE};
-use crate::permission::PermissionAnswer;
+use crate::permission::{DECLINED, PermissionAnswer, Scope};
 use crate::runner::Runner;
 use crate::tool::{Site, Spec, Tool, ToolFailure};
 use crate::turn::{RunningTurn, TurnOptions};
@@ -80,17 +81,10 @@ impl Runner {
     ) -> Result<String, ToolFailure> {
         let interrupted = || ToolFailure(INTERRUPTED.into());
         let tool = self.responder.tools.find(&call.name).expect("an offered tool is in the box");
-        let must_ask = tool.must_ask(call.input.get());
-        if let Some(why) = must_ask.as_ref().filter(|_| !options.can_ask) {
-            let what = format!("a person must agree to this, and nobody can be asked here: {why}");
-            return Err(ToolFailure(what));
-        }
-        if tool.changes() && options.can_ask {
-            tokio::select! {
-                biased;
-                () = stop.cancelled() => return Err(interrupted()),
-                permitted = self.permission(session, tool, call, must_ask.is_some(), events) => permitted?,
-            }
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => return Err(interrupted()),
+            permitted = self.permission(session, tool, call, options, events) => permitted?,
         }
         // Stopping the turn stops the tool, and so does running out of time.
         let mine = stop.child_token();
@@ -120,33 +114,62 @@ impl Runner {
         }
     }
 
-    /// Asks whether a call may run, unless the person has said so before and that is enough. One
-    /// that cannot be done at all is not asked about.
+    /// Whether a call may run: because it changes nothing, by what was allowed, or because a person
+    /// agrees now. One that cannot be done at all is not asked about.
     async fn permission(
         &self,
         session: SessionId,
         tool: &Arc<dyn Tool>,
         call: &Call,
-        each_time: bool,
+        options: &TurnOptions,
         events: &Events,
     ) -> Result<(), ToolFailure> {
-        let owner = self.sessions.owner();
-        if !each_time && self.grants.allows(owner, session, call) {
+        let input = call.input.get();
+        let (command, must_ask) = (tool.command(input), tool.must_ask(input));
+        if !tool.changes() && must_ask.is_none() {
             return Ok(());
         }
-        let (tool, input) = (Arc::clone(tool), call.input.get().to_owned());
-        let change = blocking(move || tool.preview(&input)).await?;
-        match events.ask(call, change).await {
-            PermissionAnswer::Once => Ok(()),
-            PermissionAnswer::Always(pattern) => {
-                self.grants.allow(owner, session, pattern);
-                Ok(())
+        let permissions = self.permissions(session, options.can_ask);
+        match permissions.verdict(&call.name, command.as_deref(), must_ask.as_deref()) {
+            Verdict::Run => return Ok(()),
+            Verdict::Refuse(why) => return Err(ToolFailure(why)),
+            Verdict::Ask => {}
+        }
+        let preview = || {
+            let (tool, input) = (Arc::clone(tool), input.to_owned());
+            blocking(move || tool.preview(&input))
+        };
+        let change = preview().await?;
+        // What is asked about each time would be asked about again.
+        let always = Grant::like(&call.name, command.as_deref()).filter(|_| must_ask.is_none());
+        match events.ask(call, change.clone(), must_ask, always).await {
+            PermissionAnswer::Once => {}
+            PermissionAnswer::Always(grant) => {
+                self.grants.change(&self.scope(session), |granted| granted.allow(grant));
             }
-            PermissionAnswer::No => Err(ToolFailure("the person said no to this call".into())),
+            PermissionAnswer::No => return Err(ToolFailure(DECLINED.into())),
             PermissionAnswer::NoBecause(why) => {
-                Err(ToolFailure(format!("the person said no to this call: {why}")))
+                return Err(ToolFailure(format!("{DECLINED}: {why}")));
             }
         }
+        // People take their time, and others write meanwhile: only what was shown is done.
+        if change.is_some() && preview().await? != change {
+            let what = "the file changed while the user was asked; read it again";
+            return Err(ToolFailure(what.into()));
+        }
+        Ok(())
+    }
+
+    /// What holds in a session of this runner's.
+    pub fn permissions(&self, session: SessionId, can_ask: bool) -> Permissions {
+        let changed = self.grants.of(&self.scope(session));
+        changed.over(&self.responder.allow, self.responder.read_only, can_ask)
+    }
+
+    /// What something that a person allows is allowed for.
+    pub(crate) fn scope(&self, session: SessionId) -> Scope {
+        let owner = self.sessions.owner().clone();
+        Scope { owner, session, workspace: self.responder.workspace.clone() }
     }
 }
 

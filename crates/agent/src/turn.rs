@@ -36,7 +36,7 @@ pub struct TurnOptions {
     /// How the context is shaped; as the agent has it when nothing is said.
     pub policy: Option<Policy>,
     /// Someone reads the events and can be asked about tools that change something. Where nobody
-    /// can, what is allowed by name runs.
+    /// can, only what flags or configuration allow is offered.
     pub can_ask: bool,
     /// Tools that are the client's: a turn ends when the model calls one.
     pub client_tools: Vec<Spec>,
@@ -358,7 +358,7 @@ impl RunningTurn {
     ) -> RunningTurn {
         // A tool of the client's goes before one of ours of the same name.
         let theirs = |spec: &Spec| options.client_tools.iter().any(|own| own.name == spec.name);
-        let mut tools = runner.responder.specs();
+        let mut tools = runner.responder.specs(&runner.permissions(id, options.can_ask));
         tools.retain(|spec| !theirs(spec));
         tools.extend(options.client_tools.iter().cloned());
         RunningTurn {

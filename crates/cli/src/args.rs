@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{ArgGroup, Args as ClapArgs, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
-use rethread_agent::tool::CHANGING;
+use rethread_agent::Grant;
 use rethread_core::context::Policy;
 
 const ABOUT: &str = "Pick up the thread: sessions of AI agents, kept whole";
@@ -69,9 +69,13 @@ pub(crate) struct Talk {
     /// The name of the new session
     #[arg(long)]
     pub(crate) name: Option<String>,
-    /// Allow a tool that changes things: write_file, edit_file or run
-    #[arg(long, value_name = "TOOL", value_delimiter = ',', value_parser = clap::builder::PossibleValuesParser::new(CHANGING))]
-    pub(crate) allow: Vec<String>,
+    /// Run this without asking: write_file, edit_file, run, or `run:cargo test` for commands that
+    /// begin like this
+    #[arg(long, value_name = "TOOL", value_delimiter = ',')]
+    pub(crate) allow: Vec<Grant>,
+    /// Change nothing: no tool that changes things is offered
+    #[arg(long, conflicts_with = "allow")]
+    pub(crate) read_only: bool,
     /// Only ever add lines, in plain characters: for screen readers
     #[arg(long)]
     pub(crate) plain: bool,
@@ -88,6 +92,7 @@ impl Talk {
             (self.model.is_some(), "--model"),
             (self.name.is_some(), "--name"),
             (!self.allow.is_empty(), "--allow"),
+            (self.read_only, "--read-only"),
             (self.plain, "--plain"),
         ]
         .into_iter()
@@ -323,9 +328,10 @@ pub(crate) struct Serve {
     /// Who answers in sessions that say nothing else: build, plan, explore, general, or your own
     #[arg(long, value_name = "AGENT")]
     pub(crate) agent: Option<String>,
-    /// Allow a tool that changes things: write_file, edit_file or run. Nobody is asked first
-    #[arg(long, value_name = "TOOL", value_delimiter = ',', value_parser = clap::builder::PossibleValuesParser::new(CHANGING))]
-    pub(crate) allow: Vec<String>,
+    /// Allow what changes things: write_file, edit_file, run, or `run:cargo test` for commands that
+    /// begin like this. Nobody is asked first
+    #[arg(long, value_name = "TOOL", value_delimiter = ',')]
+    pub(crate) allow: Vec<Grant>,
     /// Ask for a token on this machine too
     #[arg(long)]
     pub(crate) require_token: bool,
@@ -374,9 +380,10 @@ pub(crate) struct Telegram {
     /// Who answers in new sessions: build, plan, explore, general, or an agent of your own
     #[arg(long, value_name = "AGENT")]
     pub(crate) agent: Option<String>,
-    /// Allow a tool that changes things: write_file, edit_file or run. Nobody is asked first
-    #[arg(long, value_name = "TOOL", value_delimiter = ',', value_parser = clap::builder::PossibleValuesParser::new(CHANGING))]
-    pub(crate) allow: Vec<String>,
+    /// Allow what changes things: write_file, edit_file, run, or `run:cargo test` for commands that
+    /// begin like this. Nobody is asked first
+    #[arg(long, value_name = "TOOL", value_delimiter = ',')]
+    pub(crate) allow: Vec<Grant>,
 }
 
 /// An origin is a scheme and a host, and never everybody.

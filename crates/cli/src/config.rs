@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use etcetera::{AppStrategy, AppStrategyArgs, choose_app_strategy};
+use rethread_agent::Grant;
 use rethread_agent::provider::{ModelFacts, Models, Price};
-use rethread_agent::tool::CHANGING;
 use rethread_core::Owner;
 use rethread_core::context::Policy;
 use serde::{Deserialize, Serialize};
@@ -243,7 +243,7 @@ impl Config {
                     value.parse().is_ok_and(|n: usize| n >= 1)
                 }
                 ("allow", _) => {
-                    self.list("allow").iter().all(|tool| CHANGING.contains(&tool.as_str()))
+                    self.list("allow").iter().all(|grant| grant.parse::<Grant>().is_ok())
                 }
                 ("run.writable", _) => {
                     self.list(known.name).iter().all(|path| home_folder_in(path).is_absolute())

@@ -218,7 +218,7 @@ impl Error {
                 "the policies are chat, editor, emacs, cli and bot"
             }
             Error::BadSetting { name: "allow", .. } => {
-                "the tools that can be allowed are write_file, edit_file and run"
+                "for example [\"write_file\", \"edit_file\", \"run:cargo test\"]; `run` allows every command"
             }
             Error::BadSetting { name: "telegram.allow_users", .. } => {
                 "people are named by their numbers; the bot tells a stranger theirs"

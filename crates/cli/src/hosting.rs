@@ -8,7 +8,9 @@ use rethread_agent::agents::{Agents, Fault, Origin};
 use rethread_agent::host::{FolderFile, FolderTrust};
 use rethread_agent::provider::Env;
 use rethread_agent::tool::{Confinement, RunSettings, launcher};
-use rethread_agent::{Bounds, Host, HostLimits, HostSettings, Roster, RosterSettings, Workspaces};
+use rethread_agent::{
+    Bounds, Grant, Host, HostLimits, HostSettings, Roster, RosterSettings, Workspaces,
+};
 use rethread_core::context::Policy;
 use rethread_store::System;
 use serde::Serialize;
@@ -33,8 +35,10 @@ pub(crate) struct Answering {
     pub(crate) model: Option<String>,
     /// Tokens the model sees at once; as configured without it.
     pub(crate) window: Option<u64>,
-    /// Tools that change something and may be used, with the configured ones.
-    pub(crate) allow: Vec<String>,
+    /// What runs without a question, with what is configured.
+    pub(crate) allow: Vec<Grant>,
+    /// Nothing may be changed.
+    pub(crate) read_only: bool,
     /// How contexts are shaped where an agent does not say; as configured without it.
     pub(crate) policy: Option<Policy>,
     /// What new sessions say they were held with.
@@ -111,11 +115,16 @@ impl Cli {
     }
 
     fn roster_of(&self, agents: Agents, answering: Answering) -> Result<Roster, Error> {
-        let Answering { agent, model, window, allow, policy, source } = answering;
+        let Answering { agent, model, window, allow, read_only, policy, source } = answering;
         let usual = agents.find(agent.as_deref().unwrap_or(self.config.text("agent")));
         let agent = usual.map_err(|error| Error::NoAgent { what: error.to_string() })?.name.clone();
         let configured = Policy::preset(self.config.text("policy"));
         let rounds = self.config.number("rounds").and_then(|n| u32::try_from(n).ok()).unwrap_or(1);
+        let configured_grants = self
+            .config
+            .list("allow")
+            .iter()
+            .map(|text| text.parse().expect("checked when it was read"));
         let roster = Roster::new(RosterSettings {
             agents,
             agent,
@@ -123,7 +132,8 @@ impl Cli {
             default_model: self.config.given("model").map(str::to_owned),
             window: window.or(self.config.number("window")),
             policy: policy.or(configured).expect("checked when it was read"),
-            allow: self.config.list("allow").iter().cloned().chain(allow).collect(),
+            allow: configured_grants.chain(allow).collect(),
+            read_only,
             bounds: Bounds { rounds, ..Bounds::default() },
             env: Env::from_vars(env),
             models: self.config.models.clone(),

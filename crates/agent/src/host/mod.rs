@@ -43,7 +43,7 @@ use crate::leased_thread::{LeasedThread, Wanted};
 use crate::limits::{
     HOST_QUESTION_BYTES_MAX, HOST_TURNS_MAX, OWNER_QUESTION_BYTES_MAX, OWNER_TURNS_MAX, QUEUE_MAX,
 };
-use crate::permission::Grants;
+use crate::permission::{Grants, SessionPermissions};
 use crate::runner::{Instructions, Runner};
 use crate::thread_cache::ThreadCache;
 use session_trust::SessionTrust;
@@ -317,6 +317,28 @@ impl Handle {
     fn session_trust(&self) -> SessionTrust {
         let Shared { store, world, .. } = &*self.host.0;
         SessionTrust::new(store.clone(), world.clone(), self.owner())
+    }
+
+    /// What a person changed about the permissions of a session, in the folder `runner` works in.
+    pub fn session_permissions(&self, runner: &Runner, id: SessionId) -> SessionPermissions {
+        self.host.0.grants.of(&runner.scope(id))
+    }
+
+    /// Changes it, for this process.
+    pub fn change_permissions<T>(
+        &self,
+        runner: &Runner,
+        id: SessionId,
+        change: impl FnOnce(&mut SessionPermissions) -> T,
+    ) -> T {
+        self.host.0.grants.change(&runner.scope(id), change)
+    }
+
+    /// A conversation continues from its summary: what was allowed in it is still allowed. What is
+    /// a copy, or came from elsewhere, starts without.
+    pub fn keep_permissions(&self, runner: &Runner, from: SessionId, to: SessionId) {
+        let permissions = self.session_permissions(runner, from);
+        self.change_permissions(runner, to, |new| *new = permissions);
     }
 
     /// What continues a trusted session is trusted.

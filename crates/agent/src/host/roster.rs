@@ -12,6 +12,7 @@ use rethread_core::context::{Model, Policy};
 
 use super::Refusal;
 use crate::agents::{Agent, Agents, NotFound, Origin};
+use crate::grant::Grant;
 use crate::provider::{self, BadModel, Env, Failure, Models, Provider};
 use crate::responder::{Bounds, Responder, Scribe};
 use crate::tool::Toolbox;
@@ -35,8 +36,10 @@ pub struct RosterSettings {
     pub window: Option<u64>,
     /// How contexts are shaped where an agent does not say.
     pub policy: Policy,
-    /// Tools that change something and may be used.
-    pub allow: Vec<String>,
+    /// What runs without a question, of the tools that change something.
+    pub allow: Vec<Grant>,
+    /// Nothing may be changed.
+    pub read_only: bool,
     /// How far a turn may go.
     pub bounds: Bounds,
     /// Where the providers are, and the keys to them.
@@ -58,6 +61,7 @@ impl Default for RosterSettings {
             window: None,
             policy: Policy::chat(),
             allow: Vec::new(),
+            read_only: false,
             bounds: Bounds::default(),
             env: Env::default(),
             models: Models::default(),
@@ -118,9 +122,10 @@ impl Roster {
         &self.settings.agent
     }
 
-    /// Whether this tool, which changes something, may be used.
+    /// Whether this tool, which changes something, may be used without a question.
     pub fn allows(&self, tool: &str) -> bool {
-        self.settings.allow.iter().any(|allowed| allowed == tool)
+        let named = self.settings.allow.iter().any(|grant| grant.tool_name() == tool);
+        named && !self.settings.read_only
     }
 
     /// The responder of an agent, which works in no folder yet.
@@ -210,6 +215,7 @@ impl Roster {
             policy: self.policy(agent),
             tools: Arc::new(Toolbox::empty()),
             allow: self.settings.allow.clone(),
+            read_only: self.settings.read_only,
             workspace: None,
             bounds: self.settings.bounds,
             source: self.settings.source.clone(),

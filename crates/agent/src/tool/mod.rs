@@ -80,7 +80,7 @@ pub struct Site {
 pub struct FileChange {
     /// The file, relative to the workspace.
     pub path: PathBuf,
-    /// What it holds now; none where it is not there yet, or is not text.
+    /// What it holds now, with stand-ins for what is not text; none where it is not there yet.
     pub before: Option<String>,
     /// What it would hold.
     pub after: String,
@@ -91,10 +91,16 @@ pub trait Tool: Send + Sync {
     /// What a model is told about it.
     fn spec(&self) -> Spec;
 
-    /// Whether it changes anything: then it is offered only if allowed by name, and each call is
-    /// asked about where someone is there to be asked. There is no default: a tool that forgot to
-    /// say so would change things without asking.
+    /// Whether it changes anything: then each call is asked about unless it was allowed, and it is
+    /// not offered where nobody can be asked and nothing was allowed. There is no default: a tool
+    /// that forgot to say so would change things without asking.
     fn changes(&self) -> bool;
+
+    /// The command this call runs, where it runs one: a person can allow those that begin alike.
+    fn command(&self, input: &str) -> Option<String> {
+        let _: &str = input;
+        None
+    }
 
     /// Why a person must agree to this very call, whatever they allowed before; where nobody can be
     /// asked, it is then refused. Most calls need no more than the tool does.
@@ -128,7 +134,7 @@ pub trait Tool: Send + Sync {
     fn run(&self, input: &str, site: &Site) -> Result<String, ToolFailure>;
 }
 
-/// The tools that change something, and are offered only when allowed by name.
+/// The tools that change something.
 pub const CHANGING: [&str; 3] = ["write_file", "edit_file", "run"];
 
 /// The tools that only look.
@@ -184,14 +190,12 @@ impl Toolbox {
         self
     }
 
-    /// What a model is told: the tools that only look, and of those that change something the
-    /// ones `allowed` names.
-    pub fn specs<N: AsRef<str>>(&self, allowed: &[N]) -> Vec<Spec> {
-        let offered = |tool: &&Arc<dyn Tool>, name: &str| {
-            !tool.changes() || allowed.iter().any(|allowed| allowed.as_ref() == name)
-        };
+    /// What a model is told: the tools that only look, and those that change something and are
+    /// `offered`.
+    pub fn specs(&self, offered: impl Fn(&str) -> bool) -> Vec<Spec> {
         let all = self.tools.iter().map(|tool| (tool, tool.spec()));
-        all.filter(|(tool, spec)| offered(tool, &spec.name)).map(|(_, spec)| spec).collect()
+        let told = all.filter(|(tool, spec)| !tool.changes() || offered(&spec.name));
+        told.map(|(_, spec)| spec).collect()
     }
 
     /// The tool of this name.

@@ -119,6 +119,10 @@ impl Tool for Run {
         true
     }
 
+    fn command(&self, input: &str) -> Option<String> {
+        arguments::<Input>(&self.spec().input, input).ok().map(|input| input.command)
+    }
+
     fn must_ask(&self, input: &str) -> Option<String> {
         let input: Input = arguments(&self.spec().input, input).ok()?;
         let asks = input.network && !self.settings.network;

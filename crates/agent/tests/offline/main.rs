@@ -38,7 +38,7 @@ struct Told {
 impl Talk {
     fn new(folder: &Path, sessions: Sessions) -> Talk {
         let toolbox = Toolbox::new(Workspace::open(folder).expect("a workspace"));
-        let specs = toolbox.specs::<&str>(&[]);
+        let specs = toolbox.specs(|_| false);
         let id = sessions.create(&New::default(), None).expect("a session").id();
         let thread = sessions.thread(id).expect("a thread");
         Talk { sessions, thread, toolbox, specs }

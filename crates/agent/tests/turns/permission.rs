@@ -2,7 +2,7 @@
 
 use rethread_agent::scripted::Answer;
 use rethread_agent::tool::FileChange;
-use rethread_agent::{Event, Events, Pattern, PermissionAnswer, TurnOptions};
+use rethread_agent::{Event, Events, Grant, PermissionAnswer, TurnOptions};
 use rethread_core::Message;
 use serde_json::{Value, json};
 
@@ -13,7 +13,6 @@ fn asked(
     bench: &mut Bench,
     answers: impl IntoIterator<Item = PermissionAnswer>,
 ) -> Vec<(Value, Option<FileChange>)> {
-    bench.runner.responder.allow = ["write_file", "edit_file", "run"].map(Into::into).to_vec();
     let (events, mut heard) = Events::channel();
     let options = TurnOptions { can_ask: true, ..TurnOptions::default() };
     let turn =
@@ -77,10 +76,10 @@ fn what_is_allowed_always_is_asked_about_once() {
         Answer::text("ok"),
     ];
     let mut bench = Bench::new("openai", script);
-    let always = PermissionAnswer::Always(Pattern::Command("echo".into()));
+    let always = PermissionAnswer::Always(Grant::command("echo").expect("a prefix"));
     let asked = asked(&mut bench, [always, PermissionAnswer::No]);
     let commands: Vec<&Value> = asked.iter().map(|(input, _)| &input["command"]).collect();
-    assert_eq!(commands, ["echo one", "echo three; touch x"], "two commands in one fit no pattern");
+    assert_eq!(commands, ["echo one", "echo three; touch x"], "two commands in one fit no grant");
     assert!(bench.results()[1].starts_with("two\n"), "{:?}", bench.results());
     assert!(!bench.path("x").exists());
 }
@@ -106,14 +105,14 @@ fn what_reaches_the_network_or_runs_by_itself_is_asked_about_each_time() {
         Answer::text("ok"),
     ];
     let mut bench = Bench::new("openai", script);
-    let echo = || PermissionAnswer::Always(Pattern::Command("echo".into()));
-    let write = || PermissionAnswer::Always(Pattern::Tool("write_file".into()));
+    let echo = || PermissionAnswer::Always(Grant::command("echo").expect("a prefix"));
+    let write = || PermissionAnswer::Always(Grant::tool("write_file"));
     let asked =
         asked(&mut bench, [echo(), echo(), PermissionAnswer::No, write(), write(), write()]);
     assert_eq!(asked.len(), 6, "{asked:?}");
     let results = bench.results();
     assert!(results[1].starts_with("fetched"), "{results:?}");
-    assert!(results[2].contains("said no"), "{results:?}");
+    assert!(results[2].contains("declined"), "{results:?}");
 }
 
 #[test]
@@ -127,7 +126,7 @@ fn where_nobody_can_be_asked_such_a_call_is_refused() {
         Answer::text("ok"),
     ];
     let mut bench = Bench::new("openai", script);
-    bench.runner.responder.allow = ["write_file", "run"].map(Into::into).to_vec();
+    bench.runner.responder.allow = ["write_file", "run"].map(Grant::tool).to_vec();
     let (options, events) = (TurnOptions::default(), Events::none());
     let turn =
         bench.runner.run_turn(bench.session, Message::user("go"), &options, &events, &bench.stop);

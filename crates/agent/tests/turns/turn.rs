@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::bench::{Bench, WIRES, run};
 use rethread_agent::scripted::Answer;
 use rethread_agent::tool::{Site, Spec, Tool, ToolFailure};
-use rethread_agent::{End, Event, PermissionAnswer, TurnError};
+use rethread_agent::{End, Event, Grant, PermissionAnswer, TurnError};
 use rethread_core::log::INTERRUPTED;
 use rethread_core::message::Usage;
 use rethread_core::{Body, Message, Role};
@@ -255,7 +255,7 @@ fn a_tool_that_hangs_is_told_to_the_model_as_such() {
 }
 
 #[test]
-fn a_tool_that_changes_something_is_offered_only_when_allowed_and_asked_for() {
+fn a_tool_that_changes_something_is_offered_only_where_it_is_allowed_or_can_be_asked_about() {
     let script = || {
         [
             Answer::calls([("write_file", json!({"path": "x.txt", "content": "new"}))]),
@@ -269,12 +269,15 @@ fn a_tool_that_changes_something_is_offered_only_when_allowed_and_asked_for() {
     assert!(!tools.contains("write_file"), "{tools}");
 
     for (answer, there) in [(PermissionAnswer::Once, true), (PermissionAnswer::No, false)] {
-        let mut bench = Bench::new("openai", script());
-        bench.runner.responder.allow = vec!["write_file".into()];
+        let bench = Bench::new("openai", script());
         bench.answer_questions_with(answer);
         run(bench.turn("write")).expect("answered");
         assert_eq!(bench.path("x.txt").exists(), there);
     }
+    let mut allowed = Bench::new("openai", script());
+    allowed.runner.responder.allow = vec![Grant::tool("write_file")];
+    run(allowed.turn("write")).expect("answered");
+    assert!(allowed.path("x.txt").exists(), "nobody is asked");
 }
 
 #[test]
@@ -370,7 +373,7 @@ fn once_a_turn_is_stopped_none_of_its_further_calls_is_run() {
             ("write_file", json!({"path": "after.txt", "content": "x"})),
         ])],
     );
-    bench.runner.responder.allow = vec!["write_file".into()];
+    bench.runner.responder.allow = vec![Grant::tool("write_file")];
     let tools = (*bench.runner.responder.tools).clone().with(Arc::new(Stops(bench.stop.clone())));
     bench.runner.responder.tools = Arc::new(tools);
     let answer = run(bench.turn("go")).expect("stopped");

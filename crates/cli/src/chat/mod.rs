@@ -22,6 +22,8 @@ mod opening;
 mod pager;
 mod paint;
 pub(crate) mod past;
+mod permission_prompt;
+mod permissions;
 mod replay;
 mod say;
 mod screen;
@@ -34,6 +36,7 @@ mod watch;
 mod window;
 mod words;
 
+use std::collections::VecDeque;
 use std::io::{IsTerminal, stderr, stdin, stdout};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -41,8 +44,8 @@ use std::time::{Duration, Instant};
 
 use rethread_agent::agents::Origin;
 use rethread_agent::{
-    Answer, End, Event, Events, Handle, How, PermissionAnswer, PermissionRequest, Runner, Target,
-    TurnOptions,
+    Answer, End, Event, Events, Handle, How, PermissionAnswer, PermissionRequest, Runner,
+    SessionPermissions, Target, TurnOptions,
 };
 use rethread_core::{Incoming, Key, Message, Name, SessionId};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -55,6 +58,7 @@ use crate::errors::{self, Error};
 use crate::hosting::{Answering, runtime};
 use crate::out::{one_line, plural};
 use input::{Input, Line};
+use permission_prompt::{DIFF_LINES, Heard, PermissionPrompt};
 use say::{Look, Voice};
 use words::{HELP, Said, Word, understand};
 
@@ -103,6 +107,8 @@ pub(crate) struct Chat {
     last_usage: Option<rethread_core::message::Usage>,
     /// The status line that was shown last.
     status: String,
+    /// What was allowed for the session that the next message starts.
+    unsaid_permissions: SessionPermissions,
     /// The session that `/new` left, until something is said.
     left: Option<SessionId>,
     /// A signal said that it is time to go.
@@ -164,6 +170,7 @@ impl Chat {
             agent: talk.agent.clone(),
             model: talk.model.clone(),
             allow: talk.allow.clone(),
+            read_only: talk.read_only,
             source: Some("terminal"),
             ..Answering::default()
         };
@@ -205,6 +212,7 @@ impl Chat {
             suggested: false,
             last_usage: None,
             status: String::new(),
+            unsaid_permissions: SessionPermissions::default(),
             left: None,
             told: false,
             cli,
@@ -386,13 +394,18 @@ impl Chat {
     /// Ends a question that is on the line. Returns the moment from which on an answer can have
     /// been typed, however quick whoever reads it is; none where it cannot be told from the rest.
     fn ask(&mut self) -> Option<Instant> {
+        self.ask_with(YES_OR_NO)
+    }
+
+    /// The same with another end.
+    fn ask_with(&mut self, end: &str) -> Option<Instant> {
         self.voice.drain();
         if !self.input.settle() {
             self.voice.notice(UNHEARD);
             return None;
         }
         let asked = Instant::now();
-        self.voice.begin(YES_OR_NO);
+        self.voice.begin(end);
         Some(asked)
     }
 
@@ -513,13 +526,16 @@ impl Chat {
         let mut new = self.runner.responder.new_session();
         new.name = self.name.take();
         let session = self.handle.sessions().create(&new, Some(&self.key))?;
+        let permissions = std::mem::take(&mut self.unsaid_permissions);
         self.be_in(session.id());
+        self.handle.change_permissions(&self.runner, session.id(), |new| *new = permissions);
         Ok(session.id())
     }
 
     /// The chat is in this session from now on.
     fn be_in(&mut self, id: SessionId) {
         self.session = Some(id);
+        self.unsaid_permissions = SessionPermissions::default();
         self.left = None;
         self.fullness = 0;
         self.last_usage = None;
@@ -553,11 +569,16 @@ impl Chat {
         }
     }
 
+    /// Whether someone can be asked about what changes something.
+    fn can_ask(&self) -> bool {
+        let seen = stdout().is_terminal() || stderr().is_terminal();
+        !self.voice.quiet && stdin().is_terminal() && seen
+    }
+
     /// Runs a turn and shows it.
     async fn turn(&mut self, id: SessionId, input: impl Into<Incoming>) -> Result<Answer, Error> {
         let (events, mut heard) = Events::channel();
-        let can_ask = stdin().is_terminal() && (stdout().is_terminal() || stderr().is_terminal());
-        let options = TurnOptions { can_ask, ..TurnOptions::default() };
+        let options = TurnOptions { can_ask: self.can_ask(), ..TurnOptions::default() };
         let target = Target::Session(id);
         let started = self.handle.start_turn(target, input.into(), options, events).await?;
         let agent = self.runner.responder.agent.name.clone();
@@ -588,7 +609,8 @@ impl Chat {
         heard: &mut Receiver<Event>,
         stop: &CancellationToken,
     ) -> Result<(), Error> {
-        let mut question: Option<(Instant, PermissionRequest)> = None;
+        let mut question: Option<(Instant, PermissionPrompt)> = None;
+        let mut questions = VecDeque::new();
         let began = Instant::now();
         let mut clock = tokio::time::interval(STILL_WORKING);
         clock.reset();
@@ -598,12 +620,7 @@ impl Chat {
                 event = heard.recv() => {
                     let Some(event) = event else { return Ok(()) };
                     self.voice.event(agent, &event)?;
-                    if let Event::Permission(request) = event {
-                        match self.ask() {
-                            Some(asked) => question = Some((asked, request)),
-                            None => request.answer(PermissionAnswer::No),
-                        }
-                    }
+                    questions.extend(asked_in(event));
                 }
                 told = self.signals.next() => {
                     self.told |= told;
@@ -614,14 +631,59 @@ impl Chat {
                     self.voice.notice(format_args!("(still working, {time}; Ctrl-C stops)"));
                 }
                 line = self.input.next_since(since(&question)), if question.is_some() => {
-                    let yes = matches!(line, Some(Line::Text(text)) if is_yes(&text));
-                    if let Some((_, request)) = question.take() {
-                        let answer = if yes { PermissionAnswer::Once } else { PermissionAnswer::No };
-                        request.answer(answer);
+                    if let Some((_, prompt)) = question.take() {
+                        question = self.heard(prompt, line);
                     }
                 }
             }
+            while question.is_none()
+                && let Some((request, by_subagent)) = questions.pop_front()
+            {
+                let mut prompt = PermissionPrompt::new(request, by_subagent);
+                self.voice.begin(&prompt.lines(&self.voice.style(), DIFF_LINES));
+                question = self.asked(prompt);
+            }
         }
+    }
+
+    /// Asks for the answer to a question that is on the screen.
+    fn asked(&mut self, prompt: PermissionPrompt) -> Option<(Instant, PermissionPrompt)> {
+        match self.ask_with(prompt.question()) {
+            Some(asked) => Some((asked, prompt)),
+            None => {
+                prompt.answer(PermissionAnswer::No);
+                None
+            }
+        }
+    }
+
+    /// Takes a line for the answer to a question. Gives the question back where it is asked again.
+    fn heard(
+        &mut self,
+        mut prompt: PermissionPrompt,
+        line: Option<Line>,
+    ) -> Option<(Instant, PermissionPrompt)> {
+        let heard = match line {
+            Some(Line::Text(text)) => prompt.hear(&text),
+            Some(_) => Heard::Again("This could not be read.".into()),
+            // Nobody is there any more.
+            None => Heard::Answer(PermissionAnswer::No),
+        };
+        match heard {
+            Heard::Answer(answer) => {
+                prompt.answer(answer);
+                return None;
+            }
+            Heard::ShowAll => {
+                let style = self.voice.style();
+                if let Some(change) = prompt.change(&style) {
+                    self.voice.begin(&change.rendered(style.width));
+                }
+            }
+            Heard::Instead => {}
+            Heard::Again(why) => self.voice.notice(why),
+        }
+        self.asked(prompt)
     }
 
     /// Suggests `compact` when the window fills.
@@ -653,8 +715,17 @@ fn cut_line() -> Error {
     }
 }
 
+/// The question in an event, and whether a subagent asks it.
+fn asked_in(event: Event) -> Option<(PermissionRequest, bool)> {
+    match event {
+        Event::Permission(request) => Some((request, false)),
+        Event::Subagent { event, .. } => asked_in(*event).map(|(request, _)| (request, true)),
+        _ => None,
+    }
+}
+
 /// When the question was asked.
-fn since(question: &Option<(Instant, PermissionRequest)>) -> Instant {
+fn since(question: &Option<(Instant, PermissionPrompt)>) -> Instant {
     question.as_ref().map_or_else(Instant::now, |(asked, _)| *asked)
 }
 

@@ -134,11 +134,15 @@ impl Pager {
     }
 
     fn lay_out(&mut self) {
-        let CallRecord { call, result, partial, .. } = &self.records[self.at];
+        let CallRecord { call, result, partial, change, .. } = &self.records[self.at];
         let mut lines = vec![self.paint.bold(&tool_line::what(call)), String::new()];
-        lines.extend(arguments(call));
+        match change {
+            Some(change) => lines.extend(change.rendered(self.columns).lines().map(str::to_owned)),
+            None => lines.extend(arguments(call)),
+        }
         lines.push(String::new());
         match result {
+            None if change.is_some() => lines.push(self.paint.dim("(it is not done yet)")),
             None => {
                 lines.push(self.paint.dim("(it is running)"));
                 lines.extend(partial.lines().map(visible));

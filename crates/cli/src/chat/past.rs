@@ -142,6 +142,7 @@ impl Chat {
             Compacted::Done(receipt) => receipt,
         };
         self.handle.inherit_trust(id, receipt.on.session.id());
+        self.handle.keep_permissions(&self.runner, id, receipt.on.session.id());
         self.goes_on(&receipt.on).await?;
         for line in self::receipt(&receipt, "/undo") {
             self.voice.notice(line);

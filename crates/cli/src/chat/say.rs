@@ -225,10 +225,6 @@ impl Voice {
             }
             Event::Call(call) => self.called(call),
             Event::Result { call, success, text } => self.result(call, *success, text),
-            Event::Permission(request) => {
-                let whole = asked(&request.call);
-                self.begin(&format!("\x1b[1mAllow {whole}?\x1b[0m"));
-            }
             _ => {}
         }
         Ok(())
@@ -264,29 +260,6 @@ pub(super) fn print(text: &str) -> Result<(), Error> {
     out.write_all(text.as_bytes())?;
     out.flush()?;
     Ok(())
-}
-
-/// A call as it is asked about: all of it, because a part could hide what matters.
-pub(super) fn asked(call: &Call) -> String {
-    let input: serde_json::Value = serde_json::from_str(call.input.get()).unwrap_or_default();
-    let fields = match input {
-        serde_json::Value::Object(fields) => fields,
-        other => return format!("{} {}", one_line(&call.name), clean(&other.to_string())),
-    };
-    let mut text = one_line(&call.name);
-    for (name, value) in &fields {
-        let value = match value {
-            serde_json::Value::String(value) => value.clone(),
-            other => other.to_string(),
-        };
-        let shown = clean(&value);
-        match shown.contains('\n') {
-            true => text.push_str(&format!("\n  {}:\n{shown}\n", one_line(name))),
-            false => text.push_str(&format!("\n  {}: {shown}", one_line(name))),
-        }
-    }
-    text.push('\n');
-    text
 }
 
 /// A call on one line.

@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use rethread_agent::DECLINED;
 use rethread_core::message::Call;
 use rethread_render::Diff;
 use serde_json::{Map, Value};
@@ -58,7 +59,7 @@ pub(super) fn outcome(call: &Call, success: bool, text: &str, took: Duration) ->
     let mut parts = Vec::new();
     match success {
         true => parts.extend(found(call, text)),
-        false => parts.push(format!("✗ {}", crate::out::fit(reason(text), REASON_COLUMNS))),
+        false => parts.push(format!("✗ {}", crate::out::fit(&reason(text), REASON_COLUMNS))),
     }
     if took.as_secs() >= 1 {
         parts.push(lasted(took));
@@ -149,11 +150,15 @@ fn changed(call: &Call) -> Option<String> {
 }
 
 /// The line of a failure that says why. What a command wrote comes before it.
-fn reason(text: &str) -> &str {
+fn reason(text: &str) -> String {
+    // The model is told that the user did; this is the user.
+    if let Some(said) = text.strip_prefix(DECLINED) {
+        return format!("you declined{said}");
+    }
     let last = text.lines().last().unwrap_or_default();
     match last.starts_with('[') && last.ends_with(']') {
-        true => last.trim_matches(['[', ']']),
-        false => text,
+        true => last.trim_matches(['[', ']']).to_owned(),
+        false => text.to_owned(),
     }
 }
 
@@ -245,6 +250,9 @@ mod tests {
         let read = call("read_file", json!({"path": "x"}));
         let line = line(&read, false, "`x` is not there", Duration::ZERO);
         assert_eq!(line, "read x · ✗ `x` is not there");
+        let declined = |said: &str| outcome(&read, false, said, Duration::ZERO).concat();
+        assert_eq!(declined(DECLINED), "✗ you declined");
+        assert_eq!(declined(&format!("{DECLINED}: use b")), "✗ you declined: use b");
     }
 
     #[test]

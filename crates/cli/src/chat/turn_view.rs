@@ -15,7 +15,7 @@ use rethread_render::terminal::{Style, fit_line, line_width, wrap_line};
 
 use super::command_output::CommandOutput;
 use super::paint::Paint;
-use super::say::asked;
+use super::permission_prompt::{PermissionPrompt, ShownChange, diff_lines};
 use super::tool_line::{self, lasted};
 use crate::out::{clean, count, one_line, plural};
 
@@ -41,12 +41,14 @@ pub(super) struct CallRecord {
     pub(super) partial: String,
     /// How often it changed, so that a copy knows when it is old.
     pub(super) changes: u64,
+    /// What it does to a file, where someone was asked about it.
+    pub(super) change: Option<ShownChange>,
 }
 
 impl CallRecord {
     /// A call that is running.
     pub(super) fn new(call: Call) -> CallRecord {
-        CallRecord { call, result: None, partial: String::new(), changes: 0 }
+        CallRecord { call, result: None, partial: String::new(), changes: 0, change: None }
     }
 
     fn push(&mut self, text: &str) {
@@ -211,15 +213,30 @@ impl TurnView {
                 String::new()
             }
             Event::Result { call, success, text } => self.result(call, *success, text, now),
-            Event::Permission(request) => {
-                let whole = format!("Allow {}", asked(&request.call));
-                let lines = whole.lines().map(|line| self.wrapped("", &self.paint.bold(line), 2));
-                let lines: String = lines.collect();
-                self.close(now) + &self.written(Last::Note, &lines)
-            }
-            Event::Usage(_) => String::new(),
+            // Questions are asked by `ask`.
+            Event::Permission(_) | Event::Usage(_) => String::new(),
             Event::Subagent { event, .. } => self.subagent(event),
         }
+    }
+
+    /// A question, in a window of so many rows. Returns its lines.
+    pub(super) fn ask(
+        &mut self,
+        prompt: &mut PermissionPrompt,
+        rows: usize,
+        now: Instant,
+    ) -> String {
+        let lines = prompt.lines(&self.style, diff_lines(rows));
+        let (id, change) = (&prompt.call().id, prompt.change(&self.style));
+        match self.records.iter_mut().rev().find(|record| record.call.id == *id) {
+            Some(record) => record.change = change,
+            // A subagent's: it is shown in full, too.
+            None => {
+                let record = CallRecord::new(prompt.call().clone());
+                self.records.push(CallRecord { change, ..record });
+            }
+        }
+        self.close(now) + &self.written(Last::Note, &lines)
     }
 
     /// The lines that may still change, at most `rows` of the reply's and what is happening.

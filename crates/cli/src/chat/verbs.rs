@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::path::Path;
 
+use rethread_agent::SessionPermissions;
 use rethread_core::context::{Model, Policy};
 use rethread_core::entry::Body;
 use rethread_core::sessions::{self, Undone};
@@ -37,6 +38,7 @@ impl Chat {
             Word::Open(sel) => self.open_session(&sel).await?,
             Word::Agent(None) => self.list_agents()?,
             Word::Agent(Some(name)) => self.set_agent(&name)?,
+            Word::Permissions(change) => self.permissions(change.as_deref())?,
             Word::Search(words) => {
                 search::print(&self.cli, &words, 20, 0)?;
             }
@@ -156,6 +158,7 @@ impl Chat {
     fn new_session(&mut self, name: Option<&str>) -> Result<(), Error> {
         self.name = name.map(Name::new).transpose()?;
         self.left = self.session.take().or(self.left);
+        self.unsaid_permissions = SessionPermissions::default();
         self.fullness = 0;
         self.suggested = false;
         self.voice.notice("A new session starts with your next message; the last one is kept.");
@@ -211,7 +214,8 @@ impl Chat {
                 _ => None,
             });
             let context = self.handle.sessions().build(session, &policy, &model)?;
-            let specs = self.runner.responder.specs();
+            let permissions = self.runner.permissions(self.current()?, self.can_ask());
+            let specs = self.runner.responder.specs(&permissions);
             let shape = (columns(), self.voice.look == Look::Plain);
             for line in window::lines(&context, (&model, &specs), restored, shape) {
                 self.voice.notice(line);

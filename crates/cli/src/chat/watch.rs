@@ -4,11 +4,13 @@
 //! them: Esc and Ctrl-C stop the turn, Ctrl-O opens the pager, a question is answered, and what is
 //! typed meanwhile is kept for the next prompt.
 
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use rethread_agent::host::StartedTurn;
 use rethread_agent::limits::ROUND_LIMIT_MARK;
 use rethread_agent::{Answer, End, Event, PermissionAnswer, PermissionRequest};
+use rethread_render::terminal::wrap_line;
 use tokio::sync::mpsc::Receiver;
 use tokio_util::sync::CancellationToken;
 
@@ -16,11 +18,12 @@ use super::keys::Key;
 use super::notify;
 use super::pager::{Pager, Paging};
 use super::paint::Paint;
+use super::permission_prompt::{Heard, PermissionPrompt};
 use super::say::{Look, print};
 use super::screen::Screen;
 use super::turn_view::{CallRecord, TurnView, happening};
 use super::typed_ahead::TypedAhead;
-use super::{Chat, UNHEARD, YES_OR_NO, is_yes};
+use super::{Chat, UNHEARD, asked_in};
 use crate::errors::Error;
 use crate::out::{fit_end, one_line, wrapped};
 
@@ -38,6 +41,8 @@ struct Watch {
     paint: Paint,
     typed: TypedAhead,
     question: Option<Question>,
+    /// Questions that come after it, and whether a subagent asks.
+    questions: VecDeque<(PermissionRequest, bool)>,
     pager: Option<Pager>,
     /// Lines that are finished and not on the screen yet.
     done: String,
@@ -49,7 +54,7 @@ struct Watch {
 struct Question {
     /// What was typed before is not an answer.
     asked: Instant,
-    request: PermissionRequest,
+    prompt: PermissionPrompt,
     answer: String,
 }
 
@@ -69,6 +74,7 @@ impl Chat {
             screen: Screen::new(),
             typed: TypedAhead::default(),
             question: None,
+            questions: VecDeque::new(),
             pager: None,
             done: String::new(),
             focused: true,
@@ -174,18 +180,32 @@ impl Chat {
         if let Event::Usage(usage) = &event {
             self.last_usage = Some(*usage);
         }
-        let Event::Permission(request) = event else { return Ok(()) };
-        watch.close_pager()?;
-        watch.draw()?;
-        // What was typed until now is read, so that it cannot be taken for an answer.
-        self.voice.drain();
-        if !self.input.settle() {
-            watch.done += &format!("{UNHEARD}\n");
-            request.answer(PermissionAnswer::No);
-            return Ok(());
+        if let Some(asked) = asked_in(event) {
+            watch.questions.push_back(asked);
         }
-        watch.question = Some(Question { asked: Instant::now(), request, answer: String::new() });
-        watch.draw()
+        self.ask_next(watch)
+    }
+
+    /// Puts the next question on the screen, unless one is there.
+    fn ask_next(&mut self, watch: &mut Watch) -> Result<(), Error> {
+        while watch.question.is_none() {
+            let Some((request, by_subagent)) = watch.questions.pop_front() else { return Ok(()) };
+            let mut prompt = PermissionPrompt::new(request, by_subagent);
+            watch.close_pager()?;
+            watch.done += &watch.view.ask(&mut prompt, watch.screen.rows, Instant::now());
+            watch.draw()?;
+            // What was typed until now is read, so that it cannot be taken for an answer.
+            self.voice.drain();
+            if !self.input.settle() {
+                watch.done += &format!("{UNHEARD}\n");
+                prompt.answer(PermissionAnswer::No);
+                continue;
+            }
+            let (asked, answer) = (Instant::now(), String::new());
+            watch.question = Some(Question { asked, prompt, answer });
+            watch.draw()?;
+        }
+        Ok(())
     }
 
     fn watched_key(
@@ -209,7 +229,10 @@ impl Chat {
             (Key::Escape, _) => watch.stop(stop),
             (Key::Suspend, _) => self.suspend(watch)?,
             (Key::Open, _) => watch.open_pager()?,
-            (Key::Enter, Some(question)) if at > question.asked => watch.answer(),
+            (Key::Enter, Some(question)) if at > question.asked => {
+                watch.answer()?;
+                self.ask_next(watch)?;
+            }
             (key, Some(question)) if at > question.asked => {
                 let mut line = TypedAhead { part: question.answer.clone(), lines: Vec::new() };
                 line.key(key);
@@ -324,21 +347,33 @@ impl Watch {
     fn stop(&mut self, stop: &CancellationToken) {
         self.view.stopping(Instant::now());
         if let Some(question) = self.question.take() {
-            self.done += &format!("?{YES_OR_NO}\n");
-            question.request.answer(PermissionAnswer::No);
+            self.done += &format!("{}\n", question.prompt.question());
+            question.prompt.answer(PermissionAnswer::No);
         }
+        // A request that is dropped is declined.
+        self.questions.clear();
         stop.cancel();
     }
 
-    fn answer(&mut self) {
-        let Some(Question { request, answer, .. }) = self.question.take() else { return };
-        self.done += &format!("?{YES_OR_NO}{}\n", one_line(&answer));
-        // How long a person thought about it is not how long it took.
-        self.view.restart(&request.call.id, Instant::now());
-        request.answer(match is_yes(&answer) {
-            true => PermissionAnswer::Once,
-            false => PermissionAnswer::No,
-        });
+    /// Takes what was typed for an answer to the question, or asks again.
+    fn answer(&mut self) -> Result<(), Error> {
+        let columns = self.screen.columns;
+        let Some(question) = &mut self.question else { return Ok(()) };
+        let typed = std::mem::take(&mut question.answer);
+        let line = format!("{}{}", question.prompt.question(), one_line(&typed));
+        self.done += &wrapped(&line, columns);
+        match question.prompt.hear(&typed) {
+            Heard::Answer(answer) => {
+                let Some(Question { prompt, .. }) = self.question.take() else { return Ok(()) };
+                // How long a person thought about it is not how long it took.
+                self.view.restart(&prompt.call().id, Instant::now());
+                prompt.answer(answer);
+            }
+            Heard::ShowAll => self.open_pager()?,
+            Heard::Instead => {}
+            Heard::Again(why) => self.done += &wrapped(&why, columns),
+        }
+        Ok(())
     }
 
     fn resize(&mut self) {
@@ -375,7 +410,10 @@ impl Watch {
             return Ok(self.screen.draw_other(&pager.draw())?);
         }
         let live = match &self.question {
-            Some(question) => vec![format!("?{YES_OR_NO}{}", one_line(&question.answer))],
+            Some(question) => {
+                let line = format!("{}{}", question.prompt.question(), one_line(&question.answer));
+                wrap_line(&line, self.screen.columns, 0)
+            }
             None => {
                 let typed = self.typed_lines();
                 let rows = self.screen.rows.saturating_sub(1 + typed.len());

@@ -14,7 +14,11 @@ pub(crate) enum Word {
     New(Option<String>),
     Open(String),
     Agent(Option<String>),
-    History { all: bool },
+    /// What may be changed: shown, or changed by this.
+    Permissions(Option<String>),
+    History {
+        all: bool,
+    },
     Stats,
     Context,
     Cost,
@@ -39,9 +43,29 @@ pub(crate) enum Said {
 }
 
 /// The commands, as they are typed behind a slash.
-pub(crate) const NAMES: [&str; 20] = [
-    "agent", "clear", "compact", "context", "cost", "exit", "export", "fork", "help", "history",
-    "new", "open", "rename", "resume", "retry", "search", "sessions", "stats", "thinking", "undo",
+pub(crate) const NAMES: [&str; 22] = [
+    "agent",
+    "allow",
+    "clear",
+    "compact",
+    "context",
+    "cost",
+    "exit",
+    "export",
+    "fork",
+    "help",
+    "history",
+    "new",
+    "open",
+    "permissions",
+    "rename",
+    "resume",
+    "retry",
+    "search",
+    "sessions",
+    "stats",
+    "thinking",
+    "undo",
 ];
 
 /// What can be typed.
@@ -62,6 +86,8 @@ Just type, and the agent answers. Esc or Ctrl-C stops a reply; what was said is 
   /clear          empty the context; the log is kept
   /undo           take back clear, compact, resume, fork or new
   /agent [NAME]   who answers
+  /permissions    what the agent may change without asking, and how to change that
+  /allow TOOL     let a tool run without asking: write_file, edit_file, run, run:cargo test
   /history [all]  what was said
   /search WORDS   find something in all sessions
   /thinking       what the model thought in the last turn
@@ -131,6 +157,8 @@ fn word(name: &str, rest: Option<&str>) -> Result<Word, Error> {
         "new" => Word::New(optional()),
         "open" => Word::Open(needed("a session")?),
         "agent" => Word::Agent(optional()),
+        "permissions" => Word::Permissions(optional()),
+        "allow" => Word::Permissions(rest.map(|grant| format!("allow {grant}"))),
         "history" => match rest {
             None => Word::History { all: false },
             Some("all") => Word::History { all: true },

@@ -118,6 +118,7 @@ fn host(cli: &Cli, args: &Telegram) -> Result<Host, Error> {
         agent: args.agent.clone(),
         model: args.model.clone(),
         allow: args.allow.clone(),
+        read_only: false,
         policy: Some(policy(cli, args)),
         window: None,
         source: Some("telegram"),

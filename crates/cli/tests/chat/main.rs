@@ -7,6 +7,7 @@ mod desk;
 mod editing;
 mod lines;
 mod page;
+mod permission;
 mod picture;
 mod screens;
 mod terminal;

@@ -78,11 +78,11 @@ fn the_picture_shows_what_the_program_shows() {
         ("NO_COLOR", String::new()),
         ("COLORFGBG", "15;0".to_owned()),
     ]);
-    let args = ["--model", "anthropic/claude-sonnet-4-5", "--allow", "run"];
+    let args = ["--model", "anthropic/claude-sonnet-4-5"];
     let mut window = Window::open(&desk, SIZE, &args, &variables);
     window.until("the prompt", |shown| shown.ends_with("You:"));
     window.say("how does the rate limiter work, and do its tests pass?");
-    window.shows(&["? (y/n)"]);
+    window.shows(&["? (y/n/"]);
     window.say("y");
     window.shows(&["Shall I", "cached"]);
     window.until("the prompt", |shown| shown.ends_with("\nYou:"));

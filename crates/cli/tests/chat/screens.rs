@@ -49,7 +49,7 @@ ip     │    10
 
 │ Done. 👍";
 
-fn open(desk: &Desk, server: &Server, size: (u16, u16), args: &[&str]) -> Window {
+pub(crate) fn open(desk: &Desk, server: &Server, size: (u16, u16), args: &[&str]) -> Window {
     let args = [&["--model", "openai/scripted-1"], args].concat();
     let window = Window::open(desk, size, &args, &server.vars());
     at_prompt(&window);
@@ -57,19 +57,19 @@ fn open(desk: &Desk, server: &Server, size: (u16, u16), args: &[&str]) -> Window
 }
 
 /// Waits for an empty prompt, and gives what is above it.
-fn at_prompt(window: &Window) -> String {
+pub(crate) fn at_prompt(window: &Window) -> String {
     let shown = window.until("the prompt", |shown| shown.ends_with("\nYou:"));
     shown.trim_end_matches("You:").to_owned()
 }
 
 /// Waits until a turn that says this is over, and gives what is above the next prompt.
-fn finished(window: &Window, text: &str) -> String {
+pub(crate) fn finished(window: &Window, text: &str) -> String {
     let over = |shown: &str| shown.contains(text) && shown.ends_with("\nYou:");
     window.until(text, over).trim_end_matches("You:").to_owned()
 }
 
 /// The part of a screen from this text on.
-fn from<'s>(shown: &'s str, text: &str) -> &'s str {
+pub(crate) fn from<'s>(shown: &'s str, text: &str) -> &'s str {
     let at = shown.find(text).unwrap_or_else(|| panic!("`{text}` is not in:\n{shown}"));
     &shown[at..]
 }
@@ -174,16 +174,16 @@ fn a_long_command_is_seen_running_with_its_output_and_then_in_one_line() {
             Answer::calls([("run", json!({"command": WAITING}))]),
             Answer::text("It went well."),
         ]);
-        let mut window = open(&desk, &server, (width, 24), &["--allow", "run"]);
+        let mut window = open(&desk, &server, (width, 24), &[]);
         window.say("do it");
-        window.shows(&["Allow run", "? (y/n)"]);
+        window.shows(&["Allow run", "? (y/n/"]);
         window.say("y");
         let shown = window.shows(&["    one\n    two\n", "• running echo one", " · Esc stops"]);
         let widest = shown.lines().map(|line| line.chars().count()).max().unwrap_or(0);
         assert!(widest <= usize::from(width), "{shown}");
         std::fs::write(desk.path().join("go"), "").expect("written");
         let shown = finished(&window, "It went well.");
-        let shown = without_times(from(&shown, "? (y/n) y"));
+        let shown = without_times(from(&shown, "/e) y"));
         assert!(shown.contains("\n    one\n    two\n    three\n\nIt went well.\n"), "{shown}");
         assert!(shown.contains("exit 0"), "{shown}");
         assert!(!shown.contains("running"), "{shown}");
@@ -198,9 +198,9 @@ fn escape_stops_a_command_and_a_reply_and_the_chat_goes_on() {
         Answer::text("one two three four five six").slowly(3),
         Answer::text("Still here."),
     ]);
-    let mut window = open(&desk, &server, (80, 24), &["--allow", "run", "--name", "stopped"]);
+    let mut window = open(&desk, &server, (80, 24), &["--name", "stopped"]);
     window.say("do it");
-    window.shows(&["? (y/n)"]);
+    window.shows(&["? (y/n/"]);
     window.say("y");
     window.shows(&["    two\n", "• running"]);
     window.press("\x1b");
@@ -257,9 +257,9 @@ fn control_o_shows_a_call_in_full_while_it_runs_and_later() {
         Answer::calls([("run", json!({"command": command}))]),
         Answer::text("Counted."),
     ]);
-    let mut window = open(&desk, &server, (60, 20), &["--allow", "run"]);
+    let mut window = open(&desk, &server, (60, 20), &[]);
     window.say("count");
-    window.shows(&["? (y/n)"]);
+    window.shows(&["? (y/n/"]);
     window.say("y");
     window.shows(&["… 94 more lines · Ctrl-O shows all", "    100\n"]);
     window.press("\x0f");
@@ -310,15 +310,15 @@ fn what_is_typed_ahead_is_seen_and_sent_and_is_no_answer_to_a_question() {
         Answer::text("Refused."),
         Answer::text("You said y."),
     ]);
-    let mut window = open(&desk, &server, (80, 30), &["--allow", "run"]);
+    let mut window = open(&desk, &server, (80, 30), &[]);
     window.say("do it");
     server.wait_for_requests(1);
     window.press("y\rha");
     window.shows(&["\nYou: y\nYou: ha"]);
     server.release();
-    window.shows(&["? (y/n)"]);
+    window.shows(&["? (y/n/"]);
     window.say("n");
-    window.shows(&["? (y/n) n", "Refused.", "You: y\n", "You said y."]);
+    window.shows(&["/e) n", "Refused.", "You: y\n", "You said y."]);
     let over = |shown: &str| shown.ends_with("\nYou: ha") && !shown.contains("• ");
     window.until("the part", over);
     assert!(!desk.path().join("hidden").exists());

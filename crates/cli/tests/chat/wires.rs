@@ -238,16 +238,13 @@ fn killed_while_the_model_has_an_open_call_the_call_is_answered_as_interrupted()
         Answer::calls([("run", json!({"command": "echo $PPID > started; exec sleep 600"}))]),
         Answer::text("fine"),
     ]);
-    let mut terminal = Terminal::start(
-        &desk,
-        &["--model", "anthropic/m", "--name", "open", "--allow", "run"],
-        &variables(&server),
-    );
+    let mut terminal =
+        Terminal::start(&desk, &["--model", "anthropic/m", "--name", "open"], &variables(&server));
     let pid = terminal.pid();
     terminal.expect("You: ");
     terminal.say("sleep");
     terminal.expect("Allow run");
-    terminal.expect("(y/n) ");
+    terminal.expect("/e) ");
     kill(&pid);
     drop(terminal);
     let mut terminal =
@@ -265,21 +262,17 @@ fn a_tool_that_changes_things_is_asked_for_at_the_terminal() {
     let write = || Answer::calls([("write_file", json!({"path": "new.txt", "content": "hi"}))]);
     let server =
         Server::start([write(), Answer::text("refused"), write(), Answer::text("written")]);
-    let mut terminal = Terminal::start(
-        &desk,
-        &["--model", "openai/m", "--allow", "write_file"],
-        &variables(&server),
-    );
+    let mut terminal = Terminal::start(&desk, &["--model", "openai/m"], &variables(&server));
     terminal.expect("You: ");
     terminal.say("write");
     terminal.expect("Allow write_file");
-    terminal.expect("(y/n) ");
+    terminal.expect("/e) ");
     terminal.say("n");
     terminal.expect("refused");
     assert!(!desk.path().join("new.txt").exists());
     terminal.expect("You: ");
     terminal.say("write, please");
-    terminal.expect("(y/n) ");
+    terminal.expect("/e) ");
     terminal.say("y");
     terminal.expect("written");
     assert_eq!(std::fs::read_to_string(desk.path().join("new.txt")).expect("there"), "hi");
@@ -432,8 +425,7 @@ fn a_call_is_asked_about_whole_and_what_was_typed_before_is_no_answer() {
         Answer::text("refused"),
         Answer::text("you said y"),
     ]);
-    let mut terminal =
-        Terminal::start(&desk, &["--model", "openai/m", "--allow", "run"], &variables(&server));
+    let mut terminal = Terminal::start(&desk, &["--model", "openai/m"], &variables(&server));
     terminal.expect("You: ");
     terminal.say("do it");
     server.wait_for_requests(1);
@@ -443,7 +435,7 @@ fn a_call_is_asked_about_whole_and_what_was_typed_before_is_no_answer() {
     server.release();
     terminal.expect("Allow run");
     terminal.expect("; touch hidden");
-    terminal.expect("(y/n) ");
+    terminal.expect("/e) ");
     terminal.say("n");
     terminal.expect("refused");
     terminal.expect("you said y");
@@ -458,11 +450,11 @@ fn whoever_redirects_standard_error_is_asked_all_the_same() {
         Answer::text("refused"),
     ]);
     let rethread = env!("CARGO_BIN_EXE_rethread");
-    let line = format!("{rethread} --model openai/m --allow run 2>errors");
+    let line = format!("{rethread} --model openai/m 2>errors");
     let mut terminal = Terminal::run(&desk, &line, &variables(&server));
     terminal.expect("You: ");
     terminal.say("do it");
-    terminal.expect("(y/n) ");
+    terminal.expect("/e) ");
     terminal.say("n");
     terminal.expect("refused");
     assert!(!desk.path().join("hidden").exists());
@@ -476,11 +468,8 @@ fn what_was_typed_far_ahead_of_a_question_is_no_answer() {
         Answer::text("refused"),
         Answer::text("you said y"),
     ]);
-    let mut terminal = Terminal::start(
-        &desk,
-        &["--model", "openai/m", "--allow", "run", "--name", "far"],
-        &variables(&server),
-    );
+    let mut terminal =
+        Terminal::start(&desk, &["--model", "openai/m", "--name", "far"], &variables(&server));
     terminal.expect("You: ");
     terminal.say("do it");
     server.wait_for_requests(1);
@@ -489,7 +478,7 @@ fn what_was_typed_far_ahead_of_a_question_is_no_answer() {
     terminal.say("y");
     terminal.expect("You: y");
     server.release();
-    terminal.expect("(y/n) ");
+    terminal.expect("/e) ");
     terminal.say("n");
     terminal.expect("refused");
     terminal.expect("you said y");

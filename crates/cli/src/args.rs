@@ -149,7 +149,7 @@ pub(crate) enum Command {
     Resume(Resume),
     /// Copy a session into a new one, up to an entry
     Fork(Fork),
-    /// Take back the latest clear, or the compact, resume, fork or new that started the session
+    /// Take back a delete, or the latest clear, or the compact, resume, fork or new that started the session
     Undo(Undo),
     /// Give a session another name
     Rename(Rename),
@@ -157,8 +157,11 @@ pub(crate) enum Command {
     Archive(Several),
     /// Bring archived sessions back
     Unarchive(Several),
-    /// Remove sessions for good
+    /// Move sessions to the trash, where `undo` finds them for 30 days
     Delete(Delete),
+    /// List the trash, restore sessions from it, or empty it
+    #[command(subcommand)]
+    Trash(Trash),
     /// Archive all but the newest sessions
     Purge(Purge),
     /// Copy sessions to another store; run again, it copies what is missing
@@ -624,9 +627,28 @@ pub(crate) struct Delete {
     /// Which sessions
     #[arg(required = true, value_name = "SEL")]
     pub(crate) sels: Vec<String>,
+    /// Erase them and all that was said now. Asks first; without a terminal it takes -y, and names
+    /// or full ids
+    #[arg(long)]
+    pub(crate) now: bool,
     /// Do not ask
     #[arg(long, short)]
     pub(crate) yes: bool,
+}
+
+/// What can be done with the trash.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Trash {
+    /// List what is in the trash, the latest deleted first
+    List,
+    /// Bring sessions back, with their keys where they are free
+    Restore(Several),
+    /// Erase everything in the trash
+    Empty {
+        /// Do not ask
+        #[arg(long, short)]
+        yes: bool,
+    },
 }
 
 /// Flags of `purge`.
@@ -635,7 +657,7 @@ pub(crate) struct Purge {
     /// How many sessions to keep
     #[arg(long, value_name = "N", default_value_t = 50)]
     pub(crate) keep: u32,
-    /// Delete them for good, archived ones too, instead of archiving
+    /// Move them to the trash, archived ones too, instead of archiving
     #[arg(long)]
     pub(crate) delete: bool,
     /// Do not ask

@@ -37,6 +37,8 @@ pub(crate) enum Error {
     NoInput,
     /// Nobody said yes.
     NotConfirmed,
+    /// What may mean another session tomorrow is not enough to erase one.
+    NotExact { sel: String, name: String },
     /// A folder that is not there.
     NoFolder { path: PathBuf },
     /// A store to copy from that is not there.
@@ -147,6 +149,9 @@ impl std::fmt::Display for Error {
             Error::NoKey { key } => write!(f, "no session is bound to `{key}`"),
             Error::NoInput => f.write_str("there was no message on standard input"),
             Error::NotConfirmed => f.write_str("nothing was done"),
+            Error::NotExact { sel, name } => {
+                write!(f, "`{sel}` may mean another session tomorrow; today it is {name}")
+            }
             Error::NoFolder { path } => write!(f, "there is no folder {}", path.display()),
             Error::NotThere { place } => write!(f, "there is nothing at {place}"),
             Error::NoHome => f.write_str("there is no home folder to keep sessions in"),
@@ -208,6 +213,9 @@ impl Error {
             }
             Error::NoInput => "pipe JSON lines into it: `rethread append --help` shows how",
             Error::NotConfirmed => "--yes does it without asking",
+            Error::NotExact { .. } => {
+                "without a terminal, `delete --now` takes a name or a full id; nothing was erased"
+            }
             Error::NoFolder { .. } => "--workspace takes a folder that exists",
             Error::NotThere { .. } => "--from takes a store that exists; nothing was made",
             Error::NoHome => "set HOME, or name a store with --store and a file with --config",

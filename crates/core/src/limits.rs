@@ -22,6 +22,13 @@ pub const CLIP_TEXTS: usize = 2;
 /// Characters of each text the `bot` preset keeps.
 pub const CLIP_CHARS: usize = 500;
 
+/// How long a deleted session stays in the trash. A month is when people stop looking for what
+/// they deleted, and mail and photo programs have taught them to expect it.
+pub const TRASH_KEPT: Duration = Duration::from_hours(30 * 24);
+
+/// How often a process that writes looks for what is old in the trash.
+pub const TRASH_SWEPT_EVERY: Duration = Duration::from_hours(1);
+
 /// Characters of a preview in a list. Two lines of a terminal.
 pub const PREVIEW_CHARS: usize = 200;
 

@@ -15,8 +15,8 @@ use crate::name::{Key, Name, Owner, SessionId};
 use crate::readable_id;
 use crate::session::{Header, Place, Session, preview};
 use crate::store::{
-    Appended, At, Bind, Change, Cursor, Filter, Finding, Hit, Lease, Page, Result, Search, Store,
-    StoreError, Then, Upkeep, query_words,
+    Appended, At, Bind, Change, Cursor, Filter, Finding, Hit, KeyChange, Lease, Page, Result,
+    Search, Store, StoreError, Then, Upkeep, query_words,
 };
 use crate::text::{has_words, searchable, snippet};
 use crate::usage::{Spent, UsageByModel};
@@ -98,12 +98,23 @@ impl Stored {
 }
 
 impl State {
-    fn stored(&self, owner: &Owner, id: SessionId) -> Result<&Stored> {
+    fn headers(&self) -> impl Iterator<Item = &Header> {
+        self.sessions.values().map(|stored| &stored.header)
+    }
+
+    /// A session, in the trash or not.
+    fn any(&self, owner: &Owner, id: SessionId) -> Result<&Stored> {
         self.sessions.get(&(owner.clone(), id)).ok_or(StoreError::NotFound { id })
     }
 
+    fn stored(&self, owner: &Owner, id: SessionId) -> Result<&Stored> {
+        let stored = self.any(owner, id)?;
+        Some(stored).filter(|s| s.header.trash.is_none()).ok_or(StoreError::NotFound { id })
+    }
+
     fn stored_mut(&mut self, owner: &Owner, id: SessionId) -> Result<&mut Stored> {
-        self.sessions.get_mut(&(owner.clone(), id)).ok_or(StoreError::NotFound { id })
+        let stored = self.sessions.get_mut(&(owner.clone(), id));
+        stored.filter(|s| s.header.trash.is_none()).ok_or(StoreError::NotFound { id })
     }
 
     fn session(&self, stored: &Stored) -> Session {
@@ -175,23 +186,23 @@ impl Store for MemoryStore {
         for bind in binds {
             state.keys.insert((owner.clone(), bind.key.clone()), id);
         }
-        Ok(state.session(state.stored(owner, id)?))
+        Ok(state.session(state.any(owner, id)?))
     }
 
     fn get(&self, owner: &Owner, id: SessionId) -> Result<Session> {
         let state = self.state();
-        Ok(state.session(state.stored(owner, id)?))
+        Ok(state.session(state.any(owner, id)?))
     }
 
     fn named(&self, owner: &Owner, name: &str) -> Result<Option<SessionId>> {
         let state = self.state();
-        let mut all = state.sessions.values().map(|stored| &stored.header);
+        let mut all = state.headers().filter(|header| header.trash.is_none());
         Ok(all.find(|header| header.owner == *owner && header.name.as_str() == name).map(|h| h.id))
     }
 
     fn with_prefix(&self, owner: &Owner, digits: &str, limit: usize) -> Result<Vec<SessionId>> {
         let state = self.state();
-        let all = state.sessions.values().map(|stored| &stored.header);
+        let all = state.headers().filter(|header| header.trash.is_none());
         let fits =
             |h: &&Header| h.owner == *owner && h.id.0.simple().to_string().starts_with(digits);
         Ok(all.filter(fits).map(|header| header.id).take(limit).collect())
@@ -297,13 +308,26 @@ impl Store for MemoryStore {
     }
 
     fn update(&self, owner: &Owner, id: SessionId, change: &Change) -> Result<Session> {
+        let now = self.world.now();
         let mut state = self.state();
-        state.stored(owner, id)?;
+        let stored = state.any(owner, id)?;
+        let keys = change.keys(&stored.header)?;
+        if keys == KeyChange::Release {
+            stored.lease.is_free(id, now)?;
+        }
         if let Some(name) = &change.name {
             state.name_is_free(owner, name, id)?;
         }
-        change.apply(&mut state.stored_mut(owner, id)?.header);
-        Ok(state.session(state.stored(owner, id)?))
+        let stored = state.sessions.get_mut(&(owner.clone(), id)).expect("it was there just now");
+        change.apply(&mut stored.header);
+        match keys {
+            KeyChange::Keep => {}
+            KeyChange::Release => state.keys.retain(|(of, _), to| of != owner || *to != id),
+            KeyChange::Claim(keys) => keys.into_iter().for_each(|key| {
+                state.keys.entry((owner.clone(), key)).or_insert(id);
+            }),
+        }
+        Ok(state.session(state.any(owner, id)?))
     }
 
     fn lease(&self, owner: &Owner, id: SessionId, holder: &str, ttl: Duration) -> Result<Lease> {
@@ -336,7 +360,7 @@ impl Store for MemoryStore {
     fn delete(&self, owner: &Owner, id: SessionId) -> Result<()> {
         let now = self.world.now();
         let mut state = self.state();
-        state.stored(owner, id)?.lease.is_free(id, now)?;
+        state.any(owner, id)?.lease.is_free(id, now)?;
         state.sessions.remove(&(owner.clone(), id));
         state.keys.retain(|(of, _), to| of != owner || *to != id);
         Ok(())
@@ -349,6 +373,7 @@ impl Search for MemoryStore {
         let state = self.state();
         let mut hits = Vec::new();
         let of_owner = state.sessions.values().filter(|stored| stored.header.owner == *owner);
+        let of_owner = of_owner.filter(|stored| stored.header.trash.is_none());
         for stored in of_owner {
             for entry in &stored.entries {
                 let Some(text) = searchable(&entry.body) else { continue };
@@ -384,7 +409,7 @@ impl Upkeep for MemoryStore {
     fn check_session(&self, owner: &Owner, id: SessionId, _repair: bool) -> Result<Vec<Finding>> {
         let state = self.state();
         let mut audit = Audit::new(id);
-        state.stored(owner, id)?.entries.iter().for_each(|entry| audit.entry(entry));
+        state.any(owner, id)?.entries.iter().for_each(|entry| audit.entry(entry));
         Ok(audit.findings())
     }
 }

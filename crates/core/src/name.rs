@@ -215,6 +215,11 @@ impl Name {
         Name(format!("{time}-{rand}"))
     }
 
+    /// What a session is called in the trash, where its own name is free for others.
+    pub fn in_trash(id: SessionId) -> Name {
+        Name(format!("trash-{id}"))
+    }
+
     /// This name with a number behind it, still within the limit.
     pub fn numbered(&self, number: u32) -> Name {
         let suffix = format!("-{number}");

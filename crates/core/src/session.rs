@@ -42,7 +42,7 @@ pub struct Header {
     /// The program it was held with: a door of ours, or the one it was imported from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
-    /// It was thrown away, and can still be brought back.
+    /// It is in the trash, and can still be brought back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trash: Option<Box<Trash>>,
     /// What another program that shares the store says about it.
@@ -97,15 +97,15 @@ impl From<Kind> for String {
     }
 }
 
-/// What brings a session back that was thrown away.
+/// What a session in the trash needs to come back.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Trash {
-    /// When it was thrown away.
+    /// When it was deleted.
     pub at: Timestamp,
     /// What it was called: its name is free meanwhile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<Name>,
-    /// The keys that pointed at it.
+    /// The keys that pointed at it, its readable id among them. They are free meanwhile.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub keys: Vec<Key>,
 }
@@ -384,6 +384,7 @@ impl Serialize for Session {
             "kind": header.kind,
             "source": header.source,
             "usage": self.usage,
+            "deleted_at": header.trash.as_ref().map(|trash| rfc3339(trash.at)),
         })
         .serialize(serializer)
     }

@@ -306,7 +306,7 @@ pub struct Filter {
     pub archived: Option<bool>,
     /// Leave out sessions that another one continues.
     pub newest_of_chain: bool,
-    /// Sessions that were thrown away, and no others. They are left out otherwise.
+    /// Sessions in the trash, and no others. They are left out otherwise.
     pub trashed: bool,
 }
 
@@ -357,8 +357,19 @@ pub struct Change {
     pub profile: ProfileChange,
     /// Put away, or back.
     pub archived: Option<bool>,
-    /// Thrown away, or back.
+    /// Moved to the trash, or back.
     pub trash: Option<Option<Trash>>,
+}
+
+/// What a [`Change`] does to the keys of a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KeyChange {
+    /// They stay.
+    Keep,
+    /// All of them are released: the session goes to the trash.
+    Release,
+    /// Those of these that are free point at the session again: it comes out of the trash.
+    Claim(Vec<Key>),
 }
 
 impl From<ProfileChange> for Change {
@@ -368,6 +379,27 @@ impl From<ProfileChange> for Change {
 }
 
 impl Change {
+    /// Moves a session to the trash, with the keys that point at it.
+    pub fn to_trash(header: &Header, keys: Vec<Key>, at: Timestamp) -> Change {
+        let trash = Trash { at, name: Some(header.name.clone()), keys };
+        let name = Some(Name::in_trash(header.id));
+        Change { name, trash: Some(Some(trash)), ..Change::default() }
+    }
+
+    /// What the change does to the keys of the session that has this header, before it is applied.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NotFound`] if the session is in the trash and the change leaves it there.
+    pub fn keys(&self, header: &Header) -> Result<KeyChange> {
+        match (&header.trash, &self.trash) {
+            (Some(_), None) => Err(StoreError::NotFound { id: header.id }),
+            (Some(trash), Some(None)) => Ok(KeyChange::Claim(trash.keys.clone())),
+            (None, Some(Some(_))) => Ok(KeyChange::Release),
+            _ => Ok(KeyChange::Keep),
+        }
+    }
+
     /// The header with these changes made.
     pub fn apply(&self, header: &mut Header) {
         fn set<T: Clone>(field: &mut T, change: &Option<T>) {
@@ -375,7 +407,9 @@ impl Change {
                 field.clone_from(value);
             }
         }
-        if let (Some(_), Some(foreign)) = (&self.name, &mut header.foreign) {
+        // A name that is only put aside in the trash is the session's still.
+        let renamed = self.name.is_some() && self.trash.is_none();
+        if let Some(foreign) = header.foreign.as_mut().filter(|_| renamed) {
             // What another program called it was its name before.
             (foreign.id, foreign.name) = (None, None);
         }
@@ -389,6 +423,12 @@ impl Change {
 /// Where sessions live.
 ///
 /// Every call names the owner, and sees nothing of any other.
+///
+/// A session in the trash ([`Header::trash`]) is not found: no name, id prefix, key, list or search
+/// leads to it, and it can neither be read nor written, leased nor bound. Only the calls that look
+/// after the trash see it: [`get`](Store::get) returns it with its `trash`, [`list`](Store::list)
+/// with [`Filter::trashed`] lists it, [`update`](Store::update) brings it back, and
+/// [`delete`](Store::delete) removes it.
 pub trait Store: Send + Sync {
     /// Creates a session with its first entries and points keys at it: all of it, or nothing.
     ///
@@ -489,11 +529,15 @@ pub trait Store: Send + Sync {
     /// [`StoreError::KeyMoved`], or else [`StoreError::NotFound`] if `to` does not exist.
     fn bind(&self, owner: &Owner, bind: &Bind, to: Option<SessionId>) -> Result<()>;
 
-    /// Changes what a header says.
+    /// Changes what a header says. The keys go with it: a session that moves to the trash releases
+    /// them, its readable id included, and one that comes back claims those of its
+    /// [`Trash::keys`] that are free. All of it happens, or nothing.
     ///
     /// # Errors
     ///
-    /// [`StoreError::NotFound`], [`StoreError::NameTaken`].
+    /// [`StoreError::NotFound`], also for a session in the trash that the change leaves there;
+    /// [`StoreError::NameTaken`]; [`StoreError::Held`] if it is to move to the trash while someone
+    /// is in a turn.
     fn update(&self, owner: &Owner, id: SessionId, change: &Change) -> Result<Session>;
 
     /// Takes the lease of a session, or renews it for the same holder, for
@@ -546,7 +590,7 @@ pub struct Hit {
 /// Finding what was said.
 pub trait Search: Send + Sync {
     /// The places where all these words stand, best first. Everything acknowledged before the
-    /// call is found; archived sessions too. A word matches a whole word, whatever its case;
+    /// call is found; archived sessions too, those in the trash not. A word matches a whole word, whatever its case;
     /// whether `e` also finds `é`, and what counts as best, is up to the store. `offset` skips
     /// the hits of earlier pages.
     ///

@@ -183,7 +183,12 @@ impl Store for NotifyingStore {
     }
 
     fn update(&self, owner: &Owner, id: SessionId, change: &Change) -> Result<Session> {
-        self.store.update(owner, id, change)
+        let done = self.store.update(owner, id, change);
+        // Who follows a session that is deleted learns that it is gone.
+        if change.trash.is_some() && done.is_ok() {
+            self.ears.tell(id);
+        }
+        done
     }
 
     fn lease(&self, owner: &Owner, id: SessionId, holder: &str, ttl: Duration) -> Result<Lease> {

@@ -9,7 +9,7 @@ use utoipa_axum::routes;
 
 use crate::problem::Problem;
 use crate::state::ServerState;
-use crate::v1::{context, entries, events, keys, lineage, search, sessions, turns};
+use crate::v1::{context, entries, events, keys, lineage, search, sessions, trash, turns};
 use crate::{admission, chat, health, openapi_document};
 
 /// Every route with its description.
@@ -21,6 +21,8 @@ fn described() -> OpenApiRouter<Arc<ServerState>> {
         .routes(routes!(sessions::get, sessions::patch, sessions::delete))
         .routes(routes!(sessions::archive))
         .routes(routes!(sessions::unarchive))
+        .routes(routes!(trash::list_trash, trash::empty_trash))
+        .routes(routes!(trash::restore_from_trash))
         .routes(routes!(entries::read, entries::append))
         .routes(routes!(events::follow))
         .routes(routes!(turns::run))

@@ -23,6 +23,10 @@ pub(crate) enum Press {
     AskDelete(SessionId),
     /// Delete this session.
     Delete(SessionId),
+    /// Remove this session for good.
+    Erase(SessionId),
+    /// Bring this session back from the trash.
+    Undelete(SessionId),
     /// Show more sessions to open, resume or delete.
     More(Purpose, Cursor),
     /// Show what was said before this entry; with what was cleared, or without.
@@ -69,6 +73,8 @@ impl Press {
             Press::Resume(id) => format!("r:{}", id.0.simple()),
             Press::AskDelete(id) => format!("d:{}", id.0.simple()),
             Press::Delete(id) => format!("D:{}", id.0.simple()),
+            Press::Erase(id) => format!("E:{}", id.0.simple()),
+            Press::Undelete(id) => format!("u:{}", id.0.simple()),
             Press::More(purpose, cursor) => {
                 let purpose = match purpose {
                     Purpose::Open => 'o',
@@ -100,6 +106,8 @@ impl Press {
             "r" => id(rest).map(Press::Resume),
             "d" => id(rest).map(Press::AskDelete),
             "D" => id(rest).map(Press::Delete),
+            "E" => id(rest).map(Press::Erase),
+            "u" => id(rest).map(Press::Undelete),
             "mo" => rest.parse().ok().map(|cursor| Press::More(Purpose::Open, cursor)),
             "mr" => rest.parse().ok().map(|cursor| Press::More(Purpose::Resume, cursor)),
             "md" => rest.parse().ok().map(|cursor| Press::More(Purpose::Delete, cursor)),
@@ -185,6 +193,8 @@ mod tests {
             Press::Resume(id),
             Press::AskDelete(id),
             Press::Delete(id),
+            Press::Erase(id),
+            Press::Undelete(id),
             Press::More(Purpose::Open, cursor),
             Press::More(Purpose::Resume, cursor),
             Press::More(Purpose::Delete, cursor),

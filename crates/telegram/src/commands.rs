@@ -59,6 +59,8 @@ impl UpdateHandler {
             Some(Press::Resume(id)) => self.resume(async { Ok(id) }, pending).await,
             Some(Press::AskDelete(id)) => self.ask_delete(async { Ok(id) }).await,
             Some(Press::Delete(id)) => self.delete(id).await,
+            Some(Press::Erase(id)) => self.erase(id).await,
+            Some(Press::Undelete(id)) => self.undelete(id).await,
             Some(Press::More(purpose, cursor)) => self.list(purpose, Some(cursor)).await,
             Some(Press::History { session, before, all }) => {
                 self.history_of(session, Some(before), all).await
@@ -257,7 +259,12 @@ impl UpdateHandler {
 
     async fn undo(&self, pending: &Pending) -> Said {
         let (before, again) = self.begin(pending).await?;
-        let Some(session) = self.current().await? else { return Ok(texts::nothing_yet().into()) };
+        let Some(session) = self.current().await? else {
+            return match self.deleted_here().await? {
+                Some(id) => self.undelete(id).await,
+                None => Ok(texts::nothing_yet().into()),
+            };
+        };
         let now = self.stands().await?;
         if again && (now.session, now.cleared) != (before.session, before.cleared) {
             return Ok(Rich::plain("Undone. ").join(texts::here(&session)).into());
@@ -271,6 +278,28 @@ impl UpdateHandler {
         Ok(Rich::plain(format!("The {} is undone. ", origin.as_str()))
             .join(self.here().await?)
             .into())
+    }
+
+    /// The session of this chat that was deleted last, while the chat has no other.
+    async fn deleted_here(&self) -> Result<Option<SessionId>, UpdateError> {
+        let key = self.key.clone();
+        let trashed = self.with(|sessions| sessions.trashed()).await?;
+        let found = trashed.into_iter().find(|session| session.keys.contains(&key));
+        Ok(found.map(|session| session.id()))
+    }
+
+    /// Brings a session back from the trash.
+    async fn undelete(&self, id: SessionId) -> Said {
+        let restored = self.with(move |sessions| sessions.restore_from_trash(id)).await;
+        let name = match restored {
+            Ok(session) => session.header.name,
+            // The button may be pressed twice.
+            Err(sessions::Error::Store(StoreError::NotFound { .. })) => {
+                self.with(move |sessions| sessions.get(id)).await?.header.name
+            }
+            Err(error) => return Err(error.into()),
+        };
+        Ok(Rich::default().code(name.as_str()).and(" is back. ").join(self.here().await?).into())
     }
 
     async fn clear(&self, pending: &Pending) -> Said {
@@ -420,24 +449,38 @@ impl UpdateHandler {
         let id = found.await?;
         let session = self.with(move |sessions| sessions.get(id)).await?;
         let text = Rich::plain("Delete ").code(session.header.name.as_str()).and(format!(
-            " for good? It has {}. This cannot be undone; /clear empties the history and keeps it.",
-            count(session.tally.messages, "message")
+            "? It has {}. It goes to the trash, where /undo finds it for {}; /clear empties the history and keeps it.",
+            count(session.tally.messages, "message"),
+            sessions::trash_kept(),
         ));
         let buttons = Buttons::default().rows([
             ("Delete it".to_owned(), Press::Delete(id)),
+            ("Erase it for good".to_owned(), Press::Erase(id)),
             ("Keep it".to_owned(), Press::Nothing),
         ]);
         Ok(Reply { text, buttons })
     }
 
     async fn delete(&self, id: SessionId) -> Said {
-        match self.with(move |sessions| sessions.delete(id)).await {
+        match self.with(move |sessions| sessions.trash(id).map(drop)).await {
             Ok(()) | Err(sessions::Error::Store(StoreError::NotFound { .. })) => {}
             Err(error) => return Err(error.into()),
         }
         // What was said in it is not to stay in the inbox either.
         self.state.inbox.begin_anew().await?;
-        Ok(Rich::plain("It is deleted. /sessions shows the others.").into())
+        let buttons = Buttons::default().row("Undo", Press::Undelete(id));
+        let text = Rich::plain("It is in the trash. /sessions shows the others.");
+        Ok(Reply { text, buttons })
+    }
+
+    /// Removes a session and every word of it.
+    async fn erase(&self, id: SessionId) -> Said {
+        match self.with(move |sessions| sessions.erase(id)).await {
+            Ok(()) | Err(sessions::Error::Store(StoreError::NotFound { .. })) => {}
+            Err(error) => return Err(error.into()),
+        }
+        self.state.inbox.begin_anew().await?;
+        Ok(Rich::plain("It is erased. /sessions shows the others.").into())
     }
 
     /// Where the person is now.

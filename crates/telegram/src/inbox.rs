@@ -243,7 +243,7 @@ impl Inbox {
             old.give_back().await?;
         }
         self.state().entries = 1;
-        self.handle.run(move |sessions| gone(sessions.delete(before))).await
+        self.handle.run(move |sessions| gone(sessions.erase(before))).await
     }
 
     /// Removes logs of this bot that a process left behind when it was killed while it began anew.
@@ -257,7 +257,7 @@ impl Inbox {
                     && session.keys.is_empty()
                     && session.header.profile.description == ours
                 {
-                    match handle.call(|sessions| sessions.delete(id)) {
+                    match handle.call(|sessions| sessions.erase(id)) {
                         // Someone is at it; the next to open this inbox looks again.
                         Err(sessions::Error::Store(StoreError::Held { .. })) => {}
                         deleted => gone(deleted)?,

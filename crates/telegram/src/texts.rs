@@ -13,7 +13,7 @@ pub(crate) const COMMANDS: [(&str, &str); 17] = [
     ("open", "go on with a session: number, name or id"),
     ("resume", "start from the summary of a session"),
     ("compact", "summarise this session and go on, lighter"),
-    ("undo", "take back the last clear, new, compact or resume"),
+    ("undo", "take back the last delete, clear, new, compact or resume"),
     ("stop", "stop the answer that is being written"),
     ("retry", "ask the last question again"),
     ("status", "what is running and waiting, model, folder, context"),
@@ -22,7 +22,7 @@ pub(crate) const COMMANDS: [(&str, &str); 17] = [
     ("stats", "this session in numbers"),
     ("history", "what was said since the last clear, or /history all"),
     ("clear", "empty the history; the session stays"),
-    ("delete", "remove a session for good"),
+    ("delete", "move a session to the trash"),
 ];
 
 /// What a person sees first.

@@ -94,6 +94,8 @@ pub struct Host(Arc<Shared>);
 
 struct Shared {
     store: Arc<dyn Backend>,
+    /// Of any owner: what handles share of it is not theirs.
+    sessions: Sessions,
     world: Arc<dyn World>,
     roster: Roster,
     workspaces: Workspaces,
@@ -107,8 +109,10 @@ impl Host {
     /// A host over a store.
     pub fn new(store: Arc<dyn Backend>, world: Arc<dyn World>, settings: HostSettings) -> Host {
         let HostSettings { roster, workspaces, limits, transcripts } = settings;
+        let sessions = Sessions::new(store.clone(), Owner::local(), world.clone());
         Host(Arc::new(Shared {
             store,
+            sessions,
             world,
             roster,
             workspaces,
@@ -121,8 +125,7 @@ impl Host {
 
     /// What one owner can do. Who the owner is comes from a credential, never from a request.
     pub fn handle(&self, owner: Owner) -> Handle {
-        let sessions = Sessions::new(self.0.store.clone(), owner, self.0.world.clone());
-        Handle { host: self.clone(), sessions }
+        Handle { host: self.clone(), sessions: self.0.sessions.of_owner(owner) }
     }
 
     /// The agents that can answer.
@@ -196,7 +199,7 @@ impl Handle {
         blocking(move || handle.call(work)).await
     }
 
-    /// Archives all sessions but the `keep` newest, or deletes them.
+    /// Archives all sessions but the `keep` newest, or moves them to the trash.
     ///
     /// # Errors
     ///
@@ -205,7 +208,7 @@ impl Handle {
         let mut purged = Purged::default();
         for id in self.sessions.beyond(keep, delete)? {
             let gone = self.call(|sessions| match delete {
-                true => sessions.delete(id),
+                true => sessions.trash(id).map(drop),
                 false => sessions.archive(id).map(drop),
             });
             match gone {

@@ -127,7 +127,7 @@ mod tests {
         arrive("good");
         trust.remember(&sessions, id).expect("stored");
         assert!(trust.holds(&sessions, id).expect("read"));
-        sessions.delete(id).expect("deleted");
+        sessions.erase(id).expect("deleted");
         arrive("bad");
         assert!(!trust.holds(&sessions, id).expect("read"), "these words were not looked at");
     }

@@ -29,6 +29,7 @@ mod say;
 mod screen;
 mod status;
 mod tool_line;
+mod trash;
 mod turn_view;
 mod typed_ahead;
 mod verbs;
@@ -111,6 +112,8 @@ pub(crate) struct Chat {
     unsaid_permissions: SessionPermissions,
     /// The session that `/new` left, until something is said.
     left: Option<SessionId>,
+    /// The session that was deleted last, until something else is said.
+    deleted: Option<SessionId>,
     /// A signal said that it is time to go.
     told: bool,
 }
@@ -214,6 +217,7 @@ impl Chat {
             status: String::new(),
             unsaid_permissions: SessionPermissions::default(),
             left: None,
+            deleted: None,
             told: false,
             cli,
         })
@@ -506,6 +510,7 @@ impl Chat {
         question: impl Into<Incoming>,
     ) -> Result<Option<Leaving>, Error> {
         self.status.clear();
+        self.deleted = None;
         let answer = self.turn(id, question).await?;
         match answer.end {
             End::Stopped => self.voice.notice("\x1b[2m(stopped; what was said is kept)\x1b[0m"),

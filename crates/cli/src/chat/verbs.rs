@@ -67,6 +67,7 @@ impl Chat {
                 let renamed = self.handle.sessions().rename(self.current()?, &name)?;
                 self.voice.notice(format_args!("This session is {} now.", renamed.header.name));
             }
+            Word::Delete(sel) => self.delete(sel.as_deref())?,
             Word::Export(path) => self.export(path.as_deref())?,
         }
         Ok(())
@@ -138,7 +139,7 @@ impl Chat {
     }
 
     /// The session, for what needs one.
-    fn current(&self) -> Result<SessionId, Error> {
+    pub(super) fn current(&self) -> Result<SessionId, Error> {
         self.session.ok_or_else(|| Error::Word {
             what: "nothing was said in this chat yet".into(),
             hint: "say something first; `sessions` lists the earlier ones",
@@ -251,6 +252,9 @@ impl Chat {
     }
 
     async fn undo(&mut self) -> Result<(), Error> {
+        if let Some(id) = self.deleted.take() {
+            return self.undelete(id).await;
+        }
         if let (None, Some(id)) = (self.session, self.left) {
             self.enter(id).await?;
             if self.session != Some(id) {

@@ -27,6 +27,7 @@ pub(crate) enum Word {
     Retry,
     Fork(Option<String>),
     Rename(String),
+    Delete(Option<String>),
     Search(String),
     Export(Option<String>),
 }
@@ -43,13 +44,14 @@ pub(crate) enum Said {
 }
 
 /// The commands, as they are typed behind a slash.
-pub(crate) const NAMES: [&str; 22] = [
+pub(crate) const NAMES: [&str; 23] = [
     "agent",
     "allow",
     "clear",
     "compact",
     "context",
     "cost",
+    "delete",
     "exit",
     "export",
     "fork",
@@ -84,7 +86,8 @@ Just type, and the agent answers. Esc or Ctrl-C stops a reply; what was said is 
   /rename NAME    name this session
   /retry          ask the last question again
   /clear          empty the context; the log is kept
-  /undo           take back clear, compact, resume, fork or new
+  /delete [SEL]   move this session, or another, to the trash
+  /undo           take back delete, clear, compact, resume, fork or new
   /agent [NAME]   who answers
   /permissions    what the agent may change without asking, and how to change that
   /allow TOOL     let a tool run without asking: write_file, edit_file, run, run:cargo test
@@ -175,6 +178,7 @@ fn word(name: &str, rest: Option<&str>) -> Result<Word, Error> {
         "retry" => Word::Retry,
         "fork" => Word::Fork(optional()),
         "rename" => Word::Rename(needed("a name")?),
+        "delete" => Word::Delete(optional()),
         "search" => Word::Search(needed("words")?),
         "export" => Word::Export(optional()),
         other => {

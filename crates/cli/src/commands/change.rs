@@ -1,4 +1,4 @@
-//! The verbs that change which session is which: clear, fork, undo, rename, archive, delete, purge.
+//! The verbs that change which session is which: clear, fork, undo, rename, archive, purge.
 
 use std::process::ExitCode;
 
@@ -7,7 +7,7 @@ use rethread_core::{Name, SessionId};
 use serde_json::json;
 
 use super::{Cli, Done};
-use crate::args::{Delete, Fork, One, Purge, Rename, Several, Undo};
+use crate::args::{Fork, One, Purge, Rename, Several, Undo};
 use crate::errors::Error;
 use crate::out::{confirmed, line, plural, someone_is_there};
 
@@ -42,7 +42,7 @@ pub(crate) fn fork(cli: &Cli, args: &Fork) -> Done {
 
 pub(crate) fn undo(cli: &Cli, args: &Undo) -> Done {
     let id = match (&args.sel, &args.key) {
-        (Some(sel), _) => cli.select(sel)?,
+        (Some(sel), _) => super::trash::select_anywhere(cli, sel)?,
         (None, key) => cli.resolve(key.as_deref().unwrap_or_default())?,
     };
     let undone = cli.handle.call(|sessions| sessions.undo(id))?;
@@ -57,6 +57,9 @@ pub(crate) fn undo(cli: &Cli, args: &Undo) -> Done {
 /// What was taken back, in words.
 pub(crate) fn told(cli: &Cli, undone: &Undone) -> Result<String, Error> {
     let (session, origin, back_to, archived) = match undone {
+        Undone::Delete { session } => {
+            return Ok(format!("Restored {} from the trash.", name(cli, *session)?));
+        }
         Undone::Clear { session } => {
             return Ok(format!("The clear of {} is undone.", name(cli, *session)?));
         }
@@ -92,31 +95,24 @@ pub(crate) fn unarchive(cli: &Cli, args: &Several) -> Done {
     each(cli, &args.sels, "Brought back", |id| cli.sessions.unarchive(id).map(drop))
 }
 
-pub(crate) fn delete(cli: &Cli, args: &Delete) -> Done {
-    let names = names(cli, &args.sels)?;
-    let question = format!("Delete {} for good?", names.join(", "));
-    // Where nobody can be asked, sessions named one by one are what was meant.
-    if !args.yes && someone_is_there() && !confirmed(&question)? {
-        return Err(Error::NotConfirmed);
-    }
-    each(cli, &args.sels, "Deleted", |id| cli.handle.call(|sessions| sessions.delete(id)))
-}
-
 pub(crate) fn purge(cli: &Cli, args: &Purge) -> Done {
     if args.delete {
-        let question = format!("Delete all but the {} newest sessions for good?", args.keep);
+        let question = format!("Move all but the {} newest sessions to the trash?", args.keep);
         let agreed = args.yes || someone_is_there() && confirmed(&question)?;
         if !agreed {
             return Err(Error::NotConfirmed);
         }
     }
     let purged = cli.handle.purge(args.keep as usize, args.delete)?;
-    let verb = if args.delete { "deleted" } else { "archived" };
+    let (verb, done) = match args.delete {
+        true => ("deleted", "moved to the trash"),
+        false => ("archived", "archived"),
+    };
     if cli.global.json {
         crate::out::json(&json!({ verb: purged.done, "in_use": purged.in_use }))?;
         return Ok(ExitCode::SUCCESS);
     }
-    line(format_args!("{} {verb}.", plural(purged.done, "session")))?;
+    line(format_args!("{} {done}.", plural(purged.done, "session")))?;
     if purged.in_use > 0 {
         let left = plural(purged.in_use, "session");
         line(format_args!("{left} in use, left alone."))?;

@@ -19,6 +19,7 @@ pub(crate) mod show;
 pub(crate) mod stats;
 mod telegram;
 mod token;
+pub(crate) mod trash;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -82,7 +83,8 @@ pub(crate) fn run(args: Args) -> Done {
         Command::Rename(args) => change::rename(&Cli::new(global)?, &args),
         Command::Archive(args) => change::archive(&Cli::new(global)?, &args),
         Command::Unarchive(args) => change::unarchive(&Cli::new(global)?, &args),
-        Command::Delete(args) => change::delete(&Cli::new(global)?, &args),
+        Command::Delete(args) => trash::delete(&Cli::new(global)?, &args),
+        Command::Trash(args) => trash::run(&Cli::new(global)?, &args),
         Command::Purge(args) => change::purge(&Cli::new(global)?, &args),
         Command::Copy(args) => copy::run(&global, &args),
         Command::Import(args) => import::run(&Cli::new(global)?, &args),

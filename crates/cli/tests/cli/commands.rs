@@ -367,7 +367,7 @@ fn purge_archives_all_but_the_newest_and_says_how_many() {
 }
 
 #[test]
-fn what_is_deleted_is_not_in_the_file_any_more() {
+fn what_is_erased_is_not_in_the_file_any_more() {
     let desk = Desk::new();
     desk.session("secret", &[r#"{"role":"user","content":"the password is xyzzyplugh"}"#]);
     desk.session("other", &[r#"{"role":"user","content":"hello"}"#]);
@@ -377,7 +377,7 @@ fn what_is_deleted_is_not_in_the_file_any_more() {
         bytes.windows(needle.len()).any(|window| window == needle.as_bytes())
     };
     assert!(holds("xyzzyplugh"), "the test looks in the right place");
-    assert_eq!(desk.run(&["delete", "secret"]).code, 0);
+    assert_eq!(desk.run(&["delete", "--now", "-y", "secret"]).code, 0);
     assert!(!holds("xyzzyplugh"));
     assert_eq!(desk.run(&["show", "secret"]).code, 1);
     assert!(desk.run(&["search", "hello"]).out.contains("other"));

@@ -13,4 +13,5 @@ mod serve;
 #[path = "../chat/terminal.rs"]
 #[allow(dead_code, reason = "shared with the tests of the chat")]
 mod terminal;
+mod trash;
 mod trouble;

@@ -5,7 +5,6 @@ use std::net::TcpStream;
 use std::process::{Command, Stdio};
 
 use crate::desk::{Desk, Said, WITH_TOOL};
-use crate::terminal::Terminal;
 use serde_json::{Value, json};
 
 const HELLO: &str = r#"{"role":"user","content":"hello"}"#;
@@ -116,25 +115,6 @@ fn colours_are_for_terminals() {
     assert!(said.out.contains("\u{1b}[1mplan"), "{said:?}");
     let said = Said::from(script.env("NO_COLOR", "1").output().expect("it runs"));
     assert!(said.out.contains("plan") && !said.out.contains('\u{1b}'), "{said:?}");
-}
-
-#[test]
-fn a_question_is_asked_before_deleting_at_a_terminal() {
-    let desk = Desk::new();
-    desk.session("plan", &[HELLO]);
-    // Typed when the question stands there, as a person would.
-    let answer = |answer: &str| {
-        let mut terminal = Terminal::start(&desk, &["delete", "plan"], &[]);
-        terminal.expect("Delete plan for good? (y/n)");
-        terminal.say(answer);
-        terminal.end()
-    };
-    let (no, code) = answer("n");
-    assert!(no.contains("nothing was done") && code == 1, "{code}: {no}");
-    assert_eq!(desk.run(&["show", "plan"]).code, 0);
-    let (yes, code) = answer("y");
-    assert!(yes.contains("Deleted plan.") && code == 0, "{code}: {yes}");
-    assert_eq!(desk.run(&["show", "plan"]).code, 1);
 }
 
 #[test]

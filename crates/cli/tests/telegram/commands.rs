@@ -109,22 +109,35 @@ fn sessions_are_opened_resumed_and_deleted_by_buttons() {
     place.fake.wait_for(7, "Resumed: ");
     send(&place, "/undo", "The resume is undone");
 
-    let delete = send(&place, "/delete boats", "Delete boats for good?");
+    let delete = send(&place, "/delete boats", "Delete boats?");
     place.fake.presses(7, &delete, "Keep it");
     place.fake.wait_for(7, "Everything stays as it is");
-    let delete = send(&place, "/delete boats", "Delete boats for good?");
+    let delete = send(&place, "/delete boats", "Delete boats?");
     place.fake.presses(7, &delete, "Delete it");
-    place.fake.wait_for(7, "It is deleted");
+    let deleted = place.fake.wait_for(7, "It is in the trash");
     // The same button once more finds nothing, and says so without harm.
     place.fake.presses(7, &delete, "Delete it");
-    send(&place, "/sessions", "Your sessions");
+    let list = send(&place, "/sessions", "Your sessions");
+    assert!(!list.buttons.iter().any(|(text, _)| text.contains("boats")), "{list:?}");
+    place.fake.presses(7, &deleted, "Undo");
+    place.fake.wait_for(7, "boats is back");
+    send(&place, "/open boats", "You are in boats");
+    // In a chat whose session was deleted, /undo brings that one back.
+    let delete = send(&place, "/delete", "Delete boats?");
+    place.fake.presses(7, &delete, "Delete it");
+    place.fake.wait_for(7, "It is in the trash");
+    send(&place, "/undo", "boats is back");
+    send(&place, "/history", "about boats");
+    let delete = send(&place, "/delete", "Delete boats?");
+    place.fake.presses(7, &delete, "Erase it for good");
+    place.fake.wait_for(7, "It is erased");
     bot.stop();
     let names: Vec<String> =
         place.sessions("telegram:7").iter().map(|session| session["name"].to_string()).collect();
     assert!(!names.iter().any(|name| name.contains("boats")), "{names:?}");
     let answered =
         place.fake.asked().iter().filter(|asked| asked.method == "answerCallbackQuery").count();
-    assert_eq!(answered, 5, "no button keeps turning");
+    assert_eq!(answered, 8, "no button keeps turning");
     assert_eq!(place.fake.refused(), [""; 0]);
 }
 

@@ -165,15 +165,15 @@ fn a_second_process_waits_for_the_first_and_takes_over() {
 }
 
 #[test]
-fn deleting_a_session_leaves_no_word_of_it_in_the_store() {
+fn erasing_a_session_leaves_no_word_of_it_in_the_store() {
     let place = Place::new();
     let bot = place.start();
     place.fake.says(7, "remember xyzzyplugh for me");
     place.fake.wait_for(7, "answer to remember");
     place.fake.says(7, "/delete");
-    let asked = place.fake.wait_for(7, "for good?");
-    place.fake.presses(7, &asked, "Delete it");
-    place.fake.wait_for(7, "It is deleted");
+    let asked = place.fake.wait_for(7, "It goes to the trash");
+    place.fake.presses(7, &asked, "Erase it for good");
+    place.fake.wait_for(7, "It is erased");
     bot.stop();
     assert!(place.sessions("telegram:7").is_empty());
     // The store itself removes what is deleted when it is next looked after.

@@ -107,9 +107,6 @@ pub(super) fn what_was_thrown_away_is_listed_by_itself(place: &dyn Factory) {
     let newest = Filter { newest_of_chain: true, ..Filter::default() };
     assert_eq!(list(newest), BTreeSet::from([stays.id()]), "nothing continues it any more");
     assert_eq!(list(trashed()), BTreeSet::from([goes, child]));
-    store.append(&owner(), goes, At::END, &[said(place, "a", "late")]).expect("appended");
-    assert_eq!(list(Filter::default()), BTreeSet::from([stays.id()]));
-    assert_eq!(list(trashed()), BTreeSet::from([goes, child]));
     let back = Change { trash: Some(None), ..Change::default() };
     store.update(&owner(), goes, &back).expect("brought back");
     assert_eq!(list(Filter::default()), BTreeSet::from([stays.id(), goes]));

@@ -15,6 +15,7 @@ mod lists;
 mod reads;
 mod search;
 mod sessions;
+mod trash;
 
 use std::sync::Arc;
 
@@ -106,6 +107,14 @@ cases! {
         what_was_thrown_away_is_listed_by_itself,
         a_chain_is_listed_by_its_newest_member,
         an_id_prefix_finds_its_sessions,
+    }
+    trash {
+        a_session_in_the_trash_is_not_found,
+        what_comes_back_from_the_trash_is_whole,
+        names_and_keys_in_the_trash_are_free,
+        a_session_in_a_turn_does_not_go_to_the_trash,
+        the_trash_is_emptied_of_what_is_old,
+        a_chain_whose_end_is_in_the_trash_ends_before_it,
     }
     leases {
         a_lease_keeps_others_from_writing,

@@ -32,7 +32,8 @@ pub struct Copied {
 impl Sessions {
     /// Copies a session to another store: its header with what another program says about it, its
     /// entries with their ids and times, its attachments, and its keys. What is there already is not copied again,
-    /// so a copy that was interrupted goes on where it stopped. Afterwards both logs are read and
+    /// so a copy that was interrupted goes on where it stopped. A copy that was deleted there comes
+    /// back from the trash. Afterwards both logs are read and
     /// their fingerprints compared. `progress` is told the entries that are done.
     ///
     /// # Errors
@@ -47,6 +48,7 @@ impl Sessions {
     ) -> Result<Copied> {
         let source = self.get(id)?;
         let end = source.tally.entries;
+        to.arrives_again(id)?;
         let there = match to.get(id) {
             Ok(there) => there,
             Err(Error::Store(StoreError::NotFound { .. })) => {

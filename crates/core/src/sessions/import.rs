@@ -88,13 +88,15 @@ struct Sent {
 }
 
 impl Sessions {
-    /// Begins to import a session: it is created, or found if it was imported before.
+    /// Begins to import a session: it is created, or found if it was imported before. One that was
+    /// deleted since comes back from the trash.
     ///
     /// # Errors
     ///
     /// As [`create`](Sessions::create); [`StoreError::Exists`] if another owner has a session of
     /// this id.
     pub fn import(&self, arrival: &Arrival) -> Result<Import> {
+        self.arrives_again(arrival.id)?;
         let created = match self.get(arrival.id) {
             Ok(_) => false,
             Err(Error::Store(StoreError::NotFound { .. })) => self.arrive(arrival)?,

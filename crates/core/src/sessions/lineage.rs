@@ -22,10 +22,15 @@ pub struct Fork {
     pub take_keys: bool,
 }
 
-/// What was taken back. As JSON it is one object, `undone` saying what: `clear`, `new`, `fork`,
-/// `compact` or `resume`.
+/// What was taken back. As JSON it is one object, `undone` saying what: `delete`, `clear`, `new`,
+/// `fork`, `compact` or `resume`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Undone {
+    /// That it was deleted: the session is out of the trash.
+    Delete {
+        /// The session.
+        session: SessionId,
+    },
     /// A clear: the session's context is whole again.
     Clear {
         /// The session.
@@ -50,6 +55,7 @@ impl Serialize for Undone {
         serializer: S,
     ) -> std::result::Result<S::Ok, S::Error> {
         let shown = match self {
+            Undone::Delete { session } => json!({ "undone": "delete", "session": session }),
             Undone::Clear { session } => json!({ "undone": "clear", "session": session }),
             Undone::Start { session, origin, back_to, archived } => json!({
                 "undone": origin, "session": session, "back_to": back_to, "archived": archived,
@@ -150,7 +156,7 @@ impl Sessions {
         Ok(forked)
     }
 
-    /// Takes back the latest clear of a session, or, where there is none since, the fork,
+    /// Brings a session back from the trash. Otherwise takes back its latest clear, or, where there is none since, the fork,
     /// compact, resume or new that started it: its keys point at the session before again, and
     /// if nothing was said in it, it is archived.
     ///
@@ -158,7 +164,11 @@ impl Sessions {
     ///
     /// [`Error::NothingToUndo`], and those of the store.
     pub fn undo(&self, id: SessionId) -> Result<Undone> {
-        let session = self.get(id)?;
+        let session = self.store.get(&self.owner, id)?;
+        if session.header.trash.is_some() {
+            self.restore_from_trash(id)?;
+            return Ok(Undone::Delete { session: id });
+        }
         let tally = session.tally;
         let nothing = || Error::NothingToUndo { id };
         if let Some(clear) =

@@ -13,6 +13,7 @@ mod restore;
 mod select;
 mod stats;
 mod thread;
+mod trash;
 
 pub use around::LOST;
 pub use copy::Copied;
@@ -23,6 +24,7 @@ pub use restore::carried;
 pub use select::SelectError;
 pub use stats::{RUNNING_TOTAL, Stats, ToolStats};
 pub use thread::Thread;
+pub use trash::{deleted_at, trash_kept};
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -44,6 +46,7 @@ use crate::store::{
     At, Backend, Bind, Change, Cursor, Filter, Finding, Hit, Page, StoreError, Then,
 };
 use crate::world::World;
+use trash::Sweeps;
 
 /// Why a verb could not be done.
 #[derive(Debug, thiserror::Error)]
@@ -189,7 +192,7 @@ pub struct New {
 /// How a purge ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Purged {
-    /// Sessions archived or deleted.
+    /// Sessions archived, moved to the trash, or erased.
     pub done: u64,
     /// Sessions left alone because someone is in a turn.
     pub in_use: u64,
@@ -202,12 +205,13 @@ pub struct Sessions {
     owner: Owner,
     world: Arc<dyn World>,
     ties: Arc<Ties>,
+    sweeps: Arc<Sweeps>,
 }
 
 impl Sessions {
     /// The sessions of `owner` in a store.
     pub fn new(store: Arc<dyn Backend>, owner: Owner, world: Arc<dyn World>) -> Sessions {
-        Sessions { store, owner, world, ties: Arc::default() }
+        Sessions { store, owner, world, ties: Arc::default(), sweeps: Arc::default() }
     }
 
     /// The sessions of another owner in the same store. Who may ask for them is for the door to
@@ -268,6 +272,7 @@ impl Sessions {
     ///
     /// [`StoreError::NotFound`] and those of the disk.
     pub fn thread(&self, id: SessionId) -> Result<Thread> {
+        self.sweep_trash();
         let mut session = self.get(id)?;
         if session.header.archived {
             session = self.unarchive(id)?;
@@ -314,6 +319,7 @@ impl Sessions {
         bind: Option<Bind>,
         messages: Vec<Incoming>,
     ) -> Result<(Session, Vec<u64>)> {
+        self.sweep_trash();
         let header = self.header(new)?;
         let said = self.prepare(messages.into_iter().map(Item::from).collect(), &[])?;
         let mut bodies = Vec::new();
@@ -410,6 +416,7 @@ impl Sessions {
     ///
     /// As [`append`](Sessions::append); [`StoreError::Conflict`] if `at` names another head.
     pub fn append_at(&self, id: SessionId, at: At, messages: Vec<Incoming>) -> Result<Vec<u64>> {
+        self.sweep_trash();
         let tail = self.open_round(id, &messages)?;
         let entries = self.prepare(messages.into_iter().map(Item::from).collect(), &tail)?;
         Ok(self.store.append(&self.owner, id, at, &entries)?.seqs)
@@ -475,9 +482,13 @@ impl Sessions {
     ///
     /// # Errors
     ///
-    /// [`StoreError::NotFound`] and those of the disk.
+    /// [`StoreError::NotFound`], also if it is in the trash; otherwise I/O errors.
     pub fn get(&self, id: SessionId) -> Result<Session> {
-        Ok(self.store.get(&self.owner, id)?)
+        let session = self.store.get(&self.owner, id)?;
+        match session.header.trash {
+            Some(_) => Err(StoreError::NotFound { id }.into()),
+            None => Ok(session),
+        }
     }
 
     /// The entries in a range of seqs, those that exist.
@@ -614,6 +625,7 @@ impl Sessions {
     ///
     /// [`Error::TooLarge`] and those of the store.
     pub fn update(&self, id: SessionId, change: &Change) -> Result<Session> {
+        self.sweep_trash();
         let mut changed = Profile::default();
         change.profile.apply(&mut changed);
         for field in changed.texts() {
@@ -638,15 +650,6 @@ impl Sessions {
     /// Those of the store.
     pub fn unarchive(&self, id: SessionId) -> Result<Session> {
         self.update(id, &Change { archived: Some(false), ..Change::default() })
-    }
-
-    /// Removes a session for good.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::Held`] while someone is in a turn, and those of the disk.
-    pub fn delete(&self, id: SessionId) -> Result<()> {
-        Ok(self.store.delete(&self.owner, id)?)
     }
 
     /// All sessions but the `keep` newest; archived ones too, if asked for.

@@ -4,6 +4,7 @@ use super::{Result, Sessions};
 use crate::limits::{NAME_INPUT_CHARS_MAX, PAGE_ROWS_MAX};
 use crate::name::{Name, SessionId, is_invisible};
 use crate::readable_id;
+use crate::session::Session;
 use crate::store::Filter;
 
 /// Sessions shown when a selector fits several.
@@ -13,7 +14,7 @@ const CANDIDATES_MAX: usize = 10;
 const MORE_MAX: usize = 1_000;
 
 /// Digits of an id that are taken for one. Fewer are a position in the list, or a slip.
-const ID_DIGITS_MIN: usize = 4;
+pub(super) const ID_DIGITS_MIN: usize = 4;
 
 /// Why a selector does not name one session.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -37,6 +38,16 @@ pub enum SelectError {
     /// There is no session at all.
     #[error("there is no session yet")]
     Empty,
+}
+
+impl SelectError {
+    /// A selector that fits all of these.
+    pub(super) fn of(selector: String, sessions: &[&Session]) -> SelectError {
+        let shown = sessions.iter().take(CANDIDATES_MAX);
+        let candidates: Vec<_> = shown.map(|s| (s.id(), s.header.name.to_string())).collect();
+        let more = (sessions.len() - candidates.len()).min(MORE_MAX);
+        SelectError::Several { selector, candidates, more }
+    }
 }
 
 /// What a list of candidates leaves out.

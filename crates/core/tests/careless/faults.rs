@@ -132,6 +132,14 @@ pub(crate) enum Fault {
     ChecksNamesThenWrites,
     /// Only a lower fence is refused, so that a made-up one is always good enough.
     TrustsHigherFences,
+    /// A soft delete that no query but the list's was told of.
+    ForgetsTheTrash,
+    /// The keys of a deleted session are gone for good.
+    LosesKeysInTheTrash,
+    /// A unique index on the name that counts what was deleted.
+    KeepsNamesInTheTrash,
+    /// A deleted session is an update of its header, and headers have no lease.
+    TrashesWhatIsHeld,
 }
 
 /// Each fault with the rules that must fail because of it. Others may fail with them.
@@ -215,6 +223,8 @@ pub(crate) const FAULTS: &[(Fault, &[&str])] = &[
             "a_list_shows_what_the_filter_says",
             "a_chain_is_listed_by_its_newest_member",
             "what_was_thrown_away_is_listed_by_itself",
+            "the_trash_is_emptied_of_what_is_old",
+            "a_chain_whose_end_is_in_the_trash_ends_before_it",
         ],
     ),
     (Fault::CannotEmpty, &["an_update_changes_what_it_names"]),
@@ -275,4 +285,8 @@ pub(crate) const FAULTS: &[(Fault, &[&str])] = &[
     (Fault::OverlooksOwners, &["a_healthy_store_has_nothing_to_repair"]),
     (Fault::ChecksNamesThenWrites, &["rivals_for_one_name_have_one_winner"]),
     (Fault::TrustsHigherFences, &["an_old_fence_is_refused"]),
+    (Fault::ForgetsTheTrash, &["a_session_in_the_trash_is_not_found"]),
+    (Fault::LosesKeysInTheTrash, &["what_comes_back_from_the_trash_is_whole"]),
+    (Fault::KeepsNamesInTheTrash, &["names_and_keys_in_the_trash_are_free"]),
+    (Fault::TrashesWhatIsHeld, &["a_session_in_a_turn_does_not_go_to_the_trash"]),
 ];

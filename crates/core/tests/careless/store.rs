@@ -187,6 +187,17 @@ impl Store for Opened {
             let description = change.profile.description;
             change.profile.description = description.filter(Option::is_some);
         }
+        if let Some(Some(trash)) = &mut change.trash {
+            match self.fault {
+                Fault::LosesKeysInTheTrash => trash.keys.clear(),
+                Fault::KeepsNamesInTheTrash => change.name = None,
+                Fault::ForgetsTheTrash => change.trash = None,
+                Fault::TrashesWhatIsHeld => {
+                    self.seize_lease(owner, id, "nobody", Duration::ZERO)?;
+                }
+                _ => {}
+            }
+        }
         match self.fault {
             Fault::TouchesOnUpdate => {
                 locked(&self.shared.touched).insert(id, self.world.now());

@@ -90,7 +90,7 @@ pub(crate) async fn fork(
     Ok((StatusCode::CREATED, json(&object!({ "session": session }))).into_response())
 }
 
-/// Take back the latest clear, or the compact, resume, fork or new that started the session
+/// Bring a deleted session back, or take back the latest clear, or the compact, resume, fork or new that started the session
 #[utoipa::path(post, path = "/v1/sessions/{id}/undo", tag = "lineage", params(("id" = uuid::Uuid, Path, description = "The session")),
     responses((status = 200, description = "What was taken back", body = shapes::Undone)))]
 pub(crate) async fn undo(caller: Caller, Id(id): Id) -> Result<Response, Problem> {

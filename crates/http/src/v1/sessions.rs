@@ -230,10 +230,29 @@ pub(crate) async fn unarchive(caller: Caller, Id(id): Id) -> Result<Response, Pr
     Ok(json(&serde_json::json!({ "session": session })))
 }
 
-/// Remove a session for good
-#[utoipa::path(delete, path = "/v1/sessions/{id}", tag = "sessions", params(("id" = uuid::Uuid, Path, description = "The session")),
-    responses((status = 204, description = "It is gone")))]
-pub(crate) async fn delete(caller: Caller, Id(id): Id) -> Result<StatusCode, Problem> {
-    caller.with(move |sessions| sessions.delete(id)).await?;
+/// How a session is deleted.
+#[derive(Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields, default)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct Delete {
+    /// Erase it and its text now, instead of moving it to the trash. It may be in the trash.
+    now: bool,
+}
+
+/// Move a session to the trash, or erase it
+///
+/// In the trash it is not found, and its name and keys are free. It is erased after 30 days.
+#[utoipa::path(delete, path = "/v1/sessions/{id}", tag = "sessions", params(("id" = uuid::Uuid, Path, description = "The session"), Delete),
+    responses((status = 204, description = "It is deleted")))]
+pub(crate) async fn delete(
+    caller: Caller,
+    Id(id): Id,
+    Params(delete): Params<Delete>,
+) -> Result<StatusCode, Problem> {
+    let work = move |sessions: &rethread_core::Sessions| match delete.now {
+        true => sessions.erase(id),
+        false => sessions.trash(id).map(drop),
+    };
+    caller.with(work).await?;
     Ok(StatusCode::NO_CONTENT)
 }

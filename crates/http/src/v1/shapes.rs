@@ -74,6 +74,8 @@ pub(crate) struct Session {
     source: Option<String>,
     /// What each model was charged since the session was started, by `provider/model`.
     usage: BTreeMap<String, ModelUsage>,
+    /// When it was deleted; null unless it is in the trash.
+    deleted_at: Option<String>,
 }
 
 /// What a model was charged: tokens read, written, read from and written to a cache, and
@@ -101,6 +103,20 @@ pub(crate) struct Sessions {
     next: Option<String>,
     /// Sessions whose header cannot be read.
     damaged: Option<Vec<Uuid>>,
+}
+
+/// The sessions in the trash.
+#[derive(ToSchema)]
+pub(crate) struct Trash {
+    sessions: Vec<Session>,
+}
+
+/// What was erased.
+#[derive(ToSchema)]
+pub(crate) struct Emptied {
+    erased: u64,
+    /// Sessions left alone because a turn runs in them.
+    in_use: u64,
 }
 
 /// An entry: `seq`, `at`, `id` and `kind`, and the fields of its kind beside them.
@@ -185,7 +201,7 @@ pub(crate) struct Preview {
 /// What was taken back.
 #[derive(ToSchema)]
 pub(crate) struct Undone {
-    /// `clear`, `new`, `fork`, `compact` or `resume`.
+    /// `delete`, `clear`, `new`, `fork`, `compact` or `resume`.
     undone: String,
     session: Uuid,
     back_to: Option<Uuid>,

@@ -57,6 +57,35 @@ fn sessions_are_created_shown_changed_archived_and_deleted() {
 }
 
 #[test]
+fn what_is_deleted_is_in_the_trash_until_it_is_erased() {
+    let site = Site::new([]);
+    let id = created(&site, &json!({"name": "auth", "key": "k:1"}));
+    let path = format!("/v1/sessions/{id}");
+    let delete = |path: &str| site.request("DELETE", path, &[], b"");
+    assert_eq!(delete(&path).status, 204);
+    site.get(&path).is_problem(404, "not-found");
+    site.get("/v1/keys/k%3A1").is_problem(404, "not-found");
+    site.post(&format!("{path}/entries"), &json!({"messages": [user("late")]}))
+        .is_problem(404, "not-found");
+    let trash = site.get("/v1/trash").json();
+    assert_eq!(trash["sessions"][0]["name"], "auth");
+    assert_eq!(trash["sessions"][0]["keys"], json!(["k:1"]));
+    assert!(trash["sessions"][0]["deleted_at"].is_string(), "{trash}");
+    let restored = site.post(&format!("/v1/trash/{id}/restore"), &json!({})).json();
+    assert_eq!(restored["session"]["keys"], json!(["k:1"]));
+    assert_eq!(restored["session"]["deleted_at"], Value::Null);
+    site.post(&format!("/v1/trash/{id}/restore"), &json!({})).is_problem(404, "not-found");
+    assert_eq!(delete(&path).status, 204);
+    assert_eq!(site.post(&format!("{path}/undo"), &json!({})).json()["undone"], "delete");
+    assert_eq!(delete(&path).status, 204);
+    assert_eq!(delete("/v1/trash").json(), json!({"erased": 1, "in_use": 0}));
+    assert_eq!(site.get("/v1/trash").json()["sessions"], json!([]));
+    let id = created(&site, &json!({}));
+    assert_eq!(delete(&format!("/v1/sessions/{id}?now=true")).status, 204);
+    assert_eq!(site.get("/v1/trash").json()["sessions"], json!([]));
+}
+
+#[test]
 fn a_list_pages_without_gaps() {
     let site = Site::new([]);
     let made: Vec<String> = (0..7).map(|_| created(&site, &json!({}))).collect();

@@ -95,6 +95,9 @@ impl Dir {
     /// Whether the visible file of a session says less than its log.
     fn is_behind(&mut self, id: SessionId) -> bool {
         let Ok(record) = self.record(id) else { return false };
+        if record.header.trash.is_some() {
+            return false;
+        }
         // Where the archive is no folder of ours, nothing can be written to it.
         if record.header.archived && self.skipped.contains_key(&self.archive()) {
             return false;

@@ -203,8 +203,17 @@ impl Dir {
         unless_full(self.settle())
     }
 
+    /// A session, in the trash or not.
     pub(super) fn record(&self, id: SessionId) -> Result<&Record> {
         self.state.catalogue.get(id).ok_or(StoreError::NotFound { id })
+    }
+
+    /// That a session is there, and not in the trash.
+    pub(super) fn is_there(&self, id: SessionId) -> Result<()> {
+        match self.record(id)?.header.trash {
+            Some(_) => Err(StoreError::NotFound { id }),
+            None => Ok(()),
+        }
     }
 
     /// Where a session's visible file is.

@@ -6,7 +6,7 @@
 //! the last message it knows is appended. Where old messages were changed, or new ones put between
 //! them, the file is another conversation from there on: a fork, which takes the file, the name
 //! and the keys, while the log that was keeps what it had under another name. A file that is gone
-//! was deleted or renamed, and so is the session.
+//! was renamed, and so is the session, or deleted, and then the session is in the trash.
 //!
 //! What cannot be read is reported and left alone. Links are never followed.
 
@@ -110,7 +110,7 @@ impl Dir {
             }
         }
         if !gone.is_empty() {
-            self.remove(&gone)?;
+            self.throw_away(&gone)?;
         }
         match self.reach != Reach::All || self.index_is_ours() && self.last_is_one() {
             true => Ok(()),

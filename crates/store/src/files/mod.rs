@@ -64,7 +64,7 @@ pub struct FilesLimit {
     /// Sessions that are not archived; 0 for any number. When one more is created, those that
     /// were active longest ago go.
     pub sessions: usize,
-    /// Whether they are deleted. Otherwise they are archived: moved into `archive/`, still found
+    /// Whether they are deleted, which is to say moved to the trash. Otherwise they are archived: moved into `archive/`, still found
     /// by search, and brought back when opened.
     pub delete: bool,
 }
@@ -207,7 +207,7 @@ impl Store for FilesStore {
         at: At,
         entries: &[NewEntry],
     ) -> Result<Appended> {
-        self.change(owner, id, |dir| dir.append(id, at, entries))
+        self.change(owner, id, |dir| dir.is_there(id).and_then(|()| dir.append(id, at, entries)))
     }
 
     /// It is done before this returns: a directory has one writer at a time anyway.
@@ -223,7 +223,7 @@ impl Store for FilesStore {
     }
 
     fn read(&self, owner: &Owner, id: SessionId, range: Range<u64>) -> Result<Vec<Entry>> {
-        self.with(owner, id, |dir| dir.entries(id, range))
+        self.with(owner, id, |dir| dir.is_there(id).and_then(|()| dir.entries(id, range)))
     }
 
     fn resolve(&self, owner: &Owner, key: &Key) -> Result<Option<SessionId>> {
@@ -242,19 +242,19 @@ impl Store for FilesStore {
     }
 
     fn lease(&self, owner: &Owner, id: SessionId, holder: &str, ttl: Duration) -> Result<Lease> {
-        self.change(owner, id, |dir| dir.lease(id, holder, ttl))
+        self.change(owner, id, |dir| dir.is_there(id).and_then(|()| dir.lease(id, holder, ttl)))
     }
 
     fn put_blob(&self, owner: &Owner, id: SessionId, bytes: &[u8]) -> Result<BlobId> {
-        self.change(owner, id, |dir| dir.put_blob(id, bytes))
+        self.change(owner, id, |dir| dir.is_there(id).and_then(|()| dir.put_blob(id, bytes)))
     }
 
     fn blob(&self, owner: &Owner, id: SessionId, blob: BlobId) -> Result<Vec<u8>> {
-        self.with(owner, id, |dir| dir.blob(id, blob))
+        self.with(owner, id, |dir| dir.is_there(id).and_then(|()| dir.blob(id, blob)))
     }
 
     fn blobs(&self, owner: &Owner, id: SessionId) -> Result<Vec<BlobInfo>> {
-        self.with(owner, id, |dir| dir.blobs(id))
+        self.with(owner, id, |dir| dir.is_there(id).and_then(|()| dir.blobs(id)))
     }
 
     fn delete(&self, owner: &Owner, id: SessionId) -> Result<()> {
@@ -287,7 +287,7 @@ impl Upkeep for FilesStore {
         for (owner, folder) in self.owners.all()? {
             folder.with(|dir| {
                 unless_full(dir.look())?;
-                let ids = dir.state.catalogue.all().map(|record| record.header.id);
+                let ids = dir.state.catalogue.with_trash().map(|record| record.header.id);
                 everything.extend(ids.map(|id| (owner.clone(), id)));
                 Ok(())
             })?;

@@ -70,7 +70,7 @@ impl Dir {
         after: Option<Cursor>,
         limit: usize,
     ) -> Result<Page> {
-        let all = || self.state.catalogue.all().map(|record| &record.header);
+        let all = || self.state.catalogue.with_trash().map(|record| &record.header);
         let continued: Vec<SessionId> = all()
             .filter(|header| !header.archived && header.trash.is_none())
             .filter_map(|header| header.parent.filter(|parent| parent.origin.continues()))

@@ -44,6 +44,13 @@ pub(super) enum Pending {
         /// Whether it is in the archive there.
         archived: bool,
     },
+    /// The session is in the trash; its visible file may still be there.
+    Trash {
+        /// The stem of the file.
+        stem: String,
+        /// Whether it is in the archive.
+        archived: bool,
+    },
     /// The session is deleted; its files may not be yet.
     Delete,
 }
@@ -201,9 +208,14 @@ impl Catalogue {
         self.records.get(&id).filter(|record| record.pending != Some(Pending::Delete))
     }
 
-    /// All sessions that exist.
-    pub(super) fn all(&self) -> impl Iterator<Item = &Record> {
+    /// All sessions that exist, those in the trash too.
+    pub(super) fn with_trash(&self) -> impl Iterator<Item = &Record> {
         self.records.values().filter(|record| record.pending != Some(Pending::Delete))
+    }
+
+    /// All sessions that exist and are not in the trash.
+    pub(super) fn all(&self) -> impl Iterator<Item = &Record> {
+        self.with_trash().filter(|record| record.header.trash.is_none())
     }
 
     /// Everything, as changes.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use rethread_core::lease::LeaseRecord;
 use rethread_core::limits::NAME_TRIES_MAX;
-use rethread_core::store::{Appended, At, Bind, Change, Lease, LeaseChange, Result};
+use rethread_core::store::{Appended, At, Bind, Change, KeyChange, Lease, LeaseChange, Result};
 use rethread_core::{Header, Name, NewEntry, Session, SessionId, StoreError};
 
 use super::disk::Told;
@@ -119,13 +119,15 @@ impl Dir {
     pub(super) fn free_stem(&self, wanted: &str, id: SessionId) -> Result<String> {
         let taken = |stem: &str| {
             let mut all = self.state.catalogue.records.values();
-            all.any(|r| r.header.id != id && r.stem.eq_ignore_ascii_case(stem))
-                || [false, true].into_iter().any(|archived| {
-                    let mine = self.state.catalogue.get(id);
-                    let mine =
-                        mine.is_some_and(|r| r.stem == stem && r.header.archived == archived);
-                    !mine && self.path_of(stem, archived).symlink_metadata().is_ok()
-                })
+            // In the trash a session has no file.
+            all.any(|r| {
+                let has_file = r.header.id != id && r.header.trash.is_none();
+                has_file && r.stem.eq_ignore_ascii_case(stem)
+            }) || [false, true].into_iter().any(|archived| {
+                let mine = self.state.catalogue.get(id);
+                let mine = mine.is_some_and(|r| r.stem == stem && r.header.archived == archived);
+                !mine && self.path_of(stem, archived).symlink_metadata().is_ok()
+            })
         };
         if !taken(wanted) {
             return Ok(wanted.to_owned());
@@ -266,20 +268,29 @@ impl Dir {
     pub(super) fn bind(&mut self, bind: &Bind, to: Option<SessionId>) -> Result<()> {
         self.key_is_where_seen(bind)?;
         if let Some(id) = to {
-            self.record(id)?;
+            self.is_there(id)?;
         }
         self.commit(vec![Op::Key { key: bind.key.clone(), to }])
     }
 
     pub(super) fn update(&mut self, id: SessionId, change: &Change) -> Result<Session> {
         let mut record = self.record(id)?.clone();
+        let keys = match change.keys(&record.header)? {
+            KeyChange::Release => return self.trash(id, change),
+            KeyChange::Claim(keys) => keys,
+            KeyChange::Keep => Vec::new(),
+        };
+        let returns = record.header.trash.is_some();
         if let Some(name) = &change.name {
             self.name_is_free(name, id)?;
         }
         let before = (record.header.name.clone(), record.header.archived);
         change.apply(&mut record.header);
-        let renamed = record.header.name != before.0;
-        if renamed || record.header.archived != before.1 {
+        // What comes out of the trash has the name and the file it had, as far as they are free.
+        let renamed = record.header.name != before.0 && !returns;
+        if returns {
+            record.stem = self.free_stem(&record.stem, id)?;
+        } else if renamed || record.header.archived != before.1 {
             if record.header.archived {
                 self.make_archive()?;
             }
@@ -293,7 +304,10 @@ impl Dir {
         }
         record.stale = true;
         let moves = record.pending.is_some();
-        self.commit(vec![Op::Put(Box::new(record))])?;
+        let mut ops = vec![Op::Put(Box::new(record))];
+        let free = keys.into_iter().filter(|key| !self.state.catalogue.keys.contains_key(key));
+        ops.extend(free.map(|key| Op::Key { key, to: Some(id) }));
+        self.commit(ops)?;
         self.dirty.insert(id);
         if moves {
             self.settle()?;
@@ -319,6 +333,45 @@ impl Dir {
         self.record(id)?;
         self.lease_of(id).is_free(id, self.world.now())?;
         self.remove(&[id])
+    }
+
+    /// Moves a session to the trash: it is written down, and then its file is removed.
+    fn trash(&mut self, id: SessionId, change: &Change) -> Result<Session> {
+        // What another program wrote to the file goes with it.
+        self.look_at(id)?;
+        self.is_there(id)?;
+        self.lease_of(id).is_free(id, self.world.now())?;
+        if let Some(name) = &change.name {
+            self.name_is_free(name, id)?;
+        }
+        self.put_in_trash(id, change)?;
+        self.settle()?;
+        self.write_index()?;
+        self.session(id)
+    }
+
+    fn put_in_trash(&mut self, id: SessionId, change: &Change) -> Result<()> {
+        let mut record = self.record(id)?.clone();
+        let (stem, archived) = (record.stem.clone(), record.header.archived);
+        record.pending = Some(Pending::Trash { stem, archived });
+        change.apply(&mut record.header);
+        let keys = self.state.catalogue.keys.iter().filter(|(_, to)| **to == id);
+        let released = keys.map(|(key, _)| Op::Key { key: key.clone(), to: None });
+        let ops = released.chain([Op::Put(Box::new(record))]).collect();
+        self.dirty.remove(&id);
+        self.commit(ops)
+    }
+
+    /// Moves sessions whose files another program deleted to the trash.
+    pub(super) fn throw_away(&mut self, ids: &[SessionId]) -> Result<()> {
+        for id in ids {
+            let keys = self.state.catalogue.keys.iter().filter(|(_, to)| *to == id);
+            let keys = keys.map(|(key, _)| key.clone()).collect();
+            let change = Change::to_trash(&self.record(*id)?.header, keys, self.world.now());
+            self.put_in_trash(*id, &change)?;
+        }
+        self.settle()?;
+        self.write_index()
     }
 
     /// Removes sessions for good: first it is written down, then done.
@@ -352,6 +405,16 @@ impl Dir {
                     let there = from.symlink_metadata().is_ok_and(|there| there.is_file());
                     if there && path.symlink_metadata().is_err() {
                         self.disk.rename(&from, &path).told(&from, ACTION)?;
+                        self.sync_visible()?;
+                    }
+                    self.commit(vec![Op::Put(Box::new(record)), Op::Index(None)])?;
+                }
+                Some(Pending::Trash { stem, archived }) => {
+                    self.unindex(id);
+                    let path = self.path_of(&stem, archived);
+                    let ours = record.sig.take().is_some();
+                    if ours && path.symlink_metadata().is_ok_and(|there| there.is_file()) {
+                        self.disk.remove(&path).told(&path, "delete a session")?;
                         self.sync_visible()?;
                     }
                     self.commit(vec![Op::Put(Box::new(record)), Op::Index(None)])?;
@@ -401,7 +464,7 @@ impl Dir {
         old.truncate(ids.len() - self.limit.sessions);
         let old: Vec<SessionId> = old.into_iter().map(|(_, id)| id).collect();
         if self.limit.delete {
-            return self.remove(&old);
+            return self.throw_away(&old);
         }
         for id in old {
             let mut record = self.record(id)?.clone();

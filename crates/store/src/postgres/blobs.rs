@@ -16,7 +16,7 @@ impl Db {
         self.pool.run("keep an attachment", async |link, _| {
             // The session is locked, so that nobody deletes it meanwhile.
             let answers =
-                link.all(&[(sql::BEGIN, &[]), (sql::LOCK_HEADER, &[&owner, &id.0])]).await?;
+                link.all(&[(sql::BEGIN, &[]), (sql::LOCK_SESSION, &[&owner, &id.0])]).await?;
             if answers[1].rows.is_empty() {
                 return Err(StoreError::NotFound { id }.into());
             }

@@ -183,7 +183,7 @@ impl Db {
                     (sql::PLACE, &[&name, &session, &now]),
                 ])
                 .await?;
-            if answers[1].rows.is_empty() && answers[2].rows.is_empty() {
+            if answers[2].rows.is_empty() {
                 return Err(StoreError::NotFound { id }.into());
             }
             let last: Option<i64> =

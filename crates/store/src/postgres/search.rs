@@ -30,7 +30,8 @@ const ADD: &str = "INSERT INTO rethread_search (owner, session, seq, at, words) 
 
 /// The entries that have all words, newest first.
 const SEARCH: &str = "SELECT session, seq FROM rethread_search \
-    WHERE owner = $1 AND words @@ $2::text::tsquery \
+    WHERE owner = $1 AND words @@ $2::text::tsquery AND coalesce((SELECT s.trashed IS NULL \
+      FROM rethread_sessions s WHERE s.owner = $1 AND s.id = rethread_search.session), false) \
     ORDER BY at DESC, session DESC, seq DESC LIMIT $3 OFFSET $4";
 
 /// Forgets a session.

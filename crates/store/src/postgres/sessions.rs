@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rethread_core::store::{At, Bind, Change, Lease, Result};
+use rethread_core::store::{At, Bind, Change, KeyChange, Lease, Result};
 use rethread_core::{Header, NewEntry, Owner, Session, SessionId, StoreError};
 use tokio_postgres::types::ToSql;
 
@@ -190,7 +190,7 @@ impl Db {
             let answers = link
                 .all(&[
                     (sql::BEGIN, &[]),
-                    (sql::LOCK_HEADER, &[&owner, &target.0]),
+                    (sql::LOCK_SESSION, &[&owner, &target.0]),
                     (sql::LOCK_KEY, &[&owner, &bound.hash]),
                 ])
                 .await?;
@@ -216,16 +216,39 @@ impl Db {
     }
 
     pub(super) fn update(&self, owner: &Owner, id: SessionId, change: &Change) -> Result<Session> {
+        let now = self.now();
         self.pool.run("change a session", async |link, _| {
             let name = owner.as_str();
-            let answers =
-                link.all(&[(sql::BEGIN, &[]), (sql::LOCK_HEADER, &[&name, &id.0])]).await?;
+            let answers = link
+                .all(&[
+                    (sql::BEGIN, &[]),
+                    (sql::LOCK_HEADER, &[&name, &id.0]),
+                    (sql::LOCK_ANY_PLACE, &[&name, &id.0, &now]),
+                ])
+                .await?;
             let row = answers[1].rows.first().ok_or(StoreError::NotFound { id })?;
             let mut header = header_of(id, row.try_get(0)?)?;
+            let keys = change.keys(&header)?;
             change.apply(&mut header);
-            let after: [Statement<'_>; 2] = [(sql::SESSION, &[&name, &id.0]), (sql::COMMIT, &[])];
-            let answers = write_header(link, owner, &header, &after).await?;
-            session(&answers[1], id)
+            let mut claims: Vec<(Vec<u8>, &str)> = Vec::new();
+            let mut after: Vec<(&'static str, Vec<&(dyn ToSql + Sync)>)> = Vec::new();
+            match &keys {
+                KeyChange::Keep => {}
+                KeyChange::Release => {
+                    free(&answers[2], id)?;
+                    after.push((sql::RELEASE_KEYS, vec![&name, &id.0]));
+                }
+                KeyChange::Claim(keys) => {
+                    claims = keys.iter().map(|key| (hash(key.as_str()), key.as_str())).collect();
+                }
+            }
+            for (hash, key) in &claims {
+                after.push((sql::CLAIM_KEY, vec![&name, hash, key, &id.0]));
+            }
+            after.push((sql::SESSION, vec![&name, &id.0]));
+            after.push((sql::COMMIT, vec![]));
+            let answers = write_header(link, owner, &header, &borrowed(&after)).await?;
+            session(&answers[answers.len() - 2], id)
         })
     }
 
@@ -252,8 +275,9 @@ impl Db {
     pub(super) fn delete(&self, owner: &Owner, id: SessionId) -> Result<()> {
         let (name, session, now) = (owner.as_str(), id.0, self.now());
         self.pool.run("delete a session", async |link, doubt| {
-            let answers =
-                link.all(&[(sql::BEGIN, &[]), (sql::LOCK_PLACE, &[&name, &session, &now])]).await?;
+            let answers = link
+                .all(&[(sql::BEGIN, &[]), (sql::LOCK_ANY_PLACE, &[&name, &session, &now])])
+                .await?;
             if doubt && answers[1].rows.is_empty() {
                 return Ok(());
             }

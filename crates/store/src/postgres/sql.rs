@@ -156,7 +156,7 @@ macro_rules! append {
 pub(super) const APPEND: &str = append!(
     concat!(
         "SELECT s.owner, s.id FROM rethread_sessions s WHERE s.owner = $1 AND s.id = $2 \
-           AND (s.fence = $3 OR ($3 IS NULL AND (s.until IS NULL OR s.until <= ",
+           AND s.trashed IS NULL AND (s.fence = $3 OR ($3 IS NULL AND (s.until IS NULL OR s.until <= ",
         now!("$4"),
         "))) AND ",
         ends_there!(),
@@ -169,7 +169,7 @@ pub(super) const APPEND: &str = append!(
 pub(super) const APPEND_GIVING_BACK: &str = append!(
     concat!(
         "UPDATE rethread_sessions SET holder = NULL, until = NULL WHERE owner = $1 AND id = $2 \
-           AND fence = $3 AND $4::bigint IS NOT DISTINCT FROM $4 AND ",
+           AND trashed IS NULL AND fence = $3 AND $4::bigint IS NOT DISTINCT FROM $4 AND ",
         ends_there!(),
         " RETURNING owner, id"
     ),
@@ -184,7 +184,7 @@ pub(super) const APPEND_TAKING: &str = append!(
         now!("$4"),
         " THEN 1 ELSE 0 END, holder = $34::text, until = $35::bigint + ",
         now!("$4"),
-        " WHERE owner = $1 AND id = $2 AND $3::bigint IS NULL \
+        " WHERE owner = $1 AND id = $2 AND $3::bigint IS NULL AND trashed IS NULL \
            AND (until IS NULL OR holder = $34 OR until <= ",
         now!("$4"),
         ") AND ",
@@ -211,24 +211,32 @@ pub(super) const BLOB: &str =
 pub(super) const BLOBS: &str =
     "SELECT hash, size FROM rethread_blobs WHERE owner = $1 AND session = $2 ORDER BY hash";
 
-pub(super) const EXISTS: &str = "SELECT 1 FROM rethread_sessions WHERE owner = $1 AND id = $2";
+pub(super) const EXISTS: &str =
+    "SELECT 1 FROM rethread_sessions WHERE owner = $1 AND id = $2 AND trashed IS NULL";
 
 /// Who has a session from now on. `$3` fence, `$4` holder, `$5` until.
 pub(super) const SET_LEASE: &str = "UPDATE rethread_sessions SET fence = $3, holder = $4, \
     until = $5 WHERE owner = $1 AND id = $2";
 
-/// A session's lease and the time, with the session locked. `$3` now.
-pub(super) const LOCK_PLACE: &str = concat!(
+/// A session's lease and the time, with the session locked, in the trash or not. `$3` now.
+pub(super) const LOCK_ANY_PLACE: &str = concat!(
     "SELECT fence, holder, until, ",
     now!("$3"),
     " FROM rethread_sessions WHERE owner = $1 AND id = $2 FOR UPDATE"
+);
+
+/// The same of a session that is not in the trash.
+pub(super) const LOCK_PLACE: &str = concat!(
+    "SELECT fence, holder, until, ",
+    now!("$3"),
+    " FROM rethread_sessions WHERE owner = $1 AND id = $2 AND trashed IS NULL FOR UPDATE"
 );
 
 /// The same without a lock.
 pub(super) const PLACE: &str = concat!(
     "SELECT fence, holder, until, ",
     now!("$3"),
-    " FROM rethread_sessions WHERE owner = $1 AND id = $2"
+    " FROM rethread_sessions WHERE owner = $1 AND id = $2 AND trashed IS NULL"
 );
 
 /// The tally of a session's last entry, and its id.
@@ -339,10 +347,12 @@ pub(super) const FOLD: &str = "UPDATE rethread_sessions s SET last_at = coalesce
 /// They are up to date.
 pub(super) const FOLDED: &str = "DELETE FROM rethread_fresh WHERE owner = $1 AND session = ANY($2)";
 
-pub(super) const NAMED: &str = "SELECT id FROM rethread_sessions WHERE owner = $1 AND name = $2";
+pub(super) const NAMED: &str =
+    "SELECT id FROM rethread_sessions WHERE owner = $1 AND name = $2 AND trashed IS NULL";
 
 pub(super) const WITH_PREFIX: &str = "SELECT id FROM rethread_sessions \
-    WHERE owner = $1 AND id >= $2 AND id <= $3 ORDER BY id LIMIT $4";
+    WHERE owner = $1 AND id >= $2 AND id <= $3 AND (trashed IS NOT NULL) = false \
+    ORDER BY id LIMIT $4";
 
 pub(super) const RESOLVE: &str =
     "SELECT session FROM rethread_keys WHERE owner = $1 AND key_hash = $2";
@@ -354,6 +364,13 @@ pub(super) const LOCK_KEY: &str =
 /// A key nobody has pointed anywhere.
 pub(super) const NEW_KEY: &str =
     "INSERT INTO rethread_keys (owner, key_hash, key, session) VALUES ($1, $2, $3, $4)";
+
+/// The same, if it still points nowhere.
+pub(super) const CLAIM_KEY: &str = "INSERT INTO rethread_keys (owner, key_hash, key, session) \
+    VALUES ($1, $2, $3, $4) ON CONFLICT (owner, key_hash) DO NOTHING";
+
+/// All keys of a session.
+pub(super) const RELEASE_KEYS: &str = "DELETE FROM rethread_keys WHERE owner = $1 AND session = $2";
 
 pub(super) const MOVE_KEY: &str =
     "UPDATE rethread_keys SET session = $3 WHERE owner = $1 AND key_hash = $2";
@@ -371,8 +388,13 @@ pub(super) const CREATE: &str = "INSERT INTO rethread_sessions (owner, id, name,
     workspace_hash, parent, continues, last_at, first_message, trashed, indexed, fence) \
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, 0, 0)";
 
+/// The header of a session, in the trash or not, with the session locked.
 pub(super) const LOCK_HEADER: &str =
     "SELECT header FROM rethread_sessions WHERE owner = $1 AND id = $2 FOR UPDATE";
+
+/// Locks a session that is not in the trash.
+pub(super) const LOCK_SESSION: &str =
+    "SELECT 1 FROM rethread_sessions WHERE owner = $1 AND id = $2 AND trashed IS NULL FOR UPDATE";
 
 pub(super) const UPDATE: &str = "UPDATE rethread_sessions SET name = $3, header = $4, \
     archived = $5, workspace_hash = $6, parent = $7, continues = $8, trashed = $9 \
@@ -388,7 +410,8 @@ pub(super) const LEASE: &str = concat!(
        holder = CASE WHEN $4 > 0 THEN $3::text END, \
        until = CASE WHEN $4 > 0 THEN $4 + ",
     now!("$5"),
-    " END WHERE owner = $1 AND id = $2 AND (until IS NULL OR holder = $3 OR until <= ",
+    " END WHERE owner = $1 AND id = $2 AND trashed IS NULL \
+       AND (until IS NULL OR holder = $3 OR until <= ",
     now!("$5"),
     ") RETURNING fence, coalesce(until, ",
     now!("$5"),
@@ -400,7 +423,7 @@ pub(super) const DELETE: [&str; 7] = [
     "DELETE FROM rethread_blobs WHERE owner = $1 AND session = $2",
     FORGET_USAGE,
     "DELETE FROM rethread_entries WHERE owner = $1 AND session = $2",
-    "DELETE FROM rethread_keys WHERE owner = $1 AND session = $2",
+    RELEASE_KEYS,
     "DELETE FROM rethread_fresh WHERE owner = $1 AND session = $2",
     "DELETE FROM rethread_unsearched WHERE owner = $1 AND session = $2",
     "DELETE FROM rethread_sessions WHERE owner = $1 AND id = $2",

@@ -322,9 +322,31 @@ impl Db {
         }
     }
 
-    /// Finds a session.
+    /// Finds a session that is not in the trash.
     pub(super) fn place_of(&self, tx: &Connection, owner: &Owner, id: SessionId) -> Result<Place> {
+        let sql = "SELECT n, fence, holder, until FROM sessions \
+                   WHERE id = ?1 AND owner = ?2 AND trashed IS NULL";
+        self.find_place(tx, sql, owner, id)
+    }
+
+    /// Finds a session, in the trash or not.
+    pub(super) fn any_place_of(
+        &self,
+        tx: &Connection,
+        owner: &Owner,
+        id: SessionId,
+    ) -> Result<Place> {
         let sql = "SELECT n, fence, holder, until FROM sessions WHERE id = ?1 AND owner = ?2";
+        self.find_place(tx, sql, owner, id)
+    }
+
+    fn find_place(
+        &self,
+        tx: &Connection,
+        sql: &str,
+        owner: &Owner,
+        id: SessionId,
+    ) -> Result<Place> {
         let mut statement = tx.prepare_cached(sql).told(self.place(), "find a session")?;
         let found =
             statement.query_row(params![id.0.as_bytes(), owner.as_str()], |row| place(row, 0));

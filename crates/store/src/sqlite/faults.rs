@@ -61,7 +61,7 @@ fn nothing_of_a_batch_stays_when_the_file_fails_in_the_middle_of_it() {
     let (store, sessions) = open_in(&path, world.clone());
     let (mine, other) = (says(&sessions, &["mine"]), says(&sessions, &["other"]));
     let gone = says(&sessions, &[&noise(20 * PAGE)]);
-    sessions.delete(gone).expect("deleted");
+    sessions.erase(gone).expect("deleted");
     drop((store, sessions));
     // The list of free pages: what needs a new page fails, what fits into an old one does not.
     let mut bytes = std::fs::read(&path).expect("read");
@@ -155,14 +155,14 @@ fn a_deletion_waits_for_no_reader() {
     let reader = Connection::open(&path).expect("a reader");
     reader.execute_batch("BEGIN; SELECT count(*) FROM entries;").expect("it reads");
     let began = Instant::now();
-    sessions.delete(gone).expect("deleted");
+    sessions.erase(gone).expect("deleted");
     // SQLite would wait ten seconds for the reader, and everybody who writes with it.
     assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
     sessions.append(kept, vec![said("more")]).expect("appended");
     drop(reader);
     // The next one empties the log for both.
     let another = says(&sessions, &["another"]);
-    sessions.delete(another).expect("deleted");
+    sessions.erase(another).expect("deleted");
     let log = std::fs::metadata(path.with_extension("db-wal")).expect("it is there");
     assert_eq!(log.len(), 0);
 }

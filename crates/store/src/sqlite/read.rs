@@ -125,7 +125,7 @@ impl Db {
         owner: &Owner,
         name: &str,
     ) -> Result<Option<SessionId>> {
-        let sql = "SELECT id FROM sessions WHERE owner = ?1 AND name = ?2";
+        let sql = "SELECT id FROM sessions WHERE owner = ?1 AND name = ?2 AND trashed IS NULL";
         let mut statement = snapshot.prepare_cached(sql).told(self.place(), "find a name")?;
         let found = statement.query_row([owner.as_str(), name], |row| session_id(row, 0));
         found.optional().told(self.place(), "find a name")
@@ -144,7 +144,7 @@ impl Db {
         };
         let (Some(low), Some(high)) = (bytes('0'), bytes('f')) else { return Ok(Vec::new()) };
         let sql = "SELECT id FROM sessions INDEXED BY sessions_id \
-                   WHERE id BETWEEN ?1 AND ?2 AND owner = ?3 \
+                   WHERE id BETWEEN ?1 AND ?2 AND owner = ?3 AND trashed IS NULL \
                    ORDER BY id LIMIT ?4";
         let mut statement = snapshot.prepare_cached(sql).told(self.place(), "find an id")?;
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);

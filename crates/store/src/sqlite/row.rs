@@ -21,7 +21,7 @@ pub(super) const END: &str = "SELECT e.seq, t_messages, t_queries, t_tokens, t_f
     t_system, t_started, t_summary, t_clear, t_clear_messages, t_clear_tokens, \
     s.n, s.fence, s.holder, s.until FROM sessions s LEFT JOIN entries e ON e.session = s.n \
     AND e.seq = (SELECT max(seq) FROM entries WHERE session = s.n) \
-    WHERE s.id = ?1 AND s.owner = ?2";
+    WHERE s.id = ?1 AND s.owner = ?2 AND s.trashed IS NULL";
 
 /// How an entry is inserted; [`insert`] binds it.
 pub(super) const INSERT: &str = "INSERT INTO entries (session, seq, at, id, kind, hash, tokens, \

@@ -160,7 +160,7 @@ impl Db {
     ) -> Result<(Vec<Hit>, usize)> {
         let sql = format!(
             "SELECT {}, s.id FROM entries e JOIN sessions s ON s.n = e.session \
-             WHERE e.rid > {INDEXED} AND s.owner = ?1 \
+             WHERE e.rid > {INDEXED} AND s.owner = ?1 AND s.trashed IS NULL \
              ORDER BY e.rid DESC",
             columns_of_entry()
         );
@@ -193,7 +193,7 @@ impl Db {
         let columns = columns_of_entry();
         let sql = format!(
             "SELECT {columns}, s.id FROM search f JOIN entries e ON e.rid = f.rowid \
-             JOIN sessions s ON s.n = e.session WHERE search MATCH ?1 AND s.owner = ?2 \
+             JOIN sessions s ON s.n = e.session WHERE search MATCH ?1 AND s.owner = ?2 AND s.trashed IS NULL \
              AND +e.rid <= {INDEXED} \
              ORDER BY f.rank, e.rid DESC LIMIT ?3 OFFSET ?4"
         );

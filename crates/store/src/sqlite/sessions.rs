@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rethread_core::store::{Bind, Change, Lease, Result};
+use rethread_core::store::{Bind, Change, KeyChange, Lease, Result};
 use rethread_core::{Header, Key, Owner, Session, SessionId, StoreError, Tally};
 use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
 
@@ -76,7 +76,7 @@ impl Db {
             return Err(exists());
         }
         let session = self.session(tx, &header.owner, id)?;
-        let place = self.place_of(tx, &header.owner, id)?;
+        let place = self.any_place_of(tx, &header.owner, id)?;
         let same = match self.repeated(tx, place.n, id, entries) {
             Ok(Some(seqs)) => seqs.into_iter().eq(0..entries.len() as u64),
             Ok(None) => entries.is_empty(),
@@ -146,8 +146,26 @@ impl Db {
     ) -> Result<Session> {
         let row = self.session_row(tx, owner, id)?;
         let mut header = row.header()?;
+        let keys = change.keys(&header)?;
+        if keys == KeyChange::Release {
+            self.place_of(tx, owner, id)?.lease.is_free(id, self.world.now())?;
+        }
         change.apply(&mut header);
         self.write_header(tx, row.n, &header)?;
+        match keys {
+            KeyChange::Keep => {}
+            KeyChange::Release => {
+                let released = tx.execute("DELETE FROM keys WHERE session = ?1", [row.n]);
+                released.told(self.place(), "release keys")?;
+            }
+            KeyChange::Claim(keys) => {
+                let sql = "INSERT OR IGNORE INTO keys (owner, key, session) VALUES (?1, ?2, ?3)";
+                for key in keys {
+                    let claimed = tx.execute(sql, params![owner.as_str(), key.as_str(), row.n]);
+                    claimed.told(self.place(), "claim keys")?;
+                }
+            }
+        }
         self.session(tx, owner, id)
     }
 
@@ -186,7 +204,7 @@ impl Db {
 
     pub(super) fn delete(&self, tx: &Connection, owner: &Owner, id: SessionId) -> Result<()> {
         const WHAT: &str = "delete a session";
-        let place = self.place_of(tx, owner, id)?;
+        let place = self.any_place_of(tx, owner, id)?;
         place.lease.is_free(id, self.world.now())?;
         self.unindex(tx, owner, id, place.n)?;
         for sql in [

@@ -261,7 +261,7 @@ impl Db {
     fn check_rows(&self, owner: &Owner, id: SessionId, repair: bool) -> Result<Vec<Finding>> {
         let mut log = LogCheck::new(id);
         let (n, missing) = self.read(|snapshot| {
-            let n = self.place_of(snapshot, owner, id)?.n;
+            let n = self.any_place_of(snapshot, owner, id)?.n;
             let sql = format!(
                 "SELECT {}, rid <= {INDEXED} FROM entries WHERE session = ?1 ORDER BY seq",
                 row::COLUMNS

@@ -145,10 +145,13 @@ fn what_it_renames_is_the_same_session() {
 }
 
 #[test]
-fn what_it_deletes_stays_deleted() {
+fn what_it_deletes_is_in_the_trash_and_comes_back_with_its_file() {
     let desk = Desk::new();
     let sessions = desk.sessions();
     let id = say(&sessions, "plan", &["one", "two"]);
+    let key = Key::new("file:plan.md").expect("a key");
+    sessions.bind(&key, id).expect("bound");
+    let before = sessions.get(id).expect("there");
     say(&sessions, "other", &["three"]);
     drop(sessions);
     desk.seed2(&["delete", "plan"]);
@@ -157,11 +160,18 @@ fn what_it_deletes_stays_deleted() {
         assert_eq!(all(&sessions).len(), 1);
         assert!(sessions.get(id).is_err());
         assert_eq!(sessions.search("one", 0, 9).expect("searched"), []);
+        assert_eq!(sessions.resolve(&key).expect("resolved"), None);
+        assert_eq!(sessions.trashed().expect("listed").len(), 1);
     }
     assert!(!desk.path().join("plan.json").exists());
-    assert!(!desk.path().join(format!(".rethread/logs/{id}.log")).exists());
     assert_eq!(desk.seed2(&["check"]), "");
     assert_eq!(desk.seed2(&["last"]), "other");
+    let sessions = desk.sessions();
+    assert_eq!(sessions.restore_from_trash(id).expect("restored"), before);
+    drop(sessions);
+    assert!(desk.path().join("plan.json").exists());
+    assert_eq!(desk.seed2(&["check"]), "");
+    assert_eq!(texts(&desk.sessions(), id), ["one", "two"]);
 }
 
 #[test]

@@ -84,7 +84,7 @@ fn the_words_of_a_deleted_session_leave_the_index() {
         bytes.windows(word.len()).any(|window| window == word.as_bytes())
     };
     assert!(holds("ylophonist"));
-    sessions.delete(id).expect("deleted");
+    sessions.erase(id).expect("deleted");
     assert!(!holds("ylophonist"));
     assert!(found(&sessions, "gnu").is_empty());
     assert_eq!(found(&sessions, "lion"), [0]);

@@ -61,7 +61,7 @@ fn the_archive_is_a_folder_beside_the_sessions() {
     assert_eq!(desk.seed2(&["last"]), "old", "the next newest is the last one now");
     assert_eq!(sessions.search("two", 0, 9).expect("searched").len(), 1);
     sessions.unarchive(new).expect("brought back");
-    sessions.delete(old).expect("deleted");
+    sessions.trash(old).expect("deleted");
     drop(sessions);
     assert_eq!(
         names(&desk, "."),

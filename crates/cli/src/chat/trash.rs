@@ -1,0 +1,41 @@
+//! `/delete`, and the `/undo` that follows it.
+
+use rethread_core::SessionId;
+use rethread_core::sessions::trash_kept;
+
+use super::Chat;
+use crate::errors::Error;
+
+impl Chat {
+    /// Moves a session to the trash: the one the chat is in, or another.
+    pub(super) fn delete(&mut self, sel: Option<&str>) -> Result<(), Error> {
+        let id = match sel {
+            Some(sel) => self.select(sel)?,
+            None => self.current()?,
+        };
+        let name = self.handle.call(|sessions| sessions.trash(id))?.header.name;
+        self.deleted = Some(id);
+        let mut next = "";
+        if self.session == Some(id) {
+            self.session = None;
+            self.left = None;
+            self.fullness = 0;
+            next = " Your next message starts a new session.";
+        }
+        let kept = trash_kept();
+        self.voice.notice(format_args!(
+            "Moved {name} to the trash; /undo brings it back, `rethread undo {name}` for {kept}.{next}"
+        ));
+        Ok(())
+    }
+
+    /// Brings back the session that was just deleted. Where the chat is in none, it is in this one.
+    pub(super) async fn undelete(&mut self, id: SessionId) -> Result<(), Error> {
+        let name = self.handle.call(|sessions| sessions.restore_from_trash(id))?.header.name;
+        if self.session.is_none() {
+            self.enter(id).await?;
+        }
+        self.voice.notice(format_args!("Undid the delete: {name} is back."));
+        Ok(())
+    }
+}

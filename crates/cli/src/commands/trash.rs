@@ -1,0 +1,173 @@
+//! `delete` and `trash`: what goes, what comes back, and what is erased.
+//!
+//! Deleting moves a session to the trash, and asks nobody: `undo` brings it back. Erasing is for
+//! good. It asks; where nobody can be asked, it takes `-y` and a selector that can only mean one
+//! session, because positions, `last` and prefixes mean another one tomorrow.
+
+use std::process::ExitCode;
+
+use rethread_core::sessions::{self, SelectError};
+use rethread_core::{Session, SessionId};
+use serde_json::json;
+
+use super::{Cli, Done};
+use crate::args::{Delete, Several, Trash};
+use crate::errors::Error;
+use crate::out::{ago, clean, columns, confirmed, fit, line, note, plural, someone_is_there};
+
+pub(crate) fn delete(cli: &Cli, args: &Delete) -> Done {
+    if args.now {
+        return erase(cli, args);
+    }
+    // All are found first: positions in a list move when the list does.
+    let ids = args.sels.iter().map(|sel| cli.select(sel)).collect::<Result<Vec<_>, _>>()?;
+    let mut deleted = Vec::new();
+    for id in ids {
+        let session = cli.handle.call(|sessions| sessions.trash(id))?;
+        let name = session.header.name.to_string();
+        match cli.global.json {
+            true => crate::out::json(&json!({ "session": id, "name": name }))?,
+            false => line(format_args!("Moved {name} to the trash."))?,
+        }
+        deleted.push(name);
+    }
+    if let (false, Some(name)) = (cli.global.json, deleted.first()) {
+        note(format_args!("`rethread undo {name}` brings it back for {}.", sessions::trash_kept()));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(crate) fn run(cli: &Cli, command: &Trash) -> Done {
+    match command {
+        Trash::List => list(cli),
+        Trash::Restore(args) => restore(cli, args),
+        Trash::Empty { yes } => empty(cli, *yes),
+    }
+}
+
+/// The session SEL names; else the one in the trash.
+pub(crate) fn select_anywhere(cli: &Cli, sel: &str) -> Result<SessionId, Error> {
+    match cli.select(sel) {
+        Err(Error::Verb(sessions::Error::Select(none))) if is_none(&none) => {
+            // What is in the trash has no place in the list, and `last` is not there.
+            match sel.parse::<usize>().is_err().then(|| cli.sessions.select_trashed(sel)) {
+                Some(Ok(id)) => Ok(id),
+                _ => Err(sessions::Error::Select(none).into()),
+            }
+        }
+        found => found,
+    }
+}
+
+fn is_none(error: &SelectError) -> bool {
+    matches!(error, SelectError::None { .. } | SelectError::Empty)
+}
+
+fn erase(cli: &Cli, args: &Delete) -> Done {
+    let mut found = Vec::new();
+    for sel in &args.sels {
+        let id = select_anywhere(cli, sel)?;
+        let session = match cli.sessions.get(id) {
+            Ok(session) => session,
+            Err(_) => in_trash(cli, id)?,
+        };
+        found.push((sel, session));
+    }
+    if !someone_is_there() {
+        if !args.yes {
+            return Err(Error::NotConfirmed);
+        }
+        if let Some((sel, session)) = found.iter().find(|(sel, session)| !is_exact(sel, session)) {
+            let name = session.header.name.to_string();
+            return Err(Error::NotExact { sel: sel.to_string(), name });
+        }
+    } else if !args.yes {
+        let names: Vec<&str> = found.iter().map(|(_, s)| s.header.name.as_str()).collect();
+        let question =
+            format!("Erase {} and all that was said? This is for good.", names.join(", "));
+        if !confirmed(&question)? {
+            return Err(Error::NotConfirmed);
+        }
+    }
+    for (_, session) in found {
+        let (id, name) = (session.id(), session.header.name);
+        cli.handle.call(|sessions| sessions.erase(id))?;
+        match cli.global.json {
+            true => crate::out::json(&json!({ "session": id, "name": name }))?,
+            false => line(format_args!("Erased {name}."))?,
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Whether a selector is a name or a whole id, and so means the same session tomorrow.
+fn is_exact(sel: &str, session: &Session) -> bool {
+    let sel = sel.trim().to_lowercase();
+    let id = session.id();
+    sel == session.header.name.as_str().to_lowercase()
+        || sel == id.to_string()
+        || sel == id.0.simple().to_string()
+        || session.readable_id.as_ref().is_some_and(|id| id.to_lowercase() == sel)
+}
+
+fn in_trash(cli: &Cli, id: SessionId) -> Result<Session, Error> {
+    let found = cli.sessions.trashed()?.into_iter().find(|session| session.id() == id);
+    Ok(found.ok_or(sessions::Error::Store(rethread_core::StoreError::NotFound { id }))?)
+}
+
+fn list(cli: &Cli) -> Done {
+    let trashed = cli.sessions.trashed()?;
+    if cli.global.json {
+        crate::out::json(&json!({ "sessions": trashed }))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if trashed.is_empty() {
+        note("The trash is empty.");
+        return Ok(ExitCode::SUCCESS);
+    }
+    for (index, session) in trashed.iter().enumerate() {
+        let deleted = ago(sessions::deleted_at(session), cli.now);
+        let name = clean(session.header.name.as_str());
+        let about = match session.first_message.trim() {
+            "" => String::new(),
+            text => format!("  {text}"),
+        };
+        let row = format!("{:>3}  {deleted:>8}  {name}{about}", index + 1);
+        line(format_args!("{:>3}  {}", "", fit(&row, columns() - 1)).to_string().trim_start())?;
+    }
+    note(format_args!(
+        "`rethread trash restore SEL` brings one back. Each is erased {} after it was deleted.",
+        sessions::trash_kept()
+    ));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn restore(cli: &Cli, args: &Several) -> Done {
+    let found = args.sels.iter().map(|sel| cli.sessions.select_trashed(sel));
+    for id in found.collect::<Result<Vec<_>, _>>()? {
+        let session = cli.handle.call(|sessions| sessions.restore_from_trash(id))?;
+        let name = &session.header.name;
+        match cli.global.json {
+            true => crate::out::json(&json!({ "session": id, "name": name }))?,
+            false => line(format_args!("Restored {name}."))?,
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn empty(cli: &Cli, yes: bool) -> Done {
+    let count = cli.sessions.trashed()?.len() as u64;
+    if count > 0 && !yes {
+        let question = format!("Erase {} for good?", plural(count, "session"));
+        if !someone_is_there() || !confirmed(&question)? {
+            return Err(Error::NotConfirmed);
+        }
+    }
+    let emptied = cli.handle.call(|sessions| sessions.empty_trash(None))?;
+    if cli.global.json {
+        crate::out::json(&json!({ "erased": emptied.done, "in_use": emptied.in_use }))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    line(format_args!("{} erased.", plural(emptied.done, "session")))?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,217 @@
+//! The trash: what was deleted, until it is erased.
+//!
+//! Deleting moves a session to the trash. There it has no name and no keys, so both are free for
+//! others, and every verb but those of this file answers that there is no such session. It comes
+//! back with its name, with a number where another session has taken it, and with the keys that
+//! are still free. Erasing removes a session with everything that was said in it.
+//!
+//! Nothing here runs by itself: the first verb that writes, in a process or in an hour, erases what
+//! has been in the trash for too long.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::{Error, Purged, Result, SelectError, Sessions};
+use crate::limits::{NAME_TRIES_MAX, PAGE_ROWS_MAX, TRASH_KEPT, TRASH_SWEPT_EVERY};
+use crate::name::{Name, Owner, SessionId};
+use crate::readable_id;
+use crate::session::Session;
+use crate::store::{Change, Filter, StoreError};
+
+impl Sessions {
+    /// Moves a session to the trash. Its name and keys are free from now on.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NotFound`]; [`StoreError::Held`] while someone is in a turn; otherwise I/O
+    /// errors.
+    pub fn trash(&self, id: SessionId) -> Result<Session> {
+        let session = self.get(id)?;
+        let mut keys = session.keys.clone();
+        if let Some(readable_id) = &session.readable_id {
+            keys.push(readable_id::key(readable_id)?);
+        }
+        let change = Change::to_trash(&session.header, keys, self.world.now());
+        Ok(as_it_was(self.store.update(&self.owner, id, &change)?))
+    }
+
+    /// Brings a session back from the trash: with its name, numbered where it is taken by now, and
+    /// with those of its keys that are free.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NotFound`] if it is not in the trash; otherwise I/O errors.
+    pub fn restore_from_trash(&self, id: SessionId) -> Result<Session> {
+        let stored = self.store.get(&self.owner, id)?;
+        let trash = stored.header.trash.ok_or(StoreError::NotFound { id })?;
+        let name = trash.name.unwrap_or_else(|| Name::of_time(stored.header.created_at, id));
+        for number in 1..1 + NAME_TRIES_MAX {
+            let tried = if number == 1 { name.clone() } else { name.numbered(number) };
+            let change = Change { name: Some(tried), trash: Some(None), ..Change::default() };
+            match self.store.update(&self.owner, id, &change) {
+                Err(StoreError::NameTaken { .. }) => {}
+                other => return Ok(other?),
+            }
+        }
+        Err(Error::NoFreeName { name })
+    }
+
+    /// The sessions in the trash with the names and keys they had, the latest deleted first.
+    ///
+    /// # Errors
+    ///
+    /// I/O errors.
+    pub fn trashed(&self) -> Result<Vec<Session>> {
+        let filter = Filter { trashed: true, ..Filter::default() };
+        let (mut all, mut after) = (Vec::new(), None);
+        loop {
+            let page = self.list(&filter, after, PAGE_ROWS_MAX)?;
+            all.extend(page.sessions.into_iter().map(as_it_was));
+            after = page.next;
+            if after.is_none() {
+                break;
+            }
+        }
+        all.sort_by_key(|session| Reverse((deleted_at(session), session.id())));
+        Ok(all)
+    }
+
+    /// The session in the trash that `selector` names: a position in [`trashed`](Sessions::trashed),
+    /// `last`, the name or readable id it had, or the beginning of its UUID.
+    ///
+    /// # Errors
+    ///
+    /// [`SelectError::None`] and [`SelectError::Several`]; otherwise I/O errors.
+    pub fn select_trashed(&self, selector: &str) -> Result<SessionId> {
+        let selector = selector.trim();
+        let all = self.trashed()?;
+        let found: Vec<&Session> = match selector.parse::<usize>() {
+            _ if selector == "last" => all.first().into_iter().collect(),
+            Ok(position) if (1..=all.len()).contains(&position) => vec![&all[position - 1]],
+            _ => all.iter().filter(|session| is_called(session, selector)).collect(),
+        };
+        let shown = || selector.chars().take(80).collect();
+        match found.as_slice() {
+            [] => Err(SelectError::None { selector: shown() }.into()),
+            [session] => Ok(session.id()),
+            several => Err(SelectError::of(shown(), several).into()),
+        }
+    }
+
+    /// Erases what is in the trash; what was deleted before a time, where one is given. A session
+    /// someone is in a turn of stays.
+    ///
+    /// # Errors
+    ///
+    /// I/O errors. What was erased until then is gone.
+    pub fn empty_trash(&self, before: Option<Timestamp>) -> Result<Purged> {
+        let mut purged = Purged::default();
+        for session in self.trashed()? {
+            if before.is_some_and(|before| deleted_at(&session) >= before) {
+                continue;
+            }
+            match self.erase(session.id()) {
+                Ok(()) => purged.done += 1,
+                Err(Error::Store(StoreError::Held { .. })) => purged.in_use += 1,
+                // Someone else emptied it at the same time.
+                Err(Error::Store(StoreError::NotFound { .. })) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(purged)
+    }
+
+    /// Erases what has been in the trash for [`TRASH_KEPT`]. Returns how many sessions that were.
+    ///
+    /// # Errors
+    ///
+    /// I/O errors.
+    pub fn empty_old_trash(&self) -> Result<u64> {
+        let kept = jiff::SignedDuration::try_from(TRASH_KEPT).expect("thirty days fit");
+        let before = self.world.now().checked_sub(kept).unwrap_or(Timestamp::MIN);
+        Ok(self.empty_trash(Some(before))?.done)
+    }
+
+    /// Erases what is old, once an hour.
+    pub(super) fn sweep_trash(&self) {
+        if self.sweeps.is_due(&self.owner, self.world.now()) {
+            // A store in trouble says so to the verb that writes; this waits for the next one.
+            self.empty_old_trash().ok();
+        }
+    }
+
+    /// Removes a session for good, in the trash or not: entries, attachments, keys and words.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NotFound`]; [`StoreError::Held`] while someone is in a turn; otherwise I/O
+    /// errors.
+    pub fn erase(&self, id: SessionId) -> Result<()> {
+        Ok(self.store.delete(&self.owner, id)?)
+    }
+
+    /// Brings a session back if it is in the trash: what arrives again was not meant to go.
+    pub(super) fn arrives_again(&self, id: SessionId) -> Result<()> {
+        match self.restore_from_trash(id) {
+            Err(Error::Store(StoreError::NotFound { .. })) => Ok(()),
+            done => done.map(drop),
+        }
+    }
+}
+
+/// When the trash of each owner was last looked at.
+#[derive(Debug, Default)]
+pub(super) struct Sweeps(Mutex<HashMap<Owner, Timestamp>>);
+
+impl Sweeps {
+    /// Owners that are remembered. Looking at the trash of one too often costs time, and no more.
+    const OWNERS_MAX: usize = 10_000;
+
+    /// Whether it is time to look again; if so, that is done now.
+    fn is_due(&self, owner: &Owner, now: Timestamp) -> bool {
+        let mut swept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let every = jiff::SignedDuration::try_from(TRASH_SWEPT_EVERY).expect("an hour fits");
+        if swept.get(owner).is_some_and(|last| now.duration_since(*last) < every) {
+            return false;
+        }
+        if swept.len() >= Self::OWNERS_MAX {
+            swept.clear();
+        }
+        swept.insert(owner.clone(), now);
+        true
+    }
+}
+
+/// How long a session in the trash is kept, in words.
+pub fn trash_kept() -> String {
+    format!("{} days", TRASH_KEPT.as_secs() / Duration::from_hours(24).as_secs())
+}
+
+/// When a session of [`Sessions::trashed`] was deleted.
+pub fn deleted_at(session: &Session) -> Timestamp {
+    session.header.trash.as_ref().map_or(session.header.created_at, |trash| trash.at)
+}
+
+/// A session in the trash, with the name and the keys it had.
+fn as_it_was(mut session: Session) -> Session {
+    if let Some(trash) = session.header.trash.as_deref() {
+        (session.keys, session.readable_id) = readable_id::split(trash.keys.iter().cloned());
+        if let Some(name) = &trash.name {
+            session.header.name = name.clone();
+        }
+    }
+    session
+}
+
+fn is_called(session: &Session, selector: &str) -> bool {
+    let wanted = selector.to_lowercase();
+    let digits: String = wanted.chars().filter(|c| *c != '-').collect();
+    let id = session.id().0.simple().to_string();
+    session.header.name.as_str().to_lowercase() == wanted
+        || session.readable_id.as_ref().is_some_and(|id| id.to_lowercase() == wanted)
+        || digits.len() >= super::select::ID_DIGITS_MIN && id.starts_with(&digits)
+}

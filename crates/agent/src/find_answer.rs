@@ -46,8 +46,11 @@ impl QuestionState {
         if !turn.is_over() && !turn.has_answer() && head.turn == Some(seq) {
             return Ok(QuestionState::Open);
         }
-        let (text, limited) = turn.answer();
-        Ok(QuestionState::Answered(if limited { cut_short(&text) } else { text }))
+        let (text, limit) = turn.answer();
+        Ok(QuestionState::Answered(match limit {
+            Some(limit) => cut_short(&text, limit),
+            None => text,
+        }))
     }
 }
 
@@ -55,7 +58,7 @@ impl QuestionState {
 mod tests {
     use std::sync::Arc;
 
-    use rethread_core::entry::{Body, Finished};
+    use rethread_core::entry::{Body, Finished, RoundLimit};
     use rethread_core::{
         Block, Fixed, Incoming, Key, MemoryStore, Message, New, Owner, Raw, Role, Thread,
     };
@@ -110,7 +113,7 @@ mod tests {
     fn a_turn_at_its_limit_is_told_with_the_notice() {
         let (sessions, mut thread, id) = asked("q");
         thread.append(Message::assistant("so far")).expect("appended");
-        thread.note(Body::RoundLimit).expect("noted");
+        thread.note(Body::RoundLimit(RoundLimit::default())).expect("noted");
         thread.note(Body::Finished(Finished::default())).expect("noted");
         let told = "so far\n\n[Tool call limit reached]";
         assert_eq!(find(&sessions, &thread, &id), QuestionState::Answered(told.into()));

@@ -2,12 +2,17 @@
 
 use std::time::Duration;
 
-/// Rounds one turn may take. Ten is what people tolerate waiting for; a model that needs more is
-/// usually repeating itself.
-pub const ROUNDS_MAX: u32 = 10;
+/// Rounds one turn may take. Finding, changing and testing something takes dozens; a model that
+/// needs more than this has lost its way, and a person should look before it goes on.
+pub const ROUNDS_MAX: u32 = 200;
 
-/// What follows the answer of a turn that was stopped at [`ROUNDS_MAX`].
-pub const ROUND_LIMIT_MARK: &str = "[Tool call limit reached]";
+/// Rounds a turn of an editor's question may take. Its clients wait for one whole answer, and were
+/// promised this number.
+pub const EDITOR_ROUNDS_MAX: u32 = 10;
+
+/// Times the same call may give the same result before the turn is ended. The second time may be
+/// an oversight; a third one tells the model nothing it does not know.
+pub const SAME_RESULTS_MAX: u32 = 3;
 
 /// Times a request is sent again when that may help. With the waits below, a provider has 3.5
 /// seconds to recover; longer than that a person wants to be told.
@@ -48,6 +53,9 @@ pub const STOP_GRACE: Duration = Duration::from_secs(2);
 
 /// Bytes of a tool result that are stored; what a model sees of it is cut in the view.
 pub const RESULT_BYTES_MAX: usize = 1 << 20;
+
+/// Calls that run at the same time, of those that only look. More would wait for the same disk.
+pub const LOOKING_MAX: usize = 8;
 
 /// Calls one reply may make. Models that ask for more at once have lost the thread.
 pub const CALLS_MAX: usize = 32;

@@ -77,8 +77,8 @@ pub(crate) async fn reply(
 /// How far a turn may go.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
-    /// Rounds.
-    pub rounds: u32,
+    /// Rounds, where someone has set them; otherwise it depends on who asks.
+    pub rounds: Option<u32>,
     /// Time a tool may take.
     pub tool_time: Duration,
     /// Time to wait for someone else's turn.
@@ -87,7 +87,7 @@ pub struct Bounds {
 
 impl Default for Bounds {
     fn default() -> Bounds {
-        Bounds { rounds: ROUNDS_MAX, tool_time: TOOL_TIME_MAX, lease_wait: LEASE_WAIT }
+        Bounds { rounds: None, tool_time: TOOL_TIME_MAX, lease_wait: LEASE_WAIT }
     }
 }
 

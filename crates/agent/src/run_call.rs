@@ -17,7 +17,8 @@ use crate::tool::{Site, Spec, Tool, ToolFailure};
 use crate::turn::{RunningTurn, TurnOptions};
 
 impl Runner {
-    /// Runs a call, the `index`-th of its reply. Whatever goes wrong is told to the model.
+    /// Runs a call, the `index`-th of its reply. Whatever goes wrong is told to the model. Returns
+    /// the message that answers it, and what is reported when its turn comes.
     pub(crate) async fn run_call(
         &self,
         turn: &RunningTurn,
@@ -26,7 +27,7 @@ impl Runner {
         options: &TurnOptions,
         events: &Events,
         stop: &CancellationToken,
-    ) -> Message {
+    ) -> (Message, Event) {
         events.send(Event::Call(call.clone())).await;
         let outcome = match self.refusal(index, &call, &turn.tools) {
             // Once someone has stopped the turn, nothing more of it is begun.
@@ -39,15 +40,16 @@ impl Runner {
             Err(ToolFailure(text)) => (false, text),
         };
         let text = cut(text);
-        events.send(Event::Result { call: call.clone(), success, text: text.clone() }).await;
-        Message::new(
+        let told = Event::Result { call: call.clone(), success, text: text.clone() };
+        let message = Message::new(
             Role::Tool,
             vec![Block::of(BlockKind::ToolResult(ToolResult {
                 tool_use_id: call.id,
                 content: vec![Block::text(text)],
                 is_error: !success,
             }))],
-        )
+        );
+        (message, told)
     }
 
     /// Why a call is not run at all.

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use rethread_core::context::Context;
+use rethread_core::entry::RoundLimit;
 use rethread_core::message::{Call, Usage};
 use rethread_core::{Message, ProfileChange, Session, SessionId, Sessions, StoreError, sessions};
 
@@ -51,6 +52,8 @@ pub enum End {
     /// At the limit of rounds.
     RoundLimit,
     /// Someone stopped it; what was said until then is kept.
+    /// The model repeated itself: the same call, with the same result, again and again.
+    Repeated,
     Stopped,
     /// The model called tools that are the client's: it continues when their results arrive.
     ClientCalls,
@@ -79,6 +82,9 @@ pub struct Answer {
     /// The calls the client has to answer, with [`End::ClientCalls`].
     pub calls: Vec<Call>,
 }
+    /// Why it was ended early, with [`End::RoundLimit`] and [`End::Repeated`]. The text ends with
+    /// its notice; any message continues.
+    pub limit: Option<RoundLimit>,
 
 impl End {
     /// The word for it, for programs.
@@ -87,6 +93,7 @@ impl End {
             End::Answered => "answered",
             End::RoundLimit => "round_limit",
             End::Stopped => "stopped",
+            End::Repeated => "repeated",
             End::ClientCalls => "client_calls",
         }
     }

@@ -1,9 +1,8 @@
 //! What comes after a reply.
 
 use rethread_core::Message;
+use rethread_core::entry::RoundLimit;
 use rethread_core::message::Call;
-
-use crate::limits::ROUND_LIMIT_MARK;
 
 /// What comes after a reply.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,12 +22,12 @@ pub(crate) fn next_step(reply: &Message) -> Step {
     }
 }
 
-/// The answer of a turn that was stopped at the limit: the last text with the notice behind it,
-/// or just the notice.
-pub(crate) fn cut_short(text: &str) -> String {
+/// The answer of a turn that was ended early: the last text followed by the notice, or just the
+/// notice.
+pub(crate) fn cut_short(text: &str, limit: &RoundLimit) -> String {
     match text.is_empty() {
-        true => ROUND_LIMIT_MARK.into(),
-        false => format!("{text}\n\n{ROUND_LIMIT_MARK}"),
+        true => limit.notice(),
+        false => format!("{text}\n\n{}", limit.notice()),
     }
 }
 
@@ -47,8 +46,11 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_at_the_limit_says_so_behind_its_last_text() {
-        assert_eq!(cut_short("so far"), "so far\n\n[Tool call limit reached]");
-        assert_eq!(cut_short(""), "[Tool call limit reached]");
+    fn a_turn_that_is_ended_early_says_why_after_its_last_text() {
+        let used_up = RoundLimit::default();
+        assert_eq!(cut_short("so far", &used_up), "so far\n\n[Tool call limit reached]");
+        assert_eq!(cut_short("", &used_up), "[Tool call limit reached]");
+        let repeated = RoundLimit { repeated: Some("grep".into()) };
+        assert!(cut_short("so far", &repeated).ends_with("gave the same result three times]"));
     }
 }

@@ -1,7 +1,7 @@
 //! One turn: from a question to its answer.
 //!
 //! The question is on disk before the model is asked, each reply before its tools run, each result
-//! before the next one runs. Whatever stops a turn, the log says how far it came; the next turn
+//! before anything else changes: calls that only look run at the same time. Whatever stops a turn, the log says how far it came; the next turn
 //! answers the calls that were left open, and continues.
 //!
 //! A turn may offer tools that are the client's. It ends at their calls, and continues when the
@@ -10,8 +10,10 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use futures_util::StreamExt;
+use futures_util::stream;
 use rethread_core::context::{Changed, Context, Cut, Policy, Step as Cutter};
-use rethread_core::entry::{Body, Finished};
+use rethread_core::entry::{Body, Finished, RoundLimit};
 use rethread_core::message::{Call, ToolResult, Usage};
 use rethread_core::turn::{Part, left_out};
 use rethread_core::{
@@ -24,6 +26,8 @@ use crate::events::{Event, Events};
 use crate::host::Refusal;
 use crate::instructions::own_again;
 use crate::leased_thread::{LeasedThread, Wanted};
+use crate::limits::{EDITOR_ROUNDS_MAX, LOOKING_MAX, ROUNDS_MAX};
+use crate::repetition::{Answered, Repetition};
 use crate::runner::{Answer, End, Instructions, Runner, TurnError};
 use crate::step::{Step, cut_short, next_step};
 use crate::tool::Spec;
@@ -42,6 +46,29 @@ pub struct TurnOptions {
     pub client_tools: Vec<Spec>,
     /// What the client calls the turn, to stop this one and no other.
     pub name: Option<String>,
+    /// How long the model may work on its own.
+    pub pace: Pace,
+}
+
+/// How long a model may work on its own before the turn is ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Pace {
+    /// For [many rounds](ROUNDS_MAX), unless it repeats itself: someone watches, and any message
+    /// continues.
+    #[default]
+    Work,
+    /// For [a few](EDITOR_ROUNDS_MAX), repeated or not: an editor waits for the whole answer.
+    Editor,
+}
+
+impl Pace {
+    /// Rounds of a turn, where nobody has set them.
+    fn rounds(self) -> u32 {
+        match self {
+            Pace::Work => ROUNDS_MAX,
+            Pace::Editor => EDITOR_ROUNDS_MAX,
+        }
+    }
 }
 
 /// What a turn begins with.
@@ -161,7 +188,9 @@ impl Runner {
         stop: &CancellationToken,
     ) -> Result<Answer, TurnError> {
         let budget = self.responder.model.budget();
-        for _ in turn.rounds..self.responder.bounds.rounds {
+        let rounds = self.responder.bounds.rounds.unwrap_or(options.pace.rounds());
+        let mut repetition = Repetition::default();
+        for _ in turn.rounds..rounds {
             turn.fullness = fullness(&context, budget);
             turn.report_cut(&context, events).await;
             let tools = turn.tools.clone();
@@ -182,22 +211,29 @@ impl Runner {
                 return turn.end(held, Some(reply), End::Answered).await;
             };
             turn.store_reply(held, reply).await?;
-            let theirs = self.run_calls(held, turn, calls, options, events, stop).await?;
+            let (theirs, answered) =
+                self.run_calls(held, turn, calls, options, events, stop).await?;
             if stop.is_cancelled() {
                 return turn.end(held, None, End::Stopped).await;
             }
             if !theirs.is_empty() {
                 return Ok(turn.answer(End::ClientCalls, theirs));
             }
+            let repeated = repetition.count(&answered).filter(|_| options.pace == Pace::Work);
+            if repeated.is_some() {
+                turn.limit = Some(RoundLimit { repeated });
+                return turn.end(held, None, End::Repeated).await;
+            }
             // The next one is built upon it, which is cheapest when nobody else has it.
             drop(context);
             context = self.context(held).await?;
         }
-        turn.text = cut_short(&turn.text);
+        turn.limit = Some(RoundLimit::default());
         turn.end(held, None, End::RoundLimit).await
     }
 
-    /// Runs the calls of a reply. Those of the client's tools are given back.
+    /// Runs the calls of a reply, those that only look at the same time. Those of the client's
+    /// tools are given back, and ours with what came of them.
     async fn run_calls(
         &self,
         held: &LeasedThread,
@@ -206,17 +242,34 @@ impl Runner {
         options: &TurnOptions,
         events: &Events,
         stop: &CancellationToken,
-    ) -> Result<Vec<Call>, TurnError> {
+    ) -> Result<(Vec<Call>, Vec<Answered>), TurnError> {
         let theirs = |call: &Call| options.client_tools.iter().any(|spec| spec.name == call.name);
         let (theirs, ours): (Vec<Call>, Vec<Call>) = calls.into_iter().partition(theirs);
-        for (index, call) in ours.into_iter().enumerate() {
-            let result = self.run_call(turn, index, call, options, events, stop).await;
-            held.with(move |thread| thread.append(result)).await?;
+        let ours: Vec<(usize, Call)> = ours.into_iter().enumerate().collect();
+        let mut answered = Vec::with_capacity(ours.len());
+        let alone = |call: &Call| options.pace == Pace::Editor || !self.only_looks(call);
+        for group in ours.chunk_by(|(_, one), (_, next)| !alone(one) && !alone(next)) {
+            let run = |(index, call): &(usize, Call)| {
+                self.run_call(turn, *index, call.clone(), options, events, stop)
+            };
+            // Their results are reported and stored in the order of the calls.
+            let mut results = stream::iter(group.iter().map(run)).buffered(LOOKING_MAX);
+            for (_, call) in group {
+                let (result, told) = results.next().await.expect("each call has its result");
+                events.send(told).await;
+                answered.push(Answered::new(call, &result, !self.only_looks(call)));
+                held.with(move |thread| thread.append(result)).await?;
+            }
         }
         for call in &theirs {
             events.send(Event::Call(call.clone())).await;
         }
-        Ok(theirs)
+        Ok((theirs, answered))
+    }
+
+    /// Whether a call is one of a tool that changes nothing.
+    fn only_looks(&self, call: &Call) -> bool {
+        self.responder.tools.find(&call.name).is_some_and(|tool| !tool.changes())
     }
 
     async fn context(&self, held: &LeasedThread) -> Result<Arc<Context>, sessions::Error> {
@@ -342,6 +395,8 @@ pub(crate) struct RunningTurn {
     rounds: u32,
     usage: Usage,
     fullness: u64,
+    /// Why it is ended early.
+    limit: Option<RoundLimit>,
     /// The instructions hold for this turn alone.
     once: bool,
     /// Who answers, as `provider/model`.
@@ -371,6 +426,7 @@ impl RunningTurn {
             rounds: start.rounds,
             usage: start.usage,
             fullness: 0,
+            limit: None,
             once: runner.instructions == Instructions::Once,
             model: runner.responder.model.id(),
         }
@@ -434,7 +490,7 @@ impl RunningTurn {
             usage: self.usage,
             model: Some(self.model.clone()),
         });
-        let limit = (end == End::RoundLimit).then_some(Body::RoundLimit);
+        let limit = self.limit.clone().map(Body::RoundLimit);
         let once = self.once;
         let work = move |thread: &mut Thread| {
             let mut items = Vec::from_iter(last.map(Item::from));
@@ -450,8 +506,12 @@ impl RunningTurn {
     }
 
     fn answer(&self, end: End, calls: Vec<Call>) -> Answer {
+        let text = match &self.limit {
+            Some(limit) => cut_short(&self.text, limit),
+            None => self.text.clone(),
+        };
         Answer {
-            text: self.text.clone(),
+            text,
             end,
             cut_off: self.cut_off,
             seq: self.seq,
@@ -460,6 +520,7 @@ impl RunningTurn {
             took: self.began.elapsed(),
             fullness: self.fullness,
             calls,
+            limit: self.limit.clone(),
         }
     }
 }

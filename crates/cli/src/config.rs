@@ -139,7 +139,6 @@ impl Config {
             "agent" => "build".into(),
             "telegram.api_url" => rethread_telegram::DEFAULT_URL.into(),
             "telegram.policy" => "bot".into(),
-            "rounds" => rethread_agent::limits::ROUNDS_MAX.to_string(),
             "transcripts" => data.join("transcripts").display().to_string(),
             "run.network" => "false".into(),
             _ if known.kind == Kind::YesNo => "true".into(),
@@ -251,7 +250,7 @@ impl Config {
                 ("run.env", _) => self.list(known.name).iter().all(|name| is_variable(name)),
                 // An empty path would be the folder the program was started in.
                 ("telegram.roots", _) => self.list(known.name).iter().all(|root| !root.is_empty()),
-                ("rounds", _) => matches!(value.parse(), Ok(1..=1_000)),
+                ("rounds", _) if !value.is_empty() => matches!(value.parse(), Ok(1..=1_000)),
                 ("window", _) if !value.is_empty() => value.parse().is_ok_and(|n: u64| n >= 256),
                 ("session.max_sessions", _) if !value.is_empty() => {
                     value.parse().is_ok_and(|n: u64| n >= 1)

@@ -119,7 +119,7 @@ impl Cli {
         let usual = agents.find(agent.as_deref().unwrap_or(self.config.text("agent")));
         let agent = usual.map_err(|error| Error::NoAgent { what: error.to_string() })?.name.clone();
         let configured = Policy::preset(self.config.text("policy"));
-        let rounds = self.config.number("rounds").and_then(|n| u32::try_from(n).ok()).unwrap_or(1);
+        let rounds = self.config.number("rounds").and_then(|n| u32::try_from(n).ok());
         let configured_grants = self
             .config
             .list("allow")

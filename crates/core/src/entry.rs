@@ -113,8 +113,8 @@ pub enum Body {
     Message(Message),
     /// A turn came to its end.
     Finished(Finished),
-    /// The model still wanted tools when its rounds were used up.
-    RoundLimit,
+    /// The turn was ended while the model still wanted tools.
+    RoundLimit(RoundLimit),
     /// The conversation was summarised.
     Summary(Summarized),
     /// This session continues another from its summary.
@@ -149,6 +149,28 @@ pub struct LeftOut {
     pub turn: u64,
     /// Why, for people.
     pub why: String,
+}
+
+/// Why a turn was ended while the model still wanted tools: its rounds were used up, unless it
+/// repeated itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RoundLimit {
+    /// The tool it called again and again with the same arguments, and with the same result.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub repeated: Option<String>,
+}
+
+impl RoundLimit {
+    /// What is said of it after the last text of the turn.
+    pub fn notice(&self) -> String {
+        match &self.repeated {
+            Some(tool) => {
+                format!("[Stopped: the same call of `{tool}` gave the same result three times]")
+            }
+            None => "[Tool call limit reached]".into(),
+        }
+    }
 }
 
 /// Where a context begins after a clear.
@@ -301,7 +323,7 @@ impl Body {
         match self {
             Body::Message(_) => "message",
             Body::Finished(_) => "finished",
-            Body::RoundLimit => "round_limit",
+            Body::RoundLimit(_) => "round_limit",
             Body::Summary(_) => "summary",
             Body::Restored(_) => "restored",
             Body::Started(_) => "started",
@@ -317,7 +339,7 @@ impl Body {
         let written = match self {
             Body::Message(message) => serde_json::to_string(message),
             Body::Finished(finished) => serde_json::to_string(finished),
-            Body::RoundLimit => Ok("{}".into()),
+            Body::RoundLimit(limit) => serde_json::to_string(limit),
             Body::Summary(summary) => serde_json::to_string(summary),
             Body::Restored(restored) => serde_json::to_string(restored),
             Body::Started(started) => serde_json::to_string(started),
@@ -339,7 +361,7 @@ impl Body {
         let body = match kind {
             "message" => serde_json::from_str(json).map(Body::Message),
             "finished" => serde_json::from_str(json).map(Body::Finished),
-            "round_limit" => Ok(Body::RoundLimit),
+            "round_limit" => serde_json::from_str(json).map(Body::RoundLimit),
             "summary" => serde_json::from_str(json).map(Body::Summary),
             "restored" => {
                 serde_json::from_str(json).map(|restored| Body::Restored(Box::new(restored)))
@@ -454,7 +476,7 @@ impl Effect {
             Body::Restored(_) | Body::Started(_) => What::Start,
             Body::Cleared { .. } => What::Clear,
             Body::Undone { before } => What::Undo(*before),
-            Body::Finished(_) | Body::RoundLimit | Body::LeftOut(_) | Body::Unknown { .. } => {
+            Body::Finished(_) | Body::RoundLimit(_) | Body::LeftOut(_) | Body::Unknown { .. } => {
                 What::Nothing
             }
         };

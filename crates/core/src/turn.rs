@@ -6,7 +6,7 @@
 
 use std::borrow::Borrow;
 
-use crate::entry::{Body, Entry, Finished};
+use crate::entry::{Body, Entry, Finished, RoundLimit};
 use crate::message::{Message, Role};
 
 /// What an entry is to the turn it is in.
@@ -20,8 +20,8 @@ pub enum Part<'a> {
     Results(&'a Message),
     /// The turn is over, and this is what it took.
     Finished(&'a Finished),
-    /// The turn is over, because its rounds are used up.
-    RoundLimit,
+    /// The turn was ended while the model still wanted tools.
+    RoundLimit(&'a RoundLimit),
     /// It is not part of any turn.
     Beside,
 }
@@ -37,7 +37,7 @@ impl<'a> Part<'a> {
                 Role::User | Role::Tool => Part::Results(message),
             },
             Body::Finished(finished) => Part::Finished(finished),
-            Body::RoundLimit => Part::RoundLimit,
+            Body::RoundLimit(limit) => Part::RoundLimit(limit),
             _ => Part::Beside,
         }
     }
@@ -121,14 +121,18 @@ impl<E: Borrow<Entry>> Turn<E> {
             && messages().all(|message| message.calls().all(|call| answers(&call.id)))
     }
 
-    /// The last text the model said in it, and whether its rounds were used up.
-    pub fn answer(&self) -> (String, bool) {
+    /// The last text the model said in it, and why it was ended early, if it was.
+    pub fn answer(&self) -> (String, Option<&RoundLimit>) {
         let texts = self.parts().filter_map(|part| match part {
             Part::Reply(message) => Some(message.plain_text()),
             _ => None,
         });
         let last = texts.rev().find(|text| !text.is_empty()).unwrap_or_default();
-        (last, self.parts().any(|part| part == Part::RoundLimit))
+        let limit = self.parts().find_map(|part| match part {
+            Part::RoundLimit(limit) => Some(limit),
+            _ => None,
+        });
+        (last, limit)
     }
 }
 
@@ -210,7 +214,7 @@ mod tests {
         assert!(turns[0].question().is_none());
         assert_eq!(turns[1].question().map(|entry| entry.seq), Some(1));
         assert!(turns[1].is_over() && turns[1].has_answer() && turns[1].is_whole());
-        assert_eq!(turns[1].answer(), ("this".into(), false));
+        assert_eq!(turns[1].answer(), ("this".into(), None));
         assert!(!turns[2].is_over() && !turns[2].has_answer() && !turns[2].is_whole());
     }
 
@@ -221,6 +225,6 @@ mod tests {
         let entries = log(bodies);
         let turn = &turns(&entries)[0];
         assert!(!turn.has_answer() && !turn.is_whole());
-        assert_eq!(turn.answer(), ("let me look".into(), false));
+        assert_eq!(turn.answer(), ("let me look".into(), None));
     }
 }

@@ -85,7 +85,7 @@ impl Spent {
                 *self = Spent { anew: true, ..Spent::default() };
                 return;
             }
-            Body::RoundLimit
+            Body::RoundLimit(_)
             | Body::Cleared { .. }
             | Body::Undone { .. }
             | Body::LeftOut(_)

@@ -4,7 +4,7 @@
 //! `session_id` is told and never looked at: a plugin that lost it loses nothing.
 
 use axum::response::{IntoResponse, Response};
-use rethread_agent::{Answer, Event, Target, TurnOptions};
+use rethread_agent::{Answer, Event, Pace, Target, TurnOptions};
 use rethread_core::context::Policy;
 use rethread_core::{Block, Key, Message, Role, SessionId};
 use serde::{Deserialize, Serialize};
@@ -124,5 +124,5 @@ impl Ask {
 
 /// A question of an editor: to the session's own agent, with the context of an editor.
 fn as_editor() -> TurnOptions {
-    TurnOptions { policy: Some(Policy::editor()), ..TurnOptions::default() }
+    TurnOptions { policy: Some(Policy::editor()), pace: Pace::Editor, ..TurnOptions::default() }
 }

@@ -16,6 +16,7 @@ const APPEND_BOUNDS: [u64; 10] =
 pub(crate) struct Metrics {
     answered: AtomicU64,
     round_limit: AtomicU64,
+    repeated: AtomicU64,
     stopped: AtomicU64,
     client_calls: AtomicU64,
     failed: AtomicU64,
@@ -71,6 +72,7 @@ impl Metrics {
         match answer.end {
             End::Answered => add(&self.answered, 1),
             End::RoundLimit => add(&self.round_limit, 1),
+            End::Repeated => add(&self.repeated, 1),
             End::Stopped => add(&self.stopped, 1),
             End::ClientCalls => add(&self.client_calls, 1),
         }
@@ -99,6 +101,7 @@ impl Metrics {
         for (end, counter) in [
             ("answered", &self.answered),
             ("round_limit", &self.round_limit),
+            ("repeated", &self.repeated),
             ("stopped", &self.stopped),
             ("client_calls", &self.client_calls),
             ("failed", &self.failed),

@@ -30,6 +30,9 @@ const CUT_OFF: &str = "\n\n[The answer stops here: the model's limit was reached
 /// What follows an answer that the person stopped.
 const STOPPED: &str = "[stopped]";
 
+/// What follows the answer of a turn that was ended before the model was done.
+const CONTINUES: &str = "Any message continues.";
+
 /// What is asked, once it is known where.
 struct Question {
     session: SessionId,
@@ -212,6 +215,9 @@ impl UpdateHandler {
                 Rich::plain("Stopped before there was an answer. /retry asks again.")
             }
             End::Stopped => Rich::markdown(&answer.text).and("\n\n").italic(STOPPED),
+            End::RoundLimit | End::Repeated => {
+                Rich::markdown(&answer.text).and("\n\n").italic(CONTINUES)
+            }
             _ if answer.cut_off => Rich::markdown(&format!("{}{CUT_OFF}", answer.text)),
             _ => Rich::markdown(&answer.text),
         };

@@ -1,4 +1,8 @@
-//! `edit_file`: another text in the place of one.
+//! `edit_file`: other texts in the place of some.
+//!
+//! All edits of a call are made or none is. They are made one after the other, each on what the one
+//! before left. The line endings of the file are kept: a model reads and writes `\n`, also where the
+//! file has `\r\n`.
 
 use std::sync::Arc;
 
@@ -6,11 +10,16 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::input::{arguments, schema};
+use super::limits::EDITS_MAX;
+use super::nearest_text::{nearest, numbered};
 use super::workspace::RealPath;
 use super::write_file::replace;
 use super::{FileChange, Site, Spec, Tool, ToolFailure, Workspace};
 
-/// Replaces a piece of a file.
+/// Places that are shown where a text occurs more than once.
+const PLACES_SHOWN: usize = 5;
+
+/// Replaces pieces of a file.
 pub struct EditFile {
     workspace: Arc<Workspace>,
 }
@@ -19,6 +28,16 @@ pub struct EditFile {
 #[serde(deny_unknown_fields)]
 struct Input {
     path: String,
+    old: Option<String>,
+    new: Option<String>,
+    #[serde(default)]
+    all: bool,
+    edits: Option<Vec<Edit>>,
+}
+
+#[derive(Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Edit {
     old: String,
     new: String,
     #[serde(default)]
@@ -34,19 +53,29 @@ impl EditFile {
 
 impl Tool for EditFile {
     fn spec(&self) -> Spec {
+        let edit = schema(
+            json!({
+                "old": {"type": "string", "description": "The text to replace."},
+                "new": {"type": "string", "description": "The text to put there."},
+                "all": {"type": "boolean", "description": "Replace every occurrence."},
+            }),
+            &["old", "new"],
+        );
         Spec {
             name: "edit_file".into(),
-            description: "Replaces a text in a file of the workspace. The old text must stand \
-                          there exactly once, white space included, unless `all` is set."
+            description: "Replaces text in a file of the workspace: `old` by `new`, or several \
+                          `edits` in order, all or none. `old` must occur exactly once, white space \
+                          included and without the line numbers of `read_file`, unless `all` is set."
                 .into(),
             input: schema(
                 json!({
                     "path": {"type": "string", "description": "The file, relative to the workspace."},
-                    "old": {"type": "string", "description": "The text to replace, exactly as it stands in the file."},
+                    "old": {"type": "string", "description": "The text to replace, exactly as in the file."},
                     "new": {"type": "string", "description": "The text to put there."},
-                    "all": {"type": "boolean", "description": "Replace it wherever it stands."},
+                    "all": {"type": "boolean", "description": "Replace every occurrence."},
+                    "edits": {"type": "array", "items": edit, "description": "Several edits, instead of `old` and `new`."},
                 }),
-                &["path", "old", "new"],
+                &["path"],
             ),
         }
     }
@@ -73,36 +102,100 @@ impl Tool for EditFile {
 }
 
 impl EditFile {
-    /// The file, what is in it before and after an edit, and how often the text was replaced.
+    /// The file, what is in it before and after the edits, and how many texts were replaced.
     fn edited(&self, input: &str) -> Result<(RealPath, FileChange, usize), ToolFailure> {
-        let Input { path, old, new, all } = arguments(&self.spec().input, input)?;
-        if old.is_empty() {
-            return Err(ToolFailure("`old` is empty; `write_file` writes a whole file".into()));
-        }
-        if old == new {
-            return Err(ToolFailure("`old` and `new` are the same".into()));
-        }
+        let input: Input = arguments(&self.spec().input, input)?;
+        let path = input.path.clone();
+        let edits = edits_of(input)?;
         let path = self.workspace.resolve_for_writing(&path)?;
-        let shown = path.display();
         // What is shown with stand-ins for broken characters must not be written back with them.
-        let text = String::from_utf8(self.workspace.read(&path)?)
-            .map_err(|_| ToolFailure(format!("`{shown}` is not valid UTF-8")))?;
-        let count = text.matches(&old).count();
-        match count {
-            0 => {
-                let hint = "it must be exactly as in the file, white space included";
-                return Err(ToolFailure(format!("`old` does not occur in `{shown}`; {hint}")));
-            }
-            2.. if !all => {
-                let hint = "give more of the text around it, or set `all`";
-                return Err(ToolFailure(format!(
-                    "`old` occurs {count} times in `{shown}`; {hint}"
-                )));
-            }
-            _ => {}
+        let before = String::from_utf8(self.workspace.read(&path)?)
+            .map_err(|_| ToolFailure(format!("`{}` is not valid UTF-8", path.display())))?;
+        let shown = path.display().to_string();
+        let (mut after, mut count) = (before.clone(), 0);
+        for (index, edit) in edits.iter().enumerate() {
+            let (text, times) =
+                edit.applied(&after, &shown).map_err(|ToolFailure(why)| match edits.len() {
+                    1 => ToolFailure(why),
+                    all => ToolFailure(format!(
+                        "edit {} of {all}: {why}\nNone of the edits was made.",
+                        index + 1
+                    )),
+                })?;
+            (after, count) = (text, count + times);
         }
-        let after = text.replace(&old, &new);
-        let change = FileChange { path: path.to_path_buf(), before: Some(text), after };
+        if after == before {
+            return Err(ToolFailure(format!("the edits leave `{shown}` as it is")));
+        }
+        let change = FileChange { path: path.to_path_buf(), before: Some(before), after };
         Ok((path, change, count))
     }
+}
+
+/// The edits of a call: one, or a list.
+fn edits_of(input: Input) -> Result<Vec<Edit>, ToolFailure> {
+    let all = input.all;
+    match (input.old, input.new, input.edits) {
+        (Some(old), Some(new), None) => Ok(vec![Edit { old, new, all }]),
+        (None, None, Some(edits)) if !all && (1..=EDITS_MAX).contains(&edits.len()) => Ok(edits),
+        (None, None, Some(edits)) if edits.len() > EDITS_MAX => {
+            Err(ToolFailure(format!("`edits` may have {EDITS_MAX} edits at the most")))
+        }
+        _ => {
+            Err(ToolFailure("give either `old` and `new`, or `edits` with one edit or more".into()))
+        }
+    }
+}
+
+impl Edit {
+    /// The text with this edit made, and how many times it was.
+    fn applied(&self, text: &str, path: &str) -> Result<(String, usize), ToolFailure> {
+        if self.old.is_empty() {
+            return Err(ToolFailure("`old` is empty; `write_file` writes a whole file".into()));
+        }
+        if self.old == self.new {
+            return Err(ToolFailure("`old` and `new` are the same".into()));
+        }
+        let in_crlf = |text: &str| text.replace("\r\n", "\n").replace('\n', "\r\n");
+        let mut old = self.old.clone();
+        if !text.contains(&old) && text.contains("\r\n") {
+            old = in_crlf(&old);
+        }
+        let ends_in_crlf = text.contains("\r\n") && !text.replace("\r\n", "").contains('\n');
+        let new = if ends_in_crlf { in_crlf(&self.new) } else { self.new.clone() };
+        match text.matches(&old).count() {
+            0 => Err(ToolFailure(match nearest(text, &self.old) {
+                Some(near) => format!(
+                    "`old` does not occur in `{path}`; {}. It must be exactly as in the file, white \
+                     space included. The nearest text is at line {}:\n{}",
+                    near.difference, near.first, near.lines
+                ),
+                None => format!(
+                    "`old` does not occur in `{path}`, and nothing there is like it; read the file \
+                     again"
+                ),
+            })),
+            count @ 2.. if !self.all => {
+                let places = places(text, &old);
+                Err(ToolFailure(format!(
+                    "`old` occurs {count} times in `{path}`; give more of the text around it, or \
+                     set `all`. It begins at:\n{places}"
+                )))
+            }
+            count => Ok((text.replace(&old, &new), count)),
+        }
+    }
+}
+
+/// The lines at which a text begins.
+fn places(text: &str, wanted: &str) -> String {
+    let lines: Vec<&str> = text.lines().collect();
+    let mut shown = Vec::new();
+    let (mut line, mut from) = (0, 0);
+    for (at, _) in text.match_indices(wanted).take(PLACES_SHOWN) {
+        line += text[from..at].matches('\n').count();
+        from = at;
+        shown.push(numbered(line + 1, lines.get(line).copied().unwrap_or_default()));
+    }
+    shown.join("\n")
 }

@@ -34,10 +34,16 @@ pub(super) fn arguments<T: DeserializeOwned>(
         let kind = kind(&value);
         return Err(ToolFailure(format!("the arguments must be a JSON object, not {kind}")));
     };
-    given.retain(|_, value| !value.is_null());
+    without_nulls(&mut given);
     check(schema, &given)?;
     serde_json::from_value(Value::Object(given))
         .map_err(|error| ToolFailure(format!("the arguments are not valid: {error}")))
+}
+
+fn without_nulls(given: &mut Map<String, Value>) {
+    given.retain(|_, value| !value.is_null());
+    let items = given.values_mut().filter_map(Value::as_array_mut).flatten();
+    items.filter_map(Value::as_object_mut).for_each(without_nulls);
 }
 
 fn parse(text: &str) -> Result<Value, ToolFailure> {
@@ -64,6 +70,13 @@ fn check(schema: &Value, given: &Map<String, Value>) -> Result<(), ToolFailure> 
                 let found = kind(value);
                 return Err(ToolFailure(format!("`{name}` must be {expected}, not {found}")));
             }
+            Some(Value::Array(items)) => {
+                for (index, item) in items.iter().enumerate() {
+                    check_item(&property["items"], item).map_err(|ToolFailure(what)| {
+                        ToolFailure(format!("in `{name}`, item {}: {what}", index + 1))
+                    })?;
+                }
+            }
             None if required => {
                 let expected = expected.join(" or ");
                 return Err(ToolFailure(format!("`{name}` is missing: {expected} is expected")));
@@ -74,14 +87,24 @@ fn check(schema: &Value, given: &Map<String, Value>) -> Result<(), ToolFailure> 
     Ok(())
 }
 
+/// Checks an object of a list.
+fn check_item(schema: &Value, item: &Value) -> Result<(), ToolFailure> {
+    match item {
+        Value::Object(given) => check(schema, given),
+        other => Err(ToolFailure(format!("an object is expected, not {}", kind(other)))),
+    }
+}
+
 const STRING: &str = "a string";
 const NUMBER: &str = "a whole number (0 or more)";
 const BOOL: &str = "true or false";
+const LIST: &str = "a list of objects";
 
 fn expected(types: &Value) -> Vec<&'static str> {
     let word = |name: &Value| match name.as_str() {
         Some("integer") => NUMBER,
         Some("boolean") => BOOL,
+        Some("array") => LIST,
         _ => STRING,
     };
     match types {
@@ -94,6 +117,7 @@ fn fits(value: &Value, expected: &str) -> bool {
     match expected {
         NUMBER => value.is_u64(),
         BOOL => value.is_boolean(),
+        LIST => value.is_array(),
         _ => value.is_string(),
     }
 }

@@ -29,6 +29,9 @@ pub const DIR_ENTRIES_MAX: usize = 100_000;
 /// takes minutes.
 pub const WALK_FILES_MAX: usize = 500_000;
 
+/// Edits one `edit_file` makes. Whoever changes more writes the file anew.
+pub const EDITS_MAX: usize = 100;
+
 /// Matches `grep` gives when the model does not say.
 pub const MATCHES: u64 = 100;
 

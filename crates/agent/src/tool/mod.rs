@@ -14,6 +14,7 @@ mod input;
 pub mod launcher;
 pub mod limits;
 mod list_dir;
+mod nearest_text;
 mod read_file;
 mod recall;
 mod run;
@@ -35,6 +36,7 @@ pub use search_sessions::SearchSessions;
 pub use workspace::Workspace;
 pub use write_file::WriteFile;
 
+pub(crate) use read_file::without_numbers;
 use std::borrow::Cow;
 use std::path::PathBuf;
 use std::sync::Arc;

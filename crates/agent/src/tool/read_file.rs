@@ -36,8 +36,8 @@ impl Tool for ReadFile {
     fn spec(&self) -> Spec {
         Spec {
             name: "read_file".into(),
-            description: "Reads a text file of the workspace. Gives at most 2,000 lines; the last \
-                          line says where to read on."
+            description: "Reads a text file of the workspace, each line with its number and a tab \
+                          before it. Gives at most 2,000 lines; the last line says where to read on."
                 .into(),
             input: schema(
                 json!({
@@ -72,19 +72,23 @@ impl Tool for ReadFile {
         let mut lines = Lines { reader: BufReader::new(file), path: &path, seen: 0 };
         while lines.seen + 1 < first && lines.skip(site)? {}
         let mut text = String::new();
+        let mut room = OUTPUT_BYTES_MAX;
         let mut cut = false;
         let mut more = false;
         for _ in 0..limit {
             let Some(line) = lines.next(OUTPUT_BYTES_MAX + 1)? else { break };
             let line = String::from_utf8_lossy(&line);
-            let room = OUTPUT_BYTES_MAX - text.len();
+            let number = format!("{}\t", lines.seen);
             if line.len() <= room {
+                text.push_str(&number);
                 text.push_str(&line);
+                room -= line.len();
                 continue;
             }
             // A line that alone is too long is shown as far as it goes; any other waits for the
             // next call.
             if text.is_empty() {
+                text.push_str(&number);
                 text.push_str(&line[..line.floor_char_boundary(room)]);
                 cut = true;
             } else {
@@ -125,6 +129,15 @@ impl Tool for ReadFile {
         }
         Ok(text)
     }
+}
+
+/// The lines of a result as they are in the file, from line `first` on.
+pub(crate) fn without_numbers(result: &str, first: u64) -> String {
+    let own = |(number, line): (u64, &str)| -> String {
+        let text = line.split_once('\t').filter(|(start, _)| *start == number.to_string());
+        text.map_or(line, |(_, text)| text).to_owned()
+    };
+    (first..).zip(result.split('\n')).map(own).collect::<Vec<_>>().join("\n")
 }
 
 /// A file, line by line, however long its lines are.

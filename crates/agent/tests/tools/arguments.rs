@@ -30,6 +30,19 @@ fn wrong_arguments_are_named_with_what_was_expected() {
             r#"{"path":"a.txt","old":"x","new":"y","all":"yes"}"#,
             "`all` must be true or false",
         ),
+        (
+            "edit_file",
+            r#"{"path":"a.txt","edits":[{"old":"x","new":"y"},{"old":"x"}]}"#,
+            "in `edits`, item 2: `new` is missing: a string is expected",
+        ),
+        (
+            "edit_file",
+            r#"{"path":"a.txt","edits":["x"]}"#,
+            "in `edits`, item 1: an object is expected, not the string \"x\"",
+        ),
+        ("edit_file", r#"{"path":"a.txt","edits":"x"}"#, "`edits` must be a list of objects"),
+        ("edit_file", r#"{"path":"a.txt","edits":[]}"#, "give either `old` and `new`, or `edits`"),
+        ("edit_file", r#"{"path":"a.txt","old":"x"}"#, "give either `old` and `new`, or `edits`"),
         ("recall", r#"{"ref":[]}"#, "`ref` must be a string or a whole number"),
         ("search_sessions", r#"{"query":"?"}"#, "a query needs at least one word"),
         ("run", r#"{"command":" "}"#, "`command` must not be empty"),
@@ -44,7 +57,7 @@ fn arguments_in_a_string_and_empty_ones_are_understood() {
     let desk = Desk::new();
     desk.write("a.txt", "x\n");
     let inner = json!({"path": "a.txt", "limit": null}).to_string();
-    assert_eq!(desk.raw("read_file", &Value::String(inner).to_string()), "x\n");
+    assert_eq!(desk.raw("read_file", &Value::String(inner).to_string()), "1\tx\n");
     assert!(desk.raw("list_dir", "").contains("a.txt"));
 }
 

@@ -107,8 +107,8 @@ fn an_absolute_path_inside_the_workspace_is_fine() {
     let desk = Desk::new();
     desk.write("src/a.rs", "fn a() {}\n");
     let path = desk.work().join("src/a.rs").display().to_string();
-    assert_eq!(desk.run("read_file", json!({"path": path})), "fn a() {}\n");
-    assert_eq!(desk.run("read_file", json!({"path": "./src/../src/a.rs"})), "fn a() {}\n");
+    assert_eq!(desk.run("read_file", json!({"path": path})), "1\tfn a() {}\n");
+    assert_eq!(desk.run("read_file", json!({"path": "./src/../src/a.rs"})), "1\tfn a() {}\n");
     let folder = desk.work().join("src").display().to_string();
     assert_eq!(paths(&desk.json("list_dir", json!({"path": folder})), "files"), ["src/a.rs"]);
 }
@@ -118,7 +118,7 @@ fn a_link_to_a_file_inside_is_read_and_written_through() {
     let desk = Desk::new();
     desk.write("real/a.txt", "one\n");
     symlink("real/a.txt", desk.work().join("link.txt")).unwrap();
-    assert_eq!(desk.run("read_file", json!({"path": "link.txt"})), "one\n");
+    assert_eq!(desk.run("read_file", json!({"path": "link.txt"})), "1\tone\n");
     desk.run("edit_file", json!({"path": "link.txt", "old": "one", "new": "two"}));
     assert_eq!(desk.text("real/a.txt"), "two\n");
     assert!(desk.work().join("link.txt").is_symlink());
@@ -213,7 +213,7 @@ fn a_link_into_the_store_is_no_way_around_the_rule() {
     assert_eq!(desk.text(".rethread/logs/x.log"), SECRET);
     // A link to anything else is followed, so it is the target that was refused.
     symlink("deep", desk.work().join("open")).unwrap();
-    assert_eq!(desk.run("read_file", json!({"path": "open/a.txt"})), "plain");
+    assert_eq!(desk.run("read_file", json!({"path": "open/a.txt"})), "1\tplain");
 }
 
 #[test]

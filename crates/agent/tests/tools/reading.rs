@@ -6,17 +6,20 @@ use serde_json::json;
 use crate::desk::{Desk, paths};
 
 #[test]
-fn a_file_is_given_as_it_is_and_a_range_says_where_to_go_on() {
+fn a_file_is_given_with_line_numbers_and_a_range_says_where_to_go_on() {
     let desk = Desk::new();
     desk.write("a.txt", "one\ntwo\nthree\nfour");
-    assert_eq!(desk.run("read_file", json!({"path": "a.txt"})), "one\ntwo\nthree\nfour");
+    assert_eq!(
+        desk.run("read_file", json!({"path": "a.txt"})),
+        "1\tone\n2\ttwo\n3\tthree\n4\tfour"
+    );
     let read = |offset: u64, limit: u64| {
         desk.run("read_file", json!({"path": "a.txt", "offset": offset, "limit": limit}))
     };
-    assert_eq!(read(1, 2), "one\ntwo\n[lines 1-2 of 4; read on with offset=3]");
-    assert_eq!(read(3, 1), "three\n[lines 3-3 of 4; read on with offset=4]");
-    assert_eq!(read(3, 2), "three\nfour");
-    assert_eq!(read(4, 9), "four");
+    assert_eq!(read(1, 2), "1\tone\n2\ttwo\n[lines 1-2 of 4; read on with offset=3]");
+    assert_eq!(read(3, 1), "3\tthree\n[lines 3-3 of 4; read on with offset=4]");
+    assert_eq!(read(3, 2), "3\tthree\n4\tfour");
+    assert_eq!(read(4, 9), "4\tfour");
     assert_eq!(read(5, 1), "error: `offset` is 5, but `a.txt` has 4 lines");
     assert_eq!(read(0, 1), "error: `offset` must be 1 or more");
     assert_eq!(read(1, 0), "error: `limit` must be 1 or more");
@@ -62,7 +65,7 @@ fn a_huge_file_is_read_by_ranges_only() {
     let answer = desk.run("read_file", json!({"path": "huge", "offset": 8_192, "limit": 1}));
     assert!(answer.ends_with("x\n[lines 8192-8192; read on with offset=8193]"));
     let answer = desk.run("read_file", json!({"path": "huge", "offset": 8_193}));
-    assert_eq!(answer, "y");
+    assert_eq!(answer, "8193\ty");
 }
 
 #[test]
@@ -82,7 +85,7 @@ fn binary_files_are_refused_and_broken_text_is_shown() {
         assert_eq!(answer.starts_with("error: "), refused, "{zeros_at}");
     }
     desk.write("latin.txt", b"caf\xe9\n");
-    assert_eq!(desk.run("read_file", json!({"path": "latin.txt"})), "caf\u{fffd}\n");
+    assert_eq!(desk.run("read_file", json!({"path": "latin.txt"})), "1\tcaf\u{fffd}\n");
     let edit = desk.run("edit_file", json!({"path": "latin.txt", "old": "caf", "new": "x"}));
     assert_eq!(edit, "error: `latin.txt` is not valid UTF-8");
 }

@@ -7,4 +7,5 @@ mod compact;
 mod permission;
 mod refusal;
 mod transcripts;
+mod rounds;
 mod turn;

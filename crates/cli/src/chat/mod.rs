@@ -69,6 +69,9 @@ const SUGGEST_AT: u64 = 70;
 /// How full the window is when the next turn is preceded by a compaction, in percent.
 const COMPACT_AT: u64 = 85;
 
+/// What is said when a turn was ended before the model was done.
+const ANY_MESSAGE_CONTINUES: &str = "\x1b[2m(any message continues)\x1b[0m";
+
 /// How a question ends.
 const YES_OR_NO: &str = " (y/n) ";
 
@@ -514,6 +517,7 @@ impl Chat {
         let answer = self.turn(id, question).await?;
         match answer.end {
             End::Stopped => self.voice.notice("\x1b[2m(stopped; what was said is kept)\x1b[0m"),
+            End::RoundLimit | End::Repeated => self.voice.notice(ANY_MESSAGE_CONTINUES),
             _ if answer.cut_off => self.voice.notice(
                 "\x1b[33m(the model's limit for one reply was reached; say `go on` for the rest)\x1b[0m",
             ),
@@ -598,10 +602,9 @@ impl Chat {
         drop(heard);
         let outcome = started.ended().await.outcome;
         shown?;
-        let limit = outcome.as_ref().is_ok_and(|answer| answer.end == End::RoundLimit);
-        if limit {
-            self.voice
-                .answer(&agent, &format!("\n\n{}", rethread_agent::limits::ROUND_LIMIT_MARK))?;
+        let limit = outcome.as_ref().ok().and_then(|answer| answer.limit.as_ref());
+        if let Some(limit) = limit {
+            self.voice.answer(&agent, &format!("\n\n{}", limit.notice()))?;
         }
         self.voice.close()?;
         Ok(outcome?)

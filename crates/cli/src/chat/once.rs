@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::input::Line;
 use super::say::Look;
-use super::{Chat, TERMINAL_LINE};
+use super::{ANY_MESSAGE_CONTINUES, Chat, TERMINAL_LINE};
 use crate::args::Talk;
 use crate::commands::Done;
 use crate::errors::Error;
@@ -53,6 +53,9 @@ impl Chat {
             (true, _) => self.print_turn(id, &answer)?,
             (false, true) => {}
             (false, false) => line(clean(&answer.text))?,
+        }
+        if answer.limit.is_some() && !self.cli.global.json {
+            self.voice.notice(ANY_MESSAGE_CONTINUES);
         }
         self.tidy()?;
         Ok(match answer.end {

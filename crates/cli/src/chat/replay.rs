@@ -6,7 +6,6 @@
 use std::time::Instant;
 
 use rethread_agent::Event;
-use rethread_agent::limits::ROUND_LIMIT_MARK;
 use rethread_core::message::{BlockKind, Call, Message};
 use rethread_core::turn::{Part, Turn};
 use rethread_core::{Body, Entry};
@@ -50,8 +49,9 @@ pub(super) fn turn(turn: &Turn<Entry>, agent: &str, style: &Style) -> String {
                     lines += &view.event(&event, now);
                 }
             }
-            Part::RoundLimit => {
-                lines += &view.event(&Event::Text(format!("\n\n{ROUND_LIMIT_MARK}")), now);
+            Part::RoundLimit(limit) => {
+                let notice = Event::Text(format!("\n\n{}", limit.notice()));
+                lines += &view.event(&notice, now);
             }
             Part::Finished(_) => {}
             Part::Beside => {

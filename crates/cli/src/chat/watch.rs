@@ -8,8 +8,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use rethread_agent::host::StartedTurn;
-use rethread_agent::limits::ROUND_LIMIT_MARK;
-use rethread_agent::{Answer, End, Event, PermissionAnswer, PermissionRequest};
+use rethread_agent::{Answer, Event, PermissionAnswer, PermissionRequest};
 use rethread_render::terminal::wrap_line;
 use tokio::sync::mpsc::Receiver;
 use tokio_util::sync::CancellationToken;
@@ -92,8 +91,8 @@ impl Chat {
             Ok(()) => self.until_pager_closes(&mut watch).await,
             Err(_) => watch.close_pager(),
         };
-        if outcome.as_ref().is_ok_and(|answer| answer.end == End::RoundLimit) {
-            let mark = Event::Text(format!("\n\n{ROUND_LIMIT_MARK}"));
+        if let Some(limit) = outcome.as_ref().ok().and_then(|answer| answer.limit.as_ref()) {
+            let mark = Event::Text(format!("\n\n{}", limit.notice()));
             watch.done += &watch.view.event(&mark, Instant::now());
         }
         watch.resize();

@@ -119,7 +119,7 @@ fn show_entry(entry: &Entry) -> Result<(), Error> {
             left_out.turn,
             one_line(&left_out.why)
         )),
-        Body::RoundLimit => line("[TOOL CALL LIMIT REACHED]"),
+        Body::RoundLimit(limit) => line(one_line(&limit.notice()).to_uppercase()),
         Body::Summary(summary) => line(format_args!("[SUMMARY] {}", indented(&summary.text))),
         Body::Restored(restored) => {
             line(format_args!("[RESTORED] {}", indented(&restored.acknowledgment)))

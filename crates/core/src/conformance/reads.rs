@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::{Factory, created, entry, header, key, owner, placed, said};
 use crate::entry::{
-    Body, Boundary, Carried, Finished, LeftOut, NewEntry, Origin, Previous, Restored, Started,
-    Summarized,
+    Body, Boundary, Carried, Finished, LeftOut, NewEntry, Origin, Previous, Restored, RoundLimit,
+    Started, Summarized,
 };
 use crate::limits::READ_ENTRIES;
 use crate::message::{Message, Usage};
@@ -34,7 +34,8 @@ pub(super) fn what_was_appended_is_read_back_the_same(place: &dyn Factory) {
             r#"{"role":"tool","content":{"type":"tool_result","tool_use_id":"c1","content":"found"}}"#,
         ),
         Body::Message(Message::assistant("x".repeat(100_000))),
-        Body::RoundLimit,
+        Body::RoundLimit(RoundLimit { repeated: Some("grep".into()) }),
+        Body::RoundLimit(RoundLimit::default()),
         Body::Cleared { before: None },
         Body::Cleared { before: Some(boundary) },
         Body::Undone { before: Some(boundary) },

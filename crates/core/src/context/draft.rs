@@ -408,7 +408,7 @@ impl<'a> Draft<'a> {
                     self.left_out(entry.seq, "a tool message without a tool_result");
                 }
             }
-            Part::Finished(_) | Part::RoundLimit => {
+            Part::Finished(_) | Part::RoundLimit(_) => {
                 if let Some(turn) = self.turns.last_mut() {
                     turn.finished = true;
                 }

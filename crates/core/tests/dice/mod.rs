@@ -1,7 +1,9 @@
 //! Random logs, policies and models, each made from a number.
 
 use rethread_core::context::{Clip, Model, Policy};
-use rethread_core::entry::{Boundary, Carried, Finished, LeftOut, Origin, Restored, Started};
+use rethread_core::entry::{
+    Boundary, Carried, Finished, LeftOut, Origin, Restored, RoundLimit, Started,
+};
 use rethread_core::log::open_calls;
 use rethread_core::measure::measure;
 use rethread_core::{
@@ -116,7 +118,7 @@ impl Dice {
                 }
                 9 => self.undone(entries),
                 10 => push_body(entries, Body::Finished(Finished::default())),
-                11 => push_body(entries, Body::RoundLimit),
+                11 => push_body(entries, Body::RoundLimit(RoundLimit::default())),
                 12 => {
                     let raw = Raw::parse("[1]".into()).expect("JSON");
                     push_body(entries, Body::Unknown { kind: "later".into(), raw });

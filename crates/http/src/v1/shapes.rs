@@ -154,7 +154,7 @@ pub(crate) struct Appended {
 pub(crate) struct Turn {
     session: Session,
     answer: String,
-    /// `answered`, `round_limit`, `stopped` or `client_calls`.
+    /// `answered`, `round_limit`, `repeated`, `stopped` or `client_calls`.
     end: String,
     rounds: u32,
     usage: Value,

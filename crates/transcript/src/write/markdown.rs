@@ -249,9 +249,9 @@ impl Writer {
                     turn.finish(finished.clone());
                 }
             }
-            Part::RoundLimit => {
+            Part::RoundLimit(limit) => {
                 if let Some(turn) = &mut self.turn {
-                    turn.limit();
+                    turn.limit(&limit.notice());
                 }
             }
             Part::Beside => self.beside(entry)?,

@@ -8,9 +8,6 @@ use rethread_core::message::{BlockKind, Call, Message, Role};
 use super::markdown::{Tokens, said};
 use crate::marks::{FOOTER, INTERRUPTED, TOOL, clean, escape_text, is_footer, one_line};
 
-/// What a turn ends with when its rounds are used up.
-const LIMIT_NOTICE: &str = "[Tool call limit reached]";
-
 /// Characters of the line that shows a tool call. It says what was done, not with what.
 const TOOL_LINE_CHARS_MAX: usize = 200;
 
@@ -112,14 +109,14 @@ impl Turn {
         self.finished = Some(finished);
     }
 
-    /// The rounds are used up. A reply that already says so is left as it is.
-    pub(super) fn limit(&mut self) {
+    /// It was ended early. A reply that already says so is left as it is.
+    pub(super) fn limit(&mut self, notice: &str) {
         let said = self.pieces.iter().rev().find_map(|piece| match piece {
-            Piece::Text(text) => Some(text.trim_end().ends_with(LIMIT_NOTICE)),
+            Piece::Text(text) => Some(text.trim_end().ends_with(notice)),
             _ => None,
         });
         if said != Some(true) {
-            self.pieces.push(Piece::Text(LIMIT_NOTICE.into()));
+            self.pieces.push(Piece::Text(notice.into()));
         }
     }
 

@@ -1,7 +1,7 @@
 //! What is written.
 
 use jiff::tz::TimeZone;
-use rethread_core::entry::Body;
+use rethread_core::entry::{Body, RoundLimit};
 use rethread_core::message::Usage;
 use rethread_core::{Block, Message, Raw, Role};
 use rethread_transcript::write::markdown::{
@@ -180,8 +180,10 @@ fn a_stopped_reply_a_used_up_turn_and_a_clear_say_so() {
     stopped.interrupted = true;
     let mut log = Log::new();
     log.say(Message::user("one")).say(stopped).finish(1_000, 1, 1);
-    log.turn("two", "text").add(Body::RoundLimit).finish(1_000, 1, 1);
-    log.turn("three", "text\n\n[Tool call limit reached]").add(Body::RoundLimit).finish(0, 1, 1);
+    log.turn("two", "text").add(Body::RoundLimit(RoundLimit::default())).finish(1_000, 1, 1);
+    log.turn("three", "text\n\n[Tool call limit reached]")
+        .add(Body::RoundLimit(RoundLimit::default()))
+        .finish(0, 1, 1);
     log.add(Body::Cleared { before: None }).add(Body::Undone { before: None });
     log.say(Message::user("four"));
     log.finish(1_000, 5, 0);

@@ -3,6 +3,8 @@
 use rethread_core::Message;
 use serde_json::Value;
 
+use crate::tool::without_numbers;
+
 /// The turn that is going on.
 pub(super) struct Turn<'a> {
     /// What the user said last.
@@ -40,12 +42,14 @@ impl<'a> Turn<'a> {
             let Some(call) = calls.iter().find(|call| call.id == result.tool_use_id) else {
                 continue;
             };
-            answers.push(Answer {
-                tool: &call.name,
-                input: serde_json::from_str(call.input.get()).unwrap_or_default(),
-                text: result.text(),
-                failed: result.is_error,
-            });
+            let input: Value = serde_json::from_str(call.input.get()).unwrap_or_default();
+            let text = match call.name.as_str() {
+                "read_file" => {
+                    without_numbers(&result.text(), input["offset"].as_u64().unwrap_or(1))
+                }
+                _ => result.text(),
+            };
+            answers.push(Answer { tool: &call.name, input, text, failed: result.is_error });
         }
         Some(Turn {
             question: texts.next_back().unwrap_or_default().trim(),

@@ -266,7 +266,10 @@ impl Writer for Html<'_> {
             Body::Cleared { .. } => self.note("The context was cleared here."),
             Body::Undone { .. } => self.note("The clear was taken back."),
             Body::LeftOut(_) => self.note("The turn was left out of what the model sees."),
-            Body::RoundLimit => self.note("Tool call limit reached."),
+            Body::RoundLimit(limit) => {
+                let notice = limit.notice();
+                self.note(&format!("{}.", notice.trim_matches(['[', ']'])))
+            }
             Body::Finished(_) | Body::Started(_) | Body::Unknown { .. } => {
                 *self.left_out.entry("bookkeeping entry").or_default() += 1;
                 Ok(())

@@ -2,11 +2,13 @@
 //!
 //! The log says so: the latest system message holds. An agent that answers once has its own
 //! written down before its turn, with a note of which ones they replace; those hold again as soon
-//! as the turn is over or, after a crash, before the next one begins.
+//! as the turn is over or, after a crash, before the next one begins. What the project says to
+//! agents is a part of each of them, as it was when a turn began.
 
 use rethread_core::{Message, Place, Raw, Role, StoreError, Thread, sessions};
 
 use crate::leased_thread::LeasedThread;
+use crate::project_instructions::note_of;
 use crate::runner::{Instructions, Runner};
 
 /// The field of a system message that holds for one turn: the seq of the one it replaces.
@@ -23,13 +25,23 @@ impl Runner {
         let held = own.as_ref().map(|_| next).or(thread.session().tally.system);
         let mut first = Vec::from_iter(own);
         if self.instructions == Instructions::Once {
-            let mut message = Message::system(self.responder.instructions());
+            let mut message = self.ours();
             message.extra.push((INSTEAD_OF.into(), Raw::of(&held)));
             first.push(message);
         }
         let ours = self.enforced(thread, first.last())?;
         first.extend(ours);
+        let held = match first.last() {
+            Some(last) => Some(last.clone()),
+            None => message_at(thread, thread.session().tally.system)?,
+        };
+        first.extend(self.responder.project.replacing(held.as_ref()));
         Ok(first)
+    }
+
+    /// The responder's instructions, with what the project says.
+    fn ours(&self) -> Message {
+        self.responder.project.message(&self.responder.instructions())
     }
 
     /// Our instructions, where they have to be written: in a session that may have come with
@@ -42,13 +54,13 @@ impl Runner {
         if self.instructions != Instructions::Ours {
             return Ok(None);
         }
-        let ours = self.responder.instructions();
+        let ours = self.ours();
         let held = match last {
             Some(last) => Some(last.clone()),
             None => message_at(thread, thread.session().tally.system)?,
         };
-        let other = held.is_none_or(|held| held.plain_text() != ours);
-        Ok(other.then(|| Message::system(ours)))
+        let other = held.is_none_or(|held| held.plain_text() != ours.plain_text());
+        Ok(other.then_some(ours))
     }
 
     /// The turn failed: the session's own instructions hold again.
@@ -74,8 +86,13 @@ pub(crate) fn own_again(thread: &Thread) -> Result<Option<Message>, sessions::Er
         return Ok(None);
     };
     let before = serde_json::from_str::<Option<u64>>(before.get()).unwrap_or_default();
-    let own = message_at(thread, before)?.map(|message| message.content).unwrap_or_default();
-    Ok(Some(Message::new(Role::System, own)))
+    let before = message_at(thread, before)?;
+    let mut own = Message::new(Role::System, Vec::new());
+    if let Some(before) = before {
+        own.extra.extend(note_of(&before));
+        own.content = before.content;
+    }
+    Ok(Some(own))
 }
 
 /// A message of the log. The latest system message is in memory once a context was built.

@@ -74,6 +74,16 @@ pub const LEASE_POLL: Duration = Duration::from_millis(50);
 /// How long a model may take to write a summary or to acknowledge one.
 pub const SUMMARY_TIME_MAX: Duration = Duration::from_secs(60);
 
+/// Bytes of one `AGENTS.md` that a model is told. Good ones have a tenth of it; every request pays
+/// for all of them.
+pub const PROJECT_FILE_BYTES_MAX: u64 = 32 << 10;
+
+/// Bytes of all of them together.
+pub const PROJECT_BYTES_MAX: u64 = 64 << 10;
+
+/// Folders that are looked at for them, from the workspace upwards.
+pub const PROJECT_FOLDERS_MAX: usize = 32;
+
 /// Characters of one text that a summary is made from. A pasted log would crowd out the rest.
 pub const SUMMARY_TEXT_CHARS: usize = 8_000;
 

@@ -10,7 +10,8 @@ use rethread_core::{Message, New, Profile};
 
 use crate::agents::Agent;
 use crate::grant::{Grant, Permissions};
-use crate::limits::{LEASE_WAIT, ROUNDS_MAX, SUMMARY_TIME_MAX, TOOL_TIME_MAX};
+use crate::limits::{LEASE_WAIT, SUMMARY_TIME_MAX, TOOL_TIME_MAX};
+use crate::project_instructions::ProjectInstructions;
 use crate::provider::{Delta, Provider, Request};
 use crate::tool::{Spec, Toolbox};
 
@@ -35,6 +36,8 @@ pub struct Responder {
     pub read_only: bool,
     /// The folder the conversation is about.
     pub workspace: Option<String>,
+    /// What the project in that folder says to agents.
+    pub project: Arc<ProjectInstructions>,
     /// How far a turn may go.
     pub bounds: Bounds,
     /// The program new sessions are held with.
@@ -106,7 +109,7 @@ impl Responder {
         New { profile, system, source, ..New::default() }
     }
 
-    /// The system message of its sessions.
+    /// The system message of its sessions, without what their project says.
     pub(crate) fn instructions(&self) -> String {
         let mut system = self.agent.prompt.trim_end().to_owned();
         if let Some(workspace) = &self.workspace {

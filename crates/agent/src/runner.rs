@@ -14,6 +14,7 @@ use rethread_core::{Message, ProfileChange, Session, SessionId, Sessions, StoreE
 use crate::holder::ignoring_dead_holders;
 use crate::host::Refusal;
 use crate::permission::Grants;
+use crate::project_instructions::own_text;
 use crate::provider::Failure;
 use crate::responder::Responder;
 use crate::thread_cache::ThreadCache;
@@ -51,9 +52,9 @@ pub enum End {
     Answered,
     /// At the limit of rounds.
     RoundLimit,
-    /// Someone stopped it; what was said until then is kept.
     /// The model repeated itself: the same call, with the same result, again and again.
     Repeated,
+    /// Someone stopped it; what was said until then is kept.
     Stopped,
     /// The model called tools that are the client's: it continues when their results arrive.
     ClientCalls,
@@ -81,10 +82,10 @@ pub struct Answer {
     pub fullness: u64,
     /// The calls the client has to answer, with [`End::ClientCalls`].
     pub calls: Vec<Call>,
-}
     /// Why it was ended early, with [`End::RoundLimit`] and [`End::Repeated`]. The text ends with
     /// its notice; any message continues.
     pub limit: Option<RoundLimit>,
+}
 
 impl End {
     /// The word for it, for programs.
@@ -92,8 +93,8 @@ impl End {
         match self {
             End::Answered => "answered",
             End::RoundLimit => "round_limit",
-            End::Stopped => "stopped",
             End::Repeated => "repeated",
+            End::Stopped => "stopped",
             End::ClientCalls => "client_calls",
         }
     }
@@ -156,7 +157,7 @@ impl Runner {
         self.sessions.update(id, &change.into())
     }
 
-    /// The instructions that hold in a session.
+    /// The instructions that hold in a session, without what its project says.
     fn instructions_of(&self, session: &Session) -> Result<Option<String>, sessions::Error> {
         let Some(seq) = session.tally.system else { return Ok(None) };
         let entry = match self.sessions.read(session.id(), seq..seq + 1) {
@@ -164,7 +165,7 @@ impl Runner {
             Err(sessions::Error::Store(StoreError::Damaged { .. })) => None,
             read => read?.pop(),
         };
-        Ok(entry.and_then(|entry| entry.body.message().map(Message::plain_text)))
+        Ok(entry.and_then(|entry| entry.body.message().map(own_text)))
     }
 
     /// How much of the room for a context a session takes, in percent.

@@ -44,6 +44,7 @@ use crate::limits::{
     HOST_QUESTION_BYTES_MAX, HOST_TURNS_MAX, OWNER_QUESTION_BYTES_MAX, OWNER_TURNS_MAX, QUEUE_MAX,
 };
 use crate::permission::{Grants, SessionPermissions};
+use crate::project_instructions::ProjectInstructions;
 use crate::runner::{Instructions, Runner};
 use crate::thread_cache::ThreadCache;
 use session_trust::SessionTrust;
@@ -248,6 +249,7 @@ impl Handle {
         match self.host.0.workspaces.folder(workspace) {
             Ok(folder) => {
                 responder.workspace = Some(folder.path.display().to_string());
+                responder.project = Arc::new(ProjectInstructions::read(&folder.path));
                 responder.tools = folder.tools;
             }
             // Without a folder there is nothing to look at.

@@ -217,6 +217,7 @@ impl Roster {
             allow: self.settings.allow.clone(),
             read_only: self.settings.read_only,
             workspace: None,
+            project: Arc::default(),
             bounds: self.settings.bounds,
             source: self.settings.source.clone(),
         })

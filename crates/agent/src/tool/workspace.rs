@@ -246,6 +246,15 @@ impl Workspace {
         Ok(bytes)
     }
 
+    /// The first `max` bytes of a text file, and how many it has; none where there is no such file
+    /// in here.
+    pub(crate) fn beginning(&self, path: &str, max: u64) -> Option<(Vec<u8>, u64)> {
+        let file = self.text_file(&self.resolve(path).ok()?).ok()?;
+        let (size, mut bytes) = (file.size, Vec::new());
+        file.take(max).read_to_end(&mut bytes).ok()?;
+        Some((bytes, size))
+    }
+
     /// The files below `base` that are neither hidden nor ignored, as paths from the workspace,
     /// in the order of their paths.
     ///

@@ -214,12 +214,16 @@ impl Chat {
                 Body::Restored(restored) => Some(&**restored),
                 _ => None,
             });
+            let project = context::project_line(self.handle.sessions(), &session)?;
             let context = self.handle.sessions().build(session, &policy, &model)?;
             let permissions = self.runner.permissions(self.current()?, self.can_ask());
             let specs = self.runner.responder.specs(&permissions);
             let shape = (columns(), self.voice.look == Look::Plain);
             for line in window::lines(&context, (&model, &specs), restored, shape) {
                 self.voice.notice(line);
+            }
+            if let Some(project) = project {
+                self.voice.notice(format_args!("In system: {project}"));
             }
             return Ok(());
         }

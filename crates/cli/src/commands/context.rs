@@ -2,11 +2,13 @@
 
 use std::process::ExitCode;
 
-use rethread_core::Session;
+use rethread_agent::{ProjectFile, project_files};
 use rethread_core::context::{Changed, Model, Policy, Report, explain};
+use rethread_core::{Session, Sessions};
 
 use super::{Cli, Done};
 use crate::args::Context;
+use crate::errors::Error;
 use crate::hosting::Answering;
 use crate::out::{clean, count, line, note, one_line, plural};
 
@@ -32,6 +34,7 @@ pub(crate) fn print(
     if let Some(messages) = max_history {
         policy.keep_recent = Some(messages);
     }
+    let project = project_line(&cli.sessions, &session)?;
     let context = cli.sessions.build(session, &policy, &model)?;
     if cli.global.json {
         crate::out::json(&Report { policy: &policy, model: &model, context: &context })?;
@@ -66,7 +69,27 @@ pub(crate) fn print(
         if context.cuts.is_empty() || explained { "" } else { " (--explain shows them)" },
         context.hash()
     ));
+    if let Some(project) = project {
+        note(project);
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The files of the project that the model of a session is told, on one line.
+pub(crate) fn project_line(
+    sessions: &Sessions,
+    session: &Session,
+) -> Result<Option<String>, Error> {
+    let shown = |file: &ProjectFile| {
+        let size = match file.of > file.bytes {
+            true => format!("{} of {} bytes", count(file.bytes), count(file.of)),
+            false => format!("{} bytes", count(file.bytes)),
+        };
+        format!("{} ({size})", one_line(&file.path))
+    };
+    let files: Vec<String> = project_files(sessions, session)?.iter().map(shown).collect();
+    let line = format!("instructions of the project: {}", files.join(", "));
+    Ok(Some(line).filter(|_| !files.is_empty()))
 }
 
 fn preset(name: &str) -> Policy {

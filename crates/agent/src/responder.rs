@@ -129,6 +129,10 @@ impl Responder {
     /// only the ones that it may get to use.
     pub fn specs(&self, permissions: &Permissions) -> Vec<Spec> {
         let specs = self.tools.specs(|tool| permissions.offers(tool));
-        specs.into_iter().filter(|spec| self.agent.may_use(&spec.name)).collect()
+        let may_use = |spec: &Spec| {
+            let with = self.tools.find(&spec.name).and_then(|tool| tool.offered_with());
+            self.agent.may_use(with.unwrap_or(&spec.name))
+        };
+        specs.into_iter().filter(may_use).collect()
     }
 }

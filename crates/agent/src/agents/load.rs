@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use rethread_core::context::Policy;
 
 use super::front_matter::{self, Wrong};
-use super::{Agent, Agents, CHANGE_TOOLS, Origin, READ_TOOLS};
+use super::{Agent, Agents, CHANGE_TOOLS, Origin, READ_TOOLS, WORK_TOOLS};
 use crate::host::FolderFile;
 
 /// Bytes of an agent file. A prompt of this length fills half the window of most models.
@@ -90,7 +90,7 @@ pub enum Fault {
         name: String,
     },
     /// There is no such tool.
-    #[error("there is no tool `{name}`; there are {}, {}", READ_TOOLS.join(", "), CHANGE_TOOLS.join(", "))]
+    #[error("there is no tool `{name}`; there are {}, {}, {}", READ_TOOLS.join(", "), CHANGE_TOOLS.join(", "), WORK_TOOLS.join(", "))]
     Tool {
         /// The name.
         name: String,
@@ -261,7 +261,8 @@ pub(super) fn agent(text: &str, stem: &str, path: String, origin: Origin) -> Res
     };
     let tools = front.list("tools")?;
     if let Some((line, tools)) = &tools {
-        let known = |tool: &str| READ_TOOLS.contains(&tool) || CHANGE_TOOLS.contains(&tool);
+        let lists = [&READ_TOOLS[..], &CHANGE_TOOLS, &WORK_TOOLS];
+        let known = |tool: &str| lists.iter().any(|list| list.contains(&tool));
         if let Some(name) = tools.iter().find(|tool| !known(tool)) {
             return Err((*line, Fault::Tool { name: name.clone() }));
         }

@@ -28,6 +28,9 @@ pub const READ_TOOLS: [&str; 6] = crate::tool::LOOKING;
 /// The tools that change something. Each is offered only if the user allows it by name.
 pub const CHANGE_TOOLS: [&str; 3] = crate::tool::CHANGING;
 
+/// The tools that are about the work itself.
+pub const WORK_TOOLS: [&str; 3] = crate::tool::WORKING;
+
 /// The built-in agents, by name and as they are written.
 const BUILTIN: [(&str, &str); 5] = [
     ("build", include_str!("builtin/build.md")),

@@ -78,6 +78,29 @@ pub const RUN_SECONDS: u64 = 60;
 /// How long a command may run at the most. A build fits; a server does not belong here.
 pub const RUN_SECONDS_MAX: u64 = 600;
 
+/// How long a command may run in the background. A server fits a working day's half; one that is
+/// still needed then can be started again.
+pub const BACKGROUND_SECONDS_MAX: u64 = 4 * 3_600;
+
+/// Commands that one session may have in the background at once.
+pub const BACKGROUND_MAX: usize = 8;
+
+/// Commands that all sessions of a workspace may have in the background at once.
+pub const BACKGROUND_ALL_MAX: usize = 32;
+
+/// Commands in the background that are remembered after their end, with what nobody has read of
+/// their output.
+pub const BACKGROUND_ENDED_MAX: usize = 32;
+
+/// How long `run_output` waits for the end of a command at the most.
+pub const BACKGROUND_WAIT_MAX: u64 = 300;
+
+/// Things on a `todo` list. Whoever needs more has more than one task.
+pub const TODO_ITEMS_MAX: usize = 50;
+
+/// Characters of one of them.
+pub const TODO_CHARS_MAX: usize = 300;
+
 /// How long `run` waits between two looks at its command, at the most.
 pub const RUN_LOOK: Duration = Duration::from_millis(20);
 

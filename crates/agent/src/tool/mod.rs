@@ -5,8 +5,10 @@
 //! there was. Whatever it is given comes from a model: it never leaves the workspace.
 //!
 //! One file per tool. What they share: [`workspace`] opens files, `input` reads arguments, and
-//! [`limits`] says how much is too much. `run` has [`launcher`], `sandbox` and `run_env` besides.
+//! [`limits`] says how much is too much. `run` has [`launcher`], `process`,
+//! `background`, `sandbox` and `run_env` besides.
 
+mod background;
 mod edit_file;
 mod glob;
 mod grep;
@@ -15,28 +17,34 @@ pub mod launcher;
 pub mod limits;
 mod list_dir;
 mod nearest_text;
+mod process;
 mod read_file;
 mod recall;
 mod run;
 mod run_env;
+mod run_output;
 mod sandbox;
 mod search_sessions;
+mod todo;
 pub mod workspace;
 mod write_file;
 
+pub use background::Background;
 pub use edit_file::EditFile;
 pub use glob::Glob;
 pub use grep::Grep;
 pub use list_dir::ListDir;
 pub use read_file::ReadFile;
+pub(crate) use read_file::without_numbers;
 pub use recall::Recall;
 pub use run::{Run, RunSettings};
+pub use run_output::RunOutput;
 pub use sandbox::Confinement;
 pub use search_sessions::SearchSessions;
+pub use todo::Todo;
 pub use workspace::Workspace;
 pub use write_file::WriteFile;
 
-pub(crate) use read_file::without_numbers;
 use std::borrow::Cow;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -122,6 +130,11 @@ pub trait Tool: Send + Sync {
         Ok(None)
     }
 
+    /// The tool without which this one is of no use: it is offered where that one is.
+    fn offered_with(&self) -> Option<&'static str> {
+        None
+    }
+
     /// How long this call may take, where that is not for the loop to say.
     fn time(&self, input: &str) -> Option<Duration> {
         let _: &str = input;
@@ -143,6 +156,9 @@ pub const CHANGING: [&str; 3] = ["write_file", "edit_file", "run"];
 pub const LOOKING: [&str; 6] =
     ["read_file", "list_dir", "glob", "grep", "recall", "search_sessions"];
 
+/// The tools that are about the work itself: they neither look at the workspace nor change it.
+pub const WORKING: [&str; 3] = ["todo", "run_output", "task"];
+
 /// The tools there are.
 #[derive(Clone)]
 pub struct Toolbox {
@@ -163,6 +179,7 @@ impl Toolbox {
     /// All tools, for one workspace.
     pub fn with_settings(workspace: Workspace, run: Arc<RunSettings>) -> Toolbox {
         let workspace = Arc::new(workspace);
+        let background = Arc::new(Background::default());
         let tools: Vec<Arc<dyn Tool>> = vec![
             Arc::new(ReadFile::new(workspace.clone())),
             Arc::new(ListDir::new(workspace.clone())),
@@ -172,7 +189,9 @@ impl Toolbox {
             Arc::new(SearchSessions),
             Arc::new(WriteFile::new(workspace.clone())),
             Arc::new(EditFile::new(workspace.clone())),
-            Arc::new(Run::new(workspace, run)),
+            Arc::new(Run::new(workspace, run, background.clone())),
+            Arc::new(RunOutput::new(background)),
+            Arc::new(Todo),
         ];
         Toolbox { tools }
     }
@@ -197,7 +216,13 @@ impl Toolbox {
     pub fn specs(&self, offered: impl Fn(&str) -> bool) -> Vec<Spec> {
         let all = self.tools.iter().map(|tool| (tool, tool.spec()));
         let told = all.filter(|(tool, spec)| !tool.changes() || offered(&spec.name));
-        told.map(|(_, spec)| spec).collect()
+        let mut specs: Vec<Spec> = told.map(|(_, spec)| spec).collect();
+        let names: Vec<String> = specs.iter().map(|spec| spec.name.to_string()).collect();
+        specs.retain(|spec| {
+            let with = self.find(&spec.name).and_then(|tool| tool.offered_with());
+            with.is_none_or(|with| names.iter().any(|name| name == with))
+        });
+        specs
     }
 
     /// The tool of this name.
@@ -227,7 +252,8 @@ mod tests {
         let tools = Toolbox::new(Workspace::open(folder.path()).expect("opened")).tools;
         let of = |changing: bool| -> Vec<String> {
             let some = tools.iter().filter(|tool| tool.changes() == changing);
-            some.map(|tool| tool.spec().name.into_owned()).collect()
+            let names = some.map(|tool| tool.spec().name.into_owned());
+            names.filter(|name| !WORKING.contains(&name.as_str())).collect()
         };
         assert_eq!(
             (of(true), of(false)),

@@ -1,6 +1,7 @@
 //! What the tools promise: they stay in the workspace, they end, and they give back what is there.
 
 mod arguments;
+mod background;
 mod changing;
 mod confined;
 mod desk;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use rethread_agent::limits::ROUNDS_MAX;
 use rethread_agent::scripted::Answer;
 use rethread_agent::tool::{Site, Spec, Tool, ToolFailure};
-use rethread_agent::{End, Events, Pace, PermissionAnswer, TurnOptions};
+use rethread_agent::{End, Events, Grant, Pace, PermissionAnswer, TurnOptions};
 use rethread_core::Message;
 use rethread_core::entry::{Body, RoundLimit};
 use rethread_core::message::BlockKind;
@@ -97,7 +97,7 @@ fn the_same_call_with_another_result_and_work_between_are_not_repetition() {
     let answers = (0..6).flat_map(|n| [run_tests(), edit(n)]).chain([Answer::text("done")]);
     let mut bench = Bench::new("anthropic", answers);
     bench.file("a.txt", "always the same");
-    bench.runner.responder.allow = vec!["run".into(), "write_file".into()];
+    bench.runner.responder.allow = vec![Grant::tool("run"), Grant::tool("write_file")];
     bench.answer_questions_with(PermissionAnswer::Once);
     let answer = run(bench.turn("fix it")).expect("answered");
     assert_eq!((answer.end, answer.text.as_str()), (End::Answered, "done"));
@@ -155,7 +155,7 @@ fn calls_that_only_look_run_at_the_same_time_and_one_that_changes_something_runs
     let tools = (*bench.runner.responder.tools).clone();
     let tools = tools.with(Arc::new(meeting("look", 3))).with(Arc::new(meeting("change", 1)));
     bench.runner.responder.tools = Arc::new(tools);
-    bench.runner.responder.allow = vec!["change".into()];
+    bench.runner.responder.allow = vec![Grant::tool("change")];
     bench.answer_questions_with(PermissionAnswer::Once);
     run(bench.turn("meet")).expect("answered");
     assert_eq!(bench.results(), ["met 0", "met 1", "met 2", "met 3", "met 4"], "in their order");

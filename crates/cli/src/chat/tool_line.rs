@@ -15,6 +15,9 @@ use crate::out::{clean, count, one_line, plural};
 /// Columns of an argument. The line is cut at the window; this keeps the outcome on it.
 const ARGUMENT_COLUMNS: usize = 60;
 
+/// Steps of a `todo` list that are shown.
+const TODO_LINES: usize = 50;
+
 /// Columns of the reason why a call failed.
 const REASON_COLUMNS: usize = 100;
 
@@ -41,7 +44,12 @@ pub(super) fn what(call: &Call) -> String {
         }
         "write_file" => format!("write {}", path()),
         "edit_file" => format!("edit {}", path()),
+        "run" if input.get("background").and_then(Value::as_bool) == Some(true) => {
+            format!("run in background {}", text("command").unwrap_or_default())
+        }
         "run" => format!("run {}", text("command").unwrap_or_default()),
+        "run_output" => format!("output of {}", text("id").unwrap_or_default()),
+        "todo" => "todo".to_owned(),
         "recall" => {
             let reference = input.get("ref").map(|value| match value {
                 Value::String(text) => short(text),
@@ -111,7 +119,8 @@ fn found(call: &Call, text: &str) -> Option<String> {
         "glob" => listed("files", "file"),
         "grep" => listed("matches", "match"),
         "search_sessions" => listed("results", "result"),
-        "run" => ended(text),
+        "run" | "run_output" => ended(text),
+        "todo" => text.split(';').next().map(short),
         "edit_file" | "write_file" => changed(call).or_else(|| Some(short(text))),
         _ => None,
     }
@@ -124,6 +133,24 @@ fn ended(text: &str) -> Option<String> {
         Some(code) => format!("exit {}", clean(code)),
         None => clean(last),
     })
+}
+
+/// What belongs below the line of a call: the list of `todo`.
+pub(super) fn details(call: &Call) -> Vec<String> {
+    if call.name != "todo" {
+        return Vec::new();
+    }
+    let input = input(call);
+    let items = input.get("items").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let line = |item: &Value| {
+        let mark = match item["status"].as_str() {
+            Some("done") => "☑",
+            Some("in_progress") => "▸",
+            _ => "☐",
+        };
+        format!("{mark} {}", one_line(item["text"].as_str().unwrap_or_default()))
+    };
+    items.iter().take(TODO_LINES).map(line).collect()
 }
 
 /// How many lines an edit adds and removes, as far as the call says it.
@@ -192,6 +219,24 @@ mod tests {
 
     fn shown(name: &str, input: Value, text: &str, seconds: u64) -> String {
         line(&call(name, input), true, text, Duration::from_secs(seconds))
+    }
+
+    #[test]
+    fn a_todo_list_is_shown_step_by_step_and_drives_no_terminal() {
+        let items = json!({"items": [
+            {"text": "find \u{1b}[2Jit", "status": "done"},
+            {"text": "fix\nit", "status": "in_progress"},
+            {"text": "test it", "status": "pending"},
+        ]});
+        assert_eq!(
+            shown("todo", items.clone(), "1 of 3 done; next: fix it", 0),
+            "todo · 1 of 3 done"
+        );
+        let lines = details(&call("todo", items));
+        assert!(lines[0].starts_with("☑ find ") && !lines[0].contains('\u{1b}'), "{lines:?}");
+        assert!(lines[1].starts_with("▸ fix") && !lines[1].contains('\n'), "{lines:?}");
+        assert_eq!(lines[2], "☐ test it");
+        assert!(details(&call("run", json!({"command": "true"}))).is_empty());
     }
 
     #[test]

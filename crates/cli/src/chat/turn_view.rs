@@ -335,7 +335,8 @@ impl TurnView {
             self.change(Doing::Asking, now);
         }
         let output = running.map(|running| running.output).unwrap_or_default();
-        if success && output.is_empty() && self.shown >= CALLS_SHOWN {
+        let details = if success { tool_line::details(call) } else { Vec::new() };
+        if success && output.is_empty() && details.is_empty() && self.shown >= CALLS_SHOWN {
             *self.counted.entry(tool_line::verb(call)).or_default() += 1;
             return String::new();
         }
@@ -350,6 +351,9 @@ impl TurnView {
         for line in output.lines(OUTPUT_LINES.0, OUTPUT_LINES.1) {
             lines += &self.output_line(&line);
             lines.push('\n');
+        }
+        for line in details {
+            lines += &self.wrapped(INDENT.1, &line, INDENT.1.len() + 2);
         }
         done += &self.written(Last::Tools, &lines);
         done

@@ -1,0 +1,200 @@
+//! Commands that run in the background of a session, until they end, someone ends them, or this
+//! program does.
+//!
+//! A command belongs to the session that started it, and no other reaches it. Each has a thread that
+//! waits for its end. Where there is a launcher, its commands end with this program however that
+//! ends; without one they are ended when this is dropped.
+
+use std::collections::HashMap;
+use std::io::PipeReader;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use rethread_core::{Owner, SessionId};
+use tokio_util::sync::CancellationToken;
+
+use super::launcher::Report;
+use super::limits::{
+    BACKGROUND_ALL_MAX, BACKGROUND_ENDED_MAX, BACKGROUND_MAX, RUN_LOOK, RUN_OUTPUT_WAIT,
+};
+use super::process::{End, Output, Started, collect, told};
+use super::{Site, ToolFailure};
+use crate::events::Progress;
+
+/// The commands that run in the background.
+#[derive(Default)]
+pub struct Background(Mutex<Jobs>);
+
+#[derive(Default)]
+struct Jobs {
+    /// How many there have been: a name is never used again.
+    count: u64,
+    jobs: HashMap<u64, Job>,
+}
+
+struct Job {
+    owner: Owner,
+    session: SessionId,
+    command: String,
+    began: Instant,
+    /// What it wrote since it was last read.
+    unread: Arc<Mutex<Output>>,
+    /// How it ended, in words.
+    ended: Arc<Mutex<Option<String>>>,
+    stop: CancellationToken,
+    waits: Option<JoinHandle<()>>,
+}
+
+impl Job {
+    fn is_of(&self, site: &Site) -> bool {
+        self.session == site.session && self.owner == *site.sessions.owner()
+    }
+
+    fn runs(&self) -> bool {
+        lock(&self.ended).is_none()
+    }
+}
+
+impl Background {
+    /// Starts a command for a session. Returns what the model is told.
+    pub(super) fn start(
+        &self,
+        site: &Site,
+        command: &str,
+        time: Duration,
+        start: impl FnOnce() -> Result<(Started, PipeReader), ToolFailure>,
+    ) -> Result<String, ToolFailure> {
+        let mut jobs = lock(&self.0);
+        let runs = |job: &&Job| job.runs();
+        let (own, all) = (
+            jobs.jobs.values().filter(runs).filter(|job| job.is_of(site)).count(),
+            jobs.jobs.values().filter(runs).count(),
+        );
+        if own >= BACKGROUND_MAX || all >= BACKGROUND_ALL_MAX {
+            let what = format!(
+                "{own} commands of this session and {all} in all run in the background already, of \
+                 {BACKGROUND_MAX} and {BACKGROUND_ALL_MAX}; end one with `run_output` and `kill`"
+            );
+            return Err(ToolFailure(what));
+        }
+        jobs.forget_ended();
+        let (started, reader) = start()?;
+        jobs.count += 1;
+        let number = jobs.count;
+        let (unread, ended) = (Arc::default(), Arc::default());
+        let stop = CancellationToken::new();
+        let waits = std::thread::spawn({
+            let (unread, ended, stop) = (Arc::clone(&unread), Arc::clone(&ended), stop.clone());
+            move || {
+                let written = collect(reader, unread, Progress::default());
+                let end = started.wait(time, &stop);
+                let report = started.end();
+                // Its end, or that nobody will tell it.
+                written.recv_timeout(RUN_OUTPUT_WAIT).ok();
+                *lock(&ended) = Some(match (end, report) {
+                    (End::TimedOut, _) => {
+                        format!("killed, because {} s had passed", time.as_secs())
+                    }
+                    (End::Stopped, _) => "killed".into(),
+                    (End::Exited, Ok(Report::Ended { code, signal, .. })) => told(code, signal),
+                    (End::Exited, Ok(Report::Failed(why))) => format!("failed: {why}"),
+                    (End::Exited, Err(error)) => format!("failed: {error}"),
+                });
+            }
+        });
+        jobs.jobs.insert(
+            number,
+            Job {
+                owner: site.sessions.owner().clone(),
+                session: site.session,
+                command: command.to_owned(),
+                began: Instant::now(),
+                unread,
+                ended,
+                stop,
+                waits: Some(waits),
+            },
+        );
+        Ok(format!("started in the background as `bg{number}`; `run_output` reads what it writes"))
+    }
+
+    /// What a command wrote since it was last read, and how it is. Waits for its end, for so long,
+    /// after ending it if that is wanted.
+    pub(super) fn read(
+        &self,
+        site: &Site,
+        name: &str,
+        wait: Duration,
+        kill: bool,
+    ) -> Result<String, ToolFailure> {
+        let number = name.strip_prefix("bg").and_then(|number| number.parse::<u64>().ok());
+        let (unread, ended, began) = {
+            let jobs = lock(&self.0);
+            let job = number.and_then(|number| jobs.jobs.get(&number));
+            let Some(job) = job.filter(|job| job.is_of(site)) else {
+                return Err(jobs.not_found(site, name));
+            };
+            if kill {
+                job.stop.cancel();
+            }
+            (Arc::clone(&job.unread), Arc::clone(&job.ended), job.began)
+        };
+        let start = Instant::now();
+        while lock(&ended).is_none() && (kill || start.elapsed() < wait) {
+            if site.stop.is_cancelled() {
+                return Err(ToolFailure("stopped".into()));
+            }
+            std::thread::sleep(RUN_LOOK);
+        }
+        // Looked at first: what it wrote before its end is then there to be read.
+        let how = lock(&ended).clone();
+        let mut text = std::mem::take(&mut *lock(&unread)).text();
+        if !text.is_empty() && !text.ends_with('\n') {
+            text.push('\n');
+        }
+        let how = how.unwrap_or_else(|| format!("running for {} s", began.elapsed().as_secs()));
+        Ok(format!("{text}[{how}]"))
+    }
+}
+
+impl Jobs {
+    /// Forgets those that ended longest ago, where there are many.
+    fn forget_ended(&mut self) {
+        let mut ended: Vec<u64> =
+            self.jobs.iter().filter(|(_, job)| !job.runs()).map(|(number, _)| *number).collect();
+        ended.sort_unstable();
+        let over = ended.len().saturating_sub(BACKGROUND_ENDED_MAX);
+        for number in &ended[..over] {
+            self.jobs.remove(number);
+        }
+    }
+
+    fn not_found(&self, site: &Site, name: &str) -> ToolFailure {
+        let own = self.jobs.iter().filter(|(_, job)| job.is_of(site));
+        let mut own: Vec<(&u64, &Job)> = own.collect();
+        own.sort_by_key(|(number, _)| **number);
+        let own: Vec<String> =
+            own.iter().map(|(number, job)| format!("`bg{number}` ({})", job.command)).collect();
+        let there = match own.is_empty() {
+            true => "this session has none; commands end with the program that started them".into(),
+            false => format!("there are {}", own.join(", ")),
+        };
+        ToolFailure(format!("there is no command `{name}` in the background: {there}"))
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        let mut jobs = lock(&self.0);
+        jobs.jobs.values().for_each(|job| job.stop.cancel());
+        for job in jobs.jobs.values_mut() {
+            // A thread that panicked has nothing left to end.
+            job.waits.take().map(|waits| waits.join().ok());
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -4,23 +4,27 @@ use std::sync::Arc;
 
 use rethread_core::log::INTERRUPTED;
 use rethread_core::message::{Call, ToolResult};
-use rethread_core::{Block, BlockKind, Message, Role, SessionId};
+use rethread_core::{Block, BlockKind, Message, Role, SessionId, Thread};
 use tokio_util::sync::CancellationToken;
 
 use crate::blocking::blocking;
 use crate::events::{Event, Events};
+use crate::file_history;
 use crate::grant::{Grant, Permissions, Verdict};
+use crate::leased_thread::LeasedThread;
 use crate::limits::{CALLS_MAX, RESULT_BYTES_MAX, STOP_GRACE};
 use crate::permission::{DECLINED, PermissionAnswer, Scope};
 use crate::runner::Runner;
-use crate::tool::{Site, Spec, Tool, ToolFailure};
+use crate::tool::{FileChange, Site, Spec, Tool, ToolFailure};
 use crate::turn::{RunningTurn, TurnOptions};
 
 impl Runner {
     /// Runs a call, the `index`-th of its reply. Whatever goes wrong is told to the model. Returns
     /// the message that answers it, and what is reported when its turn comes.
+    #[allow(clippy::too_many_arguments, reason = "a turn, one of its calls, and who listens")]
     pub(crate) async fn run_call(
         &self,
+        held: &LeasedThread,
         turn: &RunningTurn,
         index: usize,
         call: Call,
@@ -33,7 +37,7 @@ impl Runner {
             // Once someone has stopped the turn, nothing more of it is begun.
             _ if stop.is_cancelled() => Err(ToolFailure(INTERRUPTED.into())),
             Some(refusal) => Err(refusal),
-            None => self.run_tool(turn.id, &call, options, events, stop).await,
+            None => self.run_tool(held, turn.id, &call, options, events, stop).await,
         };
         let (success, text) = match outcome {
             Ok(text) => (true, text),
@@ -75,6 +79,7 @@ impl Runner {
 
     async fn run_tool(
         &self,
+        held: &LeasedThread,
         session: SessionId,
         call: &Call,
         options: &TurnOptions,
@@ -83,10 +88,13 @@ impl Runner {
     ) -> Result<String, ToolFailure> {
         let interrupted = || ToolFailure(INTERRUPTED.into());
         let tool = self.responder.tools.find(&call.name).expect("an offered tool is in the box");
-        tokio::select! {
+        let change = tokio::select! {
             biased;
             () = stop.cancelled() => return Err(interrupted()),
             permitted = self.permission(session, tool, call, options, events) => permitted?,
+        };
+        if let Some(change) = change {
+            self.keep(held, session, call, change).await?;
         }
         // Stopping the turn stops the tool, and so does running out of time.
         let mine = stop.child_token();
@@ -117,7 +125,7 @@ impl Runner {
     }
 
     /// Whether a call may run: because it changes nothing, by what was allowed, or because a person
-    /// agrees now. One that cannot be done at all is not asked about.
+    /// agrees now. One that cannot be done at all is not asked about. Returns what it does to a file.
     async fn permission(
         &self,
         session: SessionId,
@@ -125,22 +133,22 @@ impl Runner {
         call: &Call,
         options: &TurnOptions,
         events: &Events,
-    ) -> Result<(), ToolFailure> {
+    ) -> Result<Option<FileChange>, ToolFailure> {
         let input = call.input.get();
         let (command, must_ask) = (tool.command(input), tool.must_ask(input));
         if !tool.changes() && must_ask.is_none() {
-            return Ok(());
-        }
-        let permissions = self.permissions(session, options.can_ask);
-        match permissions.verdict(&call.name, command.as_deref(), must_ask.as_deref()) {
-            Verdict::Run => return Ok(()),
-            Verdict::Refuse(why) => return Err(ToolFailure(why)),
-            Verdict::Ask => {}
+            return Ok(None);
         }
         let preview = || {
             let (tool, input) = (Arc::clone(tool), input.to_owned());
             blocking(move || tool.preview(&input))
         };
+        let permissions = self.permissions(session, options.can_ask);
+        match permissions.verdict(&call.name, command.as_deref(), must_ask.as_deref()) {
+            Verdict::Run => return preview().await,
+            Verdict::Refuse(why) => return Err(ToolFailure(why)),
+            Verdict::Ask => {}
+        }
         let change = preview().await?;
         // What is asked about each time would be asked about again.
         let always = Grant::like(&call.name, command.as_deref()).filter(|_| must_ask.is_none());
@@ -159,7 +167,30 @@ impl Runner {
             let what = "the file changed while the user was asked; read it again";
             return Err(ToolFailure(what.into()));
         }
-        Ok(())
+        Ok(change)
+    }
+
+    /// Keeps what a file holds before it is changed. Where that fails, it is not changed.
+    async fn keep(
+        &self,
+        held: &LeasedThread,
+        session: SessionId,
+        call: &Call,
+        change: FileChange,
+    ) -> Result<(), ToolFailure> {
+        let Some(workspace) = self.responder.workspace.clone() else { return Ok(()) };
+        let call = call.id.clone();
+        let work = move |thread: &mut Thread| {
+            let sessions = thread.sessions().clone();
+            match file_history::keep(&sessions, session, &workspace, &call, &change)? {
+                Some(body) => thread.note(body).map(drop),
+                None => Ok(()),
+            }
+        };
+        held.with(work).await.map_err(|error| {
+            let what = "what the file holds could not be kept, so it was not changed";
+            ToolFailure(format!("{what}: {error}"))
+        })
     }
 
     /// What holds in a session of this runner's.

@@ -250,7 +250,7 @@ impl Runner {
         let alone = |call: &Call| options.pace == Pace::Editor || !self.only_looks(call);
         for group in ours.chunk_by(|(_, one), (_, next)| !alone(one) && !alone(next)) {
             let run = |(index, call): &(usize, Call)| {
-                self.run_call(turn, *index, call.clone(), options, events, stop)
+                self.run_call(held, turn, *index, call.clone(), options, events, stop)
             };
             // Their results are reported and stored in the order of the calls.
             let mut results = stream::iter(group.iter().map(run)).buffered(LOOKING_MAX);

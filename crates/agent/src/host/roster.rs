@@ -89,13 +89,15 @@ pub struct Roster {
     settings: RosterSettings,
     /// A model and a provider that were made elsewhere, for every agent.
     given: Option<(Model, Arc<dyn Provider>)>,
+    /// The model that was chosen since, whatever the settings say.
+    chosen: Mutex<Option<String>>,
     made: Mutex<HashMap<String, Responder>>,
 }
 
 impl Roster {
     /// A roster by these settings. Nothing is connected yet.
     pub fn new(settings: RosterSettings) -> Roster {
-        Roster { settings, given: None, made: Mutex::default() }
+        Roster { settings, given: None, chosen: Mutex::default(), made: Mutex::default() }
     }
 
     /// A roster in which every agent answers with this model, run by a provider of your own.
@@ -104,7 +106,8 @@ impl Roster {
         model: Model,
         provider: Arc<dyn Provider>,
     ) -> Roster {
-        Roster { settings, given: Some((model, provider)), made: Mutex::default() }
+        let (chosen, made) = (Mutex::default(), Mutex::default());
+        Roster { settings, given: Some((model, provider)), chosen, made }
     }
 
     /// The agents there are.
@@ -126,6 +129,31 @@ impl Roster {
     pub fn allows(&self, tool: &str) -> bool {
         let named = self.settings.allow.iter().any(|grant| grant.tool_name() == tool);
         named && !self.settings.read_only
+    }
+
+    /// The models that can be asked by name here: those the configuration describes, and those that
+    /// are known of the providers there is a key for. Others may work, too.
+    pub fn known_models(&self) -> Vec<Model> {
+        let RosterSettings { env, models, .. } = &self.settings;
+        models.known(|provider| match provider {
+            "anthropic" => env.anthropic_key.is_some(),
+            "openai" => env.openai_key.is_some() || env.openai_base.is_some(),
+            "ollama" => env.ollama_host.is_some(),
+            provider => provider == provider::OFFLINE,
+        })
+    }
+
+    /// Has every agent answer with this model from now on. Nothing changes where it cannot be asked.
+    ///
+    /// # Errors
+    ///
+    /// [`RosterError`].
+    pub fn choose_model(&self, name: &str) -> Result<(), RosterError> {
+        let model = self.model_named(Some(name))?;
+        self.provider(&model)?;
+        *self.chosen.lock().unwrap_or_else(PoisonError::into_inner) = Some(name.to_owned());
+        self.made.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        Ok(())
     }
 
     /// The responder of an agent, which works in no folder yet.
@@ -240,7 +268,9 @@ impl Roster {
     /// or the one a key is there for, or the one that needs no key.
     fn model(&self, wanted: Option<&str>) -> Result<Model, RosterError> {
         let RosterSettings { model, default_model, .. } = &self.settings;
-        self.model_named(model.as_deref().or(wanted).or(default_model.as_deref()))
+        let chosen = self.chosen.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let chosen = chosen.as_deref().or(model.as_deref());
+        self.model_named(chosen.or(wanted).or(default_model.as_deref()))
     }
 
     fn model_named(&self, name: Option<&str>) -> Result<Model, RosterError> {

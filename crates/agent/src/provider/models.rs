@@ -97,6 +97,23 @@ const TABLE: &[(&str, ModelFacts)] = &[
     ("o4", unpriced(200_000)),
 ];
 
+/// Models people choose among, as their providers name them. The table has beginnings of names, which
+/// are not always names.
+const CURRENT: &[(&str, &str)] = &[
+    ("anthropic", "claude-fable-5-1"),
+    ("anthropic", "claude-opus-5-5"),
+    ("anthropic", "claude-sonnet-5"),
+    ("anthropic", "claude-haiku-5-5"),
+    ("anthropic", "claude-sonnet-4-5"),
+    ("anthropic", "claude-haiku-4-5"),
+    ("openai", "gpt-6-sol"),
+    ("openai", "gpt-6-luna"),
+    ("openai", "gpt-5"),
+    ("openai", "gpt-5-mini"),
+    ("openai", "gpt-4.1"),
+    ("offline", "offline"),
+];
+
 /// The models that are known: the table, and what the configuration says of them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Models {
@@ -124,6 +141,20 @@ impl Models {
         }
         model.window = said.window.or(listed(name).window).unwrap_or(model.window);
         model
+    }
+
+    /// The models that are known by name, of the providers for which `is_there` says so: first what
+    /// the configuration describes.
+    pub fn known(&self, is_there: impl Fn(&str) -> bool) -> Vec<Model> {
+        let said = self.overrides.iter().filter_map(|(id, _)| id.split_once('/'));
+        let mut known: Vec<Model> = Vec::new();
+        for (provider, name) in said.chain(CURRENT.iter().copied()) {
+            let model = self.describe(provider, name);
+            if is_there(provider) && !known.iter().any(|other| other.id() == model.id()) {
+                known.push(model);
+            }
+        }
+        known
     }
 
     /// The model called `provider/name`.

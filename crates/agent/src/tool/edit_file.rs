@@ -127,7 +127,8 @@ impl EditFile {
         if after == before {
             return Err(ToolFailure(format!("the edits leave `{shown}` as it is")));
         }
-        let change = FileChange { path: path.to_path_buf(), before: Some(before), after };
+        let before = Some(before.into_bytes());
+        let change = FileChange { path: path.to_path_buf(), before, after };
         Ok((path, change, count))
     }
 }

@@ -18,6 +18,7 @@ pub mod limits;
 mod list_dir;
 mod nearest_text;
 mod process;
+mod put_back;
 mod read_file;
 mod recall;
 mod run;
@@ -90,8 +91,8 @@ pub struct Site {
 pub struct FileChange {
     /// The file, relative to the workspace.
     pub path: PathBuf,
-    /// What it holds now, with stand-ins for what is not text; none where it is not there yet.
-    pub before: Option<String>,
+    /// What it holds now; none where it is not there yet.
+    pub before: Option<Vec<u8>>,
     /// What it would hold.
     pub after: String,
 }
@@ -163,12 +164,13 @@ pub const WORKING: [&str; 3] = ["todo", "run_output", "task"];
 #[derive(Clone)]
 pub struct Toolbox {
     tools: Vec<Arc<dyn Tool>>,
+    workspace: Option<Arc<Workspace>>,
 }
 
 impl Toolbox {
     /// No tools.
     pub fn empty() -> Toolbox {
-        Toolbox { tools: Vec::new() }
+        Toolbox { tools: Vec::new(), workspace: None }
     }
 
     /// All tools, for one workspace; commands get what every command gets.
@@ -189,11 +191,11 @@ impl Toolbox {
             Arc::new(SearchSessions),
             Arc::new(WriteFile::new(workspace.clone())),
             Arc::new(EditFile::new(workspace.clone())),
-            Arc::new(Run::new(workspace, run, background.clone())),
+            Arc::new(Run::new(workspace.clone(), run, background.clone())),
             Arc::new(RunOutput::new(background)),
             Arc::new(Todo),
         ];
-        Toolbox { tools }
+        Toolbox { tools, workspace: Some(workspace) }
     }
 
     /// Only the tools of these names; a name that no tool has is ignored.
@@ -223,6 +225,11 @@ impl Toolbox {
             with.is_none_or(|with| names.iter().any(|name| name == with))
         });
         specs
+    }
+
+    /// The folder the tools work in.
+    pub(crate) fn workspace(&self) -> Option<&Arc<Workspace>> {
+        self.workspace.as_ref()
     }
 
     /// The tool of this name.

@@ -295,6 +295,11 @@ impl Workspace {
         Box::new(found)
     }
 
+    /// Whether anything is there.
+    pub(super) fn is_there(&self, path: &RealPath) -> bool {
+        self.dir.symlink_metadata(&path.0).is_ok()
+    }
+
     /// Whether a regular file is exactly there, no link on the way.
     fn is_file(&self, path: &RealPath) -> bool {
         let Some(name) = path.file_name() else { return false };

@@ -62,8 +62,7 @@ impl Tool for WriteFile {
     fn preview(&self, input: &str) -> Result<Option<FileChange>, ToolFailure> {
         let input: Input = arguments(&self.spec().input, input)?;
         let path = self.workspace.resolve_for_writing(&input.path)?;
-        let before = self.workspace.read(&path).ok();
-        let before = before.map(|old| String::from_utf8_lossy(&old).into_owned());
+        let before = self.workspace.content_at(&path)?;
         Ok(Some(FileChange { path: path.into(), before, after: input.content }))
     }
 

@@ -7,6 +7,7 @@ mod compact;
 mod permission;
 mod project;
 mod refusal;
+mod rewind;
 mod rounds;
 mod transcripts;
 mod turn;

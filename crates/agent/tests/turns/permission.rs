@@ -47,7 +47,7 @@ fn a_person_is_shown_what_a_file_holds_and_what_it_would_hold() {
     bench.file("a.txt", "one two three");
     let asked = asked(&mut bench, [PermissionAnswer::Once, PermissionAnswer::No]);
     let change = |path: &str, before: Option<&str>, after: &str| {
-        let (before, after) = (before.map(str::to_owned), after.to_owned());
+        let (before, after) = (before.map(|text| text.as_bytes().to_vec()), after.to_owned());
         Some(FileChange { path: path.into(), before, after })
     };
     assert_eq!(asked[0].1, change("a.txt", Some("one two three"), "one 2 three"));

@@ -171,6 +171,13 @@ impl Input {
         }
     }
 
+    /// Has the next line that is edited begin with this.
+    pub(crate) fn begin_with(&mut self, text: &str) {
+        if let Some(keyboard) = &mut self.keyboard {
+            keyboard.begin_with(text);
+        }
+    }
+
     /// Lets what was said before be called back.
     pub(crate) fn remember(&self, past: impl IntoIterator<Item = String>) {
         if let Some(keyboard) = &self.keyboard {

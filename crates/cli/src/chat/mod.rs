@@ -16,6 +16,7 @@ mod cost;
 mod input;
 mod keyboard;
 mod keys;
+mod model;
 mod notify;
 mod once;
 mod opening;
@@ -25,6 +26,7 @@ pub(crate) mod past;
 mod permission_prompt;
 mod permissions;
 mod replay;
+mod rewind;
 mod say;
 mod screen;
 mod status;
@@ -414,6 +416,22 @@ impl Chat {
         let asked = Instant::now();
         self.voice.begin(end);
         Some(asked)
+    }
+
+    /// The line that answers a question which is on the screen, and ends like this. None where nobody
+    /// answers.
+    async fn answered(&mut self, end: &str) -> Option<String> {
+        let asked = self.ask_with(end)?;
+        tokio::select! {
+            line = self.input.next_since(asked) => match line? {
+                Line::Text(text) | Line::Edited(text) => Some(text),
+                _ => Some(String::new()),
+            },
+            told = self.signals.next() => {
+                self.told |= told;
+                None
+            }
+        }
     }
 
     /// Asks a yes-or-no question; the next line answers it.

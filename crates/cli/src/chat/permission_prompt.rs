@@ -195,8 +195,7 @@ impl ShownChange {
         let FileChange { path, before, after } = change;
         let path = one_line(&path.display().to_string());
         let path = if before.is_some() { path } else { format!("{path} (a new file)") };
-        let before = before.as_deref().unwrap_or_default();
-        let diff = Diff::new(before.as_bytes(), after.as_bytes());
+        let diff = Diff::new(before.as_deref().unwrap_or_default(), after.as_bytes());
         ShownChange { path, diff, style: style.clone() }
     }
 

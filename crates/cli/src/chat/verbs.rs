@@ -38,6 +38,8 @@ impl Chat {
             Word::Open(sel) => self.open_session(&sel).await?,
             Word::Agent(None) => self.list_agents()?,
             Word::Agent(Some(name)) => self.set_agent(&name)?,
+            Word::Model(None) => self.list_models()?,
+            Word::Model(Some(name)) => self.set_model(&name)?,
             Word::Permissions(change) => self.permissions(change.as_deref())?,
             Word::Search(words) => {
                 search::print(&self.cli, &words, 20, 0)?;
@@ -61,6 +63,7 @@ impl Chat {
             Word::Cost => self.show_cost()?,
             Word::Thinking => self.show_thinking()?,
             Word::Undo => self.undo().await?,
+            Word::Rewind(turn) => self.rewind(turn.as_deref()).await?,
             Word::Fork(name) => self.fork(name.as_deref()).await?,
             Word::Rename(name) => {
                 let name = Name::new(&name)?;

@@ -14,6 +14,7 @@ pub(crate) enum Word {
     New(Option<String>),
     Open(String),
     Agent(Option<String>),
+    Model(Option<String>),
     /// What may be changed: shown, or changed by this.
     Permissions(Option<String>),
     History {
@@ -26,6 +27,8 @@ pub(crate) enum Word {
     Undo,
     Retry,
     Fork(Option<String>),
+    /// The turns of this session, or back to before one.
+    Rewind(Option<String>),
     Rename(String),
     Delete(Option<String>),
     Search(String),
@@ -44,7 +47,7 @@ pub(crate) enum Said {
 }
 
 /// The commands, as they are typed behind a slash.
-pub(crate) const NAMES: [&str; 23] = [
+pub(crate) const NAMES: [&str; 25] = [
     "agent",
     "allow",
     "clear",
@@ -57,12 +60,14 @@ pub(crate) const NAMES: [&str; 23] = [
     "fork",
     "help",
     "history",
+    "model",
     "new",
     "open",
     "permissions",
     "rename",
     "resume",
     "retry",
+    "rewind",
     "search",
     "sessions",
     "stats",
@@ -83,12 +88,14 @@ Just type, and the agent answers. Esc or Ctrl-C stops a reply; what was said is 
   /new [NAME]     start a new session
   /open SEL       continue another session
   /fork [NAME]    branch off here
+  /rewind [N]     the turns of this session, or back to before one, with its files
   /rename NAME    name this session
   /retry          ask the last question again
   /clear          empty the context; the log is kept
   /delete [SEL]   move this session, or another, to the trash
   /undo           take back delete, clear, compact, resume, fork or new
   /agent [NAME]   who answers
+  /model [NAME]   which model answers
   /permissions    what the agent may change without asking, and how to change that
   /allow TOOL     let a tool run without asking: write_file, edit_file, run, run:cargo test
   /history [all]  what was said
@@ -160,6 +167,7 @@ fn word(name: &str, rest: Option<&str>) -> Result<Word, Error> {
         "new" => Word::New(optional()),
         "open" => Word::Open(needed("a session")?),
         "agent" => Word::Agent(optional()),
+        "model" => Word::Model(optional()),
         "permissions" => Word::Permissions(optional()),
         "allow" => Word::Permissions(rest.map(|grant| format!("allow {grant}"))),
         "history" => match rest {
@@ -176,6 +184,7 @@ fn word(name: &str, rest: Option<&str>) -> Result<Word, Error> {
         "thinking" => Word::Thinking,
         "undo" => Word::Undo,
         "retry" => Word::Retry,
+        "rewind" => Word::Rewind(optional()),
         "fork" => Word::Fork(optional()),
         "rename" => Word::Rename(needed("a name")?),
         "delete" => Word::Delete(optional()),

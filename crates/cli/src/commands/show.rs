@@ -4,6 +4,7 @@ use std::io::Write;
 use std::ops::Range;
 use std::process::ExitCode;
 
+use rethread_agent::FileChanged;
 use rethread_core::sessions::LOST;
 use rethread_core::{BlockKind, Body, Entry, Message, Role, Session};
 use rethread_transcript::write::visible_json::VisibleJson;
@@ -130,7 +131,15 @@ fn show_entry(entry: &Entry) -> Result<(), Error> {
             line(format_args!("[{origin}]{from}"))
         }
         Body::Finished(_) => Ok(()),
-        Body::Unknown { kind, .. } => line(format_args!("[{}]", one_line(kind))),
+        Body::Unknown { kind, .. } => match FileChanged::of(&entry.body) {
+            Some(FileChanged { path, call: Some(_), .. }) => {
+                line(format_args!("[FILE CHANGED] {}", one_line(&path)))
+            }
+            Some(FileChanged { path, .. }) => {
+                line(format_args!("[FILE RESTORED] {}", one_line(&path)))
+            }
+            None => line(format_args!("[{}]", one_line(kind))),
+        },
     }
 }
 

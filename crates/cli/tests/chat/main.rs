@@ -9,6 +9,7 @@ mod lines;
 mod page;
 mod permission;
 mod picture;
+mod rewind;
 mod screens;
 mod terminal;
 mod window;

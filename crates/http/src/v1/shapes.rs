@@ -126,8 +126,8 @@ pub(crate) struct Entry {
     at: String,
     id: String,
     /// `message`, `finished`, `round_limit`, `summary`, `restored`, `started`, `cleared`,
-    /// `undone`, `left_out`, `lost` for an entry that cannot be read, or one that this version
-    /// does not know.
+    /// `undone`, `left_out`, `file_changed`, `lost` for an entry that cannot be read, or one that
+    /// this version does not know.
     kind: String,
 }
 

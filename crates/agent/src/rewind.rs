@@ -1,0 +1,219 @@
+//! Going back to an earlier turn of a session: which there are, what was done since, and putting
+//! files back.
+//!
+//! The conversation goes back by a fork, which is for the caller: nothing is lost by it. Files go back
+//! only when a person says so, from what `file_history.rs` kept, and what they hold at that moment is
+//! kept first. Paths in a log are data: each is resolved below the workspace like a model's.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use rethread_core::turn::Part;
+use rethread_core::{BlobId, Entry, Place, SessionId, sessions};
+
+use crate::file_history::FileChanged;
+use crate::grant::RUN;
+use crate::permission::DECLINED;
+use crate::runner::Runner;
+use crate::tool::Workspace;
+
+/// A turn one can go back to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PastTurn {
+    /// Where its question is.
+    pub seq: u64,
+    /// When it was asked.
+    pub at: Timestamp,
+    /// What was asked.
+    pub question: String,
+    /// Files that were changed in it.
+    pub files: usize,
+}
+
+/// What was done since a turn began.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DoneSince {
+    /// Files that tools changed, in the order of their first change.
+    pub files: Vec<PastFile>,
+    /// Commands that ran. What they changed is not known.
+    pub commands: Vec<String>,
+    /// Files of other workspaces, and those that cannot be reached any more, with the reason.
+    pub out_of_reach: Vec<(String, String)>,
+}
+
+/// A file that tools changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PastFile {
+    /// The file, from the workspace.
+    pub path: String,
+    /// What it held when the turn began; none where it was not there.
+    pub then: Option<Vec<u8>>,
+    /// What the tools left in it.
+    pub left: Option<Vec<u8>>,
+    /// What it holds now.
+    pub now: Option<Vec<u8>>,
+}
+
+impl PastFile {
+    /// Whether it holds what it held then.
+    pub fn is_as_it_was(&self) -> bool {
+        self.now == self.then
+    }
+
+    /// Whether someone else changed it after the tools did.
+    pub fn changed_meanwhile(&self) -> bool {
+        self.now != self.left && !self.is_as_it_was()
+    }
+}
+
+/// The turns of a log, oldest first.
+pub fn past_turns(entries: &[Entry]) -> Vec<PastTurn> {
+    let mut turns: Vec<PastTurn> = Vec::new();
+    let mut paths: Vec<String> = Vec::new();
+    for entry in entries {
+        if let Part::Question(message) = Part::of(&entry.body) {
+            let question = message.plain_text();
+            turns.push(PastTurn { seq: entry.seq, at: entry.at, question, files: 0 });
+            paths.clear();
+        }
+        if let (Some(changed), Some(turn)) = (FileChanged::of(&entry.body), turns.last_mut())
+            && changed.call.is_some()
+            && !paths.contains(&changed.path)
+        {
+            turn.files += 1;
+            paths.push(changed.path);
+        }
+    }
+    turns
+}
+
+/// What a file was before the first of some changes, and what the last one left.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Span {
+    path: String,
+    workspace: String,
+    then: Option<BlobId>,
+    left: Option<BlobId>,
+}
+
+/// What became of each file in these entries. Where a person went back meanwhile, that is no change of
+/// the agent's: it only says what the file holds since.
+fn spans<'e>(entries: impl IntoIterator<Item = &'e Entry>) -> Vec<Span> {
+    let mut spans: Vec<Span> = Vec::new();
+    for changed in entries.into_iter().filter_map(|entry| FileChanged::of(&entry.body)) {
+        let FileChanged { path, workspace, before, after, call } = changed;
+        let same = |span: &&mut Span| span.path == path && span.workspace == workspace;
+        match spans.iter_mut().find(same) {
+            Some(span) => span.left = after,
+            None if call.is_some() => {
+                spans.push(Span { path, workspace, then: before, left: after });
+            }
+            None => {}
+        }
+    }
+    spans
+}
+
+/// The commands that ran in these entries; not those that were declined.
+fn commands<'e>(entries: impl IntoIterator<Item = &'e Entry>) -> Vec<String> {
+    let mut ran: Vec<(String, String)> = Vec::new();
+    for message in entries.into_iter().filter_map(|entry| entry.body.message()) {
+        for call in message.calls().filter(|call| call.name == RUN) {
+            let input: serde_json::Value =
+                serde_json::from_str(call.input.get()).unwrap_or_default();
+            let command = input["command"].as_str().unwrap_or(call.input.get());
+            ran.push((call.id.clone(), command.to_owned()));
+        }
+        for result in message.results() {
+            if result.is_error && result.text().starts_with(DECLINED) {
+                ran.retain(|(id, _)| *id != result.tool_use_id);
+            }
+        }
+    }
+    ran.into_iter().map(|(_, command)| command).collect()
+}
+
+impl Runner {
+    /// The turns of a session one can go back to, oldest first.
+    ///
+    /// # Errors
+    ///
+    /// I/O errors.
+    pub fn past_turns(&self, id: SessionId) -> Result<Vec<PastTurn>, sessions::Error> {
+        Ok(past_turns(&self.since(id, 0)?))
+    }
+
+    /// What was done since the turn at `seq` began.
+    ///
+    /// # Errors
+    ///
+    /// I/O errors of the store. What is wrong with a single file is said there.
+    pub fn done_since(&self, id: SessionId, seq: u64) -> Result<DoneSince, sessions::Error> {
+        let entries = self.since(id, seq)?;
+        let mut done = DoneSince { commands: commands(&entries), ..DoneSince::default() };
+        let here = self.responder.workspace.as_deref();
+        for Span { path, workspace, then, left } in spans(&entries) {
+            let found = match self.responder.tools.workspace() {
+                Some(tools) if here == Some(workspace.as_str()) => tools.content(&path),
+                _ => {
+                    done.out_of_reach.push((path, format!("it is in {workspace}")));
+                    continue;
+                }
+            };
+            let bytes =
+                |blob: Option<BlobId>| blob.map(|blob| self.sessions().blob(id, blob)).transpose();
+            match (found, bytes(then), bytes(left)) {
+                (Ok(now), Ok(then), Ok(left)) => {
+                    done.files.push(PastFile { path, then, left, now });
+                }
+                (Err(failure), _, _) => done.out_of_reach.push((path, failure.0)),
+                (_, Err(error), _) | (_, _, Err(error)) => {
+                    done.out_of_reach.push((path, error.to_string()));
+                }
+            }
+        }
+        Ok(done)
+    }
+
+    /// Puts a file back. What it holds now is kept in the session `id` first, with an entry that says
+    /// so.
+    ///
+    /// # Errors
+    ///
+    /// Why it was not: then it is as it is now.
+    pub fn put_back(&self, id: SessionId, file: &PastFile) -> Result<(), String> {
+        let nowhere = || "there is no workspace".to_owned();
+        let tools: &Arc<Workspace> = self.responder.tools.workspace().ok_or_else(nowhere)?;
+        let workspace = self.responder.workspace.clone().ok_or_else(nowhere)?;
+        if tools.content(&file.path).map_err(|failure| failure.0)? != file.now {
+            return Err("it changed just now".to_owned());
+        }
+        let kept = |bytes: &Option<Vec<u8>>| {
+            bytes.as_ref().map(|bytes| self.sessions().put_blob(id, bytes)).transpose()
+        };
+        let note = || -> Result<(), sessions::Error> {
+            let (before, after) = (kept(&file.now)?, kept(&file.then)?);
+            let path = file.path.clone();
+            let changed = FileChanged { path, workspace, before, after, call: None };
+            self.sessions().thread(id)?.note(changed.body())?;
+            Ok(())
+        };
+        note().map_err(|error| format!("what it holds could not be kept: {error}"))?;
+        tools.put_back(&file.path, file.then.as_deref()).map_err(|failure| failure.0)
+    }
+
+    fn since(&self, id: SessionId, seq: u64) -> Result<Vec<Entry>, sessions::Error> {
+        let end = self.sessions().get(id)?.tally.entries;
+        self.sessions().entries(id, seq..end).around_damage().collect()
+    }
+
+    /// The question of a turn.
+    ///
+    /// # Errors
+    ///
+    /// I/O errors.
+    pub fn question_at(&self, place: Place) -> Result<String, sessions::Error> {
+        let entry = self.sessions().entry_at(place)?;
+        Ok(entry.body.message().map(|message| message.plain_text()).unwrap_or_default())
+    }
+}

@@ -1,0 +1,154 @@
+//! Files as they were: what is kept before a change, and what can be put back.
+
+use rethread_agent::scripted::Answer;
+use rethread_agent::{FileChanged, Grant, PastFile};
+use rethread_core::{BlobId, Body, Raw};
+use serde_json::{Value, json};
+
+use crate::bench::{Bench, run};
+
+fn worked(calls: impl IntoIterator<Item = (&'static str, Value)>) -> Bench {
+    let script = [Answer::calls(calls), Answer::text("ok"), Answer::text("again")];
+    let mut bench = Bench::new("openai", script);
+    bench.runner.responder.allow = ["write_file", "edit_file"].map(Grant::tool).to_vec();
+    bench.file("a.txt", "one two\n");
+    std::fs::write(bench.path("b.bin"), b"\x00\xff\x01").expect("written");
+    run(bench.turn("go")).expect("answered");
+    bench
+}
+
+fn changes(bench: &Bench) -> Vec<FileChanged> {
+    bench.entries().iter().filter_map(|entry| FileChanged::of(&entry.body)).collect()
+}
+
+#[test]
+fn what_a_file_held_is_in_the_log_before_the_result_and_in_no_context() {
+    let bench = worked([
+        ("edit_file", json!({"path": "a.txt", "old": "two", "new": "2"})),
+        ("write_file", json!({"path": "b.bin", "content": "text"})),
+        ("write_file", json!({"path": "new/c.txt", "content": "c"})),
+        ("edit_file", json!({"path": "a.txt", "old": "nothing", "new": "2"})),
+    ]);
+    let blob = |bytes: &[u8]| Some(BlobId::of(bytes));
+    let found: Vec<_> = changes(&bench)
+        .into_iter()
+        .map(|c| (c.path, c.before, c.after, c.call.is_some()))
+        .collect();
+    assert_eq!(
+        found,
+        [
+            ("a.txt".to_owned(), blob(b"one two\n"), blob(b"one 2\n"), true),
+            ("b.bin".to_owned(), blob(b"\x00\xff\x01"), blob(b"text"), true),
+            ("new/c.txt".to_owned(), None, blob(b"c"), true),
+        ],
+        "an edit that cannot be made is none"
+    );
+    let roles = bench.roles();
+    let turn = [
+        "system",
+        "user",
+        "assistant",
+        "file_changed",
+        "tool",
+        "file_changed",
+        "tool",
+        "file_changed",
+        "tool",
+        "tool",
+        "assistant",
+        "finished",
+    ];
+    assert_eq!(roles, turn);
+    let kept = bench.handle.sessions().blob(bench.session, BlobId::of(b"\x00\xff\x01"));
+    assert_eq!(kept.expect("kept"), b"\x00\xff\x01");
+    // The model sees calls and results and nothing between them.
+    run(bench.again("more")).expect("answered");
+    let sent = &bench.server.requests()[2];
+    assert!(!sent.text.contains("file_changed"), "{}", sent.text);
+    assert_eq!(sent.body["messages"].as_array().map(Vec::len), Some(9), "{}", sent.text);
+}
+
+#[test]
+fn a_file_is_put_back_with_every_byte_and_what_it_held_meanwhile_is_kept() {
+    let bench = worked([
+        ("write_file", json!({"path": "b.bin", "content": "text"})),
+        ("write_file", json!({"path": "b.bin", "content": "more"})),
+        ("write_file", json!({"path": "new/c.txt", "content": "c"})),
+    ]);
+    let turns = bench.runner.past_turns(bench.session).expect("read");
+    assert_eq!((turns.len(), turns[0].files), (1, 2));
+    let done = bench.runner.done_since(bench.session, turns[0].seq).expect("read");
+    assert_eq!(
+        done.files.iter().map(|f| f.path.as_str()).collect::<Vec<_>>(),
+        ["b.bin", "new/c.txt"]
+    );
+    assert_eq!(done.files[0].then.as_deref(), Some(&b"\x00\xff\x01"[..]));
+    assert!(!done.files.iter().any(PastFile::changed_meanwhile));
+    for file in &done.files {
+        bench.runner.put_back(bench.session, file).expect("put back");
+    }
+    assert_eq!(std::fs::read(bench.path("b.bin")).expect("there"), b"\x00\xff\x01");
+    assert!(!bench.path("new/c.txt").exists());
+    let kept = bench.handle.sessions().blob(bench.session, BlobId::of(b"more"));
+    assert_eq!(kept.expect("kept"), b"more");
+    // Someone was quicker than the answer: nothing of theirs is lost.
+    bench.file("b.bin", "theirs");
+    let error = bench.runner.put_back(bench.session, &done.files[0]).expect_err("changed");
+    assert_eq!(error, "it changed just now");
+    assert_eq!(std::fs::read(bench.path("b.bin")).expect("there"), b"theirs");
+}
+
+#[test]
+fn what_a_log_says_about_files_reaches_no_further_than_a_model_does() {
+    let bench = worked([]);
+    let workspace = bench.runner.responder.workspace.clone().expect("a workspace");
+    let outside = bench.path("../outside.txt");
+    std::fs::write(&outside, "theirs").expect("written");
+    std::os::unix::fs::symlink(&outside, bench.path("link")).expect("made");
+    let content = bench.handle.sessions().put_blob(bench.session, b"evil").expect("stored");
+    let absolute = outside.to_str().expect("text");
+    let hostile = [
+        "../outside.txt",
+        absolute,
+        "link",
+        ".git/hooks/pre-commit",
+        ".rethread/agents/a.md",
+        "",
+        "a\0b",
+    ];
+    let mut thread = bench.handle.sessions().thread(bench.session).expect("opened");
+    for (path, folder) in
+        hostile.iter().map(|path| (*path, workspace.as_str())).chain([("a.txt", "/")])
+    {
+        let said = json!({
+            "path": path, "workspace": folder, "before": content, "after": null, "call": "1",
+        });
+        let body = Body::Unknown { kind: "file_changed".into(), raw: Raw::of(&said) };
+        thread.note(body).expect("noted");
+    }
+    let done = bench.runner.done_since(bench.session, 0).expect("read");
+    assert_eq!(done.files, [], "none of them can be restored");
+    assert_eq!(done.out_of_reach.len(), hostile.len() + 1, "{:?}", done.out_of_reach);
+    for path in hostile {
+        let file =
+            PastFile { path: path.into(), then: Some(b"evil".to_vec()), left: None, now: None };
+        assert!(bench.runner.put_back(bench.session, &file).is_err(), "{path}");
+    }
+    assert_eq!(std::fs::read_to_string(&outside).expect("there"), "theirs");
+    assert!(!bench.path(".git").exists() && !bench.path(".rethread").exists());
+}
+
+#[test]
+fn commands_that_ran_are_named_and_those_that_were_declined_are_not() {
+    let script = [Answer::calls([("run", json!({"command": "echo one"}))]), Answer::text("ok")];
+    for (answer, expected) in [
+        (rethread_agent::PermissionAnswer::Once, vec!["echo one".to_owned()]),
+        (rethread_agent::PermissionAnswer::No, vec![]),
+    ] {
+        let bench = Bench::new("openai", script.clone());
+        bench.answer_questions_with(answer);
+        run(bench.turn("go")).expect("answered");
+        let done = bench.runner.done_since(bench.session, 0).expect("read");
+        assert_eq!(done.commands, expected);
+    }
+}

@@ -54,9 +54,12 @@ pub(crate) struct Talk {
     /// Go on with the newest session of this folder
     #[arg(short = 'c', long = "continue", conflicts_with_all = ["resume", "name"])]
     pub(crate) go_on: bool,
-    /// Start from the summary of a session, or of a transcript (.md)
+    /// Start from the summary of a session, or of a transcript (.md); without either, pick one
     #[arg(long, value_name = "SEL|FILE")]
-    pub(crate) resume: Option<String>,
+    pub(crate) resume: Option<Option<String>>,
+    /// Where the chat begins.
+    #[arg(skip)]
+    pub(crate) open: Option<Option<String>>,
     /// Ask once, print the answer, and leave (`-` reads the question from standard input)
     #[arg(short, long, value_name = "PROMPT")]
     pub(crate) prompt: Option<String>,
@@ -139,7 +142,7 @@ pub(crate) enum Command {
     /// Add messages, read as JSON lines from standard input
     #[command(after_help = APPEND)]
     Append(Append),
-    /// Take a session up again: it becomes this folder's session
+    /// Continue a session, all of it: a chat at a terminal; elsewhere it becomes this folder's session
     Open(Open),
     /// Start the context anew; the log stays
     Clear(One),
@@ -554,8 +557,8 @@ pub(crate) struct Append {
 /// Flags of `open`.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Open {
-    /// Which session
-    pub(crate) sel: String,
+    /// Which session [default: pick one, at a terminal]
+    pub(crate) sel: Option<String>,
     /// The key that is to point at it [default: this folder's]
     #[arg(long)]
     pub(crate) key: Option<String>,
@@ -577,9 +580,9 @@ pub(crate) struct Compact {
 /// Flags of `resume`.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Resume {
-    /// Which session, or which transcript
+    /// Which session, or which transcript [default: pick one, at a terminal]
     #[arg(value_name = "SEL|FILE")]
-    pub(crate) sel: String,
+    pub(crate) sel: Option<String>,
     /// Who answers [default: who answered before]
     #[arg(long, value_name = "AGENT")]
     pub(crate) agent: Option<String>,

@@ -12,7 +12,9 @@ mod config;
 mod errors;
 mod heap;
 mod hosting;
+mod last_turns;
 mod out;
+mod picker;
 
 use std::process::ExitCode;
 

@@ -6,7 +6,7 @@
 
 /// A key, or what a terminal reports in the same way.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Key {
+pub(crate) enum Key {
     /// Text, as it was typed.
     Text(String),
     /// What was pasted, with its line feeds.

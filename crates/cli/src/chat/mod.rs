@@ -15,17 +15,18 @@ mod command_output;
 mod cost;
 mod input;
 mod keyboard;
-mod keys;
+pub(crate) mod keys;
 mod model;
 mod notify;
 mod once;
 mod opening;
 mod pager;
-mod paint;
+pub(crate) mod paint;
 pub(crate) mod past;
 mod permission_prompt;
 mod permissions;
-mod replay;
+mod pick;
+pub(crate) mod replay;
 mod rewind;
 mod say;
 mod screen;
@@ -186,7 +187,7 @@ impl Chat {
         let host = cli.host_in(answering, cli.workspaces()?, transcripts)?;
         let handle = host.handle(cli.sessions.owner().clone());
         // Who answered before answers again.
-        let before = match &talk.resume {
+        let before = match talk.resume.as_ref().or(talk.open.as_ref()).and_then(Option::as_ref) {
             Some(sel) => {
                 cli.sessions.select(sel).ok().map(|id| cli.sessions.get(id)).transpose()?
             }
@@ -230,7 +231,10 @@ impl Chat {
 
     /// Lines in, turns out, until someone leaves.
     async fn talk(&mut self, talk: &Talk) -> Done {
-        self.greet(talk).await?;
+        if !self.greet(talk).await? {
+            self.input.give_back_terminal();
+            return Ok(ExitCode::SUCCESS);
+        }
         loop {
             let line = match self.next_line().await {
                 Ok(line) => line,
@@ -275,8 +279,8 @@ impl Chat {
         }
     }
 
-    /// What a person is told first.
-    async fn greet(&mut self, talk: &Talk) -> Result<(), Error> {
+    /// What a person is told first. False where they were to pick a session, and picked none.
+    async fn greet(&mut self, talk: &Talk) -> Result<bool, Error> {
         let responder = &self.runner.responder;
         self.voice.notice(format_args!(
             "\x1b[1mrethread\x1b[0m · agent {}{} · {} · type `help` for commands",
@@ -298,9 +302,17 @@ impl Chat {
                 "session.auto_save is off: nothing of this chat is kept. `/export FILE` writes it to a file.",
             );
         }
-        if let Some(sel) = &talk.resume {
-            return self.resume(sel).await;
+        match (&talk.resume, &talk.open) {
+            (Some(Some(sel)), _) => self.resume(sel).await?,
+            (_, Some(Some(sel))) => self.open_session(sel).await?,
+            (Some(None), _) | (_, Some(None)) => return self.pick_first().await,
+            (None, None) => self.greet_session(talk).await?,
         }
+        Ok(true)
+    }
+
+    /// Shows the session the chat begins in.
+    async fn greet_session(&mut self, talk: &Talk) -> Result<(), Error> {
         match self.session {
             Some(id) => {
                 let thread = self.handle.sessions().thread(id)?;

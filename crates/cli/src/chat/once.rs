@@ -36,8 +36,14 @@ impl Chat {
         // Whoever reads a file or a pipe wants the answer, not how it came about.
         let streams = std::io::stdout().is_terminal() && !self.cli.global.json;
         self.voice.mute = true;
-        if let Some(sel) = &talk.resume {
-            self.resume(sel).await?;
+        match &talk.resume {
+            None => {}
+            Some(Some(sel)) => self.resume(sel).await?,
+            Some(None) => {
+                let what = "--resume needs a session beside -p".into();
+                let hint = "`rethread list` shows them; `--resume 1` is the newest";
+                return Err(Error::Word { what, hint });
+            }
         }
         self.voice.mute = !streams;
         let id = self.session_for_turn()?;

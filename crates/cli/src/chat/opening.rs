@@ -10,7 +10,8 @@ use rethread_core::{Block, Session, SessionId, Sessions, Thread};
 use super::Chat;
 use crate::commands::{Cli, open};
 use crate::errors::Error;
-use crate::out::clean;
+use crate::last_turns::{self, LastTurns, Shape};
+use crate::out::{clean, plural};
 
 /// Bytes of a message that can be called back to be edited.
 const CALL_BACK_BYTES_MAX: usize = 16 << 10;
@@ -97,11 +98,32 @@ impl Chat {
         Ok(())
     }
 
-    /// Tells which session goes on. The model is not sent this.
+    /// Shows which session is opened, and what was said in it last. The model is not sent this.
     pub(super) fn show_opened(&self, thread: &Thread) -> Result<(), Error> {
+        if self.voice.quiet {
+            return Ok(());
+        }
         let session = thread.session();
-        let stats = self.handle.sessions().stats(session.id())?;
-        self.voice.notice(open::summary(session, stats.user, stats.assistant));
+        let style = self.voice.style();
+        let last = LastTurns::read(self.handle.sessions(), session, last_turns::TURNS)?;
+        let shape =
+            Shape { style: &style, now: self.cli.now(), turn_lines: last_turns::TURN_LINES };
+        self.voice.notice("");
+        if self.cli.shares_its_directory() {
+            let stats = self.handle.sessions().stats(session.id())?;
+            self.voice.notice(open::summary(session, stats.user, stats.assistant));
+            self.voice.notice("");
+        } else {
+            let heading = last_turns::heading(session, self.cli.now());
+            self.voice.notice(format_args!("\x1b[1m{heading}\x1b[0m\n"));
+        }
+        self.voice.rendered(&last.lines(&shape));
+        if last.earlier > 0 {
+            let earlier = plural(last.earlier, "earlier turn");
+            let all = if session.tally.boundary.is_some() { " all" } else { "" };
+            self.voice.notice(format_args!("\n\x1b[2m{earlier}: /history{all} shows them\x1b[0m"));
+        }
+        self.voice.notice("");
         Ok(())
     }
 

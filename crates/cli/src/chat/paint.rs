@@ -7,12 +7,12 @@ use rethread_render::terminal::{Colour, Style};
 
 /// How the chat's own words look.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Paint {
+pub(crate) struct Paint {
     on: bool,
 }
 
 impl Paint {
-    pub(super) fn of(style: &Style) -> Paint {
+    pub(crate) fn of(style: &Style) -> Paint {
         Paint { on: style.colour != Colour::None }
     }
 
@@ -24,31 +24,36 @@ impl Paint {
     }
 
     /// The name of who speaks.
-    pub(super) fn speaker(self, text: &str) -> String {
+    pub(crate) fn speaker(self, text: &str) -> String {
         self.sgr("1;36", text)
     }
 
     /// What is beside the conversation.
-    pub(super) fn dim(self, text: &str) -> String {
+    pub(crate) fn dim(self, text: &str) -> String {
         self.sgr("2", text)
     }
 
-    pub(super) fn bold(self, text: &str) -> String {
+    pub(crate) fn bold(self, text: &str) -> String {
         self.sgr("1", text)
     }
 
+    /// The row of a list that keys act on.
+    pub(crate) fn selected(self, text: &str) -> String {
+        self.sgr("7", text)
+    }
+
     /// What went wrong.
-    pub(super) fn bad(self, text: &str) -> String {
+    pub(crate) fn bad(self, text: &str) -> String {
         self.sgr("31", text)
     }
 
     /// What should be noticed.
-    pub(super) fn warning(self, text: &str) -> String {
+    pub(crate) fn warning(self, text: &str) -> String {
         self.sgr("33", text)
     }
 
     /// What the person typed.
-    pub(super) fn you(self, text: &str) -> String {
+    pub(crate) fn you(self, text: &str) -> String {
         self.sgr("1;32", text)
     }
 }

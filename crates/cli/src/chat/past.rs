@@ -163,23 +163,33 @@ impl Chat {
     pub(super) async fn resume(&mut self, sel: &str) -> Result<(), Error> {
         self.voice.notice("📋 Loading session...");
         let busy = self.session.is_some();
-        let past = match self.find(sel)? {
-            Found::Session(id) => self.runner.past(id).await?,
-            Found::File(file) => return self.resume_file(*file, busy).await,
-            Found::Nothing if busy => return Err(SelectError::None { selector: sel.into() }.into()),
+        match self.find(sel)? {
+            Found::Session(id) => self.resume_session(id).await,
+            Found::File(file) => self.resume_file(*file, busy).await,
+            Found::Nothing if busy => Err(SelectError::None { selector: sel.into() }.into()),
             Found::Nothing => {
                 self.voice.notice(format_args!(
                     "⚠️ Parent session {} not found, starting fresh",
                     one_line(sel)
                 ));
-                return Ok(());
+                Ok(())
             }
-        };
+        }
+    }
+
+    /// Starts from the summary of the session that was picked.
+    pub(super) async fn resume_id(&mut self, id: SessionId) -> Result<(), Error> {
+        self.voice.notice("📋 Loading session...");
+        self.resume_session(id).await
+    }
+
+    async fn resume_session(&mut self, id: SessionId) -> Result<(), Error> {
+        let busy = self.session.is_some();
+        let past = self.runner.past(id).await?;
         self.tell_found(&past);
         if !self.may_go_on(&past).await? {
             return Ok(());
         }
-        let id = past.session.expect("it was found in the store");
         let made = self.handle.sessions().get(id)?.tally.summary;
         let runner = self.runner.clone();
         let (_silent, mut notes) = tokio::sync::mpsc::channel(1);
@@ -245,7 +255,13 @@ impl Chat {
                 if let Some(from) = past.session {
                     self.handle.inherit_trust(from, on.session.id());
                 }
-                self.goes_on(&on).await
+                self.goes_on(&on).await?;
+                // In other programs `resume` continues the whole conversation.
+                if let Some(from) = past.session {
+                    let id = self.handle.sessions().get(from)?.shown_id();
+                    self.voice.notice(whole_conversation(&id));
+                }
+                Ok(())
             }
             None => {
                 self.voice.notice("(stopped; nothing was resumed)");
@@ -319,6 +335,11 @@ impl From<SelectError> for Error {
     fn from(error: SelectError) -> Error {
         Error::Verb(error.into())
     }
+}
+
+/// How to continue the session itself, for someone who expected that of `resume`.
+fn whole_conversation(id: &str) -> String {
+    format!("open {} continues the whole conversation", clean(id))
 }
 
 /// How many turns stay.

@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use rethread_agent::Event;
 use rethread_core::message::{BlockKind, Call, Message};
+use rethread_core::sessions::LOST;
 use rethread_core::turn::{Part, Turn};
 use rethread_core::{Body, Entry};
 use rethread_render::terminal::Style;
@@ -16,7 +17,7 @@ use super::turn_view::TurnView;
 use crate::out::{indented, plural, wrapped};
 
 /// A turn, rendered. `agent` is the name of who answers.
-pub(super) fn turn(turn: &Turn<Entry>, agent: &str, style: &Style) -> String {
+pub(crate) fn turn(turn: &Turn<Entry>, agent: &str, style: &Style) -> String {
     let (now, paint) = (Instant::now(), Paint::of(style));
     let mut view = TurnView::new(agent, "", style.clone(), now);
     let mut calls: Vec<&Call> = Vec::new();
@@ -83,6 +84,9 @@ fn beside(body: &Body) -> Option<String> {
         Body::LeftOut(_) => "(this turn was refused, and is left out from here on)".into(),
         Body::Restored(restored) => {
             format!("(continued from a summary)\n{}", indented(&restored.acknowledgment))
+        }
+        Body::Unknown { kind, .. } if kind == LOST => {
+            "(an entry is damaged and cannot be read: `rethread doctor` says more)".into()
         }
         _ => return None,
     })

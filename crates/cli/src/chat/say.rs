@@ -111,6 +111,13 @@ impl Voice {
         }
     }
 
+    /// Shows lines that are rendered, beside the answers.
+    pub(crate) fn rendered(&self, lines: &[String]) {
+        if !self.quiet && !lines.is_empty() {
+            self.write(format_args!("{}\n", lines.join("\n")));
+        }
+    }
+
     /// Writes beside the answers. What cannot be shown is lost; the conversation goes on.
     fn write(&self, text: std::fmt::Arguments<'_>) {
         let written = match self.shown {

@@ -98,6 +98,21 @@ impl Screen {
         write(&format!("{}\x1b[H\x1b[J{}{}", UPDATE.0, lines.join("\n"), UPDATE.1))
     }
 
+    /// Shows lines on the other screen, with the cursor at a line and column, or without one. What is
+    /// there is written over and not erased first, so nothing flickers.
+    pub(super) fn draw_over(
+        &self,
+        lines: &[String],
+        cursor: Option<(usize, usize)>,
+    ) -> io::Result<()> {
+        let lines = lines.join("\x1b[K\r\n");
+        let cursor = match cursor {
+            Some((row, column)) => format!("\x1b[{};{}H\x1b[?25h", row + 1, column + 1),
+            None => String::new(),
+        };
+        write(&format!("{}\x1b[?25l\x1b[H{lines}\x1b[K\x1b[J{cursor}{}", UPDATE.0, UPDATE.1))
+    }
+
     /// Changes to the other screen, or back.
     pub(super) fn show_other(&self, shown: bool) -> io::Result<()> {
         write(if shown { OTHER.0 } else { OTHER.1 })

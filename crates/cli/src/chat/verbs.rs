@@ -27,15 +27,17 @@ impl Chat {
             Word::Help => self.voice.notice(HELP),
             Word::Compact => drop(self.compact().await?),
             Word::Resume(Some(sel)) => self.resume(&sel).await?,
-            Word::Resume(None) => {
-                self.sessions()?;
-                note(
-                    "`resume 1` starts from the summary of the first; so do names, ids and .md files",
-                );
-            }
+            Word::Resume(None) | Word::Sessions if self.can_pick() => drop(self.pick().await?),
+            Word::Resume(None) => self.list_to_resume()?,
             Word::Sessions => self.sessions()?,
             Word::New(name) => self.new_session(name.as_deref())?,
-            Word::Open(sel) => self.open_session(&sel).await?,
+            Word::Open(Some(sel)) => self.open_session(&sel).await?,
+            Word::Open(None) if self.can_pick() => drop(self.pick().await?),
+            Word::Open(None) => {
+                self.sessions()?;
+                let what = "/open needs a session".into();
+                return Err(Error::Word { what, hint: "`/open 1` opens the first of these" });
+            }
             Word::Agent(None) => self.list_agents()?,
             Word::Agent(Some(name)) => self.set_agent(&name)?,
             Word::Model(None) => self.list_models()?,
@@ -169,8 +171,20 @@ impl Chat {
         Ok(())
     }
 
-    async fn open_session(&mut self, sel: &str) -> Result<(), Error> {
-        let thread = self.handle.sessions().thread(self.select(sel)?)?;
+    /// The list, for someone who wants to resume and cannot pick.
+    pub(super) fn list_to_resume(&self) -> Result<(), Error> {
+        self.sessions()?;
+        note("`resume 1` starts from the summary of the first; so do names, ids and .md files");
+        Ok(())
+    }
+
+    pub(super) async fn open_session(&mut self, sel: &str) -> Result<(), Error> {
+        self.open_id(self.select(sel)?).await
+    }
+
+    /// Continues a session, all of it.
+    pub(super) async fn open_id(&mut self, id: SessionId) -> Result<(), Error> {
+        let thread = self.handle.sessions().thread(id)?;
         // Its own agent answers, where it is here.
         self.agent = None;
         self.show_opened(&thread)?;

@@ -12,7 +12,7 @@ pub(crate) enum Word {
     Help,
     Clear,
     New(Option<String>),
-    Open(String),
+    Open(Option<String>),
     Agent(Option<String>),
     Model(Option<String>),
     /// What may be changed: shown, or changed by this.
@@ -82,11 +82,11 @@ Just type, and the agent answers. Esc or Ctrl-C stops a reply; what was said is 
   exit, quit      save and leave
   compact         summarise the conversation and continue from the summary
   resume [SEL]    start from the summary of an earlier session
-  sessions        list sessions
+  sessions        pick a session; also `resume` or /open without SEL
   help            this
 
   /new [NAME]     start a new session
-  /open SEL       continue another session
+  /open [SEL]     continue another session, all of it
   /fork [NAME]    branch off here
   /rewind [N]     the turns of this session, or back to before one, with its files
   /rename NAME    name this session
@@ -141,6 +141,8 @@ pub(crate) fn understand(line: &str) -> Result<Said, Error> {
         ("exit" | "quit" | "compact" | "sessions" | "help" | "resume", None) => true,
         // One word behind it: more would be a sentence.
         ("resume", Some(rest)) => !rest.contains(char::is_whitespace) || rest.ends_with(".md"),
+        // `open src/main.rs` is for the agent: only what can be nothing else is a session.
+        ("open", Some(rest)) => is_position_or_id(rest),
         _ => false,
     };
     let name = match slash {
@@ -149,6 +151,15 @@ pub(crate) fn understand(line: &str) -> Result<Said, Error> {
         None => return Ok(Said::Text(text.into())),
     };
     word(name, rest).map(Said::Do)
+}
+
+/// Whether this is a position in the list, or an id such as `build_20251230_112153`.
+fn is_position_or_id(text: &str) -> bool {
+    let are_digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+    let mut parts = text.rsplit('_').skip_while(|part| are_digits(part) && part.len() < 6);
+    let (time, date) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+    let is_id = are_digits(time) && time.len() == 6 && are_digits(date) && date.len() == 8;
+    are_digits(text) || is_id && !text.contains(char::is_whitespace)
 }
 
 fn word(name: &str, rest: Option<&str>) -> Result<Word, Error> {
@@ -165,7 +176,7 @@ fn word(name: &str, rest: Option<&str>) -> Result<Word, Error> {
         "help" => Word::Help,
         "clear" => Word::Clear,
         "new" => Word::New(optional()),
-        "open" => Word::Open(needed("a session")?),
+        "open" => Word::Open(optional()),
         "agent" => Word::Agent(optional()),
         "model" => Word::Model(optional()),
         "permissions" => Word::Permissions(optional()),
@@ -226,6 +237,18 @@ mod tests {
     }
 
     #[test]
+    fn open_without_a_slash_takes_a_position_or_an_id_and_nothing_else() {
+        for sel in ["3", "build_20251230_112153", "simple_sally_20251230_112153_2"] {
+            assert_eq!(said(&format!("open {sel}")), Said::Do(Word::Open(Some(sel.into()))));
+        }
+        for text in ["open it", "open src/main.rs", "open 3 files", "open a_1_2", "open"] {
+            assert_eq!(said(text), Said::Text(text.into()));
+        }
+        assert_eq!(said("/open my plan"), Said::Do(Word::Open(Some("my plan".into()))));
+        assert_eq!(said("/open"), Said::Do(Word::Open(None)));
+    }
+
+    #[test]
     fn a_sentence_that_begins_like_a_command_is_something_to_say() {
         for text in [
             "compact the log files",
@@ -262,7 +285,7 @@ mod tests {
 
     #[test]
     fn a_command_that_is_not_there_or_lacks_something_is_an_error() {
-        for line in ["/nosuch", "/open", "/rename ", "/search", "/history some"] {
+        for line in ["/nosuch", "/rename ", "/search", "/history some"] {
             assert!(understand(line).is_err(), "{line}");
         }
     }

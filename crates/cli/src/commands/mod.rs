@@ -76,7 +76,7 @@ pub(crate) fn run(args: Args) -> Done {
         Command::Context(args) => context::run(&Cli::new(global)?, &args),
         Command::Stats(args) => stats::run(&Cli::new(global)?, &args),
         Command::Append(args) => append::run(&Cli::new(global)?, &args),
-        Command::Open(args) => open::run(&Cli::new(global)?, &args),
+        Command::Open(args) => open::run(Cli::new(global)?, args),
         Command::Clear(args) => change::clear(&Cli::new(global)?, &args),
         Command::Fork(args) => change::fork(&Cli::new(global)?, &args),
         Command::Undo(args) => change::undo(&Cli::new(global)?, &args),
@@ -114,6 +114,11 @@ impl Cli {
     /// Whether other programs use the place where sessions live.
     pub(crate) fn shares_its_directory(&self) -> bool {
         self.config.text("store").starts_with("files:")
+    }
+
+    /// The time now. `now` is when the command began, and a chat may last for days.
+    pub(crate) fn now(&self) -> jiff::Timestamp {
+        rethread_core::World::now(&System)
     }
 
     /// The session that SEL names.

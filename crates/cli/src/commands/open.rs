@@ -1,17 +1,36 @@
-//! `open`: a session becomes this folder's session again.
+//! `open`: a session is continued, all of it.
+//!
+//! At a terminal that is a chat. Elsewhere, and with `--key` or `--json`, the session becomes that of
+//! this folder or key, and what was said in it last is printed.
 
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use rethread_core::world::rfc3339;
 use rethread_core::{Key, Session};
+use rethread_render::terminal::Style;
 use serde_json::json;
 
-use super::{Cli, Done};
-use crate::args::Open;
-use crate::out::{clean, fit, line};
+use super::{Cli, Done, list};
+use crate::args::{List, Open, Talk};
+use crate::last_turns::{self, LastTurns, Shape};
+use crate::out::{clean, columns, fit, line, plural};
 
-pub(crate) fn run(cli: &Cli, args: &Open) -> Done {
-    let id = cli.select(&args.sel)?;
+pub(crate) fn run(cli: Cli, args: Open) -> Done {
+    let is_terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
+    if is_terminal && !cli.global.json && args.key.is_none() {
+        let talk = Talk { open: Some(args.sel), ..Talk::default() };
+        return crate::chat::run(cli, talk);
+    }
+    match &args.sel {
+        Some(sel) => bind(&cli, sel, &args),
+        None => list::run(&cli, &List::default()),
+    }
+}
+
+/// Makes a session that of this folder, or of a key, and prints what was said in it last.
+fn bind(cli: &Cli, sel: &str, args: &Open) -> Done {
+    let id = cli.select(sel)?;
     let key = match &args.key {
         Some(key) => Key::new(key.as_str())?,
         None => Key::new(format!("project:{}", cli.workspace()?))?,
@@ -23,8 +42,25 @@ pub(crate) fn run(cli: &Cli, args: &Open) -> Done {
         crate::out::json(&json!({ "session": session, "key": key }))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let stats = cli.sessions.stats(id)?;
-    line(summary(thread.session(), stats.user, stats.assistant))?;
+    let session = thread.session();
+    match cli.shares_its_directory() {
+        true => {
+            let stats = cli.sessions.stats(id)?;
+            line(summary(session, stats.user, stats.assistant))?;
+        }
+        false => line(last_turns::heading(session, cli.now()))?,
+    }
+    let last = LastTurns::read(&cli.sessions, session, last_turns::TURNS)?;
+    let style = Style::plain(columns());
+    let shape = Shape { style: &style, now: cli.now(), turn_lines: last_turns::TURN_LINES };
+    for text in std::iter::once(String::new()).chain(last.lines(&shape)) {
+        line(text)?;
+    }
+    if last.earlier > 0 {
+        let earlier = plural(last.earlier, "earlier turn");
+        let all = if session.tally.boundary.is_some() { " --all" } else { "" };
+        line(format_args!("\n{earlier}: `rethread show {}{all}`", session.header.name))?;
+    }
     Ok(ExitCode::SUCCESS)
 }
 

@@ -80,6 +80,9 @@ fn the_arrow_up_calls_back_what_was_asked_even_of_a_session_before() {
     drop(terminal);
 
     let mut terminal = start(&desk, &server, &["--continue"]);
+    // Both turns are shown before the prompt.
+    terminal.expect("You: ");
+    terminal.expect("You: ");
     terminal.press(format!("{UP}{UP}"));
     terminal.expect("what is in the vault?");
     terminal.press("\r");
@@ -96,7 +99,8 @@ fn what_cannot_be_shown_as_it_is_is_not_called_back() {
     desk.feed(&["append", "--new", "--name", "odd"], lines);
     let mut terminal = start(&desk, &server, &[]);
     terminal.say("/open odd");
-    terminal.expect("You: ");
+    // Both questions are shown before the prompt.
+    (0..3).for_each(|_| drop(terminal.expect("You: ")));
     terminal.press(UP);
     terminal.expect("plain");
     terminal.say(", please");
@@ -172,7 +176,8 @@ fn the_tab_key_completes_a_command() {
     let mut terminal = start(&desk, &server, &[]);
     terminal.say("/sess\t");
     terminal.expect("/sessions");
-    terminal.expect("No sessions yet");
+    terminal.expect("There is no other session yet.");
+    terminal.press("\x1b");
     terminal.expect("You: ");
 }
 

@@ -117,18 +117,64 @@ fn continue_opens_the_newest_session_of_this_folder_and_tells_about_it() {
     assert_eq!(desk.feed(&args, r#"{"role":"user","content":"not of this folder"}"#).code, 0);
     let said = chat(&desk, &["-c"], &["hello again", "exit"]);
     for line in [
-        "You are resuming a previous conversation session.",
-        "Session: second",
-        "Total messages: 2 (1 from user, 1 from assistant)",
-        "First topic: hello there",
-        "The conversation history follows. Continue naturally from where you left off.",
+        "Continuing second · 1 turn, last active just now\n\njust now\nYou: hello there\n\nbuild:\nHello.",
         "1 other session of this folder",
     ] {
         assert!(said.err.contains(line), "{line}: {said:?}");
     }
+    assert!(!said.err.contains("You are resuming"), "that is for directories of files: {said:?}");
     let session = desk.json(&["show", "second"]);
     assert_eq!(session["session"]["queries"], 2);
-    assert!(!session["entries"].to_string().contains("You are resuming"), "the model is not told");
+    assert!(!session["entries"].to_string().contains("Continuing"), "the model is not told");
+}
+
+#[test]
+fn in_a_directory_of_files_the_context_summary_is_printed_before_the_last_turns() {
+    let desk = Desk::new();
+    let store = ["--store", "files:sessions"];
+    chat(&desk, &[&store[..], &["--name", "second"]].concat(), &["hello there", "exit"]);
+    let opened = desk.run(&[&store[..], &["open", "second"]].concat());
+    let chats = [
+        opened.out,
+        chat(&desk, &[&store[..], &["-c"]].concat(), &["exit"]).err,
+        chat(&desk, &store, &["/open second", "exit"]).err,
+    ];
+    for said in chats {
+        let at = |text: &str| said.find(text).unwrap_or_else(|| panic!("{text}: {said}"));
+        let order = [
+            "You are resuming a previous conversation session.\nSession: second\nCreated: ",
+            "\nLast activity: ",
+            "\nTotal messages: 2 (1 from user, 1 from assistant)\nFirst topic: hello there\n\n\
+             The conversation history follows. Continue naturally from where you left off.\n\n",
+            "\njust now\nYou: hello there\n\nbuild:\nHello.",
+        ];
+        assert!(order.map(at).is_sorted(), "{said}");
+    }
+}
+
+#[test]
+fn opening_shows_the_last_two_turns_and_where_the_earlier_ones_are() {
+    let desk = Desk::new();
+    let lines = ["one", "two", "three", "four"].map(|text| {
+        let said =
+            |role: &str| format!("{{\"role\":\"{role}\",\"content\":\"{role} says {text}\"}}");
+        format!("{}\n{}", said("user"), said("assistant"))
+    });
+    desk.session("long", &lines.each_ref().map(String::as_str));
+    for (said, rest) in [
+        (chat(&desk, &[], &["/open long", "exit"]).err, "2 earlier turns: /history shows them"),
+        (desk.run(&["open", "long"]).out, "2 earlier turns: `rethread show long`"),
+    ] {
+        assert!(said.contains("Continuing long · 4 turns, last active just now"), "{said}");
+        for text in ["You: user says three", "assistant says three", "You: user says four", rest] {
+            assert!(said.contains(text), "{text}: {said}");
+        }
+        assert!(!said.contains("says two"), "{said}");
+    }
+    desk.run(&["clear", "long"]);
+    let said = desk.run(&["open", "long"]).out;
+    assert!(said.contains("4 earlier turns: `rethread show long --all`"), "{said}");
+    assert!(!said.contains("says four"), "what was cleared is not shown: {said}");
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod editing;
 mod lines;
 mod page;
 mod permission;
+mod picker;
 mod picture;
 mod rewind;
 mod screens;

@@ -112,6 +112,18 @@ impl Terminal {
         }
     }
 
+    /// Waits until the program has ended, and gives every byte it wrote.
+    #[allow(dead_code, reason = "the tests of the Emacs client look at whole screens")]
+    pub(crate) fn all_bytes(&self) -> Vec<u8> {
+        let began = Instant::now();
+        let mut screen = self.screen.0.lock().expect("whole");
+        while !screen.ended {
+            assert!(began.elapsed() < PATIENCE, "it did not end after:\n{}", screen.text);
+            screen = self.screen.1.wait_timeout(screen, Duration::from_secs(1)).expect("whole").0;
+        }
+        screen.bytes.clone()
+    }
+
     /// Types a line.
     pub(crate) fn say(&mut self, line: &str) {
         self.press(format!("{line}\n"));

@@ -71,6 +71,11 @@ impl Window {
         })
     }
 
+    /// Waits until the program has ended, and gives the terminal as it left it.
+    pub(crate) fn ended(&self) -> vt100::Parser {
+        self.emulated(&self.terminal.all_bytes())
+    }
+
     /// Gives the window another size. What is drawn for the narrower of two sizes fits both, so that is
     /// what a frame that is on its way meanwhile is taken for.
     pub(crate) fn resize(&mut self, columns: u16, rows: u16) {

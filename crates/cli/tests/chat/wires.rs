@@ -183,7 +183,8 @@ fn killed_in_mid_turn_nothing_is_lost_and_continue_sends_no_dangling_call() {
         drop(terminal);
         server.release();
         let mut terminal = Terminal::start(&desk, &["-c", "--model", model], &variables(&server));
-        terminal.expect("Session: killed");
+        terminal.expect("Continuing killed");
+        terminal.expect("You: look around");
         terminal.expect("You: ");
         terminal.say("go on");
         terminal.expect("where were we");

@@ -1,0 +1,144 @@
+//! The picker in the chat: the terminal, the keys and the store around [`Picker`].
+
+use rethread_core::{Session, SessionId, sessions};
+use tokio::task::JoinSet;
+
+use super::Chat;
+use super::say::{Look, print};
+use super::screen::Screen;
+use super::typed_ahead::TypedAhead;
+use crate::errors::Error;
+use crate::picker::{self, Asked, Choice, Found, Picker, Surroundings, Verb};
+
+/// Makes the cursor visible again.
+const SHOW_CURSOR: &str = "\x1b[?25h";
+
+impl Chat {
+    /// Whether there can be a picker: it needs a terminal that gives keys and moves its cursor.
+    pub(super) fn can_pick(&self) -> bool {
+        self.voice.look == Look::Rich && self.input.edits()
+    }
+
+    /// Begins a chat with the picker, or with the list where there cannot be one. Whether the chat
+    /// goes on: someone who picks nothing wants to leave.
+    pub(super) async fn pick_first(&mut self) -> Result<bool, Error> {
+        if self.can_pick() {
+            return self.pick().await;
+        }
+        self.list_to_resume()?;
+        Ok(self.voice.typed)
+    }
+
+    /// Lets the person pick a session, and does what they chose. Whether they chose something.
+    pub(super) async fn pick(&mut self) -> Result<bool, Error> {
+        match self.choose().await? {
+            Choice::Close => return Ok(false),
+            Choice::Open(id) => self.open_id(id).await?,
+            Choice::Summary(id) => {
+                if self.session.is_none() && self.agent.is_none() {
+                    // Who answered before answers again.
+                    self.runner = self.handle.viewer(&self.handle.sessions().get(id)?)?;
+                }
+                self.resume_id(id).await?;
+            }
+        }
+        Ok(true)
+    }
+
+    /// Shows the picker until something is chosen.
+    async fn choose(&mut self) -> Result<Choice, Error> {
+        let screen = Screen::new();
+        self.input.watch();
+        screen.show_other(true)?;
+        let chosen = self.choose_on(screen).await;
+        print(SHOW_CURSOR)?;
+        Screen::new().show_other(false)?;
+        self.input.end_watch(TypedAhead::default());
+        chosen
+    }
+
+    async fn choose_on(&mut self, mut screen: Screen) -> Result<Choice, Error> {
+        let around = Surroundings {
+            columns: screen.columns,
+            rows: screen.rows,
+            style: self.voice.style(),
+            home: std::env::var("HOME").unwrap_or_default(),
+            now: self.cli.now(),
+        };
+        let mut picker = Picker::new(self.session, around);
+        let mut reading: JoinSet<Found> = JoinSet::new();
+        loop {
+            for task in picker.take_tasks() {
+                let (sessions, style) = (self.handle.sessions().clone(), picker.style());
+                let now = self.cli.now();
+                reading.spawn_blocking(move || picker::run(&sessions, task, style, now));
+            }
+            let frame = picker.draw();
+            screen.draw_over(&frame.lines, frame.cursor)?;
+            tokio::select! {
+                biased;
+                told = self.signals.next() => {
+                    self.told |= told;
+                    return Ok(Choice::Close);
+                }
+                _ = self.window_change.recv() => {
+                    screen.resized();
+                    picker.resize(screen.columns, screen.rows);
+                }
+                key = self.input.next_key() => {
+                    let Some((_, key)) = key else { return Ok(Choice::Close) };
+                    match picker.key(&key) {
+                        Asked::Nothing => {}
+                        Asked::Choice(choice) => return Ok(choice),
+                        Asked::Do(id, verb) => match self.do_picked(id, &verb) {
+                            Ok(session) => picker.done(id, &verb, &session),
+                            Err(error) => picker.failed(&error.to_string()),
+                        },
+                        Asked::Suspend => {
+                            print(SHOW_CURSOR)?;
+                            screen.show_other(false)?;
+                            self.input.end_watch(TypedAhead::default());
+                            rustix::process::kill_current_process_group(rustix::process::Signal::TSTP).ok();
+                            self.input.watch();
+                            screen.show_other(true)?;
+                            screen.resized();
+                            picker.resize(screen.columns, screen.rows);
+                        }
+                    }
+                }
+                Some(found) = reading.join_next() => {
+                    // A read that panicked has told so, and the list is as it was.
+                    if let Ok(found) = found {
+                        picker.found(found);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Does something with a session that was picked; returns it as it is now.
+    fn do_picked(&mut self, id: SessionId, verb: &Verb) -> sessions::Result<Session> {
+        let sessions = self.handle.sessions();
+        Ok(match verb {
+            Verb::Rename(name) => sessions.rename(id, name)?,
+            Verb::Archive => sessions.archive(id)?,
+            Verb::Unarchive => sessions.unarchive(id)?,
+            Verb::Fork => {
+                let fork = sessions::Fork { at: None, name: None, take_keys: false };
+                let session = sessions.fork(id, &fork)?;
+                self.handle.inherit_trust(id, session.id());
+                session
+            }
+            Verb::Delete => {
+                let deleted = self.handle.call(|sessions| sessions.trash(id))?;
+                self.deleted = Some(id);
+                deleted
+            }
+            Verb::Restore => {
+                let restored = self.handle.call(|sessions| sessions.restore_from_trash(id))?;
+                self.deleted = None;
+                restored
+            }
+        })
+    }
+}

@@ -1,0 +1,95 @@
+//! Which sessions fit what was typed, and in which order.
+//!
+//! Every word must be found, in any case and with or without accents. First come the sessions that
+//! have all words in their title or name, then those that have them in the first message, the folder
+//! or the source, then those in which the store found them in what was said. Within each of these the
+//! newest is first. Where nothing fits, titles and names that have the letters in this order do.
+
+use std::collections::HashMap;
+
+use nucleo_matcher::pattern::{Atom, AtomKind, CaseMatching, Normalization};
+use nucleo_matcher::{Config, Matcher};
+use rethread_core::SessionId;
+
+use super::row::Row;
+
+/// How well a session fits; smaller is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Fit {
+    Title,
+    Rest,
+    Said,
+}
+
+/// Looks for words in rows.
+pub(super) struct WordFilter {
+    matcher: Matcher,
+}
+
+impl WordFilter {
+    pub(super) fn new() -> WordFilter {
+        WordFilter { matcher: Matcher::new(Config::DEFAULT) }
+    }
+
+    /// The places of the rows that fit, best first. `said` are the sessions in which the store found
+    /// the words. An empty filter leaves the list as it is.
+    pub(super) fn fitting(
+        &mut self,
+        rows: &[Row],
+        filter: &str,
+        said: &HashMap<SessionId, String>,
+    ) -> Vec<usize> {
+        let atoms = |kind| {
+            let atom =
+                |word| Atom::new(word, CaseMatching::Ignore, Normalization::Smart, kind, false);
+            filter.split_whitespace().map(atom).collect::<Vec<Atom>>()
+        };
+        let (words, letters) = (atoms(AtomKind::Substring), atoms(AtomKind::Fuzzy));
+        if words.is_empty() {
+            return (0..rows.len()).filter(|at| rows[*at].is_listed).collect();
+        }
+        let mut fitting: Vec<(Fit, usize)> = Vec::new();
+        for (at, row) in rows.iter().enumerate() {
+            let fit = match self.has(row, &words) {
+                Some(fit) if row.is_listed => Some(fit),
+                _ if said.contains_key(&row.id) => Some(Fit::Said),
+                _ => None,
+            };
+            fitting.extend(fit.map(|fit| (fit, at)));
+        }
+        if fitting.is_empty() {
+            let has_letters =
+                |at: &usize| rows[*at].is_listed && self.has_letters(&rows[*at], &letters);
+            return (0..rows.len()).filter(has_letters).collect();
+        }
+        // The sort is stable: within one fit the list stays as it is.
+        fitting.sort_by_key(|(fit, _)| *fit);
+        fitting.into_iter().map(|(_, at)| at).collect()
+    }
+
+    /// Where all words are, if they are in what the header says.
+    fn has(&mut self, row: &Row, words: &[Atom]) -> Option<Fit> {
+        let mut fit = Fit::Title;
+        for word in words {
+            if word.score(row.heads.slice(..), &mut self.matcher).is_some() {
+                continue;
+            }
+            word.score(row.rest.slice(..), &mut self.matcher)?;
+            fit = Fit::Rest;
+        }
+        Some(fit)
+    }
+
+    fn has_letters(&mut self, row: &Row, letters: &[Atom]) -> bool {
+        letters.iter().all(|atom| atom.score(row.heads.slice(..), &mut self.matcher).is_some())
+    }
+}
+
+/// What is typed, as the store is asked for it: the last word may not be complete.
+pub(super) fn query(filter: &str) -> String {
+    let ends_word = filter.chars().next_back().is_none_or(|c| !c.is_alphanumeric());
+    match ends_word {
+        true => filter.trim().to_owned(),
+        false => format!("{}*", filter.trim()),
+    }
+}

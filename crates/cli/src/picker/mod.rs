@@ -1,0 +1,558 @@
+//! The picker: sessions on the other screen, to find one and do something with it.
+//!
+//! [`Picker`] is a state without I/O: keys and what was read go in; lines, tasks and verbs come out.
+//! `filter.rs` decides what fits, `draw.rs` makes lines, `tasks.rs` reads the store in the background.
+//! The chat owns the terminal and drives it (`chat/pick.rs`).
+//!
+//! Letters always filter, until Tab moves to the keys: someone who types `server` must not start
+//! something with the `s`. A search in the store runs one at a time; what was typed meanwhile is looked
+//! for next, so nobody waits for a word that is no longer there.
+
+mod draw;
+mod filter;
+mod row;
+mod tasks;
+
+pub(crate) use tasks::{Found, Task, run};
+
+use std::collections::HashMap;
+
+use jiff::Timestamp;
+use rethread_core::{Name, Session, SessionId};
+use rethread_render::terminal::Style;
+
+use crate::chat::keys::Key;
+use crate::chat::paint::Paint;
+use filter::WordFilter;
+use row::Row;
+
+/// Previews that are kept.
+const PREVIEWS_MAX: usize = 64;
+
+/// Characters of a filter, and of a new name.
+const TYPED_CHARS_MAX: usize = 200;
+
+/// What the person chose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Choice {
+    /// Continue this session, all of it.
+    Open(SessionId),
+    /// Start from the summary of this one.
+    Summary(SessionId),
+    /// Nothing.
+    Close,
+}
+
+/// Something to do with a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Verb {
+    Rename(Name),
+    Fork,
+    Archive,
+    Unarchive,
+    /// To the trash.
+    Delete,
+    /// Back from there.
+    Restore,
+}
+
+/// What a key asks of the chat.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Asked {
+    Nothing,
+    Choice(Choice),
+    Do(SessionId, Verb),
+    /// Ctrl-Z.
+    Suspend,
+}
+
+/// What keys mean.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Focus {
+    /// Letters filter.
+    Filter,
+    /// Letters are keys.
+    Keys,
+    /// A new name is typed.
+    Name(String),
+}
+
+/// The picker.
+pub(crate) struct Picker {
+    rows: Vec<Row>,
+    /// Where each session is among them.
+    places: HashMap<SessionId, usize>,
+    /// The session the chat is in: not in the list.
+    current: Option<SessionId>,
+    /// The list is not complete yet.
+    is_loading: bool,
+    filter: String,
+    words: WordFilter,
+    /// Where the store found what is typed, and a piece of it.
+    said: HashMap<SessionId, String>,
+    /// The search that is running.
+    searching: Option<String>,
+    /// The one that ran last.
+    searched: String,
+    /// The members of a chain, where only those are shown: the newest first.
+    chain: Option<Vec<Row>>,
+    /// The rows that are shown.
+    shown: Vec<usize>,
+    selected: usize,
+    focus: Focus,
+    previews: HashMap<SessionId, Vec<String>>,
+    previewing: Option<SessionId>,
+    preview_columns: usize,
+    tasks: Vec<Task>,
+    /// What `u` does: it takes back the last archive or delete.
+    undo: Option<(SessionId, Verb)>,
+    note: String,
+    size: (usize, usize),
+    style: Style,
+    paint: Paint,
+    home: String,
+    now: Timestamp,
+}
+
+/// What the picker needs to know of the world.
+pub(crate) struct Surroundings {
+    pub(crate) columns: usize,
+    pub(crate) rows: usize,
+    pub(crate) style: Style,
+    /// The home folder, shown as `~`.
+    pub(crate) home: String,
+    pub(crate) now: Timestamp,
+}
+
+impl Picker {
+    /// A picker for someone who is in this session, or in none.
+    pub(crate) fn new(current: Option<SessionId>, around: Surroundings) -> Picker {
+        let Surroundings { columns, rows, style, home, now } = around;
+        let mut picker = Picker {
+            rows: Vec::new(),
+            places: HashMap::new(),
+            current,
+            is_loading: true,
+            filter: String::new(),
+            words: WordFilter::new(),
+            said: HashMap::new(),
+            searching: None,
+            searched: String::new(),
+            chain: None,
+            shown: Vec::new(),
+            selected: 0,
+            focus: Focus::Filter,
+            previews: HashMap::new(),
+            previewing: None,
+            preview_columns: 0,
+            tasks: vec![Task::List(None)],
+            undo: None,
+            note: String::new(),
+            size: (columns, rows),
+            paint: Paint::of(&style),
+            style,
+            home,
+            now,
+        };
+        picker.preview_columns = picker.layout().preview_columns;
+        picker
+    }
+
+    /// How previews are rendered.
+    pub(crate) fn style(&self) -> Style {
+        self.style.clone()
+    }
+
+    /// The window has another size now.
+    pub(crate) fn resize(&mut self, columns: usize, rows: usize) {
+        self.size = (columns, rows);
+        let preview_columns = self.layout().preview_columns;
+        if preview_columns != self.preview_columns {
+            self.preview_columns = preview_columns;
+            self.previews.clear();
+        }
+        self.want_preview();
+    }
+
+    /// What is to be read now. Each task is answered with [`found`](Picker::found).
+    pub(crate) fn take_tasks(&mut self) -> Vec<Task> {
+        std::mem::take(&mut self.tasks)
+    }
+
+    /// What a key does.
+    pub(crate) fn key(&mut self, key: &Key) -> Asked {
+        if let Key::Text(text) = key {
+            return self.text(text);
+        }
+        let page = self.layout().list_rows.max(1);
+        match key {
+            Key::Suspend => return Asked::Suspend,
+            Key::Escape => return self.escape(),
+            Key::Enter => return self.enter(),
+            Key::Paste(text) => self.type_text(text),
+            Key::Backspace => self.edit(|typed| {
+                typed.pop();
+            }),
+            Key::EraseLine => self.edit(String::clear),
+            Key::EraseWord => self.edit(|typed| {
+                let kept = typed.trim_end().rfind(char::is_whitespace).map_or(0, |at| at + 1);
+                typed.truncate(kept);
+            }),
+            Key::Up => self.select(self.selected.saturating_sub(1)),
+            Key::Down => self.select(self.selected + 1),
+            Key::PageUp => self.select(self.selected.saturating_sub(page)),
+            Key::PageDown => self.select(self.selected + page),
+            Key::Home => self.select(0),
+            Key::End => self.select(usize::MAX),
+            _ => {}
+        }
+        Asked::Nothing
+    }
+
+    /// Letters as they were typed; quick typing comes as one text.
+    fn text(&mut self, text: &str) -> Asked {
+        let mut rest = text;
+        while let Some(c) = rest.chars().next() {
+            let typed = rest.find('\t').unwrap_or(rest.len());
+            if matches!(self.focus, Focus::Filter | Focus::Name(_)) && typed > 0 {
+                self.type_text(&rest[..typed]);
+                rest = &rest[typed..];
+                continue;
+            }
+            rest = &rest[c.len_utf8()..];
+            let asked = self.letter(c);
+            if asked != Asked::Nothing {
+                return asked;
+            }
+        }
+        Asked::Nothing
+    }
+
+    /// A letter that is a key.
+    fn letter(&mut self, c: char) -> Asked {
+        if c == '\t' {
+            self.focus = match self.focus {
+                Focus::Filter => Focus::Keys,
+                _ => Focus::Filter,
+            };
+            return Asked::Nothing;
+        }
+        match self.focus {
+            Focus::Filter | Focus::Name(_) => Asked::Nothing,
+            Focus::Keys => self.command(c),
+        }
+    }
+
+    fn command(&mut self, c: char) -> Asked {
+        self.note.clear();
+        let Some(row) = self.selected_row() else {
+            return self.move_by(c);
+        };
+        let (id, name) = (row.id, row.name.clone());
+        let verb = match c {
+            's' => return Asked::Choice(Choice::Summary(id)),
+            'r' => {
+                self.focus = Focus::Name(name);
+                return Asked::Nothing;
+            }
+            'c' => {
+                match self.chain {
+                    Some(_) => self.leave_chain(),
+                    None => self.tasks.push(Task::Chain(id)),
+                }
+                return Asked::Nothing;
+            }
+            'f' => Verb::Fork,
+            'd' => Verb::Delete,
+            'a' if row.is_archived => Verb::Unarchive,
+            'a' => Verb::Archive,
+            c => return self.move_by(c),
+        };
+        Asked::Do(id, verb)
+    }
+
+    /// Keys that need no session.
+    fn move_by(&mut self, c: char) -> Asked {
+        match c {
+            'q' => return Asked::Choice(Choice::Close),
+            'u' => {
+                if let Some((id, verb)) = self.undo.clone() {
+                    return Asked::Do(id, verb);
+                }
+                self.note = "There is no archive or delete to take back.".into();
+            }
+            '/' => self.focus = Focus::Filter,
+            'j' => self.select(self.selected + 1),
+            'k' => self.select(self.selected.saturating_sub(1)),
+            'g' => self.select(0),
+            'G' => self.select(usize::MAX),
+            _ => {}
+        }
+        Asked::Nothing
+    }
+
+    fn escape(&mut self) -> Asked {
+        self.note.clear();
+        match self.focus {
+            Focus::Filter if self.chain.is_some() => self.leave_chain(),
+            Focus::Filter => return Asked::Choice(Choice::Close),
+            Focus::Keys if self.chain.is_some() => self.leave_chain(),
+            Focus::Keys => self.focus = Focus::Filter,
+            Focus::Name(_) => self.focus = Focus::Keys,
+        }
+        Asked::Nothing
+    }
+
+    fn enter(&mut self) -> Asked {
+        let Some(id) = self.selected_id() else { return Asked::Nothing };
+        match &self.focus {
+            Focus::Filter | Focus::Keys => Asked::Choice(Choice::Open(id)),
+            Focus::Name(typed) => match Name::new(typed) {
+                Ok(name) => {
+                    self.focus = Focus::Keys;
+                    Asked::Do(id, Verb::Rename(name))
+                }
+                Err(error) => {
+                    self.note = error.to_string();
+                    Asked::Nothing
+                }
+            },
+        }
+    }
+
+    fn type_text(&mut self, text: &str) {
+        let spaced = |c: char| if c.is_whitespace() { ' ' } else { c };
+        self.edit(|typed| {
+            let room = TYPED_CHARS_MAX.saturating_sub(typed.chars().count());
+            typed.extend(text.chars().map(spaced).filter(|c| !c.is_control()).take(room));
+        });
+    }
+
+    /// Changes what is typed: the new name, or the filter.
+    fn edit(&mut self, change: impl FnOnce(&mut String)) {
+        match &mut self.focus {
+            Focus::Name(name) => change(name),
+            Focus::Filter | Focus::Keys => {
+                let before = self.filter.clone();
+                change(&mut self.filter);
+                if self.filter == before {
+                    return;
+                }
+                self.focus = Focus::Filter;
+                self.chain = None;
+                self.note.clear();
+                self.said.clear();
+                self.searched.clear();
+                self.selected = 0;
+                self.show();
+                self.want_search();
+            }
+        }
+    }
+
+    /// Takes what was read.
+    pub(crate) fn found(&mut self, found: Found) {
+        let selected = self.selected_id().filter(|_| self.selected > 0);
+        match found {
+            Found::List { sessions, next } => {
+                sessions.iter().for_each(|session| self.add(session, true));
+                self.is_loading = next.is_some();
+                if !self.is_loading && self.rows.iter().any(|row| !row.is_listed) {
+                    // A search was quicker than the list.
+                    self.rows.sort_by_key(|row| std::cmp::Reverse(row.active_at));
+                    self.find_places();
+                }
+                self.tasks.extend(next.map(|next| Task::List(Some(next))));
+            }
+            Found::Said { query, hits } => {
+                self.searching = None;
+                self.searched.clone_from(&query);
+                if query == filter::query(&self.filter) {
+                    self.said.clear();
+                    for (session, snippet) in hits {
+                        if Some(session.id()) != self.current {
+                            self.add(&session, false);
+                            self.said.insert(session.id(), crate::out::fit(&snippet, 400));
+                        }
+                    }
+                }
+                self.want_search();
+            }
+            Found::Preview { id, columns, lines } => {
+                self.previewing = None;
+                if columns == self.preview_columns {
+                    if self.previews.len() == PREVIEWS_MAX {
+                        self.previews.clear();
+                    }
+                    self.previews.insert(id, lines);
+                }
+            }
+            Found::Chain { of, sessions } => {
+                if self.selected_id() == Some(of) {
+                    let row = |session| Row::new(session, &self.home, true);
+                    self.chain = Some(sessions.iter().map(row).collect());
+                    self.selected = 0;
+                }
+            }
+            Found::Failed { task, what } => {
+                match task {
+                    Task::Search(query) => {
+                        self.searching = None;
+                        self.searched = query;
+                    }
+                    Task::Preview { id, .. } => {
+                        self.previewing = None;
+                        self.previews.insert(id, vec![crate::out::clean(&what)]);
+                    }
+                    Task::List(_) => self.is_loading = false,
+                    Task::Chain(_) => {}
+                }
+                self.note = crate::out::one_line(&what);
+            }
+        }
+        self.show();
+        self.select_id(selected);
+    }
+
+    /// Takes what a verb did: the session as it is now.
+    pub(crate) fn done(&mut self, id: SessionId, verb: &Verb, session: &Session) {
+        let name = match verb {
+            // In the trash a name is free for others.
+            Verb::Delete => self.name_of(id),
+            _ => session.header.name.to_string(),
+        };
+        self.note = match verb {
+            Verb::Rename(_) => format!("It is called {name} now."),
+            Verb::Fork => format!("Forked into {name}; Enter opens it."),
+            Verb::Archive => format!("Archived {name}; u brings it back."),
+            Verb::Delete => format!("Moved {name} to the trash; u brings it back."),
+            Verb::Unarchive | Verb::Restore => format!("{name} is back."),
+        };
+        self.undo = match verb {
+            Verb::Archive => Some((id, Verb::Unarchive)),
+            Verb::Delete => Some((id, Verb::Restore)),
+            Verb::Unarchive | Verb::Restore => None,
+            Verb::Rename(_) | Verb::Fork => self.undo.take(),
+        };
+        self.previews.remove(&id);
+        let mut selected = None;
+        match verb {
+            Verb::Fork => {
+                self.chain = None;
+                self.rows.insert(0, Row::new(session, &self.home, true));
+                selected = Some(session.id());
+            }
+            Verb::Archive | Verb::Delete => {
+                self.rows.retain(|row| row.id != id);
+                if let Some(chain) = &mut self.chain {
+                    chain.retain(|row| row.id != id);
+                }
+            }
+            Verb::Unarchive | Verb::Restore => {
+                self.rows.retain(|row| row.id != id);
+                self.rows.push(Row::new(session, &self.home, true));
+                self.rows.sort_by_key(|row| std::cmp::Reverse(row.active_at));
+                selected = Some(id);
+            }
+            Verb::Rename(_) => {
+                let chain = self.chain.iter_mut().flatten();
+                for row in self.rows.iter_mut().chain(chain).filter(|row| row.id == id) {
+                    *row = Row::new(session, &self.home, row.is_listed);
+                }
+                selected = Some(id);
+            }
+        }
+        self.find_places();
+        self.show();
+        self.select_id(selected);
+    }
+
+    /// A verb failed.
+    pub(crate) fn failed(&mut self, what: &str) {
+        self.note = crate::out::one_line(what);
+    }
+
+    fn name_of(&self, id: SessionId) -> String {
+        let rows = self.rows.iter().chain(self.chain.iter().flatten());
+        let mut named = rows.filter(|row| row.id == id).map(|row| row.name.clone());
+        named.next().unwrap_or_else(|| id.to_string())
+    }
+
+    fn find_places(&mut self) {
+        self.places = self.rows.iter().enumerate().map(|(at, row)| (row.id, at)).collect();
+    }
+
+    fn add(&mut self, session: &Session, is_listed: bool) {
+        if Some(session.id()) == self.current {
+            return;
+        }
+        match self.places.get(&session.id()) {
+            Some(at) => self.rows[*at].is_listed |= is_listed,
+            None => {
+                self.places.insert(session.id(), self.rows.len());
+                self.rows.push(Row::new(session, &self.home, is_listed));
+            }
+        }
+    }
+
+    /// Works out what is shown.
+    fn show(&mut self) {
+        self.shown = match &self.chain {
+            Some(chain) => (0..chain.len()).collect(),
+            None => self.words.fitting(&self.rows, &self.filter, &self.said),
+        };
+        self.select(self.selected);
+    }
+
+    fn leave_chain(&mut self) {
+        let of = self.chain.take().and_then(|chain| chain.first().map(|row| row.id));
+        self.show();
+        self.select_id(of);
+    }
+
+    fn select(&mut self, at: usize) {
+        self.selected = at.min(self.shown.len().saturating_sub(1));
+        self.want_preview();
+    }
+
+    fn select_id(&mut self, id: Option<SessionId>) {
+        let Some(id) = id else { return };
+        let rows = self.visible_rows();
+        let at = self.shown.iter().position(|at| rows[*at].id == id);
+        if let Some(at) = at {
+            self.select(at);
+        }
+    }
+
+    fn visible_rows(&self) -> &[Row] {
+        self.chain.as_deref().unwrap_or(&self.rows)
+    }
+
+    fn selected_row(&self) -> Option<&Row> {
+        self.shown.get(self.selected).map(|at| &self.visible_rows()[*at])
+    }
+
+    fn selected_id(&self) -> Option<SessionId> {
+        self.selected_row().map(|row| row.id)
+    }
+
+    fn want_preview(&mut self) {
+        let Some(id) = self.selected_id() else { return };
+        if self.previewing.is_none() && !self.previews.contains_key(&id) {
+            self.previewing = Some(id);
+            self.tasks.push(Task::Preview { id, columns: self.preview_columns });
+        }
+    }
+
+    fn want_search(&mut self) {
+        let query = filter::query(&self.filter);
+        let is_wanted = !query.is_empty() && query != self.searched;
+        if self.searching.is_none() && is_wanted {
+            self.searching = Some(query.clone());
+            self.tasks.push(Task::Search(query));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

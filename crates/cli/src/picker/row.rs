@@ -1,0 +1,127 @@
+//! A session as the picker shows it and looks for it.
+
+use jiff::Timestamp;
+use nucleo_matcher::Utf32String;
+use rethread_core::{Session, SessionId};
+use rethread_render::terminal::{fit_line, line_width};
+
+use crate::out::{ago, fit, pad};
+
+/// Columns of a window from which on the source is shown, and the folder.
+const SOURCE_FROM_COLUMNS: usize = 60;
+const FOLDER_FROM_COLUMNS: usize = 50;
+
+/// Columns of the parts that follow the title.
+const FOLDER_COLUMNS: usize = 14;
+const SOURCE_COLUMNS: usize = 11;
+const AGE_COLUMNS: usize = 10;
+
+/// Characters of a title that are shown or searched.
+const TITLE_CHARS: usize = 200;
+
+/// A session.
+#[derive(Clone, Debug)]
+pub(super) struct Row {
+    pub(super) id: SessionId,
+    /// The name, as the person types it.
+    pub(super) name: String,
+    /// What it is called in the list: its title, or how it begins, or its name.
+    pub(super) title: String,
+    pub(super) is_archived: bool,
+    /// Whether it is in the list without any filter.
+    pub(super) is_listed: bool,
+    folder: String,
+    source: String,
+    pub(super) active_at: Timestamp,
+    /// What words are looked for in: title and name, and everything else.
+    pub(super) heads: Utf32String,
+    pub(super) rest: Utf32String,
+}
+
+impl Row {
+    /// The row of a session. Everything shown is cleaned here.
+    pub(super) fn new(session: &Session, home: &str, is_listed: bool) -> Row {
+        let header = &session.header;
+        let name = fit(header.name.as_str(), TITLE_CHARS);
+        let title = [header.profile.title.as_deref(), Some(&session.first_message)]
+            .into_iter()
+            .flatten()
+            .map(|text| fit(text, TITLE_CHARS))
+            .find(|text| !text.is_empty())
+            .unwrap_or_else(|| name.clone());
+        let folder = header.profile.workspace.as_deref().unwrap_or_default();
+        let folder = match folder.strip_prefix(home).filter(|_| !home.is_empty()) {
+            Some("") => "~".into(),
+            Some(rest) if rest.starts_with('/') => format!("~{rest}"),
+            _ => folder.to_owned(),
+        };
+        let folder = fit(&folder, TITLE_CHARS);
+        let source = header.source.as_deref().or(header.imported.as_deref()).unwrap_or_default();
+        let source = fit(source, TITLE_CHARS);
+        let agent = header.profile.agent.as_deref().unwrap_or_default();
+        let readable_id = session.readable_id.as_deref().unwrap_or_default();
+        let rest = [&session.first_message, folder.as_str(), &source, agent, readable_id];
+        Row {
+            id: session.id(),
+            heads: format!("{title}\n{name}").into(),
+            rest: rest.join("\n").into(),
+            name,
+            title,
+            is_archived: header.archived,
+            is_listed,
+            folder,
+            source,
+            active_at: session.last_activity_at,
+        }
+    }
+
+    /// The row in so many columns: position, title, folder, source, and how long ago.
+    pub(super) fn line(&self, position: Option<usize>, columns: usize, now: Timestamp) -> String {
+        let position = position.map_or_else(|| "·".into(), |at| at.to_string());
+        let begin = format!("{position:>4}  ");
+        let mut end = String::new();
+        if columns >= FOLDER_FROM_COLUMNS {
+            end += &format!("  {}", pad(&last_part(&self.folder, FOLDER_COLUMNS), FOLDER_COLUMNS));
+        }
+        if columns >= SOURCE_FROM_COLUMNS {
+            end += &format!("  {}", pad(&fit(&self.source, SOURCE_COLUMNS), SOURCE_COLUMNS));
+        }
+        end += &format!("  {:>AGE_COLUMNS$}", ago(self.active_at, now));
+        let left = columns.saturating_sub(begin.len() + line_width(&end)).max(1);
+        let mark = if self.is_archived { "(archived) " } else { "" };
+        let title = fit(&format!("{mark}{}", self.title), left);
+        fit_line(&format!("{begin}{}{end}", pad(&title, left)), columns)
+    }
+}
+
+/// The end of a path: what tells folders apart.
+fn last_part(path: &str, columns: usize) -> String {
+    if line_width(path) <= columns {
+        return path.to_owned();
+    }
+    let mut end = String::new();
+    for part in path.rsplit('/') {
+        let longer = if end.is_empty() { part.to_owned() } else { format!("{part}/{end}") };
+        if line_width(&longer) + 2 > columns {
+            break;
+        }
+        end = longer;
+    }
+    match end.is_empty() {
+        true => fit(path.rsplit('/').next().unwrap_or_default(), columns),
+        false => format!("…/{end}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_long_folder_the_end_is_shown() {
+        assert_eq!(last_part("~/code", 14), "~/code");
+        assert_eq!(last_part("/home/you/work/service/api", 12), "…/api");
+        assert_eq!(last_part("/home/you/work/service/api", 14), "…/service/api");
+        assert_eq!(last_part("/a/a-folder-with-a-long-name", 14), "a-folder-with…");
+    }
+}

@@ -1,0 +1,164 @@
+//! What the picker reads in the background: pages of the list, what was said, previews, chains.
+//!
+//! Each function blocks and is called where that is allowed. Nothing here changes a session.
+
+use std::collections::HashSet;
+
+use jiff::Timestamp;
+use rethread_core::store::{Cursor, StoreError};
+use rethread_core::{Session, SessionId, Sessions, sessions};
+use rethread_render::terminal::{Style, fit_line};
+
+use crate::chat::paint::Paint;
+use crate::last_turns::{LastTurns, Shape};
+use crate::out::{fit, plural, short_count};
+
+/// Sessions of one page of the list. The first page fills the screen; the others follow.
+const PAGE_ROWS: usize = 1_000;
+
+/// Places that are looked at for sessions: beyond that a person types another word.
+const HITS_MAX: usize = 500;
+
+/// Turns in a preview, and lines of each of them.
+const PREVIEW_TURNS: usize = 2;
+const PREVIEW_TURN_LINES: usize = 16;
+
+/// Members of a chain that are read, from the newest on.
+const CHAIN_MAX: usize = 100;
+
+/// Something to read.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Task {
+    /// The next page of the list.
+    List(Option<Cursor>),
+    /// The sessions in which this was said.
+    Search(String),
+    /// The last turns of a session, in so many columns.
+    Preview { id: SessionId, columns: usize },
+    /// The sessions this one continues or was forked from.
+    Chain(SessionId),
+}
+
+/// What came of a task.
+#[derive(Debug)]
+pub(crate) enum Found {
+    List {
+        sessions: Vec<Session>,
+        next: Option<Cursor>,
+    },
+    Said {
+        query: String,
+        hits: Vec<(Session, String)>,
+    },
+    Preview {
+        id: SessionId,
+        columns: usize,
+        lines: Vec<String>,
+    },
+    Chain {
+        of: SessionId,
+        sessions: Vec<Session>,
+    },
+    /// It failed, for this reason.
+    Failed {
+        task: Task,
+        what: String,
+    },
+}
+
+/// Reads.
+pub(crate) fn run(sessions: &Sessions, task: Task, style: Style, now: Timestamp) -> Found {
+    let found = match &task {
+        Task::List(after) => sessions
+            .list(&Sessions::default_filter(), *after, PAGE_ROWS)
+            .map(|page| Found::List { sessions: page.sessions, next: page.next }),
+        Task::Search(query) => search(sessions, query),
+        Task::Preview { id, columns } => preview(sessions, *id, *columns, style, now),
+        Task::Chain(id) => chain(sessions, *id),
+    };
+    found.unwrap_or_else(|error| Found::Failed { task, what: error.to_string() })
+}
+
+fn search(sessions: &Sessions, query: &str) -> sessions::Result<Found> {
+    let hits = match sessions.search(query, 0, HITS_MAX) {
+        Ok(hits) => hits,
+        // Nothing in it can be looked for: a lone dash.
+        Err(sessions::Error::Store(StoreError::BadQuery { .. })) => Vec::new(),
+        Err(error) => return Err(error),
+    };
+    let mut known = HashSet::new();
+    let mut found = Vec::new();
+    for hit in hits {
+        if !known.insert(hit.place.session) {
+            continue;
+        }
+        match sessions.get(hit.place.session) {
+            Ok(session) => found.push((session, hit.snippet)),
+            // It was deleted meanwhile, or `doctor` is needed.
+            Err(sessions::Error::Store(
+                StoreError::NotFound { .. } | StoreError::Damaged { .. },
+            )) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(Found::Said { query: query.to_owned(), hits: found })
+}
+
+fn preview(
+    sessions: &Sessions,
+    id: SessionId,
+    columns: usize,
+    style: Style,
+    now: Timestamp,
+) -> sessions::Result<Found> {
+    let session = sessions.get(id)?;
+    let style = Style { width: columns, ..style };
+    let shape = Shape { style: &style, now, turn_lines: PREVIEW_TURN_LINES };
+    let last = LastTurns::read(sessions, &session, PREVIEW_TURNS)?;
+    let mut lines = head(&session, &style);
+    lines.push(String::new());
+    lines.extend(last.lines(&shape));
+    if last.is_empty() {
+        lines.push("(nothing was said since it was cleared or started)".into());
+    }
+    Ok(Found::Preview { id, columns, lines })
+}
+
+/// What a preview begins with.
+fn head(session: &Session, style: &Style) -> Vec<String> {
+    let paint = Paint::of(style);
+    let (header, tally) = (&session.header, &session.tally);
+    let counts = [
+        header.name.to_string(),
+        plural(tally.messages, "message"),
+        format!("{} tokens", short_count(tally.tokens)),
+        header.created_at.strftime("since %Y-%m-%d").to_string(),
+    ];
+    let profile = &header.profile;
+    let about = [&profile.workspace, &profile.agent, &profile.model].into_iter().flatten();
+    let about: Vec<String> = about.map(|text| fit(text, style.width)).collect();
+    let mut lines = vec![paint.bold(&fit_line(&counts.join(" · "), style.width))];
+    if !about.is_empty() {
+        lines.push(paint.dim(&fit_line(&about.join(" · "), style.width)));
+    }
+    lines
+}
+
+fn chain(sessions: &Sessions, id: SessionId) -> sessions::Result<Found> {
+    let mut chain = vec![sessions.get(id)?];
+    while let Some(parent) = chain.last().and_then(|session| session.header.parent) {
+        match sessions.get(parent.id) {
+            // A file from elsewhere may name one of its own children.
+            Ok(session) if chain.iter().any(|known| known.id() == session.id()) => break,
+            Ok(session) => chain.push(session),
+            Err(sessions::Error::Store(
+                StoreError::NotFound { .. } | StoreError::Damaged { .. },
+            )) => break,
+            Err(error) => return Err(error),
+        }
+        if chain.len() == CHAIN_MAX {
+            break;
+        }
+    }
+    Ok(Found::Chain { of: id, sessions: chain })
+}

@@ -1,0 +1,272 @@
+//! The picker without a terminal or a store: keys and what was read go in.
+
+use std::sync::Arc;
+
+use rethread_core::{Fixed, Incoming, MemoryStore, Message, New, Owner, Profile};
+use rethread_core::{ProfileChange, Sessions};
+
+use super::*;
+
+struct Table {
+    picker: Picker,
+    sessions: Sessions,
+}
+
+impl Table {
+    /// A picker over sessions with these names and first messages, the last of them the newest.
+    fn of<'a>(told: impl IntoIterator<Item = (&'a str, &'a str)>) -> Table {
+        let world = Arc::new(Fixed::default());
+        let store = Arc::new(MemoryStore::new(world.clone()));
+        let sessions = Sessions::new(store, Owner::local(), world.clone());
+        for (name, first) in told {
+            world.advance(std::time::Duration::from_secs(60));
+            let workspace = Some(format!("/home/you/{name}"));
+            let profile = Profile { workspace, ..Profile::default() };
+            let new = New {
+                name: Some(Name::new(name).expect("a name")),
+                profile,
+                source: Some("claude-code".into()),
+                ..New::default()
+            };
+            let said = vec![Incoming::from(Message::user(first))];
+            sessions.create_with(&new, None, said).expect("created");
+        }
+        let around = Surroundings {
+            columns: 80,
+            rows: 24,
+            style: Style::plain(80),
+            home: "/home/you".into(),
+            now: rethread_core::World::now(&*world),
+        };
+        Table { picker: Picker::new(None, around), sessions }
+    }
+
+    /// Reads all there is to read.
+    fn settle(&mut self) {
+        loop {
+            let tasks = self.picker.take_tasks();
+            if tasks.is_empty() {
+                return;
+            }
+            for task in tasks {
+                let found = run(&self.sessions, task, self.picker.style(), self.picker.now);
+                self.picker.found(found);
+            }
+        }
+    }
+
+    fn types(&mut self, text: &str) -> Asked {
+        self.picker.key(&Key::Text(text.into()))
+    }
+
+    fn names(&self) -> Vec<&str> {
+        let rows = self.picker.visible_rows();
+        self.picker.shown.iter().map(|at| rows[*at].name.as_str()).collect()
+    }
+
+    fn id(&self, name: &str) -> SessionId {
+        self.sessions.select(name).expect("it is there")
+    }
+
+    fn screen(&self) -> String {
+        self.picker.draw().lines.join("\n")
+    }
+}
+
+fn three() -> Table {
+    let mut table = Table::of([
+        ("caching", "How should we cache sessions in Redis?"),
+        ("limits", "Write a rate limiter"),
+        ("garden", "Which roses grow in the shade? They must not mind limits."),
+    ]);
+    let title = ProfileChange { title: Some(Some("Roses".into())), ..ProfileChange::default() };
+    table.sessions.update(table.id("garden"), &title.into()).expect("a title");
+    table.settle();
+    table
+}
+
+#[test]
+fn sessions_are_found_by_title_first_message_folder_and_source() {
+    let mut table = three();
+    assert_eq!(table.names(), ["garden", "limits", "caching"]);
+    for (typed, found) in [
+        ("roses shade", vec!["garden"]),
+        ("REDIS", vec!["caching"]),
+        ("~/cach", vec!["caching"]),
+        ("claude", vec!["garden", "limits", "caching"]),
+        // The one that is called so comes first, although it is older.
+        ("limits", vec!["limits", "garden"]),
+        // The letters in this order.
+        ("cchng", vec!["caching"]),
+        ("zebra", vec![]),
+    ] {
+        table.picker.key(&Key::EraseLine);
+        table.types(typed);
+        table.settle();
+        assert_eq!(table.names(), found, "{typed}");
+    }
+}
+
+#[test]
+fn what_was_said_later_is_found_in_the_store_while_the_person_types() {
+    let mut table = three();
+    let id = table.id("caching");
+    let said = Incoming::from(Message::assistant("Use an umbrella."));
+    table.sessions.append(id, vec![said]).expect("appended");
+    table.types("umbrella");
+    assert_eq!(table.names(), [""; 0], "the header does not say it");
+    table.settle();
+    assert_eq!(table.names(), ["caching"]);
+    assert!(table.screen().contains("found: Use an umbrella."), "{}", table.screen());
+}
+
+#[test]
+fn a_session_that_is_not_listed_is_found_by_what_was_said_in_it() {
+    let mut table = three();
+    table.sessions.archive(table.id("caching")).expect("archived");
+    let mut picker = Picker::new(None, around(&table));
+    std::mem::swap(&mut picker, &mut table.picker);
+    table.settle();
+    assert_eq!(table.names(), ["garden", "limits"]);
+    table.types("redis");
+    table.settle();
+    assert_eq!(table.names(), ["caching"]);
+    assert!(table.screen().contains("›   ·  (archived) How should we cache"), "{}", table.screen());
+    assert_eq!(table.types("\ta"), Asked::Do(table.id("caching"), Verb::Unarchive));
+}
+
+fn around(table: &Table) -> Surroundings {
+    Surroundings {
+        columns: 80,
+        rows: 24,
+        style: Style::plain(80),
+        home: "/home/you".into(),
+        now: table.picker.now,
+    }
+}
+
+#[test]
+fn one_search_runs_at_a_time_and_the_last_word_typed_is_looked_for_next() {
+    let mut table = three();
+    let searches = |picker: &mut Picker| {
+        let tasks = picker.take_tasks().into_iter();
+        let query = |task| match task {
+            Task::Search(query) => Some(query),
+            _ => None,
+        };
+        tasks.filter_map(query).collect::<Vec<String>>()
+    };
+    table.types("r");
+    assert_eq!(searches(&mut table.picker), ["r*"]);
+    for letter in ["e", "d", "i", "s"] {
+        table.types(letter);
+        assert_eq!(searches(&mut table.picker), [""; 0], "{letter}");
+    }
+    let late = Found::Said { query: "r*".into(), hits: Vec::new() };
+    table.picker.found(late);
+    assert_eq!(searches(&mut table.picker), ["redis*"]);
+    table.picker.found(Found::Said { query: "redis*".into(), hits: Vec::new() });
+    assert_eq!(searches(&mut table.picker), [""; 0]);
+    // The same word again, after it was erased: its hits were forgotten.
+    table.picker.key(&Key::EraseLine);
+    table.types("redis");
+    assert_eq!(searches(&mut table.picker), ["redis*"]);
+}
+
+#[test]
+fn letters_filter_until_tab_moves_to_the_keys() {
+    let mut table = three();
+    assert_eq!(table.types("s"), Asked::Nothing);
+    assert_eq!(table.picker.filter, "s");
+    assert_eq!(table.picker.key(&Key::EraseLine), Asked::Nothing);
+    assert_eq!(
+        table.picker.key(&Key::Enter),
+        Asked::Choice(Choice::Open(table.id("garden"))),
+        "Enter opens the session whole"
+    );
+    table.picker.key(&Key::Down);
+    assert_eq!(table.types("\ts"), Asked::Choice(Choice::Summary(table.id("limits"))));
+    let screen = table.screen();
+    for text in ["Enter opens it whole", "s starts from its summary"] {
+        assert!(screen.contains(text), "{screen}");
+    }
+    assert_eq!(table.picker.key(&Key::Escape), Asked::Nothing, "back to the filter");
+    assert_eq!(table.picker.key(&Key::Escape), Asked::Choice(Choice::Close));
+}
+
+#[test]
+fn what_was_archived_or_deleted_last_comes_back_where_it_was() {
+    let mut table = three();
+    let id = table.id("limits");
+    table.picker.key(&Key::Down);
+    assert_eq!(table.types("\td"), Asked::Do(id, Verb::Delete));
+    let trashed = table.sessions.trash(id).expect("deleted");
+    table.picker.done(id, &Verb::Delete, &trashed);
+    assert_eq!(table.names(), ["garden", "caching"]);
+    assert!(table.screen().contains("Moved limits to the trash; u brings it back."));
+    assert_eq!(table.types("u"), Asked::Do(id, Verb::Restore));
+    let restored = table.sessions.restore_from_trash(id).expect("restored");
+    table.picker.done(id, &Verb::Restore, &restored);
+    assert_eq!(table.names(), ["garden", "limits", "caching"]);
+    assert_eq!(table.picker.selected_id(), Some(id));
+    assert_eq!(table.types("u"), Asked::Nothing, "once");
+}
+
+#[test]
+fn a_name_is_typed_and_a_bad_one_is_refused_at_once() {
+    let mut table = three();
+    let id = table.id("garden");
+    table.types("\tr");
+    table.picker.key(&Key::EraseLine);
+    table.types("..");
+    assert_eq!(table.picker.key(&Key::Enter), Asked::Nothing);
+    table.picker.key(&Key::EraseLine);
+    table.types("roses");
+    let name = Name::new("roses").expect("a name");
+    assert_eq!(table.picker.key(&Key::Enter), Asked::Do(id, Verb::Rename(name.clone())));
+    let renamed = table.sessions.rename(id, &name).expect("renamed");
+    table.picker.done(id, &Verb::Rename(name), &renamed);
+    assert_eq!(table.names(), ["roses", "limits", "caching"]);
+}
+
+#[test]
+fn nothing_a_session_says_drives_the_terminal() {
+    let table = Table::of([("hostile", "a\x1b[2Jb\u{202e}c\rd")]);
+    let mut table = Table { ..table };
+    table.settle();
+    let screen = table.screen();
+    assert!(!screen.chars().any(|c| c.is_control() && c != '\n'), "{screen:?}");
+    assert!(!screen.contains('\u{202e}'), "{screen:?}");
+}
+
+#[test]
+fn every_line_fits_every_window() {
+    let mut table = three();
+    table.types("r");
+    for (columns, rows) in [(20, 5), (40, 10), (80, 24), (119, 30), (120, 30), (200, 50), (10, 2)] {
+        table.picker.resize(columns, rows);
+        table.settle();
+        for keys in ["\t", "r", ""] {
+            table.types(keys);
+            let frame = table.picker.draw();
+            assert!(frame.lines.len() <= rows, "{columns}x{rows}: {frame:?}");
+            for line in &frame.lines {
+                let width = rethread_render::terminal::line_width(line);
+                assert!(width <= columns, "{columns}x{rows}: {line}");
+            }
+            table.picker.key(&Key::Escape);
+        }
+        table.picker.focus = Focus::Filter;
+    }
+}
+
+#[test]
+fn the_selected_session_stays_selected_while_the_list_is_read() {
+    let mut table = three();
+    table.picker.key(&Key::End);
+    let selected = table.picker.selected_id();
+    let all = table.sessions.list(&Sessions::default_filter(), None, 9).expect("a page").sessions;
+    table.picker.found(Found::List { sessions: all, next: None });
+    assert_eq!(table.picker.selected_id(), selected);
+    assert_eq!(table.names().len(), 3, "a session is listed once");
+}

@@ -20,6 +20,7 @@ mod model;
 mod notify;
 mod once;
 mod opening;
+mod other_windows;
 mod pager;
 pub(crate) mod paint;
 pub(crate) mod past;
@@ -116,6 +117,8 @@ pub(crate) struct Chat {
     status: String,
     /// What was allowed for the session that the next message starts.
     unsaid_permissions: SessionPermissions,
+    /// Entries of the session that the person has seen: those of other windows come after them.
+    seen: u64,
     /// The session that `/new` left, until something is said.
     left: Option<SessionId>,
     /// The session that was deleted last, until something else is said.
@@ -222,6 +225,7 @@ impl Chat {
             last_usage: None,
             status: String::new(),
             unsaid_permissions: SessionPermissions::default(),
+            seen: 0,
             left: None,
             deleted: None,
             told: false,
@@ -491,6 +495,7 @@ impl Chat {
 
     /// Runs a turn, in a new session if there is none.
     async fn say(&mut self, text: String) -> Result<Option<Leaving>, Error> {
+        self.show_other_windows()?;
         let mut question = Incoming::from(Message::user(text.clone()));
         if self.fullness >= COMPACT_AT && self.cli.config.is_on("compact.auto") {
             self.voice.notice(format_args!(
@@ -529,6 +534,7 @@ impl Chat {
             what: "there is no question to ask again".into(),
             hint: "say something first",
         };
+        self.show_other_windows()?;
         let id = self.session.ok_or_else(nothing)?;
         let question = self.handle.call(|sessions| sessions.take_back_turn(id))?;
         let question = question.ok_or_else(nothing)?;
@@ -544,7 +550,12 @@ impl Chat {
     ) -> Result<Option<Leaving>, Error> {
         self.status.clear();
         self.deleted = None;
-        let answer = self.turn(id, question).await?;
+        let outcome = self.turn(id, question).await;
+        if let Ok(answer) = &outcome {
+            self.show_added(id, answer.seq)?;
+        }
+        self.have_seen_all();
+        let answer = outcome?;
         match answer.end {
             End::Stopped => self.voice.notice("\x1b[2m(stopped; what was said is kept)\x1b[0m"),
             End::RoundLimit | End::Repeated => self.voice.notice(ANY_MESSAGE_CONTINUES),
@@ -579,6 +590,7 @@ impl Chat {
         self.fullness = 0;
         self.last_usage = None;
         self.suggested = false;
+        self.have_seen_all();
     }
 
     /// Shows who answers, how full the window is and what it cost, where that has changed.

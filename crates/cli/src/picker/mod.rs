@@ -1,7 +1,8 @@
 //! The picker: sessions on the other screen, to find one and do something with it.
 //!
 //! [`Picker`] is a state without I/O: keys and what was read go in; lines, tasks and verbs come out.
-//! `filter.rs` decides what fits, `draw.rs` makes lines, `tasks.rs` reads the store in the background.
+//! `keys.rs` says what keys do, `filter.rs` what fits, `draw.rs` makes lines, `tasks.rs` reads the store in
+//! the background.
 //! The chat owns the terminal and drives it (`chat/pick.rs`).
 //!
 //! Letters always filter, until Tab moves to the keys: someone who types `server` must not start
@@ -10,6 +11,7 @@
 
 mod draw;
 mod filter;
+mod keys;
 mod row;
 mod tasks;
 
@@ -21,16 +23,12 @@ use jiff::Timestamp;
 use rethread_core::{Name, Session, SessionId};
 use rethread_render::terminal::Style;
 
-use crate::chat::keys::Key;
 use crate::chat::paint::Paint;
 use filter::WordFilter;
 use row::Row;
 
 /// Previews that are kept.
 const PREVIEWS_MAX: usize = 64;
-
-/// Characters of a filter, and of a new name.
-const TYPED_CHARS_MAX: usize = 200;
 
 /// What the person chose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -177,177 +175,6 @@ impl Picker {
     /// What is to be read now. Each task is answered with [`found`](Picker::found).
     pub(crate) fn take_tasks(&mut self) -> Vec<Task> {
         std::mem::take(&mut self.tasks)
-    }
-
-    /// What a key does.
-    pub(crate) fn key(&mut self, key: &Key) -> Asked {
-        if let Key::Text(text) = key {
-            return self.text(text);
-        }
-        let page = self.layout().list_rows.max(1);
-        match key {
-            Key::Suspend => return Asked::Suspend,
-            Key::Escape => return self.escape(),
-            Key::Enter => return self.enter(),
-            Key::Paste(text) => self.type_text(text),
-            Key::Backspace => self.edit(|typed| {
-                typed.pop();
-            }),
-            Key::EraseLine => self.edit(String::clear),
-            Key::EraseWord => self.edit(|typed| {
-                let kept = typed.trim_end().rfind(char::is_whitespace).map_or(0, |at| at + 1);
-                typed.truncate(kept);
-            }),
-            Key::Up => self.select(self.selected.saturating_sub(1)),
-            Key::Down => self.select(self.selected + 1),
-            Key::PageUp => self.select(self.selected.saturating_sub(page)),
-            Key::PageDown => self.select(self.selected + page),
-            Key::Home => self.select(0),
-            Key::End => self.select(usize::MAX),
-            _ => {}
-        }
-        Asked::Nothing
-    }
-
-    /// Letters as they were typed; quick typing comes as one text.
-    fn text(&mut self, text: &str) -> Asked {
-        let mut rest = text;
-        while let Some(c) = rest.chars().next() {
-            let typed = rest.find('\t').unwrap_or(rest.len());
-            if matches!(self.focus, Focus::Filter | Focus::Name(_)) && typed > 0 {
-                self.type_text(&rest[..typed]);
-                rest = &rest[typed..];
-                continue;
-            }
-            rest = &rest[c.len_utf8()..];
-            let asked = self.letter(c);
-            if asked != Asked::Nothing {
-                return asked;
-            }
-        }
-        Asked::Nothing
-    }
-
-    /// A letter that is a key.
-    fn letter(&mut self, c: char) -> Asked {
-        if c == '\t' {
-            self.focus = match self.focus {
-                Focus::Filter => Focus::Keys,
-                _ => Focus::Filter,
-            };
-            return Asked::Nothing;
-        }
-        match self.focus {
-            Focus::Filter | Focus::Name(_) => Asked::Nothing,
-            Focus::Keys => self.command(c),
-        }
-    }
-
-    fn command(&mut self, c: char) -> Asked {
-        self.note.clear();
-        let Some(row) = self.selected_row() else {
-            return self.move_by(c);
-        };
-        let (id, name) = (row.id, row.name.clone());
-        let verb = match c {
-            's' => return Asked::Choice(Choice::Summary(id)),
-            'r' => {
-                self.focus = Focus::Name(name);
-                return Asked::Nothing;
-            }
-            'c' => {
-                match self.chain {
-                    Some(_) => self.leave_chain(),
-                    None => self.tasks.push(Task::Chain(id)),
-                }
-                return Asked::Nothing;
-            }
-            'f' => Verb::Fork,
-            'd' => Verb::Delete,
-            'a' if row.is_archived => Verb::Unarchive,
-            'a' => Verb::Archive,
-            c => return self.move_by(c),
-        };
-        Asked::Do(id, verb)
-    }
-
-    /// Keys that need no session.
-    fn move_by(&mut self, c: char) -> Asked {
-        match c {
-            'q' => return Asked::Choice(Choice::Close),
-            'u' => {
-                if let Some((id, verb)) = self.undo.clone() {
-                    return Asked::Do(id, verb);
-                }
-                self.note = "There is no archive or delete to take back.".into();
-            }
-            '/' => self.focus = Focus::Filter,
-            'j' => self.select(self.selected + 1),
-            'k' => self.select(self.selected.saturating_sub(1)),
-            'g' => self.select(0),
-            'G' => self.select(usize::MAX),
-            _ => {}
-        }
-        Asked::Nothing
-    }
-
-    fn escape(&mut self) -> Asked {
-        self.note.clear();
-        match self.focus {
-            Focus::Filter if self.chain.is_some() => self.leave_chain(),
-            Focus::Filter => return Asked::Choice(Choice::Close),
-            Focus::Keys if self.chain.is_some() => self.leave_chain(),
-            Focus::Keys => self.focus = Focus::Filter,
-            Focus::Name(_) => self.focus = Focus::Keys,
-        }
-        Asked::Nothing
-    }
-
-    fn enter(&mut self) -> Asked {
-        let Some(id) = self.selected_id() else { return Asked::Nothing };
-        match &self.focus {
-            Focus::Filter | Focus::Keys => Asked::Choice(Choice::Open(id)),
-            Focus::Name(typed) => match Name::new(typed) {
-                Ok(name) => {
-                    self.focus = Focus::Keys;
-                    Asked::Do(id, Verb::Rename(name))
-                }
-                Err(error) => {
-                    self.note = error.to_string();
-                    Asked::Nothing
-                }
-            },
-        }
-    }
-
-    fn type_text(&mut self, text: &str) {
-        let spaced = |c: char| if c.is_whitespace() { ' ' } else { c };
-        self.edit(|typed| {
-            let room = TYPED_CHARS_MAX.saturating_sub(typed.chars().count());
-            typed.extend(text.chars().map(spaced).filter(|c| !c.is_control()).take(room));
-        });
-    }
-
-    /// Changes what is typed: the new name, or the filter.
-    fn edit(&mut self, change: impl FnOnce(&mut String)) {
-        match &mut self.focus {
-            Focus::Name(name) => change(name),
-            Focus::Filter | Focus::Keys => {
-                let before = self.filter.clone();
-                change(&mut self.filter);
-                if self.filter == before {
-                    return;
-                }
-                self.focus = Focus::Filter;
-                self.chain = None;
-                self.note.clear();
-                self.said.clear();
-                self.searched.clear();
-                self.selected = 0;
-                self.show();
-                self.want_search();
-            }
-        }
     }
 
     /// Takes what was read.

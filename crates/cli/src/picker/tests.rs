@@ -6,6 +6,7 @@ use rethread_core::{Fixed, Incoming, MemoryStore, Message, New, Owner, Profile};
 use rethread_core::{ProfileChange, Sessions};
 
 use super::*;
+use crate::chat::keys::Key;
 
 struct Table {
     picker: Picker,

@@ -12,6 +12,7 @@ mod picker;
 mod picture;
 mod rewind;
 mod screens;
+mod surprises;
 mod terminal;
 mod window;
 mod wires;

@@ -1,0 +1,86 @@
+//! A session that is open in another window too.
+//!
+//! Turns of one session run one after the other, whichever window asks, and a model sees all of them.
+//! So does the person: what was said elsewhere since they last looked is shown before their own turn,
+//! or after it where it was added while theirs waited.
+
+use rethread_core::turn::{Part, turns};
+use rethread_core::{SessionId, StoreError, sessions};
+
+use super::{Chat, replay};
+use crate::errors::Error;
+use crate::out::plural;
+
+/// Turns from another window that are shown; of more, the last ones.
+const TURNS_SHOWN: usize = 3;
+
+/// Entries that are read to find them.
+const ENTRIES_MAX: u64 = 1_024;
+
+impl Chat {
+    /// All of the session has been seen now.
+    pub(super) fn have_seen_all(&mut self) {
+        // What cannot be read is told by the verb that needs it.
+        if let Some(session) = self.session.and_then(|id| self.handle.sessions().get(id).ok()) {
+            self.seen = session.tally.entries;
+        }
+    }
+
+    /// Shows what was said in this session in other windows since the person last looked.
+    ///
+    /// # Errors
+    ///
+    /// Where the session was deleted there: nothing is sent, and the chat is in no session.
+    pub(super) fn show_other_windows(&mut self) -> Result<(), Error> {
+        let Some(id) = self.session else { return Ok(()) };
+        let session = match self.handle.sessions().get(id) {
+            Ok(session) => session,
+            Err(sessions::Error::Store(StoreError::NotFound { .. })) => {
+                self.session = None;
+                self.deleted = Some(id);
+                return Err(Error::Word {
+                    what: "this session was deleted in another window; your message was not sent"
+                        .into(),
+                    hint: "`/undo` brings the session back, and Up recalls the message; sent again \
+                           without that, it starts a new session",
+                });
+            }
+            Err(error) => return Err(error.into()),
+        };
+        self.show_added(id, session.tally.entries)
+    }
+
+    /// Shows the turns up to an entry that the person has not seen.
+    pub(super) fn show_added(&mut self, id: SessionId, end: u64) -> Result<(), Error> {
+        let begin = self.seen.max(end.saturating_sub(ENTRIES_MAX));
+        self.seen = self.seen.max(end);
+        if begin >= end || self.voice.quiet {
+            return Ok(());
+        }
+        let entries = self.handle.sessions().entries(id, begin..end).around_damage();
+        let entries = entries.collect::<sessions::Result<Vec<_>>>()?;
+        let mut added = turns(entries);
+        added.retain(|turn| turn.parts().any(is_said));
+        if added.is_empty() {
+            return Ok(());
+        }
+        let (count, style) = (added.len() as u64, self.voice.style());
+        let were = if count == 1 { "was" } else { "were" };
+        self.voice.notice(format_args!(
+            "\x1b[33m({} {were} added to this session in another window)\x1b[0m",
+            plural(count, "turn")
+        ));
+        let agent = self.runner.responder.agent.name.clone();
+        for turn in &added[added.len().saturating_sub(TURNS_SHOWN)..] {
+            let lines = replay::turn(turn, &agent, &style);
+            self.voice.rendered(&lines.lines().map(str::to_owned).collect::<Vec<_>>());
+        }
+        Ok(())
+    }
+}
+
+/// Whether someone said it. A result alone may be that of a call a crash left open, which the own turn
+/// answered.
+fn is_said(part: Part<'_>) -> bool {
+    matches!(part, Part::Question(_) | Part::Reply(_))
+}

@@ -1,0 +1,203 @@
+//! What happens when something around the chat goes wrong: two windows on one session, a terminal that
+//! goes away, a full disk, a model that cannot be reached. Each says what it does, and loses nothing.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use rethread_agent::scripted::{Answer, Server};
+
+use crate::desk::Desk;
+use crate::terminal::{Terminal, quoted};
+use crate::window::Window;
+
+fn open(desk: &Desk, server: &Server, args: &[&str]) -> Window {
+    let args = [&["--model", "openai/scripted-1"], args].concat();
+    let window = Window::open(desk, (80, 40), &args, &server.vars());
+    at_prompt(&window);
+    window
+}
+
+fn at_prompt(window: &Window) -> String {
+    window.until("the prompt", |shown| shown.ends_with("\nYou:"))
+}
+
+/// Says something and waits for the answer and the next prompt.
+fn say(window: &mut Window, text: &str, answer: &str) -> String {
+    window.say(text);
+    window.until(answer, |shown| shown.contains(answer) && shown.ends_with("\nYou:"))
+}
+
+#[test]
+fn what_was_said_in_another_window_is_shown_before_the_next_turn() {
+    let desk = Desk::new();
+    let answers = ["One.", "Two.", "Three.", "Four."].map(Answer::text);
+    let server = Server::start(answers);
+    let mut first = open(&desk, &server, &["--name", "shared"]);
+    say(&mut first, "first question", "One.");
+    let mut second = open(&desk, &server, &["-c"]);
+    let shown = say(&mut second, "second question", "Two.");
+    assert!(!shown.contains("another window"), "all of it was shown when it was opened: {shown}");
+    let shown = say(&mut first, "third question", "Three.");
+    let order = [
+        "(1 turn was added to this session in another window)\nYou: second question",
+        "build:\nTwo.",
+        "build:\nThree.",
+    ];
+    let at = order.map(|text| shown.find(text).unwrap_or_else(|| panic!("{text}: {shown}")));
+    assert!(at.is_sorted(), "{shown}");
+    // It is told once, and the own turns never.
+    let shown = say(&mut first, "fourth question", "Four.");
+    assert_eq!(shown.matches("in another window").count(), 1, "{shown}");
+}
+
+#[test]
+fn what_was_added_while_a_turn_waited_is_shown_after_it() {
+    let desk = Desk::new();
+    let slow = Answer::text("Two, at last.").slowly(0);
+    let server = Server::start([Answer::text("One."), slow, Answer::text("Three.")]);
+    let mut first = open(&desk, &server, &["--name", "shared"]);
+    say(&mut first, "first question", "One.");
+    let mut second = open(&desk, &server, &["-c"]);
+    second.say("second question");
+    server.wait_for_requests(2);
+    first.say("third question");
+    first.shows(&["waiting for another turn in this session"]);
+    server.release();
+    let shown =
+        first.until("the answer", |shown| shown.contains("Three.") && shown.ends_with("\nYou:"));
+    let text = "(1 turn was added to this session in another window)\nYou: second question";
+    assert!(shown.contains(text) && shown.contains("Two, at last."), "{shown}");
+}
+
+#[test]
+fn a_session_that_was_deleted_in_another_window_gets_no_message_and_comes_back() {
+    let desk = Desk::new();
+    let server = Server::start(["One.", "Two."].map(Answer::text));
+    let mut window = open(&desk, &server, &["--name", "shared"]);
+    say(&mut window, "first question", "One.");
+    assert_eq!(desk.run(&["delete", "shared", "-y"]).code, 0);
+    window.say("second question");
+    window.shows(&["deleted in another window; your message was not sent", "`/undo` brings"]);
+    assert_eq!(server.requests().len(), 1);
+    window.say("/undo");
+    window.shows(&["Undid the delete: shared is back."]);
+    say(&mut window, "second question", "Two.");
+    assert_eq!(desk.json(&["show", "shared"])["session"]["queries"], 2);
+}
+
+/// Takes the terminal away and waits until the program has ended.
+fn hang_up(terminal: Terminal, pid: &str) {
+    drop(terminal);
+    let began = Instant::now();
+    let is_running = || {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.starts_with(" Z"))
+    };
+    while is_running() {
+        assert!(began.elapsed() < Duration::from_secs(60), "it goes on without a terminal");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_terminal_that_goes_away_ends_the_chat_and_nothing_is_lost() {
+    for place in ["prompt", "picker", "turn"] {
+        let desk = Desk::new();
+        let server =
+            Server::start([Answer::text("Hello."), Answer::text("one two three").slowly(1)]);
+        let args = ["--model", "openai/scripted-1", "--name", "left"];
+        let mut terminal = Terminal::start(&desk, &args, &server.vars());
+        let pid = terminal.pid();
+        terminal.expect("You: ");
+        terminal.say("hi there");
+        terminal.expect("Hello.");
+        terminal.expect("You: ");
+        match place {
+            "picker" => {
+                terminal.say("sessions");
+                terminal.expect("Filter:");
+            }
+            "turn" => {
+                terminal.say("count");
+                terminal.expect("one");
+            }
+            _ => {}
+        }
+        hang_up(terminal, &pid);
+        server.release();
+        let shown = desk.json(&["show", "left"])["entries"].to_string();
+        assert!(shown.contains("hi there") && shown.contains("Hello."), "{place}: {shown}");
+        assert_eq!(shown.contains("\"one"), place == "turn", "{place}: {shown}");
+        assert!(shown.contains("\"kind\":\"summary\""), "it can be resumed: {place}: {shown}");
+        // Nobody holds the session any more.
+        assert_eq!(desk.run(&["-p", "and now?", "-c"]).code, 0, "{place}");
+    }
+}
+
+#[test]
+fn a_full_disk_is_told_at_the_prompt_and_the_message_can_be_sent_again() {
+    let desk = Desk::new();
+    let small = desk.path().join("small");
+    std::fs::create_dir(&small).expect("made");
+    let mount = format!("mount -t tmpfs -o size=2m tmpfs {}", small.display());
+    let can = Command::new("unshare").args(["-m", "sh", "-c", &mount]).output();
+    if !can.is_ok_and(|tried| tried.status.success()) {
+        eprintln!("not tested: mounting needs root, or CAP_SYS_ADMIN");
+        return;
+    }
+    let server = Server::start(["One.", "Two."].map(Answer::text));
+    let program = quoted(&[env!("CARGO_BIN_EXE_rethread"), "--model", "openai/scripted-1"]);
+    // Reading a line of the terminal is how the shell beside it is told to make room.
+    let line = format!(
+        "unshare -m sh -c '{mount}; export RETHREAD_STORE={0}/s.db; stty cols 200 rows 50; \
+         (while [ ! -e go ]; do sleep 0.05; done; head -c 4000000 /dev/zero >{0}/fill; touch full; \
+         while [ ! -e room ]; do sleep 0.05; done; rm {0}/fill; touch empty) 2>/dev/null & exec {1}'",
+        small.display(),
+        program.replace('\'', ""),
+    );
+    let mut terminal = Terminal::run(&desk, &line, &server.vars());
+    terminal.expect("You: ");
+    terminal.say("first");
+    terminal.expect("One.");
+    terminal.expect("You: ");
+    let wait = |name: &str, done: &str| {
+        std::fs::write(desk.path().join(name), "").expect("written");
+        while !desk.path().join(done).exists() {
+            std::thread::yield_now();
+        }
+    };
+    wait("go", "full");
+    terminal.say("second");
+    terminal.expect("no space left for");
+    terminal.expect("make room and try again");
+    terminal.expect("You: ");
+    assert_eq!(server.requests().len(), 1, "what is not on disk is not sent");
+    wait("room", "empty");
+    terminal.say("second");
+    terminal.expect("Two.");
+}
+
+#[test]
+fn a_model_that_cannot_be_reached_is_tried_again_and_the_question_is_kept() {
+    let desk = Desk::new();
+    let server = Server::start([Answer::text("Back again.")]);
+    let mut variables = server.vars().to_vec();
+    for (name, value) in &mut variables {
+        if *name == "OPENAI_BASE_URL" {
+            *value = "http://127.0.0.1:1/v1".into();
+        }
+    }
+    let args = ["--model", "openai/scripted-1", "--name", "cut"];
+    let mut window = Window::open(&desk, (80, 24), &args, &variables);
+    at_prompt(&window);
+    window.say("are you there?");
+    window.shows(&["retrying in"]);
+    window.shows(&["openai cannot be reached", "your message is kept"]);
+    at_prompt(&window);
+    drop(window);
+    let mut window = open(&desk, &server, &["-c"]);
+    window.shows(&["You: are you there?", "(no answer)"]);
+    window.say("/retry");
+    window.shows(&["Back again."]);
+    assert!(server.requests()[0].text.contains("are you there?"));
+}

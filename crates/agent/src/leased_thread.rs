@@ -144,7 +144,7 @@ impl Wanted<'_> {
 
 /// Brings back a session that was put away, now that something happens in it.
 fn unarchive(thread: &Thread) -> Result<(), sessions::Error> {
-    match thread.session().header.archived {
+    match thread.session().header.comes_back() {
         true => thread.sessions().unarchive(thread.session().id()).map(drop),
         false => Ok(()),
     }

@@ -42,6 +42,7 @@ mod save;
 #[cfg(feature = "scripted")]
 pub mod scripted;
 mod step;
+mod subagent;
 mod summarize;
 mod thread_cache;
 pub mod tool;

@@ -54,6 +54,12 @@ pub const STOP_GRACE: Duration = Duration::from_secs(2);
 /// Bytes of a tool result that are stored; what a model sees of it is cut in the view.
 pub const RESULT_BYTES_MAX: usize = 1 << 20;
 
+/// How deep subagents may be nested: one may start another, which may start none.
+pub const SUBAGENT_DEPTH_MAX: u8 = 2;
+
+/// Characters of a subagent's task that are the title of its session.
+pub const SUBAGENT_TITLE_CHARS: usize = 80;
+
 /// Calls that run at the same time, of those that only look. More would wait for the same disk.
 pub const LOOKING_MAX: usize = 8;
 

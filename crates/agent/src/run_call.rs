@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use rethread_core::log::INTERRUPTED;
-use rethread_core::message::{Call, ToolResult};
+use rethread_core::message::{Call, ToolResult, Usage};
 use rethread_core::{Block, BlockKind, Message, Role, SessionId, Thread};
 use tokio_util::sync::CancellationToken;
 
@@ -18,9 +18,18 @@ use crate::runner::Runner;
 use crate::tool::{FileChange, Site, Spec, Tool, ToolFailure};
 use crate::turn::{RunningTurn, TurnOptions};
 
+/// A call that is done.
+pub(crate) struct CallDone {
+    /// The message that answers it.
+    pub(crate) message: Message,
+    /// What is reported when its turn comes.
+    pub(crate) told: Event,
+    /// What a subagent was charged for it.
+    pub(crate) usage: Usage,
+}
+
 impl Runner {
-    /// Runs a call, the `index`-th of its reply. Whatever goes wrong is told to the model. Returns
-    /// the message that answers it, and what is reported when its turn comes.
+    /// Runs a call, the `index`-th of its reply. Whatever goes wrong is told to the model.
     #[allow(clippy::too_many_arguments, reason = "a turn, one of its calls, and who listens")]
     pub(crate) async fn run_call(
         &self,
@@ -31,12 +40,18 @@ impl Runner {
         options: &TurnOptions,
         events: &Events,
         stop: &CancellationToken,
-    ) -> (Message, Event) {
+    ) -> CallDone {
         events.send(Event::Call(call.clone())).await;
+        let mut usage = Usage::default();
         let outcome = match self.refusal(index, &call, &turn.tools) {
             // Once someone has stopped the turn, nothing more of it is begun.
             _ if stop.is_cancelled() => Err(ToolFailure(INTERRUPTED.into())),
             Some(refusal) => Err(refusal),
+            None if self.responder.tools.find(&call.name).is_none() => {
+                let done = self.run_task(turn, &call, options, events, stop).await;
+                usage = done.usage;
+                done.result
+            }
             None => self.run_tool(held, turn.id, &call, options, events, stop).await,
         };
         let (success, text) = match outcome {
@@ -53,7 +68,7 @@ impl Runner {
                 is_error: !success,
             }))],
         );
-        (message, told)
+        CallDone { message, told, usage }
     }
 
     /// Why a call is not run at all.
@@ -201,6 +216,8 @@ impl Runner {
 
     /// What something that a person allows is allowed for.
     pub(crate) fn scope(&self, session: SessionId) -> Scope {
+        // What a person allows a subagent is allowed in the session they talk in.
+        let session = self.asks_for.unwrap_or(session);
         let owner = self.sessions.owner().clone();
         Scope { owner, session, workspace: self.responder.workspace.clone() }
     }

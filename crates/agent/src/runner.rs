@@ -12,7 +12,7 @@ use rethread_core::message::{Call, Usage};
 use rethread_core::{Message, ProfileChange, Session, SessionId, Sessions, StoreError, sessions};
 
 use crate::holder::ignoring_dead_holders;
-use crate::host::Refusal;
+use crate::host::{Handle, Refusal};
 use crate::permission::Grants;
 use crate::project_instructions::own_text;
 use crate::provider::Failure;
@@ -32,6 +32,12 @@ pub struct Runner {
     /// The format the session was imported from, where its tools are off for that reason.
     pub(crate) untrusted: Option<String>,
     pub(crate) instructions: Instructions,
+    /// What made it.
+    pub(crate) handle: Handle,
+    /// How many sessions it is below the one a person talks to.
+    pub(crate) depth: u8,
+    /// The session in whose name a person is asked, where it is not the turn's own.
+    pub(crate) asks_for: Option<SessionId>,
 }
 
 /// Whose instructions hold in a turn.

@@ -28,8 +28,10 @@ use crate::instructions::own_again;
 use crate::leased_thread::{LeasedThread, Wanted};
 use crate::limits::{EDITOR_ROUNDS_MAX, LOOKING_MAX, ROUNDS_MAX};
 use crate::repetition::{Answered, Repetition};
+use crate::run_call::CallDone;
 use crate::runner::{Answer, End, Instructions, Runner, TurnError};
 use crate::step::{Step, cut_short, next_step};
+use crate::subagent::TASK;
 use crate::tool::Spec;
 
 /// How a turn is to be run.
@@ -211,8 +213,9 @@ impl Runner {
                 return turn.end(held, Some(reply), End::Answered).await;
             };
             turn.store_reply(held, reply).await?;
-            let (theirs, answered) =
+            let (theirs, answered, used) =
                 self.run_calls(held, turn, calls, options, events, stop).await?;
+            turn.usage += used;
             if stop.is_cancelled() {
                 return turn.end(held, None, End::Stopped).await;
             }
@@ -233,7 +236,7 @@ impl Runner {
     }
 
     /// Runs the calls of a reply, those that only look at the same time. Those of the client's
-    /// tools are given back, and ours with what came of them.
+    /// tools are given back, ours with what came of them, and what subagents were charged.
     async fn run_calls(
         &self,
         held: &LeasedThread,
@@ -242,12 +245,12 @@ impl Runner {
         options: &TurnOptions,
         events: &Events,
         stop: &CancellationToken,
-    ) -> Result<(Vec<Call>, Vec<Answered>), TurnError> {
+    ) -> Result<(Vec<Call>, Vec<Answered>, Usage), TurnError> {
         let theirs = |call: &Call| options.client_tools.iter().any(|spec| spec.name == call.name);
         let (theirs, ours): (Vec<Call>, Vec<Call>) = calls.into_iter().partition(theirs);
         let ours: Vec<(usize, Call)> = ours.into_iter().enumerate().collect();
-        let mut answered = Vec::with_capacity(ours.len());
-        let alone = |call: &Call| options.pace == Pace::Editor || !self.only_looks(call);
+        let (mut answered, mut used) = (Vec::with_capacity(ours.len()), Usage::default());
+        let alone = |call: &Call| options.pace == Pace::Editor || !self.only_looks(call, turn);
         for group in ours.chunk_by(|(_, one), (_, next)| !alone(one) && !alone(next)) {
             let run = |(index, call): &(usize, Call)| {
                 self.run_call(held, turn, *index, call.clone(), options, events, stop)
@@ -255,20 +258,25 @@ impl Runner {
             // Their results are reported and stored in the order of the calls.
             let mut results = stream::iter(group.iter().map(run)).buffered(LOOKING_MAX);
             for (_, call) in group {
-                let (result, told) = results.next().await.expect("each call has its result");
+                let done = results.next().await.expect("each call has its result");
+                let CallDone { message: result, told, usage } = done;
                 events.send(told).await;
-                answered.push(Answered::new(call, &result, !self.only_looks(call)));
+                used += usage;
+                answered.push(Answered::new(call, &result, !self.only_looks(call, turn)));
                 held.with(move |thread| thread.append(result)).await?;
             }
         }
         for call in &theirs {
             events.send(Event::Call(call.clone())).await;
         }
-        Ok((theirs, answered))
+        Ok((theirs, answered, used))
     }
 
     /// Whether a call is one of a tool that changes nothing.
-    fn only_looks(&self, call: &Call) -> bool {
+    fn only_looks(&self, call: &Call, turn: &RunningTurn) -> bool {
+        if call.name == TASK && self.responder.tools.find(TASK).is_none() {
+            return self.is_looking_task(call, turn);
+        }
         self.responder.tools.find(&call.name).is_some_and(|tool| !tool.changes())
     }
 
@@ -414,6 +422,7 @@ impl RunningTurn {
         // A tool of the client's goes before one of ours of the same name.
         let theirs = |spec: &Spec| options.client_tools.iter().any(|own| own.name == spec.name);
         let mut tools = runner.responder.specs(&runner.permissions(id, options.can_ask));
+        tools.extend(runner.task_spec(options));
         tools.retain(|spec| !theirs(spec));
         tools.extend(options.client_tools.iter().cloned());
         RunningTurn {

@@ -260,6 +260,11 @@ impl Foreign {
 }
 
 impl Header {
+    /// Whether opening it takes it out of the archive. A subagent's session stays there.
+    pub fn comes_back(&self) -> bool {
+        self.archived && self.kind != Kind::Subagent
+    }
+
     /// A header with a name made from the time, and nothing else said.
     pub fn new(id: SessionId, owner: Owner, created_at: Timestamp) -> Header {
         Header {

@@ -271,6 +271,9 @@ impl Handle {
             transcripts: self.host.0.transcripts.clone(),
             untrusted: None,
             instructions: Instructions::Own,
+            handle: self.clone(),
+            depth: 0,
+            asks_for: None,
         }
     }
 

@@ -68,7 +68,8 @@ impl Tool for Glob {
             if site.stop.is_cancelled() {
                 return Err(ToolFailure("stopped".into()));
             }
-            let fits = names.fit(path.strip_prefix(&*base).unwrap_or(&path));
+            let fits = names.fit(path.strip_prefix(&*base).unwrap_or(&path))
+                && self.workspace.is_file(&path);
             more = passed >= WALK_FILES_MAX || (fits && files.len() == LIST_ROWS_MAX);
             if more {
                 break;

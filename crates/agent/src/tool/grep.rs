@@ -12,11 +12,17 @@ use super::limits::{
     CONTEXT_LINES_MAX, LINE_CHARS_MAX, LINES_PER_LOOK, MATCHES, MATCHES_MAX, PATTERN_BYTES_MAX,
     WALK_FILES_MAX,
 };
-use super::workspace::shown;
+use super::workspace::{RealPath, shown};
 use super::{Site, Spec, Tool, ToolFailure, Workspace, written};
 
 /// Characters shown before a match that stands far out in a long line.
 const LEAD_CHARS: usize = 100;
+
+/// Files that are searched together, in their order.
+const FILES_PER_BATCH: usize = 512;
+
+/// Threads that search them. Reading waits for the disk, so more than one helps everywhere.
+const THREADS: usize = 4;
 
 /// Searches the contents of files.
 pub struct Grep {
@@ -103,59 +109,114 @@ impl Tool for Grep {
         };
         let context = input.context.min(CONTEXT_LINES_MAX) as usize;
         let max = input.max.unwrap_or(MATCHES).clamp(1, MATCHES_MAX) as usize;
-        let mut matches = Vec::new();
-        let mut more = false;
-        for (passed, path) in self.workspace.walk(&base).enumerate() {
-            if passed >= WALK_FILES_MAX || more {
-                more = true;
-                break;
-            }
+        let search = Search {
+            workspace: &self.workspace,
+            somewhere: somewhere(&input.pattern, input.ignore_case),
+            pattern,
+            context,
+            max,
+            site,
+        };
+        let mut found = Found { matches: Vec::new(), more: false };
+        let mut passed = 0;
+        let mut walk = self.workspace.walk(&base);
+        while !found.more {
             if site.stop.is_cancelled() {
                 return Err(ToolFailure("stopped".into()));
             }
-            if names.as_ref().is_some_and(|names| !names.fit(&path)) {
-                continue;
+            let batch: Vec<RealPath> = walk.by_ref().take(FILES_PER_BATCH).collect();
+            passed += batch.len();
+            if batch.is_empty() {
+                break;
             }
-            // What cannot be read is binary, too large, or gone by now.
-            let Ok(bytes) = self.workspace.read(&path) else { continue };
-            let text = String::from_utf8_lossy(&bytes);
-            let search = Search { pattern: &pattern, context, path: shown(&path), site };
-            more = search.file(&text, max, &mut matches)?;
+            let wanted = |path: &RealPath| names.as_ref().is_none_or(|names| names.fit(path));
+            let batch: Vec<RealPath> = batch.into_iter().filter(wanted).collect();
+            let all = search.files(&batch)?;
+            found.more = passed >= WALK_FILES_MAX || found.matches.len() + all.len() > max;
+            found.matches.extend(all);
+            found.matches.truncate(max);
         }
-        Ok(written(&Found { matches, more }))
+        Ok(written(&found))
     }
 }
 
+/// The pattern for a whole text: where it finds nothing, no line fits. None where that cannot be
+/// said, because the pattern is about the beginning or the end of what is searched.
+fn somewhere(pattern: &str, ignore_case: bool) -> Option<Regex> {
+    let about_ends = ["\\A", "\\z", "(?"].iter().any(|part| pattern.contains(part));
+    let mut builder = RegexBuilder::new(pattern);
+    builder.case_insensitive(ignore_case).multi_line(true).crlf(true);
+    builder.size_limit(PATTERN_BYTES_MAX).dfa_size_limit(PATTERN_BYTES_MAX);
+    builder.build().ok().filter(|_| !about_ends)
+}
+
 struct Search<'a> {
-    pattern: &'a Regex,
+    workspace: &'a Workspace,
+    pattern: Regex,
+    /// Finds nothing in a text of which no line fits.
+    somewhere: Option<Regex>,
     context: usize,
-    path: String,
+    max: usize,
     site: &'a Site,
 }
 
 impl Search<'_> {
-    /// Adds the matches of one file; `true` when there is one more than `max`.
-    fn file(&self, text: &str, max: usize, out: &mut Vec<Match>) -> Result<bool, ToolFailure> {
+    /// The matches of some files, in their order; more than `max` where there are more.
+    fn files(&self, paths: &[RealPath]) -> Result<Vec<Match>, ToolFailure> {
+        let share = paths.len().div_ceil(THREADS).max(1);
+        let part = |paths: &[RealPath]| -> Result<Vec<Match>, ToolFailure> {
+            let mut matches = Vec::new();
+            for path in paths {
+                if matches.len() > self.max {
+                    break;
+                }
+                self.file(path, &mut matches)?;
+            }
+            Ok(matches)
+        };
+        std::thread::scope(|scope| {
+            let parts: Vec<_> =
+                paths.chunks(share).map(|paths| scope.spawn(move || part(paths))).collect();
+            let mut all = Vec::new();
+            for found in parts {
+                let found = found.join();
+                all.extend(found.unwrap_or_else(|_| Err(ToolFailure("the search failed".into())))?);
+            }
+            Ok(all)
+        })
+    }
+
+    /// Adds the matches of one file, until there is one more than `max`.
+    fn file(&self, path: &RealPath, out: &mut Vec<Match>) -> Result<(), ToolFailure> {
+        if self.site.stop.is_cancelled() {
+            return Err(ToolFailure("stopped".into()));
+        }
+        // What cannot be read is binary, too large, not a file, or gone by now.
+        let Ok(bytes) = self.workspace.read(path) else { return Ok(()) };
+        let text = String::from_utf8_lossy(&bytes);
+        if self.somewhere.as_ref().is_some_and(|pattern| !pattern.is_match(&text)) {
+            return Ok(());
+        }
         let lines: Vec<&str> = text.lines().collect();
         for (index, line) in lines.iter().enumerate() {
             if index % LINES_PER_LOOK == 0 && self.site.stop.is_cancelled() {
                 return Err(ToolFailure("stopped".into()));
             }
             let Some(found) = self.pattern.find(line) else { continue };
-            if out.len() == max {
-                return Ok(true);
+            if out.len() > self.max {
+                break;
             }
             let cut = |lines: &[&str]| lines.iter().map(|line| shortened(line, 0)).collect();
             let end = lines.len().min(index + 1 + self.context);
             out.push(Match {
-                path: self.path.clone(),
+                path: shown(path),
                 line: index + 1,
                 text: shortened(line, found.start()),
                 before: cut(&lines[index.saturating_sub(self.context)..index]),
                 after: cut(&lines[index + 1..end]),
             });
         }
-        Ok(false)
+        Ok(())
     }
 }
 

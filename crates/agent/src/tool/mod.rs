@@ -52,6 +52,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rethread_core::{SessionId, Sessions};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
@@ -242,6 +243,18 @@ impl std::fmt::Debug for Toolbox {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_list().entries(self.tools.iter().map(|tool| tool.spec().name)).finish()
     }
+}
+
+/// Reads the arguments of a tool that is not in a box.
+///
+/// # Errors
+///
+/// [`ToolFailure`] that names the argument and says what was expected.
+pub(crate) fn read_arguments<T: DeserializeOwned>(
+    schema: &Value,
+    input: &str,
+) -> Result<T, ToolFailure> {
+    input::arguments(schema, input)
 }
 
 /// An answer as JSON.

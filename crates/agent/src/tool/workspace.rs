@@ -260,7 +260,7 @@ impl Workspace {
     ///
     /// Ignore files are those of the workspace itself, also where it is no git repository; what
     /// stands in a folder above has no say. The walker reads folders by path, so what it finds is
-    /// only a proposal: each path is looked up beneath the handle before it is given out.
+    /// only a proposal: [`is_file`](Workspace::is_file) or an attempt to read it says what is there.
     ///
     /// A file or a hidden folder that is named is searched, ignored or not.
     pub(super) fn walk(&self, base: &RealPath) -> Box<dyn Iterator<Item = RealPath> + '_> {
@@ -290,8 +290,7 @@ impl Workspace {
             .filter(|entry| entry.file_type().is_some_and(|kind| kind.is_file()))
             .filter_map(move |entry| Some(entry.path().strip_prefix(&root).ok()?.to_owned()))
             .filter(move |path| path.starts_with(&base))
-            .map(RealPath)
-            .filter(|path| self.is_file(path));
+            .map(RealPath);
         Box::new(found)
     }
 
@@ -301,7 +300,7 @@ impl Workspace {
     }
 
     /// Whether a regular file is exactly there, no link on the way.
-    fn is_file(&self, path: &RealPath) -> bool {
+    pub(super) fn is_file(&self, path: &RealPath) -> bool {
         let Some(name) = path.file_name() else { return false };
         let dir = self.enter(path.parent().unwrap_or(Path::new("")), |_, _, error| Err(error));
         dir.and_then(|dir| dir.symlink_metadata(name)).is_ok_and(|found| found.is_file())

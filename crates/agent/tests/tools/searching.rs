@@ -100,3 +100,52 @@ fn a_search_nobody_waits_for_stops() {
         assert_eq!(desk.run(tool, json!({"pattern": "x"})), "error: stopped");
     }
 }
+
+#[test]
+fn matches_are_in_the_order_of_the_files_however_many_there_are() {
+    let desk = Desk::new();
+    let all: Vec<String> = (0..1_200).map(|n| format!("{:02}/{n:04}.txt", n % 7)).collect();
+    for path in &all {
+        desk.write(path, format!("needle in {path}\nhay\n"));
+    }
+    let mut sorted = all;
+    sorted.sort();
+    for (max, more) in [(499, true), (500, true)] {
+        let found = desk.json("grep", json!({"pattern": "^needle", "max": max}));
+        assert_eq!(paths(&found, "matches"), sorted[..max]);
+        assert_eq!(found["more"], more);
+    }
+    let last = sorted.last().expect("many");
+    let found = desk.json("grep", json!({"pattern": format!("in {last}$"), "max": 1}));
+    assert_eq!(
+        (paths(&found, "matches"), found["more"].as_bool()),
+        (vec![last.clone()], Some(false))
+    );
+    let here = desk.json("grep", json!({"pattern": "hay", "path": "03", "max": 171}));
+    assert_eq!((paths(&here, "matches").len(), here["more"].as_bool()), (171, Some(false)));
+    let here = desk.json("grep", json!({"pattern": "hay", "path": "03", "max": 170}));
+    assert_eq!((paths(&here, "matches").len(), here["more"].as_bool()), (170, Some(true)));
+}
+
+#[test]
+fn a_pattern_is_about_a_line_whatever_the_file_is_like() {
+    let desk = Desk::new();
+    desk.write("a.txt", "first\r\nbeta\r\n\r\nlast");
+    let lines = |pattern: &str| -> Vec<u64> {
+        let found = desk.json("grep", json!({ "pattern": pattern }));
+        let rows = found["matches"].as_array().expect("a list").clone();
+        rows.iter().map(|row| row["line"].as_u64().expect("a number")).collect()
+    };
+    for (pattern, expected) in [
+        ("^beta$", vec![2]),
+        (r"\Abeta\z", vec![2]),
+        ("(?i)BETA$", vec![2]),
+        ("^$", vec![3]),
+        ("t$", vec![1, 4]),
+        (r"first\s+beta", vec![]),
+        ("[^x]last", vec![]),
+        (".", vec![1, 2, 4]),
+    ] {
+        assert_eq!(lines(pattern), expected, "{pattern}");
+    }
+}

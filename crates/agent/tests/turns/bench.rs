@@ -1,13 +1,13 @@
 //! A runner over a memory store, a temporary workspace and a scripted model.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use rethread_agent::scripted::{Answer, Server};
 use rethread_agent::{
     Answer as Answered, Event, Events, Handle, Host, HostLimits, HostSettings, PermissionAnswer,
-    Roster, RosterSettings, Runner, TurnError, TurnOptions, Workspaces,
+    PermissionRequest, Roster, RosterSettings, Runner, TurnError, TurnOptions, Workspaces,
 };
 use rethread_core::{Body, Entry, Fixed, MemoryStore, Message, Owner, SessionId};
 use tokio_util::sync::CancellationToken;
@@ -25,6 +25,18 @@ pub(crate) struct Bench {
     folder: tempfile::TempDir,
     told: Arc<Mutex<Vec<Event>>>,
     answer: RefCell<Option<PermissionAnswer>>,
+    questions: Cell<usize>,
+}
+
+/// The question in an event, a subagent's as well; or the event.
+fn question(event: Event) -> Result<PermissionRequest, Event> {
+    match event {
+        Event::Permission(request) => Ok(request),
+        Event::Subagent { session, event } => {
+            question(*event).map_err(|event| Event::Subagent { session, event: Box::new(event) })
+        }
+        event => Err(event),
+    }
 }
 
 /// Runs to the end.
@@ -67,6 +79,7 @@ impl Bench {
             folder,
             told: Arc::default(),
             answer: RefCell::default(),
+            questions: Cell::default(),
         }
     }
 
@@ -93,6 +106,11 @@ impl Bench {
         self.answer.replace(Some(answer));
     }
 
+    /// How often someone was asked.
+    pub(crate) fn questions_asked(&self) -> usize {
+        self.questions.get()
+    }
+
     /// One turn that can be stopped; what happens is kept for later.
     pub(crate) async fn turn(&self, text: &str) -> Result<Answered, TurnError> {
         self.turn_until(text, &self.stop).await
@@ -116,11 +134,12 @@ impl Bench {
         loop {
             tokio::select! {
                 biased;
-                Some(event) = heard.recv() => match event {
-                    Event::Permission(request) => {
+                Some(event) = heard.recv() => match question(event) {
+                    Ok(request) => {
+                        self.questions.set(self.questions.get() + 1);
                         request.answer(answer.clone().unwrap_or(PermissionAnswer::No));
                     }
-                    event => self.told.lock().expect("whole").push(event),
+                    Err(event) => self.told.lock().expect("whole").push(event),
                 },
                 done = &mut turn => {
                     while let Ok(event) = heard.try_recv() {

@@ -9,5 +9,6 @@ mod project;
 mod refusal;
 mod rewind;
 mod rounds;
+mod subagents;
 mod transcripts;
 mod turn;

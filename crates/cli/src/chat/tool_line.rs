@@ -57,6 +57,10 @@ pub(super) fn what(call: &Call) -> String {
             });
             format!("recall {}", reference.unwrap_or_default())
         }
+        "task" => {
+            let prompt = text("prompt").unwrap_or_default();
+            format!("task {}: {prompt}", text("agent").unwrap_or_default())
+        }
         "search_sessions" => format!("search sessions {}", any_text(&input)),
         name => format!("{} {}", one_line(name), any_text(&input)).trim_end().to_owned(),
     }
@@ -120,6 +124,7 @@ fn found(call: &Call, text: &str) -> Option<String> {
         "grep" => listed("matches", "match"),
         "search_sessions" => listed("results", "result"),
         "run" | "run_output" => ended(text),
+        "task" => rounds(text),
         "todo" => text.split(';').next().map(short),
         "edit_file" | "write_file" => changed(call).or_else(|| Some(short(text))),
         _ => None,
@@ -133,6 +138,12 @@ fn ended(text: &str) -> Option<String> {
         Some(code) => format!("exit {}", clean(code)),
         None => clean(last),
     })
+}
+
+/// How long a subagent worked, from the last line of its result.
+fn rounds(text: &str) -> Option<String> {
+    let (_, rounds) = text.lines().last()?.strip_suffix(']')?.rsplit_once(": ")?;
+    Some(clean(rounds))
 }
 
 /// What belongs below the line of a call: the list of `todo`.

@@ -361,10 +361,16 @@ impl TurnView {
 
     fn subagent(&mut self, event: &Event) -> String {
         match event {
+            Event::Result { call, success, .. } if *success && self.shown >= CALLS_SHOWN => {
+                *self.counted.entry(tool_line::verb(call)).or_default() += 1;
+                String::new()
+            }
             Event::Result { call, success, text } => {
+                let done = self.close_counted();
+                self.shown += 1;
                 let line = tool_line::line(call, *success, text, Duration::ZERO);
                 let lines = self.wrapped(INDENT.1, &self.paint.dim(&line), INDENT.1.len() + 2);
-                self.written(Last::Tools, &lines)
+                done + &self.written(Last::Tools, &lines)
             }
             _ => String::new(),
         }

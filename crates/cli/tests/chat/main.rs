@@ -16,3 +16,4 @@ mod surprises;
 mod terminal;
 mod window;
 mod wires;
+mod work;

@@ -41,7 +41,7 @@ use crate::measure::measure;
 use crate::message::Message;
 use crate::name::{Key, Name, NameError, Owner, SessionId};
 use crate::readable_id::{self, Ties};
-use crate::session::{Header, Kind, Profile, Session};
+use crate::session::{Header, Kind, Parent, Profile, Session};
 use crate::store::{
     At, Backend, Bind, Change, Cursor, Filter, Finding, Hit, Page, StoreError, Then,
 };
@@ -185,6 +185,8 @@ pub struct New {
     pub kind: Kind,
     /// The program it is held with.
     pub source: Option<String>,
+    /// The session it came from.
+    pub parent: Option<Parent>,
     /// Its readable id, where it comes with one; otherwise one is made.
     pub readable_id: Option<String>,
 }
@@ -266,7 +268,8 @@ impl Sessions {
         Err(StoreError::KeyMoved { key: key.clone(), actual }.into())
     }
 
-    /// Opens a session to read it and write to it. An archived session comes back.
+    /// Opens a session to read it and write to it. An archived session comes back, unless it is a
+    /// subagent's: those are never listed.
     ///
     /// # Errors
     ///
@@ -274,7 +277,7 @@ impl Sessions {
     pub fn thread(&self, id: SessionId) -> Result<Thread> {
         self.sweep_trash();
         let mut session = self.get(id)?;
-        if session.header.archived {
+        if session.header.comes_back() {
             session = self.unarchive(id)?;
         }
         Thread::new(self.clone(), session)
@@ -346,6 +349,9 @@ impl Sessions {
         header.profile.clone_from(&new.profile);
         header.kind.clone_from(&new.kind);
         header.source.clone_from(&new.source);
+        header.parent = new.parent;
+        // One that a crash leaves behind must not be what someone continues by mistake.
+        header.archived = new.kind == Kind::Subagent;
         if let Some(name) = &new.name {
             header.name = name.clone();
         }

@@ -105,6 +105,7 @@ pub(crate) async fn create(
         system: create.system.or(template.system),
         kind: template.kind,
         source: template.source,
+        parent: None,
         readable_id: None,
     };
     let session = caller.with(move |sessions| sessions.create(&new, key.as_ref())).await?;

@@ -1,0 +1,214 @@
+//! `task`: another agent works on a part of the job, in a session of its own.
+//!
+//! The child session has its own log, which says what was done and what it cost; the parent gets the
+//! answer. While it works, its events are reported as those of a subagent. It has no permission its
+//! parent lacks: it is offered only tools the parent is offered, whatever its own agent says, and
+//! what a person is asked about is asked in the name of the parent's session. It is archived from
+//! the beginning: not listed, still found and opened.
+
+use rethread_core::entry::Origin;
+use rethread_core::message::{Call, Usage};
+use rethread_core::session::{Kind, Parent};
+use rethread_core::{Message, New, SessionId};
+use serde::Deserialize;
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use crate::agents::Agent;
+use crate::blocking::blocking;
+use crate::events::Events;
+use crate::limits::{SUBAGENT_DEPTH_MAX, SUBAGENT_TITLE_CHARS};
+use crate::runner::{Answer, End, Instructions, Runner};
+use crate::tool::{Spec, ToolFailure, read_arguments};
+use crate::turn::{Pace, RunningTurn, TurnOptions};
+
+/// What the tool is called.
+pub(crate) const TASK: &str = "task";
+
+/// The agent that works for other parts of the program, and answers nobody.
+const COMPACTION: &str = "compaction";
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Input {
+    agent: String,
+    prompt: String,
+}
+
+/// What a subagent did: its answer for the model, and what it cost.
+pub(crate) struct TaskDone {
+    pub(crate) result: Result<String, ToolFailure>,
+    pub(crate) usage: Usage,
+}
+
+impl Runner {
+    /// What a model is told about `task`, where it may use it.
+    pub(crate) fn task_spec(&self, options: &TurnOptions) -> Option<Spec> {
+        let may = self.depth < SUBAGENT_DEPTH_MAX
+            && options.pace == Pace::Work
+            && self.responder.agent.may_use(TASK)
+            && self.responder.tools.find(TASK).is_none();
+        may.then(|| {
+            let lines = self.subagents().map(|agent| format!("`{}`: {}", agent.name, agent.description));
+            let agents = lines.collect::<Vec<_>>().join("; ");
+            Spec {
+                name: TASK.into(),
+                description: format!(
+                    "Has another agent work on a part of the job, on its own, and gives its answer. \
+                     It sees only the prompt, so say all it needs to know and what to report. Several \
+                     calls in one reply work at the same time if none of them changes anything. \
+                     Agents: {agents}"
+                )
+                .into(),
+                input: task_schema(),
+            }
+        })
+    }
+
+    fn subagents(&self) -> impl Iterator<Item = &Agent> {
+        let agents = self.handle.host().agents().iter();
+        agents.filter(|agent| agent.name != COMPACTION)
+    }
+
+    /// Whether a call is a task of a subagent that cannot change anything.
+    pub(crate) fn is_looking_task(&self, call: &Call, turn: &RunningTurn) -> bool {
+        let Ok(input) = read_arguments::<Input>(&task_schema(), call.input.get()) else {
+            return true;
+        };
+        let changes = |spec: &Spec| {
+            let tool = self.responder.tools.find(&spec.name);
+            tool.is_none_or(|tool| tool.changes())
+        };
+        let agent = self.handle.host().agents().get(&input.agent);
+        agent.is_none_or(|agent| {
+            !turn.tools.iter().filter(|spec| changes(spec)).any(|spec| agent.may_use(&spec.name))
+        })
+    }
+
+    /// Has a subagent do what a call asks for.
+    pub(crate) async fn run_task(
+        &self,
+        turn: &RunningTurn,
+        call: &Call,
+        options: &TurnOptions,
+        events: &Events,
+        stop: &CancellationToken,
+    ) -> TaskDone {
+        let mut usage = Usage::default();
+        let result = self.task(turn, call, options, events, stop, &mut usage).await;
+        TaskDone { result, usage }
+    }
+
+    async fn task(
+        &self,
+        turn: &RunningTurn,
+        call: &Call,
+        options: &TurnOptions,
+        events: &Events,
+        stop: &CancellationToken,
+        usage: &mut Usage,
+    ) -> Result<String, ToolFailure> {
+        let input: Input = read_arguments(&task_schema(), call.input.get())?;
+        if input.prompt.trim().is_empty() {
+            return Err(ToolFailure("`prompt` is empty; say what is to be done".into()));
+        }
+        let child = self.subagent(&input.agent, turn)?;
+        let new = New {
+            kind: Kind::Subagent,
+            parent: Some(Parent { id: turn.id, origin: Origin::New }),
+            ..child.responder.new_session()
+        };
+        let new = titled(new, &input.prompt);
+        let sessions = self.sessions.clone();
+        let created = blocking(move || sessions.create(&new, None)).await;
+        let id = created.map_err(|error| failed(&error))?.id();
+        let options = TurnOptions { can_ask: options.can_ask, ..TurnOptions::default() };
+        let events = events.of_subagent(id);
+        let question = Message::user(input.prompt);
+        let outcome = Box::pin(child.run_turn(id, question, &options, &events, stop)).await;
+        match outcome {
+            Ok(answer) => {
+                *usage = answer.usage;
+                told(&input.agent, id, &answer)
+            }
+            Err(error) => Err(failed(&error)),
+        }
+    }
+
+    /// The runner of a subagent: with the tools of its agent, as far as this turn is offered them.
+    fn subagent(&self, name: &str, turn: &RunningTurn) -> Result<Runner, ToolFailure> {
+        let known = self.subagents().any(|agent| agent.name == name);
+        let mut responder = match known {
+            true => self.handle.host().roster().connect(name).map_err(|error| {
+                ToolFailure(format!("the agent `{name}` cannot answer here: {error}"))
+            })?,
+            false => {
+                let names: Vec<&str> = self.subagents().map(|agent| agent.name.as_str()).collect();
+                let what = format!("there is no agent `{name}`; there are {}", names.join(", "));
+                return Err(ToolFailure(what));
+            }
+        };
+        let ours = &self.responder;
+        let offered = turn.tools.iter().map(|spec| spec.name.to_string());
+        let offered = offered.filter(|name| responder.agent.may_use(name)).collect();
+        responder.agent.tools = Some(offered);
+        if responder.agent.model.is_none() {
+            (responder.model, responder.provider) = (ours.model.clone(), ours.provider.clone());
+        }
+        responder.tools = ours.tools.clone();
+        responder.allow.clone_from(&ours.allow);
+        responder.read_only |= ours.read_only;
+        responder.workspace.clone_from(&ours.workspace);
+        responder.project = ours.project.clone();
+        responder.bounds = ours.bounds;
+        Ok(Runner {
+            responder,
+            instructions: Instructions::Own,
+            depth: self.depth + 1,
+            asks_for: Some(self.asks_for.unwrap_or(turn.id)),
+            ..self.clone()
+        })
+    }
+}
+
+fn task_schema() -> serde_json::Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "agent": {"type": "string", "description": "Which agent."},
+            "prompt": {"type": "string", "description": "What it is to do, and what to report."},
+        },
+        "required": ["agent", "prompt"],
+        "additionalProperties": false,
+    })
+}
+
+/// A new session with the beginning of its task as its title.
+fn titled(mut new: New, prompt: &str) -> New {
+    let line = prompt.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
+    let line = line.trim().chars().filter(|c| !c.is_control());
+    new.profile.title = Some(line.take(SUBAGENT_TITLE_CHARS).collect());
+    new
+}
+
+/// What the parent is told of an answer. Its session can be looked at with `recall`.
+fn told(agent: &str, id: SessionId, answer: &Answer) -> Result<String, ToolFailure> {
+    let place = format!("[`{agent}` worked in session {}: {} rounds]", id.short(), answer.rounds);
+    let text = answer.text.trim_end();
+    match answer.end {
+        End::Answered | End::RoundLimit | End::Repeated => Ok(format!("{text}\n\n{place}")),
+        End::Stopped | End::ClientCalls => {
+            Err(ToolFailure(format!("{text}\n\n[stopped]\n{place}")))
+        }
+    }
+}
+
+fn failed(error: &dyn std::error::Error) -> ToolFailure {
+    let mut what = format!("the subagent failed: {error}");
+    let mut source = error.source();
+    while let Some(error) = source {
+        what.push_str(&format!(": {error}"));
+        source = error.source();
+    }
+    ToolFailure(what)
+}

@@ -1,0 +1,221 @@
+//! A whole job in a small repository: find, delegate, edit three files, test, fix, finish. On a screen,
+//! and again with the network cut and the process killed at every step.
+//!
+//! The model is not a list of answers. It looks at the conversation it is sent and at the files, as a
+//! real one would, and decides what to do next; so it also knows how to continue.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use rethread_agent::scripted::{Answer, Server};
+use serde_json::{Value, json};
+
+use crate::desk::{Desk, Said};
+use crate::screens::{finished, from, open};
+use crate::terminal::kill;
+use crate::window::without_times;
+
+const FILES: [(&str, &str); 6] = [
+    ("AGENTS.md", "Run `sh test.sh` after every change.\n"),
+    ("README.md", "Prints an area.\n"),
+    ("lib/area.sh", "area() { echo $(($1 * $2)); }\n"),
+    ("lib/label.sh", "label() { echo \"area: $1\"; }\n"),
+    ("main.sh", ". ./lib/area.sh\n. ./lib/label.sh\nlabel \"$(area \"$1\" \"$2\")\"\n"),
+    (
+        "test.sh",
+        "got=$(sh main.sh 2 3)\nif [ \"$got\" = 'area: 6 m²' ]; then echo passed; exit; fi\n\
+         echo \"FAILED: $got\"\nexit 1\n",
+    ),
+];
+
+/// The edits the model makes first, of which the last one is wrong.
+const EDITS: [(&str, &str, &str); 3] = [
+    ("README.md", "Prints an area.", "Prints an area, with its unit."),
+    ("main.sh", "label \"$(area", "label m2 \"$(area"),
+    ("lib/label.sh", "label() { echo \"area: $1\"; }", "label() { echo \"area: $2 $1\"; }"),
+];
+
+/// The edit that makes the test pass.
+const FIX: (&str, &str, &str) = ("main.sh", "label m2", "label m²");
+
+/// Makes the repository.
+fn repository(desk: &Desk) -> PathBuf {
+    let folder = desk.path();
+    std::fs::create_dir_all(folder.join(".git")).expect("made");
+    std::fs::create_dir_all(folder.join("lib")).expect("made");
+    for (path, text) in FILES {
+        std::fs::write(folder.join(path), text).expect("written");
+    }
+    folder
+}
+
+fn has(folder: &Path, path: &str, text: &str) -> bool {
+    std::fs::read_to_string(folder.join(path)).is_ok_and(|content| content.contains(text))
+}
+
+/// The names of the tools that were called, and the latest result if it is the latest message.
+fn seen(body: &Value) -> (Vec<String>, Option<String>) {
+    let messages = body["messages"].as_array().expect("messages");
+    let calls = messages.iter().filter_map(|message| message["tool_calls"].as_array()).flatten();
+    let names = calls.filter_map(|call| call["function"]["name"].as_str().map(str::to_owned));
+    let last = messages.last().filter(|message| message["role"] == "tool");
+    (names.collect(), last.and_then(|message| message["content"].as_str().map(str::to_owned)))
+}
+
+/// What the model does next.
+fn next(body: &Value, folder: &Path) -> Answer {
+    let (called, last) = seen(body);
+    let was = |tool: &str| called.iter().any(|name| name == tool);
+    let edit = |(path, old, new): (&str, &str, &str)| {
+        ("edit_file", json!({"path": path, "old": old, "new": new}))
+    };
+    let system = body["messages"][0]["content"].as_str().unwrap_or_default();
+    if system.starts_with("You find things") {
+        return match was("grep") {
+            false => Answer::calls([("grep", json!({"pattern": "label"}))]),
+            true => Answer::text("`main.sh` calls `label`, which is in `lib/label.sh`."),
+        };
+    }
+    assert!(system.contains("Run `sh test.sh` after every change."), "{system}");
+    if !was("todo") {
+        let step = |text: &str| json!({"text": text, "status": "pending"});
+        let steps = json!({"items": [step("find the label"), step("add the unit"), step("test")]});
+        return Answer::text("Let me look.")
+            .and_calls([("todo", steps), ("glob", json!({"pattern": "*.sh"}))]);
+    }
+    if !was("task") {
+        let prompt = "Where is the area printed?";
+        return Answer::calls([("task", json!({"agent": "explore", "prompt": prompt}))]);
+    }
+    let open: Vec<_> = EDITS.into_iter().filter(|(path, old, _)| has(folder, path, old)).collect();
+    if !open.is_empty() {
+        return Answer::calls(open.into_iter().map(edit));
+    }
+    match last {
+        Some(result) if result.contains("passed") => Answer::text("The area has its unit now."),
+        Some(result) if result.contains("FAILED") && has(folder, FIX.0, FIX.1) => {
+            Answer::text("The unit is wrong.").and_calls([edit(FIX)])
+        }
+        _ => Answer::calls([("run", json!({"command": "sh test.sh"}))]),
+    }
+}
+
+/// Requests of the whole job: six rounds and a last word, and two of the subagent.
+const REQUESTS: usize = 9;
+
+fn passes(folder: &Path) -> bool {
+    let tested = Command::new("sh").arg("test.sh").current_dir(folder).output().expect("a shell");
+    tested.status.success()
+}
+
+const ASK: &str = "show the unit of the area";
+
+#[test]
+fn a_job_is_done_from_finding_to_testing_and_can_be_followed() {
+    let desk = Desk::new();
+    let folder = repository(&desk);
+    let server = Server::start([]);
+    let place = folder.clone();
+    server.fallback(move |body| next(body, &place));
+    let allow = ["--allow", "edit_file", "--allow", "run"];
+    let mut window = open(&desk, &server, (80, 60), &allow);
+    window.say(ASK);
+    let shown = finished(&window, "The area has its unit now.");
+    assert_eq!(server.requests().len(), REQUESTS);
+    assert!(passes(&folder));
+    let shown = without_times(from(&shown, "build:\n"));
+    let work = "\
+build:
+Let me look.
+
+  todo · 0 of 3 done
+    ☐ find the label
+    ☐ add the unit
+    ☐ test
+  glob *.sh · 4 files
+    grep label · 3 matches
+  task explore: Where is the area printed? · 2 rounds
+  edit README.md · +1 −1
+  and 2 more: 2 edit
+";
+    assert!(shown.starts_with(work), "{shown}");
+    assert!(shown.contains("    FAILED: area: 6 m2\n"), "{shown}");
+    // A model that asks the same again and again.
+    let again = Arc::new(AtomicUsize::new(0));
+    let count = again.clone();
+    let place = folder.clone();
+    server.fallback(move |body| match count.fetch_add(1, Ordering::SeqCst) {
+        0..3 => Answer::calls([("grep", json!({"pattern": "unit"}))]),
+        _ => next(body, &place),
+    });
+    window.say("is the unit anywhere else?");
+    let shown = finished(&window, "(any message continues)");
+    let notice = "[Stopped: the same call of `grep` gave the same result three times]";
+    assert!(shown.replace('\n', " ").contains(notice), "{shown}");
+    assert_eq!(again.load(Ordering::SeqCst), 3);
+    server.push(Answer::text("It is not."));
+    window.say("go on");
+    finished(&window, "It is not.");
+}
+
+/// Asks, or continues, where nobody is there to be asked.
+fn command(desk: &Desk, server: &Server, go_on: bool) -> Command {
+    let question = if go_on { "continue" } else { ASK };
+    let flags = ["-p", question, "--model", "openai/m", "--allow", "edit_file", "--allow", "run"];
+    let flags = [if go_on { &["-c"][..] } else { &[] }, &flags].concat();
+    let mut command = desk.command(&flags);
+    command.envs(server.vars()).env("PATH", "/usr/bin:/bin");
+    command
+}
+
+#[test]
+fn a_process_that_is_killed_at_any_step_leaves_a_job_that_can_be_continued() {
+    for step in 1..=REQUESTS {
+        let desk = Desk::new();
+        let folder = repository(&desk);
+        let server = Server::start([]);
+        let (place, requests) = (folder.clone(), AtomicUsize::new(0));
+        server.fallback(move |body| {
+            let answer = next(body, &place);
+            // The process dies while it waits for this reply, or in the middle of it.
+            match requests.fetch_add(1, Ordering::SeqCst) + 1 == step {
+                true => answer.slowly(step % 2),
+                false => answer,
+            }
+        });
+        let mut child = command(&desk, &server, false).spawn().expect("it starts");
+        server.wait_for_requests(step);
+        kill(&child.id().to_string());
+        child.wait().expect("it is over");
+        let said = Said::from(command(&desk, &server, true).output().expect("it runs"));
+        assert_eq!(said.code, 0, "{step}: {said:?}");
+        assert!(said.out.contains("The area has its unit now."), "{step}: {said:?}");
+        assert!(passes(&folder), "{step}");
+        let shown = desk.json(&["show", "last"]).to_string();
+        assert!(shown.contains("The area has its unit now."), "{step}: {shown}");
+        let hash = |desk: &Desk| desk.run(&["context", "last"]).err;
+        assert_eq!(hash(&desk), hash(&desk), "{step}: a context is what the log says");
+    }
+}
+
+#[test]
+fn a_network_that_is_cut_at_every_step_stops_nothing() {
+    let desk = Desk::new();
+    let folder = repository(&desk);
+    let server = Server::start([]);
+    let (place, requests) = (folder.clone(), AtomicUsize::new(0));
+    server.fallback(move |body| {
+        let answer = next(body, &place);
+        match requests.fetch_add(1, Ordering::SeqCst) % 2 == 0 {
+            true => answer.cut_after(1),
+            false => answer,
+        }
+    });
+    let said = Said::from(command(&desk, &server, false).output().expect("it runs"));
+    assert_eq!(said.code, 0, "{said:?}");
+    assert!(said.out.contains("The area has its unit now."), "{said:?}");
+    assert_eq!(server.requests().len(), 2 * REQUESTS, "each was asked twice");
+    assert!(passes(&folder));
+}

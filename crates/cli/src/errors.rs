@@ -351,7 +351,7 @@ fn verb_hint(error: &sessions::Error) -> Option<String> {
         }
         sessions::Error::Name(NameError::Reserved { .. }) => "choose another name",
         sessions::Error::Name(_) => {
-            "names are made of letters, digits, `.`, `_` and `-`; keys of anything visible"
+            "names are made of letters and digits of any script, `.`, `_` and `-`; keys of anything visible"
         }
         sessions::Error::TooLarge { .. } => {
             "keep large things in files, and say where they are; nothing of it was stored"
@@ -371,7 +371,9 @@ fn verb_hint(error: &sessions::Error) -> Option<String> {
 fn token_hint(error: &TokenError) -> Option<String> {
     let hint = match error {
         TokenError::Sessions(error) => return verb_hint(error),
-        TokenError::Name(_) => "names are made of letters, digits, `.`, `_` and `-`",
+        TokenError::Name(_) => {
+            "names are made of letters and digits of any script, `.`, `_` and `-`"
+        }
         TokenError::Taken { .. } => "choose another name, or revoke the other one first",
         TokenError::Missing { .. } => "`rethread token list` shows them all",
         TokenError::Reserved => "choose another owner",

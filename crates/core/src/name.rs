@@ -5,6 +5,8 @@
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+use unicode_normalization::UnicodeNormalization;
+use unicode_normalization::char::is_combining_mark;
 use uuid::Uuid;
 
 use crate::limits::{KEY_BYTES_MAX, NAME_CHARS_MAX, NAME_INPUT_CHARS_MAX, OWNER_BYTES_MAX};
@@ -139,7 +141,8 @@ impl std::fmt::Display for Key {
     }
 }
 
-/// What people call a session: lowercase letters, digits, `.`, `_` and `-`, at most 64.
+/// What people call a session: lowercase letters and digits of any script, `.`, `_` and `-`, at most 64
+/// characters, in the composed form of Unicode (NFC).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct Name(String);
@@ -186,14 +189,10 @@ impl Name {
                 return Err(NameError::Forbidden { what: WHAT, found });
             }
         }
-        let mut name = String::new();
-        for c in text.trim().chars().flat_map(char::to_lowercase) {
-            let c = if c.is_ascii_alphanumeric() || matches!(c, '.' | '_') { c } else { '-' };
-            if c != '-' || !name.is_empty() && !name.ends_with('-') {
-                name.push(c);
-            }
-        }
-        name.truncate(NAME_CHARS_MAX);
+        let name = dashed(text.trim().chars().flat_map(char::to_lowercase).nfc(), |c| {
+            (c.is_alphanumeric() || is_combining_mark(c)) && !is_blank(c)
+        });
+        let name: String = name.chars().take(NAME_CHARS_MAX).collect();
         let name = name.trim_end_matches('-');
         if name.is_empty() || name == "." {
             return Err(NameError::Empty { what: WHAT, given: !text.is_empty() });
@@ -220,6 +219,21 @@ impl Name {
         Name(format!("trash-{id}"))
     }
 
+    /// The id of a session with this name, for programs that know ASCII alone: everything else is a
+    /// `-`. Where nothing is left, it is the name it would have got if nobody had given one.
+    pub fn ascii_id(&self, at: jiff::Timestamp, id: SessionId) -> String {
+        if self.0.is_ascii() {
+            return self.0.clone();
+        }
+        let plain = dashed(self.0.chars(), |c| c.is_ascii_alphanumeric());
+        let plain = plain.trim_matches(['-', '.', '_']);
+        match Name::new(plain) {
+            Ok(name) => name.0,
+            // Nothing is left, or what is left means something else.
+            Err(_) => Name::of_time(at, id).0,
+        }
+    }
+
     /// This name with a number behind it, still within the limit.
     pub fn numbered(&self, number: u32) -> Name {
         let suffix = format!("-{number}");
@@ -231,6 +245,28 @@ impl Name {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+}
+
+/// Characters with a single `-` in the place of those that are not valid. `.` and `_` always are. None
+/// at the beginning, and no mark without a letter before it.
+fn dashed(chars: impl Iterator<Item = char>, valid: impl Fn(char) -> bool) -> String {
+    let mut name = String::new();
+    for c in chars {
+        let alone = name.is_empty() || name.ends_with('-');
+        match (valid(c) || matches!(c, '.' | '_')) && !(alone && is_combining_mark(c)) {
+            true => name.push(c),
+            false if alone => {}
+            false => name.push('-'),
+        }
+    }
+    name
+}
+
+/// Letters and marks that nobody sees: fillers of Hangul, and what chooses a variant of a character.
+fn is_blank(c: char) -> bool {
+    matches!(c,
+        '\u{115f}' | '\u{1160}' | '\u{3164}' | '\u{ffa0}' | '\u{034f}' | '\u{17b4}' | '\u{17b5}'
+        | '\u{180b}'..='\u{180f}' | '\u{fe00}'..='\u{fe0f}' | '\u{e0100}'..='\u{e01ef}')
 }
 
 impl std::fmt::Display for Name {
@@ -295,8 +331,37 @@ mod tests {
     fn a_name_becomes_lowercase_with_single_inner_dashes() {
         assert_eq!(name("Auth Refactoring!"), "auth-refactoring");
         assert_eq!(name("--a  --  b--"), "a-b");
-        assert_eq!(name("naïve_v1.2"), "na-ve_v1.2");
+        assert_eq!(name("naïve_v1.2"), "naïve_v1.2");
         assert_eq!(name("\u{202e}gpj"), "gpj");
+    }
+
+    #[test]
+    fn a_name_has_letters_of_any_script_in_composed_form() {
+        assert_eq!(name("Café für Ärzte"), "café-für-ärzte");
+        assert_eq!(name("Cafe\u{301} fu\u{308}r"), name("Café für"));
+        assert_eq!(name("日本語"), "日本語");
+        assert_eq!(name("İstanbul / x").as_str(), "error: the name may not contain `/`");
+        assert_eq!(name("हिन्दी नाम"), "हिन्दी-नाम");
+        assert_eq!(name("\u{301}a \u{301}b"), "a-b", "no mark without its letter");
+        assert_eq!(name("a\u{3164}\u{fe0f}b"), "a-b", "nothing that nobody sees");
+        assert_eq!(name("🦀"), "error: the name is empty once its invalid characters are removed");
+    }
+
+    #[test]
+    fn the_id_for_other_programs_is_ascii_and_falls_back_to_the_time() {
+        let at: jiff::Timestamp = "2025-01-04T14:32:15.001Z".parse().expect("a time");
+        let id = |text: &str| {
+            Name::new(text).expect("a name").ascii_id(at, SessionId(Uuid::from_u128(0)))
+        };
+        assert_eq!(id("Auth Refactoring!"), "auth-refactoring");
+        assert_eq!(id("Café für Ärzte"), "caf-f-r-rzte");
+        for text in ["日本語", "日.本", "日con", "_日"] {
+            assert_eq!(id(text), "2025-01-04-14-32-15-001-aaaa", "{text}");
+        }
+        for text in ["a.b_c", "naïve_v1.2", &"é1".repeat(32)] {
+            let id = id(text);
+            assert!(id.is_ascii() && Name::new(&id).is_ok_and(|name| name.0 == id), "{id}");
+        }
     }
 
     #[test]
@@ -322,6 +387,7 @@ mod tests {
         }
         let multi_byte = format!("{}é", "x".repeat(64));
         assert_eq!(name(&multi_byte).len(), 64);
+        assert_eq!(name(&"語".repeat(70)).chars().count(), 64);
         assert!(name(&"x".repeat(10_000)).contains("10000 long; at most 1000"));
     }
 

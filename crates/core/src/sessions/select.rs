@@ -1,5 +1,7 @@
 //! Which session a person means.
 
+use unicode_normalization::UnicodeNormalization;
+
 use super::{Result, Sessions};
 use crate::limits::{NAME_INPUT_CHARS_MAX, PAGE_ROWS_MAX};
 use crate::name::{Name, SessionId, is_invisible};
@@ -111,9 +113,11 @@ impl Sessions {
         {
             return Ok(id);
         }
-        // Names are lowercase, but people type them as they please.
+        // Names are lowercase and without spaces, but people type them as they please.
+        let spelt = selector.to_lowercase().nfc().collect::<String>();
+        let spelt = spelt.split_whitespace().collect::<Vec<_>>().join("-");
         if let Ok(name) = Name::new(selector)
-            && name.as_str() == selector.to_lowercase()
+            && name.as_str() == spelt
             && let Some(id) = self.store.named(&self.owner, name.as_str())?
         {
             return Ok(id);

@@ -82,7 +82,7 @@ impl Dir {
             let path = self.log_path(id);
             match log::header_of(&path).ok().flatten().filter(|_| lost) {
                 Some(header) => {
-                    let stem = header.name.to_string();
+                    let stem = header.name.ascii_id(header.created_at, header.id);
                     self.commit(vec![Op::Put(Box::new(Record::new(header, stem)))])?;
                 }
                 None if lost => {}

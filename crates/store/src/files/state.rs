@@ -97,9 +97,10 @@ impl Record {
 
     /// What another program says about it and the header does not.
     pub(super) fn foreign(&self, tail: &Tail) -> Option<Foreign> {
-        let name = self.header.name.as_str();
+        let (header, name) = (&self.header, self.header.name.as_str());
+        let plain = header.name.ascii_id(header.created_at, header.id);
         let foreign = Foreign {
-            id: Some(self.stem.clone()).filter(|stem| stem != name),
+            id: Some(self.stem.clone()).filter(|stem| *stem != plain),
             name: self.display.clone().filter(|display| display != name),
             active_at: self.active_at.filter(|at| Some(*at) > tail.last_at),
             kept: self.kept.clone(),

@@ -47,7 +47,8 @@ impl Dir {
         // What another program said about it where it comes from, it says here.
         let foreign = header.foreign.as_deref().cloned().unwrap_or_default();
         let called = foreign.id.as_deref().filter(|called| is_stem(called));
-        let stem = self.free_stem(called.unwrap_or(header.name.as_str()), id)?;
+        let plain = header.name.ascii_id(header.created_at, id);
+        let stem = self.free_stem(called.unwrap_or(&plain), id)?;
         let header = Header { foreign: None, ..header.clone() };
         let record = Record {
             display: foreign.name,
@@ -294,7 +295,11 @@ impl Dir {
             if record.header.archived {
                 self.make_archive()?;
             }
-            let wanted = if renamed { record.header.name.to_string() } else { record.stem.clone() };
+            let header = &record.header;
+            let wanted = match renamed {
+                true => header.name.ascii_id(header.created_at, id),
+                false => record.stem.clone(),
+            };
             let stem = self.free_stem(&wanted, id)?;
             let stem = std::mem::replace(&mut record.stem, stem);
             record.pending = Some(Pending::Move { stem, archived: before.1 });

@@ -37,6 +37,31 @@ fn a_name_is_the_name_of_a_file() {
 }
 
 #[test]
+fn a_name_in_any_script_has_a_file_that_other_programs_can_name() {
+    let desk = Desk::new();
+    let sessions = desk.sessions();
+    let doctors = say(&sessions, "Café für Ärzte", &["one"]);
+    let japanese = say(&sessions, "日本語", &["two"]);
+    drop(sessions);
+    let file = desk.json("caf-f-r-rzte.json");
+    assert_eq!(file["metadata"]["id"], "caf-f-r-rzte");
+    assert_eq!(file["metadata"]["name"], "café-für-ärzte");
+    let index = desk.json("index.json");
+    let stems: Vec<&String> = index["sessions"].as_object().expect("an object").keys().collect();
+    let timed = stems.iter().find(|stem| stem.starts_with("20")).expect("one named by its time");
+    assert_eq!(desk.json(&format!("{timed}.json"))["metadata"]["name"], "日本語");
+    assert_eq!(desk.seed2(&["check"]), "");
+    let sessions = desk.sessions();
+    for (selector, id) in [("Café für Ärzte", doctors), ("日本語", japanese)] {
+        assert_eq!(sessions.select(selector).expect("one"), id);
+        assert_eq!(sessions.get(id).expect("there").header.foreign, None);
+    }
+    sessions.rename(doctors, &Name::new("ärzte").expect("a name")).expect("renamed");
+    drop(sessions);
+    assert_eq!(desk.json("rzte.json")["metadata"]["name"], "ärzte");
+}
+
+#[test]
 fn a_session_without_a_name_is_named_by_its_time() {
     let desk = Desk::new();
     let sessions = desk.sessions();

@@ -31,7 +31,8 @@ impl Writer for Agent<'_> {
             return Ok(());
         }
         let Session { header, tally, .. } = session;
-        let mut meta = json!({ "id": header.name, "name": header.name });
+        let id = header.name.ascii_id(header.created_at, header.id);
+        let mut meta = json!({ "id": id, "name": header.name });
         if let Some(description) = &header.profile.description {
             meta["description"] = json!(description);
         }

@@ -8,6 +8,7 @@ use clap::{ArgGroup, Args as ClapArgs, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
 use rethread_agent::Grant;
 use rethread_core::context::Policy;
+use rethread_core::search::Speaker;
 
 const ABOUT: &str = "Pick up the thread: sessions of AI agents, kept whole";
 
@@ -486,12 +487,26 @@ pub(crate) struct Show {
     pub(crate) to: Option<u64>,
 }
 
-/// Flags of `search`.
+fn speaker() -> impl TypedValueParser<Value = Speaker> {
+    PossibleValuesParser::new(Speaker::ALL.map(Speaker::as_str)).map(|given| {
+        let known = Speaker::ALL.into_iter().find(|speaker| speaker.as_str() == given);
+        known.expect("one of those that are offered")
+    })
+}
+
+/// Flags of `search`. `--workspace` keeps to the sessions of a folder.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Search {
-    /// Words that must all stand in the same message
+    /// Words that must all be in the same message: `limit*` finds words that begin so, `"token
+    /// bucket"` in double quotes words that follow one another
     #[arg(required = true)]
     pub(crate) words: Vec<String>,
+    /// Only what was said since then: `7d`, `2h`, `yesterday`, `2025-01-04`
+    #[arg(long, value_name = "WHEN")]
+    pub(crate) since: Option<crate::since::Since>,
+    /// Only what this one said
+    #[arg(long, value_name = "WHO", value_parser = speaker())]
+    pub(crate) from: Option<Speaker>,
     /// How many hits to show
     #[arg(long, short = 'n', value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) limit: u32,

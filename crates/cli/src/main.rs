@@ -15,6 +15,7 @@ mod hosting;
 mod last_turns;
 mod out;
 mod picker;
+mod since;
 
 use std::process::ExitCode;
 

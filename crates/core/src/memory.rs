@@ -13,12 +13,12 @@ use crate::entry::{Entry, NewEntry, Tally};
 use crate::lease::LeaseRecord;
 use crate::name::{Key, Name, Owner, SessionId};
 use crate::readable_id;
+use crate::search::{Hit, Query, Rank, Said, page};
 use crate::session::{Header, Place, Session, preview};
 use crate::store::{
-    Appended, At, Bind, Change, Cursor, Filter, Finding, Hit, KeyChange, Lease, Page, Result,
-    Search, Store, StoreError, Then, Upkeep, query_words,
+    Appended, At, Bind, Change, Cursor, Filter, Finding, KeyChange, Lease, Page, Result, Search,
+    Store, StoreError, Then, Upkeep,
 };
-use crate::text::{has_words, searchable, snippet};
 use crate::usage::{Spent, UsageByModel};
 use crate::world::World;
 
@@ -368,23 +368,33 @@ impl Store for MemoryStore {
 }
 
 impl Search for MemoryStore {
-    fn search(&self, owner: &Owner, query: &str, offset: usize, limit: usize) -> Result<Vec<Hit>> {
-        let wanted = query_words(query)?;
+    fn search(
+        &self,
+        owner: &Owner,
+        query: &Query,
+        offset: usize,
+        limit: usize,
+    ) -> Result<Vec<Hit>> {
         let state = self.state();
-        let mut hits = Vec::new();
-        let of_owner = state.sessions.values().filter(|stored| stored.header.owner == *owner);
-        let of_owner = of_owner.filter(|stored| stored.header.trash.is_none());
-        for stored in of_owner {
+        let seen =
+            |stored: &&Stored| stored.header.owner == *owner && stored.header.trash.is_none();
+        let mut found = Vec::new();
+        for stored in state.sessions.values().filter(seen) {
+            let workspace = stored.header.profile.workspace.as_deref();
             for entry in &stored.entries {
-                let Some(text) = searchable(&entry.body) else { continue };
-                if has_words(&text, &wanted) {
-                    let snippet = snippet(&text, &wanted);
+                let Some(said) = Said::of(&entry.body) else { continue };
+                if query.scope.covers(entry.at, workspace, said.speaker)
+                    && query.matches(&said.text)
+                {
                     let place = Place { session: stored.header.id, seq: entry.seq };
-                    hits.push(Hit { place, snippet });
+                    found.push(Rank::new(place, entry.at, said.speaker));
                 }
             }
         }
-        Ok(hits.into_iter().skip(offset).take(limit).collect())
+        page(query, found, offset, limit, |place| {
+            let entry = &state.stored(owner, place.session)?.entries[place.seq as usize];
+            Ok(Said::of(&entry.body))
+        })
     }
 
     /// There is no index: a search reads the entries themselves.

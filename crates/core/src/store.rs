@@ -18,7 +18,8 @@ use jiff::Timestamp;
 use crate::blob::{BlobId, BlobInfo};
 use crate::entry::{Entry, EntryId, NewEntry};
 use crate::name::{Key, Name, Owner, SessionId};
-use crate::session::{Header, Place, ProfileChange, Session, Trash};
+use crate::search::{Hit, Query};
+use crate::session::{Header, ProfileChange, Session, Trash};
 
 /// Anything that went wrong below a store, kept to be printed as the cause.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -578,26 +579,17 @@ pub trait Store: Send + Sync {
     fn delete(&self, owner: &Owner, id: SessionId) -> Result<()>;
 }
 
-/// One place where a search found something.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Hit {
-    /// Where.
-    pub place: Place,
-    /// The text around it.
-    pub snippet: String,
-}
-
 /// Finding what was said.
 pub trait Search: Send + Sync {
-    /// The places where all these words stand, best first. Everything acknowledged before the
-    /// call is found; archived sessions too, those in the trash not. A word matches a whole word, whatever its case;
-    /// whether `e` also finds `é`, and what counts as best, is up to the store. `offset` skips
-    /// the hits of earlier pages.
+    /// The entries that match, in the order of [`Rank`](crate::search::Rank). Everything
+    /// acknowledged before the call is found, in archived sessions too; what is in the trash is not.
+    /// `offset` skips the hits of earlier pages.
     ///
     /// # Errors
     ///
-    /// [`StoreError::BadQuery`] if there is no word in the query.
-    fn search(&self, owner: &Owner, query: &str, offset: usize, limit: usize) -> Result<Vec<Hit>>;
+    /// Only those of the disk.
+    fn search(&self, owner: &Owner, query: &Query, offset: usize, limit: usize)
+    -> Result<Vec<Hit>>;
 
     /// How many entries of all owners the index of words has not seen yet; nothing where only
     /// reading the logs would tell. The next search of their owner takes them in.
@@ -676,25 +668,3 @@ pub trait Upkeep: Send + Sync {
 pub trait Backend: Store + Search + Upkeep {}
 
 impl<T: Store + Search + Upkeep> Backend for T {}
-
-/// The words of a query, as every store understands it: split at white space, without quotes.
-///
-/// # Errors
-///
-/// [`StoreError::BadQuery`] if it is empty, too long, or without a letter or digit.
-pub fn query_words(query: &str) -> Result<Vec<String>> {
-    use crate::limits::QUERY_BYTES_MAX;
-    if query.len() > QUERY_BYTES_MAX {
-        let what = format!("a query has at most {QUERY_BYTES_MAX} bytes, this one {}", query.len());
-        return Err(StoreError::BadQuery { what });
-    }
-    let words: Vec<String> = query
-        .split(|c: char| !c.is_alphanumeric())
-        .filter(|word| !word.is_empty())
-        .map(str::to_lowercase)
-        .collect();
-    match words.is_empty() {
-        true => Err(StoreError::BadQuery { what: "a query needs at least one word".into() }),
-        false => Ok(words),
-    }
-}

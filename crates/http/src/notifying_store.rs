@@ -9,9 +9,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rethread_core::entry::{Entry, NewEntry};
+use rethread_core::search::{Hit, Query};
 use rethread_core::store::{
-    Appended, At, Bind, Change, Cursor, Filter, Finding, Hit, Lease, Page, Result, Search, Then,
-    Upkeep,
+    Appended, At, Bind, Change, Cursor, Filter, Finding, Lease, Page, Result, Search, Then, Upkeep,
 };
 use rethread_core::{
     Backend, BlobId, BlobInfo, Header, Key, Owner, Session, SessionId, Store, StoreError,
@@ -217,7 +217,13 @@ impl Store for NotifyingStore {
 }
 
 impl Search for NotifyingStore {
-    fn search(&self, owner: &Owner, query: &str, offset: usize, limit: usize) -> Result<Vec<Hit>> {
+    fn search(
+        &self,
+        owner: &Owner,
+        query: &Query,
+        offset: usize,
+        limit: usize,
+    ) -> Result<Vec<Hit>> {
         self.store.search(owner, query, offset, limit)
     }
 

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use rethread_core::audit::Audit;
+use rethread_core::search::Said;
 use rethread_core::session::preview;
 use rethread_core::store::{FindingState, Result};
-use rethread_core::text::searchable;
 use rethread_core::usage::Spent;
 use rethread_core::{BlobId, BlobInfo, Message, SessionId, StoreError};
 
@@ -54,7 +54,7 @@ impl LogCheck {
                     spent.add(&entry.body);
                 }
                 self.named.extend(entry.body.message().map(Message::blobs).unwrap_or_default());
-                self.searchable += u64::from(searchable(&entry.body).is_some());
+                self.searchable += u64::from(Said::of(&entry.body).is_some());
             }
             Err(StoreError::Damaged { what, .. }) => {
                 let what = format!("it cannot be read: {what}");

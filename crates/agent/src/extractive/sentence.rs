@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use rethread_core::name::is_invisible;
+use rethread_core::search::words;
 use rethread_core::summary::{END, START};
-use rethread_core::text::words;
 
 /// What a sentence seems to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 
+use rethread_core::search::{Hit, Speaker};
 use rethread_core::session::Session;
 use rethread_core::sessions::{Error, Result as Done};
-use rethread_core::store::Hit;
 use rethread_core::world::rfc3339;
-use rethread_core::{Role, SessionId, Sessions, StoreError};
+use rethread_core::{SessionId, Sessions, StoreError};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -35,9 +35,7 @@ struct Place {
     id8: String,
     seq: u64,
     at: String,
-    /// Who said it: `user`, `assistant` or `tool`; `call` where a tool was called and nothing
-    /// said; otherwise the kind of entry, such as `summary`.
-    role: String,
+    role: Speaker,
     text: String,
     #[serde(rename = "ref")]
     reference: String,
@@ -47,12 +45,13 @@ impl Tool for SearchSessions {
     fn spec(&self) -> Spec {
         Spec {
             name: "search_sessions".into(),
-            description: "Finds what was said in this and earlier sessions. All words must stand \
-                          in one message. `recall` gives the whole text of a result by its `ref`."
+            description: "Finds what was said in this and earlier sessions. All words must be \
+                          in one message; \"two words\" in quotes follow one another; a final * \
+                          stands for any ending. `recall` gives the whole text of a result by its `ref`."
                 .into(),
             input: schema(
                 json!({
-                    "query": {"type": "string", "description": "Words to look for; whole words, in any case."},
+                    "query": {"type": "string", "description": "Words to look for, in any case."},
                     "limit": {"type": "integer", "description": "Places to give: 8 when left out, 20 at the most."},
                 }),
                 &["query"],
@@ -72,28 +71,20 @@ impl Tool for SearchSessions {
         let own = |hit: &Hit| {
             hit.place.session == site.session && turn.is_some_and(|at| hit.place.seq >= at)
         };
-        let mut hits = site.sessions.search(&input.query, 0, HITS_SEEN).map_err(failed)?;
-        // A question would find itself, and the calls it led to.
-        hits.retain(|hit| !own(hit));
+        let hits = site.sessions.search(&input.query, 0, HITS_SEEN).map_err(failed)?;
         let mut known = Known { sessions: &site.sessions, headers: HashMap::new() };
-        let (mut said, mut rest) = (Vec::new(), Vec::new());
-        for hit in hits {
+        let mut results = Vec::new();
+        // A question would find itself, and the calls it led to.
+        for hit in hits.into_iter().filter(|hit| !own(hit)) {
             if site.stop.is_cancelled() {
                 return Err(ToolFailure("stopped".into()));
             }
-            if said.len() == limit {
+            if results.len() == limit {
                 break;
             }
-            // What people and models said comes before what tools were asked and answered.
-            match known.place(hit).map_err(failed)? {
-                Some((place, true)) => said.push(place),
-                Some((place, false)) if rest.len() < limit => rest.push(place),
-                _ => {}
-            }
+            results.extend(known.place(hit).map_err(failed)?);
         }
-        said.extend(rest);
-        said.truncate(limit);
-        Ok(written(&Found { results: said }))
+        Ok(written(&Found { results }))
     }
 }
 
@@ -104,15 +95,13 @@ struct Known<'a> {
 }
 
 impl Known<'_> {
-    /// What is told about a hit, and whether someone said it; nothing if it is gone by now.
-    fn place(&mut self, hit: Hit) -> Done<Option<(Place, bool)>> {
-        let entry = match self.sessions.read(hit.place.session, hit.place.seq..hit.place.seq + 1) {
-            Err(Error::Store(StoreError::NotFound { .. })) => None,
-            other => other?.pop(),
-        };
-        let Some(entry) = entry else { return Ok(None) };
+    /// What is told about a hit; nothing if it is gone by now.
+    fn place(&mut self, hit: Hit) -> Done<Option<Place>> {
         if !self.headers.contains_key(&hit.place.session) {
-            let session = self.sessions.get(hit.place.session)?;
+            let session = match self.sessions.get(hit.place.session) {
+                Err(Error::Store(StoreError::NotFound { .. })) => return Ok(None),
+                other => other?,
+            };
             let short = hit.place.session.short();
             // Sessions started within the same minute share their first digits.
             let name = match self.sessions.select(&short) {
@@ -122,22 +111,14 @@ impl Known<'_> {
             self.headers.insert(hit.place.session, (session, name));
         }
         let (session, name) = &self.headers[&hit.place.session];
-        let message = entry.body.message();
-        let said = message.is_none_or(|message| !message.plain_text().is_empty());
-        let role = match message {
-            Some(message) if message.role == Role::Assistant && !said => "call",
-            Some(message) => message.role.as_str(),
-            None => entry.body.kind(),
-        };
-        let place = Place {
+        Ok(Some(Place {
             session: session.header.name.to_string(),
             id8: hit.place.session.short(),
             seq: hit.place.seq,
-            at: rfc3339(entry.at),
-            role: role.into(),
+            at: rfc3339(hit.at),
+            role: hit.speaker,
             text: hit.snippet,
             reference: format!("{name}:{}", hit.place.seq),
-        };
-        Ok(Some((place, said)))
+        }))
     }
 }

@@ -65,6 +65,7 @@ use crate::out::{one_line, plural};
 use input::{Input, Line};
 use permission_prompt::{DIFF_LINES, Heard, PermissionPrompt};
 use say::{Look, Voice};
+pub(crate) use status::folder;
 use words::{HELP, Said, Word, understand};
 
 /// How full the window is when `compact` is suggested, in percent.

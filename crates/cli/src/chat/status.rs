@@ -72,7 +72,7 @@ pub(super) fn dollars(usage: &UsageByModel, models: &Models) -> Option<f64> {
 }
 
 /// A folder as people write it.
-pub(super) fn folder(path: &Path, home: Option<&Path>) -> String {
+pub(crate) fn folder(path: &Path, home: Option<&Path>) -> String {
     match home.and_then(|home| path.strip_prefix(home).ok()) {
         Some(rest) if rest.as_os_str().is_empty() => "~".to_owned(),
         Some(rest) => format!("~/{}", rest.display()),

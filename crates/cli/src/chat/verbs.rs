@@ -6,6 +6,7 @@ use std::path::Path;
 use rethread_agent::SessionPermissions;
 use rethread_core::context::{Model, Policy};
 use rethread_core::entry::Body;
+use rethread_core::search::Query;
 use rethread_core::sessions::{self, Undone};
 use rethread_core::turn::{Part, Turn};
 use rethread_core::{BlockKind, Entry, Name, Place, Session, SessionId};
@@ -44,7 +45,7 @@ impl Chat {
             Word::Model(Some(name)) => self.set_model(&name)?,
             Word::Permissions(change) => self.permissions(change.as_deref())?,
             Word::Search(words) => {
-                search::print(&self.cli, &words, 20, 0)?;
+                search::print(&self.cli, &Query::new(&words)?, search::CHAT_HITS, 0)?;
             }
             Word::Clear => {
                 let id = self.current()?;

@@ -1,52 +1,140 @@
 //! `search`: words in everything that was said.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::path::Path;
 use std::process::ExitCode;
 
+use rethread_core::search::{Hit, Query, Scope};
+use rethread_core::session::Session;
+use rethread_core::world::rfc3339;
 use serde_json::json;
+use unicode_width::UnicodeWidthChar;
 
 use super::{Cli, Done};
 use crate::args::Search;
-use crate::out::{columns, fit, line, note};
+use crate::chat::folder;
+use crate::errors::Error;
+use crate::out::{ago, clean, columns, fit, line, note};
+
+/// Hits that the chat shows.
+pub(crate) const CHAT_HITS: usize = 20;
 
 pub(crate) fn run(cli: &Cli, args: &Search) -> Done {
-    print(cli, &args.words.join(" "), args.limit as usize, args.skip as usize)
+    let workspace = cli.global.workspace.as_ref().map(|_| cli.workspace()).transpose()?;
+    let since = args.since.as_ref().map(|since| since.time(cli.now));
+    let query = Query::new(&args.words.join(" "))?;
+    let query = query.within(Scope { since, workspace, from: args.from });
+    print(cli, &query, args.limit as usize, args.skip as usize)
 }
 
-/// Prints where these words were said.
-pub(crate) fn print(cli: &Cli, query: &str, limit: usize, skip: usize) -> Done {
-    let mut hits = cli.sessions.search(query, skip, limit + 1)?;
+/// Prints what was found: where, who said it and when, and the text around it.
+pub(crate) fn print(cli: &Cli, query: &Query, limit: usize, skip: usize) -> Done {
+    let mut hits = cli.sessions.find(query, skip, limit + 1)?;
     let more = hits.len() > limit;
     hits.truncate(limit);
-    let mut names = HashMap::new();
+    let mut sessions = HashMap::new();
     for hit in &hits {
-        if let std::collections::hash_map::Entry::Vacant(place) = names.entry(hit.place.session) {
-            // A session whose header is damaged has no name to show, but its text was found.
-            let name =
-                cli.sessions.get(hit.place.session).map(|session| session.header.name.to_string());
-            place.insert(name.unwrap_or_else(|_| hit.place.session.to_string()));
+        if let Entry::Vacant(place) = sessions.entry(hit.place.session) {
+            // A session whose header is damaged has nothing to show, but its text was found.
+            place.insert(cli.sessions.get(hit.place.session).ok());
         }
     }
+    let found = |hit: &Hit| sessions[&hit.place.session].as_ref();
+    let next = more.then_some(skip + limit);
     if cli.global.json {
-        let hits: Vec<_> = hits
-            .iter()
-            .map(|hit| {
-                json!({"session": hit.place.session, "name": names[&hit.place.session], "seq": hit.place.seq, "snippet": hit.snippet})
-            })
-            .collect();
-        let next = more.then_some(skip + limit);
+        let hits: Vec<_> = hits.iter().map(|hit| as_json(hit, found(hit))).collect();
         crate::out::json(&json!({"hits": hits, "next": next}))?;
         return Ok(ExitCode::SUCCESS);
     }
     for hit in &hits {
-        let place = format!("{}:{}", names[&hit.place.session], hit.place.seq);
-        let left = columns().saturating_sub(place.len() + 2).max(20);
-        line(format_args!("\x1b[1m{place}\x1b[0m  {}", fit(&hit.snippet, left)))?;
+        show(cli, hit, found(hit))?;
     }
     if hits.is_empty() {
-        note("Nothing was found. All words must stand in the same message.");
-    } else if more {
-        note(format_args!("There are more: --skip {}", skip + limit));
+        note(
+            "Nothing was found. All words must be in the same message; `wor*` finds words that begin so.",
+        );
+    } else if let Some(next) = next {
+        note(format_args!("There are more: --skip {next}"));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn as_json(hit: &Hit, session: Option<&Session>) -> serde_json::Value {
+    let header = session.map(|session| &session.header);
+    json!({
+        "session": hit.place.session,
+        "name": name(hit, session),
+        "title": header.and_then(|header| header.profile.title.as_deref()),
+        "workspace": header.and_then(|header| header.profile.workspace.as_deref()),
+        "seq": hit.place.seq,
+        "at": rfc3339(hit.at),
+        "from": hit.speaker,
+        "snippet": hit.snippet,
+        "marks": hit.marks_in_chars(),
+    })
+}
+
+fn name(hit: &Hit, session: Option<&Session>) -> String {
+    session.map_or_else(|| hit.place.session.to_string(), |session| session.header.name.to_string())
+}
+
+/// Two lines for a hit: where it is, and what it says.
+fn show(cli: &Cli, hit: &Hit, session: Option<&Session>) -> Result<(), Error> {
+    let profile = session.map(|session| &session.header.profile);
+    let home = std::env::var_os("HOME");
+    let workspace = profile.and_then(|profile| profile.workspace.as_deref());
+    let workspace = workspace.map(|path| folder(Path::new(path), home.as_deref().map(Path::new)));
+    let about = [Some(hit.speaker.as_str().to_owned()), Some(ago(hit.at, cli.now)), workspace];
+    let about = about.into_iter().flatten().collect::<Vec<_>>().join(" · ");
+    let title = profile.and_then(|profile| profile.title.as_deref());
+    let place = format!("{}:{}", name(hit, session), hit.place.seq);
+    let left = columns().saturating_sub(place.chars().count() + 2);
+    let about = match title {
+        Some(title) => {
+            format!("{} · {about}", fit(title, left.saturating_sub(about.len() + 3).max(12)))
+        }
+        None => about,
+    };
+    line(format_args!("\x1b[1m{}\x1b[0m  \x1b[2m{}\x1b[0m", clean(&place), fit(&about, left)))?;
+    line(format_args!("  {}", marked(hit, columns().saturating_sub(2))))
+}
+
+/// The snippet with what was asked for marked, cut to a width in columns so that the first mark is
+/// seen.
+fn marked(hit: &Hit, columns: usize) -> String {
+    let wide = |text: &str| text.chars().map(|c| c.width().unwrap_or(0)).sum::<usize>();
+    let first = hit.marks.first().map_or(0, |mark| mark.start);
+    // What is before the first mark may take a third of the line.
+    let mut start = 0;
+    while start < first && wide(&clean(&hit.snippet[start..first])) > columns / 3 {
+        start += hit.snippet[start..].chars().next().map_or(1, char::len_utf8);
+    }
+    let mut left = columns.saturating_sub(1);
+    let mut text = String::new();
+    if start > 0 && !hit.snippet[start..].starts_with('…') {
+        text.push('…');
+        left = left.saturating_sub(1);
+    }
+    let mut at = 0;
+    for (piece, mark) in hit.pieces() {
+        let skipped = start.saturating_sub(at).min(piece.len());
+        at += piece.len();
+        let piece = clean(&piece[skipped..]);
+        let shown = piece.chars().scan(left, |left, c| {
+            *left = left.checked_sub(c.width().unwrap_or(0))?;
+            Some(c)
+        });
+        let shown: String = shown.collect();
+        left -= wide(&shown);
+        match mark && !shown.is_empty() {
+            true => text += &format!("\x1b[1;33m{shown}\x1b[0m"),
+            false => text += &shown,
+        }
+        if shown.len() < piece.len() {
+            text.push('…');
+            break;
+        }
+    }
+    text
 }

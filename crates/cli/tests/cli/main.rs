@@ -4,6 +4,7 @@ mod append;
 mod commands;
 mod copy;
 mod desk;
+mod find;
 mod flipped;
 mod foreign;
 mod import;

@@ -150,7 +150,7 @@ fn a_newer_format_is_refused_and_not_touched() {
     let before = std::fs::read(desk.store()).expect("readable");
     let said = desk.run(&["list"]);
     assert_eq!(said.code, 1);
-    assert!(said.err.contains("has format 99; this version reads up to 2"), "{}", said.err);
+    assert!(said.err.contains("has format 99; this version reads up to 3"), "{}", said.err);
     assert!(said.err.contains("hint: install a newer version"), "{}", said.err);
     assert_eq!(std::fs::read(desk.store()).expect("readable"), before);
 }

@@ -189,7 +189,7 @@ fn a_file_that_cannot_be_written_is_left_as_it_is_and_said_to_be_old() {
     command.env("RETHREAD_STORE", &place.store);
     let output = command.output().expect("it runs");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(said.contains("has format 1; this version reads 2"), "{said}");
+    assert!(said.contains("has format 1; this version reads 3"), "{said}");
     assert!(said.contains("nothing was changed"), "{said}");
     mode(place.folder.path(), 0o755);
     assert_eq!(std::fs::read(&file).expect("read"), before);

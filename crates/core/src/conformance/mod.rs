@@ -23,6 +23,7 @@ use crate::entry::{Body, Entry, EntryId, NewEntry, Tally};
 use crate::measure::measure;
 use crate::message::Message;
 use crate::name::{Key, Owner, SessionId};
+use crate::search::Query;
 use crate::session::{Header, Session};
 use crate::store::Backend;
 use crate::world::{Fixed, World};
@@ -131,6 +132,9 @@ cases! {
     search {
         search_finds_all_that_was_acknowledged,
         search_keeps_to_one_owner_and_needs_a_word,
+        search_means_the_same_in_every_store,
+        what_was_said_ranks_above_what_tools_answered_and_the_latest_first,
+        search_keeps_to_a_workspace_and_out_of_the_trash,
     }
 }
 
@@ -168,6 +172,10 @@ fn entry(place: &dyn Factory, id: &str, body: Body) -> NewEntry {
 
 fn said(place: &dyn Factory, id: &str, text: &str) -> NewEntry {
     entry(place, id, Body::Message(Message::user(text)))
+}
+
+fn query(text: &str) -> Query {
+    Query::new(text).expect("a query")
 }
 
 fn placed(entries: &[NewEntry]) -> Vec<Entry> {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::{Factory, created, entry, header, key, owner, placed, said};
+use super::{Factory, created, entry, header, key, owner, placed, query, said};
 use crate::entry::{
     Body, Boundary, Carried, Finished, LeftOut, NewEntry, Origin, Previous, Restored, RoundLimit,
     Started, Summarized,
@@ -181,7 +181,7 @@ pub(super) fn a_healthy_store_has_nothing_to_repair(place: &dyn Factory) {
     let entries: Vec<NewEntry> =
         (0..100).map(|i| said(place, &i.to_string(), "hello zebra")).collect();
     store.append(&owner(), session.id(), At::END, &entries).expect("appended");
-    store.search(&owner(), "zebra", 0, 1).expect("searched");
+    store.search(&owner(), &query("zebra"), 0, 1).expect("searched");
     let stranger = Owner::new("stranger").expect("an owner");
     let theirs = Header { owner: stranger.clone(), archived: true, ..header(place) };
     store.create(&theirs, &[], &[]).expect("created");

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Factory, RIVALS, created, header, key, owner, placed, race, said};
+use super::{Factory, RIVALS, created, header, key, owner, placed, query, race, said};
 use crate::entry::Origin;
 use crate::name::{Name, Owner, SessionId};
 use crate::session::{Header, Kind, Parent, Profile, ProfileChange, Session, Trash};
@@ -204,13 +204,13 @@ pub(super) fn a_deleted_session_is_gone_with_its_keys(place: &dyn Factory) {
     let bind = Bind { key: key("file:a"), seen: None };
     let entries = [said(place, "a", "zebra")];
     store.create(&header, &entries, std::slice::from_ref(&bind)).expect("created");
-    assert_eq!(store.search(&owner(), "zebra", 0, 9).expect("searched").len(), 1);
+    assert_eq!(store.search(&owner(), &query("zebra"), 0, 9).expect("searched").len(), 1);
     store.delete(&owner(), header.id).expect("deleted");
     assert!(matches!(store.get(&owner(), header.id), Err(StoreError::NotFound { .. })));
     assert_eq!(store.resolve(&owner(), &bind.key).expect("resolved"), None);
     let page = store.list(&owner(), &Filter::default(), None, 9).expect("listed");
     assert_eq!(page.sessions, [neighbour], "nobody else lost anything");
-    assert_eq!(store.search(&owner(), "zebra", 0, 9).expect("searched"), []);
+    assert_eq!(store.search(&owner(), &query("zebra"), 0, 9).expect("searched"), []);
     assert_eq!(store.named(&owner(), header.name.as_str()).expect("looked"), None);
     let error = store.delete(&owner(), header.id).expect_err("gone");
     assert!(matches!(error, StoreError::NotFound { .. }), "{error}");

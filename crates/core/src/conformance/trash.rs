@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::{Factory, created, entry, header, key, owner, said};
+use super::{Factory, created, entry, header, key, owner, query, said};
 use crate::entry::Body;
 use crate::message::Message;
 use crate::name::{Key, Name, SessionId};
@@ -46,7 +46,7 @@ pub(super) fn a_session_in_the_trash_is_not_found(place: &dyn Factory) {
     let (store, session, bind) = full(place);
     let id = session.id();
     let blob = store.put_blob(&owner(), id, b"bytes").expect("kept");
-    assert_eq!(store.search(&owner(), "zebra", 0, 9).expect("searched").len(), 1);
+    assert_eq!(store.search(&owner(), &query("zebra"), 0, 9).expect("searched").len(), 1);
     store.update(&owner(), id, &throw_away(place, &session)).expect("thrown away");
     // Some stores remember what they looked up last.
     for store in [store, place.store()] {
@@ -68,7 +68,7 @@ pub(super) fn a_session_in_the_trash_is_not_found(place: &dyn Factory) {
         }
         let digits = id.0.simple().to_string();
         assert_eq!(store.with_prefix(&owner(), &digits, 9).expect("looked"), []);
-        assert_eq!(store.search(&owner(), "zebra", 0, 9).expect("searched"), []);
+        assert_eq!(store.search(&owner(), &query("zebra"), 0, 9).expect("searched"), []);
         assert_eq!(store.list(&owner(), &Filter::default(), None, 9).expect("listed").sessions, []);
         let sessions = Sessions::new(store, owner(), place.world());
         let outcome = sessions.get(id);
@@ -79,7 +79,7 @@ pub(super) fn a_session_in_the_trash_is_not_found(place: &dyn Factory) {
 pub(super) fn what_comes_back_from_the_trash_is_whole(place: &dyn Factory) {
     let (store, session, bind) = full(place);
     let id = session.id();
-    store.search(&owner(), "zebra", 0, 9).expect("searched");
+    store.search(&owner(), &query("zebra"), 0, 9).expect("searched");
     let away = store.update(&owner(), id, &throw_away(place, &session)).expect("thrown away");
     assert_eq!(away.keys, []);
     assert_eq!(away.tally, session.tally);
@@ -89,13 +89,13 @@ pub(super) fn what_comes_back_from_the_trash_is_whole(place: &dyn Factory) {
         assert_eq!(store.get(&owner(), id).expect("there"), session);
         assert_eq!(store.resolve(&owner(), &bind.key).expect("resolved"), Some(id));
         assert_eq!(store.named(&owner(), "plan").expect("looked"), Some(id));
-        assert_eq!(store.search(&owner(), "zebra", 0, 9).expect("searched").len(), 1);
+        assert_eq!(store.search(&owner(), &query("zebra"), 0, 9).expect("searched").len(), 1);
         assert_eq!(store.blobs(&owner(), id).expect("listed").len(), 1);
         assert_eq!(store.read(&owner(), id, 0..9).expect("read").len(), 1);
     }
     let store = place.store();
     store.append(&owner(), id, At::head(1), &[said(place, "b", "quagga")]).expect("appended");
-    assert_eq!(store.search(&owner(), "quagga", 0, 9).expect("searched").len(), 1);
+    assert_eq!(store.search(&owner(), &query("quagga"), 0, 9).expect("searched").len(), 1);
 }
 
 pub(super) fn names_and_keys_in_the_trash_are_free(place: &dyn Factory) {

@@ -41,10 +41,9 @@ use crate::measure::measure;
 use crate::message::Message;
 use crate::name::{Key, Name, NameError, Owner, SessionId};
 use crate::readable_id::{self, Ties};
+use crate::search::{Hit, Query};
 use crate::session::{Header, Kind, Parent, Profile, Session};
-use crate::store::{
-    At, Backend, Bind, Change, Cursor, Filter, Finding, Hit, Page, StoreError, Then,
-};
+use crate::store::{At, Backend, Bind, Change, Cursor, Filter, Finding, Page, StoreError, Then};
 use crate::world::World;
 use trash::Sweeps;
 
@@ -576,12 +575,21 @@ impl Sessions {
         Ok(self.store.list(&self.owner, filter, after, limit.clamp(1, PAGE_ROWS_MAX))?)
     }
 
-    /// The places where all these words stand, best first.
+    /// The entries that have what a text asks for, best first: see [`Query::new`].
     ///
     /// # Errors
     ///
     /// [`StoreError::BadQuery`] and those of the disk.
-    pub fn search(&self, query: &str, offset: usize, limit: usize) -> Result<Vec<Hit>> {
+    pub fn search(&self, text: &str, offset: usize, limit: usize) -> Result<Vec<Hit>> {
+        self.find(&Query::new(text)?, offset, limit)
+    }
+
+    /// The entries that have what a query asks for, best first.
+    ///
+    /// # Errors
+    ///
+    /// Those of the disk.
+    pub fn find(&self, query: &Query, offset: usize, limit: usize) -> Result<Vec<Hit>> {
         Ok(self.store.search(&self.owner, query, offset, limit.clamp(1, PAGE_ROWS_MAX))?)
     }
 

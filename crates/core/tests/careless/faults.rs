@@ -81,8 +81,12 @@ pub(crate) enum Fault {
     SearchLags,
     /// Words are joined with `OR`, to find more.
     SearchesForAnyWord,
-    /// The query goes to the full text engine as it is, operators and all.
-    PassesQueriesOn,
+    /// The quotes of a phrase are thrown away.
+    SearchTakesPhrasesForWords,
+    /// What a tool printed last comes before what people said.
+    SearchRanksByTime,
+    /// An index that hears of deletions, and not of the trash.
+    SearchShowsTheTrash,
     /// An id is compared as it is printed, with hyphens.
     PrefixesWithHyphens,
     /// A check with a wrong idea of what belongs in the search index repairs what is whole.
@@ -254,10 +258,12 @@ pub(crate) const FAULTS: &[(Fault, &[&str])] = &[
     (Fault::DeletesTheRowAlone, &["a_deleted_session_is_gone_with_its_keys"]),
     (Fault::SearchLags, &["search_finds_all_that_was_acknowledged"]),
     (Fault::SearchesForAnyWord, &["search_finds_all_that_was_acknowledged"]),
+    (Fault::SearchTakesPhrasesForWords, &["search_means_the_same_in_every_store"]),
     (
-        Fault::PassesQueriesOn,
-        &["search_finds_all_that_was_acknowledged", "search_keeps_to_one_owner_and_needs_a_word"],
+        Fault::SearchRanksByTime,
+        &["what_was_said_ranks_above_what_tools_answered_and_the_latest_first"],
     ),
+    (Fault::SearchShowsTheTrash, &["search_keeps_to_a_workspace_and_out_of_the_trash"]),
     (Fault::PrefixesWithHyphens, &["an_id_prefix_finds_its_sessions"]),
     (Fault::FindsFaultWithTheHealthy, &["a_healthy_store_has_nothing_to_repair"]),
     (Fault::RoundsTimes, &["what_was_appended_is_read_back_the_same"]),

@@ -1,17 +1,25 @@
 //! The careless store as it searches and looks after itself.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use rethread_core::store::{Finding, FindingState, Hit, Result, Search, Upkeep, query_words};
-use rethread_core::text::searchable;
-use rethread_core::{Owner, Place, SessionId, Store, StoreError};
+use rethread_core::search::{Hit, Query, Said, Wanted};
+use rethread_core::store::{Finding, FindingState, Result, Search, Upkeep};
+use rethread_core::{Owner, Place, SessionId, Store};
 
 use crate::faults::Fault;
 use crate::place::{Opened, locked};
 
 impl Search for Opened {
-    fn search(&self, owner: &Owner, query: &str, offset: usize, limit: usize) -> Result<Vec<Hit>> {
+    fn search(
+        &self,
+        owner: &Owner,
+        query: &Query,
+        offset: usize,
+        limit: usize,
+    ) -> Result<Vec<Hit>> {
         let inner = self.inner();
+        let page = |hits: Vec<Hit>| Ok(hits.into_iter().skip(offset).take(limit).collect());
         match self.fault {
             Fault::SearchLags => {
                 let mut now = BTreeMap::new();
@@ -27,39 +35,40 @@ impl Search for Opened {
             }
             Fault::SearchesForAnyWord => {
                 let mut hits = BTreeMap::new();
-                for word in query_words(query)? {
-                    let found = inner.search(owner, &word, 0, usize::MAX)?;
+                for term in query.terms() {
+                    let found = inner.search(owner, &words([term])?, 0, usize::MAX)?;
                     hits.extend(
                         found.into_iter().map(|hit| ((hit.place.session, hit.place.seq), hit)),
                     );
                 }
-                Ok(hits.into_values().skip(offset).take(limit).collect())
+                page(hits.into_values().collect())
             }
             Fault::SearchSkipsTheArchived => {
                 let mut hits = inner.search(owner, query, 0, usize::MAX)?;
                 hits.retain(|hit| {
                     !inner.get(owner, hit.place.session).is_ok_and(|s| s.header.archived)
                 });
-                Ok(hits.into_iter().skip(offset).take(limit).collect())
+                page(hits)
             }
             Fault::SearchFindsParts => {
-                let (wanted, mut hits) = (query_words(query)?, Vec::new());
-                for (_, session) in inner.everything()?.into_iter().filter(|(of, _)| of == owner) {
-                    for entry in inner.read(owner, session, 0..u64::MAX)? {
-                        let Some(text) = searchable(&entry.body) else { continue };
-                        if wanted.iter().all(|part| text.to_lowercase().contains(part)) {
-                            let place = Place { session, seq: entry.seq };
-                            hits.push(Hit { place, snippet: text });
-                        }
-                    }
-                }
-                Ok(hits.into_iter().skip(offset).take(limit).collect())
+                let wanted = query.terms();
+                let has = |text: &str| {
+                    let text = text.to_lowercase();
+                    wanted.iter().all(|part| text.contains(&part.text))
+                };
+                page(self.read_all(owner, query, has)?)
             }
-            Fault::PassesQueriesOn if query.contains(['"', '(']) => Err(StoreError::Backend {
-                store: "careless",
-                action: "search",
-                source: format!("syntax error near `{query}`").into(),
-            }),
+            Fault::SearchTakesPhrasesForWords => {
+                inner.search(owner, &words(query.terms())?, offset, limit)
+            }
+            Fault::SearchRanksByTime => {
+                let mut hits = inner.search(owner, query, 0, usize::MAX)?;
+                hits.sort_by_key(|hit| Reverse((hit.at, hit.place.session, hit.place.seq)));
+                page(hits)
+            }
+            Fault::SearchShowsTheTrash => {
+                page(self.read_all(owner, query, |text| query.matches(text))?)
+            }
             _ => inner.search(&self.whose(owner), query, offset, limit),
         }
     }
@@ -98,4 +107,32 @@ impl Upkeep for Opened {
         }
         Ok(findings)
     }
+}
+
+impl Opened {
+    /// Everything an owner has, whatever became of its session, that passes a test.
+    fn read_all(
+        &self,
+        owner: &Owner,
+        query: &Query,
+        passes: impl Fn(&str) -> bool,
+    ) -> Result<Vec<Hit>> {
+        let (inner, mut hits) = (self.inner(), Vec::new());
+        for (_, session) in inner.everything()?.into_iter().filter(|(of, _)| of == owner) {
+            for entry in inner.read(owner, session, 0..u64::MAX)? {
+                let Some(said) = Said::of(&entry.body) else { continue };
+                if passes(&said.text) {
+                    let place = Place { session, seq: entry.seq };
+                    hits.push(query.hit(place, entry.at, &said));
+                }
+            }
+        }
+        Ok(hits)
+    }
+}
+
+/// A query for these terms as words of their own.
+fn words<'a>(terms: impl IntoIterator<Item = &'a Wanted>) -> Result<Query> {
+    let word = |term: &Wanted| format!("{}{}", term.text, if term.prefix { "*" } else { "" });
+    Query::new(&terms.into_iter().map(word).collect::<Vec<_>>().join(" "))
 }

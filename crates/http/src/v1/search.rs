@@ -3,9 +3,12 @@
 use std::collections::HashMap;
 
 use axum::response::Response;
-use rethread_core::SessionId;
+use jiff::Timestamp;
+use rethread_core::search::{self as core, Hit, Scope, Speaker};
+use rethread_core::world::rfc3339;
+use rethread_core::{Header, SessionId};
 use serde::Deserialize;
-use serde_json::json as object;
+use serde_json::{Value, json as object};
 use utoipa::IntoParams;
 
 use super::{json, shapes};
@@ -25,9 +28,17 @@ const SKIP_MAX: u32 = 100_000;
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct Query {
-    /// Words that must all stand in the same message.
+    /// Words that must all be in the same message. `limit*` finds words that begin so; `"token
+    /// bucket"` in double quotes finds words that follow one another.
     #[param(min_length = 1, max_length = 1024)]
     q: String,
+    /// Only what was said then or later, in RFC 3339.
+    since: Option<String>,
+    /// Only sessions of this workspace.
+    workspace: Option<String>,
+    /// Only what this one said: `user`, `assistant`, `tool` or `system`.
+    #[param(value_type = Option<String>, pattern = "^(user|assistant|tool|system)$")]
+    from: Option<Speaker>,
     /// How many hits, at most 1,000.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<u32>,
@@ -49,34 +60,46 @@ pub(crate) async fn search(
         return Err(Problem::bad_request(what));
     }
     let (limit, skip) = (limit as usize, skip as usize);
+    let since = query.since.map(|since| since.parse::<Timestamp>()).transpose();
+    let since = since.map_err(|_| {
+        Problem::bad_request("`since` is a time in RFC 3339, such as 2025-01-04T14:32:15Z")
+    })?;
+    let scope = Scope { since, workspace: query.workspace, from: query.from };
     let room = caller.room().await?;
     let found = caller.with(move |sessions| {
+        let query = core::Query::new(&query.q)?.within(scope.clone());
         // One more than is shown tells whether there are more.
-        let mut hits = sessions.search(&query.q, skip, limit + 1)?;
+        let mut hits = sessions.find(&query, skip, limit + 1)?;
         let next = (hits.len() > limit).then_some(skip + limit);
         hits.truncate(limit);
-        let mut names: HashMap<SessionId, String> = HashMap::new();
+        let mut headers: HashMap<SessionId, Option<Header>> = HashMap::new();
         for hit in &hits {
             // A session whose header is damaged has no name to show, but its text was found.
-            names.entry(hit.place.session).or_insert_with(|| {
-                match sessions.get(hit.place.session) {
-                    Ok(session) => session.header.name.to_string(),
-                    Err(_) => hit.place.session.to_string(),
-                }
+            headers.entry(hit.place.session).or_insert_with(|| {
+                sessions.get(hit.place.session).ok().map(|session| session.header)
             });
         }
-        let hits: Vec<_> = hits
-            .iter()
-            .map(|hit| {
-                object!({
-                    "session": hit.place.session, "name": names[&hit.place.session],
-                    "seq": hit.place.seq, "snippet": hit.snippet,
-                })
-            })
-            .collect();
+        let hits: Vec<_> =
+            hits.iter().map(|hit| as_json(hit, headers[&hit.place.session].as_ref())).collect();
         Ok(object!({ "hits": hits, "next": next }))
     });
     Ok(keep(json(&found.await?), room))
+}
+
+fn as_json(hit: &Hit, header: Option<&Header>) -> Value {
+    let profile = header.map(|header| &header.profile);
+    let name = header.map(|header| header.name.to_string());
+    object!({
+        "session": hit.place.session,
+        "name": name.unwrap_or_else(|| hit.place.session.to_string()),
+        "title": profile.and_then(|profile| profile.title.as_deref()),
+        "workspace": profile.and_then(|profile| profile.workspace.as_deref()),
+        "seq": hit.place.seq,
+        "at": rfc3339(hit.at),
+        "from": hit.speaker,
+        "snippet": hit.snippet,
+        "marks": hit.marks_in_chars(),
+    })
 }
 
 /// List who can answer

@@ -223,13 +223,22 @@ pub(crate) struct Hits {
     next: Option<u64>,
 }
 
-/// A place where all the words stand.
+/// An entry that has everything that was asked for.
 #[derive(ToSchema)]
 pub(crate) struct Hit {
     session: Uuid,
     name: String,
+    title: Option<String>,
+    workspace: Option<String>,
     seq: u64,
+    /// When it was said.
+    at: String,
+    /// Who said it: `user`, `assistant`, `tool` or `system`.
+    from: String,
+    /// The text around it, on one line.
     snippet: String,
+    /// Where in the snippet the words are: the character each begins at, and the one after its end.
+    marks: Vec<[u64; 2]>,
 }
 
 /// Who can answer.

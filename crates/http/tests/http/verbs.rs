@@ -235,6 +235,22 @@ fn a_session_is_found_by_its_words_and_exported_as_a_transcript() {
     let hits = site.get("/v1/search?q=deploy%20KEY").json();
     assert_eq!(hits["hits"][0]["session"], id.as_str());
     assert_eq!(hits["hits"][0]["name"], "keys");
+    let hit = &site.get("/v1/search?q=depl*&from=user").json()["hits"][0];
+    assert_eq!((&hit["from"], &hit["marks"]), (&json!("user"), &json!([[13, 19]])));
+    for (narrowed, count) in [
+        ("from=assistant", 0),
+        ("since=2999-01-01T00:00:00Z", 0),
+        ("since=2001-01-01T00:00:00Z", 1),
+        ("workspace=/nowhere", 0),
+    ] {
+        let found = site.get(&format!("/v1/search?q=deploy&{narrowed}")).json();
+        assert_eq!(found["hits"].as_array().map(Vec::len), Some(count), "{narrowed}");
+    }
+    let phrase = site.get("/v1/search?q=%22the%20vault%22").json();
+    assert_eq!(phrase["hits"][0]["from"], "assistant");
+    for bad in ["since=yesterday", "from=nobody"] {
+        site.get(&format!("/v1/search?q=x&{bad}")).is_problem(400, "bad-request");
+    }
     let export = site.get(&format!("/v1/sessions/{id}/export"));
     assert_eq!(export.header("content-type"), Some("text/markdown; charset=utf-8"));
     assert!(

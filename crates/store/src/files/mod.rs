@@ -41,9 +41,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rethread_core::search::{Hit, Query};
 use rethread_core::store::{
-    Appended, At, Bind, Change, Cursor, Filter, Finding, Hit, Lease, Page, Result, Search, Then,
-    Upkeep, query_words,
+    Appended, At, Bind, Change, Cursor, Filter, Finding, Lease, Page, Result, Search, Then, Upkeep,
 };
 use rethread_core::{
     BlobId, BlobInfo, Entry, Header, Key, NewEntry, Owner, Session, SessionId, Store, StoreError,
@@ -263,11 +263,16 @@ impl Store for FilesStore {
 }
 
 impl Search for FilesStore {
-    fn search(&self, owner: &Owner, query: &str, offset: usize, limit: usize) -> Result<Vec<Hit>> {
-        let words = query_words(query)?;
+    fn search(
+        &self,
+        owner: &Owner,
+        query: &Query,
+        offset: usize,
+        limit: usize,
+    ) -> Result<Vec<Hit>> {
         self.look_up(owner, |dir| {
             unless_full(dir.look())?;
-            dir.search(&words, offset, limit)
+            dir.search(query, offset, limit)
         })
     }
 

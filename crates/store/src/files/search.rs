@@ -5,13 +5,15 @@
 //! When the index does not fit the logs or cannot be used, it is thrown away, the logs themselves
 //! are searched, and the next search fills it anew.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::path::PathBuf;
 
+use jiff::Timestamp;
 use rethread_core::Place;
 use rethread_core::SessionId;
-use rethread_core::store::{Filter, Hit, Result};
-use rethread_core::text::{has_words, searchable, snippet};
+use rethread_core::search::{Hit, Query, Rank, Said, Speaker, line_of_terms, page};
+use rethread_core::store::{Filter, Result};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::disk::Told;
@@ -21,19 +23,23 @@ use super::log::{self, Line, Tail};
 use crate::sqlite::{matching, session_id};
 
 /// The layout of the index; one of another is made anew.
-const LAYOUT: i64 = 1;
+const LAYOUT: i64 = 2;
+
+/// What is said of an index that an earlier version made.
+const EARLIER: &str = "the index has an earlier layout";
 
 const SCHEMA: &str = "
     CREATE TABLE marks (session BLOB PRIMARY KEY, bytes INTEGER NOT NULL) STRICT, WITHOUT ROWID;
     CREATE TABLE places (
-        rid INTEGER PRIMARY KEY, session BLOB NOT NULL, seq INTEGER NOT NULL, at INTEGER NOT NULL
+        rid INTEGER PRIMARY KEY, session BLOB NOT NULL, seq INTEGER NOT NULL, at INTEGER NOT NULL,
+        time INTEGER NOT NULL, speaker TEXT NOT NULL
     ) STRICT;
     CREATE INDEX places_session ON places (session);
     CREATE VIRTUAL TABLE search USING fts5 (
-        text, content = '', tokenize = \"unicode61 remove_diacritics 2\"
+        terms, content = '', detail = none, tokenize = 'ascii'
     );
     INSERT INTO search (search, rank) VALUES ('secure-delete', 1);
-    PRAGMA user_version = 1;";
+    PRAGMA user_version = 2;";
 
 /// Why the index is of no use.
 type Useless = Box<dyn std::error::Error + Send + Sync>;
@@ -43,53 +49,65 @@ impl Dir {
         self.ours.join("search.db")
     }
 
-    /// The places where all these words stand.
+    /// The entries that match.
     pub(super) fn search(
         &mut self,
-        wanted: &[String],
+        query: &Query,
         offset: usize,
         limit: usize,
     ) -> Result<Vec<Hit>> {
         let found = match self.reach {
             Reach::AsLeft => None,
-            _ => self.search_index(wanted, offset, limit).ok(),
+            _ => self.search_index(query, offset, limit).ok(),
         };
         match found {
             Some(hits) => Ok(hits),
             None => {
                 self.throw_index_away();
-                self.search_logs(wanted, offset, limit)
+                self.search_logs(query, offset, limit)
             }
         }
     }
 
-    /// The best places first, and among equals the latest.
     fn search_index(
         &self,
-        wanted: &[String],
+        query: &Query,
         offset: usize,
         limit: usize,
     ) -> std::result::Result<Vec<Hit>, Useless> {
         let mut index = self.open_index()?;
         self.fill(&mut index)?;
-        let sql = "SELECT session, seq, at FROM search f JOIN places p ON p.rid = f.rowid \
-                   WHERE search MATCH ?1 ORDER BY f.rank, p.rid DESC LIMIT ?2 OFFSET ?3";
+        let sql = "SELECT session, seq, at, time, speaker FROM search f \
+                   JOIN places p ON p.rid = f.rowid WHERE search MATCH ?1";
         let mut statement = index.prepare(sql)?;
-        let number = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
-        let rows = statement
-            .query_map(params![matching(wanted), number(limit), number(offset)], |row| {
-                Ok((session_id(row, 0)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?))
-            })?;
-        let mut hits = Vec::new();
-        for row in rows {
-            let (session, seq, at) = row?;
-            let seq = u64::try_from(seq)?;
-            let file = File::open(self.log_path(session))?;
-            let text = text_at(&file, u64::try_from(at)?, seq)?;
-            let snippet = snippet(&text.ok_or("the index does not fit the log")?, wanted);
-            hits.push(Hit { place: Place { session, seq }, snippet });
+        let mut rows = statement.query([matching(query)])?;
+        let (mut found, mut places) = (Vec::new(), HashMap::new());
+        while let Some(row) = rows.next()? {
+            let (session, seq) = (session_id(row, 0)?, u64::try_from(row.get::<_, i64>(1)?)?);
+            let (at, speaker): (i64, String) = (row.get(2)?, row.get(4)?);
+            let time = Timestamp::from_millisecond(row.get(3)?)?;
+            let speaker = Speaker::ALL.into_iter().find(|known| known.as_str() == speaker);
+            let speaker = speaker.ok_or("the index has an unknown speaker")?;
+            let place = Place { session, seq };
+            if self.covers(query, session, time, speaker) {
+                found.push(Rank::new(place, time, speaker));
+                places.insert((session, seq), u64::try_from(at)?);
+            }
         }
-        Ok(hits)
+        page(query, found, offset, limit, |place| {
+            let file = File::open(self.log_path(place.session))?;
+            let said = said_at(&file, places[&(place.session, place.seq)], place.seq)?;
+            Ok(Some(said.ok_or("the index does not fit the log")?))
+        })
+    }
+
+    /// Whether what was said then in a session is asked for.
+    fn covers(&self, query: &Query, id: SessionId, at: Timestamp, speaker: Speaker) -> bool {
+        self.state.catalogue.get(id).is_some_and(|record| {
+            let header = &record.header;
+            header.trash.is_none()
+                && query.scope.covers(at, header.profile.workspace.as_deref(), speaker)
+        })
     }
 
     fn open_index(&self) -> std::result::Result<Connection, Useless> {
@@ -100,6 +118,7 @@ impl Dir {
         index.execute_batch("PRAGMA secure_delete = ON; PRAGMA temp_store = MEMORY;")?;
         match index.query_row("PRAGMA user_version", [], |row| row.get::<_, i64>(0))? {
             LAYOUT => {}
+            1..LAYOUT => return Err(EARLIER.into()),
             0 => index.execute_batch(&format!("BEGIN;{SCHEMA}COMMIT;"))?,
             _ => return Err("the index has another layout".into()),
         }
@@ -128,19 +147,27 @@ impl Dir {
                 continue;
             }
             let tx = index.transaction()?;
-            let mut place =
-                tx.prepare_cached("INSERT INTO places (session, seq, at) VALUES (?1, ?2, ?3)")?;
+            let mut place = tx.prepare_cached(
+                "INSERT INTO places (session, seq, at, time, speaker) \
+                                   VALUES (?1, ?2, ?3, ?4, ?5)",
+            )?;
             let mut search =
-                tx.prepare_cached("INSERT INTO search (rowid, text) VALUES (?1, ?2)")?;
+                tx.prepare_cached("INSERT INTO search (rowid, terms) VALUES (?1, ?2)")?;
             let mut failed = None;
             let mut tail = Tail { bytes: mark, ..Tail::EMPTY };
             tail.follow(&file, 0, |at, line| {
                 let seq = line.seq;
-                let Some(text) = text_of(line).filter(|_| failed.is_none()) else { return };
+                let Some((time, said)) = said_in(line).filter(|_| failed.is_none()) else { return };
                 let sql = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
                 let done = place
-                    .insert(params![id.0.as_bytes(), sql(seq), sql(at)])
-                    .and_then(|rid| search.execute(params![rid, text]));
+                    .insert(params![
+                        id.0.as_bytes(),
+                        sql(seq),
+                        sql(at),
+                        time.as_millisecond(),
+                        said.speaker.as_str()
+                    ])
+                    .and_then(|rid| search.execute(params![rid, line_of_terms(&said.text)]));
                 failed = done.err();
             })?;
             if let Some(error) = failed {
@@ -173,13 +200,14 @@ impl Dir {
         let tx = index.transaction()?;
         let mut places = tx.prepare("SELECT rid, seq, at FROM places WHERE session = ?1")?;
         // An index without text of its own must be told what it is to forget.
-        let forget = "INSERT INTO search (search, rowid, text) VALUES ('delete', ?1, ?2)";
+        let forget = "INSERT INTO search (search, rowid, terms) VALUES ('delete', ?1, ?2)";
         let mut forget = tx.prepare(forget)?;
         let mut rows = places.query([id.0.as_bytes()])?;
         while let Some(row) = rows.next()? {
             let (rid, seq, at): (i64, i64, i64) = (row.get(0)?, row.get(1)?, row.get(2)?);
-            let text = text_at(&file, u64::try_from(at)?, u64::try_from(seq)?)?;
-            forget.execute(params![rid, text.ok_or("the index does not fit the log")?])?;
+            let said = said_at(&file, u64::try_from(at)?, u64::try_from(seq)?)?;
+            let said = said.ok_or("the index does not fit the log")?;
+            forget.execute(params![rid, line_of_terms(&said.text)])?;
         }
         drop(rows);
         drop((places, forget));
@@ -209,38 +237,32 @@ impl Dir {
         match self.open_index().and_then(|index| Ok(sound(index)?)) {
             Ok(word) if word == "ok" => None,
             Ok(what) => Some(what),
+            // The next search makes it again.
+            Err(error) if error.to_string() == EARLIER => None,
             Err(error) => Some(error.to_string()),
         }
     }
 
-    /// Searches the logs themselves: the sessions that were active last first, each from its
-    /// beginning. Holds one record and the page in memory.
-    fn search_logs(&mut self, wanted: &[String], offset: usize, limit: usize) -> Result<Vec<Hit>> {
+    /// Searches the logs themselves. What matches is held in memory until it is known which of it is
+    /// shown.
+    fn search_logs(&mut self, query: &Query, offset: usize, limit: usize) -> Result<Vec<Hit>> {
         let everything = self.list(&Filter::default(), None, usize::MAX)?;
-        let (mut hits, mut passed) = (Vec::new(), 0);
+        let (mut found, mut matched) = (Vec::new(), HashMap::new());
         for session in everything.sessions {
-            if hits.len() >= limit {
-                break;
-            }
             let session = session.id();
             let path = self.log_path(session);
             let file = File::open(&path).told(&path, "search a log")?;
-            let found = |_, line: Line<'_>| {
-                let seq = line.seq;
-                let Some(text) = text_of(line).filter(|text| has_words(text, wanted)) else {
-                    return;
-                };
-                passed += 1;
-                if passed > offset && hits.len() < limit {
-                    hits.push(Hit {
-                        place: Place { session, seq },
-                        snippet: snippet(&text, wanted),
-                    });
+            let look = |_, line: Line<'_>| {
+                let place = Place { session, seq: line.seq };
+                let Some((time, said)) = said_in(line) else { return };
+                if self.covers(query, session, time, said.speaker) && query.matches(&said.text) {
+                    found.push(Rank::new(place, time, said.speaker));
+                    matched.insert((session, place.seq), said);
                 }
             };
-            Tail::EMPTY.clone().follow(&file, 0, found).told(&path, "search a log")?;
+            Tail::EMPTY.clone().follow(&file, 0, look).told(&path, "search a log")?;
         }
-        Ok(hits)
+        page(query, found, offset, limit, |place| Ok(matched.remove(&(place.session, place.seq))))
     }
 }
 
@@ -251,15 +273,16 @@ fn mark(index: &Connection, id: SessionId) -> std::result::Result<u64, Useless> 
     Ok(u64::try_from(found.unwrap_or(0))?)
 }
 
-/// What can be found in an entry. What cannot be read cannot be found; `doctor` reports it.
-fn text_of(line: Line<'_>) -> Option<String> {
+/// What can be found in an entry, and when it was said. What cannot be read cannot be found;
+/// `doctor` reports it.
+fn said_in(line: Line<'_>) -> Option<(Timestamp, Said)> {
     let entry = line.entry().ok()?;
-    searchable(&entry.body)
+    Some((entry.at, Said::of(&entry.body)?))
 }
 
 /// What can be found in the entry at a place.
-fn text_at(file: &File, at: u64, seq: u64) -> std::io::Result<Option<String>> {
+fn said_at(file: &File, at: u64, seq: u64) -> std::io::Result<Option<Said>> {
     let json = frame::read_at(file, at)?;
     let entry = json.and_then(|json| log::read_line(&json).ok());
-    Ok(entry.filter(|entry| entry.seq == seq).and_then(|entry| searchable(&entry.body)))
+    Ok(entry.filter(|entry| entry.seq == seq).and_then(|entry| Said::of(&entry.body)))
 }

@@ -34,9 +34,9 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rethread_core::search::{Hit, Query};
 use rethread_core::store::{
-    Appended, At, Bind, Change, Cursor, Filter, Finding, Hit, Lease, Page, Result, Search, Then,
-    Upkeep,
+    Appended, At, Bind, Change, Cursor, Filter, Finding, Lease, Page, Result, Search, Then, Upkeep,
 };
 use rethread_core::{
     BlobId, BlobInfo, Entry, Header, Key, NewEntry, Owner, Session, SessionId, Store, StoreError,
@@ -214,9 +214,14 @@ impl Store for PostgresStore {
 }
 
 impl Search for PostgresStore {
-    fn search(&self, owner: &Owner, query: &str, offset: usize, limit: usize) -> Result<Vec<Hit>> {
-        let words = rethread_core::store::query_words(query)?;
-        self.db.search(owner, &words, offset, limit)
+    fn search(
+        &self,
+        owner: &Owner,
+        query: &Query,
+        offset: usize,
+        limit: usize,
+    ) -> Result<Vec<Hit>> {
+        self.db.search(owner, query, offset, limit)
     }
 
     fn behind(&self) -> Result<Option<u64>> {

@@ -1,4 +1,4 @@
--- Format 2. `docs/format.md` says what the columns mean.
+-- Format 3, with `schema2.sql` and `search.sql`. `docs/format.md` says what the columns mean.
 
 CREATE TABLE rethread_sessions (
     owner          text    NOT NULL,

@@ -4,35 +4,43 @@
 //! are in this file and `search.sql`. What it holds is derived from entries, follows them when
 //! somebody searches, and can be thrown away and made anew.
 //!
-//! A word of the index begins with its owner. So the places of a word are those of one owner, and a
-//! search takes no longer because others have said the same.
+//! A term of the index begins with its owner. So the places of a term are those of one owner, and a
+//! search takes no longer because others have said the same. It has no places in the text: where
+//! terms must follow one another, the text is read.
 
-use rethread_core::store::{Hit, Result};
-use rethread_core::text::{searchable, snippet, words};
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use jiff::Timestamp;
+use rethread_core::search::{Hit, Query, Rank, Said, Speaker, terms};
+use rethread_core::store::Result;
 use rethread_core::{Owner, Place, SessionId, StoreError};
 use sha2::{Digest, Sha256};
-use std::collections::{BTreeSet, HashMap};
 use uuid::Uuid;
 
 use super::append::Statement;
 use super::error::Fail;
 use super::link::Link;
 use super::{Db, read, sql};
+use crate::row::number;
 
 /// The table.
 pub(super) const SCHEMA: &str = include_str!("search.sql");
 
-/// Adds the words of entries; those it has stay as they are.
-const ADD: &str = "INSERT INTO rethread_search (owner, session, seq, at, words) \
-    SELECT $1, $2, e.seq, e.at, e.words::tsvector \
-    FROM unnest($3::bigint[], $4::bigint[], $5::text[]) AS e (seq, at, words) \
-    ON CONFLICT (owner, session, seq) DO NOTHING";
+/// Takes away what an earlier format had in its place.
+pub(super) const DROP: &str = "DROP TABLE IF EXISTS rethread_search";
 
-/// The entries that have all words, newest first.
-const SEARCH: &str = "SELECT session, seq FROM rethread_search \
-    WHERE owner = $1 AND words @@ $2::text::tsquery AND coalesce((SELECT s.trashed IS NULL \
-      FROM rethread_sessions s WHERE s.owner = $1 AND s.id = rethread_search.session), false) \
-    ORDER BY at DESC, session DESC, seq DESC LIMIT $3 OFFSET $4";
+/// Adds the terms of entries; those it has stay as they are.
+const ADD: &str = "INSERT INTO rethread_search (owner, session, seq, at, speaker, words) \
+    SELECT $1, $2, e.seq, e.at, e.speaker, e.words::tsvector \
+    FROM unnest($3::bigint[], $4::bigint[], $5::smallint[], $6::text[]) \
+    AS e (seq, at, speaker, words) ON CONFLICT (owner, session, seq) DO NOTHING";
+
+/// Entries that have all terms, in the order of their ranks, from a rank on. The first two speakers
+/// are those who converse.
+const SEARCH: &str = "SELECT session, seq, at, speaker < 2 FROM rethread_search \
+    WHERE owner = $1 AND words @@ $2::text::tsquery AND at >= $3 AND speaker = ANY ($4) \
+    AND (speaker < 2, at, session, seq) < ($5, $6, $7, $8) \
+    ORDER BY speaker < 2 DESC, at DESC, session DESC, seq DESC LIMIT $9";
 
 /// Forgets a session.
 pub(super) const FORGET: &str = "DELETE FROM rethread_search WHERE owner = $1 AND session = $2";
@@ -53,8 +61,13 @@ const FILL_SESSIONS: i64 = 64;
 /// where nobody ever searches, all sessions there are wait for it.
 const BEHIND_SESSIONS: i64 = 256;
 
-/// Bytes of a word that count. What is longer is no word, and the index takes no more than 2 KB.
-const WORD_BYTES_MAX: usize = 512;
+/// Places taken from the index at once: more than a page, because some may be in the trash, in another
+/// workspace, or without a phrase.
+const PLACES: i64 = 500;
+
+/// Bytes of all terms of an entry, which PostgreSQL limits to 1 MiB. The searchable text of an entry
+/// has fewer, unless it is full of ligatures that are written out; terms above this are left out.
+const TERMS_BYTES_MAX: usize = (1 << 20) - 1;
 
 impl Db {
     /// Brings the index of an owner up to date.
@@ -87,7 +100,7 @@ impl Db {
     pub(super) fn search(
         &self,
         owner: &Owner,
-        words: &[String],
+        query: &Query,
         offset: usize,
         limit: usize,
     ) -> Result<Vec<Hit>> {
@@ -96,37 +109,133 @@ impl Db {
             Ok(()) | Err(StoreError::ReadOnly { .. } | StoreError::Full { .. }) => {}
             Err(error) => return Err(error),
         }
-        let name = owner.as_str();
-        let query: Vec<String> = words.iter().map(|word| quoted(&lexeme(owner, word))).collect();
-        let query = query.join(" & ");
-        let number = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
-        let (limit, offset) = (number(limit), number(offset));
         self.pool.run(WHAT, async |link, _| {
-            let answer = link.one(SEARCH, &[&name, &query, &limit, &offset]).await?;
-            let mut places: Vec<(Uuid, i64)> = Vec::new();
-            for row in &answer.rows {
-                places.push((row.try_get(0)?, row.try_get(1)?));
-            }
-            let (sessions, seqs): (Vec<Uuid>, Vec<i64>) = places.iter().copied().unzip();
-            let answer = link.one(sql::FOUND, &[&name, &sessions, &seqs]).await?;
-            let mut texts: HashMap<(Uuid, i64), String> = HashMap::new();
-            for row in &answer.rows {
-                let (session, seq): (Uuid, i64) = (row.try_get(0)?, row.try_get(1)?);
-                let entry = read::stored(row, 1)?.entry(SessionId(session));
-                if let Some(text) = entry.ok().and_then(|entry| searchable(&entry.body)) {
-                    texts.insert((session, seq), snippet(&text, words));
+            let (mut hits, mut offset, mut after) = (Vec::new(), offset, None);
+            loop {
+                let places = some_places(link, owner, query, after).await?;
+                let Some(last) = places.last() else { return Ok(hits) };
+                after = Some(*last);
+                let places = shown(link, owner, query, places).await?;
+                // What is skipped without a look at its text need not be read.
+                let places = match query.has_phrase() {
+                    true => places.as_slice(),
+                    false => {
+                        let skipped = offset.min(places.len());
+                        offset -= skipped;
+                        &places[skipped..]
+                    }
+                };
+                let said = read_said(link, owner, places).await?;
+                for rank in places {
+                    let Some(said) = said.get(&rank.place()) else { continue };
+                    if query.has_phrase() && !query.matches(&said.text) {
+                        continue;
+                    }
+                    if offset > 0 {
+                        offset -= 1;
+                    } else {
+                        hits.push(query.hit(rank.place(), rank.at, said));
+                    }
+                    if hits.len() == limit {
+                        return Ok(hits);
+                    }
                 }
             }
-            let hit = |at: (Uuid, i64)| Hit {
-                place: Place {
-                    session: SessionId(at.0),
-                    seq: u64::try_from(at.1).unwrap_or_default(),
-                },
-                snippet: texts.remove(&at).unwrap_or_default(),
-            };
-            Ok(places.into_iter().map(hit).collect())
         })
     }
+}
+
+/// The next entries that have all terms, after a rank.
+async fn some_places(
+    link: &mut Link,
+    owner: &Owner,
+    query: &Query,
+    after: Option<Rank>,
+) -> std::result::Result<Vec<Rank>, Fail> {
+    let terms: Vec<String> = query
+        .terms()
+        .into_iter()
+        .map(|wanted| {
+            let star = if wanted.prefix { ":*" } else { "" };
+            format!("{}{star}", quoted(&lexeme(&prefix_of(owner), &wanted.text)))
+        })
+        .collect();
+    let since = query.scope.since.map_or(i64::MIN, Timestamp::as_millisecond);
+    let speakers: Vec<i16> = match query.scope.from {
+        Some(speaker) => vec![number_of(speaker)],
+        None => Speaker::ALL.map(number_of).into(),
+    };
+    let (converses, at, session, seq) = match after {
+        Some(rank) => (rank.converses, rank.at.as_millisecond(), rank.session.0, number(rank.seq)),
+        None => (true, i64::MAX, Uuid::max(), i64::MAX),
+    };
+    let answer = link
+        .one(
+            SEARCH,
+            &[
+                &owner.as_str(),
+                &terms.join(" & "),
+                &since,
+                &speakers,
+                &converses,
+                &at,
+                &session,
+                &seq,
+                &PLACES,
+            ],
+        )
+        .await?;
+    let mut places = Vec::new();
+    for row in &answer.rows {
+        places.push(Rank {
+            session: SessionId(row.try_get(0)?),
+            seq: u64::try_from(row.try_get::<_, i64>(1)?).unwrap_or_default(),
+            at: Timestamp::from_millisecond(row.try_get(2)?).unwrap_or(Timestamp::UNIX_EPOCH),
+            converses: row.try_get(3)?,
+        });
+    }
+    Ok(places)
+}
+
+/// Those in sessions that are asked for and not in the trash.
+async fn shown(
+    link: &mut Link,
+    owner: &Owner,
+    query: &Query,
+    mut places: Vec<Rank>,
+) -> std::result::Result<Vec<Rank>, Fail> {
+    let ids: BTreeSet<Uuid> = places.iter().map(|rank| rank.session.0).collect();
+    let ids: Vec<Uuid> = ids.into_iter().collect();
+    let workspace = query.scope.workspace.as_deref().map(read::hash);
+    let answer = link.one(sql::SHOWN, &[&owner.as_str(), &ids, &workspace]).await?;
+    let mut shown = HashSet::new();
+    for row in &answer.rows {
+        shown.insert(SessionId(row.try_get(0)?));
+    }
+    places.retain(|rank| shown.contains(&rank.session));
+    Ok(places)
+}
+
+/// What can be found at places, where it can be read.
+async fn read_said(
+    link: &mut Link,
+    owner: &Owner,
+    places: &[Rank],
+) -> std::result::Result<HashMap<Place, Said>, Fail> {
+    let (sessions, seqs): (Vec<Uuid>, Vec<i64>) =
+        places.iter().map(|rank| (rank.session.0, number(rank.seq))).unzip();
+    let answer = link.one(sql::FOUND, &[&owner.as_str(), &sessions, &seqs]).await?;
+    let mut found = HashMap::new();
+    for row in &answer.rows {
+        let session = SessionId(row.try_get(0)?);
+        let entry = read::stored(row, 1)?.entry(session);
+        if let Some((seq, said)) =
+            entry.ok().and_then(|entry| Some((entry.seq, Said::of(&entry.body)?)))
+        {
+            found.insert(Place { session, seq }, said);
+        }
+    }
+    Ok(found)
 }
 
 /// Puts the next entries of a session into the index; whether there may be more.
@@ -145,7 +254,8 @@ async fn fill_some(
     let from: i64 = row.try_get(0)?;
     let to = from.saturating_add(FILL_ENTRIES);
     let answer = link.one(sql::ENTRIES, &[&name, &session, &from, &to]).await?;
-    let (mut seqs, mut times, mut texts) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut seqs, mut times, mut speakers, mut texts) =
+        (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let mut next = from;
     for row in &answer.rows {
         let stored = read::stored(row, 0)?;
@@ -153,14 +263,15 @@ async fn fill_some(
         next = seq + 1;
         // An entry that cannot be read cannot be found; `doctor` reports it.
         let Ok(entry) = stored.entry(id) else { continue };
-        if let Some(text) = searchable(&entry.body) {
+        if let Some(said) = Said::of(&entry.body) {
             seqs.push(seq);
             times.push(at);
-            texts.push(vector(owner, &text));
+            speakers.push(number_of(said.speaker));
+            texts.push(vector(owner, &said.text));
         }
     }
     let more = answer.rows.len() as i64 == FILL_ENTRIES;
-    let add: Statement<'_> = (ADD, &[&name, &session, &seqs, &times, &texts]);
+    let add: Statement<'_> = (ADD, &[&name, &session, &seqs, &times, &speakers, &texts]);
     let indexed: Statement<'_> = (sql::SET_INDEXED, &[&name, &session, &next]);
     let searched: Statement<'_> = (sql::SEARCHED, &[&name, &session]);
     let mut statements = vec![add, indexed];
@@ -172,21 +283,43 @@ async fn fill_some(
     Ok(more)
 }
 
-/// The words of a text as the index has them.
+/// The terms of a text as the index has them.
 fn vector(owner: &Owner, text: &str) -> String {
-    let words: BTreeSet<String> = words(text).map(|word| lexeme(owner, &word)).collect();
-    words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
+    let prefix = prefix_of(owner);
+    let all: BTreeSet<String> = terms(text).map(|term| term.text).collect();
+    let mut left = TERMS_BYTES_MAX;
+    let fits = all.iter().map(|term| lexeme(&prefix, term)).take_while(|term| {
+        let fits = term.len() <= left;
+        left = left.saturating_sub(term.len());
+        fits
+    });
+    fits.map(|term| quoted(&term)).collect::<Vec<_>>().join(" ")
 }
 
-/// A word of an owner. Eight bytes of a hash tell owners apart well enough: the owner itself is
-/// looked at as well.
-fn lexeme(owner: &Owner, word: &str) -> String {
+/// A term of an owner.
+fn lexeme(prefix: &str, term: &str) -> String {
+    format!("{prefix}{term}")
+}
+
+/// What the terms of an owner begin with: 25 bits of a hash. Some owners share one; the owner itself
+/// is compared as well.
+fn prefix_of(owner: &Owner) -> String {
+    const LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
     let hash = Sha256::digest(owner.as_str());
-    let owner: String = hash[..8].iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("{owner}{}", &word[..word.floor_char_boundary(WORD_BYTES_MAX)])
+    hash[..5].iter().map(|byte| char::from(LETTERS[usize::from(byte % 32)])).collect()
 }
 
-/// A word of letters and digits needs nothing but quotes.
-fn quoted(word: &str) -> String {
-    format!("'{word}'")
+/// A speaker in the index.
+fn number_of(speaker: Speaker) -> i16 {
+    match speaker {
+        Speaker::User => 0,
+        Speaker::Assistant => 1,
+        Speaker::Tool => 2,
+        Speaker::System => 3,
+    }
+}
+
+/// A term of letters, digits and marks needs nothing but quotes.
+fn quoted(term: &str) -> String {
+    format!("'{term}'")
 }

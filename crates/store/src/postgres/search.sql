@@ -1,10 +1,11 @@
--- The words of entries. This is PostgreSQL's own part: everything in it can be made anew.
+-- The terms of entries. This is PostgreSQL's own part: everything in it can be made anew.
 
 CREATE TABLE rethread_search (
     owner   text     NOT NULL,
     session uuid     NOT NULL,
     seq     bigint   NOT NULL,
     at      bigint   NOT NULL,
+    speaker smallint NOT NULL,
     words   tsvector NOT NULL,
     PRIMARY KEY (owner, session, seq)
 );

@@ -6,11 +6,12 @@ use tokio_postgres::error::SqlState;
 
 use super::error::Fail;
 use super::link::Link;
+use super::upkeep::search_again;
 use super::{Db, search, sql};
 use crate::progress::{Progress, Tell};
 
 /// The format this version writes, and the newest it reads.
-const FORMAT: i64 = 2;
+const FORMAT: i64 = 3;
 
 const WHAT: &str = "set up the database";
 
@@ -37,6 +38,7 @@ impl Db {
         let what = format!("bringing {} from format {found} to {FORMAT}", self.place());
         let mut progress = Progress::new(what, tell);
         self.pool.run(WHAT, async |link, _| {
+            replace_index(link).await?;
             for script in [sql::SCHEMA_2, sql::ADD_TRASHED] {
                 match link.script(script).await {
                     // `IF NOT EXISTS` does not wait for whoever is creating it in this moment.
@@ -52,6 +54,10 @@ impl Db {
         let all = sessions.len() as u64;
         for (done, (owner, id)) in (0..).zip(sessions) {
             progress.step(done, all, "sessions");
+            self.pool.run(WHAT, async |link, _| search_again(link, &owner, id).await)?;
+            if found >= 2 {
+                continue;
+            }
             match self.walk(&owner, id) {
                 Ok(walked) => {
                     let spent = walked.log.spent.unwrap_or_default();
@@ -130,6 +136,20 @@ impl Db {
     fn not_ours(&self) -> StoreError {
         StoreError::NotAStore { place: self.place().into() }
     }
+}
+
+/// Puts an empty search index in the place of an earlier one. Others that know the earlier one cannot
+/// fill it any more, and everything else still works for them.
+async fn replace_index(link: &mut Link) -> std::result::Result<(), Fail> {
+    let answers = link.all(&[(sql::BEGIN, &[]), (sql::LOCK_FORMAT, &[])]).await?;
+    let found: i64 = answers[1].rows.first().ok_or(Fail::Again)?.try_get(0)?;
+    // Somebody else may have been faster, and filled it already.
+    if found < FORMAT {
+        link.script(search::DROP).await?;
+        link.script(search::SCHEMA).await?;
+    }
+    link.one(sql::COMMIT, &[]).await?;
+    Ok(())
 }
 
 /// Whether something was to be made that is there.

@@ -465,6 +465,11 @@ pub(super) const FOUND: &str = concat!(
      ON e.owner = $1 AND e.session = h.session AND e.seq = h.seq"
 );
 
+/// Which of these sessions search shows: those of a workspace where one is given, none in the trash.
+pub(super) const SHOWN: &str = "SELECT s.id FROM unnest($2::uuid[]) AS h (id) \
+    JOIN rethread_sessions s ON s.owner = $1 AND s.id = h.id \
+    WHERE s.trashed IS NULL AND ($3::bytea IS NULL OR s.workspace_hash = $3)";
+
 /// All sessions; for upkeep alone, as is what follows.
 pub(super) const EVERYTHING: &str = "SELECT owner, id FROM rethread_sessions";
 

@@ -1,12 +1,14 @@
 //! Looking after the database: what can be worked out from the entries is checked against them.
 
+use rethread_core::search::Said;
 use rethread_core::store::{Finding, FindingState, Result};
-use rethread_core::text::searchable;
 use rethread_core::usage::UsageByModel;
 use rethread_core::{Owner, SessionId, StoreError, Tally};
 use tokio_postgres::types::ToSql;
 
 use super::append::Statement;
+use super::error::Fail;
+use super::link::Link;
 use super::read::{hash, header_of, stored};
 use super::sessions::{Columns, write_header};
 use super::{Db, search, sql};
@@ -172,7 +174,7 @@ impl Db {
                 last_at = Some(stored.at);
                 let seq = stored.seq;
                 let text = stored.clone().entry(id).ok();
-                if text.and_then(|entry| searchable(&entry.body)).is_some() {
+                if text.and_then(|entry| Said::of(&entry.body)).is_some() {
                     texts.push(seq);
                 }
                 log.entry(stored)?;
@@ -242,15 +244,7 @@ impl Db {
             let should = searchable.iter().filter(|seq| number(**seq) < indexed).count();
             let right = usize::try_from(has).ok() == Some(should);
             if !right && repair {
-                link.all(&[
-                    (sql::BEGIN, &[]),
-                    (sql::LOCK_INDEXED, &[&name, &session]),
-                    (search::FORGET, &[&name, &session]),
-                    (sql::SET_INDEXED, &[&name, &session, &0i64]),
-                    (sql::UNSEARCHED, &[&name, &session]),
-                    (sql::COMMIT, &[]),
-                ])
-                .await?;
+                search_again(link, owner, id).await?;
             }
             Ok(right)
         })
@@ -309,4 +303,23 @@ impl Db {
             Ok(())
         })
     }
+}
+
+/// Takes a session out of the search index; the next search takes it in again.
+pub(super) async fn search_again(
+    link: &mut Link,
+    owner: &Owner,
+    id: SessionId,
+) -> std::result::Result<(), Fail> {
+    let (name, session) = (owner.as_str(), id.0);
+    link.all(&[
+        (sql::BEGIN, &[]),
+        (sql::LOCK_INDEXED, &[&name, &session]),
+        (search::FORGET, &[&name, &session]),
+        (sql::SET_INDEXED, &[&name, &session, &0i64]),
+        (sql::UNSEARCHED, &[&name, &session]),
+        (sql::COMMIT, &[]),
+    ])
+    .await?;
+    Ok(())
 }

@@ -147,7 +147,7 @@ fn rows_that_make_no_sense_stop_neither_doctor_nor_anybody_else() {
         "INSERT INTO search (search) VALUES ('delete-all')",
         "DELETE FROM search_docsize WHERE id > 100",
         "DELETE FROM progress",
-        "DELETE FROM progress WHERE what = 'indexed'",
+        "DELETE FROM progress WHERE what = 'searched'",
         "UPDATE progress SET rid = rid + 1000",
         "UPDATE sessions SET id = x'00' WHERE n = 2",
     ] {

@@ -2,7 +2,7 @@
 //!
 //! It is one transaction, so whoever dies in it leaves the file as it was; and until it is
 //! committed there is a copy beside the file (`rethread.db.format-1`), for what no transaction
-//! protects against. A copy that was left behind is removed by whoever finds the file up to date.
+//! protects against. From format 2 only the search index is made again, which needs no copy. A copy that was left behind is removed by whoever finds the file up to date.
 //! Others wait, and find it done.
 
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use rethread_core::{SessionId, StoreError};
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
 
 use super::error::Told;
-use super::rebuild::statements;
+use super::rebuild::{SEARCH, statements};
 use super::schema::{self, FORMAT, File};
 use super::{append, row};
 use crate::progress::{Progress, Tell};
@@ -40,19 +40,41 @@ pub(super) fn migrate(
     if schema::format(file, &transaction)? == Some(FORMAT) {
         return Ok(());
     }
-    progress.part("copying the file");
-    copy(file, found)?;
     let run = |sql: &str| transaction.execute_batch(sql).told(path, WHAT);
-    run("ALTER TABLE sessions ADD COLUMN trashed INTEGER")?;
-    for statement in ["usage", "blobs"].into_iter().flat_map(statements) {
-        run(&statement)?;
+    if found < 2 {
+        progress.part("copying the file");
+        copy(file, found)?;
+        run("ALTER TABLE sessions ADD COLUMN trashed INTEGER")?;
+        for statement in ["usage", "blobs"].into_iter().flat_map(statements) {
+            run(&statement)?;
+        }
+        count_usage(path, &transaction, &mut progress)?;
     }
-    count_usage(path, &transaction, &mut progress)?;
+    replace_index(path, &transaction)?;
     run(&format!("PRAGMA user_version = {FORMAT}"))?;
     transaction.commit().told(path, WHAT)?;
     remove_copy(path);
     progress.finish();
     Ok(())
+}
+
+/// Puts an empty search index in the place of an earlier one; the next search fills it.
+fn replace_index(path: &Path, tx: &Connection) -> Result<(), StoreError> {
+    let run = |sql: &str| tx.execute_batch(sql).told(path, WHAT);
+    if tx.execute_batch("DROP TABLE search").is_err() {
+        // It is too damaged for that. Its pages stay in the file, used by nothing.
+        run("PRAGMA writable_schema = ON")?;
+        for name in SEARCH {
+            let sql = "DELETE FROM sqlite_schema WHERE name = ?1 OR tbl_name = ?1";
+            tx.execute(sql, [name]).told(path, WHAT)?;
+        }
+        run("PRAGMA writable_schema = RESET")?;
+    }
+    for statement in statements("search") {
+        run(&statement)?;
+    }
+    run("DELETE FROM progress WHERE what = 'indexed'; \
+         INSERT OR REPLACE INTO progress VALUES ('searched', 0)")
 }
 
 /// Where the copy of a file stands until it is up to date.
@@ -160,6 +182,57 @@ mod tests {
 
     use super::super::SqliteStore;
     use super::*;
+
+    /// What the file of format 2 had in the place of today's index.
+    const INDEX_OF_FORMAT_2: &str = "DROP TABLE search;
+        CREATE VIRTUAL TABLE search USING fts5 (
+            owner, text, content = '', tokenize = \"unicode61 remove_diacritics 2\"
+        );
+        INSERT INTO search (rowid, owner, text) VALUES (1, 'o6c6f63616c', 'forgotten');
+        DELETE FROM progress WHERE what = 'searched'; INSERT INTO progress VALUES ('indexed', 1);
+        PRAGMA user_version = 2;";
+
+    #[test]
+    fn an_index_of_an_earlier_format_is_made_again() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("rethread.db");
+        let world = Arc::new(Fixed::default());
+        let open = || {
+            let store = Arc::new(SqliteStore::open(&path, world.clone()).expect("a store"));
+            Sessions::new(store, Owner::local(), world.clone())
+        };
+        for damage in ["", "DELETE FROM search_data; DELETE FROM search_config;"] {
+            let sessions = open();
+            let id = sessions.create(&New::default(), None).expect("a session").id();
+            sessions.append(id, vec![Message::user("日本語の質問").into()]).expect("appended");
+            drop(sessions);
+            let earlier = format!("{INDEX_OF_FORMAT_2}{damage}");
+            Connection::open(&path).expect("the file").execute_batch(&earlier).expect("changed");
+            let sessions = open();
+            let found = |word: &str| sessions.search(word, 0, 9).expect("searched").len();
+            assert_eq!((found("forgotten"), found("質問")), (0, 1), "{damage}");
+            sessions.erase(id).expect("erased");
+            assert_eq!(found("質問"), 0);
+            assert!(!copy_path(&path, 2).exists(), "what is derived needs no copy");
+        }
+    }
+
+    #[test]
+    fn a_file_of_format_2_that_cannot_be_written_to_is_searched_entry_by_entry() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("rethread.db");
+        let world = Arc::new(Fixed::default());
+        let store = Arc::new(SqliteStore::open(&path, world.clone()).expect("a store"));
+        let sessions = Sessions::new(store.clone(), Owner::local(), world.clone());
+        let id = sessions.create(&New::default(), None).expect("a session").id();
+        sessions.append(id, vec![Message::user("a zebra").into()]).expect("appended");
+        Connection::open(&path).expect("the file").execute_batch(INDEX_OF_FORMAT_2).expect("set");
+        let query = rethread_core::search::Query::new("zebra").expect("a query");
+        let found = store
+            .db
+            .read(|snapshot| store.db.search(snapshot, &Owner::local(), &query, false, (0, 9)));
+        assert_eq!(found.expect("searched").len(), 1);
+    }
 
     #[test]
     fn rows_with_absurd_numbers_are_no_reason_to_count_for_ever() {

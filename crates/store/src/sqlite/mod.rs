@@ -31,9 +31,9 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use rethread_core::search::{Hit, Query};
 use rethread_core::store::{
-    Appended, At, Bind, Change, Cursor, Filter, Finding, Hit, Lease, Page, Result, Search, Then,
-    Upkeep,
+    Appended, At, Bind, Change, Cursor, Filter, Finding, Lease, Page, Result, Search, Then, Upkeep,
 };
 use rethread_core::{
     BlobId, BlobInfo, Entry, Header, Key, NewEntry, Owner, Session, SessionId, Store, StoreError,
@@ -80,7 +80,7 @@ pub(crate) struct Db {
 const FOLDED: &str = "coalesce((SELECT rid FROM progress WHERE what = 'folded'), 0)";
 
 /// Up to which row the search index is.
-const INDEXED: &str = "coalesce((SELECT rid FROM progress WHERE what = 'indexed'), 0)";
+const INDEXED: &str = "coalesce((SELECT rid FROM progress WHERE what = 'searched'), 0)";
 
 /// The cache of the connection that writes, in KiB below zero, as SQLite wants it. A page that is
 /// split makes SQLite look at every page it holds when it commits, so a large cache would cost the
@@ -336,13 +336,15 @@ impl Store for SqliteStore {
 }
 
 impl Search for SqliteStore {
-    fn search(&self, owner: &Owner, query: &str, offset: usize, limit: usize) -> Result<Vec<Hit>> {
-        let words = rethread_core::store::query_words(query)?;
+    fn search(
+        &self,
+        owner: &Owner,
+        query: &Query,
+        offset: usize,
+        limit: usize,
+    ) -> Result<Vec<Hit>> {
         let filled = self.db.fill_search()?;
-        self.db.read(|snapshot| match filled {
-            true => self.db.search_index(snapshot, owner, &words, offset, limit),
-            false => self.db.search_all(snapshot, owner, &words, offset, limit),
-        })
+        self.db.read(|snapshot| self.db.search(snapshot, owner, query, filled, (offset, limit)))
     }
 
     fn behind(&self) -> Result<Option<u64>> {

@@ -58,7 +58,7 @@ impl Db {
             findings.push(Finding { session: None, seq: None, what, state });
         };
         let marks = self.read(|snapshot| {
-            let sql = "SELECT count(*) FROM progress WHERE what IN ('folded', 'indexed')";
+            let sql = "SELECT count(*) FROM progress WHERE what IN ('folded', 'searched')";
             snapshot.query_row(sql, [], |row| row.get::<_, i64>(0)).told(self.place(), WHAT)
         });
         let marks = unless_damaged(marks)?;
@@ -66,7 +66,7 @@ impl Db {
             if repair && marks.is_none() {
                 self.remake(&["progress"])?;
             } else if repair {
-                let sql = "INSERT OR IGNORE INTO progress VALUES ('folded', 0), ('indexed', 0)";
+                let sql = "INSERT OR IGNORE INTO progress VALUES ('folded', 0), ('searched', 0)";
                 self.write(WHAT, |tx| tx.execute(sql, []).told(self.place(), WHAT))?;
             }
             if repair {

@@ -12,7 +12,11 @@ use super::migrate;
 use crate::progress::Tell;
 
 /// The format this version writes, and the newest it reads.
-pub(super) const FORMAT: i64 = 2;
+pub(super) const FORMAT: i64 = 3;
+
+/// The oldest format that is read where nothing can be written. Since then only the search index has
+/// changed, and without one every entry is looked at.
+const READABLE: i64 = 2;
 
 /// What marks a SQLite file as ours: "Rthd".
 const APPLICATION: i64 = 0x5274_6864;
@@ -73,6 +77,7 @@ pub(super) fn open(path: &Path, tell: Option<&Tell>) -> Result<(File, Connection
     let connection = connect(&file)?;
     match format(&file, &connection)? {
         Some(FORMAT) => Ok((file, connection)),
+        Some(READABLE..FORMAT) if access == Access::ReadOnly => Ok((file, connection)),
         Some(found) if access == Access::ReadOnly => Err(migrate::too_old(&file, found)),
         _ => Err(refused),
     }

@@ -1,4 +1,4 @@
--- Format 2. `docs/format.md` says what the columns mean.
+-- Format 3. `docs/format.md` says what the columns mean.
 
 CREATE TABLE sessions (
     n             INTEGER PRIMARY KEY,
@@ -91,10 +91,12 @@ CREATE TABLE progress (
     rid  INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
-INSERT INTO progress VALUES ('folded', 0), ('indexed', 0);
+INSERT INTO progress VALUES ('folded', 0), ('searched', 0);
 
+-- The terms are made by rethread-core, which also tells where they follow one another. So the index
+-- splits at spaces and keeps no places in a text, which would double its size.
 CREATE VIRTUAL TABLE search USING fts5 (
-    owner, text, content = '', tokenize = "unicode61 remove_diacritics 2"
+    terms, content = '', detail = none, tokenize = "ascii"
 );
 INSERT INTO search (search, rank) VALUES ('secure-delete', 1);
 -- Merging its pieces is most of the work of a full-text index: let them be larger, and fewer.

@@ -5,17 +5,18 @@
 
 use std::sync::mpsc;
 
+use jiff::Timestamp;
 use rethread_core::limits::AT_ONCE_MIN;
-use rethread_core::store::{Hit, Result};
-use rethread_core::text::{has_words, searchable, snippet};
+use rethread_core::search::{Hit, Query, Rank, Said, Speaker, Wanted, line_of_terms, page};
+use rethread_core::store::Result;
 use rethread_core::{Owner, Place, SessionId, StoreError};
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, OptionalExtension, params};
 
 use super::error::Told;
 use super::read::session_id;
 use super::row;
 use super::{Db, INDEXED};
-use crate::row::Stored;
+use crate::row::{Stored, number};
 
 const WHAT: &str = "search";
 
@@ -35,14 +36,14 @@ struct Unindexed {
     stored: Stored,
 }
 
-/// What the index is told of an entry: its row, its owner as a word, its text.
-type Said = (i64, String, String);
+/// What the index is told of an entry: its row and its line of terms.
+type Indexed = (i64, String);
 
 impl Unindexed {
     /// An entry that cannot be read cannot be found; `doctor` reports it.
-    fn said(self) -> Option<Said> {
+    fn indexed(self) -> Option<Indexed> {
         let entry = self.stored.entry(self.session).ok()?;
-        Some((self.rid, word_of(&self.owner), searchable(&entry.body)?))
+        Some((self.rid, indexed(&self.owner, &Said::of(&entry.body)?)))
     }
 }
 
@@ -64,20 +65,20 @@ impl Db {
     }
 
     fn fill_some(&self, tx: &Connection) -> Result<()> {
-        let known = "SELECT EXISTS (SELECT 1 FROM progress WHERE what = 'indexed')";
+        let known = "SELECT EXISTS (SELECT 1 FROM progress WHERE what = 'searched')";
         if !tx.query_row(known, [], |row| row.get(0)).told(self.place(), WHAT)? {
             // What the index holds is not known, and it must not be told twice.
             self.empty_index(tx)?;
         }
         let rows = self.unindexed(tx)?;
         let last = rows.last().map(|row| row.rid);
-        let insert = "INSERT INTO search (rowid, owner, text) VALUES (?1, ?2, ?3)";
+        let insert = "INSERT INTO search (rowid, terms) VALUES (?1, ?2)";
         let mut insert = tx.prepare_cached(insert).told(self.place(), WHAT)?;
-        let mut index = |(rid, owner, text): Said| {
-            insert.execute(params![rid, owner, text]).told(self.place(), WHAT).map(drop)
+        let mut index = |(rid, terms): Indexed| {
+            insert.execute(params![rid, terms]).told(self.place(), WHAT).map(drop)
         };
         if rows.len() < AT_ONCE_MIN {
-            rows.into_iter().filter_map(Unindexed::said).try_for_each(index)?;
+            rows.into_iter().filter_map(Unindexed::indexed).try_for_each(index)?;
         } else {
             // Unpacking what was said takes almost as long as indexing it.
             std::thread::scope(|scope| {
@@ -85,15 +86,15 @@ impl Db {
                 scope.spawn(move || {
                     // It stops when nobody takes any more: what went wrong is told there.
                     rows.into_iter()
-                        .filter_map(Unindexed::said)
-                        .try_for_each(|said| give.send(said))
+                        .filter_map(Unindexed::indexed)
+                        .try_for_each(|indexed| give.send(indexed))
                 });
                 take.into_iter().try_for_each(&mut index)
             })?;
         }
         // Rows of sessions that are gone are passed over.
         let sql = "UPDATE progress SET rid = coalesce(?1, (SELECT max(rid) FROM entries)) \
-                   WHERE what = 'indexed'";
+                   WHERE what = 'searched'";
         tx.execute(sql, [last]).told(self.place(), WHAT)?;
         Ok(())
     }
@@ -133,85 +134,107 @@ impl Db {
         Ok(u64::try_from(behind).unwrap_or_default())
     }
 
-    /// The hits while the index cannot be filled: first what it has not got, then what it has.
-    pub(super) fn search_all(
+    /// The entries that match. `filled` says whether the index has all of them; what it has not got
+    /// is read entry by entry.
+    pub(super) fn search(
         &self,
         snapshot: &Connection,
         owner: &Owner,
-        words: &[String],
-        offset: usize,
-        limit: usize,
+        query: &Query,
+        filled: bool,
+        range: (usize, usize),
     ) -> Result<Vec<Hit>> {
-        let (mut hits, passed) = self.search_unindexed(snapshot, owner, words, offset, limit)?;
-        let (offset, limit) = (offset.saturating_sub(passed), limit - hits.len());
-        hits.extend(self.search_index(snapshot, owner, words, offset, limit)?);
-        Ok(hits)
-    }
-
-    /// The hits behind the mark of the index, the latest first, and how many there are at all.
-    /// Every entry there is read.
-    fn search_unindexed(
-        &self,
-        snapshot: &Connection,
-        owner: &Owner,
-        words: &[String],
-        offset: usize,
-        limit: usize,
-    ) -> Result<(Vec<Hit>, usize)> {
+        let (offset, limit) = range;
+        let mut found = Vec::new();
+        if !filled {
+            self.match_unindexed(snapshot, owner, query, &mut found)?;
+        }
+        let mark = format!("SELECT {INDEXED}");
+        let mark: i64 = snapshot.query_row(&mark, [], |row| row.get(0)).told(self.place(), WHAT)?;
+        // One that was never filled may be of an earlier layout, where nothing can be written.
+        if mark > 0 {
+            self.match_index(snapshot, owner, query, &mut found)?;
+        }
         let sql = format!(
-            "SELECT {}, s.id FROM entries e JOIN sessions s ON s.n = e.session \
-             WHERE e.rid > {INDEXED} AND s.owner = ?1 AND s.trashed IS NULL \
-             ORDER BY e.rid DESC",
+            "SELECT {} FROM entries e JOIN sessions s ON s.n = e.session \
+             WHERE s.id = ?1 AND e.seq = ?2",
             columns_of_entry()
         );
         let mut statement = snapshot.prepare_cached(&sql).told(self.place(), WHAT)?;
-        let rows = statement
-            .query_map([owner.as_str()], |row| Ok((row::stored(row)?, session_id(row, 20)?)));
-        let (mut hits, mut passed) = (Vec::new(), 0);
-        for row in rows.told(self.place(), WHAT)? {
-            let (stored, session) = row.told(self.place(), WHAT)?;
-            let seq = stored.seq;
-            let text = stored.entry(session).ok().and_then(|entry| searchable(&entry.body));
-            let Some(text) = text.filter(|text| has_words(text, words)) else { continue };
-            passed += 1;
-            if passed > offset && hits.len() < limit {
-                hits.push(Hit { place: Place { session, seq }, snippet: snippet(&text, words) });
-            }
-        }
-        Ok((hits, passed))
+        page(query, found, offset, limit, |place| {
+            let key = params![place.session.0.as_bytes(), number(place.seq)];
+            let stored =
+                statement.query_row(key, row::stored).optional().told(self.place(), WHAT)?;
+            // What cannot be read cannot be shown; `doctor` reports it.
+            let entry = stored.and_then(|stored| stored.entry(place.session).ok());
+            Ok(entry.and_then(|entry| Said::of(&entry.body)))
+        })
     }
 
-    pub(super) fn search_index(
+    /// What matches after the mark of the index. Every entry there is read.
+    fn match_unindexed(
         &self,
         snapshot: &Connection,
         owner: &Owner,
-        words: &[String],
-        offset: usize,
-        limit: usize,
-    ) -> Result<Vec<Hit>> {
-        let query = format!("owner : {} AND text : ({})", word_of(owner.as_str()), matching(words));
-        let columns = columns_of_entry();
+        query: &Query,
+        found: &mut Vec<Rank>,
+    ) -> Result<()> {
         let sql = format!(
-            "SELECT {columns}, s.id FROM search f JOIN entries e ON e.rid = f.rowid \
-             JOIN sessions s ON s.n = e.session WHERE search MATCH ?1 AND s.owner = ?2 AND s.trashed IS NULL \
-             AND +e.rid <= {INDEXED} \
-             ORDER BY f.rank, e.rid DESC LIMIT ?3 OFFSET ?4"
+            "SELECT {}, s.id, s.workspace FROM entries e JOIN sessions s ON s.n = e.session \
+             WHERE e.rid > {INDEXED} AND s.owner = ?1 AND s.trashed IS NULL",
+            columns_of_entry()
         );
         let mut statement = snapshot.prepare_cached(&sql).told(self.place(), WHAT)?;
-        let number = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
-        let rows = statement
-            .query_map(params![query, owner.as_str(), number(limit), number(offset)], |row| {
-                Ok((row::stored(row)?, session_id(row, 20)?))
-            });
-        let mut hits = Vec::new();
+        let rows = statement.query_map([owner.as_str()], |row| {
+            Ok((row::stored(row)?, session_id(row, 20)?, row.get::<_, Option<String>>(21)?))
+        });
         for row in rows.told(self.place(), WHAT)? {
-            let (stored, session) = row.told(self.place(), WHAT)?;
-            let seq = stored.seq;
-            let text = stored.entry(session).ok().and_then(|entry| searchable(&entry.body));
-            let snippet = text.map(|text| snippet(&text, words)).unwrap_or_default();
-            hits.push(Hit { place: Place { session, seq }, snippet });
+            let (stored, session, workspace) = row.told(self.place(), WHAT)?;
+            let Ok(entry) = stored.entry(session) else { continue };
+            let Some(said) = Said::of(&entry.body) else { continue };
+            if query.scope.covers(entry.at, workspace.as_deref(), said.speaker)
+                && query.matches(&said.text)
+            {
+                let place = Place { session, seq: entry.seq };
+                found.push(Rank::new(place, entry.at, said.speaker));
+            }
         }
-        Ok(hits)
+        Ok(())
+    }
+
+    /// What the index has that may match.
+    fn match_index(
+        &self,
+        snapshot: &Connection,
+        owner: &Owner,
+        query: &Query,
+        found: &mut Vec<Rank>,
+    ) -> Result<()> {
+        let sql = format!(
+            "SELECT e.at, s.id, e.seq FROM search f JOIN entries e ON e.rid = f.rowid \
+             JOIN sessions s ON s.n = e.session WHERE search MATCH ?1 AND s.owner = ?2 \
+             AND s.trashed IS NULL AND (?3 IS NULL OR s.workspace = ?3) \
+             AND e.at >= ?4 AND +e.rid <= {INDEXED}"
+        );
+        let mut statement = snapshot.prepare_cached(&sql).told(self.place(), WHAT)?;
+        let since = query.scope.since.map_or(i64::MIN, Timestamp::as_millisecond);
+        for (converses, speakers) in speakers(query) {
+            let matching = format!("\"{}\" AND {}", term_of_owner(owner.as_str()), matching(query));
+            let matching = match speakers.is_empty() {
+                true => continue,
+                false => format!("{matching} AND ({})", speakers.join(" OR ")),
+            };
+            let rows = statement.query_map(
+                params![matching, owner.as_str(), query.scope.workspace, since],
+                |row| Ok((row.get::<_, i64>(0)?, session_id(row, 1)?, row.get::<_, i64>(2)?)),
+            );
+            for row in rows.told(self.place(), WHAT)? {
+                let (at, session, seq) = row.told(self.place(), WHAT)?;
+                let at = Timestamp::from_millisecond(at).unwrap_or(Timestamp::UNIX_EPOCH);
+                found.push(Rank { converses, at, session, seq: seq.unsigned_abs() });
+            }
+        }
+        Ok(())
     }
 
     /// Takes a session's entries out of the index, its words included.
@@ -230,8 +253,7 @@ impl Db {
         let mut statement = tx.prepare(&sql).told(self.place(), WHAT)?;
         let rows = statement.query_map([n], |row| Ok((row::stored(row)?, row.get::<_, i64>(20)?)));
         // An index without text of its own must be told what it is to forget.
-        let forget =
-            "INSERT INTO search (search, rowid, owner, text) VALUES ('delete', ?1, ?2, ?3)";
+        let forget = "INSERT INTO search (search, rowid, terms) VALUES ('delete', ?1, ?2)";
         let mut forget = tx.prepare(forget).told(self.place(), WHAT)?;
         for row in rows.told(self.place(), WHAT)? {
             let (stored, rid) = row.told(self.place(), WHAT)?;
@@ -240,9 +262,9 @@ impl Db {
                 // filled anew by the next search.
                 return self.empty_index(tx);
             };
-            if let Some(text) = searchable(&entry.body) {
-                let done = forget.execute(params![rid, word_of(owner.as_str()), text]);
-                done.told(self.place(), WHAT)?;
+            if let Some(said) = Said::of(&entry.body) {
+                let terms = indexed(owner.as_str(), &said);
+                forget.execute(params![rid, terms]).told(self.place(), WHAT)?;
             }
         }
         Ok(())
@@ -256,16 +278,41 @@ fn columns_of_entry() -> String {
     columns.join(", ")
 }
 
-/// The query for all of these words. Each in quotes, so that none is taken for an operator.
-pub(crate) fn matching(words: &[String]) -> String {
-    let words: Vec<String> = words.iter().map(|word| format!("\"{word}\"")).collect();
-    words.join(" ")
+/// The line of terms of an entry: whose it is, who said it, and what. The first two begin with a
+/// character that no term has.
+fn indexed(owner: &str, said: &Said) -> String {
+    let text = line_of_terms(&said.text);
+    format!("{} {} {text}", term_of_owner(owner), term_of_speaker(said.speaker))
 }
 
-/// An owner as one word of the index.
-fn word_of(owner: &str) -> String {
+/// The terms of a query for FTS5. Each is in quotes, so that none is taken for an operator.
+pub(crate) fn matching(query: &Query) -> String {
+    let wanted = |wanted: &Wanted| {
+        let star = if wanted.prefix { " *" } else { "" };
+        format!("\"{}\"{star}", wanted.text)
+    };
+    query.terms().into_iter().map(wanted).collect::<Vec<_>>().join(" AND ")
+}
+
+/// Who is asked for: first those whose words rank first.
+fn speakers(query: &Query) -> [(bool, Vec<String>); 2] {
+    let wanted = |speaker: &Speaker| query.scope.from.is_none_or(|from| from == *speaker);
+    [true, false].map(|converses| {
+        let some = Speaker::ALL.into_iter().filter(|speaker| speaker.converses() == converses);
+        let terms = some.filter(wanted).map(|speaker| format!("\"{}\"", term_of_speaker(speaker)));
+        (converses, terms.collect())
+    })
+}
+
+/// An owner as a term of the index.
+fn term_of_owner(owner: &str) -> String {
     let hex: String = owner.bytes().map(|byte| format!("{byte:02x}")).collect();
-    format!("o{hex}")
+    format!("§{hex}")
+}
+
+/// A speaker as a term of the index.
+fn term_of_speaker(speaker: Speaker) -> String {
+    format!("¶{}", speaker.as_str())
 }
 
 #[cfg(test)]

@@ -192,7 +192,7 @@ impl Db {
 
     /// Sets the mark of an index that holds nothing.
     pub(super) fn restart_index(&self, tx: &Connection) -> Result<()> {
-        let sql = "INSERT INTO progress (what, rid) VALUES ('indexed', 0) \
+        let sql = "INSERT INTO progress (what, rid) VALUES ('searched', 0) \
                    ON CONFLICT (what) DO UPDATE SET rid = 0";
         tx.execute(sql, []).told(self.place(), WHAT).map(drop)
     }

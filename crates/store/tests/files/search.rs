@@ -21,7 +21,7 @@ fn a_search_reads_only_what_was_appended_since() {
     assert_eq!(found(&sessions, "zebra"), [0]);
     // A word that stands in no log is found where the index says: the logs were not read again.
     let planted =
-        "INSERT INTO search (rowid, text) SELECT rid, 'planted' FROM places WHERE seq = 1";
+        "INSERT INTO search (rowid, terms) SELECT rid, 'planted' FROM places WHERE seq = 1";
     index(&desk).execute(planted, []).expect("planted");
     assert_eq!(found(&sessions, "planted"), [1]);
     add(&sessions, id, &["the gnu"]);

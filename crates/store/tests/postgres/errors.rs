@@ -94,6 +94,7 @@ fn a_url_that_means_nothing_is_told_without_its_secrets() {
 
 #[test]
 fn a_standby_is_read_and_not_written() {
+    use rethread_core::search::Query;
     use rethread_core::store::{At, Filter, Search};
     use rethread_core::{Header, Owner, SessionId, Store, World};
     let primary = Cluster::with(Settings { more: &["wal_level=replica"], ..Settings::default() });
@@ -106,7 +107,12 @@ fn a_standby_is_read_and_not_written() {
     let follower = PostgresStore::open(&standby.url(name_of(&url))).expect("it can be read");
     let page = follower.list(&Owner::local(), &Filter::default(), None, 9).expect("listed");
     assert_eq!(page.sessions.len(), 1);
-    assert_eq!(follower.search(&Owner::local(), "zebra", 0, 9).expect("searched"), []);
+    assert_eq!(
+        follower
+            .search(&Owner::local(), &Query::new("zebra").expect("a query"), 0, 9)
+            .expect("searched"),
+        []
+    );
     let error = follower.append(&Owner::local(), header.id, At::END, &[]).expect_err("refused");
     assert!(matches!(error, StoreError::ReadOnly { .. }), "{error:?}");
     assert_eq!(error.to_string(), format!("{} cannot be written to", standby.url(name_of(&url))));

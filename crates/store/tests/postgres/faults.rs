@@ -1,6 +1,7 @@
 //! A store that loses answers and transactions, and nothing else.
 
 use rethread_core::measure::measure;
+use rethread_core::search::Query;
 use rethread_core::store::{At, Bind, Change, Filter, LeaseChange, Search, Upkeep};
 use rethread_core::{
     Body, EntryId, Header, Key, Message, Name, NewEntry, Owner, ProfileChange, SessionId, Store,
@@ -106,7 +107,7 @@ const STEPS: [(&str, Step); 13] = [
         Ok(())
     }),
     ("search", |store, _| {
-        assert_eq!(store.search(&owner(), "zebra", 0, 99)?.len(), 8);
+        assert_eq!(store.search(&owner(), &Query::new("zebra").expect("a query"), 0, 99)?.len(), 8);
         Ok(())
     }),
     ("delete", |store, walk| {

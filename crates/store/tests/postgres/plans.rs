@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use rethread_core::measure::measure;
 use rethread_core::message::Usage;
+use rethread_core::search::Query;
 use rethread_core::store::{At, Bind, Change, Filter, LeaseChange, Search};
 use rethread_core::{
     Body, EntryId, Header, Key, Message, NewEntry, Owner, ProfileChange, SessionId, Store, World,
@@ -101,8 +102,19 @@ fn use_it(store: &PostgresStore, round: usize) {
         }
     }
     assert_eq!(store.behind().expect("told"), Some(5), "what this round has said");
-    assert_eq!(store.search(&owner, "zebra", 0, 20).expect("searched").len(), 20);
-    assert!(!store.search(&owner, "walrus", 0, 20).expect("searched").is_empty());
+    assert_eq!(
+        store
+            .search(&owner, &Query::new("zebra").expect("a query"), 0, 20)
+            .expect("searched")
+            .len(),
+        20
+    );
+    assert!(
+        !store
+            .search(&owner, &Query::new("walrus").expect("a query"), 0, 20)
+            .expect("searched")
+            .is_empty()
+    );
     let change: Change =
         ProfileChange { description: Some(Some("x".into())), ..ProfileChange::default() }.into();
     store.update(&owner, header.id, &change).expect("changed");

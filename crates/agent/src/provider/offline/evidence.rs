@@ -100,7 +100,7 @@ impl Evidence {
                 && !self.said.iter().any(|said| said.reference == reference)
                 // What tools answered, and what this model said, stands elsewhere and is quoted
                 // from there.
-                && !matches!(found["role"].as_str(), Some("tool" | "call"))
+                && !matches!(found["role"].as_str(), Some("tool"))
                 && !text.contains(NOTE_BEGINS)
             {
                 let by_user = found["role"] == "user";

@@ -1,0 +1,110 @@
+//! Finding what was said, names in any script, and what it all cost.
+
+use serde_json::{Value, json};
+
+use crate::desk::{Desk, Said};
+
+fn user(text: &str) -> String {
+    json!({"role": "user", "content": text}).to_string()
+}
+
+/// A session with a question, a call, its result and an answer that a model was paid for.
+fn with_costs(desk: &Desk, name: &str, question: &str) {
+    let usage = json!({"input": 1_000, "output": 500, "cache_read": 3_000, "cache_write": 0});
+    let lines = [
+        user(question),
+        json!({"role": "assistant", "model": "anthropic/claude-sonnet-4-5", "usage": usage, "content": [
+            {"type": "tool_use", "id": "c1", "name": "grep", "input": {"pattern": "token bucket"}},
+            {"type": "tool_use", "id": "c2", "name": "run", "input": {"command": "false"}},
+        ]})
+        .to_string(),
+        json!({"role": "tool", "content": [
+            {"type": "tool_result", "tool_use_id": "c1", "content": "src/limit.rs: token bucket"},
+            {"type": "tool_result", "tool_use_id": "c2", "content": "exit code 1", "is_error": true},
+        ]})
+        .to_string(),
+        json!({"role": "assistant", "model": "some/model", "usage": {"output": 7}, "content": "A token bucket."})
+            .to_string(),
+    ];
+    let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+    desk.session(name, &lines);
+}
+
+fn places(said: &Said) -> Vec<String> {
+    let heads = said.out.lines().filter(|line| !line.starts_with("  "));
+    heads.map(|line| line.split("  ").next().expect("a place").to_owned()).collect()
+}
+
+#[test]
+fn search_shows_who_said_it_and_when_with_the_words_marked() {
+    let desk = Desk::new();
+    with_costs(&desk, "limits", "how does the token-bucket limiter work?");
+    let said = desk.run(&["search", "token", "buck*"]);
+    assert_eq!(places(&said), ["limits:3", "limits:0", "limits:2", "limits:1"], "{said:?}");
+    let lines: Vec<&str> = said.out.lines().collect();
+    assert!(lines[0].starts_with("limits:3  assistant · now"), "{said:?}");
+    assert_eq!(lines[1], "  A token bucket.");
+    assert!(lines[2].starts_with("limits:0  user · now · ~"), "{said:?}");
+    let found = desk.json(&["search", "buck*", "--from", "user"]);
+    let hit = &found["hits"][0];
+    assert_eq!((&hit["from"], &hit["seq"]), (&json!("user"), &json!(0)));
+    let snippet: Vec<char> = hit["snippet"].as_str().expect("text").chars().collect();
+    let marks: Vec<[usize; 2]> = serde_json::from_value(hit["marks"].clone()).expect("marks");
+    let marked: Vec<String> = marks.iter().map(|[a, b]| snippet[*a..*b].iter().collect()).collect();
+    assert_eq!(marked, ["bucket"]);
+    let colours =
+        desk.command(&["search", "bucket", "--from", "user"]).env("CLICOLOR_FORCE", "1").output();
+    let colours = Said::from(colours.expect("it runs")).out;
+    assert!(colours.contains("token-\x1b[1;33mbucket\x1b[0m"), "{colours:?}");
+}
+
+#[test]
+fn search_takes_phrases_beginnings_and_scripts_without_spaces() {
+    let desk = Desk::new();
+    desk.session("one", &[&user("a bucket of tokens"), &user("日本語の質問です")]);
+    for (query, found) in [
+        ("buck* tok*", vec!["one:0"]),
+        ("\"bucket of\"", vec!["one:0"]),
+        ("\"of bucket\"", vec![]),
+        ("質問", vec!["one:1"]),
+        ("語", vec!["one:1"]),
+    ] {
+        assert_eq!(places(&desk.run(&["search", query])), found, "{query}");
+    }
+    let nothing = desk.run(&["search", "buck"]);
+    assert!(nothing.err.contains("`wor*`"), "{nothing:?}");
+}
+
+#[test]
+fn search_keeps_to_a_time_and_a_folder() {
+    let desk = Desk::new();
+    desk.session("here", &[&user("a zebra")]);
+    let other = desk.path().join("other");
+    std::fs::create_dir(&other).expect("made");
+    let other = other.to_str().expect("a path");
+    let said = desk
+        .feed(&["append", "--new", "--name", "there", "--workspace", other], user("another zebra"));
+    assert_eq!(said.code, 0, "{said:?}");
+    let count = |args: &[&str]| places(&desk.run(&[&["search", "zebra"], args].concat())).len();
+    assert_eq!(count(&[]), 2);
+    assert_eq!(count(&["--since", "1h"]), 2);
+    assert_eq!(count(&["--since", "2999-01-01"]), 0);
+    assert_eq!(places(&desk.run(&["search", "zebra", "--workspace", other])), ["there:0"]);
+    let wrong = desk.run(&["search", "zebra", "--since", "soon"]);
+    assert_eq!(wrong.code, 2);
+    assert!(wrong.err.contains("such as `7d`"), "{wrong:?}");
+}
+
+#[test]
+fn names_have_letters_of_any_script() {
+    let desk = Desk::new();
+    for (given, name) in [("Café für Ärzte", "café-für-ärzte"), ("日本語", "日本語")] {
+        desk.session(given, &[&user("hello")]);
+        assert_eq!(desk.json(&["show", given])["session"]["name"], name);
+        assert!(desk.run(&["list"]).out.contains(name));
+    }
+    assert_eq!(desk.run(&["show", "日本"]).code, 1);
+    let renamed = desk.run(&["rename", "日本語", "Ελληνικά"]);
+    assert!(renamed.out.contains("ελληνικά"), "{renamed:?}");
+    assert_eq!(desk.run(&["show", "ΕΛΛΗΝΙΚΆ"]).code, 0);
+}

@@ -138,8 +138,8 @@ pub(crate) enum Command {
     Search(Search),
     /// Show what a model would be sent, and what was cut
     Context(Context),
-    /// Count a session's messages, tools and tokens
-    Stats(One),
+    /// Show tokens, time, models and cost of a session, or of all by session, folder or day
+    Stats(Stats),
     /// Add messages, read as JSON lines from standard input
     #[command(after_help = APPEND)]
     Append(Append),
@@ -425,6 +425,50 @@ pub(crate) struct Agents {
     /// Agree to the agents that come with this folder, exactly as they are now
     #[arg(long)]
     pub(crate) trust: bool,
+}
+
+/// Flags of `stats`. `--workspace` keeps to the sessions of a folder.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Stats {
+    /// Which session, with its messages and tools [default: all, added up]
+    pub(crate) sel: Option<String>,
+    /// What to add up by
+    #[arg(long, value_name = "GROUP", default_value = "day", value_parser = by(), conflicts_with = "sel")]
+    pub(crate) by: By,
+    /// Only what was said since then: `7d`, `yesterday`, `2025-01-04`
+    #[arg(long, value_name = "WHEN", conflicts_with = "sel")]
+    pub(crate) since: Option<crate::since::Since>,
+    /// Count calls of tools and failures as well: reads every log, which takes longer
+    #[arg(long, conflicts_with = "sel")]
+    pub(crate) tools: bool,
+}
+
+fn by() -> impl TypedValueParser<Value = By> {
+    PossibleValuesParser::new(By::ALL.map(By::as_str)).map(|given| {
+        let known = By::ALL.into_iter().find(|by| by.as_str() == given);
+        known.expect("one of those that are offered")
+    })
+}
+
+/// What `stats` adds up by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum By {
+    Session,
+    Folder,
+    Day,
+}
+
+impl By {
+    const ALL: [By; 3] = [By::Session, By::Folder, By::Day];
+
+    /// The word for it.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            By::Session => "session",
+            By::Folder => "folder",
+            By::Day => "day",
+        }
+    }
 }
 
 /// One session.

@@ -106,7 +106,7 @@ fn named(model: &str) -> String {
 
 impl ModelUsage {
     /// Sums of charges; a provider that reports absurd figures must not stop a conversation.
-    fn add(&mut self, usage: Usage, ms: u64) {
+    pub fn add(&mut self, usage: Usage, ms: u64) {
         let mine = &mut self.usage;
         for (sum, more) in [
             (&mut mine.input, usage.input),

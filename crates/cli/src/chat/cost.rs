@@ -86,12 +86,12 @@ fn right(text: &str, columns: usize) -> String {
 }
 
 /// The share of what was read that came from the provider's cache, in percent.
-pub(super) fn cached(usage: &Usage) -> u64 {
+pub(crate) fn cached(usage: &Usage) -> u64 {
     usage.cache_read.saturating_mul(100) / usage.read().max(1)
 }
 
 /// An estimate in dollars.
-pub(super) fn money(dollars: f64) -> String {
+pub(crate) fn money(dollars: f64) -> String {
     match dollars {
         small if small < 0.01 && small > 0.0 => format!("~${small:.4}"),
         dollars => format!("~${dollars:.2}"),

@@ -62,10 +62,12 @@ use crate::commands::{Cli, Done};
 use crate::errors::{self, Error};
 use crate::hosting::{Answering, runtime};
 use crate::out::{one_line, plural};
+pub(crate) use cost::{cached, money};
 use input::{Input, Line};
 use permission_prompt::{DIFF_LINES, Heard, PermissionPrompt};
 use say::{Look, Voice};
 pub(crate) use status::folder;
+pub(crate) use tool_line::lasted;
 use words::{HELP, Said, Word, understand};
 
 /// How full the window is when `compact` is suggested, in percent.

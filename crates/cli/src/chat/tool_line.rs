@@ -92,7 +92,7 @@ pub(super) fn verb(call: &Call) -> String {
 }
 
 /// A duration in words: `12 s`, `2 min 5 s`, `1 h 2 min`.
-pub(super) fn lasted(took: Duration) -> String {
+pub(crate) fn lasted(took: Duration) -> String {
     let seconds = took.as_secs();
     match seconds {
         0..60 => format!("{seconds} s"),

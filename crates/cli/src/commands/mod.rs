@@ -17,6 +17,7 @@ pub(crate) mod search;
 mod serve;
 pub(crate) mod show;
 pub(crate) mod stats;
+mod survey;
 mod telegram;
 mod token;
 pub(crate) mod trash;

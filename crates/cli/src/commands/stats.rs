@@ -1,6 +1,7 @@
 //! `stats`: a session in numbers.
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use rethread_agent::provider::PRICES_AS_OF;
 use rethread_core::SessionId;
@@ -8,13 +9,14 @@ use rethread_core::context::{Model, Policy};
 use rethread_core::sessions::Stats;
 use serde_json::json;
 
-use super::{Cli, Done};
-use crate::args::One;
+use super::{Cli, Done, survey};
+use crate::chat::{lasted, money};
 use crate::hosting::Answering;
 use crate::out::{count, line, one_line, plural};
 
-pub(crate) fn run(cli: &Cli, args: &One) -> Done {
-    let session = cli.sessions.get(cli.select(&args.sel)?)?;
+pub(crate) fn run(cli: &Cli, args: &crate::args::Stats) -> Done {
+    let Some(sel) = &args.sel else { return survey::run(cli, args) };
+    let session = cli.sessions.get(cli.select(sel)?)?;
     let shape = cli.roster(Answering::default())?.shape(&session.header)?;
     print(cli, session.id(), shape)
 }
@@ -22,7 +24,9 @@ pub(crate) fn run(cli: &Cli, args: &One) -> Done {
 /// Prints a session in numbers.
 pub(crate) fn print(cli: &Cli, id: SessionId, (policy, model): (Policy, Model)) -> Done {
     let stats = cli.sessions.stats(id)?;
-    let profile = cli.sessions.get(id)?.header.profile;
+    let session = cli.sessions.get(id)?;
+    let (profile, spent) = (session.header.profile, session.usage);
+    let ms = spent.values().fold(0_u64, |sum, spent| sum.saturating_add(spent.ms));
     let context = cli.sessions.context(id, &policy, &model)?;
     if cli.global.json {
         crate::out::json(&json!({
@@ -38,6 +42,7 @@ pub(crate) fn print(cli: &Cli, id: SessionId, (policy, model): (Policy, Model)) 
             "queries": stats.queries,
             "tokens": stats.tokens,
             "usage": stats.usage,
+            "ms": ms,
             "from_running_totals": stats.from_running_totals,
             "models": stats.models,
             "cost": cost(cli, &stats).map(|(dollars, unpriced)| json!({
@@ -67,6 +72,17 @@ pub(crate) fn print(cli: &Cli, id: SessionId, (policy, model): (Policy, Model)) 
     for text in tokens_block(&stats) {
         line(text)?;
     }
+    if stats.usage.total() > 0 {
+        line(format_args!(
+            "Charged:   {} in ({} cached), {} out",
+            count(stats.usage.read()),
+            count(stats.usage.cache_read),
+            count(stats.usage.output)
+        ))?;
+    }
+    if ms > 0 {
+        line(format_args!("Time:      {}", lasted(Duration::from_millis(ms))))?;
+    }
     if stats.from_running_totals > 0 {
         line("Counts:    the source wrote running totals; each turn counts what it added")?;
     }
@@ -78,6 +94,21 @@ pub(crate) fn print(cli: &Cli, id: SessionId, (policy, model): (Policy, Model)) 
         line(format_args!(
             "Cost:      about ${dollars:.4} at the prices of {PRICES_AS_OF}{without}"
         ))?;
+    }
+    if !stats.models.is_empty() {
+        line("Models:")?;
+        for (model, usage) in &stats.models {
+            let price = cli.config.models.price(model);
+            let cost = price.map(|price| format!(", {}", money(price.of(usage))));
+            line(format_args!(
+                "  {:<24} {} in ({} cached), {} out{}",
+                one_line(model),
+                count(usage.read()),
+                count(usage.cache_read),
+                count(usage.output),
+                cost.unwrap_or_default()
+            ))?;
+        }
     }
     if !stats.tools.is_empty() {
         line("Tools:")?;

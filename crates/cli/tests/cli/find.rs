@@ -108,3 +108,50 @@ fn names_have_letters_of_any_script() {
     assert!(renamed.out.contains("ελληνικά"), "{renamed:?}");
     assert_eq!(desk.run(&["show", "ΕΛΛΗΝΙΚΆ"]).code, 0);
 }
+
+fn near(value: &Value, expected: f64) -> bool {
+    value.as_f64().is_some_and(|value| (value - expected).abs() < 1e-9)
+}
+
+#[test]
+fn stats_add_up_tokens_time_models_and_money() {
+    let desk = Desk::new();
+    with_costs(&desk, "one", "first");
+    with_costs(&desk, "two", "second");
+    let one = desk.json(&["stats", "one"]);
+    assert_eq!(one["usage"]["cache_read"], 3_000);
+    let text = desk.run(&["stats", "one"]).out;
+    assert!(text.contains("Charged:   4,000 in (3,000 cached), 507 out"), "{text}");
+    assert!(
+        text.contains("anthropic/claude-sonnet-4-5 4,000 in (3,000 cached), 500 out, ~$"),
+        "{text}"
+    );
+
+    let cost = one["cost"]["dollars"].as_f64().expect("a price");
+    for by in ["day", "folder", "session"] {
+        let sums = desk.json(&["stats", "--by", by]);
+        let total = &sums["total"];
+        assert_eq!(
+            (&total["sessions"], &sums["logs_read"]),
+            (&json!(2), &json!(0)),
+            "{by}: {sums}"
+        );
+        assert_eq!(total["usage"]["input"], 2_000);
+        assert_eq!(total["usage"]["output"], 1_014);
+        assert!(near(&total["cost"], 2.0 * cost), "{sums}");
+        assert_eq!(sums["unpriced"], json!(["some/model"]));
+        let groups = sums["groups"].as_array().expect("groups").len();
+        assert_eq!(groups, if by == "session" { 2 } else { 1 }, "{sums}");
+    }
+    assert_eq!(desk.json(&["stats", "--since", "2999-01-01"])["groups"], json!([]));
+    let tools = desk.json(&["stats", "--tools"]);
+    assert_eq!(tools["logs_read"], 2);
+    assert_eq!(tools["total"]["tools"]["run"]["errors"], 2);
+    assert_eq!(tools["total"]["tools"]["grep"]["calls"], 2);
+    assert_eq!(tools["total"]["usage"]["input"], 2_000, "the same from the logs");
+    let table = desk.run(&["stats", "--tools"]);
+    for part in ["all", "8.0K", "4 calls, 2 failed", "run: 2 calls, 2 failed", "some/model: "] {
+        assert!(table.out.contains(part), "{part}: {table:?}");
+    }
+    assert!(table.err.contains("without some/model"), "{table:?}");
+}

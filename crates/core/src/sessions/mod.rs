@@ -12,6 +12,7 @@ mod lineage;
 mod restore;
 mod select;
 mod stats;
+mod survey;
 mod thread;
 mod trash;
 
@@ -23,6 +24,7 @@ pub use lineage::{Fork, Undone};
 pub use restore::carried;
 pub use select::SelectError;
 pub use stats::{RUNNING_TOTAL, Stats, ToolStats};
+pub use survey::{Group, GroupBy, Survey, Surveyed, Totals};
 pub use thread::Thread;
 pub use trash::{deleted_at, trash_kept};
 

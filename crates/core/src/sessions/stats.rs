@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::{Result, Sessions};
-use crate::entry::Body;
+use crate::entry::{Body, Entry};
 use crate::log::open_calls;
 use crate::message::{Role, Usage};
 use crate::name::SessionId;
@@ -66,7 +66,7 @@ impl Sessions {
             tokens: session.tally.tokens,
             ..Stats::default()
         };
-        let mut last_reply = None;
+        let mut tools = ToolCounter::default();
         for entry in self.entries(id, 0..session.tally.entries).around_damage() {
             let entry = entry?;
             if let Body::Restored(restored) = &entry.body {
@@ -86,23 +86,37 @@ impl Sessions {
                 Role::Tool => stats.tool += 1,
                 Role::System => stats.system += 1,
             }
-            for call in message.calls() {
-                stats.tools.entry(call.name.clone()).or_default().calls += 1;
-            }
-            for (result, measure) in message.results().zip(&entry.measure.results) {
-                let tool = measure
-                    .tool
-                    .clone()
-                    .or_else(|| open_calls(last_reply.iter(), &result.tool_use_id));
-                let tool = tool.unwrap_or_else(|| "unknown".into());
-                let tool = stats.tools.entry(tool).or_default();
-                tool.tokens += u64::from(measure.tokens);
-                tool.errors += u64::from(measure.stub.contains(r#","status":"error""#));
-            }
-            if message.role == Role::Assistant {
-                last_reply = Some(entry.body);
-            }
+            tools.count(entry, &mut stats.tools);
         }
         Ok(stats)
+    }
+}
+
+/// Counts what tools did, entry by entry. What a result belongs to may only be known from the reply
+/// before it.
+#[derive(Default)]
+pub(super) struct ToolCounter {
+    last_reply: Option<Body>,
+}
+
+impl ToolCounter {
+    /// Counts one more entry.
+    pub(super) fn count(&mut self, entry: Entry, tools: &mut BTreeMap<String, ToolStats>) {
+        let Some(message) = entry.body.message() else { return };
+        for call in message.calls() {
+            tools.entry(call.name.clone()).or_default().calls += 1;
+        }
+        for (result, measure) in message.results().zip(&entry.measure.results) {
+            let tool = measure
+                .tool
+                .clone()
+                .or_else(|| open_calls(self.last_reply.iter(), &result.tool_use_id));
+            let tool = tools.entry(tool.unwrap_or_else(|| "unknown".into())).or_default();
+            tool.tokens += u64::from(measure.tokens);
+            tool.errors += u64::from(measure.stub.contains(r#","status":"error""#));
+        }
+        if message.role == Role::Assistant {
+            self.last_reply = Some(entry.body);
+        }
     }
 }

@@ -26,6 +26,8 @@ pub mod host;
 mod instructions;
 mod leased_thread;
 pub mod limits;
+pub mod media;
+pub mod own_commands;
 mod permission;
 mod project_instructions;
 mod prompt;

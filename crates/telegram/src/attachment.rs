@@ -4,6 +4,7 @@
 //! now, another may later. The kind of a file is determined from its bytes, not from what its sender
 //! says.
 
+use rethread_agent::media::FileKind;
 use rethread_core::{Block, SessionId};
 
 use crate::api::ApiError;
@@ -24,32 +25,6 @@ pub(crate) enum Taken {
     },
     /// It cannot be had, and this is why.
     Refused(Rich),
-}
-
-/// What a file is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum FileKind {
-    /// A picture that models take.
-    Picture(&'static str),
-    Pdf,
-    Text,
-    Other,
-}
-
-impl FileKind {
-    fn of(bytes: &[u8]) -> FileKind {
-        match bytes {
-            [0x89, b'P', b'N', b'G', ..] => FileKind::Picture("image/png"),
-            [0xff, 0xd8, 0xff, ..] => FileKind::Picture("image/jpeg"),
-            [b'G', b'I', b'F', b'8', ..] => FileKind::Picture("image/gif"),
-            [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => {
-                FileKind::Picture("image/webp")
-            }
-            [b'%', b'P', b'D', b'F', b'-', ..] => FileKind::Pdf,
-            _ if !bytes.contains(&0) && std::str::from_utf8(bytes).is_ok() => FileKind::Text,
-            _ => FileKind::Other,
-        }
-    }
 }
 
 impl UpdateHandler {

@@ -12,10 +12,10 @@ const FENCE: &str = "---";
 
 /// A file taken apart.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Front<'a> {
+pub(crate) struct Front<'a> {
     fields: Vec<Field<'a>>,
     /// What stands below the front matter, without white space around it.
-    pub(super) body: &'a str,
+    pub(crate) body: &'a str,
 }
 
 /// One key with the lines that belong to it.
@@ -31,10 +31,10 @@ struct Field<'a> {
 }
 
 /// What is wrong, and in which line.
-pub(super) type Wrong = (usize, Fault);
+pub(crate) type Wrong = (usize, Fault);
 
 /// Takes a file apart.
-pub(super) fn parse(text: &str) -> Result<Front<'_>, Wrong> {
+pub(crate) fn parse(text: &str) -> Result<Front<'_>, Wrong> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut fields: Vec<Field<'_>> = Vec::new();
     let mut place = 0;
@@ -94,7 +94,7 @@ impl<'a> Front<'a> {
     }
 
     /// The text under this key; none when there is no key, or nothing under it.
-    pub(super) fn text(&self, key: &str) -> Result<Option<(usize, String)>, Wrong> {
+    pub(crate) fn text(&self, key: &str) -> Result<Option<(usize, String)>, Wrong> {
         let Some(field) = self.field(key)? else { return Ok(None) };
         let text = field.text().map_err(|fault| (field.line, fault))?;
         Ok(Some((field.line, text)).filter(|(_, text)| !text.is_empty()))

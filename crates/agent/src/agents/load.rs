@@ -174,7 +174,7 @@ pub(super) fn folder(
     }
 }
 
-fn files_in(folder: &Path, origin: Origin) -> Result<Vec<PathBuf>, Fault> {
+pub(crate) fn files_in(folder: &Path, origin: Origin) -> Result<Vec<PathBuf>, Fault> {
     match fs::symlink_metadata(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         // A folder that is a link could lead anywhere, and all that is in it would go to a model.
@@ -229,7 +229,7 @@ fn add(
 }
 
 /// The text of a file, once it is certain which file that is.
-fn text_of(folder: &Path, path: &Path, origin: Origin) -> Result<String, Fault> {
+pub(crate) fn text_of(folder: &Path, path: &Path, origin: Origin) -> Result<String, Fault> {
     let real = path.canonicalize()?;
     if origin == Origin::Project && !real.starts_with(folder.canonicalize()?) {
         return Err(Fault::LeadsOutside);
@@ -282,7 +282,7 @@ pub(super) fn agent(text: &str, stem: &str, path: String, origin: Origin) -> Res
     })
 }
 
-fn is_name(name: &str) -> bool {
+pub(crate) fn is_name(name: &str) -> bool {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
     !name.is_empty() && name.len() <= NAME_CHARS_MAX && name.chars().all(allowed)
 }

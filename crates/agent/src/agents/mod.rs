@@ -10,8 +10,8 @@
 //! holds for them: where such a file takes the place of another agent, it has at the most the tools
 //! of the agent it replaces. A project cannot turn `plan` into something that writes.
 
-mod front_matter;
-mod load;
+pub(crate) mod front_matter;
+pub(crate) mod load;
 
 pub use load::{FILE_BYTES_MAX, FILES_MAX, Fault, NAME_CHARS_MAX, Problem};
 

@@ -16,6 +16,7 @@ mod input;
 pub mod launcher;
 pub mod limits;
 mod list_dir;
+pub mod mention;
 mod nearest_text;
 mod process;
 mod put_back;

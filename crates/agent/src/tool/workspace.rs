@@ -329,11 +329,11 @@ fn open_beneath(dir: &Dir, name: &OsStr, flags: OFlags) -> io::Result<std::fs::F
 }
 
 /// Whether a path without detours is what a store of sessions keeps in its directory: other
-/// people's sessions among them. A project's agents are in a folder of that name as well.
+/// people's sessions among them. A project's agents and commands are in a folder of that name as well.
 fn is_of_the_store(path: &Path) -> bool {
     let mut parts = path.components().map(Component::as_os_str);
     parts.any(|part| part.eq_ignore_ascii_case(".rethread"))
-        && parts.next().is_none_or(|next| next != "agents")
+        && parts.next().is_none_or(|next| next != "agents" && next != "commands")
 }
 
 /// Folders, and files of that name, whose content runs or instructs an agent by itself: hooks and

@@ -1,0 +1,50 @@
+//! What a file is, by its bytes. What it is called and what its sender says does not count.
+
+use rethread_core::limits::{DOCUMENT_BYTES_MAX, IMAGE_BYTES_MAX};
+
+/// What a file is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileKind {
+    /// A picture that models take, and its media type.
+    Picture(&'static str),
+    /// A PDF.
+    Pdf,
+    /// Text in UTF-8.
+    Text,
+    /// Anything else.
+    Other,
+}
+
+impl FileKind {
+    /// What these bytes are.
+    pub fn of(bytes: &[u8]) -> FileKind {
+        match FileKind::of_start(bytes) {
+            Some(kind) => kind,
+            None if !bytes.contains(&0) && std::str::from_utf8(bytes).is_ok() => FileKind::Text,
+            None => FileKind::Other,
+        }
+    }
+
+    /// What a file is that begins like this, where its first bytes tell.
+    pub fn of_start(bytes: &[u8]) -> Option<FileKind> {
+        Some(match bytes {
+            [0x89, b'P', b'N', b'G', ..] => FileKind::Picture("image/png"),
+            [0xff, 0xd8, 0xff, ..] => FileKind::Picture("image/jpeg"),
+            [b'G', b'I', b'F', b'8', ..] => FileKind::Picture("image/gif"),
+            [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => {
+                FileKind::Picture("image/webp")
+            }
+            [b'%', b'P', b'D', b'F', b'-', ..] => FileKind::Pdf,
+            _ => return None,
+        })
+    }
+
+    /// Bytes that a model takes of it as an attachment; none where it takes it as text or not at all.
+    pub fn bytes_max(self) -> Option<u64> {
+        match self {
+            FileKind::Picture(_) => Some(IMAGE_BYTES_MAX),
+            FileKind::Pdf => Some(DOCUMENT_BYTES_MAX),
+            FileKind::Text | FileKind::Other => None,
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! A person's own commands: questions that are asked often, each a Markdown file.
+//!
+//! `commands/review.md` is `/review`. Its text is sent as if it had been typed, with what follows the
+//! command put in: `$ARGUMENTS` is all of it, `$1` to `$9` are its words. Front matter may say what it
+//! is for (`description`) and what it takes (`argument-hint`).
+//!
+//! Files come from the user's own folder and from the project's. A project's come with its code, so
+//! they are used under the same rule as its agents: once a person has agreed to what they say.
+
+use std::path::Path;
+
+use crate::agents::Origin;
+use crate::agents::front_matter;
+use crate::agents::load::{FILES_MAX, Fault, Problem, files_in, is_name, text_of};
+use crate::host::FolderFile;
+
+/// A command that is a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnCommand {
+    /// What is typed after the slash.
+    pub name: String,
+    /// What it is for, in a line.
+    pub description: String,
+    /// What it takes, as it says itself.
+    pub takes: String,
+    /// What is asked.
+    pub prompt: String,
+    /// The absolute path of its file.
+    pub path: String,
+    /// Whose it is.
+    pub origin: Origin,
+}
+
+impl OwnCommand {
+    /// What is asked when this follows the command. What is put in is not looked at again.
+    pub fn with(&self, arguments: &str) -> String {
+        let arguments = arguments.trim();
+        let words = words(arguments);
+        let mut text = String::new();
+        let mut is_used = false;
+        let mut rest = self.prompt.as_str();
+        while let Some(at) = rest.find('$') {
+            text.push_str(&rest[..at]);
+            let after = &rest[at + 1..];
+            let (value, length) = match (after.strip_prefix("ARGUMENTS"), after.as_bytes().first())
+            {
+                (Some(_), _) => (Some(arguments), "ARGUMENTS".len()),
+                (_, Some(digit @ b'1'..=b'9'))
+                    if !after[1..].starts_with(|c: char| c.is_ascii_digit()) =>
+                {
+                    let word = words.get(usize::from(digit - b'1'));
+                    (Some(word.map_or("", String::as_str)), 1)
+                }
+                _ => (None, 0),
+            };
+            is_used |= value.is_some();
+            text.push_str(value.unwrap_or("$"));
+            rest = &after[length..];
+        }
+        text.push_str(rest);
+        if !is_used && !arguments.is_empty() {
+            text.push_str("\n\n");
+            text.push_str(arguments);
+        }
+        text
+    }
+}
+
+/// The words of a text; what is in quotes is one.
+fn words(text: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    let (mut word, mut quote, mut is_begun) = (String::new(), None, false);
+    for c in text.chars() {
+        match (c, quote) {
+            (c, Some(open)) if c == open => quote = None,
+            (c, Some(_)) => word.push(c),
+            ('"' | '\'', None) if word.is_empty() => (quote, is_begun) = (Some(c), true),
+            (c, None) if c.is_whitespace() => {
+                if is_begun || !word.is_empty() {
+                    words.push(std::mem::take(&mut word));
+                }
+                is_begun = false;
+            }
+            (c, None) => word.push(c),
+        }
+    }
+    if is_begun || !word.is_empty() {
+        words.push(word);
+    }
+    words
+}
+
+/// The commands in the files of these two folders, if they exist; a project's takes the place of the
+/// user's of the same name. Of the project's only those that are `trusted` as they are.
+///
+/// A file that is not right is left out and becomes a [`Problem`]; the rest load.
+pub fn load(
+    user: Option<&Path>,
+    project: Option<&Path>,
+    trusted: &dyn Fn(&FolderFile) -> bool,
+) -> (Vec<OwnCommand>, Vec<Problem>) {
+    let (mut commands, mut problems) = (Vec::<OwnCommand>::new(), Vec::new());
+    for (folder, origin) in [(user, Origin::User), (project, Origin::Project)] {
+        let Some(folder) = folder else { continue };
+        let files = match files_in(folder, origin) {
+            Ok(files) => files,
+            Err(what) => {
+                problems.push(Problem { path: folder.into(), line: None, what });
+                continue;
+            }
+        };
+        if files.len() > FILES_MAX {
+            let what = Fault::TooMany { count: files.len() };
+            problems.push(Problem { path: folder.into(), line: None, what });
+        }
+        for path in files.into_iter().take(FILES_MAX) {
+            match command(folder, &path, origin, trusted) {
+                Ok(command) => {
+                    commands.retain(|known| known.name != command.name);
+                    commands.push(command);
+                }
+                Err((line, what)) => problems.push(Problem { path, line, what }),
+            }
+        }
+    }
+    commands.sort_by(|a, b| a.name.cmp(&b.name));
+    (commands, problems)
+}
+
+fn command(
+    folder: &Path,
+    path: &Path,
+    origin: Origin,
+    trusted: &dyn Fn(&FolderFile) -> bool,
+) -> Result<OwnCommand, (Option<usize>, Fault)> {
+    let text = text_of(folder, path, origin).map_err(|fault| (None, fault))?;
+    let absolute = std::path::absolute(path).map_err(|error| (None, error.into()))?;
+    let file = FolderFile::new(&absolute, text.as_bytes());
+    let name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+    if !is_name(&name) {
+        return Err((None, Fault::Name { name }));
+    }
+    let (description, takes, prompt) = parts(&text).map_err(|(line, fault)| (Some(line), fault))?;
+    if prompt.is_empty() {
+        return Err((Some(text.lines().count().max(1)), Fault::EmptyBody));
+    }
+    if origin == Origin::Project && !trusted(&file) {
+        return Err((None, Fault::Untrusted { file, replaces: None }));
+    }
+    let path = absolute.to_string_lossy().into_owned();
+    Ok(OwnCommand { name, description, takes, prompt, path, origin })
+}
+
+/// What a file says it is for, what it takes, and what it asks. Front matter may be left out.
+fn parts(text: &str) -> Result<(String, String, String), front_matter::Wrong> {
+    let bare = text.strip_prefix('\u{feff}').unwrap_or(text);
+    if bare.lines().next().map(str::trim_end) != Some("---") {
+        let prompt = bare.trim().to_owned();
+        let first = prompt.lines().next().unwrap_or_default().trim_start_matches('#');
+        return Ok((first.trim().to_owned(), String::new(), prompt));
+    }
+    let front = front_matter::parse(text)?;
+    let field = |key: &str| Ok(front.text(key)?.map(|(_, text)| text).unwrap_or_default());
+    Ok((field("description")?, field("argument-hint")?, front.body.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn asks(prompt: &str, arguments: &str) -> String {
+        let command = OwnCommand {
+            name: "x".into(),
+            description: String::new(),
+            takes: String::new(),
+            prompt: prompt.into(),
+            path: String::new(),
+            origin: Origin::User,
+        };
+        command.with(arguments)
+    }
+
+    #[test]
+    fn what_follows_a_command_is_put_in_once() {
+        assert_eq!(asks("Fix $1 in $2.", "bug 'a file.rs' more"), "Fix bug in a file.rs.");
+        assert_eq!(asks("All: $ARGUMENTS!", " a  b "), "All: a  b!");
+        assert_eq!(
+            asks("Look at $1 and $ARGUMENTS", "$2 $ARGUMENTS"),
+            "Look at $2 and $2 $ARGUMENTS"
+        );
+        assert_eq!(asks("Nothing is missing: $1.", ""), "Nothing is missing: .");
+        assert_eq!(asks("It costs $10, $x and $", "y"), "It costs $10, $x and $\n\ny");
+        assert_eq!(asks("Review it.", "carefully"), "Review it.\n\ncarefully");
+        assert_eq!(asks("Review it.", ""), "Review it.");
+    }
+
+    #[test]
+    fn a_file_is_a_command_and_a_project_s_needs_consent() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (user, project) = (folder.path().join("user"), folder.path().join("project"));
+        for (path, text) in [
+            (
+                "user/review.md",
+                "---\ndescription: Reviews it\nargument-hint: FILE\n---\nReview $1.\n",
+            ),
+            ("user/plain.md", "# Say hello\nHello!"),
+            ("user/bad name.md", "x"),
+            ("user/empty.md", "---\ndescription: y\n---\n"),
+            ("project/review.md", "Review as we do here."),
+        ] {
+            fs::create_dir_all(folder.path().join(path).parent().expect("it")).expect("made");
+            fs::write(folder.path().join(path), text).expect("written");
+        }
+        let (commands, problems) = load(Some(&user), Some(&project), &|_| false);
+        let of = |commands: &[OwnCommand]| -> Vec<String> {
+            commands
+                .iter()
+                .map(|it| format!("{} {}: {}", it.name, it.takes, it.description))
+                .collect()
+        };
+        assert_eq!(of(&commands), ["plain : Say hello", "review FILE: Reviews it"]);
+        let what: Vec<&Fault> = problems.iter().map(|problem| &problem.what).collect();
+        assert!(
+            matches!(what[..], [Fault::Name { .. }, Fault::EmptyBody, Fault::Untrusted { .. }]),
+            "{what:?}"
+        );
+        let (commands, _) = load(Some(&user), Some(&project), &|_| true);
+        assert_eq!(commands[1].prompt, "Review as we do here.");
+        assert_eq!(load(None, Some(&folder.path().join("none")), &|_| true), (vec![], vec![]));
+    }
+}

@@ -118,6 +118,8 @@ pub(crate) struct Config {
     pub(crate) file: (PathBuf, bool),
     /// The folder of the user's own agents.
     pub(crate) agents: PathBuf,
+    /// The folder of the user's own commands.
+    pub(crate) commands: PathBuf,
     /// What the file says of models.
     pub(crate) models: Models,
 }
@@ -155,6 +157,7 @@ impl Config {
             values: values.collect(),
             file: (folders.config_dir().join("config.toml"), false),
             agents: folders.config_dir().join("agents"),
+            commands: folders.config_dir().join("commands"),
             models: Models::default(),
         };
         let named = global.config.clone().or_else(|| env("RETHREAD_CONFIG").map(PathBuf::from));

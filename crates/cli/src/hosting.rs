@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use rethread_agent::agents::{Agents, Fault, Origin};
 use rethread_agent::host::{FolderFile, FolderTrust};
+use rethread_agent::own_commands::{self, OwnCommand};
 use rethread_agent::provider::Env;
 use rethread_agent::tool::{Confinement, RunSettings, launcher};
 use rethread_agent::{
@@ -22,6 +23,9 @@ use crate::out::{clean, confirmed, json_note, note, someone_is_there};
 
 /// Where a project keeps its agents, below its folder.
 const PROJECT_AGENTS: &str = ".rethread/agents";
+
+/// Where a project keeps commands of its own.
+const PROJECT_COMMANDS: &str = ".rethread/commands";
 
 /// The tool that runs commands.
 const RUN: &str = "run";
@@ -106,6 +110,62 @@ impl Cli {
                 Ok(self.agents()?.0)
             }
             false => Ok(agents),
+        }
+    }
+
+    /// The person's own commands, and files of this folder that nobody has agreed to.
+    pub(crate) fn own_commands(&self) -> Result<(Vec<OwnCommand>, Vec<FolderFile>), Error> {
+        let project = Path::new(&self.workspace()?).join(PROJECT_COMMANDS);
+        let trusted = match project.exists() {
+            true => self.folder_trust().files()?,
+            false => HashSet::new(),
+        };
+        let known = |file: &FolderFile| trusted.contains(file);
+        let (mut commands, problems) =
+            own_commands::load(Some(&self.config.commands), Some(&project), &known);
+        let mut untrusted = Vec::new();
+        for problem in problems {
+            match problem.what {
+                Fault::Untrusted { file, .. } => untrusted.push(file),
+                _ => warn(&problem.to_string()),
+            }
+        }
+        commands.retain(|command| {
+            let is_ours = crate::chat::is_command(&command.name);
+            if is_ours {
+                warn(&format!("{}: `/{}` is a command of the chat", command.path, command.name));
+            }
+            !is_ours
+        });
+        Ok((commands, untrusted))
+    }
+
+    /// The same for the chat: the person is asked about the files of this folder, or is told that
+    /// they are not used.
+    pub(crate) fn own_commands_agreed_to(&self) -> Result<Vec<OwnCommand>, Error> {
+        let (commands, untrusted) = self.own_commands()?;
+        if untrusted.is_empty() {
+            return Ok(commands);
+        }
+        let names =
+            untrusted.iter().map(|file| format!("  {}", clean(&file.path.display().to_string())));
+        let names = names.collect::<Vec<_>>().join("\n");
+        if !someone_is_there() || self.global.json {
+            warn(&format!(
+                "these commands come with this folder and are not used until you agree:\n{names}"
+            ));
+            note("`rethread agents --trust` agrees to them as they are");
+            return Ok(commands);
+        }
+        let question = format!(
+            "⚠️ This folder brings commands of its own, which are sent to the model when you type them:\n{names}\nUse them?"
+        );
+        match confirmed(&question)? {
+            true => {
+                self.folder_trust().trust(&untrusted)?;
+                Ok(self.own_commands()?.0)
+            }
+            false => Ok(commands),
         }
     }
 

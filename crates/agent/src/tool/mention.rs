@@ -195,14 +195,12 @@ mod tests {
         (folder, workspace)
     }
 
-    fn texts(mentioned: &Mentioned) -> Vec<(&str, &str)> {
-        let text = |attachment: &Attachment| match &attachment.content {
-            Content::Text { text, .. } => text.as_str(),
-            Content::Media { .. } => "media",
+    fn texts(mentioned: &Mentioned) -> Vec<String> {
+        let shown = |it: &Attachment| match &it.content {
+            Content::Text { text, .. } => format!("{}: {text}", it.path),
+            Content::Media { .. } => format!("{}: media", it.path),
         };
-        let texts = mentioned.attachments.iter();
-        // Leaked, so that the test reads well.
-        texts.map(|it| (&*it.path.clone().leak(), &*text(it).to_owned().leak())).collect()
+        mentioned.attachments.iter().map(shown).collect()
     }
 
     #[test]
@@ -218,11 +216,11 @@ mod tests {
         ]);
         let mut room = 100;
         let found = workspace.mention("src/", &mut room).expect("a folder");
-        assert_eq!(texts(&found), [("src/a.rs", "a\n"), ("src/deep/b.rs", "b\n")]);
+        assert_eq!(texts(&found), ["src/a.rs: a\n", "src/deep/b.rs: b\n"]);
         assert_eq!((found.is_folder, found.left_out, room), (true, 2, 96));
         // What is named itself is taken.
         let named = workspace.mention("src/built.o", &mut room).expect("a file");
-        assert_eq!(texts(&named), [("src/built.o", "ignored")]);
+        assert_eq!(texts(&named), ["src/built.o: ignored"]);
         assert_eq!(
             workspace.files(10),
             ["src/a.rs", "src/data.bin", "src/deep/b.rs", "src/shot.png"]
@@ -235,11 +233,11 @@ mod tests {
             workspace(&[("a.txt", b"one\ntwo\n"), ("long", "é".repeat(9).as_bytes())]);
         for (mut room, text, left) in [(8, "one\ntwo\n", 0), (7, "one\n", 3), (3, "one", 0)] {
             let found = workspace.mention("a.txt", &mut room).expect("a file");
-            assert_eq!((texts(&found)[0].1, room), (text, left));
+            assert_eq!((texts(&found), room), (vec![format!("a.txt: {text}")], left));
             assert_eq!(found.attachments[0].content.is_cut(), text.len() < 8);
         }
         let mut room = 5;
-        assert_eq!(texts(&workspace.mention("long", &mut room).expect("text"))[0].1, "éé");
+        assert_eq!(texts(&workspace.mention("long", &mut room).expect("text")), ["long: éé"]);
     }
 
     #[test]

@@ -7,8 +7,10 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 
 use super::TERMINAL_LINE;
-use super::keyboard::Keyboard;
+use super::buffer::{Buffer, Typed};
+use super::keyboard::{Keyboard, Mode};
 use super::keys::Key;
+use super::suspend;
 use super::typed_ahead::TypedAhead;
 
 /// Bytes of one line. A page of code is some kilobytes; a megabyte is a pasted log and still
@@ -20,20 +22,10 @@ const LINE_BYTES_MAX: u64 = 4 << 20;
 pub(crate) enum Line {
     /// Text, without its end.
     Text(String),
-    /// Text from the line editor: it may have several lines.
-    Edited(String),
     /// Text that was typed while a turn ran.
-    Ahead(String),
-    /// Ctrl-C, in the line editor.
-    Interrupted,
-    /// Ctrl-Z, in the line editor.
-    Suspend,
-    /// Ctrl-O, in the line editor.
-    OpenPager,
+    Ahead(Typed),
     /// A key, while keys are read one by one.
     Key(Key),
-    /// More than the line editor can show.
-    TooManyRows,
     /// Not text.
     NotText,
     /// More than a line may hold; it was skipped.
@@ -49,6 +41,10 @@ pub(crate) struct Input {
     later: VecDeque<Line>,
     /// Keys that were read and are for later, and when they were pressed.
     keys: VecDeque<(Instant, Key)>,
+    /// What the next line begins with.
+    begun: Option<Buffer>,
+    /// Where lines come from, for what is to be taken for a key.
+    sender: mpsc::WeakSender<(Instant, Line)>,
     /// The keyboard, where someone types.
     keyboard: Option<Keyboard>,
 }
@@ -66,8 +62,16 @@ impl Input {
     pub(crate) fn start(typed: bool, edits: bool) -> Input {
         let (sender, lines) = mpsc::channel(if typed { AHEAD } else { 1 });
         let keyboard = if typed { Keyboard::start(&sender, edits) } else { None };
-        if keyboard.is_some() {
-            return Input { lines, later: VecDeque::new(), keys: VecDeque::new(), keyboard };
+        let input = Input {
+            lines,
+            later: VecDeque::new(),
+            keys: VecDeque::new(),
+            begun: None,
+            sender: sender.downgrade(),
+            keyboard,
+        };
+        if input.keyboard.is_some() {
+            return input;
         }
         std::thread::spawn(move || {
             let mut input = std::io::stdin().lock();
@@ -78,15 +82,7 @@ impl Input {
                 }
             }
         });
-        Input { lines, later: VecDeque::new(), keys: VecDeque::new(), keyboard }
-    }
-
-    /// Asks for a line with the editor and its prompt. False where there is none, or a line has
-    /// been typed already.
-    pub(crate) fn ask(&mut self) -> bool {
-        let Input { lines, later, keyboard, .. } = self;
-        let ready = || !later.is_empty() || !lines.is_empty();
-        keyboard.as_mut().is_some_and(|keyboard| keyboard.ask(ready))
+        input
     }
 
     /// Whether lines are edited.
@@ -118,26 +114,95 @@ impl Input {
         }
     }
 
-    /// Has keys read one by one from now on, where lines are edited.
+    /// Has keys read one by one from now on, where lines are edited. Ctrl-C is a signal.
     pub(crate) fn watch(&mut self) {
+        self.set_mode(Mode::Keys);
+    }
+
+    /// The same for the prompt: Ctrl-C is a key, in order with the others.
+    pub(crate) fn prompt(&mut self) {
+        self.set_mode(Mode::Prompt);
+    }
+
+    /// Has lines read, as every program has them: for a question outside a turn.
+    pub(crate) fn read_lines(&mut self) {
+        self.set_mode(Mode::Lines);
+        self.settle();
+    }
+
+    /// Leaves the terminal to another program, until it is wanted again.
+    pub(crate) fn give_away(&mut self) {
+        self.set_mode(Mode::Away);
+        self.settle();
+    }
+
+    fn set_mode(&mut self, mode: Mode) {
         if let Some(keyboard) = &mut self.keyboard {
-            keyboard.watch(true);
+            keyboard.set_mode(mode);
         }
     }
 
-    /// Has lines read again. What was typed meanwhile is not lost: its lines come next, and the next
-    /// line that is edited begins with the rest.
-    pub(crate) fn end_watch(&mut self, mut typed: TypedAhead) {
-        if let Some(keyboard) = &mut self.keyboard {
-            keyboard.watch(false);
+    /// Does something with the terminal as it was before the chat took it.
+    pub(crate) fn aside<T>(&mut self, act: impl FnOnce() -> T) -> T {
+        let mode = self.keyboard.as_ref().map(Keyboard::mode);
+        self.give_away();
+        let done = act();
+        mode.into_iter().for_each(|mode| self.set_mode(mode));
+        done
+    }
+
+    /// Takes the signal of Ctrl-Z for the key.
+    pub(crate) fn catch_stop_signal(&self) -> std::io::Result<()> {
+        match &self.keyboard {
+            Some(keyboard) if keyboard.edits() => {
+                suspend::catch(keyboard.mode_watch(), self.sender.clone())
+            }
+            _ => Ok(()),
         }
+    }
+
+    /// Ends a time in which what is typed is kept for later. It is not lost: its lines come next, and
+    /// the next line that is edited begins with the rest.
+    pub(crate) fn end_watch(&mut self, mut typed: TypedAhead) {
         self.settle();
         for (_, key) in self.keys.drain(..) {
             typed.key(&key);
         }
         self.later.extend(typed.lines.into_iter().map(Line::Ahead));
-        if let Some(keyboard) = &mut self.keyboard {
-            keyboard.begin_with(&typed.part);
+        if !typed.part.is_empty() {
+            self.begun = Some(typed.part);
+        }
+    }
+
+    /// A line that was typed ahead, where one is next.
+    pub(crate) fn next_ahead(&mut self) -> Option<Typed> {
+        match self.later.pop_front()? {
+            Line::Ahead(typed) => Some(typed),
+            Line::Text(text) => Some(Typed::by_hand(text)),
+            _ => self.next_ahead(),
+        }
+    }
+
+    /// What the next line begins with.
+    pub(crate) fn take_begun(&mut self) -> Option<Buffer> {
+        self.begun.take()
+    }
+
+    /// A key that has been pressed already.
+    pub(crate) fn key_now(&mut self) -> Option<Key> {
+        if let Some((_, key)) = self.keys.pop_front() {
+            return Some(key);
+        }
+        match self.lines.try_recv().ok()? {
+            (_, Line::Key(key)) => Some(key),
+            (at, Line::Text(text)) => {
+                self.keys.push_back((at, Key::Enter));
+                Some(Key::Text(text))
+            }
+            (_, line) => {
+                self.later.push_back(line);
+                self.key_now()
+            }
         }
     }
 
@@ -173,16 +238,7 @@ impl Input {
 
     /// Has the next line that is edited begin with this.
     pub(crate) fn begin_with(&mut self, text: &str) {
-        if let Some(keyboard) = &mut self.keyboard {
-            keyboard.begin_with(text);
-        }
-    }
-
-    /// Lets what was said before be called back.
-    pub(crate) fn remember(&self, past: impl IntoIterator<Item = String>) {
-        if let Some(keyboard) = &self.keyboard {
-            keyboard.remember(past);
-        }
+        self.begun = Some(Buffer::of(text));
     }
 
     /// The next line; none when there are no more.

@@ -8,14 +8,24 @@
 //! What a person sees: `say.rs` writes lines, at a terminal and elsewhere. While a turn runs in a
 //! terminal that can do more, `watch.rs` shows it: `turn_view.rs` makes lines of events, `tool_line.rs`
 //! one of each call, `screen.rs` brings them to the terminal, `pager.rs` shows a call in full. What they
-//! type: `input.rs` has lines, `keyboard.rs` reads the terminal, `keys.rs` and `typed_ahead.rs` are for
-//! the time in which no line is edited.
+//! type: `keyboard.rs` reads the terminal, `keys.rs` makes keys of bytes, `prompt.rs` a line of keys with
+//! `line_editor.rs` and `prompt_view.rs`; `typed_ahead.rs` is for the time in which a turn runs, and
+//! `input.rs` has all of it in order.
 
+mod attach;
+mod buffer;
+mod clipboard;
 mod command_output;
+mod completions;
 mod cost;
+mod editor_program;
+mod folder_history;
+mod help;
 mod input;
 mod keyboard;
 pub(crate) mod keys;
+mod line_editor;
+mod menu;
 mod model;
 mod notify;
 mod once;
@@ -24,14 +34,19 @@ mod other_windows;
 mod pager;
 pub(crate) mod paint;
 pub(crate) mod past;
+mod past_questions;
 mod permission_prompt;
 mod permissions;
 mod pick;
+mod prompt;
+mod prompt_view;
 pub(crate) mod replay;
 mod rewind;
 mod say;
 mod screen;
+mod shell;
 mod status;
+mod suspend;
 mod tool_line;
 mod trash;
 mod turn_view;
@@ -52,7 +67,7 @@ use rethread_agent::{
     Answer, End, Event, Events, Handle, How, PermissionAnswer, PermissionRequest, Runner,
     SessionPermissions, Target, TurnOptions,
 };
-use rethread_core::{Incoming, Key, Message, Name, SessionId};
+use rethread_core::{Incoming, Key, Name, SessionId};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc::Receiver;
 use tokio_util::sync::CancellationToken;
@@ -62,13 +77,17 @@ use crate::commands::{Cli, Done};
 use crate::errors::{self, Error};
 use crate::hosting::{Answering, runtime};
 use crate::out::{one_line, plural};
+use attach::Attached;
+use buffer::Typed;
+use completions::Completions;
 pub(crate) use cost::{cached, money};
 use input::{Input, Line};
+use line_editor::LineEditor;
 use permission_prompt::{DIFF_LINES, Heard, PermissionPrompt};
 use say::{Look, Voice};
 pub(crate) use status::folder;
 pub(crate) use tool_line::lasted;
-use words::{HELP, Said, Word, understand};
+use words::{Said, Word, understand};
 
 /// How full the window is when `compact` is suggested, in percent.
 const SUGGEST_AT: u64 = 70;
@@ -108,6 +127,18 @@ pub(crate) struct Chat {
     key: Key,
     voice: Voice,
     input: Input,
+    editor: LineEditor,
+    completions: Completions,
+    /// What was asked in the other sessions of this folder, until it is read.
+    older: Option<tokio::sync::oneshot::Receiver<Vec<String>>>,
+    /// What commands of the person's wrote; it goes with the next question.
+    outputs: Vec<String>,
+    /// Pictures that were pasted.
+    pasted: attach::Clipboard,
+    /// The terminal was asked what the colours are seen on.
+    asked_background: bool,
+    /// Whether the window has the focus, as far as it says so.
+    focused: bool,
     signals: Signals,
     /// The window has another size.
     window_change: Signal,
@@ -212,6 +243,14 @@ impl Chat {
         let window_change = signal(SignalKind::window_change())?;
         let voice = Voice::new(cli.global.json, talk.plain);
         let edits = voice.look == Look::Rich && talk.prompt.is_none();
+        // Whoever asks once sends no command.
+        let own = if talk.prompt.is_none() { cli.own_commands_agreed_to()? } else { Vec::new() };
+        let agents = handle.host().agents().iter();
+        let agents = agents.map(|agent| (agent.name.clone(), agent.description.clone())).collect();
+        let models = handle.host().roster().known_models();
+        let models = models.iter().map(|model| (model.id(), model.window)).collect();
+        let input = Input::start(voice.typed, edits);
+        input.catch_stop_signal()?;
         Ok(Chat {
             handle,
             runner,
@@ -219,7 +258,14 @@ impl Chat {
             session: newest.map(|session| session.id()),
             name: talk.name.as_deref().map(Name::new).transpose()?,
             key,
-            input: Input::start(voice.typed, edits),
+            input,
+            editor: LineEditor::default(),
+            completions: Completions::new(own, agents, models),
+            older: None,
+            outputs: Vec::new(),
+            pasted: attach::Clipboard::default(),
+            asked_background: false,
+            focused: true,
             voice,
             signals,
             window_change,
@@ -254,12 +300,13 @@ impl Chat {
                     return Ok(ExitCode::SUCCESS);
                 }
             };
-            let done = match understand(&line) {
+            let done = match self.meaning(&line) {
                 Ok(Said::Nothing) => Ok(None),
                 Ok(Said::Do(Word::Exit)) => Ok(Some(Leaving::Asked)),
                 Ok(Said::Do(Word::Retry)) => self.retry().await,
                 Ok(Said::Do(word)) => self.do_word(word).await.map(|()| None),
-                Ok(Said::Text(text)) => self.say(text).await,
+                Ok(Said::Text(text)) => self.say(&line.saying(text)).await,
+                Ok(Said::Run(command)) => self.run_agreed(&command).await.map(|()| None),
                 Err(error) => Err(error),
             };
             match done {
@@ -283,6 +330,35 @@ impl Chat {
                 }
                 Err(error) => self.tell(&error),
             }
+        }
+    }
+
+    /// What a line means: something to say, something to do, a command of the person's own.
+    fn meaning(&self, typed: &Typed) -> Result<Said, Error> {
+        if let Some(command) = typed.text.strip_prefix('!')
+            && typed.begins_by_hand()
+            && !command.trim().is_empty()
+        {
+            return Ok(Said::Run(command.trim().to_owned()));
+        }
+        let own = typed.text.strip_prefix('/').and_then(|rest| {
+            let (name, arguments) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+            let command = self.completions.own.iter().find(|command| command.name == name)?;
+            Some(command.with(arguments))
+        });
+        match own {
+            Some(text) => Ok(Said::Text(text)),
+            None => understand(&typed.text),
+        }
+    }
+
+    /// Runs a command of the person's. Where lines are not edited, what is pasted cannot be told from
+    /// what is typed, so they are asked.
+    async fn run_agreed(&mut self, command: &str) -> Result<(), Error> {
+        let question = format!("Run `{}`?", one_line(command));
+        match self.input.edits() || self.confirmed(&question).await {
+            true => self.run_own(command).await,
+            false => Ok(()),
         }
     }
 
@@ -342,47 +418,23 @@ impl Chat {
     }
 
     /// The next line, or why there is none.
-    async fn next_line(&mut self) -> Result<String, Leaving> {
-        let mut warned = false;
+    async fn next_line(&mut self) -> Result<Typed, Leaving> {
         self.show_status();
+        if self.input.edits() {
+            return self.edited_line().await;
+        }
+        let mut warned = false;
         loop {
-            if !self.input.ask() {
-                self.voice.prompt();
-            }
+            self.voice.prompt();
             tokio::select! {
                 line = self.input.next() => match line {
-                    Some(Line::Edited(text)) => return Ok(text),
-                    Some(Line::Ahead(text)) => {
-                        self.voice.notice(crate::out::indented(&text));
-                        return Ok(text);
-                    }
-                    Some(Line::OpenPager) => {
-                        if let Err(error) = self.page_last_turn().await {
-                            self.tell(&error);
-                        }
-                        if self.told {
-                            return Err(Leaving::Told);
-                        }
-                    }
-                    Some(Line::Key(_)) => {}
-                    Some(Line::Interrupted) => {
-                        if std::mem::replace(&mut warned, true) {
-                            return Err(Leaving::Asked);
-                        }
-                        self.voice.notice("(`exit` or Ctrl-C again leaves)");
-                    }
-                    Some(Line::Suspend) => {
-                        // This thread stops here, with all others, and goes on when it is told to.
-                        rustix::process::kill_current_process_group(rustix::process::Signal::TSTP).ok();
-                    }
-                    Some(Line::TooManyRows) => self.tell(&Error::Word {
-                        what: "this has more rows than can be edited; it was not sent".into(),
-                        hint: "put it in a file of the workspace and ask about the file",
-                    }),
                     Some(Line::Text(text)) if self.voice.typed && text.len() >= TERMINAL_LINE => {
                         self.tell(&cut_line());
                     }
-                    Some(Line::Text(text)) => return Ok(text),
+                    Some(Line::Text(text)) if self.voice.typed => return Ok(Typed::by_hand(text)),
+                    Some(Line::Text(text)) => return Ok(Typed::piped(text)),
+                    Some(Line::Ahead(typed)) => return Ok(typed),
+                    Some(Line::Key(_)) => {}
                     Some(Line::NotText) => self.tell(&Error::Word {
                         what: "this line is not valid UTF-8; it was not sent".into(),
                         hint: "check the encoding of the input",
@@ -400,7 +452,7 @@ impl Chat {
                         return Err(Leaving::Asked);
                     }
                     None => {
-                        if self.voice.typed && !self.input.edits() {
+                        if self.voice.typed {
                             self.voice.notice("");
                         }
                         return Err(Leaving::Asked);
@@ -440,10 +492,11 @@ impl Chat {
     /// The line that answers a question which is on the screen, and ends like this. None where nobody
     /// answers.
     async fn answered(&mut self, end: &str) -> Option<String> {
+        self.input.read_lines();
         let asked = self.ask_with(end)?;
         tokio::select! {
             line = self.input.next_since(asked) => match line? {
-                Line::Text(text) | Line::Edited(text) => Some(text),
+                Line::Text(text) => Some(text),
                 _ => Some(String::new()),
             },
             told = self.signals.next() => {
@@ -455,6 +508,7 @@ impl Chat {
 
     /// Asks a yes-or-no question; the next line answers it.
     async fn confirmed(&mut self, question: &str) -> bool {
+        self.input.read_lines();
         self.voice.begin(question);
         let Some(asked) = self.ask() else { return false };
         let line = tokio::select! {
@@ -497,9 +551,15 @@ impl Chat {
     }
 
     /// Runs a turn, in a new session if there is none.
-    async fn say(&mut self, text: String) -> Result<Option<Leaving>, Error> {
+    async fn say(&mut self, typed: &Typed) -> Result<Option<Leaving>, Error> {
         self.show_other_windows()?;
-        let mut question = Incoming::from(Message::user(text.clone()));
+        let workspace = self.runner.responder.workspace.as_deref().map(std::path::Path::new);
+        let (outputs, model) = (std::mem::take(&mut self.outputs), &self.runner.responder.model);
+        let attached = Attached::new(typed, outputs, (workspace, &self.pasted), model);
+        for note in &attached.notes {
+            self.voice.notice(format_args!("\x1b[2m({note})\x1b[0m"));
+        }
+        let mut id = None;
         if self.fullness >= COMPACT_AT && self.cli.config.is_on("compact.auto") {
             self.voice.notice(format_args!(
                 "The conversation fills {} % of the window; it is compacted first.",
@@ -508,10 +568,11 @@ impl Chat {
             self.fullness = 0;
             // A summary takes its time; what was typed is on disk before it is asked for. The turn
             // repeats it under the same id, wherever the conversation continues.
-            if let Some(id) = self.session {
+            if let Some(session) = self.session {
                 let sessions = self.handle.sessions();
-                let seq = sessions.append(id, vec![question.clone()])?[0];
-                question.id = sessions.read(id, seq..seq + 1)?.pop().map(|entry| entry.id);
+                let question = Incoming::from(attached.message(sessions, session)?);
+                let seq = sessions.append(session, vec![question])?[0];
+                id = sessions.read(session, seq..seq + 1)?.pop().map(|entry| entry.id);
             }
             // That it fails is no reason not to send what was typed.
             let stopped = match self.compact().await {
@@ -523,12 +584,13 @@ impl Chat {
             };
             if stopped {
                 self.voice.notice("(your message is kept, and has no answer)");
-                self.input.remember([text]);
+                self.editor.past.add(&typed.text);
                 return Ok(None);
             }
         }
-        let id = self.session_for_turn()?;
-        self.converse(id, question).await
+        let session = self.session_for_turn()?;
+        let message = attached.message(self.handle.sessions(), session)?;
+        self.converse(session, Incoming { id, message }).await
     }
 
     /// Asks the last question again; what came of it is left out of what the model sees.
@@ -756,6 +818,11 @@ impl Chat {
     fn tell(&self, error: &Error) {
         let _code: ExitCode = errors::tell(error, self.cli.global.json);
     }
+}
+
+/// Whether this is a command of the chat.
+pub(crate) fn is_command(name: &str) -> bool {
+    name == "quit" || help::COMMANDS.iter().any(|command| command.name == name)
 }
 
 /// A line may have been longer than it is.

@@ -87,12 +87,9 @@ impl Chat {
                 Line::Text(text) if self.input.is_typed() && text.len() >= TERMINAL_LINE => {
                     return Err(super::cut_line());
                 }
-                Line::Text(text) | Line::Edited(text) | Line::Ahead(text) => lines.push(text),
-                Line::Interrupted
-                | Line::Suspend
-                | Line::OpenPager
-                | Line::Key(_)
-                | Line::TooManyRows => {}
+                Line::Text(text) => lines.push(text),
+                Line::Ahead(typed) => lines.push(typed.text),
+                Line::Key(_) => {}
                 Line::NotText | Line::TooLong => {
                     let what = "standard input is not text, or has a line of more than 4 MiB";
                     return Err(Error::Word { what: what.into(), hint: "nothing was asked" });

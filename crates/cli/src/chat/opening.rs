@@ -13,9 +13,6 @@ use crate::errors::Error;
 use crate::last_turns::{self, LastTurns, Shape};
 use crate::out::{clean, plural};
 
-/// Bytes of a message that can be called back to be edited.
-const CALL_BACK_BYTES_MAX: usize = 16 << 10;
-
 /// The newest session of this folder. Programs that share a directory of files know no folders:
 /// there it is the newest of all, where it is theirs.
 pub(super) fn newest(cli: &Cli) -> Result<Option<Session>, Error> {
@@ -52,6 +49,9 @@ impl Chat {
             Decision::Refused(refusal) => return Err(refusal.into()),
         }
         self.handle.sessions().bind(&self.key, session.id())?;
+        if session.header.archived {
+            self.handle.sessions().unarchive(session.id())?;
+        }
         self.be_in(session.id());
         self.let_call_back(&thread);
         self.ask_for_trust(&session).await?;
@@ -136,7 +136,7 @@ impl Chat {
     }
 
     /// Lets what was asked last in a session be called back with the arrow up.
-    fn let_call_back(&self, thread: &Thread) {
+    fn let_call_back(&mut self, thread: &Thread) {
         if !self.input.edits() {
             return;
         }
@@ -146,8 +146,6 @@ impl Chat {
             let texts: Vec<&str> = message.content.iter().filter_map(Block::as_text).collect();
             texts.join("\n")
         });
-        // What cannot be shown as it is would come back as something else.
-        let texts = texts.filter(|text| text.len() <= CALL_BACK_BYTES_MAX && clean(text) == *text);
-        self.input.remember(texts);
+        texts.for_each(|text| self.editor.past.add(&text));
     }
 }

@@ -47,7 +47,7 @@ impl Chat {
 
     /// Shows the picker until something is chosen.
     async fn choose(&mut self) -> Result<Choice, Error> {
-        let screen = Screen::new();
+        let mut screen = Screen::new();
         self.input.watch();
         screen.show_other(true)?;
         let chosen = self.choose_on(screen).await;
@@ -87,6 +87,9 @@ impl Chat {
                 }
                 key = self.input.next_key() => {
                     let Some((_, key)) = key else { return Ok(Choice::Close) };
+                    if self.take_report(&key) {
+                        continue;
+                    }
                     match picker.key(&key) {
                         Asked::Nothing => {}
                         Asked::Choice(choice) => return Ok(choice),
@@ -96,12 +99,7 @@ impl Chat {
                         },
                         Asked::Suspend => {
                             print(SHOW_CURSOR)?;
-                            screen.show_other(false)?;
-                            self.input.end_watch(TypedAhead::default());
-                            rustix::process::kill_current_process_group(rustix::process::Signal::TSTP).ok();
-                            self.input.watch();
-                            screen.show_other(true)?;
-                            screen.resized();
+                            self.suspend(&mut screen);
                             picker.resize(screen.columns, screen.rows);
                         }
                     }

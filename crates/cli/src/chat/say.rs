@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use rethread_agent::Event;
 use rethread_core::message::Call;
 use rethread_render::Stream;
-use rethread_render::terminal::Style;
+use rethread_render::terminal::{Background, Style};
 
 use super::tool_line;
 use super::turn_view::who;
@@ -61,6 +61,8 @@ pub(crate) struct Voice {
     /// Answers are not shown as they come; they are printed in another way.
     pub(crate) mute: bool,
     pub(crate) look: Look,
+    /// What the colours are seen on, where the terminal said so.
+    pub(crate) background: Option<Background>,
     /// Text of the reply is on the line.
     open: bool,
     last: char,
@@ -85,6 +87,7 @@ impl Voice {
             quiet,
             mute: false,
             look,
+            background: None,
             open: false,
             last: '\n',
             stream: None,
@@ -95,7 +98,11 @@ impl Voice {
     /// How text is rendered, in the window as it is now.
     pub(crate) fn style(&self) -> Style {
         match self.look {
-            Look::Rich => Style::detect(columns(), |name| std::env::var(name).ok()),
+            Look::Rich => {
+                let style = Style::detect(columns(), |name| std::env::var(name).ok());
+                let known = self.background.filter(|_| style.background == Background::Unknown);
+                Style { background: known.unwrap_or(style.background), ..style }
+            }
             _ => Style::plain(columns()),
         }
     }

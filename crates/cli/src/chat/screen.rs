@@ -16,9 +16,6 @@ use rethread_render::terminal::{fit_line, line_width};
 /// Begins and ends a synchronized update: a terminal that knows it shows all of it at once.
 const UPDATE: (&str, &str) = ("\x1b[?2026h", "\x1b[?2026l");
 
-/// Has the terminal mark what is pasted, and tell when the window gets or loses the focus; and back.
-const WATCH: (&str, &str) = ("\x1b[?2004h\x1b[?1004h", "\x1b[?1004l\x1b[?2004l");
-
 /// The other screen, for the pager.
 const OTHER: (&str, &str) = ("\x1b[?1049h", "\x1b[?1049l");
 
@@ -63,6 +60,8 @@ pub(super) struct Screen {
     down: usize,
     /// The window changed since the live region was drawn.
     stale: bool,
+    /// The other screen is shown.
+    is_other: bool,
 }
 
 impl Screen {
@@ -73,24 +72,52 @@ impl Screen {
         let is_named = |known: &&str| name.iter().any(|name| name.contains(*known));
         let reflows = REFLOWING.iter().any(|name| std::env::var_os(name).is_some())
             || REFLOWING_NAMES.iter().any(is_named);
-        Screen { columns, rows, reflows, live: Vec::new(), cursor: (0, 0), down: 0, stale: false }
+        Screen {
+            columns,
+            rows,
+            reflows,
+            live: Vec::new(),
+            cursor: (0, 0),
+            down: 0,
+            stale: false,
+            is_other: false,
+        }
     }
 
-    /// Begins a time in which there is a live region.
-    pub(super) fn begin(&mut self) -> io::Result<()> {
-        (self.columns, self.rows) = size();
-        write(WATCH.0)
-    }
-
-    /// Ends it: the live region goes, and the cursor is at the start of a line.
+    /// Ends a time in which there is a live region: it goes, and the cursor is at the start of a line.
     pub(super) fn end(&mut self, done: &str) -> io::Result<()> {
-        let frame = self.frame(done, Vec::new(), None).unwrap_or_default();
-        write(&format!("{frame}{}", WATCH.1))
+        self.frame(done, Vec::new(), None).map_or(Ok(()), |frame| write(&frame))
     }
 
     /// Adds finished lines, and shows this below them.
     pub(super) fn draw(&mut self, done: &str, live: Vec<String>) -> io::Result<()> {
         self.frame(done, live, None).map_or(Ok(()), |frame| write(&frame))
+    }
+
+    /// The same, with the cursor at a place in it: a line, and the columns before it.
+    pub(super) fn draw_at(&mut self, live: Vec<String>, cursor: (usize, usize)) -> io::Result<()> {
+        self.frame("", live, Some(cursor)).map_or(Ok(()), |frame| write(&frame))
+    }
+
+    /// Empties the window; what is shown is drawn again at its top.
+    pub(super) fn clear(&mut self) -> io::Result<()> {
+        (self.live, self.cursor, self.down) = (Vec::new(), (0, 0), 0);
+        write("\x1b[H\x1b[2J")
+    }
+
+    /// Does something while the terminal shows nothing of this.
+    pub(super) fn aside<T>(&mut self, act: impl FnOnce() -> T) -> io::Result<T> {
+        let is_other = self.is_other;
+        if is_other {
+            self.show_other(false)?;
+        }
+        self.end("")?;
+        let done = act();
+        self.resized();
+        if is_other {
+            self.show_other(true)?;
+        }
+        Ok(done)
     }
 
     /// Shows lines on the other screen.
@@ -114,7 +141,8 @@ impl Screen {
     }
 
     /// Changes to the other screen, or back.
-    pub(super) fn show_other(&self, shown: bool) -> io::Result<()> {
+    pub(super) fn show_other(&mut self, shown: bool) -> io::Result<()> {
+        self.is_other = shown;
         write(if shown { OTHER.0 } else { OTHER.1 })
     }
 
@@ -209,6 +237,7 @@ mod tests {
             cursor: (0, 0),
             down: 0,
             stale: false,
+            is_other: false,
         }
     }
 

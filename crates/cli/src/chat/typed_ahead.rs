@@ -1,5 +1,6 @@
 //! What is typed while a turn runs: lines for later, and the beginning of one.
 
+use super::buffer::{Buffer, Typed};
 use super::keys::Key;
 
 /// Lines that may wait. Someone types a few; whoever pastes this many without marks gets no more.
@@ -9,25 +10,24 @@ const LINES_MAX: usize = 1_000;
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct TypedAhead {
     /// Lines that are sent when their turn comes.
-    pub(super) lines: Vec<String>,
+    pub(super) lines: Vec<Typed>,
     /// The beginning of the next one.
-    pub(super) part: String,
+    pub(super) part: Buffer,
 }
 
 impl TypedAhead {
     /// Takes a key. Whether it was one for this.
     pub(super) fn key(&mut self, key: &Key) -> bool {
         match key {
-            Key::Text(text) | Key::Paste(text) => self.part.push_str(text),
-            Key::Backspace => drop(self.part.pop()),
-            Key::EraseLine => self.part.clear(),
-            Key::EraseWord => {
-                let kept = self.part.trim_end().rfind(char::is_whitespace).map_or(0, |at| at + 1);
-                self.part.truncate(kept);
-            }
+            Key::Text(text) => self.part.insert(text),
+            Key::Paste(text) => self.part.paste(text),
+            Key::NotText => self.part.insert("\u{fffd}"),
+            Key::Backspace => self.part.backspace(),
+            Key::EraseLine => drop(self.part.erase_to_start()),
+            Key::EraseWord => drop(self.part.erase_word()),
             Key::Enter => {
-                let line = std::mem::take(&mut self.part);
-                if !line.trim().is_empty() && self.lines.len() < LINES_MAX {
+                let line = std::mem::take(&mut self.part).typed();
+                if !line.text.trim().is_empty() && self.lines.len() < LINES_MAX {
                     self.lines.push(line);
                 }
             }
@@ -60,6 +60,7 @@ mod tests {
             assert!(typed.key(&key));
         }
         assert!(!typed.key(&Key::Escape));
-        assert_eq!((typed.lines, typed.part.as_str()), (vec!["first".to_owned()], "a\nb c e"));
+        assert_eq!(typed.lines, [Typed::by_hand("first")]);
+        assert_eq!(typed.part.text(), "a\nb c e");
     }
 }

@@ -13,11 +13,11 @@ use rethread_core::{BlockKind, Entry, Name, Place, Session, SessionId};
 
 use super::say::{Look, print};
 use super::turn_view::CallRecord;
-use super::{Chat, HELP, Word, cost, replay, window};
+use super::{Chat, Word, clipboard, cost, help, replay, window};
 use crate::args::List;
 use crate::commands::{change, context, list, search, show, stats};
 use crate::errors::Error;
-use crate::out::{clean, columns, line, note, plural};
+use crate::out::{clean, columns, count, line, note, plural};
 
 impl Chat {
     /// Does what was typed.
@@ -25,7 +25,7 @@ impl Chat {
         match word {
             // These need more than a verb.
             Word::Exit | Word::Retry => {}
-            Word::Help => self.voice.notice(HELP),
+            Word::Help => self.voice.notice(help::text()),
             Word::Compact => drop(self.compact().await?),
             Word::Resume(Some(sel)) => self.resume(&sel).await?,
             Word::Resume(None) | Word::Sessions if self.can_pick() => drop(self.pick().await?),
@@ -75,6 +75,8 @@ impl Chat {
             }
             Word::Delete(sel) => self.delete(sel.as_deref())?,
             Word::Export(path) => self.export(path.as_deref())?,
+            Word::Copy => self.copy()?,
+            Word::Archive => self.archive()?,
         }
         Ok(())
     }
@@ -306,6 +308,34 @@ impl Chat {
         self.voice.notice(format_args!(
             "You are in {} now; the session you came from stays as it is, and /undo goes back.",
             session.header.name
+        ));
+        Ok(())
+    }
+
+    /// Puts the last answer into the clipboard, as it was written.
+    fn copy(&mut self) -> Result<(), Error> {
+        let answer = self.last_turn()?.map(|turn| turn.answer().0).unwrap_or_default();
+        if answer.is_empty() || self.voice.look == Look::Raw {
+            return Err(Error::Word {
+                what: "there is no answer to copy, or no terminal to copy it to".into(),
+                hint: "`/export FILE` writes the whole conversation",
+            });
+        }
+        print(&clipboard::written(&answer)?)?;
+        let chars = count(answer.chars().count() as u64);
+        self.voice
+            .notice(format_args!("Gave the last answer ({chars} characters) to the clipboard."));
+        Ok(())
+    }
+
+    /// Puts the session away; the next message starts another.
+    fn archive(&mut self) -> Result<(), Error> {
+        let id = self.current()?;
+        let name = self.handle.sessions().archive(id)?.header.name;
+        self.session = None;
+        (self.fullness, self.suggested) = (0, false);
+        self.voice.notice(format_args!(
+            "Archived {name}; `/open {name}` brings it back. Your next message starts a new session."
         ));
         Ok(())
     }

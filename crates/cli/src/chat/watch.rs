@@ -13,6 +13,7 @@ use rethread_render::terminal::wrap_line;
 use tokio::sync::mpsc::Receiver;
 use tokio_util::sync::CancellationToken;
 
+use super::buffer::Buffer;
 use super::keys::Key;
 use super::notify;
 use super::pager::{Pager, Paging};
@@ -22,7 +23,7 @@ use super::say::{Look, print};
 use super::screen::Screen;
 use super::turn_view::{CallRecord, TurnView, happening};
 use super::typed_ahead::TypedAhead;
-use super::{Chat, UNHEARD, asked_in};
+use super::{Chat, UNHEARD, asked_in, suspend};
 use crate::errors::Error;
 use crate::out::{fit_end, one_line, wrapped};
 
@@ -45,8 +46,6 @@ struct Watch {
     pager: Option<Pager>,
     /// Lines that are finished and not on the screen yet.
     done: String,
-    /// Whether the window has the focus, as far as it says so.
-    focused: bool,
 }
 
 /// A question that is on the screen.
@@ -76,7 +75,6 @@ impl Chat {
             questions: VecDeque::new(),
             pager: None,
             done: String::new(),
-            focused: true,
         };
         self.input.watch();
         let shown = self.follow_watched(&mut watch, &mut heard, &started.stop).await;
@@ -102,7 +100,7 @@ impl Chat {
         shown?;
         closed?;
         ended?;
-        if let Some(told) = notify::notification(watch.focused, took) {
+        if let Some(told) = notify::notification(self.focused, took) {
             print(&told)?;
         }
         Ok(outcome?)
@@ -134,7 +132,6 @@ impl Chat {
         heard: &mut Receiver<Event>,
         stop: &CancellationToken,
     ) -> Result<(), Error> {
-        watch.screen.begin()?;
         let mut clock = tokio::time::interval(TICK);
         let mut drawn: Option<Instant> = None;
         let (mut keys_end, mut is_due) = (false, true);
@@ -214,8 +211,12 @@ impl Chat {
         key: &Key,
         stop: &CancellationToken,
     ) -> Result<(), Error> {
-        if let Key::Focus(focused) = key {
-            watch.focused = *focused;
+        if self.take_report(key) {
+            return Ok(());
+        }
+        if *key == Key::Suspend {
+            self.suspend(&mut watch.screen);
+            watch.view.resize(watch.screen.columns);
             return Ok(());
         }
         if let Some(pager) = &mut watch.pager {
@@ -225,17 +226,17 @@ impl Chat {
             };
         }
         match (key, &mut watch.question) {
-            (Key::Escape, _) => watch.stop(stop),
-            (Key::Suspend, _) => self.suspend(watch)?,
+            (Key::Escape | Key::Interrupt, _) => watch.stop(stop),
             (Key::Open, _) => watch.open_pager()?,
             (Key::Enter, Some(question)) if at > question.asked => {
                 watch.answer()?;
                 self.ask_next(watch)?;
             }
             (key, Some(question)) if at > question.asked => {
-                let mut line = TypedAhead { part: question.answer.clone(), lines: Vec::new() };
+                let part = Buffer::of(&question.answer);
+                let mut line = TypedAhead { part, lines: Vec::new() };
                 line.key(key);
-                question.answer = line.part;
+                question.answer = line.part.text();
             }
             (key, _) => drop(watch.typed.key(key)),
         }
@@ -259,7 +260,6 @@ impl Chat {
         let mut keys_end = !is_rich;
         if is_rich {
             self.input.watch();
-            screen.begin()?;
         }
         let outcome = loop {
             let mut note = String::new();
@@ -272,7 +272,9 @@ impl Chat {
                 }
                 _ = self.window_change.recv(), if is_rich => drop(screen.resized()),
                 key = self.input.next_key(), if !keys_end => match key {
-                    Some((_, Key::Escape)) => break None,
+                    Some((_, Key::Escape | Key::Interrupt)) => break None,
+                    Some((_, Key::Suspend)) => self.suspend(&mut screen),
+                    Some((_, key)) if self.take_report(&key) => {}
                     Some((_, key)) => drop(typed.key(&key)),
                     None => keys_end = true,
                 },
@@ -298,14 +300,11 @@ impl Chat {
     }
 
     /// Stops the program, with the terminal as it was, until someone continues it.
-    fn suspend(&mut self, watch: &mut Watch) -> Result<(), Error> {
-        watch.screen.end("")?;
-        self.input.end_watch(std::mem::take(&mut watch.typed));
-        rustix::process::kill_current_process_group(rustix::process::Signal::TSTP).ok();
-        self.input.watch();
-        watch.screen.begin()?;
-        watch.view.resize(watch.screen.columns);
-        Ok(())
+    pub(super) fn suspend(&mut self, screen: &mut Screen) {
+        let stopped = screen.aside(|| self.input.aside(suspend::stop));
+        if matches!(stopped, Ok(false)) {
+            self.voice.notice("(no shell is there that could continue the chat; it goes on)");
+        }
     }
 
     /// Shows the calls of the last turn in the pager, at the prompt.
@@ -330,15 +329,15 @@ impl Chat {
                     pager.resize(screen.columns, screen.rows);
                 }
                 key = self.input.next_key() => match key {
+                    Some((_, Key::Suspend)) => self.suspend(&mut screen),
+                    Some((_, Key::Interrupt)) | None => break,
+                    Some((_, key)) if self.take_report(&key) => {}
                     Some((_, key)) if pager.key(&key) == Paging::Goes => {}
                     _ => break,
                 },
             }
         }
-        screen.show_other(false)?;
-        self.input.end_watch(TypedAhead::default());
-        // The line editor ended its line when it was left; the prompt comes back in its place.
-        print("\x1b[1A\x1b[J")
+        Ok(screen.show_other(false)?)
     }
 }
 
@@ -431,7 +430,7 @@ impl Watch {
         let lines = &self.typed.lines;
         let mut shown: Vec<String> = lines[lines.len().saturating_sub(SHOWN)..]
             .iter()
-            .map(|line| self.paint.dim(&format!("You: {}", one_line(line))))
+            .map(|line| self.paint.dim(&format!("You: {}", one_line(&line.shown))))
             .collect();
         if lines.len() > SHOWN {
             let more = lines.len() - SHOWN;
@@ -440,7 +439,7 @@ impl Watch {
         if !self.typed.part.is_empty() {
             // Where it is too long, its end is what someone is looking at.
             let room = self.screen.columns.saturating_sub("You: ".len());
-            let part = fit_end(&one_line(&self.typed.part), room);
+            let part = fit_end(&one_line(&self.typed.part.typed().shown), room);
             shown.push(format!("{} {part}", self.paint.you("You:")));
         }
         shown

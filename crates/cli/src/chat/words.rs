@@ -33,6 +33,8 @@ pub(crate) enum Word {
     Delete(Option<String>),
     Search(String),
     Export(Option<String>),
+    Copy,
+    Archive,
 }
 
 /// A line.
@@ -44,72 +46,9 @@ pub(crate) enum Said {
     Do(Word),
     /// Something for the model.
     Text(String),
+    /// A command of the person's, for a shell.
+    Run(String),
 }
-
-/// The commands, as they are typed behind a slash.
-pub(crate) const NAMES: [&str; 25] = [
-    "agent",
-    "allow",
-    "clear",
-    "compact",
-    "context",
-    "cost",
-    "delete",
-    "exit",
-    "export",
-    "fork",
-    "help",
-    "history",
-    "model",
-    "new",
-    "open",
-    "permissions",
-    "rename",
-    "resume",
-    "retry",
-    "rewind",
-    "search",
-    "sessions",
-    "stats",
-    "thinking",
-    "undo",
-];
-
-/// What can be typed.
-pub(crate) const HELP: &str = "\
-Just type, and the agent answers. Esc or Ctrl-C stops a reply; what was said is kept.
-
-  exit, quit      save and leave
-  compact         summarise the conversation and continue from the summary
-  resume [SEL]    start from the summary of an earlier session
-  sessions        pick a session; also `resume` or /open without SEL
-  help            this
-
-  /new [NAME]     start a new session
-  /open [SEL]     continue another session, all of it
-  /fork [NAME]    branch off here
-  /rewind [N]     the turns of this session, or back to before one, with its files
-  /rename NAME    name this session
-  /retry          ask the last question again
-  /clear          empty the context; the log is kept
-  /delete [SEL]   move this session, or another, to the trash
-  /undo           take back delete, clear, compact, resume, fork or new
-  /agent [NAME]   who answers
-  /model [NAME]   which model answers
-  /permissions    what the agent may change without asking, and how to change that
-  /allow TOOL     let a tool run without asking: write_file, edit_file, run, run:cargo test
-  /history [all]  what was said
-  /search WORDS   find something in all sessions
-  /thinking       what the model thought in the last turn
-  /context        what fills the model's window, and what was cut
-  /cost           tokens, time and money for each turn
-  /stats          count messages and tokens
-  /export [FILE]  write the transcript
-
-SEL is a position in the list (1 is the newest), a name, an id, or a .md file.
-A line that begins with a space is said as it is, even if it looks like a command. Alt-Enter starts \
-another line, and what is pasted is one message. Up recalls earlier messages, Tab completes a command, \
-Ctrl-O shows the last tool calls in full. What you type while the agent works is sent when it is done.";
 
 /// Understands a line.
 ///
@@ -201,6 +140,8 @@ fn word(name: &str, rest: Option<&str>) -> Result<Word, Error> {
         "delete" => Word::Delete(optional()),
         "search" => Word::Search(needed("words")?),
         "export" => Word::Export(optional()),
+        "copy" => Word::Copy,
+        "archive" => Word::Archive,
         other => {
             let shown: String = other.chars().take(40).collect();
             return Err(Error::Word {
@@ -215,6 +156,7 @@ const HINT: &str = "`help` lists the commands; a line that begins with a space i
 
 #[cfg(test)]
 mod tests {
+    use super::super::help::{COMMANDS, Command};
     use super::*;
 
     fn said(line: &str) -> Said {
@@ -274,12 +216,9 @@ mod tests {
 
     #[test]
     fn every_name_that_is_completed_is_a_command() {
-        assert!(NAMES.is_sorted());
-        for name in NAMES {
+        for Command { name, .. } in COMMANDS {
             let line = format!("/{name} all");
             assert!(matches!(said(&line), Said::Do(_)), "{line}");
-            let help = HELP.split(|c: char| !c.is_alphanumeric()).any(|word| word == name);
-            assert!(help, "`help` does not tell {name}");
         }
     }
 

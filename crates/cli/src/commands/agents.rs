@@ -11,13 +11,17 @@ use crate::out::{clean, fit, line, note, pad};
 
 pub(super) fn run(cli: &Cli, args: &Agents) -> Done {
     let (mut agents, mut untrusted) = cli.agents()?;
-    if args.trust && !untrusted.is_empty() {
-        cli.folder_trust().trust(&files_of(&untrusted))?;
+    let mut commands = cli.own_commands()?.1;
+    if args.trust && !(untrusted.is_empty() && commands.is_empty()) {
+        cli.folder_trust().trust(&[files_of(&untrusted), commands].concat())?;
         (agents, untrusted) = cli.agents()?;
+        commands = cli.own_commands()?.1;
     }
     if cli.global.json {
         let all: Vec<_> = agents.iter().collect();
-        crate::out::json(&json!({ "agents": all, "untrusted": untrusted }))?;
+        crate::out::json(&json!({
+            "agents": all, "untrusted": untrusted, "untrusted_commands": commands,
+        }))?;
         return Ok(ExitCode::SUCCESS);
     }
     let width = agents.iter().map(|agent| agent.name.len()).max().unwrap_or(0);
@@ -33,6 +37,12 @@ pub(super) fn run(cli: &Cli, args: &Agents) -> Done {
         note(format_args!(
             "{} comes with this folder and is not used: `rethread agents --trust` agrees to it as it is",
             agent.shown()
+        ));
+    }
+    for file in &commands {
+        note(format_args!(
+            "{} comes with this folder and is not used: `rethread agents --trust` agrees to it as it is",
+            clean(&file.path.display().to_string())
         ));
     }
     Ok(ExitCode::SUCCESS)

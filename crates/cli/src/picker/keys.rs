@@ -19,6 +19,7 @@ impl Picker {
             Key::Suspend => return Asked::Suspend,
             Key::Escape => return self.escape(),
             Key::Enter => return self.enter(),
+            Key::Tab => return self.text("\t"),
             Key::Paste(text) => self.type_text(text),
             Key::Backspace => self.edit(|typed| {
                 typed.pop();

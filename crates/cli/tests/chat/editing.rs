@@ -133,19 +133,56 @@ fn a_byte_that_is_no_text_costs_the_line_and_not_the_chat() {
 }
 
 #[test]
-fn more_rows_than_can_be_edited_are_told_and_the_chat_goes_on() {
-    let (desk, server) = (Desk::new(), Server::start([Answer::text("done")]));
+fn a_paste_of_any_length_is_sent_in_a_window_of_any_width() {
+    let (desk, server) = (Desk::new(), Server::start(["one", "two"].map(Answer::text)));
     let rethread = env!("CARGO_BIN_EXE_rethread");
     let line = format!("stty cols 2; exec {rethread} --model openai/m");
     let mut terminal = Terminal::run(&desk, &line, &server.vars());
     terminal.expect("\x1b[?2004h");
-    terminal.press(format!("\x1b[200~{}\x1b[201~\r", "x".repeat(200_000)));
-    terminal.expect("more rows than can be edited; it was not sent");
-    terminal.expect("\x1b[?2004h");
-    terminal.say("fewer");
-    terminal.expect("done");
+    let long = "x".repeat(200_000);
+    terminal.press(format!("\x1b[200~{long}\x1b[201~\r"));
+    server.wait_for_requests(1);
+    assert!(asked(&server) == long, "{} characters came", asked(&server).len());
+    terminal.press("fewer\r");
+    server.wait_for_requests(2);
     assert_eq!(asked(&server), "fewer");
-    assert!(!terminal.all().contains("panicked"), "{}", terminal.all());
+}
+
+#[test]
+fn fifty_kilobytes_that_are_typed_at_once_take_no_longer_than_others() {
+    let (desk, server) = (Desk::new(), Server::start([Answer::text("done")]));
+    let mut terminal = start(&desk, &server, &[]);
+    let long = "0123456789".repeat(5_000);
+    let began = std::time::Instant::now();
+    terminal.press(format!("{long}\r"));
+    terminal.expect("done");
+    assert!(asked(&server) == long, "{} characters came", asked(&server).len());
+    assert!(began.elapsed() < std::time::Duration::from_secs(10), "{:?}", began.elapsed());
+}
+
+#[test]
+fn a_paste_may_end_with_an_escape_character() {
+    let (desk, server) = (Desk::new(), Server::start([Answer::text("done")]));
+    let mut terminal = start(&desk, &server, &[]);
+    terminal.press("\x1b[200~colour: \x1b\x1b[201~\r");
+    terminal.expect("done");
+    assert_eq!(asked(&server), "colour: \x1b");
+}
+
+#[test]
+fn a_paste_that_comes_while_a_turn_ends_is_whole() {
+    let (desk, server) =
+        (Desk::new(), { Server::start([Answer::text("one").slowly(0), Answer::text("two")]) });
+    let mut terminal = start(&desk, &server, &[]);
+    terminal.say("first");
+    server.wait_for_requests(1);
+    terminal.press("\x1b[200~the beginning\n");
+    server.release();
+    terminal.expect("one");
+    terminal.expect("You: ");
+    terminal.press("and the end\x1b[201~\r");
+    terminal.expect("two");
+    assert_eq!(asked(&server), "the beginning\nand the end");
 }
 
 #[test]
@@ -158,6 +195,74 @@ fn control_z_stops_the_chat_and_the_line_is_there_when_it_goes_on() {
     terminal.say(&format!("{rethread} --model openai/m"));
     terminal.expect("You: ");
     terminal.press("half a li\x1a");
+    terminal.expect("Stopped");
+    terminal.expect("shell> ");
+    terminal.say("stty -a");
+    let settings = terminal.expect("shell> ");
+    assert!(settings.contains(" icanon") && settings.contains(" echo "), "{settings}");
+    terminal.say("fg");
+    terminal.expect("You: half a li");
+    terminal.say("ne");
+    terminal.expect("done");
+    assert_eq!(asked(&server), "half a line");
+}
+
+#[test]
+fn control_z_works_in_the_pager_and_while_compacting() {
+    let desk = Desk::new();
+    let server = Server::start([
+        Answer::calls([("list_dir", serde_json::json!({}))]),
+        Answer::text("Found."),
+        Answer::text("A summary.").slowly(0),
+        Answer::text("I know."),
+    ]);
+    let rethread = env!("CARGO_BIN_EXE_rethread");
+    let mut terminal =
+        Terminal::run(&desk, "PS1='shell> ' bash --norc --noediting", &server.vars());
+    terminal.expect("shell> ");
+    terminal.say(&format!("{rethread} --model openai/m"));
+    terminal.expect("You: ");
+    terminal.say("look");
+    terminal.expect("Found.");
+    terminal.expect("You: ");
+    terminal.press("\x0f");
+    let stop_and_go_on = |terminal: &mut Terminal, shown: &str| {
+        terminal.expect(shown);
+        terminal.press("\x1a");
+        terminal.expect("Stopped");
+        terminal.expect("shell> ");
+        terminal.say("stty -a");
+        let settings = terminal.expect("shell> ");
+        assert!(settings.contains(" icanon") && settings.contains(" echo "), "{settings}");
+        terminal.say("fg");
+        terminal.expect(shown);
+    };
+    stop_and_go_on(&mut terminal, "q closes");
+    terminal.press("q");
+    terminal.expect("You: ");
+    terminal.say("compact");
+    server.wait_for_requests(3);
+    stop_and_go_on(&mut terminal, "compacting");
+    server.release();
+    terminal.expect("Compacted into");
+    terminal.expect("You: ");
+}
+
+#[test]
+fn a_stop_signal_from_outside_gives_the_terminal_back_as_control_z_does() {
+    let (desk, server) = (Desk::new(), Server::start([Answer::text("done")]));
+    let rethread = env!("CARGO_BIN_EXE_rethread");
+    let mut terminal =
+        Terminal::run(&desk, "PS1='shell> ' bash --norc --noediting", &server.vars());
+    terminal.expect("shell> ");
+    terminal.say(&format!("sh -c 'echo \"pid $$.\"; exec {rethread} --model openai/m'"));
+    terminal.expect("pid ");
+    terminal.expect("pid ");
+    let pid = terminal.expect(".");
+    terminal.expect("You: ");
+    terminal.press("half a li");
+    terminal.expect("half a li");
+    signal(&pid, "TSTP");
     terminal.expect("Stopped");
     terminal.expect("shell> ");
     terminal.say("stty -a");

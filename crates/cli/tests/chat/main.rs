@@ -14,6 +14,7 @@ mod rewind;
 mod screens;
 mod surprises;
 mod terminal;
+mod typing;
 mod window;
 mod wires;
 mod work;

@@ -1,0 +1,340 @@
+//! What goes with a question: files, folders and pictures that a person names, and the output of
+//! commands they ran.
+//!
+//! `@src/limit.rs` in what was typed attaches that file. What was pasted names nothing: it may be
+//! anyone's words. What was taken is said, and how much of it.
+
+use std::path::{Path, PathBuf};
+
+use rethread_agent::media::FileKind;
+use rethread_agent::tool::mention::{
+    ATTACHED_TEXT_BYTES_MAX, Attachment, Content, Mentioned, picture_at,
+};
+use rethread_agent::tool::{ToolFailure, Workspace};
+use rethread_core::context::{Model, Sees};
+use rethread_core::{Block, Message, Role, SessionId, Sessions};
+
+use super::buffer::Typed;
+use crate::errors::Error;
+use crate::out::{count, one_line, plural};
+
+/// Names in one question that are looked at.
+const MENTIONS_MAX: usize = 50;
+
+/// Bytes of text for each token of a model's window: attachments fill at most half of it.
+const BYTES_PER_WINDOW_TOKEN: u64 = 2;
+
+/// A question and what goes with it.
+#[derive(Default)]
+pub(super) struct Attached {
+    text: String,
+    /// Before what the person wrote: files and output, as the model sees them.
+    prefixes: Vec<String>,
+    media: Vec<(Vec<u8>, FileKind, String)>,
+    /// What was named already.
+    known: Vec<String>,
+    /// What the person is told about it.
+    pub(super) notes: Vec<String>,
+}
+
+/// Pictures from the clipboard, by the names they have in what is typed.
+#[derive(Debug, Default)]
+pub(super) struct Clipboard {
+    pictures: Vec<Vec<u8>>,
+}
+
+impl Clipboard {
+    /// Keeps a picture, and gives its name.
+    pub(super) fn add(&mut self, bytes: Vec<u8>) -> String {
+        self.pictures.push(bytes);
+        format!("clipboard-{}", self.pictures.len())
+    }
+
+    fn get(&self, name: &str) -> Option<&Vec<u8>> {
+        let number: usize = name.strip_prefix("clipboard-")?.parse().ok()?;
+        self.pictures.get(number.checked_sub(1)?)
+    }
+}
+
+impl Attached {
+    /// A question with what it names. `outputs` are those of commands the person ran.
+    pub(super) fn new(
+        typed: &Typed,
+        outputs: Vec<String>,
+        (workspace, clipboard): (Option<&Path>, &Clipboard),
+        model: &Model,
+    ) -> Attached {
+        let mut attached =
+            Attached { text: typed.text.clone(), prefixes: outputs, ..Attached::default() };
+        let workspace = workspace.and_then(|path| Workspace::open(path).ok());
+        let most = model.window.saturating_mul(BYTES_PER_WINDOW_TOKEN);
+        let mut room = ATTACHED_TEXT_BYTES_MAX.min(usize::try_from(most).unwrap_or(usize::MAX));
+        for name in typed.by_hand.iter().flat_map(|part| mentions(part)).take(MENTIONS_MAX) {
+            attached.name(&name, workspace.as_ref(), clipboard, model.sees, &mut room);
+        }
+        attached
+    }
+
+    /// The message, once its session is known: pictures are kept with it.
+    pub(super) fn message(&self, sessions: &Sessions, id: SessionId) -> Result<Message, Error> {
+        let mut blocks: Vec<Block> = self.prefixes.iter().map(Block::prefix).collect();
+        for (bytes, kind, name) in &self.media {
+            let blob = sessions.put_blob(id, bytes)?;
+            blocks.push(match kind {
+                FileKind::Picture(media_type) => Block::image(blob, media_type),
+                _ => Block::document(blob, "application/pdf", Some(name)),
+            });
+        }
+        blocks.push(Block::text(&self.text));
+        Ok(Message::new(Role::User, blocks))
+    }
+
+    fn name(
+        &mut self,
+        name: &str,
+        workspace: Option<&Workspace>,
+        clipboard: &Clipboard,
+        sees: Sees,
+        room: &mut usize,
+    ) {
+        if let Some(bytes) = clipboard.get(name) {
+            let kind = FileKind::of(bytes);
+            return self.media(name.to_owned(), bytes.clone(), kind, sees);
+        }
+        let inside = |name: &str| workspace.filter(|workspace| workspace.has(name));
+        // A full stop after a name ends the sentence.
+        let name = match inside(name) {
+            None => name.trim_end_matches(['.', ',', ';', ':', '!', '?', ')']),
+            Some(_) => name,
+        };
+        if self.known.iter().any(|known| known == name) {
+            return;
+        }
+        self.known.push(name.to_owned());
+        let found = match (inside(name), outside(name)) {
+            (Some(workspace), _) => workspace.mention(name, room),
+            (None, Some(picture)) => {
+                Ok(Mentioned { attachments: vec![picture], ..Mentioned::default() })
+            }
+            // An address or a handle is no file, and needs no note.
+            (None, None) if !name.contains(['/', '.']) || name.is_empty() => return,
+            (None, None) => Err(ToolFailure(match Path::new(name).is_absolute() {
+                true => format!("`{name}` is not in the workspace, and not a picture"),
+                false => format!("there is no `{name}` in the workspace"),
+            })),
+        };
+        match found {
+            Ok(found) if found.is_folder => self.folder(name, found),
+            Ok(found) => {
+                found.attachments.into_iter().for_each(|attachment| self.file(attachment, sees));
+            }
+            Err(failure) => self.notes.push(format!("not attached: {}", one_line(&failure.0))),
+        }
+    }
+
+    fn file(&mut self, Attachment { path, content }: Attachment, sees: Sees) {
+        let is_cut = content.is_cut();
+        match content {
+            Content::Text { text, bytes } => {
+                let lines = text.lines().count() as u64;
+                let taken = match is_cut {
+                    true => format!(
+                        "the first {} ({} of {} bytes)",
+                        plural(lines, "line"),
+                        count(text.len() as u64),
+                        count(bytes)
+                    ),
+                    false => plural(lines, "line"),
+                };
+                self.notes.push(format!("attached {}, {taken}", one_line(&path)));
+                self.prefixes.push(quoted(&path, &text, bytes));
+            }
+            Content::Media { bytes, kind } => self.media(path, bytes, kind, sees),
+        }
+    }
+
+    fn folder(&mut self, name: &str, found: Mentioned) {
+        let Mentioned { attachments, left_out, .. } = found;
+        let (mut bytes, mut cut) = (0, 0);
+        let files = attachments.len() as u64;
+        for Attachment { path, content } in attachments {
+            let is_cut = content.is_cut();
+            if let Content::Text { text, bytes: all } = content {
+                bytes += text.len() as u64;
+                cut += u64::from(is_cut);
+                self.prefixes.push(quoted(&path, &text, all));
+            }
+        }
+        let mut note = format!(
+            "attached {} of {}, {} bytes",
+            plural(files, "file"),
+            one_line(name),
+            count(bytes)
+        );
+        if cut > 0 {
+            note += "; the last is cut";
+        }
+        if left_out > 0 {
+            note += &format!("; {} left out (not text, or no room)", count(left_out as u64));
+        }
+        self.notes.push(note);
+    }
+
+    fn media(&mut self, path: String, bytes: Vec<u8>, kind: FileKind, sees: Sees) {
+        let size = bytes.len() as u64;
+        let (what, is_seen) = match kind {
+            FileKind::Picture(_) => ("picture", sees.takes_image(size)),
+            _ => ("PDF", sees.takes_document(size)),
+        };
+        let unseen = match is_seen {
+            true => String::new(),
+            false => {
+                format!("; it is kept, but this model cannot read a {what} of this size or at all")
+            }
+        };
+        self.notes.push(format!(
+            "attached the {what} {}, {} bytes{unseen}",
+            one_line(&path),
+            count(size)
+        ));
+        self.media.push((bytes, kind, path));
+    }
+}
+
+/// A file as the model sees it, before what the person wrote.
+fn quoted(path: &str, text: &str, bytes: u64) -> String {
+    let cut = match (text.len() as u64) < bytes {
+        true => format!("\n[cut: {} of {bytes} bytes]", text.len()),
+        false => String::new(),
+    };
+    format!("[File: {path}]\n\n{text}{cut}\n\n[End of file]\n\n")
+}
+
+/// A picture that is named by where it is, outside the workspace.
+fn outside(name: &str) -> Option<Attachment> {
+    let path = match name.strip_prefix("~/") {
+        Some(rest) => PathBuf::from(std::env::var_os("HOME")?).join(rest),
+        None => PathBuf::from(name),
+    };
+    picture_at(&path)
+}
+
+/// What a text names: words that begin with `@`, and `@"in quotes"`.
+pub(super) fn mentions(text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut before = ' ';
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        rest = &rest[c.len_utf8()..];
+        if c == '@' && (before.is_whitespace() || before == '(') {
+            let (name, after) = match rest.strip_prefix('"') {
+                Some(quoted) => match quoted.split_once('"') {
+                    Some((name, after)) => (name, after),
+                    None => (quoted, ""),
+                },
+                None => rest.split_at(rest.find(char::is_whitespace).unwrap_or(rest.len())),
+            };
+            if !name.is_empty() {
+                found.push(name.to_owned());
+            }
+            rest = after;
+        }
+        before = c;
+    }
+    found
+}
+
+/// How a path is named in what is typed.
+pub(super) fn mention(path: &str) -> String {
+    match path.contains(char::is_whitespace) {
+        true => format!("@\"{path}\""),
+        false => format!("@{path}"),
+    }
+}
+
+/// The picture a paste stands for: terminals paste the path of a file that is dropped on them, some
+/// in quotes, some with backslashes.
+pub(super) fn dropped_picture(pasted: &str) -> Option<String> {
+    let text = pasted.trim();
+    if text.is_empty() || text.contains('\n') || text.len() > 4_096 {
+        return None;
+    }
+    let unquoted = ["'", "\""].iter().find_map(|quote| {
+        text.strip_prefix(quote).and_then(|rest| rest.strip_suffix(quote)).map(str::to_owned)
+    });
+    let path = unquoted.unwrap_or_else(|| {
+        let mut path = String::new();
+        let mut chars = text.chars();
+        while let Some(c) = chars.next() {
+            path.extend(if c == '\\' { chars.next() } else { Some(c) });
+        }
+        path
+    });
+    let path = path.strip_prefix("file://").unwrap_or(&path).to_owned();
+    picture_at(Path::new(&path)).map(|_| path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_begins_with_an_at_sign_at_the_start_of_a_word() {
+        assert_eq!(
+            mentions("compare @a.rs with (@b.rs) and @\"c d.rs\"!"),
+            ["a.rs", "b.rs)", "c d.rs"]
+        );
+        assert_eq!(mentions("me@example.org is no file, and @ is none"), Vec::<String>::new());
+        for path in ["src/a.rs", "a b.rs"] {
+            assert_eq!(mentions(&format!("see {} now", mention(path))), [path]);
+        }
+    }
+
+    fn of(typed: &Typed, folder: &Path) -> Attached {
+        let mut model = Model::new("openai", "m");
+        model.sees = Sees { images: true, documents: false };
+        let clipboard = Clipboard { pictures: vec![b"\x89PNG1".to_vec()] };
+        Attached::new(typed, vec!["[output]".into()], (Some(folder), &clipboard), &model)
+    }
+
+    #[test]
+    fn what_is_typed_attaches_and_what_is_pasted_does_not() {
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::write(folder.path().join("a.txt"), "one\ntwo\n").expect("written");
+        let attached =
+            of(&Typed::by_hand("what is @a.txt? And @a.txt, @nosuch.rs, @you?"), folder.path());
+        assert_eq!(
+            attached.prefixes,
+            ["[output]", "[File: a.txt]\n\none\ntwo\n\n\n[End of file]\n\n"]
+        );
+        assert_eq!(
+            attached.notes,
+            ["attached a.txt, 2 lines", "not attached: there is no `nosuch.rs` in the workspace"]
+        );
+        let mut pasted = Typed::by_hand("explain: ");
+        pasted.text += "@a.txt";
+        assert_eq!(of(&pasted, folder.path()).prefixes.len(), 1);
+        let picture =
+            of(&Typed::by_hand("what is in @clipboard-1 and @clipboard-2"), folder.path());
+        assert_eq!((picture.media.len(), picture.notes.len()), (1, 1));
+        assert_eq!(picture.notes, ["attached the picture clipboard-1, 5 bytes"]);
+    }
+
+    #[test]
+    fn a_dropped_file_is_a_picture_however_its_path_is_written() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("my shot.png");
+        std::fs::write(&path, b"\x89PNG").expect("written");
+        let path = path.to_str().expect("text");
+        for pasted in [
+            path.to_owned(),
+            format!("'{path}' "),
+            path.replace(' ', "\\ "),
+            format!("file://{path}"),
+        ] {
+            assert_eq!(dropped_picture(&pasted).as_deref(), Some(path), "{pasted}");
+        }
+        assert_eq!(dropped_picture("no path\nat all"), None);
+        assert_eq!(dropped_picture("/etc/passwd"), None);
+    }
+}

@@ -1,0 +1,456 @@
+//! The text that is being typed, and the cursor in it.
+//!
+//! It is kept as what a person sees as one character each, so the cursor never stops inside one. A
+//! long paste is one of them: it is shown as `[400 lines]`, and sent as it is. Every character knows
+//! whether it was pasted, because what is pasted is data: nothing in it is a command, and no file is
+//! attached because of it.
+
+use rethread_core::name::is_hidden;
+use unicode_segmentation::UnicodeSegmentation;
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+use crate::out::{clean, count, plural};
+
+/// Lines and characters of a paste that is still shown as it is. More would push what is being
+/// answered out of the window.
+const PASTE_LINES_SHOWN: usize = 10;
+const PASTE_CHARS_SHOWN: usize = 2_000;
+
+/// What was typed, when it is sent.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Typed {
+    /// All of it.
+    pub(super) text: String,
+    /// As it was shown: long pastes folded.
+    pub(super) shown: String,
+    /// The parts that were not pasted.
+    pub(super) by_hand: Vec<String>,
+}
+
+impl Typed {
+    /// Text that was typed from beginning to end.
+    pub(super) fn by_hand(text: impl Into<String>) -> Typed {
+        let text = text.into();
+        Typed { shown: text.clone(), by_hand: vec![text.clone()], text }
+    }
+
+    /// Text that nobody typed: it came through a pipe.
+    pub(super) fn piped(text: impl Into<String>) -> Typed {
+        let text = text.into();
+        Typed { shown: text.clone(), by_hand: Vec::new(), text }
+    }
+
+    /// The same with another text, which was made of this one.
+    pub(super) fn saying(self, text: String) -> Typed {
+        match self.by_hand.concat() == self.text {
+            true => Typed::by_hand(text),
+            false => Typed { text, ..self },
+        }
+    }
+
+    /// Whether its first character was typed.
+    pub(super) fn begins_by_hand(&self) -> bool {
+        let first = self.by_hand.first().and_then(|part| part.chars().next());
+        first.is_some() && first == self.text.chars().next()
+    }
+}
+
+/// One character as a person sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Glyph {
+    /// What is sent.
+    text: String,
+    /// What is shown, where that is something else.
+    shown: Option<String>,
+    is_pasted: bool,
+    /// It stands for more than it shows.
+    is_fold: bool,
+}
+
+impl Glyph {
+    fn new(text: &str, is_pasted: bool) -> Glyph {
+        let shown = match text {
+            "\n" => None,
+            "\t" => Some("    ".to_owned()),
+            text => Some(clean(text)).filter(|shown| shown != text),
+        };
+        Glyph { text: text.to_owned(), shown, is_pasted, is_fold: false }
+    }
+
+    /// A long paste, as one character.
+    fn fold(text: &str) -> Glyph {
+        let lines = text.lines().count();
+        let shown = match lines {
+            0 | 1 => format!("[{} characters]", count(text.chars().count() as u64)),
+            lines => format!("[{}]", plural(lines as u64, "line")),
+        };
+        Glyph { text: text.to_owned(), shown: Some(shown), is_pasted: true, is_fold: true }
+    }
+
+    pub(super) fn shown(&self) -> &str {
+        self.shown.as_deref().unwrap_or(&self.text)
+    }
+
+    pub(super) fn is_line_feed(&self) -> bool {
+        self.text == "\n"
+    }
+
+    /// Whether it stands for more than it shows.
+    pub(super) fn is_fold(&self) -> bool {
+        self.is_fold
+    }
+
+    pub(super) fn is_pasted(&self) -> bool {
+        self.is_pasted
+    }
+
+    pub(super) fn width(&self) -> usize {
+        self.shown().width()
+    }
+
+    fn is_space(&self) -> bool {
+        self.text.chars().all(char::is_whitespace)
+    }
+}
+
+/// The text, and the cursor.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Buffer {
+    glyphs: Vec<Glyph>,
+    /// How many are before the cursor.
+    cursor: usize,
+    /// Bytes came that are not text.
+    pub(super) is_damaged: bool,
+}
+
+impl Buffer {
+    /// A text, with the cursor at its end.
+    pub(super) fn of(text: &str) -> Buffer {
+        let mut buffer = Buffer::default();
+        buffer.insert(text);
+        buffer
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.glyphs.is_empty()
+    }
+
+    pub(super) fn glyphs(&self) -> &[Glyph] {
+        &self.glyphs
+    }
+
+    pub(super) fn cursor(&self) -> usize {
+        self.cursor
+    }
+
+    /// All of the text.
+    pub(super) fn text(&self) -> String {
+        self.glyphs.iter().map(|glyph| glyph.text.as_str()).collect()
+    }
+
+    /// The text before the cursor, back to the beginning of its line.
+    pub(super) fn line_before(&self) -> String {
+        self.text_of(self.line_start(), self.cursor)
+    }
+
+    /// Whether the cursor is in the last line.
+    fn is_in_last_line(&self) -> bool {
+        self.line_end() == self.glyphs.len()
+    }
+
+    /// What is sent.
+    pub(super) fn typed(&self) -> Typed {
+        let mut typed = Typed::default();
+        let mut was_by_hand = false;
+        for glyph in &self.glyphs {
+            typed.text.push_str(&glyph.text);
+            match glyph.is_fold() {
+                true => typed.shown.push_str(glyph.shown()),
+                false => typed.shown.push_str(&glyph.text),
+            }
+            match (glyph.is_pasted, was_by_hand) {
+                (true, _) => {}
+                (false, true) => {
+                    typed.by_hand.last_mut().expect("it began").push_str(&glyph.text);
+                }
+                (false, false) => typed.by_hand.push(glyph.text.clone()),
+            }
+            was_by_hand = !glyph.is_pasted;
+        }
+        typed
+    }
+
+    /// Puts text in at the cursor.
+    pub(super) fn insert(&mut self, text: &str) {
+        self.put(text, false);
+    }
+
+    /// Puts in what was pasted; a long text as one character.
+    pub(super) fn paste(&mut self, text: &str) {
+        let is_long = text.lines().count() > PASTE_LINES_SHOWN
+            || text.chars().nth(PASTE_CHARS_SHOWN).is_some();
+        match is_long {
+            true => {
+                self.glyphs.insert(self.cursor, Glyph::fold(text));
+                self.cursor += 1;
+            }
+            false => self.put(text, true),
+        }
+    }
+
+    fn put(&mut self, text: &str, is_pasted: bool) {
+        let mut text = text.to_owned();
+        // An accent that is typed by itself belongs to the letter before it.
+        let is_mark = text
+            .chars()
+            .next()
+            .is_some_and(|c| UnicodeWidthChar::width(c) == Some(0) && !is_hidden(c));
+        if is_mark
+            && self.cursor > 0
+            && !self.glyphs[self.cursor - 1].is_line_feed()
+            && !self.glyphs[self.cursor - 1].is_fold()
+        {
+            self.cursor -= 1;
+            text.insert_str(0, &self.glyphs.remove(self.cursor).text);
+        }
+        let new: Vec<Glyph> = text.graphemes(true).map(|one| Glyph::new(one, is_pasted)).collect();
+        let added = new.len();
+        self.glyphs.splice(self.cursor..self.cursor, new);
+        self.cursor += added;
+    }
+
+    /// Replaces the last so many characters before the cursor.
+    pub(super) fn replace_before(&mut self, glyphs: usize, text: &str) {
+        let from = self.cursor.saturating_sub(glyphs);
+        self.glyphs.drain(from..self.cursor);
+        self.cursor = from;
+        self.insert(text);
+    }
+
+    /// Moves by so many characters. Whether it could.
+    pub(super) fn step(&mut self, forward: bool) -> bool {
+        let to = match forward {
+            true => (self.cursor + 1).min(self.glyphs.len()),
+            false => self.cursor.saturating_sub(1),
+        };
+        std::mem::replace(&mut self.cursor, to) != to
+    }
+
+    pub(super) fn to_line_start(&mut self) {
+        self.cursor = self.line_start();
+    }
+
+    pub(super) fn to_line_end(&mut self) {
+        self.cursor = self.line_end();
+    }
+
+    /// Moves to the beginning of the word before the cursor.
+    pub(super) fn word_left(&mut self) {
+        self.cursor = self.word_start();
+    }
+
+    /// Moves to the end of the next word.
+    pub(super) fn word_right(&mut self) {
+        self.cursor = self.word_end();
+    }
+
+    /// Moves to the line above or below, in the same column. Whether there is one.
+    pub(super) fn step_line(&mut self, down: bool) -> bool {
+        let start = self.line_start();
+        let column = self.cursor - start;
+        let (from, to) = match down {
+            true if self.is_in_last_line() => return false,
+            true => {
+                let from = self.line_end() + 1;
+                let line = self.glyphs[from..].iter().position(Glyph::is_line_feed);
+                (from, line.map_or(self.glyphs.len(), |length| from + length))
+            }
+            false if start == 0 => return false,
+            false => {
+                let line = self.glyphs[..start - 1].iter().rposition(Glyph::is_line_feed);
+                (line.map_or(0, |at| at + 1), start - 1)
+            }
+        };
+        self.cursor = (from + column).min(to);
+        true
+    }
+
+    pub(super) fn backspace(&mut self) {
+        if self.step(false) {
+            self.glyphs.remove(self.cursor);
+        }
+    }
+
+    /// Deletes what is under the cursor. Whether there was something.
+    pub(super) fn delete(&mut self) -> bool {
+        let is_there = self.cursor < self.glyphs.len();
+        if is_there {
+            self.glyphs.remove(self.cursor);
+        }
+        is_there
+    }
+
+    /// Erases up to the beginning of the line, and gives it back.
+    pub(super) fn erase_to_start(&mut self) -> String {
+        // At the beginning of a line this joins it with the one above.
+        let from = match self.line_start() {
+            start if start == self.cursor => start.saturating_sub(1),
+            start => start,
+        };
+        self.erase(from, self.cursor)
+    }
+
+    /// Erases up to the end of the line, and gives it back.
+    pub(super) fn erase_to_end(&mut self) -> String {
+        let to = match self.line_end() {
+            end if end == self.cursor => (end + 1).min(self.glyphs.len()),
+            end => end,
+        };
+        self.erase(self.cursor, to)
+    }
+
+    /// Erases the word before the cursor, and gives it back.
+    pub(super) fn erase_word(&mut self) -> String {
+        // As in a shell, up to the space: a path is one word.
+        let mut from = self.cursor;
+        while from > 0 && self.glyphs[from - 1].is_space() {
+            from -= 1;
+        }
+        while from > 0 && !self.glyphs[from - 1].is_space() {
+            from -= 1;
+        }
+        self.erase(from, self.cursor)
+    }
+
+    /// Erases the next word, and gives it back.
+    pub(super) fn erase_next_word(&mut self) -> String {
+        self.erase(self.cursor, self.word_end())
+    }
+
+    fn erase(&mut self, from: usize, to: usize) -> String {
+        let erased = self.text_of(from, to);
+        self.glyphs.drain(from..to);
+        self.cursor = from;
+        erased
+    }
+
+    fn text_of(&self, from: usize, to: usize) -> String {
+        self.glyphs[from..to].iter().map(|glyph| glyph.text.as_str()).collect()
+    }
+
+    fn line_start(&self) -> usize {
+        let before = self.glyphs[..self.cursor].iter();
+        before.rev().position(Glyph::is_line_feed).map_or(0, |length| self.cursor - length)
+    }
+
+    fn line_end(&self) -> usize {
+        let after = self.glyphs[self.cursor..].iter().position(Glyph::is_line_feed);
+        after.map_or(self.glyphs.len(), |length| self.cursor + length)
+    }
+
+    fn is_word(&self, at: usize) -> bool {
+        self.glyphs[at].is_fold() || self.glyphs[at].text.chars().any(char::is_alphanumeric)
+    }
+
+    fn word_start(&self) -> usize {
+        let mut at = self.cursor;
+        while at > 0 && !self.is_word(at - 1) {
+            at -= 1;
+        }
+        while at > 0 && self.is_word(at - 1) {
+            at -= 1;
+        }
+        at
+    }
+
+    fn word_end(&self) -> usize {
+        let mut at = self.cursor;
+        while at < self.glyphs.len() && !self.is_word(at) {
+            at += 1;
+        }
+        while at < self.glyphs.len() && self.is_word(at) {
+            at += 1;
+        }
+        at
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cursor_never_stops_inside_a_character() {
+        let mut buffer = Buffer::of("e\u{301}👨‍👩‍👧漢");
+        assert_eq!(buffer.glyphs().len(), 3);
+        buffer.backspace();
+        buffer.backspace();
+        assert_eq!(buffer.text(), "e\u{301}");
+        buffer.insert("o");
+        buffer.insert("\u{308}");
+        assert_eq!((buffer.text().as_str(), buffer.glyphs().len()), ("e\u{301}o\u{308}", 2));
+    }
+
+    #[test]
+    fn a_long_paste_is_one_character_and_sent_as_it_is() {
+        let line = |n: usize| (1..=n).map(|n| format!("{n}\n")).collect::<String>();
+        for (pasted, shown) in [
+            (line(10), None),
+            (line(11), Some("[11 lines]")),
+            (line(400), Some("[400 lines]")),
+            ("x".repeat(2_000), None),
+            ("x".repeat(2_001), Some("[2,001 characters]")),
+        ] {
+            let mut buffer = Buffer::of("why? ");
+            buffer.paste(&pasted);
+            let typed = buffer.typed();
+            assert_eq!(typed.text, format!("why? {pasted}"));
+            assert_eq!(typed.shown, format!("why? {}", shown.unwrap_or(&pasted)));
+            assert_eq!(typed.by_hand, ["why? "]);
+            if shown.is_some() {
+                buffer.backspace();
+                assert_eq!(buffer.text(), "why? ");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_pasted_is_told_from_what_is_typed() {
+        let mut buffer = Buffer::default();
+        buffer.paste("!rm @x");
+        buffer.insert(" and @y");
+        let typed = buffer.typed();
+        assert_eq!(typed.text, "!rm @x and @y");
+        assert_eq!(typed.by_hand, [" and @y"]);
+        assert!(!typed.begins_by_hand());
+        assert!(Typed::by_hand("!ls").begins_by_hand() && !Typed::piped("!ls").begins_by_hand());
+    }
+
+    #[test]
+    fn words_and_lines_are_moved_over_and_erased() {
+        let mut buffer = Buffer::of("look at src/a.rs\nnow, please");
+        assert_eq!(buffer.erase_word(), "please");
+        buffer.word_left();
+        assert_eq!(buffer.line_before(), "");
+        assert!(buffer.step_line(false) && !buffer.step_line(false));
+        buffer.to_line_end();
+        assert_eq!(buffer.erase_word(), "src/a.rs");
+        assert_eq!(buffer.erase_to_start(), "look at ");
+        assert!(buffer.step_line(true));
+        assert_eq!(buffer.erase_to_start(), "\n");
+        buffer.word_right();
+        assert_eq!(buffer.erase_to_end(), ", ");
+        assert_eq!(buffer.text(), "now");
+        assert!(!buffer.delete() && buffer.step(false) && buffer.delete());
+        assert_eq!(buffer.text(), "no");
+    }
+
+    #[test]
+    fn what_would_drive_the_terminal_is_shown_as_what_it_is() {
+        let mut buffer = Buffer::default();
+        buffer.paste("a\u{1b}[2J\u{202e}\tb");
+        let shown: String = buffer.glyphs().iter().map(Glyph::shown).collect();
+        assert_eq!(shown, "a\\u{1b}[2J\\u{202e}    b");
+        assert_eq!(buffer.text(), "a\u{1b}[2J\u{202e}\tb");
+    }
+}

@@ -1,0 +1,69 @@
+//! The clipboard: text goes in through the terminal (OSC 52), pictures come from the programs that
+//! have it.
+//!
+//! A terminal takes text for the clipboard also over a remote connection. It never gives a picture, so
+//! the desktop's own programs are asked for one.
+
+use std::io::Read;
+use std::process::{Command, Stdio};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use rethread_agent::media::FileKind;
+use rethread_core::limits::IMAGE_BYTES_MAX;
+
+use crate::errors::Error;
+
+/// Bytes of a text that terminals take.
+const TEXT_BYTES_MAX: usize = 74_000;
+
+/// Programs that give a picture from the clipboard.
+const PROGRAMS: [&[&str]; 3] = [
+    &["wl-paste", "--no-newline", "--type", "image/png"],
+    &["xclip", "-selection", "clipboard", "-target", "image/png", "-out"],
+    &["pngpaste", "-"],
+];
+
+/// What gives a text to the clipboard of a terminal.
+pub(super) fn written(text: &str) -> Result<String, Error> {
+    if text.len() > TEXT_BYTES_MAX {
+        return Err(Error::Word {
+            what: format!("terminals take at most {TEXT_BYTES_MAX} bytes; this has {}", text.len()),
+            hint: "`/export FILE` writes the whole conversation",
+        });
+    }
+    Ok(format!("\x1b]52;c;{}\x07", BASE64.encode(text)))
+}
+
+/// The picture in the clipboard, where a program is there that gives it.
+pub(super) fn picture() -> Option<Vec<u8>> {
+    PROGRAMS.iter().find_map(|program| {
+        let mut child = Command::new(program[0])
+            .args(&program[1..])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .ok()?;
+        let mut bytes = Vec::new();
+        let output = child.stdout.take()?;
+        let read = output.take(IMAGE_BYTES_MAX + 1).read_to_end(&mut bytes);
+        child.kill().ok();
+        child.wait().ok()?;
+        read.ok()?;
+        let is_picture = matches!(FileKind::of_start(&bytes), Some(FileKind::Picture(_)));
+        (is_picture && bytes.len() as u64 <= IMAGE_BYTES_MAX).then_some(bytes)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_copied_is_text_to_the_terminal_and_cannot_end_the_sequence() {
+        assert_eq!(written("a\x07b").expect("short"), "\x1b]52;c;YQdi\x07");
+        assert!(written(&"x".repeat(TEXT_BYTES_MAX)).is_ok());
+        assert!(written(&"x".repeat(TEXT_BYTES_MAX + 1)).is_err());
+    }
+}

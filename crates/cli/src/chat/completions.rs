@@ -1,0 +1,336 @@
+//! What the tab key completes, and what the menu under the line shows: commands, agents, sessions,
+//! and files after `@`.
+//!
+//! Files are listed on a thread of their own, once someone types an `@`: a large folder must not hold
+//! up a key.
+
+use std::cell::{Cell, OnceCell};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rethread_agent::own_commands::OwnCommand;
+use rethread_agent::tool::Workspace;
+use rethread_core::{SessionId, Sessions};
+use tokio::sync::Notify;
+use unicode_segmentation::UnicodeSegmentation;
+
+use super::attach::mention;
+use super::help::{COMMANDS, Takes};
+use super::line_editor::{Candidates, Completion};
+use super::menu::Choice;
+use crate::out::{ago, fit, one_line, plural};
+
+/// Files that are known by name. Reading the names of more takes longer than anyone waits.
+const FILES_MAX: usize = 50_000;
+
+/// Choices that are offered.
+const CHOICES_MAX: usize = 100;
+
+/// Sessions that are offered: the newest.
+const SESSIONS_MAX: usize = 50;
+
+/// Columns of what was asked first in a session.
+const FIRST_COLUMNS: usize = 60;
+
+/// What can be completed.
+#[derive(Default)]
+pub(super) struct Completions {
+    /// The person's own commands.
+    pub(super) own: Vec<OwnCommand>,
+    /// The agents there are, and what they are for.
+    agents: Vec<(String, String)>,
+    /// The models that can be asked, and how much they see.
+    models: Vec<(String, String)>,
+    sessions: Option<(Sessions, Option<SessionId>)>,
+    listed: OnceCell<Vec<Choice>>,
+    files: FileNames,
+}
+
+impl Completions {
+    /// These commands of the person's own, these agents with what they are for, and these models with
+    /// how many tokens they see.
+    pub(super) fn new(
+        own: Vec<OwnCommand>,
+        agents: Vec<(String, String)>,
+        models: Vec<(String, u64)>,
+    ) -> Completions {
+        let models = models.into_iter().map(|(id, window)| (id, plural(window, "token")));
+        Completions { own, agents, models: models.collect(), ..Completions::default() }
+    }
+
+    /// Begins anew, for a prompt in this session and folder: what was listed may have changed.
+    pub(super) fn renew(
+        &mut self,
+        sessions: &Sessions,
+        id: Option<SessionId>,
+        folder: Option<&str>,
+    ) {
+        self.sessions = Some((sessions.clone(), id));
+        self.listed = OnceCell::new();
+        self.files.renew(folder.map(PathBuf::from));
+    }
+
+    /// Waits until there is more to complete.
+    pub(super) fn more(&self) -> impl Future<Output = ()> + use<> {
+        let names = self.files.names.clone();
+        async move { names.are_there.notified().await }
+    }
+
+    fn commands(&self, begun: &str) -> Vec<Choice> {
+        let ours = COMMANDS.iter().map(|command| {
+            (command.name.to_owned(), command.takes.shown().to_owned(), command.about.to_owned())
+        });
+        let own = self.own.iter().map(|command| {
+            let about = fit(&command.description, FIRST_COLUMNS);
+            (command.name.clone(), one_line(&command.takes), about)
+        });
+        let choice = |(name, takes, about): (String, String, String)| {
+            let label = format!("/{name}");
+            Choice {
+                text: if takes.is_empty() { label.clone() } else { format!("{label} ") },
+                label: format!("{label} {takes}").trim_end().to_owned(),
+                is_whole: takes.is_empty(),
+                about,
+            }
+        };
+        let all = ours.chain(own).filter(|(name, ..)| name.starts_with(begun));
+        all.map(choice).collect()
+    }
+
+    fn named(names: &[(String, String)]) -> Vec<Choice> {
+        let choice = |(name, about): &(String, String)| Choice {
+            text: name.clone(),
+            label: one_line(name),
+            about: fit(about, FIRST_COLUMNS),
+            is_whole: true,
+        };
+        names.iter().map(choice).collect()
+    }
+
+    fn sessions(&self) -> Vec<Choice> {
+        let list = || {
+            let Some((sessions, id)) = &self.sessions else { return Vec::new() };
+            let page = sessions.list(&Sessions::default_filter(), None, SESSIONS_MAX);
+            // A menu is not worth an error; the command itself tells of one.
+            let page = page.map(|page| page.sessions).unwrap_or_default();
+            let others = page.iter().filter(|session| Some(session.id()) != *id);
+            let now = rethread_core::World::now(&rethread_store::System);
+            others
+                .map(|session| Choice {
+                    text: session.header.name.to_string(),
+                    label: one_line(session.header.name.as_str()),
+                    about: format!(
+                        "{} · {}",
+                        ago(session.last_activity_at, now),
+                        fit(&session.first_message, FIRST_COLUMNS)
+                    ),
+                    is_whole: true,
+                })
+                .collect()
+        };
+        self.listed.get_or_init(list).clone()
+    }
+}
+
+impl Candidates for Completions {
+    fn complete(&self, line: &str) -> Option<Completion> {
+        if let Some(query) = file_query(line) {
+            let found = self.files.find(query.trim_start_matches('"'));
+            return Some(completion(query.graphemes(true).count() + 1, found));
+        }
+        let command = line.strip_prefix('/')?;
+        let Some((name, begun)) = command.split_once(' ') else {
+            return Some(completion(line.graphemes(true).count(), self.commands(command)));
+        };
+        let known = COMMANDS.iter().find(|command| command.name == name)?;
+        let all = match known.takes {
+            Takes::Agent => Completions::named(&self.agents),
+            Takes::Model => Completions::named(&self.models),
+            Takes::Session(_) => self.sessions(),
+            _ => return None,
+        };
+        let lower = begun.to_lowercase();
+        let matches = |choice: &Choice| {
+            choice.label.to_lowercase().contains(&lower)
+                || choice.about.to_lowercase().contains(&lower)
+        };
+        let found = all.into_iter().filter(matches).collect();
+        Some(completion(begun.graphemes(true).count(), found))
+    }
+}
+
+fn completion(replaces: usize, choices: Vec<Choice>) -> Completion {
+    Completion { replaces, choices }
+}
+
+/// What is typed after the `@` that the cursor is at; none where it is not at one.
+fn file_query(line: &str) -> Option<&str> {
+    let at = line.rfind('@')?;
+    let (before, query) = (&line[..at], &line[at + 1..]);
+    let begins = before.chars().next_back().is_none_or(|c| c.is_whitespace() || c == '(');
+    let is_open = match query.strip_prefix('"') {
+        Some(quoted) => !quoted.contains('"'),
+        None => !query.contains(char::is_whitespace),
+    };
+    (begins && is_open).then_some(query)
+}
+
+/// The names of the files in the workspace.
+#[derive(Default)]
+struct FileNames {
+    folder: Option<PathBuf>,
+    names: Arc<Names>,
+    is_asked: Cell<bool>,
+}
+
+#[derive(Default)]
+struct Names {
+    /// Files and folders, once they are listed. A folder ends with a slash.
+    all: Mutex<Option<Vec<String>>>,
+    are_there: Notify,
+}
+
+impl FileNames {
+    fn renew(&mut self, folder: Option<PathBuf>) {
+        (self.folder, self.is_asked) = (folder, Cell::new(false));
+        self.names = Arc::default();
+    }
+
+    fn find(&self, query: &str) -> Vec<Choice> {
+        if !self.is_asked.replace(true)
+            && let Some(folder) = self.folder.clone()
+        {
+            let names = self.names.clone();
+            std::thread::spawn(move || names.list(&folder));
+        }
+        let names = self.names.all.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = best(names.as_deref().unwrap_or_default(), query);
+        found
+            .into_iter()
+            .map(|path| Choice {
+                text: match path.ends_with('/') {
+                    true => mention(path).trim_end_matches('"').to_owned(),
+                    false => mention(path) + " ",
+                },
+                label: one_line(path),
+                about: String::new(),
+                is_whole: false,
+            })
+            .collect()
+    }
+}
+
+impl Names {
+    fn list(&self, folder: &std::path::Path) {
+        let files = Workspace::open(folder).map(|it| it.files(FILES_MAX)).unwrap_or_default();
+        let mut all: Vec<String> = Vec::with_capacity(files.len());
+        for file in files {
+            // The folders above it, where they are new: files come in order.
+            let folders = file.match_indices('/').map(|(at, _)| &file[..=at]);
+            let new: Vec<String> = folders
+                .filter(|folder| !all.iter().rev().take(64).any(|known| known.starts_with(*folder)))
+                .map(str::to_owned)
+                .collect();
+            all.extend(new);
+            all.push(file);
+        }
+        *self.all.lock().unwrap_or_else(PoisonError::into_inner) = Some(all);
+        self.are_there.notify_one();
+    }
+}
+
+/// The names that match best. Without a query, what is at the top.
+fn best<'n>(names: &'n [String], query: &str) -> Vec<&'n String> {
+    if query.is_empty() {
+        let is_top = |name: &&String| !name.trim_end_matches('/').contains('/');
+        return names.iter().filter(is_top).take(CHOICES_MAX).collect();
+    }
+    let query = query.to_lowercase();
+    let scored = names.iter().filter_map(|name| Some((score(name, &query)?, name)));
+    let mut scored: Vec<(usize, &String)> = scored.collect();
+    scored.sort();
+    scored.into_iter().take(CHOICES_MAX).map(|(_, name)| name).collect()
+}
+
+/// How far a name is from what is looked for; none where it does not match. The smaller the better.
+fn score(name: &str, query: &str) -> Option<usize> {
+    let name = name.to_lowercase();
+    let base = name.trim_end_matches('/').rsplit('/').next().unwrap_or(&name);
+    let far = match name.find(query) {
+        // What is in a folder that was typed, its own files first.
+        Some(0) => 1_000 * name[query.len()..].trim_end_matches('/').matches('/').count(),
+        _ if base.starts_with(query) => 10_000,
+        _ if base.contains(query) => 20_000,
+        Some(_) => 30_000,
+        None => {
+            let mut rest = name.chars();
+            let is_part = query.chars().all(|wanted| rest.any(|c| c == wanted));
+            is_part.then_some(40_000)?
+        }
+    };
+    Some(far + name.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_looked_for_after_an_at_sign_that_begins_a_word() {
+        assert_eq!(file_query("see @src/a"), Some("src/a"));
+        assert_eq!(file_query("@"), Some(""));
+        assert_eq!(file_query("(@\"a b"), Some("\"a b"));
+        for line in ["me@example", "@a.rs now", "@\"a b\" c", "nothing"] {
+            assert_eq!(file_query(line), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn what_begins_like_the_query_comes_first_then_names_then_parts() {
+        let names: Vec<String> = [
+            "docs/",
+            "docs/limit.md",
+            "src/",
+            "src/limit.rs",
+            "src/deep/",
+            "src/deep/x.rs",
+            "tests/l_i_m.rs",
+        ]
+        .map(String::from)
+        .to_vec();
+        let found =
+            |query: &str| best(&names, query).into_iter().cloned().collect::<Vec<_>>().join(" ");
+        assert_eq!(found(""), "docs/ src/");
+        assert_eq!(found("src/"), "src/ src/deep/ src/limit.rs src/deep/x.rs");
+        assert_eq!(found("limit"), "src/limit.rs docs/limit.md");
+        assert_eq!(found("LIM"), "src/limit.rs docs/limit.md tests/l_i_m.rs");
+        assert_eq!(found("zzz"), "");
+    }
+
+    #[test]
+    fn commands_and_agents_are_offered_with_what_they_are() {
+        let mut completions = Completions::default();
+        completions.agents =
+            vec![("build".into(), "Builds".into()), ("plan".into(), "Plans".into())];
+        let labels = |line: &str| -> Vec<String> {
+            let found = completions.complete(line).map(|found| found.choices).unwrap_or_default();
+            found.into_iter().map(|choice| choice.label).collect()
+        };
+        assert_eq!(labels("/co"), ["/compact", "/context", "/cost", "/copy"]);
+        assert_eq!(labels("/agent pl"), ["plan"]);
+        assert_eq!(labels("/agent builds"), ["build"], "by what it is for");
+        assert_eq!(labels("/model gpt"), ["openai/gpt-5"]);
+        assert_eq!(labels("/search x"), Vec::<String>::new());
+        assert!(completions.complete("hello").is_none());
+        assert_eq!(completions.complete("/new x"), None);
+    }
+
+    #[test]
+    fn names_with_spaces_are_put_in_quotes_and_folders_stay_open() {
+        let names = FileNames::default();
+        names.is_asked.set(true);
+        *names.names.all.lock().expect("whole") = Some(vec!["a b/".into(), "a b/c.rs".into()]);
+        let texts: Vec<String> = names.find("a").into_iter().map(|choice| choice.text).collect();
+        assert_eq!(texts, ["@\"a b/", "@\"a b/c.rs\" "]);
+    }
+}

@@ -1,0 +1,60 @@
+//! What was asked in the sessions of a folder, for the arrow up and Ctrl-R.
+//!
+//! It is read from the sessions: their questions are in the log, so there is no file of them that would
+//! have to be guarded, or cleaned when a session is deleted. It is read on a thread of its own, so the
+//! prompt waits for nothing. Imported sessions are left out: their words may be anyone's, and what is
+//! called back counts as typed.
+
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use rethread_core::Sessions;
+use rethread_core::store::Filter;
+use tokio::sync::oneshot;
+
+use super::past_questions::QUESTION_BYTES_MAX;
+
+/// Sessions that are looked at, the newest first, and entries of each, from its end.
+const SESSIONS_MAX: usize = 100;
+const ENTRIES_MAX: u64 = 500;
+
+/// How long may be spent on it. A slow store is asked for no more than this.
+const TIME_MAX: Duration = Duration::from_secs(5);
+
+/// Reads the questions of a folder's sessions, the oldest first.
+pub(super) fn load(
+    sessions: Sessions,
+    workspace: Option<String>,
+) -> oneshot::Receiver<Vec<String>> {
+    let (told, heard) = oneshot::channel();
+    // The chat may be over by then.
+    std::thread::spawn(move || drop(told.send(questions(&sessions, workspace))));
+    heard
+}
+
+fn questions(sessions: &Sessions, workspace: Option<String>) -> Vec<String> {
+    let began = Instant::now();
+    let filter = Filter { workspace, ..Filter::default() };
+    // Nothing here is worth an error: what cannot be read cannot be called back.
+    let page = sessions.list(&filter, None, SESSIONS_MAX);
+    let mut found: Vec<(Timestamp, String)> = Vec::new();
+    for session in page.map(|page| page.sessions).unwrap_or_default() {
+        if session.header.imported.is_some() {
+            continue;
+        }
+        if began.elapsed() > TIME_MAX {
+            break;
+        }
+        let end = session.tally.entries;
+        let range = end.saturating_sub(ENTRIES_MAX)..end;
+        for entry in sessions.entries(session.id(), range).around_damage().flatten() {
+            let message = entry.body.message().filter(|message| message.opens_turn());
+            let text = message.map(|message| message.plain_text()).unwrap_or_default();
+            if !text.is_empty() && text.len() <= QUESTION_BYTES_MAX {
+                found.push((entry.at, text));
+            }
+        }
+    }
+    found.sort();
+    found.into_iter().map(|(_, text)| text).collect()
+}

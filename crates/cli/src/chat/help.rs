@@ -1,0 +1,112 @@
+//! The commands of the chat: one table for `help`, the menu and completion.
+
+/// What the word after a command is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Takes {
+    /// Nothing.
+    Nothing,
+    /// Something that cannot be completed, and may be left out or not.
+    Text(&'static str),
+    /// An agent.
+    Agent,
+    /// A model.
+    Model,
+    /// A session.
+    Session(&'static str),
+    /// A file that is to be written.
+    NewFile,
+}
+
+impl Takes {
+    /// As it is written in `help`.
+    pub(super) fn shown(self) -> &'static str {
+        match self {
+            Takes::Nothing => "",
+            Takes::Text(text) | Takes::Session(text) => text,
+            Takes::Agent | Takes::Model => "[NAME]",
+            Takes::NewFile => "[FILE]",
+        }
+    }
+}
+
+/// A command, as it is typed after a slash.
+#[derive(Debug)]
+pub(super) struct Command {
+    pub(super) name: &'static str,
+    pub(super) takes: Takes,
+    pub(super) about: &'static str,
+}
+
+const fn command(name: &'static str, takes: Takes, about: &'static str) -> Command {
+    Command { name, takes, about }
+}
+
+/// The commands, in the order people meet them.
+pub(super) const COMMANDS: &[Command] = &[
+    command("help", Takes::Nothing, "this, with examples"),
+    command("new", Takes::Text("[NAME]"), "start a new session"),
+    command("open", Takes::Session("[SEL]"), "continue another session, all of it"),
+    command("resume", Takes::Session("[SEL]"), "start from the summary of an earlier session"),
+    command("sessions", Takes::Nothing, "pick a session (also `resume` or /open without SEL)"),
+    command("fork", Takes::Text("[NAME]"), "branch off here"),
+    command(
+        "rewind",
+        Takes::Text("[N]"),
+        "the turns of this session, or back to before one, with its files",
+    ),
+    command("rename", Takes::Text("NAME"), "name this session"),
+    command("retry", Takes::Nothing, "ask the last question again"),
+    command("compact", Takes::Nothing, "summarise the conversation and continue from the summary"),
+    command("clear", Takes::Nothing, "empty the context; the log is kept"),
+    command("delete", Takes::Session("[SEL]"), "move this session, or another, to the trash"),
+    command("undo", Takes::Nothing, "take back delete, clear, compact, resume, fork or new"),
+    command("agent", Takes::Agent, "who answers"),
+    command("model", Takes::Model, "which model answers"),
+    command("permissions", Takes::Text("[CHANGE]"), "what the agent may change without asking"),
+    command(
+        "allow",
+        Takes::Text("TOOL"),
+        "let a tool run without asking: edit_file, run:cargo test",
+    ),
+    command("history", Takes::Text("[all]"), "what was said"),
+    command("search", Takes::Text("WORDS"), "find something in all sessions"),
+    command("thinking", Takes::Nothing, "what the model thought in the last turn"),
+    command("context", Takes::Nothing, "what fills the model's window, and what was cut"),
+    command("cost", Takes::Nothing, "tokens, time and money for each turn"),
+    command("stats", Takes::Nothing, "count messages and tokens"),
+    command("copy", Takes::Nothing, "copy the last answer to the clipboard"),
+    command("export", Takes::NewFile, "write the transcript"),
+    command("archive", Takes::Nothing, "put this session away; /open brings it back"),
+    command("exit", Takes::Nothing, "save and leave (also `quit`)"),
+];
+
+/// What `help` says.
+pub(super) fn text() -> String {
+    let shown = |command: &Command| format!("/{} {}", command.name, command.takes.shown());
+    let widest = COMMANDS.iter().map(|command| shown(command).len()).max().unwrap_or(0);
+    let commands: Vec<String> = COMMANDS
+        .iter()
+        .map(|command| format!("  {:<widest$}  {}", shown(command), command.about))
+        .collect();
+    format!("{START}\n\n{}\n\n{END}", commands.join("\n"))
+}
+
+const START: &str = "\
+Just type, and the agent answers. Esc or Ctrl-C stops a reply; what was said is kept.";
+
+const END: &str = "\
+Examples:
+
+  explain @src/limit.rs           attach a file; Tab completes its name
+  what is missing in @docs/ ?     attach the text files of a folder
+  what is wrong in @shot.png ?    attach a picture; drop one on the window, or Ctrl-V
+  !cargo test                     run a command; its output goes with your next question
+  /fork try-tokio                 try something, and come back with /undo
+  /review src/limit.rs            a command of your own: .rethread/commands/review.md
+
+`exit`, `compact`, `resume`, `sessions` and `help` work without the slash, too. SEL is a position in the list (1 is \
+the newest), a name, an id, or a .md file. A line that begins with a space is said as it is, even if it looks like a \
+command.
+
+Alt-Enter starts another line, and what is pasted is one message. Up recalls earlier questions, Ctrl-R searches them, \
+Tab completes, Ctrl-G opens your editor, Ctrl-O shows the last tool calls in full. What you type while the agent works is sent when it is done.";

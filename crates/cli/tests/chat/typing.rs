@@ -1,0 +1,353 @@
+//! Typing: the menu, completion, what is attached, history, commands of one's own. Whole screens.
+
+use rethread_agent::scripted::{Answer, Server};
+use serde_json::Value;
+
+use crate::desk::Desk;
+use crate::window::Window;
+
+const UP: &str = "\x1b[A";
+const DOWN: &str = "\x1b[B";
+
+/// The smallest picture there is: one point.
+const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR";
+
+fn open(desk: &Desk, server: &Server, size: (u16, u16), args: &[&str]) -> Window {
+    let args = [&["--model", "openai/gpt-5"], args].concat();
+    let window = Window::open(desk, size, &args, &server.vars());
+    at_prompt(&window);
+    window
+}
+
+fn at_prompt(window: &Window) -> String {
+    window.until("the prompt", |shown| shown.ends_with("\nYou:"))
+}
+
+/// Waits until a turn that says this is over.
+fn finished(window: &Window, text: &str) -> String {
+    window.until(text, |shown| shown.contains(text) && shown.ends_with("\nYou:"))
+}
+
+/// The last message that was asked, in order: texts, and what else there is.
+fn asked(server: &Server) -> Vec<String> {
+    let body = server.requests().pop().expect("a request").body;
+    let last = body["messages"].as_array().and_then(|all| all.last()).expect("a message");
+    match &last["content"] {
+        Value::String(text) => vec![text.clone()],
+        Value::Array(blocks) => blocks
+            .iter()
+            .map(|block| match block["text"].as_str() {
+                Some(text) => text.to_owned(),
+                None => block.to_string(),
+            })
+            .collect(),
+        other => panic!("{other}"),
+    }
+}
+
+fn write(desk: &Desk, path: &str, content: impl AsRef<[u8]>) {
+    let path = desk.path().join(path);
+    std::fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+    std::fs::write(path, content).expect("written");
+}
+
+#[test]
+fn a_menu_under_the_slash_says_what_each_command_does() {
+    for width in [40, 80, 200] {
+        let (desk, server) = (Desk::new(), Server::start([]));
+        let mut window = open(&desk, &server, (width, 24), &[]);
+        window.press("/co");
+        let shown = window.shows(&["You: /co\n  /compact  summarise", "\n  /cost     tokens"]);
+        let widest = shown.lines().map(|line| line.chars().count()).max().unwrap_or(0);
+        assert!(widest <= usize::from(width), "{shown}");
+        window.press(format!("{DOWN}{DOWN}"));
+        window.shows(&["\n› /context  what fills"]);
+        // Esc closes it, and what was typed is as it was.
+        window.press("\x1b");
+        window.until("no menu", |shown| shown.ends_with("\nYou: /co"));
+        window.press("s\t");
+        window.until("completed", |shown| shown.ends_with("\nYou: /cost"));
+        window.press("\x15/sess");
+        window.shows(&["  /sessions  pick a session"]);
+        window.press(format!("\x15/stat{DOWN}\r"));
+        window.shows(&["nothing was said in this chat yet"]);
+        let shown = at_prompt(&window);
+        assert!(shown.contains("\nYou: /stats\n"), "{shown}");
+        assert!(!shown.contains("count messages"), "the menu is gone: {shown}");
+    }
+}
+
+#[test]
+fn agents_sessions_and_files_are_completed() {
+    let (desk, server) = (Desk::new(), Server::start([]));
+    write(&desk, "src/limit.rs", "");
+    write(&desk, "src/deep/other.rs", "");
+    write(&desk, "built/limit.o", "");
+    write(&desk, ".gitignore", "built\n");
+    desk.session("rate-limiter", &[r#"{"role":"user","content":"how does the limiter work?"}"#]);
+    let mut window = open(&desk, &server, (80, 24), &[]);
+    window.press("/agent pl\t");
+    window.until("the agent", |shown| shown.ends_with("\nYou: /agent plan"));
+    window.press("\x15/model openai/gpt-5-m\t");
+    window.until("the model", |shown| shown.ends_with("\nYou: /model openai/gpt-5-mini"));
+    window.press("\x15/open ");
+    window.shows(&["  rate-limiter  now · how does the limiter work?"]);
+    window.press("\t");
+    window.until("the session", |shown| shown.ends_with("\nYou: /open rate-limiter"));
+    window.press("\x15look at @lim");
+    let shown = window.shows(&["\n  src/limit.rs"]);
+    assert!(!shown.contains("limit.o"), "it is ignored: {shown}");
+    window.press("\t");
+    window.until("the file", |shown| shown.ends_with("\nYou: look at @src/limit.rs"));
+    window.press("\x15@sr\t");
+    window.shows(&["\nYou: @src/\n", "  src/deep/\n", "  src/limit.rs"]);
+}
+
+#[test]
+fn a_file_and_a_folder_go_with_the_question_and_it_is_said_what_was_taken() {
+    let (desk, server) = (Desk::new(), Server::start(["One.", "Two."].map(Answer::text)));
+    write(&desk, "src/limit.rs", "fn limit() {}\n");
+    write(&desk, "src/ignored.rs", "secret");
+    write(&desk, ".gitignore", "ignored.rs\n");
+    write(&desk, "long.txt", "0123456789abcde\n".repeat(40_000));
+    let mut window = open(&desk, &server, (80, 24), &[]);
+    window.say("explain @src/, please; and @nosuch.rs");
+    let shown = finished(&window, "One.");
+    assert!(shown.contains("(attached 1 file of src/, 14 bytes)"), "{shown}");
+    assert!(shown.contains("(not attached: there is no `nosuch.rs` in the workspace)"), "{shown}");
+    let all = asked(&server).join("|");
+    assert!(all.contains("[File: src/limit.rs]\n\nfn limit() {}\n"), "{all}");
+    assert!(all.ends_with("explain @src/, please; and @nosuch.rs"), "{all}");
+    assert!(!all.contains("secret"), "{all}");
+    window.say("and @long.txt");
+    let shown = finished(&window, "Two.");
+    assert!(shown.contains("the first 16,384 lines (262,144 of 640,000 bytes)"), "{shown}");
+    assert!(asked(&server).concat().contains("[cut: 262144 of 640000 bytes]"));
+    // The attachment is no part of what was asked: neither in the history nor in the list.
+    window.press(UP);
+    window.until("the question", |shown| shown.ends_with("\nYou: and @long.txt"));
+}
+
+#[test]
+fn what_is_pasted_attaches_nothing_and_runs_nothing() {
+    let (desk, server) = (Desk::new(), Server::start(["One.", "Two."].map(Answer::text)));
+    write(&desk, "secret.txt", "the secret");
+    let mut window = open(&desk, &server, (80, 24), &[]);
+    window.press("\x1b[200~read @secret.txt\x1b[201~\r");
+    finished(&window, "One.");
+    assert_eq!(asked(&server), ["read @secret.txt"]);
+    window.press("\x1b[200~!touch ran\x1b[201~\r");
+    finished(&window, "Two.");
+    assert_eq!(asked(&server), ["!touch ran"]);
+    assert!(!desk.path().join("ran").exists());
+}
+
+#[test]
+fn a_picture_goes_with_the_question_by_its_name_or_dropped_on_the_window() {
+    let desk = Desk::new();
+    let server = Server::start(["A point.", "Another."].map(Answer::text));
+    write(&desk, "shot.png", PNG);
+    let elsewhere = tempfile::tempdir().expect("a folder");
+    let dropped = elsewhere.path().join("my shot.png");
+    std::fs::write(&dropped, PNG).expect("written");
+    let mut window = open(&desk, &server, (120, 24), &["--name", "pictures"]);
+    window.say("what is @shot.png?");
+    let shown = finished(&window, "A point.");
+    assert!(
+        shown.contains(&format!("(attached the picture shot.png, {} bytes)", PNG.len())),
+        "{shown}"
+    );
+    let all = asked(&server).concat();
+    assert!(
+        all.contains("data:image/png;base64,iVBORw0KGgo") && all.contains("what is @shot.png?"),
+        "{all}"
+    );
+    let path = dropped.display().to_string().replace(' ', "\\ ");
+    window.press(format!("and \x1b[200~{path}\x1b[201~"));
+    window.shows(&[&format!("You: and @\"{}\"", dropped.display())]);
+    window.press("\r");
+    finished(&window, "Another.");
+    assert_eq!(asked(&server).concat().matches("base64").count(), 1);
+    let entries = desk.json(&["show", "pictures"])["entries"].to_string();
+    assert_eq!(entries.matches("\"sha256\"").count(), 2, "they are kept as blobs: {entries}");
+    assert!(!entries.contains("iVBOR"), "{entries}");
+}
+
+#[test]
+fn a_long_paste_is_folded_and_sent_whole() {
+    let (desk, server) = (Desk::new(), Server::start([Answer::text("Done.")]));
+    let mut window = open(&desk, &server, (60, 24), &[]);
+    let log: String = (1..=400).map(|n| format!("line {n}\n")).collect();
+    window.press(format!("why? \x1b[200~{log}\x1b[201~"));
+    window.until("the fold", |shown| shown.ends_with("\nYou: why? [400 lines]"));
+    // It is one character: it can be erased, and pasted again.
+    window.press("\x7f");
+    window.until("nothing", |shown| shown.ends_with("\nYou: why?"));
+    window.press(format!("\x1b[200~{log}\x1b[201~ and how?\r"));
+    let shown = finished(&window, "Done.");
+    assert!(shown.contains("\nYou: why? [400 lines] and how?\n"), "{shown}");
+    assert_eq!(asked(&server), [format!("why? {log} and how?")]);
+}
+
+#[test]
+fn what_was_asked_in_other_sessions_of_the_folder_is_called_back_and_searched() {
+    let desk = Desk::new();
+    let server = Server::start(["One.", "Two.", "Three."].map(Answer::text));
+    for (name, question) in [("first", "fix the failing test"), ("second", "what is a fence?")] {
+        let mut window = open(&desk, &server, (80, 24), &["--name", name]);
+        window.say(question);
+        window.until("an answer", |shown| shown.contains(".\n") && shown.ends_with("\nYou:"));
+    }
+    let mut window = open(&desk, &server, (80, 24), &[]);
+    window.press("half a line\x12test");
+    let found = "\nsearch: test\n› fix the failing test";
+    window.until("the search", |shown| shown.ends_with(found));
+    window.press("\x1b");
+    window.until("the line", |shown| shown.ends_with("\nYou: half a line"));
+    window.press(UP);
+    window.until("the last question", |shown| shown.ends_with("\nYou: what is a fence?"));
+    window.press(UP);
+    window.until("the one before", |shown| shown.ends_with("\nYou: fix the failing test"));
+    window.press("\x12a fence\r");
+    window.until("what was found", |shown| shown.ends_with("\nYou: what is a fence?"));
+    window.press(" Again.\r");
+    finished(&window, "Three.");
+    assert_eq!(asked(&server), ["what is a fence? Again."]);
+}
+
+#[test]
+fn the_output_of_a_command_goes_with_the_next_question() {
+    let (desk, server) = (Desk::new(), Server::start(["One.", "Two."].map(Answer::text)));
+    let mut window = open(&desk, &server, (80, 24), &[]);
+    window.say("!echo hello; echo oops >&2; exit 3");
+    let shown = window.until("the command", |shown| {
+        shown.contains("(exit 3 · 11 bytes go with your next question)")
+            && shown.ends_with("\nYou:")
+    });
+    assert!(shown.contains("\nhello\noops\n"), "{shown}");
+    assert!(server.requests().is_empty());
+    window.say("what happened?");
+    finished(&window, "One.");
+    let all = asked(&server).join("|");
+    let told = "[I ran `echo hello; echo oops >&2; exit 3`: exit 3]\n\nhello\noops\n";
+    assert!(all.contains(told) && all.ends_with("what happened?"), "{all}");
+    window.say("and now?");
+    finished(&window, "Two.");
+    assert_eq!(asked(&server), ["and now?"], "it is told once");
+}
+
+#[test]
+fn a_command_that_does_not_end_is_stopped_with_escape() {
+    let (desk, server) = (Desk::new(), Server::start([]));
+    let mut window = open(&desk, &server, (80, 24), &[]);
+    window.say("!echo begun; sleep 1000");
+    window.shows(&["\nbegun\n", "• running echo begun; sleep 1000", "Esc stops"]);
+    window.press("\x1b");
+    window.until("its end", |shown| {
+        shown.contains("(stopped by a signal") && shown.ends_with("\nYou:")
+    });
+}
+
+#[test]
+fn control_g_opens_the_line_in_an_editor() {
+    let (desk, server) = (Desk::new(), Server::start([Answer::text("Done.")]));
+    write(
+        &desk,
+        "edit",
+        "#!/bin/sh\nstat -c %a \"$2\" > mode\nprintf '%s\\nsecond line\\n' \"$(cat \"$2\")\" > \"$2.new\"\nmv \"$2.new\" \"$2\"\n",
+    );
+    let path = desk.path().join("edit");
+    std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755))
+        .expect("set");
+    let editor = format!("{} --wait", path.display());
+    let variables = [server.vars().to_vec(), vec![("VISUAL", editor)]].concat();
+    let mut window = Window::open(&desk, (80, 24), &["--model", "openai/gpt-5"], &variables);
+    at_prompt(&window);
+    window.press("first line\x07");
+    window.until("both lines", |shown| shown.ends_with("\nYou: first line\nsecond line"));
+    window.press("\r");
+    finished(&window, "Done.");
+    assert_eq!(asked(&server), ["first line\nsecond line"]);
+    assert_eq!(std::fs::read_to_string(desk.path().join("mode")).expect("read"), "600\n");
+}
+
+#[test]
+fn own_commands_are_used_once_they_are_agreed_to() {
+    let (desk, server) = (Desk::new(), Server::start(["One.", "Two."].map(Answer::text)));
+    write(&desk, ".config/rethread/commands/greet.md", "Greet $1 in $2.");
+    write(
+        &desk,
+        ".rethread/commands/review.md",
+        "---\ndescription: Reviews a file\nargument-hint: FILE\n---\nReview @$1 as we do here.",
+    );
+    write(&desk, "a.txt", "the text");
+    let args = ["--model", "openai/gpt-5"];
+    let mut window = Window::open(&desk, (80, 24), &args, &server.vars());
+    window.shows(&["commands of its own", ".rethread/commands/review.md", "Use them? (y/n)"]);
+    window.say("n");
+    at_prompt(&window);
+    window.say("/review a.txt");
+    window.shows(&["there is no command `/review`"]);
+    window.say("/greet Ann \"two words\"");
+    finished(&window, "One.");
+    assert_eq!(asked(&server), ["Greet Ann in two words."]);
+    drop(window);
+
+    assert!(desk.run(&["agents"]).err.contains("review.md comes with this folder"));
+    let said = desk.run(&["agents", "--trust"]);
+    assert!(!said.err.contains("review.md"), "{said:?}");
+    let mut window = open(&desk, &server, (80, 24), &[]);
+    window.press("/rev");
+    window.shows(&["  /review FILE  Reviews a file"]);
+    window.press("\ta.txt\r");
+    finished(&window, "Two.");
+    let all = asked(&server).join("|");
+    assert!(all.contains("the text") && all.ends_with("Review @a.txt as we do here."), "{all}");
+    drop(window);
+
+    write(&desk, ".rethread/commands/review.md", "Something else.");
+    assert!(desk.run(&["agents"]).err.contains("review.md comes with this folder"));
+}
+
+#[test]
+fn copy_archive_and_help_do_what_one_guesses() {
+    let (desk, server) = (Desk::new(), Server::start([Answer::text("**Forty-two**")]));
+    let mut window = open(&desk, &server, (80, 60), &["--name", "answer"]);
+    window.say("/copy");
+    window.shows(&["there is no answer to copy"]);
+    window.say("what is six times seven?");
+    finished(&window, "Forty-two");
+    window.say("/copy");
+    window.shows(&["Gave the last answer (13 characters) to the clipboard."]);
+    let bytes = String::from_utf8_lossy(&window.bytes()).into_owned();
+    assert!(bytes.contains("\x1b]52;c;KipGb3J0eS10d28qKg==\x07"), "{bytes:?}");
+    window.say("/archive");
+    window.shows(&["Archived answer; `/open answer` brings it back."]);
+    assert_eq!(desk.json(&["show", "answer"])["session"]["archived"], true);
+    window.say("/open answer");
+    window.until("the session", |shown| {
+        shown.contains("\nYou: /open answer\n") && shown.ends_with("\nYou:")
+    });
+    assert_eq!(desk.json(&["show", "answer"])["session"]["archived"], false);
+    window.say("help");
+    window.shows(&["/archive", "Examples:", "explain @src/limit.rs", "!cargo test"]);
+}
+
+#[test]
+fn a_light_background_is_learned_from_the_terminal() {
+    for (colour, keyword) in [("ffff/ffff/ffff", "38;5;160"), ("0000/0000/0000", "38;5;209")] {
+        let (desk, server) =
+            (Desk::new(), Server::start([Answer::text("```rust\nfn a() {}\n```\n\nDone.")]));
+        let mut variables = server.vars().to_vec();
+        variables.extend([("TERM", "xterm-256color".to_owned()), ("NO_COLOR", String::new())]);
+        let mut window = Window::open(&desk, (80, 24), &["--model", "openai/gpt-5"], &variables);
+        at_prompt(&window);
+        let bytes = String::from_utf8_lossy(&window.bytes()).into_owned();
+        assert_eq!(bytes.matches("\x1b]11;?").count(), 1, "{bytes:?}");
+        window.press(format!("hel\x1b]11;rgb:{colour}\x1b\\lo\r"));
+        window.shows(&["You: hello\n", "Done."]);
+        assert_eq!(asked(&server), ["hello"]);
+        let bytes = String::from_utf8_lossy(&window.bytes()).into_owned();
+        assert!(bytes.contains(&format!("\x1b[{keyword}mfn\x1b[0m")), "{colour}: {bytes:?}");
+    }
+}

@@ -7,6 +7,7 @@
 //! were met.
 
 mod append;
+mod economy;
 mod files;
 mod http;
 mod list;
@@ -21,12 +22,15 @@ mod transcript;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{Parser, Subcommand};
 use run::Report;
 
 /// Speed, as ratios in one run.
 #[derive(Debug, Parser)]
+#[command(args_conflicts_with_subcommands = true)]
 struct Args {
+    #[command(subcommand)]
+    other: Option<Other>,
     /// Only these: append, group, tail, read, context, fork, list, size, files, round, transcript,
     /// http, process, postgres
     names: Vec<String>,
@@ -44,10 +48,20 @@ struct Args {
     quick: bool,
 }
 
+/// What is measured in other units than time.
+#[derive(Debug, Subcommand)]
+enum Other {
+    /// What rules for contexts cost and forget, measured by replaying transcripts
+    Economy(economy::Args),
+}
+
 type Bench = fn(&run::Setting) -> Vec<Report>;
 
 fn main() -> ExitCode {
     let args = Args::parse();
+    if let Some(Other::Economy(args)) = &args.other {
+        return economy::run(args);
+    }
     let folder = args.folder.clone().unwrap_or_else(|| PathBuf::from("target/bench"));
     std::fs::create_dir_all(&folder).expect("a folder to write in");
     let benches: [(&str, Bench); 14] = [

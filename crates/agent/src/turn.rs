@@ -27,6 +27,7 @@ use crate::host::Refusal;
 use crate::instructions::own_again;
 use crate::leased_thread::{LeasedThread, Wanted};
 use crate::limits::{EDITOR_ROUNDS_MAX, LOOKING_MAX, ROUNDS_MAX};
+use crate::provider::cache_facts;
 use crate::repetition::{Answered, Repetition};
 use crate::run_call::CallDone;
 use crate::runner::{Answer, End, Instructions, Runner, TurnError};
@@ -307,6 +308,9 @@ impl Runner {
         let mut first: Vec<Item> = thread.log().repair().into_iter().map(Item::from).collect();
         let next = thread.head() + first.len() as u64;
         first.extend(self.instructions_first(thread, next)?.into_iter().map(Item::from));
+        let life = cache_facts(&self.responder.model).life;
+        let thinned = thread.thinning(&self.responder.policy, life);
+        first.extend(thinned.map(|thinned| Item::from(Body::Thinned(thinned))));
         let mut all = first.clone();
         all.push(question.clone().into());
         let mut seqs = match thread.record(all) {

@@ -4,6 +4,7 @@ use crate::entry::{Effect, Entry, Tally};
 use crate::measure::{Measure, measure};
 use crate::message::Role;
 use crate::name::SessionId;
+use crate::shown::{RULE, Seen, Shown};
 use crate::store::{Finding, FindingState};
 
 /// Walks a log from its beginning and notes what is wrong with it.
@@ -18,6 +19,9 @@ pub struct Audit {
     /// Some entry could not be read, so the stored tallies have to be believed.
     blind: bool,
     findings: Vec<Finding>,
+    /// What contexts show so far, to see whether what was decided about a result is what the rule
+    /// gives.
+    seen: Seen,
     /// Entries whose stored tally is wrong, with the right one.
     pub wrong_tallies: Vec<(u64, Tally)>,
     /// Entries whose stored count of tokens is wrong, with the right one.
@@ -34,6 +38,7 @@ impl Audit {
             answered: false,
             blind: false,
             findings: Vec::new(),
+            seen: Seen::default(),
             wrong_tallies: Vec::new(),
             wrong_tokens: Vec::new(),
         }
@@ -52,6 +57,7 @@ impl Audit {
         if tokens != entry.measure.tokens {
             self.wrong_tokens.push((entry.seq, tokens));
         }
+        self.shown(entry);
         let right = Measure { tokens, ..Measure::default() };
         self.tally = self.tally.with(Effect::of(&entry.body, &right));
         if self.blind {
@@ -60,6 +66,28 @@ impl Audit {
             self.wrong_tallies.push((entry.seq, self.tally));
         }
         self.pairs(entry);
+    }
+
+    /// Compares what was decided about the results of an entry with what the rule gives. What is stored
+    /// was sent to a model and stays: only whether it can be made again is noted.
+    fn shown(&mut self, entry: &Entry) {
+        let known = |shown: &Shown| shown.rule == RULE;
+        let stored = || entry.measure.results.iter().map(|result| result.shown.as_ref());
+        if let Some(message) = entry.body.message()
+            && !self.blind
+            && stored().flatten().any(known)
+        {
+            let right = self.seen.decide(message, &self.tally);
+            let differs = |(stored, right): (Option<&Shown>, &Shown)| {
+                stored.is_some_and(|stored| known(stored) && stored != right)
+            };
+            if stored().zip(&right).any(differs) {
+                let what = "the lines of its result that models are shown are not those the rule \
+                            gives; contexts show the stored ones";
+                self.note(Some(entry.seq), what.into(), FindingState::Noted);
+            }
+        }
+        self.seen.read(entry.seq, &entry.body, &entry.measure);
     }
 
     /// Passes over an entry that is there and cannot be read. Counts behind it cannot be checked.

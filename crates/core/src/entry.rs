@@ -133,6 +133,8 @@ pub enum Body {
     },
     /// A turn is left out of every context from here on.
     LeftOut(LeftOut),
+    /// The results of finished turns are shown in their thin form from here on.
+    Thinned(Thinned),
     /// A kind of entry nobody here knows, kept as it was written.
     Unknown {
         /// Its kind.
@@ -169,6 +171,44 @@ impl RoundLimit {
                 format!("[Stopped: the same call of `{tool}` gave the same result three times]")
             }
             None => "[Tool call limit reached]".into(),
+        }
+    }
+}
+
+/// The turns whose results contexts show thin from here on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Thinned {
+    /// The first entry of the turns that are thinned.
+    pub from: u64,
+    /// Their last entry.
+    pub through: u64,
+    /// Why it cost nothing, or pays.
+    pub why: Thinning,
+}
+
+impl Thinned {
+    /// Whether it thins the turn that begins with this entry.
+    pub fn covers(&self, turn: u64) -> bool {
+        (self.from..=self.through).contains(&turn)
+    }
+}
+
+/// Why results are thinned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Thinning {
+    /// The provider's cache had ended: sending them again costs the same whatever they say.
+    Cold,
+    /// They are so much shorter that writing the end of the cache again pays.
+    Pays,
+}
+
+impl Thinning {
+    /// In a word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Thinning::Cold => "cold",
+            Thinning::Pays => "pays",
         }
     }
 }
@@ -330,6 +370,7 @@ impl Body {
             Body::Cleared { .. } => "cleared",
             Body::Undone { .. } => "undone",
             Body::LeftOut(_) => "left_out",
+            Body::Thinned(_) => "thinned",
             Body::Unknown { kind, .. } => kind,
         }
     }
@@ -347,6 +388,7 @@ impl Body {
                 serde_json::to_string(&Clear { before: *before })
             }
             Body::LeftOut(left_out) => serde_json::to_string(left_out),
+            Body::Thinned(thinned) => serde_json::to_string(thinned),
             Body::Unknown { raw, .. } => Ok(raw.get().into()),
         };
         written.expect("plain data is always valid JSON")
@@ -374,6 +416,7 @@ impl Body {
                 serde_json::from_str::<Clear>(json).map(|c| Body::Undone { before: c.before })
             }
             "left_out" => serde_json::from_str(json).map(Body::LeftOut),
+            "thinned" => serde_json::from_str(json).map(Body::Thinned),
             _ => Raw::parse(json.into()).map(|raw| Body::Unknown { kind: kind.into(), raw }),
         };
         body.map_err(|source| BodyError { kind: kind.into(), source })
@@ -476,9 +519,11 @@ impl Effect {
             Body::Restored(_) | Body::Started(_) => What::Start,
             Body::Cleared { .. } => What::Clear,
             Body::Undone { before } => What::Undo(*before),
-            Body::Finished(_) | Body::RoundLimit(_) | Body::LeftOut(_) | Body::Unknown { .. } => {
-                What::Nothing
-            }
+            Body::Finished(_)
+            | Body::RoundLimit(_)
+            | Body::LeftOut(_)
+            | Body::Thinned(_)
+            | Body::Unknown { .. } => What::Nothing,
         };
         Effect { tokens: measure.tokens, what }
     }

@@ -13,6 +13,68 @@ pub const RESULT_CHARS_MAX: usize = 4_000;
 /// What follows a tool result that was cut at [`RESULT_CHARS_MAX`].
 pub const TRUNCATED_MARK: &str = "\n\n[truncated]";
 
+/// Characters of a file that was read from its beginning, as a model is shown it before lines with new
+/// names. These numbers were chosen by replaying sessions: `docs/economy.md` has the curve.
+pub const SHOWN_READ_CHARS: usize = 6_000;
+
+/// The same for a part of a file: whoever asks for a range needs it.
+pub const SHOWN_RANGE_CHARS: usize = 12_000;
+
+/// The same for the output of a command; a third of it is its end.
+pub const SHOWN_SHELL_CHARS: usize = 2_000;
+
+/// The same for what was found or listed.
+pub const SHOWN_SEARCH_CHARS: usize = 1_000;
+
+/// The same for what another agent reports.
+pub const SHOWN_AGENT_CHARS: usize = 4_000;
+
+/// The same for other tools.
+pub const SHOWN_OTHER_CHARS: usize = 2_000;
+
+/// The same for what was brought back on purpose: the most that `recall` gives at once.
+pub const SHOWN_RECALL_CHARS: usize = 40_000;
+
+/// Characters more than its allowance that a result may have, besides a tenth, and stay whole.
+pub const SHOWN_SLACK_CHARS: usize = 200;
+
+/// Characters of lines that are shown because they bring new names.
+pub const SHOWN_NAMES_CHARS: usize = 2_000;
+
+/// Characters shown of what an edit that succeeded says.
+pub const ECHO_CHARS: usize = 80;
+
+/// Lines and characters a run needs before it is replaced by a reference to an earlier result: below
+/// that the reference is as long.
+pub const REPEAT_LINES_MIN: usize = 4;
+/// See [`REPEAT_LINES_MIN`].
+pub const REPEAT_CHARS_MIN: usize = 160;
+
+/// Bytes of a line above which its parts are shown or left out one by one.
+pub const FOLD_CHARS: usize = 240;
+
+/// Characters a result shows before it is worth thinning.
+pub const THIN_FROM_CHARS: usize = 400;
+
+/// Characters of the beginning that a thin result keeps, and of lines with new names.
+pub const THIN_HEAD_CHARS: usize = 120;
+/// See [`THIN_HEAD_CHARS`].
+pub const THIN_NAMES_CHARS: usize = 600;
+
+/// Tokens of results since the last thinning before there is another: less is not worth an entry.
+pub const THIN_TOKENS_MIN: u64 = 1_000;
+
+/// Calls that are reckoned to come after a question, at least, when it is asked whether thinning a warm
+/// context pays.
+pub const THIN_CALLS_AHEAD: u64 = 20;
+
+/// Tokens of input that thinning a warm context must save to be worth it.
+pub const THIN_GAIN_TOKENS_MIN: u64 = 1_000;
+
+/// Entries before the question of a turn that are looked at to decide what of a result is new. It is
+/// as many as are read when a session is opened.
+pub const SEEN_ENTRIES: u64 = READ_ENTRIES;
+
 /// Messages the `emacs` preset keeps, unless the session says otherwise.
 pub const HISTORY_MESSAGES_MAX: u32 = 100;
 

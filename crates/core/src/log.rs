@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use crate::entry::{Body, Entry, Tally};
 use crate::message::{Block, BlockKind, Message, Role, ToolResult};
+use crate::shown::Excerpts;
 
 /// Entries that do not follow one another.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -25,6 +26,7 @@ pub struct Log {
     pinned: Vec<Entry>,
     /// What is wrong with the entries that cannot be read, by their seqs.
     damage: BTreeMap<u64, String>,
+    excerpts: Excerpts,
 }
 
 impl Log {
@@ -90,6 +92,11 @@ impl Log {
     /// The entries of the run, oldest first.
     pub fn entries(&self) -> &[Entry] {
         &self.entries
+    }
+
+    /// What was made of its results before.
+    pub(crate) fn excerpts(&self) -> &Excerpts {
+        &self.excerpts
     }
 
     /// The first seq of the run.

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::entry::Body;
 use crate::limits::{RESULT_CHARS_MAX, TRUNCATED_MARK};
 use crate::message::{Block, BlockKind, Message, ToolResult};
+use crate::shown::Shown;
 use crate::stub::stub;
 use crate::tokens::count;
 
@@ -37,6 +38,9 @@ pub struct ResultMeasure {
     pub stub: String,
     /// Tokens of the stub.
     pub stubbed: u32,
+    /// Which of its lines are shown, where the holder of the lease decided so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shown: Option<Shown>,
 }
 
 /// Measures an entry. `tool` gives the tool that was called under an id.
@@ -83,7 +87,7 @@ fn measure_result(result: &ToolResult, tool: Option<String>) -> ResultMeasure {
         Some((end, _)) => count(&text[..end]) + count(TRUNCATED_MARK),
         None => tokens,
     };
-    ResultMeasure { tool, tokens, truncated, stubbed: count(&stub), stub }
+    ResultMeasure { tool, tokens, truncated, stubbed: count(&stub), stub, shown: None }
 }
 
 /// Tokens of a message that was not measured when it was appended.

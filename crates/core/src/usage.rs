@@ -89,6 +89,7 @@ impl Spent {
             | Body::Cleared { .. }
             | Body::Undone { .. }
             | Body::LeftOut(_)
+            | Body::Thinned(_)
             | Body::Unknown { .. } => return,
         };
         if usage == nothing && ms == 0 {

@@ -6,6 +6,7 @@
 //! `offline` needs no network at all.
 
 mod anthropic;
+mod cache;
 mod env;
 mod http;
 mod lines;
@@ -17,6 +18,7 @@ mod openai_body;
 mod refusal_cause;
 mod reply;
 
+pub use cache::{CacheFacts, cache_facts};
 pub use env::Env;
 pub use http::{Secret, client};
 pub use models::{BadModel, ModelFacts, Models, PRICES_AS_OF, Price, default_model, describe};

@@ -153,6 +153,12 @@ fn cuts(cuts: &[Cut]) -> Vec<String> {
             Changed::Shortened { from_chars, to_chars } => {
                 format!("{} → {} characters", count(*from_chars), count(*to_chars))
             }
+            Changed::Trimmed { from_chars, to_chars, from_lines, to_lines, why } => format!(
+                "{} → {} characters, {to_lines} of {from_lines} lines ({})",
+                count(*from_chars),
+                count(*to_chars),
+                why.as_str()
+            ),
             Changed::LeftOut { what } => one_line(what),
         };
         lines.push(format!("  {:<16} {place}: {what}", cut.by.as_str()));

@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::process::ExitCode;
 
 use rethread_agent::FileChanged;
+use rethread_core::entry::Thinning;
 use rethread_core::sessions::LOST;
 use rethread_core::{BlockKind, Body, Entry, Message, Role, Session};
 use rethread_transcript::write::visible_json::VisibleJson;
@@ -119,6 +120,15 @@ fn show_entry(entry: &Entry) -> Result<(), Error> {
             "[LEFT OUT] the model no longer sees the turn at {}: {}",
             left_out.turn,
             one_line(&left_out.why)
+        )),
+        Body::Thinned(thinned) => line(format_args!(
+            "[THINNED] the model sees less of the tool results from {} to {}: {}",
+            thinned.from,
+            thinned.through,
+            match thinned.why {
+                Thinning::Cold => "the cache was cold",
+                Thinning::Pays => "it pays",
+            }
         )),
         Body::RoundLimit(limit) => line(one_line(&limit.notice()).to_uppercase()),
         Body::Summary(summary) => line(format_args!("[SUMMARY] {}", indented(&summary.text))),

@@ -76,7 +76,7 @@ fn context_prints_what_a_model_would_be_sent() {
     // Nothing of that touches the log.
     assert_eq!(desk.json(&["show", "plan"])["entries"][2]["content"][0]["content"], json!(long));
     let explained = desk.run(&["context", "plan", "--explain"]);
-    assert!(explained.out.contains("cut: stub_tools at 2 (5000 → "), "{}", explained.out);
+    assert!(explained.out.contains("cut: trim_results at 2 (5000 → "), "{}", explained.out);
     let whole = desk.json(&["context", "plan", "--policy", "cli"]);
     assert_eq!(whole["cuts"], json!([]));
     assert_eq!(whole["messages"][2]["content"][0]["content"], json!(long));

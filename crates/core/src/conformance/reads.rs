@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::{Factory, created, entry, header, key, owner, placed, query, said};
 use crate::entry::{
     Body, Boundary, Carried, Finished, LeftOut, NewEntry, Origin, Previous, Restored, RoundLimit,
-    Started, Summarized,
+    Started, Summarized, Thinned, Thinning,
 };
 use crate::limits::READ_ENTRIES;
 use crate::message::{Message, Usage};
@@ -41,6 +41,7 @@ pub(super) fn what_was_appended_is_read_back_the_same(place: &dyn Factory) {
         Body::Undone { before: Some(boundary) },
         Body::Undone { before: None },
         Body::LeftOut(LeftOut { turn: 7, why: "refused".into() }),
+        Body::Thinned(Thinned { from: 2, through: 7, why: Thinning::Cold }),
         Body::Finished(Finished { rounds: 2, ms: 1_500, usage, model: Some("a/b".into()) }),
         Body::Summary(Summarized { text: "chose a bucket".into(), by: "extractive".into(), usage }),
         Body::Started(started.clone()),

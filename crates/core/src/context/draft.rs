@@ -9,7 +9,7 @@
 use std::borrow::Cow;
 
 use super::{Changed, Cut, Step, truncate_results};
-use crate::entry::{Body, Entry, Restored, Tally};
+use crate::entry::{Body, Entry, Restored, Tally, Thinned};
 use crate::log::Log;
 use crate::measure::{ResultMeasure, message_tokens};
 use crate::message::{Block, BlockKind, Call, Message, Role, ToolResult};
@@ -23,6 +23,8 @@ pub(super) struct Draft<'a> {
     pub(super) log: &'a Log,
     pub(super) system: Option<Said<'a>>,
     pub(super) turns: Vec<Turn<'a>>,
+    /// The turns whose results are shown thin.
+    pub(super) thinned: Vec<Thinned>,
     /// What was dropped. What was shortened is told by the parts that are left.
     pub(super) cuts: Vec<Cut>,
 }
@@ -87,6 +89,8 @@ pub(super) struct Said<'a> {
 /// A tool result, as it will be said.
 pub(super) struct Answer<'a> {
     pub(super) seq: u64,
+    /// Which of the results of its entry it is.
+    pub(super) place: usize,
     /// Where it comes from, if not from this log.
     pub(super) from: Option<&'a str>,
     pub(super) result: &'a ToolResult,
@@ -94,6 +98,8 @@ pub(super) struct Answer<'a> {
     /// What is sent in place of the result's own content.
     pub(super) content: Option<Vec<Block>>,
     pub(super) tokens: u64,
+    /// The entries whose results it refers to.
+    pub(super) refers_to: Vec<u64>,
     pub(super) cut: Option<Box<Cut>>,
 }
 
@@ -180,10 +186,16 @@ impl<'a> Answer<'a> {
             reference: self.reference(),
             change: Changed::Shortened { from_chars, to_chars },
         }));
-        let pictures = self.result.content.iter().filter(|block| block.as_text().is_none());
-        let pictures = pictures.filter(|_| by == truncate_results::NAME).cloned();
-        self.content = Some(std::iter::once(Block::text(text)).chain(pictures).collect());
+        self.replace(text, by == truncate_results::NAME);
+        self.refers_to.clear();
         self.tokens = tokens;
+    }
+
+    /// Sends this text in place of the texts, with the pictures or without.
+    pub(super) fn replace(&mut self, text: String, with_pictures: bool) {
+        let pictures = self.result.content.iter().filter(|block| block.as_text().is_none());
+        let pictures = pictures.filter(|_| with_pictures).cloned();
+        self.content = Some(std::iter::once(Block::text(text)).chain(pictures).collect());
     }
 }
 
@@ -228,7 +240,8 @@ impl<'a> Draft<'a> {
     pub(super) fn new(log: &'a Log) -> Draft<'a> {
         let tally = log.tally();
         let begins = tally.begins();
-        let mut draft = Draft { log, system: None, turns: Vec::new(), cuts: Vec::new() };
+        let mut draft =
+            Draft { log, system: None, turns: Vec::new(), thinned: Vec::new(), cuts: Vec::new() };
         draft.turns.reserve(log.entries().len() / 2);
         if let Some(clear) = tally.boundary {
             let change = Changed::Dropped { messages: clear.messages, tokens: clear.tokens };
@@ -254,11 +267,15 @@ impl<'a> Draft<'a> {
     /// since there were this many entries.
     pub(super) fn turns_from(log: &'a Log, seq: u64, entries: u64) -> Option<Draft<'a>> {
         let start = usize::try_from(seq.checked_sub(log.first())?).ok()?;
-        let mut draft = Draft { log, system: None, turns: Vec::new(), cuts: Vec::new() };
+        let mut draft =
+            Draft { log, system: None, turns: Vec::new(), thinned: Vec::new(), cuts: Vec::new() };
         for (index, entry) in log.entries().iter().enumerate().skip(start) {
             if let Body::LeftOut(left_out) = &entry.body
                 && (entry.seq >= entries || left_out.turn >= seq)
             {
+                return None;
+            }
+            if matches!(entry.body, Body::Thinned(_)) && entry.seq >= entries {
                 return None;
             }
             draft.read(entry, log.tally_before(index).into());
@@ -416,6 +433,7 @@ impl<'a> Draft<'a> {
             Part::Beside => match &entry.body {
                 Body::Restored(restored) => self.read_restored(entry.seq, restored, before),
                 Body::LeftOut(left_out) => self.mark_left_out(left_out.turn),
+                Body::Thinned(thinned) => self.thinned.push(*thinned),
                 _ => {}
             },
         }
@@ -454,11 +472,13 @@ impl<'a> Draft<'a> {
             let measure = entry.measure.results.get(index);
             self.answer(Answer {
                 seq: entry.seq,
+                place: index,
                 from: None,
                 result,
                 measure,
                 content: None,
                 tokens: measure.map_or(0, |measure| measure.tokens.into()),
+                refers_to: Vec::new(),
                 cut: None,
             });
         }
@@ -524,11 +544,13 @@ impl<'a> Draft<'a> {
                 let tokens = result.content.iter().map(crate::measure::block_tokens).sum::<u32>();
                 self.answer(Answer {
                     seq,
+                    place: 0,
                     from: Some(reference),
                     result,
                     measure: None,
                     content: None,
                     tokens: tokens.into(),
+                    refers_to: Vec::new(),
                     cut: None,
                 });
             }

@@ -24,6 +24,11 @@ fn cut_line(cut: &Cut) -> String {
     let what = match &cut.change {
         Changed::Dropped { messages, tokens } => format!("{messages} messages, {tokens} tokens"),
         Changed::Shortened { from_chars, to_chars } => format!("{from_chars} → {to_chars} chars"),
+        Changed::Trimmed { from_chars, to_chars, from_lines, to_lines, why } => format!(
+            "{from_chars} → {to_chars} chars, {to_lines} of {from_lines} lines; {}; recall {}",
+            why.as_str(),
+            cut.reference
+        ),
         Changed::LeftOut { what } => what.clone(),
     };
     format!("cut: {} {place} ({what})", cut.by.as_str())

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use super::draft::{Draft, Turn};
 use super::fit_budget::{Fit, Older};
+use super::trim_results::{self, shown_in_full};
 use super::validity::Out;
 use super::{Context, Model, Policy, shape, steps};
 use crate::entry::Tally;
@@ -35,6 +36,8 @@ struct Last {
     /// The ids of calls that are used: before the turn, and in it.
     ids: HashSet<String>,
     ids_in_turn: Vec<String>,
+    /// Results before the turn that are shown in full: later ones may refer to them.
+    in_full: HashSet<u64>,
 }
 
 /// What stands before a turn.
@@ -50,6 +53,15 @@ struct Before {
     older: Option<Older>,
 }
 
+/// What is said before the turn that goes on, and how it was weighed.
+struct Said<'a> {
+    current: Option<Turn<'a>>,
+    weight: u64,
+    older: Option<Older>,
+    /// Results that are shown in full.
+    in_full: HashSet<u64>,
+}
+
 impl Follower {
     /// A follower for one policy and one model.
     pub fn new(policy: Policy, model: Model) -> Follower {
@@ -59,6 +71,11 @@ impl Follower {
     /// Whether it builds for these.
     pub fn is_for(&self, policy: &Policy, model: &Model) -> bool {
         self.policy == *policy && self.model == *model
+    }
+
+    /// Whether its contexts show results by lines.
+    pub fn trims_results(&self) -> bool {
+        self.policy.trim_results
     }
 
     /// The last context with what is new, if nothing else can have changed. The log need not hold
@@ -76,6 +93,7 @@ impl Follower {
         }
         let draft = Draft::turns_from(log, last.turn, then.entries)?;
         let mut draft = steps::apply_to_each_turn(draft, &self.policy);
+        trim_results::resolve(&mut draft, |seq| last.in_full.contains(&seq));
         let weight = last.before.weight + draft.tokens();
         let budget = self.model.budget();
         let stays_out = |older: Older| {
@@ -87,7 +105,7 @@ impl Follower {
         }
         let current = draft.turns.pop_if(|turn| turn.can_go_on())?;
         let mut context = Arc::unwrap_or_clone(last.context);
-        let Last { mut ids, ids_in_turn, before, .. } = last;
+        let Last { mut ids, ids_in_turn, before, mut in_full, .. } = last;
         for id in ids_in_turn {
             ids.remove(&id);
         }
@@ -95,8 +113,10 @@ impl Follower {
         context.cuts.truncate(before.cuts);
         context.cuts.append(&mut draft.cuts);
         let mut out = Out::new(&self.model, context.messages, before.tokens, context.cuts, ids);
+        in_full.extend(shown_in_full(draft.turns.iter().flat_map(|turn| &turn.rounds)));
         out.turns(std::mem::take(&mut draft.turns));
-        Some(self.finish(log, out, Some(current), weight, before.older))
+        let said = Said { current: Some(current), weight, older: before.older, in_full };
+        Some(self.finish(log, out, said))
     }
 
     /// The context from scratch. The log must reach far enough back, see [`next`](super::next).
@@ -110,8 +130,9 @@ impl Follower {
         let mut out =
             Out::new(&self.model, Vec::new(), 0, std::mem::take(&mut draft.cuts), HashSet::new());
         out.system(draft.system.take());
+        let in_full = shown_in_full(draft.turns.iter().flat_map(|turn| &turn.rounds)).collect();
         out.turns(std::mem::take(&mut draft.turns));
-        self.finish(log, out, current, weight, older)
+        self.finish(log, out, Said { current, weight, older, in_full })
     }
 
     /// Says the turn that goes on, and remembers what stands before it.
@@ -119,9 +140,7 @@ impl Follower {
         &mut self,
         log: &Log,
         mut out: Out,
-        current: Option<Turn<'_>>,
-        weight: u64,
-        older: Option<Older>,
+        Said { current, weight, older, in_full }: Said<'_>,
     ) -> Arc<Context> {
         // What the person says now would join what they said before.
         let joins = out.speaks(Role::User);
@@ -137,7 +156,8 @@ impl Follower {
                 // They are in the order of the log.
                 let cuts = context.cuts.iter().take_while(|cut| cut.seq < turn).count();
                 let before = Before { messages, tokens, weight: weight - own, cuts, older };
-                Last { context: context.clone(), tally, turn, before, ids, ids_in_turn }
+                let context = context.clone();
+                Last { context, tally, turn, before, ids, ids_in_turn, in_full }
             });
         context
     }

@@ -24,6 +24,7 @@ mod plan;
 mod policy;
 mod steps;
 mod stub_tools;
+mod trim_results;
 mod truncate_results;
 mod validity;
 
@@ -179,6 +180,35 @@ pub struct Cut {
     pub change: Changed,
 }
 
+/// Why lines of a result are not shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Why {
+    /// Blanks, colours and line numbers; every line is there.
+    Tidied,
+    /// An edit or a write that succeeded says again what the call said.
+    Echo,
+    /// An earlier result in the same context shows them.
+    Repeated,
+    /// There are too many.
+    Long,
+    /// The turn is over, and the provider's cache had ended.
+    Cold,
+}
+
+impl Why {
+    /// In a word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Why::Tidied => "tidied",
+            Why::Echo => "echo",
+            Why::Repeated => "repeated",
+            Why::Long => "long",
+            Why::Cold => "cold",
+        }
+    }
+}
+
 /// What happened to what was cut.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "change", rename_all = "snake_case")]
@@ -197,6 +227,19 @@ pub enum Changed {
         /// Characters the model sees.
         to_chars: u64,
     },
+    /// Some of its lines are in the context.
+    Trimmed {
+        /// Characters it has.
+        from_chars: u64,
+        /// Characters the model sees.
+        to_chars: u64,
+        /// Lines it has.
+        from_lines: u64,
+        /// Lines of it that the model sees.
+        to_lines: u64,
+        /// Why the others are not.
+        why: Why,
+    },
     /// A part of it could not be sent.
     LeftOut {
         /// What, and why.
@@ -210,6 +253,11 @@ pub fn build(log: &Log, policy: &Policy, model: &Model) -> Context {
     validity::finish(draft, model)
 }
 
+/// The turn from which on thinning results pays although the provider's cache is warm, if it does.
+pub(crate) fn thinning_pays_from(log: &Log, policy: &Policy) -> Option<u64> {
+    trim_results::pays_from(log, policy)
+}
+
 /// Everything but the last step.
 fn shape<'a>(log: &'a Log, policy: &Policy, model: &Model) -> (Draft<'a>, Fit) {
     let mut draft = steps::apply_all(Draft::new(log), policy);
@@ -221,6 +269,7 @@ fn shape<'a>(log: &'a Log, policy: &Policy, model: &Model) -> (Draft<'a>, Fit) {
     let of_log = |turn: &&draft::Turn<'_>| !turn.pinned && !turn.carried;
     let from = draft.turns.iter().find(of_log).map_or(0, |turn| turn.seq);
     draft.cuts.extend(left_out.into_iter().filter(|cut| !made_room || cut.seq > from));
+    trim_results::resolve(&mut draft, |_| false);
     (draft, fit)
 }
 

@@ -8,6 +8,10 @@ use crate::session::Header;
 pub struct Policy {
     /// What it is called.
     pub name: String,
+    /// Whether tool results show the lines that matter: see [`shown`](crate::shown).
+    pub trim_results: bool,
+    /// Whether results of finished turns are thinned where the log says that the cache was cold.
+    pub thin_turns: bool,
     /// Characters a tool result keeps.
     pub truncate_results: Option<usize>,
     /// Whether the tool results of finished turns become stubs.
@@ -35,6 +39,8 @@ impl Policy {
     pub fn cli() -> Policy {
         Policy {
             name: "cli".into(),
+            trim_results: false,
+            thin_turns: false,
             truncate_results: None,
             stub_tools: false,
             keep_recent: None,
@@ -63,9 +69,11 @@ impl Policy {
         Policy { name: "bot".into(), clip: Some(clip), ..Policy::cli() }
     }
 
-    /// The terminal's default: the `editor` rules, which cost least on real sessions.
+    /// The terminal's default: of each result the lines that matter, and less of finished turns
+    /// once the cache is cold. On replayed sessions it costs least and forgets least
+    /// (`docs/economy.md`).
     pub fn chat() -> Policy {
-        Policy { name: "chat".into(), ..Policy::editor() }
+        Policy { name: "chat".into(), trim_results: true, thin_turns: true, ..Policy::cli() }
     }
 
     /// The preset of this name.

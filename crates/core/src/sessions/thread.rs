@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Incoming, Item, Result, Sessions};
-use crate::context::{Context, Follower, Model, Need, Policy, next};
-use crate::entry::{Body, NewEntry, Tally};
-use crate::limits::{LEASE_MAX, READ_ENTRIES};
+use crate::context::{Context, Follower, Model, Need, Policy, next, thinning_pays_from};
+use crate::entry::{Body, Effect, NewEntry, Tally, Thinned, Thinning};
+use crate::limits::{LEASE_MAX, READ_ENTRIES, THIN_TOKENS_MIN};
 use crate::log::{Gap, Log};
 use crate::message::Message;
 use crate::session::Session;
+use crate::shown::Seen;
 use crate::store::{Appended, At, LeaseChange, StoreError};
 use crate::usage::Spent;
 
@@ -24,6 +25,8 @@ pub struct Thread {
     lease: Lease,
     /// Builds contexts from what it built before.
     follower: Option<Follower>,
+    /// What the log shows so far, for whoever decides about results.
+    seen: Option<Seen>,
 }
 
 /// The right to write.
@@ -47,7 +50,7 @@ impl Thread {
         let read = sessions.read_around(session.id(), tail, session.tally)?;
         let mut log = Log::new(read.entries).map_err(|gap| damaged(&session, gap))?;
         note(&mut log, read.damage);
-        Ok(Thread { sessions, session, log, lease: Lease::Missing, follower: None })
+        Ok(Thread { sessions, session, log, lease: Lease::Missing, follower: None, seen: None })
     }
 
     /// The sessions it is one of.
@@ -105,7 +108,7 @@ impl Thread {
     ///
     /// As [`append`](Thread::append).
     pub fn record(&mut self, items: Vec<Item>) -> Result<Vec<u64>> {
-        let entries = self.sessions.prepare(items, self.log.entries())?;
+        let entries = self.prepare(items)?;
         self.write(entries, LeaseChange::Keep)
     }
 
@@ -115,7 +118,7 @@ impl Thread {
     ///
     /// As [`append`](Thread::append); the lease is kept then.
     pub fn finish(&mut self, items: Vec<Item>) -> Result<Vec<u64>> {
-        let entries = self.sessions.prepare(items, self.log.entries())?;
+        let entries = self.prepare(items)?;
         self.write(entries, LeaseChange::GiveBack)
     }
 
@@ -132,6 +135,72 @@ impl Thread {
         self.append_all(answers.into_iter().map(Incoming::from).collect()).map(|seqs| seqs.len())
     }
 
+    /// What to note before the next question: that the results of finished turns are shown thin from
+    /// there on. That is so where the provider's cache has ended since the last entry, because sending
+    /// the context costs the same then whatever it says; and where it pays although the cache is
+    /// warm. Nothing where it would save little.
+    pub fn thinning(&self, policy: &Policy, cache_life: Duration) -> Option<Thinned> {
+        let last =
+            self.log.entries().last().filter(|_| policy.trim_results && policy.thin_turns)?;
+        let begins = self.session.tally.begins();
+        let new = self.log.entries().iter().rev();
+        let new = new.take_while(|entry| entry.seq >= begins);
+        let new = new.take_while(|entry| !matches!(entry.body, Body::Thinned(_)));
+        let results = new.flat_map(|entry| &entry.measure.results);
+        let tokens: u64 = results.map(|result| u64::from(result.tokens)).sum();
+        if tokens < THIN_TOKENS_MIN {
+            return None;
+        }
+        let through = last.seq;
+        let idle = Duration::try_from(self.sessions.world.now().duration_since(last.at));
+        if idle.is_ok_and(|idle| idle > cache_life) {
+            return Some(Thinned { from: begins, through, why: Thinning::Cold });
+        }
+        let from = thinning_pays_from(&self.log, policy)?;
+        Some(Thinned { from, through, why: Thinning::Pays })
+    }
+
+    fn prepare(&mut self, items: Vec<Item>) -> Result<Vec<NewEntry>> {
+        let mut entries = self.sessions.prepare(items, self.log.entries())?;
+        self.decide_what_is_shown(&mut entries)?;
+        Ok(entries)
+    }
+
+    /// Decides which lines of new results models are shown, and notes it beside them: they are about
+    /// to enter a context for the first time. Only the holder of the lease does, whose contexts are
+    /// shaped by it, and who knows that nobody else writes in between.
+    fn decide_what_is_shown(&mut self, entries: &mut [NewEntry]) -> Result<()> {
+        let wanted = !matches!(self.lease, Lease::Missing)
+            && self.follower.as_ref().is_some_and(Follower::trims_results);
+        if !wanted || entries.iter().all(|entry| entry.measure.results.is_empty()) {
+            return Ok(());
+        }
+        let mut tally = self.session.tally;
+        let from = Seen::reach(&tally);
+        while self.log.first() > from {
+            let first = self.log.first();
+            self.read_back(first.saturating_sub(from).min(READ_ENTRIES))?;
+        }
+        let known = self.seen.take().filter(|seen| seen.next().is_some());
+        let mut seen = known.unwrap_or_default();
+        let next = seen.next().unwrap_or(from).max(from);
+        for entry in self.log.entries().iter().filter(|entry| entry.seq >= next) {
+            seen.read(entry.seq, &entry.body, &entry.measure);
+        }
+        for entry in entries {
+            if let Body::Message(message) = &entry.body {
+                let shown = seen.decide(message, &tally);
+                for (result, shown) in entry.measure.results.iter_mut().zip(shown) {
+                    result.shown = Some(shown);
+                }
+            }
+            seen.read(tally.entries, &entry.body, &entry.measure);
+            tally = tally.with(Effect::of(&entry.body, &entry.measure));
+        }
+        self.seen = Some(seen);
+        Ok(())
+    }
+
     fn write(&mut self, entries: Vec<NewEntry>, change: LeaseChange) -> Result<Vec<u64>> {
         let head = Some(self.head());
         let gives_back = change == LeaseChange::GiveBack;
@@ -144,7 +213,13 @@ impl Thread {
             }
         };
         let (store, owner, id) = (&self.sessions.store, &self.sessions.owner, self.session.id());
-        let Appended { seqs, lease, .. } = store.append(owner, id, at, &entries)?;
+        let appended = store.append(owner, id, at, &entries);
+        // What was not appended as it was thought to be is not what was seen.
+        let as_thought = |seqs: &[u64]| seqs.first() == Some(&self.session.tally.entries);
+        if !appended.as_ref().is_ok_and(|appended| as_thought(&appended.seqs)) {
+            self.seen = None;
+        }
+        let Appended { seqs, lease, .. } = appended?;
         match (lease, &self.lease) {
             (Some(lease), _) => self.lease = Lease::Held { fence: lease.fence },
             (None, Lease::Held { .. }) if gives_back => self.lease = Lease::Missing,
@@ -248,6 +323,20 @@ impl Thread {
         Ok(context)
     }
 
+    /// Reads so many entries before those that were read.
+    fn read_back(&mut self, count: u64) -> Result<()> {
+        let (id, first) = (self.session.id(), self.log.first());
+        let (earlier, after) = (first.saturating_sub(count)..first, self.log.tally_before(0));
+        let read = self.sessions.read_around(id, earlier, after)?;
+        if read.entries.is_empty() {
+            let what = "it is missing".into();
+            return Err(StoreError::Damaged { id, seq: first - 1, what }.into());
+        }
+        self.log.extend_back(read.entries).map_err(|gap| damaged(&self.session, gap))?;
+        note(&mut self.log, read.damage);
+        Ok(())
+    }
+
     /// Reads as far back as a context needs.
     fn read_for(&mut self, policy: &Policy, model: &Model) -> Result<()> {
         let id = self.session.id();
@@ -266,18 +355,7 @@ impl Thread {
                     note(&mut self.log, read.damage);
                 }
                 Need::Earlier => {
-                    let first = self.log.first();
-                    let (earlier, after) =
-                        (first.saturating_sub(step)..first, self.log.tally_before(0));
-                    let read = self.sessions.read_around(id, earlier, after)?;
-                    if read.entries.is_empty() {
-                        let what = "it is missing".into();
-                        return Err(StoreError::Damaged { id, seq: first - 1, what }.into());
-                    }
-                    self.log
-                        .extend_back(read.entries)
-                        .map_err(|gap| damaged(&self.session, gap))?;
-                    note(&mut self.log, read.damage);
+                    self.read_back(step)?;
                     // Reading twice as much each time keeps the cost in proportion to the result.
                     step = step.saturating_mul(2);
                 }

@@ -2,10 +2,11 @@
 
 use rethread_core::context::{Clip, Model, Policy};
 use rethread_core::entry::{
-    Boundary, Carried, Finished, LeftOut, Origin, Restored, RoundLimit, Started,
+    Boundary, Carried, Finished, LeftOut, Origin, Restored, RoundLimit, Started, Thinned, Thinning,
 };
 use rethread_core::log::open_calls;
 use rethread_core::measure::measure;
+use rethread_core::shown::Seen;
 use rethread_core::{
     Block, BlockKind, Body, Entry, Fixed, Message, NewEntry, Raw, Role, SessionId, Tally, World,
 };
@@ -24,8 +25,18 @@ pub(crate) fn push(entries: &mut Vec<Entry>, message: Message) {
 
 fn push_body(entries: &mut Vec<Entry>, body: Body) {
     let world = Fixed::default();
-    let measure = measure(&body, |id| open_calls(entries.iter().map(|entry| &entry.body), id));
+    let mut measure = measure(&body, |id| open_calls(entries.iter().map(|entry| &entry.body), id));
     let tally = entries.last().map_or_else(Tally::default, |entry| entry.tally);
+    // Every other result is appended by the holder of a lease, who decides what is shown of it.
+    if let Some(message) = body.message().filter(|_| entries.len() % 2 == 0)
+        && message.results().any(|result| result.text().contains('\n'))
+    {
+        let mut seen = Seen::default();
+        entries.iter().for_each(|entry| seen.read(entry.seq, &entry.body, &entry.measure));
+        for (result, shown) in measure.results.iter_mut().zip(seen.decide(message, &tally)) {
+            result.shown = Some(shown);
+        }
+    }
     let new = NewEntry { id: world.uuid().into(), at: world.now(), body, measure };
     entries.push(new.placed(&tally));
 }
@@ -75,7 +86,9 @@ impl Dice {
         }
         Policy {
             name: "random".into(),
-            truncate_results: self.one_in(2).then(|| self.up_to(60)),
+            trim_results: self.one_in(2),
+            thin_turns: self.one_in(2),
+            truncate_results: self.one_in(3).then(|| self.up_to(60)),
             stub_tools: self.one_in(2),
             keep_recent: self.one_in(2).then(|| 1 + self.up_to(15) as u32),
             clip: self.one_in(4).then(|| Clip { texts: self.up_to(4), chars: self.up_to(30) }),
@@ -174,7 +187,30 @@ impl Dice {
         );
     }
 
+    /// Lines of a file that several results may show, with numbers or without.
+    fn lines(&mut self) -> String {
+        let (first, numbered) = (self.up_to(60), self.one_in(2));
+        let count = self.pick(&[3, 8, 8, 20, 20, 60]);
+        let line = |n: usize| match numbered {
+            true => format!("{n:>6}\tlet name_{n} = value_{};", n % 7),
+            false => format!("let name_{n} = value_{};", n % 7),
+        };
+        (first..first + count).map(|n| line(n) + "\n").collect()
+    }
+
+    /// Thins some of the turns so far.
+    fn thinned(&mut self, entries: &mut Vec<Entry>) {
+        let Some(last) = entries.last() else { return };
+        let (begins, through) = (last.tally.begins(), last.seq);
+        let from = if self.one_in(2) { begins } else { self.up_to(entries.len()) as u64 };
+        let why = if self.one_in(2) { Thinning::Cold } else { Thinning::Pays };
+        push_body(entries, Body::Thinned(Thinned { from, through, why }));
+    }
+
     fn question(&mut self, entries: &mut Vec<Entry>) {
+        if self.one_in(6) {
+            self.thinned(entries);
+        }
         let mut blocks = Vec::new();
         if self.one_in(4) {
             blocks.push(Block::prefix("[Active file: a.md]\n\n"));
@@ -245,11 +281,13 @@ impl Dice {
                 3 => "x".repeat(60),
                 _ => format!("call_{mark}"),
             };
-            let name = self.pick(&["grep", "read_file", "mcp.server/tool", "", "ünï"]);
+            let name =
+                self.pick(&["grep", "read_file", "mcp.server/tool", "edit", "recall", "", "ünï"]);
             let input = match self.up_to(6) {
                 0 => json!([mark]),
                 1 => json!(mark),
                 2 => json!({"n": mark, "pad": "x".repeat(self.up_to(3_000))}),
+                3 => json!({"n": mark, "offset": 3}),
                 _ => json!({"n": mark}),
             };
             blocks.push(Block::tool_use(id, name, Raw::of(&input)));
@@ -282,8 +320,9 @@ impl Dice {
             .get()
             .split('"')
             .find(|part| part.strip_prefix('m').is_some_and(|n| n.parse::<u64>().is_ok()));
-        let text = match self.up_to(6) {
+        let text = match self.up_to(8) {
             0 => self.text(),
+            7 | 8 => format!("answers {}\n{}", mark.unwrap_or("?"), self.lines()),
             1 => json!({"results": [{"path": "a.md"}, {"path": "b.md"}], "pad": "y".repeat(self.up_to(2_000))}).to_string(),
             _ => format!("answers {} {}", mark.unwrap_or("?"), "z".repeat(self.up_to(400))),
         };

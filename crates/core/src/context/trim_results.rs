@@ -1,0 +1,171 @@
+//! Tool results show the lines that matter; those of finished turns fewer, once the cache was cold.
+//!
+//! Which lines these are was decided when the result was appended: see [`shown`](crate::shown).
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use super::draft::{Answer, Draft, Round};
+use super::steps::{Scope, StepRule};
+use super::{Changed, Cut, Policy, Step, Why};
+use crate::limits::{THIN_CALLS_AHEAD, THIN_GAIN_TOKENS_MIN};
+use crate::log::Log;
+use crate::measure::block_tokens;
+use crate::shown::{Excerpt, Form, Kind, excerpt, kind_of};
+
+const NAME: Step = Step("trim_results");
+
+pub(super) const RULE: StepRule =
+    StepRule { name: NAME, wanted: |policy| policy.trim_results, apply, scope: Scope::Turn };
+
+/// Shows of every result the lines that were decided.
+fn apply<'a>(mut draft: Draft<'a>, policy: &Policy) -> Draft<'a> {
+    let thinned = if policy.thin_turns { draft.thinned.clone() } else { Vec::new() };
+    let log = draft.log;
+    for turn in draft.turns.iter_mut().filter(|turn| !turn.pinned) {
+        let thin = turn.finished && thinned.iter().any(|thinned| thinned.covers(turn.seq));
+        let form = if thin { Form::Thin } else { Form::Full };
+        for round in &mut turn.rounds {
+            for index in 0..round.answers.len() {
+                let made = made(log, round, index, form);
+                show(&mut round.answers[index], &made, form);
+            }
+        }
+    }
+    draft
+}
+
+/// The excerpt of a result, from before or made now.
+fn made(log: &Log, round: &Round<'_>, index: usize, form: Form) -> Arc<Excerpt> {
+    let make = || make(round, index, form, |_| true);
+    let answer = &round.answers[index];
+    match answer.from {
+        None => log.excerpts().get((answer.seq, answer.place, form), make),
+        Some(_) => make().into(),
+    }
+}
+
+/// The turn from which on thinning pays although the cache is warm, if it does: what is saved in the
+/// calls to come, less what writing the end of the context again costs.
+pub(super) fn pays_from(log: &Log, policy: &Policy) -> Option<u64> {
+    let draft = apply(Draft::new(log), policy);
+    // A session goes on for longer the longer it has been going on.
+    let tally = log.tally();
+    let said = tally.messages.saturating_sub(tally.boundary.map_or(0, |clear| clear.messages));
+    let calls = THIN_CALLS_AHEAD.max(said / 8);
+    let (mut saved, mut resent, mut best) = (0, 0, (THIN_GAIN_TOKENS_MIN, None));
+    for turn in draft.turns.iter().rev().take_while(|turn| turn.is_whole()) {
+        let thin = policy.thin_turns && draft.thinned.iter().any(|t| t.covers(turn.seq));
+        let mut shorter = 0;
+        for round in turn.rounds.iter().filter(|_| !thin) {
+            for (index, answer) in round.answers.iter().enumerate() {
+                let (full, made) = (answer.tokens, made(log, round, index, Form::Thin));
+                shorter += full.saturating_sub(share(answer, &made));
+            }
+        }
+        saved += shorter;
+        resent += turn.tokens().saturating_sub(shorter);
+        // Reading costs 0.1 of a token, writing 1.25: see `docs/economy.md`.
+        let gain = (calls * saved / 10).saturating_sub(resent * 115 / 100);
+        if shorter > 0 && gain > best.0 {
+            best = (gain, Some(turn.seq));
+        }
+    }
+    best.1
+}
+
+fn make(round: &Round<'_>, index: usize, form: Form, visible: impl Fn(u64) -> bool) -> Excerpt {
+    let answer = &round.answers[index];
+    let call = round.calls().find(|call| call.id == answer.result.tool_use_id);
+    let kind = kind_of(call.map_or(Kind::Other, Kind::of), answer.result);
+    let decided = answer.measure.and_then(|measure| measure.shown.as_ref());
+    excerpt(&answer.result.text(), kind, decided, form, &answer.reference(), visible)
+}
+
+/// Sends an excerpt in place of the result, and reports it.
+fn show(answer: &mut Answer<'_>, excerpt: &Excerpt, form: Form) {
+    if excerpt.whole {
+        return;
+    }
+    answer.tokens = share(answer, excerpt);
+    answer.cut = Some(Box::new(Cut {
+        by: NAME,
+        seq: answer.seq,
+        through: answer.seq,
+        reference: answer.reference(),
+        change: Changed::Trimmed {
+            from_chars: excerpt.chars_of,
+            to_chars: excerpt.chars,
+            from_lines: excerpt.lines_of,
+            to_lines: excerpt.lines,
+            why: match form {
+                Form::Thin => Why::Cold,
+                Form::Full if excerpt.echo => Why::Echo,
+                Form::Full if !excerpt.refers_to.is_empty() => Why::Repeated,
+                Form::Full if excerpt.lines < excerpt.lines_of => Why::Long,
+                Form::Full => Why::Tidied,
+            },
+        },
+    }));
+    answer.replace(excerpt.text.clone(), true);
+    answer.refers_to.clone_from(&excerpt.refers_to);
+}
+
+/// Tokens of an excerpt: a share of what was counted. Counting again would cost as much as all the
+/// rest of this.
+fn share(answer: &Answer<'_>, excerpt: &Excerpt) -> u64 {
+    let whole = answer.measure.map_or(answer.tokens, |measure| measure.tokens.into());
+    if excerpt.whole {
+        return whole;
+    }
+    let pictures = answer.result.content.iter().filter(|block| block.as_text().is_none());
+    let pictures: u64 = pictures.map(|block| u64::from(block_tokens(block))).sum();
+    let text = whole.saturating_sub(pictures);
+    pictures + text * excerpt.chars / excerpt.chars_of.max(1) + 1
+}
+
+/// The entries whose results a later one may refer to: those shown in their full form.
+pub(super) fn shown_in_full<'a>(
+    rounds: impl IntoIterator<Item = &'a Round<'a>>,
+) -> impl Iterator<Item = u64> {
+    let full = |answer: &&Answer<'_>| match answer.cut.as_deref() {
+        None => true,
+        Some(cut) => {
+            cut.by == NAME && !matches!(cut.change, Changed::Trimmed { why: Why::Cold, .. })
+        }
+    };
+    rounds.into_iter().flat_map(|round| &round.answers).filter(full).map(|answer| answer.seq)
+}
+
+/// Takes back references to results that are not in this context: those lines are left out like
+/// others. `before` says what is shown before the turns of this draft.
+///
+/// A result only goes where the context before this one changes anyway, so this rewrites nothing that
+/// would have stayed in a cache.
+pub(super) fn resolve(draft: &mut Draft<'_>, before: impl Fn(u64) -> bool) {
+    let refers = |round: &Round<'_>| round.answers.iter().any(|one| !one.refers_to.is_empty());
+    if !draft.turns.iter().flat_map(|turn| &turn.rounds).any(refers) {
+        return;
+    }
+    let all = draft.turns.iter().flat_map(|turn| &turn.rounds);
+    let visible: HashSet<u64> = shown_in_full(all).collect();
+    let visible = |seq: u64| visible.contains(&seq) || before(seq);
+    for round in draft.turns.iter_mut().flat_map(|turn| &mut turn.rounds) {
+        for index in 0..round.answers.len() {
+            if round.answers[index].refers_to.iter().all(|seq| visible(*seq)) {
+                continue;
+            }
+            let made = make(round, index, Form::Full, visible);
+            let answer = &mut round.answers[index];
+            if let Some(Changed::Trimmed { to_chars, why, .. }) =
+                answer.cut.as_deref_mut().map(|cut| &mut cut.change)
+            {
+                *to_chars = made.chars;
+                *why = if made.refers_to.is_empty() { Why::Long } else { *why };
+            }
+            answer.refers_to = made.refers_to;
+            answer.content = None;
+            answer.replace(made.text, true);
+        }
+    }
+}

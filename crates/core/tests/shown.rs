@@ -1,0 +1,258 @@
+//! What models are shown of tool results: decided once, by the holder of the lease, and the same
+//! whenever and wherever it is built.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rethread_core::audit::Audit;
+use rethread_core::context::{Changed, Context, Model, Policy, Why, build, explain};
+use rethread_core::entry::{Thinned, Thinning};
+use rethread_core::shown::{Kind, alone};
+use rethread_core::{
+    Block, Body, Fixed, Item, Log, MemoryStore, Message, New, Owner, Raw, Role, SessionId,
+    Sessions, Thread,
+};
+use serde_json::json;
+
+struct Store {
+    world: Arc<Fixed>,
+    sessions: Sessions,
+    id: SessionId,
+}
+
+impl Store {
+    fn new() -> Store {
+        let world = Arc::new(Fixed::default());
+        let store = Arc::new(MemoryStore::new(world.clone()));
+        let sessions = Sessions::new(store, Owner::local(), world.clone());
+        let id = sessions.create(&New::default(), None).expect("created").id();
+        Store { world, sessions, id }
+    }
+
+    fn held(&self) -> Thread {
+        let mut thread = self.sessions.thread(self.id).expect("opened");
+        thread.hold("test", Duration::from_secs(60)).expect("nobody else is there");
+        thread
+    }
+
+    fn log(&self) -> Log {
+        Log::new(self.sessions.read(self.id, 0..u64::MAX).expect("read")).expect("no gaps")
+    }
+
+    fn findings(&self) -> Vec<String> {
+        let mut audit = Audit::new(self.id);
+        self.log().entries().iter().for_each(|entry| audit.entry(entry));
+        audit.findings().into_iter().map(|finding| finding.what).collect()
+    }
+}
+
+fn model() -> Model {
+    Model::new("openai", "m")
+}
+
+/// A file of so many lines, each with a name of its own.
+fn file(name: &str, lines: std::ops::Range<u32>) -> String {
+    lines.map(|n| format!("    let {name}_{n} = compute_the_value_of({n});\n")).collect()
+}
+
+/// Asks, and lets the model read these texts in one turn each.
+fn turn(thread: &mut Thread, question: &str, results: &[String]) {
+    let policy = Policy::chat();
+    thread.append(Message::user(question)).expect("asked");
+    for (index, text) in results.iter().enumerate() {
+        thread.context(&policy, &model()).expect("built");
+        let id = format!("call_{}_{index}", thread.head());
+        let call = Block::tool_use(&id, "read_file", Raw::of(&json!({"path": "a.rs"})));
+        thread.append(Message::new(Role::Assistant, vec![call])).expect("replied");
+        thread.append(Message::tool_result(id, text)).expect("answered");
+    }
+    thread.append(Message::assistant("done")).expect("replied");
+}
+
+/// The texts of the results in a context.
+fn results(context: &Context) -> Vec<String> {
+    let results = context.messages.iter().flat_map(Message::results);
+    results.map(|result| result.text()).collect()
+}
+
+#[test]
+fn what_depends_on_earlier_results_is_decided_by_the_holder_of_the_lease_alone() {
+    let store = Store::new();
+    let read = file("alpha", 0..20);
+    let mut held = store.held();
+    turn(&mut held, "read it twice", &[read.clone(), read.clone()]);
+    held.release("test").expect("released");
+    let decided = |log: &Log| -> Vec<bool> {
+        let results = log.entries().iter().flat_map(|entry| &entry.measure.results);
+        results.map(|result| result.shown.is_some()).collect()
+    };
+    assert_eq!(decided(&store.log()), [true, true]);
+    // Without a lease nothing is decided, whether a context was built before or not.
+    let mut free = store.sessions.thread(store.id).expect("opened");
+    turn(&mut free, "once more", std::slice::from_ref(&read));
+    assert_eq!(decided(&store.log()), [true, true, false]);
+    let before = store.sessions.read(store.id, 0..u64::MAX).expect("read");
+    let context = store.sessions.context(store.id, &Policy::chat(), &model()).expect("built");
+    explain(&context);
+    assert_eq!(
+        store.sessions.read(store.id, 0..u64::MAX).expect("read"),
+        before,
+        "nothing written"
+    );
+    let texts = results(&context);
+    assert_eq!(texts[0], read.trim_end());
+    assert_eq!(texts[1], "[lines 1-20 as in result 2 above]");
+    assert_eq!(texts[2], read.trim_end(), "what nobody decided about is shown by itself");
+}
+
+#[test]
+fn a_reference_is_only_where_the_result_it_names_is_shown() {
+    let store = Store::new();
+    let read = file("alpha", 0..20);
+    let mut thread = store.held();
+    turn(&mut thread, "first", std::slice::from_ref(&read));
+    let big: Vec<String> = (0..6).map(|n| file(&format!("pad{n}"), 0..60)).collect();
+    turn(&mut thread, "much", &big);
+    turn(&mut thread, "again", std::slice::from_ref(&read));
+    let log = store.log();
+    for window in [1_500, 3_000, 6_000, 12_000, 24_000, 100_000] {
+        let model = Model { window, reply: 0, ..model() };
+        let context = build(&log, &Policy::chat(), &model);
+        let texts = results(&context);
+        let last = texts.last().expect("the last turn stays");
+        let there = texts.len() > 1 && texts[0] == read.trim_end();
+        assert_eq!(last.contains("as in result 2"), there, "{window}: {last}");
+        assert!(there || last.contains("cut; recall 20"), "{window}: {last}");
+        assert!(context.tokens <= window, "{window}: {}", context.tokens);
+    }
+}
+
+#[test]
+fn every_line_that_is_shown_is_a_line_of_the_original() {
+    for (kind, lines) in
+        [(Kind::Read, 400), (Kind::Shell, 300), (Kind::Search, 90), (Kind::Other, 200)]
+    {
+        let text = file("beta", 0..lines);
+        let originals: HashSet<&str> = text.lines().collect();
+        let shown = alone(&text, kind);
+        let excerpt = rethread_core::shown::excerpt(
+            &text,
+            kind,
+            Some(&shown),
+            rethread_core::shown::Form::Full,
+            "7",
+            |_| true,
+        );
+        assert!(excerpt.chars < excerpt.chars_of, "{kind:?} is cut");
+        for line in excerpt.text.lines().filter(|line| !line.starts_with('[')) {
+            assert!(originals.contains(line), "{kind:?}: {line}");
+        }
+        assert!(excerpt.text.contains("recall 7"), "{kind:?}: {}", excerpt.text);
+    }
+}
+
+#[test]
+fn lines_with_names_that_nothing_else_shows_are_kept() {
+    let mut text = "the same words again and again\n".repeat(600);
+    text.push_str("panicked at src/queue.rs:88 in drain_group\n");
+    text.push_str(&"and more of the same words\n".repeat(50));
+    let shown = alone(&text, Kind::Read);
+    let form = rethread_core::shown::Form::Full;
+    let excerpt =
+        rethread_core::shown::excerpt(&text, Kind::Read, Some(&shown), form, "7", |_| true);
+    assert!(excerpt.text.contains("drain_group"), "{}", excerpt.text);
+}
+
+#[test]
+fn results_are_thinned_when_the_cache_is_cold_and_the_log_says_so() {
+    let store = Store::new();
+    let mut thread = store.held();
+    let (policy, life) = (Policy::chat(), Duration::from_secs(300));
+    turn(&mut thread, "look", &[file("alpha", 0..100)]);
+    assert_eq!(thread.thinning(&Policy::editor(), life), None, "another policy has no use for it");
+    store.world.advance(Duration::from_secs(301));
+    let thinned = thread.thinning(&policy, life).expect("it is cold");
+    let through = thread.head() - 1;
+    assert_eq!(thinned, Thinned { from: 0, through, why: Thinning::Cold });
+    let before = thread.context(&policy, &model()).expect("built").tokens;
+    thread
+        .record(vec![Body::Thinned(thinned).into(), Message::user("and?").into()])
+        .expect("asked");
+    let after = thread.context(&policy, &model()).expect("built");
+    assert!(after.tokens * 2 < before, "{before} → {}", after.tokens);
+    let cold = |change: &Changed| matches!(change, Changed::Trimmed { why: Why::Cold, .. });
+    assert!(after.cuts.iter().any(|cut| cold(&cut.change)), "{}", explain(&after));
+    // From another process it is the same, byte for byte.
+    let again = store.sessions.context(store.id, &policy, &model()).expect("built");
+    assert_eq!(again.hash(), after.hash());
+    store.world.advance(Duration::from_secs(301));
+    assert_eq!(thread.thinning(&policy, life), None, "there is nothing new to thin");
+}
+
+#[test]
+fn a_warm_context_is_thinned_only_where_that_pays() {
+    let store = Store::new();
+    let mut thread = store.held();
+    let (policy, life) = (Policy::chat(), Duration::from_secs(300));
+    // Much was said after the result: writing it again costs more than thinning saves.
+    turn(&mut thread, "look", &[file("alpha", 0..40)]);
+    turn(&mut thread, &"a long question ".repeat(4_000), &[]);
+    assert_eq!(thread.thinning(&policy, life), None);
+    let head = thread.head();
+    let much: Vec<String> = (0..5).map(|n| file(&format!("gamma{n}"), 0..90)).collect();
+    turn(&mut thread, "read these", &much);
+    let thinned = thread.thinning(&policy, life).expect("it pays");
+    assert_eq!(
+        (thinned.from, thinned.why),
+        (head, Thinning::Pays),
+        "only the end is written again"
+    );
+}
+
+#[test]
+fn doctor_makes_again_what_was_decided_and_says_where_it_cannot() {
+    let store = Store::new();
+    let mut thread = store.held();
+    turn(&mut thread, "one", &[file("alpha", 0..50), file("alpha", 20..120)]);
+    // So much that the first turn is out of reach, and is not referred to any more.
+    for n in 0..150 {
+        turn(&mut thread, &format!("question {n} about item_{n}"), &[]);
+    }
+    turn(&mut thread, "two", &[file("alpha", 0..50), file("beta", 0..300)]);
+    store.world.advance(Duration::from_secs(400));
+    let thinned = thread.thinning(&Policy::chat(), Duration::from_secs(300)).expect("cold");
+    thread.note(Body::Thinned(thinned)).expect("noted");
+    drop(thread);
+    // Another process goes on, and knows only the end of the log.
+    let mut thread = store.held();
+    turn(&mut thread, "three", &[file("beta", 0..300), file("beta", 0..50)]);
+    assert_eq!(store.findings(), [] as [&str; 0]);
+
+    let mut audit = Audit::new(store.id);
+    for entry in store.log().entries() {
+        let mut entry = entry.clone();
+        if let Some(shown) = entry.measure.results.first_mut().and_then(|r| r.shown.as_mut()) {
+            shown.parts.truncate(0);
+        }
+        audit.entry(&entry);
+    }
+    assert_eq!(audit.findings().len(), 6, "each result whose lines are not those of the rule");
+}
+
+#[test]
+fn a_retried_append_of_a_result_changes_nothing() {
+    let store = Store::new();
+    let mut thread = store.held();
+    turn(&mut thread, "one", &[file("alpha", 0..50)]);
+    let log = store.log();
+    let item = |seq: u64| {
+        let entry = log.get(seq).expect("there");
+        let message = entry.body.message().expect("a message").clone();
+        Item::Said(rethread_core::Incoming { id: Some(entry.id.clone()), message })
+    };
+    assert_eq!(thread.record(vec![item(2)]).expect("repeated"), [2]);
+    assert_eq!(store.log().entries(), log.entries());
+    turn(&mut thread, "two", &[file("alpha", 0..50)]);
+    assert_eq!(store.findings(), [] as [&str; 0]);
+}

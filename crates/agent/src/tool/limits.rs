@@ -57,6 +57,9 @@ pub const RECALL_CHARS: u64 = 8_000;
 /// Characters `recall` gives at the most.
 pub const RECALL_CHARS_MAX: u64 = 32_000;
 
+/// References one `recall` takes at once.
+pub const RECALL_REFERENCES_MAX: usize = 16;
+
 /// Entries of a log that are searched for the id of a call, from its end. That is weeks of talk.
 pub const RECALL_ENTRIES_MAX: u64 = 20_000;
 

@@ -9,7 +9,9 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::input::{arguments, schema};
-use super::limits::{RECALL_CHARS, RECALL_CHARS_MAX, RECALL_ENTRIES_MAX, RECALL_PARENTS_MAX};
+use super::limits::{
+    RECALL_CHARS, RECALL_CHARS_MAX, RECALL_ENTRIES_MAX, RECALL_PARENTS_MAX, RECALL_REFERENCES_MAX,
+};
 use super::{Site, Spec, Tool, ToolFailure};
 
 /// Pages the original of a stub, a truncated result or an old message back from the log.
@@ -37,12 +39,15 @@ impl Tool for Recall {
     fn spec(&self) -> Spec {
         Spec {
             name: "recall".into(),
-            description: "Gives back, word for word, what was shortened in this conversation or \
-                          said in an earlier session."
-                .into(),
+            description:
+                "Gives back, word for word, what was cut in this conversation or said in an \
+                          earlier session. Where a result says `[lines 38-74 cut; recall 42]`, \
+                          `42#38-74` gives just those lines, which is cheaper than all of it or \
+                          running the tool again."
+                    .into(),
             input: schema(
                 json!({
-                    "ref": {"type": ["string", "integer"], "description": "The `ref` of a stub or of a search result (`42`, `0194a2b3:42`), or the id of a tool call."},
+                    "ref": {"type": ["string", "integer"], "description": "The `ref` of a cut result or of a search result (`42`, `0194a2b3:42`), or the id of a tool call. `42#38-74` is only its lines 38 to 74. Several are separated by commas."},
                     "offset": {"type": "integer", "description": "Characters to skip."},
                     "limit": {"type": "integer", "description": "Characters to give: 8,000 when left out, 32,000 at the most."},
                 }),
@@ -61,10 +66,46 @@ impl Tool for Recall {
             Reference::Text(text) => text,
             Reference::Seq(seq) => seq.to_string(),
         };
-        let text = original(reference.trim(), site)?;
+        let text = all(&reference, site)?;
         let limit = input.limit.unwrap_or(RECALL_CHARS).clamp(1, RECALL_CHARS_MAX);
         page(&text, input.offset, limit)
     }
+}
+
+/// What all references in a list stand for. One by itself is given as it is; of several, each is
+/// headed by its reference.
+fn all(list: &str, site: &Site) -> Result<String, ToolFailure> {
+    let references: Vec<&str> =
+        list.split(',').map(str::trim).filter(|one| !one.is_empty()).collect();
+    match references.as_slice() {
+        [] | [_] => lines_of(list.trim().trim_end_matches(',').trim_end(), site),
+        several if several.len() > RECALL_REFERENCES_MAX => Err(ToolFailure(format!(
+            "{} references; at most {RECALL_REFERENCES_MAX} at once",
+            several.len()
+        ))),
+        several => {
+            let texts = several
+                .iter()
+                .map(|one| lines_of(one, site).map(|text| format!("[{one}]\n{text}")));
+            Ok(texts.collect::<Result<Vec<_>, _>>()?.join("\n\n"))
+        }
+    }
+}
+
+/// The text of a reference, or the lines of it that are asked for behind a `#`.
+fn lines_of(reference: &str, site: &Site) -> Result<String, ToolFailure> {
+    let Some((one, range)) = reference.rsplit_once('#') else { return original(reference, site) };
+    let number = |text: &str| text.trim().parse::<usize>().ok().filter(|number| *number > 0);
+    let (first, last) = range.split_once('-').unwrap_or((range, range));
+    let (Some(first), Some(last)) = (number(first), number(last)) else {
+        return Err(ToolFailure(format!("`{range}` is not a range of lines such as `38-74`")));
+    };
+    let text = original(one.trim(), site)?;
+    let total = text.lines().count();
+    if first > last || first > total {
+        return Err(ToolFailure(format!("`{one}` has {total} lines; there are no lines {range}")));
+    }
+    Ok(text.lines().skip(first - 1).take(last - first + 1).collect::<Vec<_>>().join("\n"))
 }
 
 /// A part of a text, counted in characters, and where to go on.

@@ -56,6 +56,29 @@ fn what_was_cut_is_recalled_whole_by_each_kind_of_reference() {
 }
 
 #[test]
+fn ranges_of_lines_and_several_references_are_recalled_at_once() {
+    let desk = Desk::new();
+    let text: String = (1..=50).map(|n| format!("line {n}\n")).collect();
+    desk.say(desk.site.session, call("toolu_1", "grep"));
+    let here = desk.say(desk.site.session, Message::tool_result("toolu_1", text));
+    let recall = |reference: String| desk.run("recall", json!({"ref": reference}));
+    assert_eq!(recall(format!("{here}#3-4")), "line 3\nline 4");
+    assert_eq!(recall(format!("{here}#50")), "line 50");
+    assert_eq!(recall(format!("{here}#49-99")), "line 49\nline 50");
+    let both = recall(format!("{here}#1, toolu_1#7-8"));
+    assert_eq!(both, format!("[{here}#1]\nline 1\n\n[toolu_1#7-8]\nline 7\nline 8"));
+    for (reference, wrong) in [
+        (format!("{here}#51"), "has 50 lines; there are no lines 51"),
+        (format!("{here}#4-3"), "there are no lines 4-3"),
+        (format!("{here}#all"), "`all` is not a range of lines such as `38-74`"),
+        (["0"; 17].join(","), "17 references; at most 16 at once"),
+    ] {
+        let answer = recall(reference);
+        assert!(answer.starts_with("error: ") && answer.contains(wrong), "{answer}");
+    }
+}
+
+#[test]
 fn what_cannot_be_recalled_is_said_to_be_missing() {
     let desk = Desk::new();
     desk.say(desk.site.session, Message::user("hello"));

@@ -4,6 +4,7 @@ mod attachments;
 mod bench;
 mod client_tools;
 mod compact;
+mod cut_results;
 mod permission;
 mod project;
 mod refusal;

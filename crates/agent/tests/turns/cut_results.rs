@@ -1,5 +1,6 @@
 //! What a model does where a result was cut: it is told, and finds its way.
 
+use rethread_agent::Grant;
 use rethread_agent::scripted::Answer;
 use rethread_core::Body;
 use serde_json::json;
@@ -26,7 +27,7 @@ fn text_that_was_cut_is_recalled_by_its_lines_and_edited() {
                 Answer::text("done"),
             ],
         );
-        bench.runner.responder.allow = vec!["edit_file".into()];
+        bench.runner.responder.allow = vec![Grant::tool("edit_file")];
         bench.file("a.rs", &text);
         run(bench.turn("change the end of a.rs")).expect("answered");
         let requests = bench.server.requests();

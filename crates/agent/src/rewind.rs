@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use rethread_core::turn::Part;
-use rethread_core::{BlobId, Entry, Place, SessionId, sessions};
+use rethread_core::{BlobId, Entry, SessionId, sessions};
 
 use crate::file_history::FileChanged;
 use crate::grant::RUN;
@@ -205,15 +205,5 @@ impl Runner {
     fn since(&self, id: SessionId, seq: u64) -> Result<Vec<Entry>, sessions::Error> {
         let end = self.sessions().get(id)?.tally.entries;
         self.sessions().entries(id, seq..end).around_damage().collect()
-    }
-
-    /// The question of a turn.
-    ///
-    /// # Errors
-    ///
-    /// I/O errors.
-    pub fn question_at(&self, place: Place) -> Result<String, sessions::Error> {
-        let entry = self.sessions().entry_at(place)?;
-        Ok(entry.body.message().map(|message| message.plain_text()).unwrap_or_default())
     }
 }

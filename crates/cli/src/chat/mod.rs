@@ -687,7 +687,10 @@ impl Chat {
 
     /// Whether someone can be asked about what changes something.
     fn can_ask(&self) -> bool {
-        let seen = stdout().is_terminal() || stderr().is_terminal();
+        let seen = match self.voice.shown {
+            true => stdout().is_terminal(),
+            false => stderr().is_terminal(),
+        };
         !self.voice.quiet && stdin().is_terminal() && seen
     }
 

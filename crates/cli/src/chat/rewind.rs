@@ -38,7 +38,11 @@ impl Chat {
     pub(super) async fn rewind(&mut self, turn: Option<&str>) -> Result<(), Error> {
         let turns = self.runner.past_turns(self.current()?)?;
         let Some(number) = turn else {
-            self.voice.notice(listed(&turns, jiff::Timestamp::now(), crate::out::columns()));
+            self.voice.notice(listed(
+                &turns,
+                self.handle.host().world().now(),
+                crate::out::columns(),
+            ));
             return Ok(());
         };
         let wrong = || Error::Word {
@@ -182,7 +186,7 @@ fn listed(turns: &[PastTurn], now: jiff::Timestamp, columns: usize) -> String {
     for (index, turn) in turns.iter().enumerate().skip(left_out) {
         let files = match turn.files {
             0 => String::new(),
-            files => format!(" · {} changed", plural(files as u64, "file")),
+            files => format!(" · {}", plural(files as u64, "file")),
         };
         let when = ago(turn.at, now);
         let head = format!("{:>4}  {when:<8}  ", index + 1);
@@ -236,12 +240,12 @@ mod tests {
         let turns = [turn("add a limiter", 2), turn(&"and then ".repeat(20), 0)];
         let text = listed(&turns, now, 40);
         let lines: Vec<&str> = text.lines().collect();
-        assert_eq!(lines[0], "   1  now       add a … · 2 files changed");
+        assert_eq!(lines[0], "   1  now       add a limiter · 2 files");
         assert!(
             lines[1].starts_with("   2  now       and then") && lines[1].ends_with('…'),
             "{text}"
         );
-        assert!(lines[..2].iter().all(|line| line.chars().count() <= 41), "{text}");
+        assert!(lines[..2].iter().all(|line| line.chars().count() <= 40), "{text}");
         let many: Vec<PastTurn> = (0..25).map(|_| turn("q", 0)).collect();
         let text = listed(&many, now, 40);
         assert!(text.starts_with("  (5 turns before these)\n   6  now"), "{text}");

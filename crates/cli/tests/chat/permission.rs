@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use crate::desk::Desk;
 use crate::screens::{at_prompt, finished, from, open};
+use crate::terminal::Terminal;
 use crate::window::Window;
 
 const SOURCE: &str = "one\ntwo\nthree\nfour\nfive\nsix\nseven\neight\n";
@@ -272,6 +273,11 @@ fn changing_tools_are_offered_only_where_someone_can_be_asked_or_they_are_allowe
     assert_eq!(typed(&[]), ["write_file", "edit_file", "run"]);
     assert!(typed(&["--read-only"]).is_empty());
     assert!(typed(&["--agent", "plan"]).is_empty());
+    // The question would go to a file.
+    let server = Server::start([Answer::text("Hello.")]);
+    let line = format!("{} -p hi --model openai/m 2>errors", env!("CARGO_BIN_EXE_rethread"));
+    Terminal::run(&desk, &line, &server.vars()).expect("Hello.");
+    assert!(changing(&server).is_empty());
 }
 
 #[test]
@@ -372,4 +378,38 @@ fn plain_asks_the_same_question_in_lines() {
     window.until("the end", |shown| shown.contains("Done.") && shown.ends_with("You:"));
     let expected = SOURCE.replace("five", "5").replace("one", "1").replace("two", "2");
     assert_eq!(text(&desk, "a.txt"), expected);
+}
+
+#[test]
+fn what_is_allowed_is_kept_when_the_conversation_is_compacted_and_not_in_a_new_session() {
+    let desk = desk();
+    let summary = rethread_core::summary::block("**Background Context:** short");
+    let server = Server::start([
+        Answer::calls([run("touch one")]),
+        Answer::text("One. ".repeat(400)),
+        Answer::text(summary),
+        Answer::text("Ready!"),
+        Answer::calls([run("touch two")]),
+        Answer::text("Two."),
+        Answer::calls([run("touch three")]),
+        Answer::text("None."),
+    ]);
+    let mut window = open(&desk, &server, (80, 60), &[]);
+    window.say("go");
+    asks(&window, &["command: touch one"]);
+    window.say("a");
+    finished(&window, "One.");
+    window.say("compact");
+    finished(&window, "Ready!");
+    window.say("more");
+    finished(&window, "Two.");
+    assert!(desk.path().join("two").exists());
+    window.say("/new");
+    window.shows(&["A new session starts"]);
+    at_prompt(&window);
+    window.say("and more");
+    asks(&window, &["command: touch three"]);
+    window.say("n");
+    finished(&window, "None.");
+    assert!(!desk.path().join("three").exists());
 }

@@ -22,6 +22,10 @@ fn text(desk: &Desk, name: &str) -> Option<String> {
 /// A session of three turns: the first writes `a.txt`, the second edits it and makes `b.txt`, the third
 /// edits `a.txt` again and runs a command.
 fn worked(desk: &Desk, more: Vec<Answer>) -> (Server, Window) {
+    worked_with(desk, more, &[])
+}
+
+fn worked_with(desk: &Desk, more: Vec<Answer>, args: &[&str]) -> (Server, Window) {
     let mut script = vec![
         Answer::calls([write("a.txt", "one\ntwo\n")]),
         Answer::text("First."),
@@ -32,7 +36,7 @@ fn worked(desk: &Desk, more: Vec<Answer>) -> (Server, Window) {
     ];
     script.extend(more);
     let server = Server::start(script);
-    let args = ["--allow", "write_file,edit_file,run", "--name", "work"];
+    let args = [&["--allow", "write_file,edit_file,run", "--name", "work"], args].concat();
     let mut window = open(desk, &server, (80, 60), &args);
     for (question, answer) in [("write a", "First."), ("more", "Second."), ("again", "Third.")] {
         window.say(question);
@@ -48,8 +52,8 @@ fn going_back_restores_files_and_loses_nothing() {
     let (server, mut window) = worked(&desk, vec![Answer::text("Another way.")]);
     window.say("/rewind");
     let shown = window.shows(&["   1  now", "`/rewind N`"]);
-    let list = "   1  now       write a · 1 file changed\n   2  now       more · 2 files changed\n   \
-                3  now       again · 1 file changed\n";
+    let list = "   1  now       write a · 1 file\n   2  now       more · 2 files\n   \
+                3  now       again · 1 file\n";
     assert!(shown.contains(list), "{shown}");
     at_prompt(&window);
     window.say("/rewind 2");
@@ -113,6 +117,18 @@ fn what_someone_else_changed_is_shown_first_and_can_be_kept() {
     window.say("y");
     window.until("the prompt", |shown| shown.ends_with("\nYou: write a"));
     assert_eq!(text(&desk, "a.txt"), None);
+}
+
+#[test]
+fn a_directory_of_files_keeps_what_is_needed_to_go_back() {
+    let desk = Desk::new();
+    let (_server, mut window) = worked_with(&desk, vec![], &["--store", "files:sessions"]);
+    window.say("/rewind 2");
+    window.until("the question", |shown| shown.ends_with("? (y/n/c)"));
+    window.say("y");
+    window.until("the prompt", |shown| shown.ends_with("\nYou: more"));
+    assert_eq!(text(&desk, "a.txt").as_deref(), Some("one\ntwo\n"));
+    assert_eq!(text(&desk, "b.txt"), None);
 }
 
 #[test]

@@ -2,10 +2,10 @@
 //!
 //! Before `write_file` or `edit_file` writes, what the file holds and what it will hold are kept as blobs
 //! of the session, and an entry of the log says so. All of that is on disk before the file is touched,
-//! so whatever happens next, there is a way back: see `rewind.rs`. What commands change is not
-//! known here.
+//! so whatever happens next, there is a way back: see `rewind.rs`. What a subagent changes is noted in
+//! the sessions it works for as well. What commands change is not known here.
 
-use rethread_core::{BlobId, Body, Raw, SessionId, Sessions, sessions};
+use rethread_core::{BlobId, Body, Raw, Thread, sessions};
 use serde::{Deserialize, Serialize};
 
 use crate::tool::FileChange;
@@ -45,24 +45,22 @@ impl FileChanged {
     }
 }
 
-/// Keeps what a call is about to change. Returns the entry that says so; none where it changes nothing.
+/// Keeps what a call is about to change with a session, and notes it in its log.
 pub(crate) fn keep(
-    sessions: &Sessions,
-    id: SessionId,
+    thread: &mut Thread,
     workspace: &str,
     call: &str,
     change: &FileChange,
-) -> Result<Option<Body>, sessions::Error> {
+) -> Result<(), sessions::Error> {
     let FileChange { path, before, after } = change;
-    if before.as_deref() == Some(after.as_bytes()) {
-        return Ok(None);
-    }
     // A path that is not text could not be found again by the text of it.
-    let Some(path) = path.to_str() else { return Ok(None) };
+    let Some(path) = path.to_str().filter(|_| before.as_deref() != Some(after.as_bytes())) else {
+        return Ok(());
+    };
+    let (sessions, id) = (thread.sessions().clone(), thread.session().id());
     let before = before.as_ref().map(|bytes| sessions.put_blob(id, bytes)).transpose()?;
-    let after = sessions.put_blob(id, after.as_bytes())?;
+    let after = Some(sessions.put_blob(id, after.as_bytes())?);
     let (path, workspace) = (path.to_owned(), workspace.to_owned());
-    let changed =
-        FileChanged { path, workspace, before, after: Some(after), call: Some(call.to_owned()) };
-    Ok(Some(changed.body()))
+    let changed = FileChanged { path, workspace, before, after, call: Some(call.to_owned()) };
+    thread.note(changed.body()).map(drop)
 }

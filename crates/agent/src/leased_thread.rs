@@ -184,6 +184,11 @@ impl LeasedThread {
         blocking(move || work(&mut lock(&thread))).await
     }
 
+    /// The thread itself, for what is written to several at once.
+    pub(crate) fn shared(&self) -> Arc<Mutex<Thread>> {
+        self.thread.clone()
+    }
+
     /// Gives the session back, and keeps what was read of it for the next turn.
     ///
     /// # Errors
@@ -253,7 +258,7 @@ async fn renew(thread: Weak<Mutex<Thread>>, holder: String) {
     }
 }
 
-fn lock(thread: &Mutex<Thread>) -> std::sync::MutexGuard<'_, Thread> {
+pub(crate) fn lock(thread: &Mutex<Thread>) -> std::sync::MutexGuard<'_, Thread> {
     thread.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -15,6 +15,7 @@ use crate::file_history::FileChanged;
 use crate::grant::RUN;
 use crate::permission::DECLINED;
 use crate::runner::Runner;
+use crate::subagent::TASK;
 use crate::tool::Workspace;
 
 /// A turn one can go back to.
@@ -35,7 +36,8 @@ pub struct PastTurn {
 pub struct DoneSince {
     /// Files that tools changed, in the order of their first change.
     pub files: Vec<PastFile>,
-    /// Commands that ran. What they changed is not known.
+    /// Commands that ran, and tasks of subagents, which may have run some. What commands changed is not
+    /// known.
     pub commands: Vec<String>,
     /// Files of other workspaces, and those that cannot be reached any more, with the reason.
     pub out_of_reach: Vec<(String, String)>,
@@ -114,15 +116,23 @@ fn spans<'e>(entries: impl IntoIterator<Item = &'e Entry>) -> Vec<Span> {
     spans
 }
 
-/// The commands that ran in these entries; not those that were declined.
+/// The commands that ran in these entries, and the tasks of subagents, which may have run some; not
+/// those that were declined.
 fn commands<'e>(entries: impl IntoIterator<Item = &'e Entry>) -> Vec<String> {
     let mut ran: Vec<(String, String)> = Vec::new();
     for message in entries.into_iter().filter_map(|entry| entry.body.message()) {
-        for call in message.calls().filter(|call| call.name == RUN) {
+        for call in message.calls() {
             let input: serde_json::Value =
                 serde_json::from_str(call.input.get()).unwrap_or_default();
-            let command = input["command"].as_str().unwrap_or(call.input.get());
-            ran.push((call.id.clone(), command.to_owned()));
+            let text = |name: &str| input[name].as_str().unwrap_or_default().to_owned();
+            match call.name.as_str() {
+                RUN => ran.push((call.id.clone(), text("command"))),
+                TASK => {
+                    let task = format!("{TASK} {}: {}", text("agent"), text("prompt"));
+                    ran.push((call.id.clone(), task));
+                }
+                _ => {}
+            }
         }
         for result in message.results() {
             if result.is_error && result.text().starts_with(DECLINED) {

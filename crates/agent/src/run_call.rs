@@ -1,6 +1,6 @@
 //! Running one call of a model: found, allowed, asked for, limited.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, Weak};
 
 use rethread_core::log::INTERRUPTED;
 use rethread_core::message::{Call, ToolResult, Usage};
@@ -11,7 +11,7 @@ use crate::blocking::blocking;
 use crate::events::{Event, Events};
 use crate::file_history;
 use crate::grant::{Grant, Permissions, Verdict};
-use crate::leased_thread::LeasedThread;
+use crate::leased_thread::{LeasedThread, lock};
 use crate::limits::{CALLS_MAX, RESULT_BYTES_MAX, STOP_GRACE};
 use crate::permission::{DECLINED, PermissionAnswer, Scope};
 use crate::runner::Runner;
@@ -48,7 +48,7 @@ impl Runner {
             _ if stop.is_cancelled() => Err(ToolFailure(INTERRUPTED.into())),
             Some(refusal) => Err(refusal),
             None if self.responder.tools.find(&call.name).is_none() => {
-                let done = self.run_task(turn, &call, options, events, stop).await;
+                let done = self.run_task(held, turn, &call, options, events, stop).await;
                 usage = done.usage;
                 done.result
             }
@@ -109,7 +109,7 @@ impl Runner {
             permitted = self.permission(session, tool, call, options, events) => permitted?,
         };
         if let Some(change) = change {
-            self.keep(held, session, call, change).await?;
+            self.keep(held, call, change).await?;
         }
         // Stopping the turn stops the tool, and so does running out of time.
         let mine = stop.child_token();
@@ -189,20 +189,20 @@ impl Runner {
     async fn keep(
         &self,
         held: &LeasedThread,
-        session: SessionId,
         call: &Call,
         change: FileChange,
     ) -> Result<(), ToolFailure> {
         let Some(workspace) = self.responder.workspace.clone() else { return Ok(()) };
+        let above = self.above.iter().filter_map(Weak::upgrade);
+        let threads: Vec<Arc<Mutex<Thread>>> = above.chain([held.shared()]).collect();
         let call = call.id.clone();
-        let work = move |thread: &mut Thread| {
-            let sessions = thread.sessions().clone();
-            match file_history::keep(&sessions, session, &workspace, &call, &change)? {
-                Some(body) => thread.note(body).map(drop),
-                None => Ok(()),
-            }
-        };
-        held.with(work).await.map_err(|error| {
+        let kept = blocking(move || {
+            let keep = |thread: &Arc<Mutex<Thread>>| {
+                file_history::keep(&mut lock(thread), &workspace, &call, &change)
+            };
+            threads.iter().try_for_each(keep)
+        });
+        kept.await.map_err(|error| {
             let what = "what the file holds could not be kept, so it was not changed";
             ToolFailure(format!("{what}: {error}"))
         })

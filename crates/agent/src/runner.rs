@@ -4,12 +4,15 @@
 //! cannot be forgotten or mixed up.
 
 use std::path::PathBuf;
+use std::sync::{Mutex, Weak};
 use std::time::Duration;
 
 use rethread_core::context::Context;
 use rethread_core::entry::RoundLimit;
 use rethread_core::message::{Call, Usage};
-use rethread_core::{Message, ProfileChange, Session, SessionId, Sessions, StoreError, sessions};
+use rethread_core::{
+    Message, ProfileChange, Session, SessionId, Sessions, StoreError, Thread, sessions,
+};
 
 use crate::holder::ignoring_dead_holders;
 use crate::host::{Handle, Refusal};
@@ -36,6 +39,8 @@ pub struct Runner {
     pub(crate) handle: Handle,
     /// How many sessions it is below the one a person talks to.
     pub(crate) depth: u8,
+    /// The sessions it works for, where it is a subagent's: what it changes is noted there, too.
+    pub(crate) above: Vec<Weak<Mutex<Thread>>>,
     /// The session in whose name a person is asked, where it is not the turn's own.
     pub(crate) asks_for: Option<SessionId>,
 }

@@ -6,6 +6,8 @@
 //! what a person is asked about is asked in the name of the parent's session. It is archived from
 //! the beginning: not listed, still found and opened.
 
+use std::sync::Arc;
+
 use rethread_core::entry::Origin;
 use rethread_core::message::{Call, Usage};
 use rethread_core::session::{Kind, Parent};
@@ -17,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use crate::agents::Agent;
 use crate::blocking::blocking;
 use crate::events::Events;
+use crate::leased_thread::LeasedThread;
 use crate::limits::{SUBAGENT_DEPTH_MAX, SUBAGENT_TITLE_CHARS};
 use crate::runner::{Answer, End, Instructions, Runner};
 use crate::tool::{Spec, ToolFailure, read_arguments};
@@ -88,6 +91,7 @@ impl Runner {
     /// Has a subagent do what a call asks for.
     pub(crate) async fn run_task(
         &self,
+        held: &LeasedThread,
         turn: &RunningTurn,
         call: &Call,
         options: &TurnOptions,
@@ -95,12 +99,14 @@ impl Runner {
         stop: &CancellationToken,
     ) -> TaskDone {
         let mut usage = Usage::default();
-        let result = self.task(turn, call, options, events, stop, &mut usage).await;
+        let result = self.task(held, turn, call, options, events, stop, &mut usage).await;
         TaskDone { result, usage }
     }
 
+    #[allow(clippy::too_many_arguments, reason = "a turn, one of its calls, and who listens")]
     async fn task(
         &self,
+        held: &LeasedThread,
         turn: &RunningTurn,
         call: &Call,
         options: &TurnOptions,
@@ -112,7 +118,7 @@ impl Runner {
         if input.prompt.trim().is_empty() {
             return Err(ToolFailure("`prompt` is empty; say what is to be done".into()));
         }
-        let child = self.subagent(&input.agent, turn)?;
+        let child = self.subagent(&input.agent, held, turn)?;
         let new = New {
             kind: Kind::Subagent,
             parent: Some(Parent { id: turn.id, origin: Origin::New }),
@@ -136,7 +142,12 @@ impl Runner {
     }
 
     /// The runner of a subagent: with the tools of its agent, as far as this turn is offered them.
-    fn subagent(&self, name: &str, turn: &RunningTurn) -> Result<Runner, ToolFailure> {
+    fn subagent(
+        &self,
+        name: &str,
+        held: &LeasedThread,
+        turn: &RunningTurn,
+    ) -> Result<Runner, ToolFailure> {
         let known = self.subagents().any(|agent| agent.name == name);
         let mut responder = match known {
             true => self.handle.host().roster().connect(name).map_err(|error| {
@@ -165,6 +176,7 @@ impl Runner {
             responder,
             instructions: Instructions::Own,
             depth: self.depth + 1,
+            above: self.above.iter().cloned().chain([Arc::downgrade(&held.shared())]).collect(),
             asks_for: Some(self.asks_for.unwrap_or(turn.id)),
             ..self.clone()
         })

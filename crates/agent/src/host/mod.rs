@@ -273,6 +273,7 @@ impl Handle {
             instructions: Instructions::Own,
             handle: self.clone(),
             depth: 0,
+            above: Vec::new(),
             asks_for: None,
         }
     }

@@ -152,3 +152,23 @@ fn commands_that_ran_are_named_and_those_that_were_declined_are_not() {
         assert_eq!(done.commands, expected);
     }
 }
+
+#[test]
+fn what_a_subagent_changes_can_be_put_back_from_the_session_it_worked_for() {
+    let script = [
+        Answer::calls([("task", json!({"agent": "build", "prompt": "change a"}))]),
+        Answer::calls([("edit_file", json!({"path": "a.txt", "old": "two", "new": "2"}))]),
+        Answer::text("Changed."),
+        Answer::text("ok"),
+    ];
+    let mut bench = Bench::new("openai", script);
+    bench.runner.responder.allow = vec![Grant::tool("edit_file")];
+    bench.file("a.txt", "one two\n");
+    run(bench.turn("go")).expect("answered");
+    assert_eq!(std::fs::read(bench.path("a.txt")).expect("there"), b"one 2\n");
+    let done = bench.runner.done_since(bench.session, 0).expect("read");
+    assert_eq!(done.commands, ["task build: change a"]);
+    assert_eq!(done.files.len(), 1, "{done:?}");
+    bench.runner.put_back(bench.session, &done.files[0]).expect("put back");
+    assert_eq!(std::fs::read(bench.path("a.txt")).expect("there"), b"one two\n");
+}

@@ -91,7 +91,7 @@ fn a_model_that_gets_the_same_result_for_the_same_call_three_times_is_stopped_an
 fn the_same_call_with_another_result_and_work_between_are_not_repetition() {
     let run_tests = || Answer::calls([("run", json!({"command": "cat a.txt"}))]);
     let edit = |n: u32| {
-        let content = if n % 2 == 0 { "fails" } else { "still fails" };
+        let content = if n.is_multiple_of(2) { "fails" } else { "still fails" };
         Answer::calls([("write_file", json!({"path": format!("{n}.txt"), "content": content}))])
     };
     let answers = (0..6).flat_map(|n| [run_tests(), edit(n)]).chain([Answer::text("done")]);

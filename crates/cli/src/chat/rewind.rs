@@ -214,10 +214,8 @@ fn told_file(file: &PastFile) -> String {
 }
 
 fn told_commands(commands: &[String]) -> String {
-    let mut text = format!(
-        "{} ran since. What they changed is not restored:",
-        plural(commands.len() as u64, "command")
-    );
+    let mut text =
+        "These ran since. What commands changed, a subagent's too, is not restored:".to_owned();
     for command in commands.iter().take(COMMANDS_LISTED) {
         text += &format!("\n  {}", fit(command, 70));
     }

@@ -1,5 +1,6 @@
 //! The chat, as people meet it: the real binary in a real pseudo-terminal, or behind pipes.
 
+mod agreed_work;
 mod compacting;
 #[path = "../cli/desk.rs"]
 #[allow(dead_code, reason = "shared with the tests of the commands")]

@@ -44,7 +44,7 @@ fn told(server: &Server) -> String {
 }
 
 /// Waits for a question that shows all of this. What is typed before it is there is no answer.
-fn asks(window: &Window, texts: &[&str]) -> String {
+pub(crate) fn asks(window: &Window, texts: &[&str]) -> String {
     window.until(&format!("{texts:?} and a question"), |shown| {
         shown.ends_with("/e)") && texts.iter().all(|text| shown.contains(text))
     })

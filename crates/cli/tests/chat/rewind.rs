@@ -60,7 +60,7 @@ fn going_back_restores_files_and_loses_nothing() {
     let shown = window.until("the question", |shown| shown.ends_with("? (y/n/c)"));
     let expected = "\
 Going back to before turn 2: more
-1 command ran since. What they changed is not restored:
+These ran since. What commands changed, a subagent's too, is not restored:
   touch made
 The agent changed these files since:
   a.txt  (restoring it: +2 −2)

@@ -17,7 +17,7 @@ use crate::screens::{finished, from, open};
 use crate::terminal::kill;
 use crate::window::without_times;
 
-const FILES: [(&str, &str); 6] = [
+pub(crate) const FILES: [(&str, &str); 6] = [
     ("AGENTS.md", "Run `sh test.sh` after every change.\n"),
     ("README.md", "Prints an area.\n"),
     ("lib/area.sh", "area() { echo $(($1 * $2)); }\n"),
@@ -41,7 +41,7 @@ const EDITS: [(&str, &str, &str); 3] = [
 const FIX: (&str, &str, &str) = ("main.sh", "label m2", "label m²");
 
 /// Makes the repository.
-fn repository(desk: &Desk) -> PathBuf {
+pub(crate) fn repository(desk: &Desk) -> PathBuf {
     let folder = desk.path();
     std::fs::create_dir_all(folder.join(".git")).expect("made");
     std::fs::create_dir_all(folder.join("lib")).expect("made");
@@ -65,7 +65,7 @@ fn seen(body: &Value) -> (Vec<String>, Option<String>) {
 }
 
 /// What the model does next.
-fn next(body: &Value, folder: &Path) -> Answer {
+pub(crate) fn next(body: &Value, folder: &Path) -> Answer {
     let (called, last) = seen(body);
     let was = |tool: &str| called.iter().any(|name| name == tool);
     let edit = |(path, old, new): (&str, &str, &str)| {
@@ -105,12 +105,12 @@ fn next(body: &Value, folder: &Path) -> Answer {
 /// Requests of the whole job: six rounds and a last word, and two of the subagent.
 const REQUESTS: usize = 9;
 
-fn passes(folder: &Path) -> bool {
+pub(crate) fn passes(folder: &Path) -> bool {
     let tested = Command::new("sh").arg("test.sh").current_dir(folder).output().expect("a shell");
     tested.status.success()
 }
 
-const ASK: &str = "show the unit of the area";
+pub(crate) const ASK: &str = "show the unit of the area";
 
 #[test]
 fn a_job_is_done_from_finding_to_testing_and_can_be_followed() {

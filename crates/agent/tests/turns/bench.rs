@@ -29,13 +29,13 @@ pub(crate) struct Bench {
 }
 
 /// The question in an event, a subagent's as well; or the event.
-fn question(event: Event) -> Result<PermissionRequest, Event> {
+fn question(event: Event) -> Result<PermissionRequest, Box<Event>> {
     match event {
         Event::Permission(request) => Ok(request),
         Event::Subagent { session, event } => {
-            question(*event).map_err(|event| Event::Subagent { session, event: Box::new(event) })
+            question(*event).map_err(|event| Box::new(Event::Subagent { session, event }))
         }
-        event => Err(event),
+        event => Err(Box::new(event)),
     }
 }
 
@@ -139,7 +139,7 @@ impl Bench {
                         self.questions.set(self.questions.get() + 1);
                         request.answer(answer.clone().unwrap_or(PermissionAnswer::No));
                     }
-                    Err(event) => self.told.lock().expect("whole").push(event),
+                    Err(event) => self.told.lock().expect("whole").push(*event),
                 },
                 done = &mut turn => {
                     while let Ok(event) = heard.try_recv() {

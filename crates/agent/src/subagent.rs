@@ -45,8 +45,15 @@ pub(crate) struct TaskDone {
 }
 
 impl Runner {
+    /// The tools a model is told about in a turn of this session, besides those of the client.
+    pub fn offered(&self, session: SessionId, options: &TurnOptions) -> Vec<Spec> {
+        let mut tools = self.responder.specs(&self.permissions(session, options.can_ask));
+        tools.extend(self.task_spec(options));
+        tools
+    }
+
     /// What a model is told about `task`, where it may use it.
-    pub(crate) fn task_spec(&self, options: &TurnOptions) -> Option<Spec> {
+    fn task_spec(&self, options: &TurnOptions) -> Option<Spec> {
         let may = self.depth < SUBAGENT_DEPTH_MAX
             && options.pace == Pace::Work
             && self.responder.agent.may_use(TASK)

@@ -425,8 +425,7 @@ impl RunningTurn {
     ) -> RunningTurn {
         // A tool of the client's goes before one of ours of the same name.
         let theirs = |spec: &Spec| options.client_tools.iter().any(|own| own.name == spec.name);
-        let mut tools = runner.responder.specs(&runner.permissions(id, options.can_ask));
-        tools.extend(runner.task_spec(options));
+        let mut tools = runner.offered(id, options);
         tools.retain(|spec| !theirs(spec));
         tools.extend(options.client_tools.iter().cloned());
         RunningTurn {

@@ -14,7 +14,7 @@ const LINES_SHOWN: usize = 12;
 /// Lines of a text that are compared. What is longer differs early.
 const LINES_COMPARED: usize = 40;
 
-/// The part of the pairs of characters that must be shared before a line is called near.
+/// The part of the pairs of characters of the wanted line that must be shared before a line is called near.
 const LIKE: f64 = 0.5;
 
 /// The text that is most like a wanted one.
@@ -65,16 +65,17 @@ pub(super) fn numbered(number: usize, line: &str) -> String {
 /// The line that shares most pairs of characters with `wanted`, if it shares enough.
 fn most_alike(lines: &[&str], wanted: &str) -> Option<usize> {
     let pairs = pairs(wanted);
-    let mut best = (LIKE, None);
+    let (mut best, mut found) = ((0, 0), None);
     for (at, line) in lines.iter().enumerate() {
         let theirs = self::pairs(line);
-        let shared = pairs.intersection(&theirs).count() as f64;
-        let like = 2.0 * shared / (pairs.len() + theirs.len()).max(1) as f64;
-        if like > best.0 {
-            best = (like, Some(at));
+        // A part of a line may be wanted; of lines that share as much, the shortest is nearest.
+        let shared = pairs.intersection(&theirs).count();
+        let like = (shared, usize::MAX - theirs.len());
+        if shared as f64 >= LIKE * pairs.len().max(1) as f64 && like > best {
+            (best, found) = (like, Some(at));
         }
     }
-    best.1
+    found
 }
 
 fn pairs(line: &str) -> HashSet<(char, char)> {
@@ -105,6 +106,11 @@ mod tests {
     fn a_single_line_is_found_by_its_characters_and_nothing_alike_is_not_made_up() {
         let near = nearest(TEXT, "let a = 10;").expect("found");
         assert_eq!((near.first, near.lines.as_str()), (2, "2\t    let a = 1;"));
+        let near = nearest(TEXT, "lat b = 2").expect("a part of a line");
+        assert_eq!(near.first, 7);
+        let long =
+            nearest("x\nlabel() { echo \"area: $1\"; echo more; }\n", "lable() {").expect("found");
+        assert_eq!(long.first, 2, "a part of a long line");
         assert_eq!(nearest(TEXT, "struct Nothing<T>(Vec<T>);"), None);
         assert_eq!(nearest("", "x"), None);
         assert_eq!(nearest(TEXT, "\n \n"), None);

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::path::Path;
 
-use rethread_agent::SessionPermissions;
+use rethread_agent::{SessionPermissions, TurnOptions};
 use rethread_core::context::{Model, Policy};
 use rethread_core::entry::Body;
 use rethread_core::search::Query;
@@ -236,8 +236,8 @@ impl Chat {
             });
             let project = context::project_line(self.handle.sessions(), &session)?;
             let context = self.handle.sessions().build(session, &policy, &model)?;
-            let permissions = self.runner.permissions(self.current()?, self.can_ask());
-            let specs = self.runner.responder.specs(&permissions);
+            let options = TurnOptions { can_ask: self.can_ask(), ..TurnOptions::default() };
+            let specs = self.runner.offered(self.current()?, &options);
             let shape = (columns(), self.voice.look == Look::Plain);
             for line in window::lines(&context, (&model, &specs), restored, shape) {
                 self.voice.notice(line);

@@ -46,8 +46,8 @@ pub struct Header {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trash: Option<Box<Trash>>,
     /// What another program that shares the store says about it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub foreign: Option<Box<Foreign>>,
+    #[serde(default, skip_serializing_if = "Foreign::is_empty")]
+    pub foreign: Foreign,
 }
 
 /// What sort of conversation a session is.
@@ -199,63 +199,90 @@ profile! {
     }
 }
 
-/// What another program says about a session, beyond what the header knows. It goes with the
-/// session from store to store, and means nothing here.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Foreign {
-    /// What it calls the session, where that is not the name.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub id: Option<String>,
-    /// What it shows as its name, where that is not the name.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub name: Option<String>,
-    /// When something last happened, where that is after the last entry.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub active_at: Option<Timestamp>,
-    /// Fields nobody here knows.
-    #[serde(default)]
-    pub kept: Kept,
-}
-
-/// Fields of another program's file that mean nothing here, written again as they were.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Kept {
-    /// Of the file.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub top: Vec<(String, Raw)>,
-    /// Of its `metadata`.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub metadata: Vec<(String, Raw)>,
-    /// The summary it gives, until there is a newer one here.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub summary: Option<KeptSummary>,
-}
-
-/// A summary another program wrote.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct KeptSummary {
-    /// As it was written.
-    pub text: Raw,
-    /// The place of our latest summary at that time.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub instead_of: Option<u64>,
-}
+/// What another program that shares a store says about a session and nobody here understands: its
+/// fields in their order, each under the path it has there (`tags`, `metadata.stars`). They go with
+/// the session from store to store.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(transparent)]
+pub struct Foreign(pub Vec<(String, Raw)>);
 
 impl Foreign {
-    /// What of this `other` lacks, as the fields are called there.
+    /// Whether it says nothing.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// What a field says.
+    pub fn get(&self, field: &str) -> Option<&Raw> {
+        self.0.iter().find(|(name, _)| name == field).map(|(_, raw)| raw)
+    }
+
+    /// What a field says, where that is a text.
+    pub fn text(&self, field: &str) -> Option<String> {
+        self.get(field).and_then(Raw::as_text)
+    }
+
+    /// Sets a field, or takes it out.
+    pub fn set(&mut self, field: &str, value: Option<Raw>) {
+        match (self.0.iter().position(|(name, _)| name == field), value) {
+            (Some(at), Some(value)) => self.0[at].1 = value,
+            (Some(at), None) => drop(self.0.remove(at)),
+            (None, Some(value)) => self.0.push((field.to_owned(), value)),
+            (None, None) => {}
+        }
+    }
+
+    /// The fields that are not the same in `other`.
     pub fn missing_in(&self, other: &Foreign) -> Vec<String> {
-        let lacks = |fields: &[(String, Raw)], field: &(String, Raw)| !fields.contains(field);
-        let mut missing = Vec::new();
-        missing.extend((self.id != other.id).then(|| "metadata.id".into()));
-        missing.extend((self.name != other.name).then(|| "metadata.name".into()));
-        let metadata = self.kept.metadata.iter();
-        let metadata = metadata.filter(|field| lacks(&other.kept.metadata, field));
-        missing.extend(metadata.map(|(name, _)| format!("metadata.{name}")));
-        let top = self.kept.top.iter().filter(|field| lacks(&other.kept.top, field));
-        missing.extend(top.map(|(name, _)| name.clone()));
-        let summary = self.kept.summary.is_some() && self.kept.summary != other.kept.summary;
-        missing.extend(summary.then(|| "contextSummary".into()));
-        missing
+        let missing = self.0.iter().filter(|field| !other.0.contains(field));
+        missing.map(|(name, _)| name.clone()).collect()
+    }
+}
+
+impl<'de> Deserialize<'de> for Foreign {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Foreign, D::Error> {
+        let raw = Raw::deserialize(deserializer)?;
+        let fields = match raw.get().starts_with('[') {
+            true => serde_json::from_str(raw.get()),
+            false => serde_json::from_str::<Grouped>(raw.get()).map(Grouped::flat),
+        };
+        fields.map(Foreign).map_err(serde::de::Error::custom)
+    }
+}
+
+/// The same as headers have it that were written before the fields had paths.
+#[derive(Deserialize)]
+struct Grouped {
+    id: Option<Raw>,
+    name: Option<Raw>,
+    active_at: Option<Timestamp>,
+    #[serde(default)]
+    kept: Kept,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Kept {
+    top: Vec<(String, Raw)>,
+    metadata: Vec<(String, Raw)>,
+    summary: Option<KeptSummary>,
+}
+
+#[derive(Deserialize)]
+struct KeptSummary {
+    text: Raw,
+}
+
+impl Grouped {
+    fn flat(self) -> Vec<(String, Raw)> {
+        let Grouped { id, name, active_at, kept } = self;
+        let active_at = active_at.map(|at| Raw::of(&rfc3339(at)));
+        let known = [("id", id), ("name", name), ("lastActivityAt", active_at)];
+        let known = known.into_iter().filter_map(|(name, raw)| Some((name.to_owned(), raw?)));
+        let metadata = known.chain(kept.metadata);
+        let summary = kept.summary.map(|summary| ("contextSummary".to_owned(), summary.text));
+        let metadata = metadata.map(|(name, raw)| (format!("metadata.{name}"), raw));
+        metadata.chain(kept.top).chain(summary).collect()
     }
 }
 
@@ -279,7 +306,7 @@ impl Header {
             kind: Kind::Chat,
             source: None,
             trash: None,
-            foreign: None,
+            foreign: Foreign::default(),
         }
     }
 }
@@ -356,6 +383,12 @@ impl Session {
         self.header.id
     }
 
+    /// The name to show to people: the one another program gave it, spelt as there, else ours.
+    pub fn shown_name(&self) -> String {
+        let theirs = self.header.foreign.text("metadata.name");
+        theirs.unwrap_or_else(|| self.header.name.to_string())
+    }
+
     /// The id to show to people: the readable one, else the UUID.
     pub fn shown_id(&self) -> String {
         self.readable_id.clone().unwrap_or_else(|| self.header.id.to_string())
@@ -369,7 +402,7 @@ impl Serialize for Session {
         serde_json::json!({
             "id": header.id,
             "readable_id": self.readable_id,
-            "name": header.name,
+            "name": self.shown_name(),
             "keys": self.keys,
             "agent": header.profile.agent,
             "agent_path": header.profile.agent_path,

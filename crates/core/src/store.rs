@@ -19,7 +19,7 @@ use crate::blob::{BlobId, BlobInfo};
 use crate::entry::{Entry, EntryId, NewEntry};
 use crate::name::{Key, Name, Owner, SessionId};
 use crate::search::{Hit, Query};
-use crate::session::{Header, ProfileChange, Session, Trash};
+use crate::session::{Foreign, Header, ProfileChange, Session, Trash};
 
 /// Anything that went wrong below a store, kept to be printed as the cause.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -360,6 +360,10 @@ pub struct Change {
     pub archived: Option<bool>,
     /// Moved to the trash, or back.
     pub trash: Option<Option<Trash>>,
+    /// What another program says about it.
+    pub foreign: Option<Foreign>,
+    /// Where its words come from, if from elsewhere.
+    pub imported: Option<Option<String>>,
 }
 
 /// What a [`Change`] does to the keys of a session.
@@ -409,11 +413,13 @@ impl Change {
             }
         }
         // A name that is only put aside in the trash is the session's still.
-        let renamed = self.name.is_some() && self.trash.is_none();
-        if let Some(foreign) = header.foreign.as_mut().filter(|_| renamed) {
+        if self.name.is_some() && self.trash.is_none() {
             // What another program called it was its name before.
-            (foreign.id, foreign.name) = (None, None);
+            header.foreign.set("metadata.id", None);
+            header.foreign.set("metadata.name", None);
         }
+        set(&mut header.foreign, &self.foreign);
+        set(&mut header.imported, &self.imported);
         set(&mut header.name, &self.name);
         self.profile.apply(&mut header.profile);
         set(&mut header.archived, &self.archived);
@@ -450,8 +456,7 @@ pub trait Store: Send + Sync {
     /// [`StoreError::NotFound`].
     fn get(&self, owner: &Owner, id: SessionId) -> Result<Session>;
 
-    /// The session of this name, spelt as it is. Where other programs name sessions too, the one
-    /// they call so, if no name here is this.
+    /// The session with exactly this name.
     ///
     /// # Errors
     ///

@@ -3,6 +3,9 @@
 //! A model writes it between two markers, and a transcript keeps it between the same markers. A
 //! conversation may quote the markers, so the last pair counts.
 
+use crate::session::Session;
+use crate::world::rfc3339;
+
 /// What stands before a summary.
 pub const START: &str = "<!-- SESSION_SUMMARY_START -->";
 
@@ -11,6 +14,39 @@ pub const END: &str = "<!-- SESSION_SUMMARY_END -->";
 
 /// The background of a session that continues no other.
 pub const INITIAL: &str = "Initial session.";
+
+/// What [`resuming`] begins with.
+pub const RESUMING: &str = "You are resuming a previous conversation session.";
+
+/// Characters of the first question that [`resuming`] shows.
+const TOPIC_CHARS: usize = 100;
+
+/// What a person is told when a conversation continues, with the messages of either side. A model is
+/// not sent this.
+pub fn resuming(session: &Session, user: u64, assistant: u64) -> String {
+    let header = &session.header;
+    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let mut lines = vec![
+        RESUMING.to_owned(),
+        format!("Session: {}", session.shown_name()),
+        format!("Created: {}", rfc3339(header.created_at)),
+        format!("Last activity: {}", rfc3339(session.last_activity_at)),
+        format!(
+            "Total messages: {} ({user} from user, {assistant} from assistant)",
+            session.tally.messages
+        ),
+    ];
+    lines.extend(header.profile.description.as_ref().map(|d| format!("Description: {}", words(d))));
+    if !session.first_message.is_empty() {
+        let topic = words(&session.first_message);
+        let shown: String = topic.chars().take(TOPIC_CHARS).collect();
+        let more = if shown.len() < topic.len() { "..." } else { "" };
+        lines.push(format!("First topic: {shown}{more}"));
+    }
+    let last = "The conversation history follows. Continue naturally from where you left off.";
+    lines.extend([String::new(), last.to_owned()]);
+    lines.join("\n")
+}
 
 /// What a text says about its summary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use std::sync::mpsc;
 
 use jiff::Timestamp;
 use rethread_core::entry::Body;
-use rethread_core::limits::FIELD_BYTES_MAX;
+use rethread_core::limits::{FIELD_BYTES_MAX, FOREIGN_BYTES_MAX};
 use rethread_core::name::NameError;
 use rethread_core::session::Parent;
 use rethread_core::sessions::{Arrival, Coming, Import};
@@ -715,7 +715,9 @@ fn new_of(found: &Found) -> New {
     }
     let name = found.name.as_deref().and_then(name_of);
     let readable_id = found.readable_id.clone().filter(|id| is_new_id(id));
-    New { name, profile, readable_id, ..New::default() }
+    let foreign = Some(found.foreign.clone());
+    let foreign = foreign.filter(|foreign| Raw::of(foreign).get().len() <= FOREIGN_BYTES_MAX);
+    New { name, profile, readable_id, foreign: foreign.unwrap_or_default(), ..New::default() }
 }
 
 /// Whether a session may be known by the id that its file gives. A UUID is not readable, and what

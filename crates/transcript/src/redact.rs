@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 
 use regex::{Captures, Regex, RegexSet};
 use rethread_core::message::without_lone_surrogates;
+use rethread_core::session::Foreign;
 use rethread_core::{Body, Entry, Key, Name, Raw, Session};
 use serde_json::Value;
 
@@ -208,7 +209,7 @@ impl Redactor {
         let mut session = session.clone();
         let header = &mut session.header;
         // Nobody here knows what it says.
-        header.foreign = None;
+        header.foreign = Foreign::default();
         for text in header.profile.texts_mut().chain(&mut header.source) {
             *text = self.text(text).into_owned();
         }

@@ -57,11 +57,8 @@ fn table(cli: &Cli, page: &Page, args: &List) -> Result<(), Error> {
         wide => (wide / 3).max(26),
     };
     let has_counts = columns() >= COUNTS_FROM_COLUMNS;
-    let names: Vec<String> = page
-        .sessions
-        .iter()
-        .map(|session| fit(session.header.name.as_str(), name_columns))
-        .collect();
+    let names: Vec<String> =
+        page.sessions.iter().map(|session| fit(&session.shown_name(), name_columns)).collect();
     let width = names.iter().map(|name| line_width(name)).max().unwrap_or(0).max(4);
     let numbered =
         args.after.is_none() && !args.all && !args.archived && cli.global.workspace.is_none();

@@ -6,7 +6,7 @@
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
-use rethread_core::world::rfc3339;
+use rethread_core::summary::resuming;
 use rethread_core::{Key, Session};
 use rethread_render::terminal::Style;
 use serde_json::json;
@@ -14,7 +14,7 @@ use serde_json::json;
 use super::{Cli, Done, list};
 use crate::args::{List, Open, Talk};
 use crate::last_turns::{self, LastTurns, Shape};
-use crate::out::{clean, columns, fit, line, plural};
+use crate::out::{clean, columns, line, plural};
 
 pub(crate) fn run(cli: Cli, args: Open) -> Done {
     let is_terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
@@ -66,26 +66,6 @@ fn bind(cli: &Cli, sel: &str, args: &Open) -> Done {
 
 /// What a person is told when a conversation goes on. A model is not sent this.
 pub(crate) fn summary(session: &Session, user: u64, assistant: u64) -> String {
-    let header = &session.header;
-    let mut lines = vec![
-        "You are resuming a previous conversation session.".to_owned(),
-        format!("Session: {}", header.name),
-        format!("Created: {}", rfc3339(header.created_at)),
-        format!("Last activity: {}", rfc3339(session.last_activity_at)),
-        format!(
-            "Total messages: {} ({user} from user, {assistant} from assistant)",
-            session.tally.messages
-        ),
-    ];
-    if let Some(description) = &header.profile.description {
-        lines.push(format!("Description: {}", clean(description)));
-    }
-    if !session.first_message.is_empty() {
-        lines.push(format!("First topic: {}", fit(&session.first_message, 100)));
-    }
-    lines.push(String::new());
-    lines.push(
-        "The conversation history follows. Continue naturally from where you left off.".to_owned(),
-    );
-    lines.join("\n")
+    let text = resuming(session, user, assistant);
+    text.lines().map(clean).collect::<Vec<_>>().join("\n")
 }

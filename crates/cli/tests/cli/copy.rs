@@ -149,7 +149,15 @@ fn a_session_of_another_program_is_named_by_its_file_and_copied_with_all_it_says
         assert_eq!(copied["sessions"][0]["left_behind"], serde_json::json!([]));
     }
     let said = desk.run(&["show", id, "--store", "there.db"]);
-    assert_eq!(said.code, 1, "a database knows names and ids: {said:?}");
+    assert_eq!(said.code, 0, "its id is known there as well: {said:?}");
+    // Through lines and back, too.
+    let lines = desk.run(&["export", id, "--format", "jsonl", "--store", "there.db"]).out;
+    std::fs::write(desk.path().join("lines.jsonl"), lines).expect("written");
+    assert_eq!(desk.run(&["import", "lines.jsonl", "--store", "files:again"]).code, 0);
+    let again = std::fs::read_to_string(desk.path().join(format!("again/{id}.json")));
+    let again: Value = serde_json::from_str(&again.expect("called as before")).expect("JSON");
+    assert_eq!(again["metadata"]["name"], "My Plan!");
+    assert_eq!((&again["metadata"]["stars"], &again["tags"][0]), (&5.into(), &"a".into()));
     let there = std::fs::read_to_string(desk.path().join(format!("there/{id}.json")));
     let there: Value = serde_json::from_str(&there.expect("called as before")).expect("JSON");
     assert_eq!(there["metadata"]["name"], "My Plan!");

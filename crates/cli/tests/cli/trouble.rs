@@ -604,7 +604,7 @@ fn a_directory_nobody_here_wrote_to_can_be_read_though_nothing_can_be_written() 
         Said::from(shell.args(["-m", "sh", "-c", &script]).output().expect("it runs"))
     };
     let listed = run(&format!("{binary} list"));
-    assert!(listed.out.contains("my-2025-ab_9"), "{listed:?}");
+    assert!(listed.out.contains("My 2025-aB_9"), "{listed:?}");
     let shown = run(&format!("{binary} show 2025-aB_9"));
     assert!(shown.out.contains("[USER] under the mat"), "{shown:?}");
     let found = run(&format!("{binary} search mat"));
@@ -666,9 +666,10 @@ fn a_damaged_log_says_what_to_do_and_doctor_does_it() {
     let run = |args: &[&str]| desk.run(&[args, &store[..]].concat());
     let said = desk.feed(&[&["append", "--new", "--name", "plan"], &store[..]].concat(), HELLO);
     assert_eq!(said.code, 0, "{said:?}");
-    let logs = std::fs::read_dir(desk.path().join("sessions/.rethread/logs")).expect("logs");
-    let log = logs.map(|entry| entry.expect("one").path()).next().expect("a log");
-    std::fs::write(&log, "damaged").expect("written");
+    let database = desk.path().join("sessions/.rethread/sessions.db");
+    let database = rusqlite::Connection::open(database).expect("the database");
+    database.execute("UPDATE entries SET body = x'78'", []).expect("damaged");
+    drop(database);
     let said = run(&["show", "plan"]);
     assert_eq!(said.code, 1, "{said:?}");
     assert!(said.err.contains("is damaged") && said.err.contains("`rethread doctor`"), "{said:?}");

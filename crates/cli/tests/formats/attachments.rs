@@ -1,11 +1,12 @@
 //! Attachments, kinds, sources, titles and usage: what is new in format 2 goes wherever a session
 //! goes.
 
-use std::io::Write;
 use std::process::Stdio;
+use std::sync::Arc;
 
-use rethread_core::BlobId;
+use rethread_core::{BlobId, Owner};
 use rethread_store::testing::Cluster;
+use rethread_store::{System, connect};
 use serde_json::{Value, json};
 
 use crate::Place;
@@ -138,39 +139,34 @@ fn an_attachment_that_is_not_what_it_says_is_reported_and_the_rest_is_taken() {
 fn an_attachment_longer_than_a_line_may_be_is_carried_in_parts() {
     let place = Place::new(|folder| format!("files:{}", folder.join("a").display()));
     import(&place, &lines());
-    let folder = place.folder.path().join("a/.rethread/blobs");
-    let session = std::fs::read_dir(&folder).expect("a folder").next().expect("one").expect("read");
+    let owner = Owner::local();
+    let open = |place: &Place| connect(&place.store, Arc::new(System)).expect("a store");
+    let (_, id) = open(&place).everything().expect("listed")[0].clone();
     let large: Vec<u8> =
         (0u32..5 << 20).flat_map(|n| n.wrapping_mul(2_654_435_761).to_le_bytes()).collect();
-    let name = BlobId::of(&large).to_string();
-    std::fs::write(session.path().join(&name), &large).expect("written");
+    let blob = open(&place).put_blob(&owner, id, &large).expect("kept");
     let file = place.folder.path().join("large.jsonl");
     place.run(&["export", "pictured", "--format", "jsonl", "-o", file.to_str().expect("text")]);
     let longest = std::fs::read_to_string(&file).expect("read").lines().map(str::len).max();
     assert!(longest < Some(16 << 20), "{longest:?}");
     let other = Place::new(|folder| format!("files:{}", folder.join("b").display()));
     other.run(&["import", file.to_str().expect("text")]);
-    let path = other.folder.path().join("b/.rethread/blobs").join(session.file_name()).join(&name);
-    assert!(std::fs::read(path).expect("it arrived") == large);
+    assert!(open(&other).blob(&owner, id, blob).expect("it arrived") == large);
 }
 
 #[test]
 fn doctor_tells_which_attachment_is_damaged() {
     let place = Place::new(|folder| format!("files:{}", folder.join("b").display()));
     import(&place, &lines());
-    let blobs = place.folder.path().join("b/.rethread/blobs");
-    let session = std::fs::read_dir(&blobs).expect("a folder").next().expect("one").expect("read");
-    let blob = std::fs::read_dir(session.path()).expect("it").next().expect("one").expect("read");
-    assert_eq!(
-        std::os::unix::fs::PermissionsExt::mode(&blob.metadata().expect("there").permissions())
-            & 0o777,
-        0o600
-    );
-    let mut file = std::fs::OpenOptions::new().append(true).open(blob.path()).expect("opened");
-    file.write_all(b"!").expect("written");
+    let path = place.folder.path().join("b/.rethread/sessions.db");
+    let database = rusqlite::Connection::open(path).expect("the database");
+    let name: String = database
+        .query_row("SELECT lower(hex(hash)) FROM blobs", [], |row| row.get(0))
+        .expect("an attachment");
+    database.execute("UPDATE blobs SET body = CAST(body || x'21' AS BLOB)", []).expect("damaged");
+    drop(database);
     let output = place.command(&["doctor", "--check"]).output().expect("it runs");
     let told = String::from_utf8_lossy(&output.stdout).into_owned();
-    let name = blob.file_name().into_string().expect("text");
     assert!(told.contains(&format!("the attachment {name} is not what was stored")), "{told}");
     let output =
         place.command(&["export", "pictured", "--format", "jsonl"]).output().expect("runs");

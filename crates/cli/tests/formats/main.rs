@@ -4,6 +4,11 @@
 //! tools, usage and a key, cleared and gone on with; a fork of it that was compacted; one that was
 //! archived, one that was undone, one that the offline model answered in, and one of another owner.
 //! What that version exported of each stands in `1/expected`.
+//!
+//! `2/files` is a directory as the last version left it that kept journals of its own in it: a session
+//! with tools, usage and a key, cleared and continued; a fork of it, one that was archived, one with an
+//! attachment, one of another owner, and one that another program wrote. `2/expected` has what that
+//! version exported of the first four.
 
 mod attachments;
 
@@ -77,6 +82,44 @@ fn files() -> Place {
         copy(&made_by_format_1("files"), &folder.join("files"));
         format!("files:{}", folder.join("files").display())
     })
+}
+
+fn journals() -> Place {
+    let made = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/formats/2/files");
+    Place::new(|folder| {
+        copy(&made, &folder.join("files"));
+        format!("files:{}", folder.join("files").display())
+    })
+}
+
+/// Everything in it is there as it was.
+fn journals_are_whole(place: &Place, _: &str) {
+    for name in ["garden", "garden-fork", "attic", "picture"] {
+        let expected = format!("tests/formats/2/expected/{name}.jsonl");
+        let expected = Path::new(env!("CARGO_MANIFEST_DIR")).join(expected);
+        let expected = std::fs::read_to_string(expected).expect("an expectation");
+        assert_eq!(place.run(&["export", name, "--format", "jsonl"]), expected, "{name}");
+    }
+    let theirs = place.run(&["export", "2025-01-02-03-04-05-006-aB_9", "--format", "jsonl"]);
+    for said in [
+        "where is the key?",
+        "under the mat",
+        r#"["metadata.name","Their Plan!"]"#,
+        r#"["metadata.cut","\ud83d"]"#,
+        r#"["tags",["a",  1.50]]"#,
+        r#""imported":"files""#,
+    ] {
+        assert!(theirs.contains(said), "{said}: {theirs}");
+    }
+    let hers = place.json(&["list", "--owner", "alice"]);
+    assert_eq!(hers["sessions"][0]["keys"][0], "chat:7", "{hers}");
+    let doctor = place.json(&["doctor", "--check"]);
+    assert_eq!(doctor["findings"], serde_json::json!([]), "{doctor}");
+    let made = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/formats/2/files");
+    for name in ["2025-01-02-03-04-05-006-aB_9.json", "garden.json", "archive/attic.json"] {
+        let now = std::fs::read(place.folder.path().join("files").join(name)).expect(name);
+        assert_eq!(now, std::fs::read(made.join(name)).expect(name), "{name} is as it was");
+    }
 }
 
 fn database(url: &str) -> &str {
@@ -154,6 +197,47 @@ fn a_directory_of_format_1_is_brought_up_to_date() {
 }
 
 #[test]
+fn a_directory_with_journals_gets_a_database_and_loses_nothing_but_them() {
+    let place = journals();
+    let ours = place.folder.path().join("files/.rethread");
+    journals_are_whole(&place, "");
+    for name in ["state", "logs", "blobs", "owners", "search.db", "sessions.db.part"] {
+        assert!(!ours.join(name).exists(), "{name}");
+    }
+    let id = place.json(&["show", "garden"])["session"]["id"].clone();
+    let session = place.json(&["open", "garden", "--key", "file:garden/notes.md"]);
+    assert_eq!(session["session"]["id"], id, "the key still points there");
+    assert_eq!(session["session"]["usage"]["anthropic/claude-sonnet-4-5"]["input"], 1260);
+}
+
+#[test]
+fn a_directory_with_journals_that_cannot_be_written_is_read_and_left_as_it_is() {
+    let place = journals();
+    let folder = place.folder.path().join("files");
+    let before = std::fs::read(folder.join(".rethread/state")).expect("there");
+    let bind = format!("mount --bind {0} {0} && mount -o remount,ro,bind {0}", folder.display());
+    let can = Command::new("unshare").args(["-m", "sh", "-c", &bind]).output();
+    if !can.as_ref().is_ok_and(|output| output.status.success()) {
+        println!("not run: mounting a read-only disk is not allowed here ({can:?})");
+        return;
+    }
+    let binary = place.command(&[]).get_program().to_owned();
+    let script = format!(
+        "{bind} && export RETHREAD_STORE={} && {} export garden --format jsonl",
+        place.store,
+        binary.to_string_lossy()
+    );
+    let output = Command::new("unshare").args(["-m", "sh", "-c", &script]).output();
+    let output = output.expect("it runs");
+    let expected =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/formats/2/expected/garden.jsonl");
+    let expected = std::fs::read_to_string(expected).expect("an expectation");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), expected, "{output:?}");
+    assert_eq!(std::fs::read(folder.join(".rethread/state")).expect("there"), before);
+    assert!(!folder.join(".rethread/sessions.db").exists());
+}
+
+#[test]
 fn a_database_of_format_1_is_brought_up_to_date_whoever_comes() {
     let cluster = Cluster::start();
     is_brought_up_to_date(&postgres(&cluster), "postgres");
@@ -197,7 +281,12 @@ fn a_file_that_cannot_be_written_is_left_as_it_is_and_said_to_be_old() {
 
 /// Kills the first command at its `n`th call of these, for every `n` until there are no more.
 /// Whatever it left, the next command finds everything.
-fn killed_at_every(calls: &str, place: impl Fn() -> Place, kind: &str) -> usize {
+fn killed_at_every(
+    calls: &str,
+    place: impl Fn() -> Place,
+    kind: &str,
+    is_whole: fn(&Place, &str),
+) -> usize {
     for n in 1.. {
         let place = place();
         let binary = place.command(&["list"]);
@@ -208,7 +297,7 @@ fn killed_at_every(calls: &str, place: impl Fn() -> Place, kind: &str) -> usize 
         strace.env("HOME", place.folder.path()).env("RETHREAD_STORE", &place.store);
         let output = strace.current_dir(place.folder.path()).output().expect("strace runs");
         is_whole(&place, kind);
-        if n % 5 == 1 {
+        if n % 5 == 1 && !kind.is_empty() {
             is_counted(&place, kind);
         }
         if output.status.success() {
@@ -221,9 +310,12 @@ fn killed_at_every(calls: &str, place: impl Fn() -> Place, kind: &str) -> usize 
 #[test]
 fn whoever_dies_while_a_store_is_brought_up_to_date_loses_nothing() {
     for calls in ["fdatasync", "unlink", "ftruncate"] {
-        assert!(killed_at_every(calls, sqlite, "sqlite") > 0, "{calls}");
+        assert!(killed_at_every(calls, sqlite, "sqlite", is_whole) > 0, "{calls}");
     }
-    for calls in ["fdatasync", "rename"] {
-        assert!(killed_at_every(calls, files, "files") > 0, "{calls}");
+    for calls in ["rename", "unlink"] {
+        assert!(killed_at_every(calls, files, "files", is_whole) > 0, "{calls}");
+    }
+    for calls in ["fdatasync", "rename", "unlinkat"] {
+        assert!(killed_at_every(calls, journals, "", journals_are_whole) > 0, "{calls}");
     }
 }

@@ -54,7 +54,9 @@ impl Sessions {
             Err(Error::Store(StoreError::NotFound { .. })) => {
                 // The entries follow in batches.
                 let mut header = Header { owner: to.owner.clone(), ..source.header.clone() };
-                header.foreign = header.foreign.filter(|foreign| fits(foreign));
+                if !fits(&header.foreign) {
+                    header.foreign = Foreign::default();
+                }
                 to.create_named(header, source.readable_id.as_deref(), &[], &[])?
             }
             Err(error) => return Err(error),
@@ -84,8 +86,7 @@ impl Sessions {
         }
         let (keys, keys_taken) = copy_keys(&source, to)?;
         let Header { name, foreign, .. } = to.get(id)?.header;
-        let ours = source.header.foreign.unwrap_or_default();
-        let left_behind = ours.missing_in(&foreign.unwrap_or_default());
+        let left_behind = source.header.foreign.missing_in(&foreign);
         let added = end - begun;
         Ok(Copied { id, name, entries: end, added, blobs, keys, keys_taken, left_behind })
     }

@@ -8,7 +8,7 @@ use crate::entry::{Body, Entry, LeftOut, NewEntry, Origin, Started};
 use crate::limits::{APPEND_TRIES_MAX, READ_ENTRIES};
 use crate::message::{Message, Role};
 use crate::name::{Name, SessionId};
-use crate::session::{Header, Parent, Place, Session};
+use crate::session::{Foreign, Header, Parent, Place, Session};
 use crate::store::{At, Bind, StoreError};
 
 /// How a fork is to be made.
@@ -147,7 +147,7 @@ impl Sessions {
             created_at: self.world.now(),
             archived: false,
             parent: Some(Parent { id, origin: Origin::Fork }),
-            foreign: None,
+            foreign: Foreign::default(),
             trash: None,
             ..parent.header
         };

@@ -44,7 +44,7 @@ use crate::message::Message;
 use crate::name::{Key, Name, NameError, Owner, SessionId};
 use crate::readable_id::{self, Ties};
 use crate::search::{Hit, Query};
-use crate::session::{Header, Kind, Parent, Profile, Session};
+use crate::session::{Foreign, Header, Kind, Parent, Profile, Session};
 use crate::store::{At, Backend, Bind, Change, Cursor, Filter, Finding, Page, StoreError, Then};
 use crate::world::World;
 use trash::Sweeps;
@@ -190,6 +190,8 @@ pub struct New {
     pub parent: Option<Parent>,
     /// Its readable id, where it comes with one; otherwise one is made.
     pub readable_id: Option<String>,
+    /// What another program says about it, where it comes with that.
+    pub foreign: Foreign,
 }
 
 /// How a purge ended.
@@ -353,6 +355,7 @@ impl Sessions {
         header.parent = new.parent;
         // One that a crash leaves behind must not be what someone continues by mistake.
         header.archived = new.kind == Kind::Subagent;
+        header.foreign.clone_from(&new.foreign);
         if let Some(name) = &new.name {
             header.name = name.clone();
         }

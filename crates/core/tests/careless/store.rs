@@ -224,6 +224,8 @@ impl Store for Opened {
                     profile: header.profile.into(),
                     archived: Some(header.archived),
                     trash: Some(header.trash.map(|trash| *trash)),
+                    foreign: Some(header.foreign),
+                    imported: Some(header.imported),
                 };
             }
             _ => {}

@@ -107,6 +107,7 @@ pub(crate) async fn create(
         source: template.source,
         parent: None,
         readable_id: None,
+        ..New::default()
     };
     let session = caller.with(move |sessions| sessions.create(&new, key.as_ref())).await?;
     // The keys of a session stand beside it in the store; what was created is read as it is.

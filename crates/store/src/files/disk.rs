@@ -1,8 +1,9 @@
-//! Everything the store does to the disk, behind one small trait.
+//! Everything the mirror does to the disk, behind one small trait.
 //!
 //! A crash can come between any two of these calls, and in the middle of a write. The tests put a
-//! disk in place that stops at the n-th of them, for every n, and open what is left. Reading is
-//! not here: stopping before a read leaves what stopping after the last write leaves.
+//! disk in place that stops at the n-th of them, for every n, and open what is left. A transaction of
+//! the database is one call: what happens inside it is SQLite's matter. Reading is not here: stopping
+//! before a read leaves what stopping after the last write leaves.
 
 use std::fs::File;
 use std::io;
@@ -10,7 +11,6 @@ use std::path::Path;
 use std::time::UNIX_EPOCH;
 
 use rethread_core::{StoreError, World};
-use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 /// What may be done to a disk.
@@ -21,8 +21,6 @@ pub(crate) trait Disk: Send + Sync {
     fn create(&self, path: &Path) -> io::Result<File>;
     /// Writes all of these bytes at a place.
     fn write(&self, file: &File, at: u64, bytes: &[u8]) -> io::Result<()>;
-    /// Cuts a file off.
-    fn truncate(&self, file: &File, length: u64) -> io::Result<()>;
     /// Waits until what was written is on the disk.
     fn sync(&self, file: &File) -> io::Result<()>;
     /// Waits until the names in a folder are on the disk.
@@ -33,6 +31,10 @@ pub(crate) trait Disk: Send + Sync {
     fn remove(&self, path: &Path) -> io::Result<()>;
     /// Makes a folder with all above it: mode 0700. One that is there is left as it is.
     fn folder(&self, path: &Path) -> io::Result<()>;
+    /// The database is about to be written to, all or nothing.
+    fn commit(&self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// The disk of this machine.
@@ -60,10 +62,6 @@ impl Disk for Real {
         use std::io::{Seek, SeekFrom, Write};
         file.seek(SeekFrom::Start(at))?;
         file.write_all(bytes)
-    }
-
-    fn truncate(&self, file: &File, length: u64) -> io::Result<()> {
-        file.set_len(length)
     }
 
     fn sync(&self, file: &File) -> io::Result<()> {
@@ -95,104 +93,6 @@ impl Disk for Real {
     }
 }
 
-/// A disk that may be read and not written to.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct ReadOnly;
-
-fn refused<T>() -> io::Result<T> {
-    Err(io::ErrorKind::ReadOnlyFilesystem.into())
-}
-
-impl Disk for ReadOnly {
-    fn open(&self, path: &Path) -> io::Result<File> {
-        File::open(path)
-    }
-
-    fn create(&self, _: &Path) -> io::Result<File> {
-        refused()
-    }
-
-    fn write(&self, _: &File, _: u64, _: &[u8]) -> io::Result<()> {
-        refused()
-    }
-
-    fn truncate(&self, _: &File, _: u64) -> io::Result<()> {
-        refused()
-    }
-
-    fn sync(&self, _: &File) -> io::Result<()> {
-        refused()
-    }
-
-    fn sync_folder(&self, _: &Path) -> io::Result<()> {
-        refused()
-    }
-
-    fn rename(&self, _: &Path, _: &Path) -> io::Result<()> {
-        refused()
-    }
-
-    fn remove(&self, _: &Path) -> io::Result<()> {
-        refused()
-    }
-
-    fn folder(&self, _: &Path) -> io::Result<()> {
-        refused()
-    }
-}
-
-/// A disk of which one folder may be written to.
-#[derive(Clone, Debug)]
-pub(super) struct Within(pub(super) std::path::PathBuf);
-
-impl Within {
-    fn check(&self, path: &Path) -> io::Result<()> {
-        match path.starts_with(&self.0) {
-            true => Ok(()),
-            false => refused(),
-        }
-    }
-}
-
-impl Disk for Within {
-    fn open(&self, path: &Path) -> io::Result<File> {
-        self.check(path).and_then(|()| Real.open(path))
-    }
-
-    fn create(&self, path: &Path) -> io::Result<File> {
-        self.check(path).and_then(|()| Real.create(path))
-    }
-
-    fn write(&self, file: &File, at: u64, bytes: &[u8]) -> io::Result<()> {
-        Real.write(file, at, bytes)
-    }
-
-    fn truncate(&self, file: &File, length: u64) -> io::Result<()> {
-        Real.truncate(file, length)
-    }
-
-    /// Nothing of it has to last.
-    fn sync(&self, _: &File) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn sync_folder(&self, _: &Path) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.check(from).and_then(|()| self.check(to)).and_then(|()| Real.rename(from, to))
-    }
-
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        self.check(path).and_then(|()| Real.remove(path))
-    }
-
-    fn folder(&self, path: &Path) -> io::Result<()> {
-        self.check(path).and_then(|()| Real.folder(path))
-    }
-}
-
 /// A folder for a while: mode 0700, removed with all that is in it when it is dropped.
 pub(super) struct Scratch {
     pub(super) path: std::path::PathBuf,
@@ -217,7 +117,7 @@ impl Drop for Scratch {
 }
 
 /// How a file looked when it was last read or written.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Sig {
     /// When it was changed, in nanoseconds.
     pub(super) changed: i64,
@@ -321,8 +221,19 @@ pub(super) fn changed(metadata: &std::fs::Metadata) -> i64 {
 }
 
 /// The first 16 hex digits of a digest.
-pub(super) fn hex(digest: &[u8]) -> String {
+fn hex(digest: &[u8]) -> String {
     digest[..8].iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The first 16 hex digits of the SHA-256 of some bytes.
+pub(super) fn sum(bytes: &[u8]) -> String {
+    hex(&Sha256::digest(bytes))
+}
+
+/// The names in a folder; none where there is no folder.
+pub(super) fn names(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
 }
 
 /// Whether this is the name of a temporary file that we made.

@@ -153,11 +153,6 @@ impl Disk for Faulty {
         Real.write(file, at, bytes)
     }
 
-    fn truncate(&self, file: &File, length: u64) -> io::Result<()> {
-        self.step(|| {})?;
-        Real.truncate(file, length)
-    }
-
     fn sync(&self, file: &File) -> io::Result<()> {
         self.step(|| {})?;
         self.unsynced.lock().expect("one thread").remove(&inode(file));
@@ -187,6 +182,11 @@ impl Disk for Faulty {
         self.step(|| {})?;
         Real.folder(path)
     }
+
+    /// What SQLite commits is synced.
+    fn commit(&self) -> io::Result<()> {
+        self.step(|| {})
+    }
 }
 
 fn said(world: &Fixed, text: &str) -> NewEntry {
@@ -210,11 +210,11 @@ struct Told {
     deleted: Option<bool>,
 }
 
-/// A day in a directory: created, appended to, a turn with its lease, renamed, one session
+/// A day in a directory, with the files written where a thread would write them: created, appended to, a turn with its lease, renamed, one session
 /// archived, one deleted, and closed.
 fn a_day(disk: Arc<dyn Disk>, path: &Path, world: &Arc<Fixed>, told: &mut Told) -> Result<()> {
     let owner = Owner::local();
-    let store = FilesStore::open_on(disk, path, FilesLimit::default(), world.clone())?;
+    let store = FilesStore::open_on(disk, path, FilesLimit::default(), world.clone(), None)?;
     let header = named(world, "plan");
     let bind = Bind { key: Key::new("file:plan").expect("a key"), seen: None };
     store.create(&header, &[said(world, "one")], &[bind])?;
@@ -232,6 +232,7 @@ fn a_day(disk: Arc<dyn Disk>, path: &Path, world: &Arc<Fixed>, told: &mut Told) 
     let lease = store.lease(&owner, header.id, "me", ttl)?;
     append(At { fence: Some(lease.fence), ..At::head(3) }, &["four"], told)?;
     store.lease(&owner, header.id, "me", Duration::ZERO)?;
+    store.mirror.fold_dirty();
     append(At::END, &["five"], told)?;
     let change = Change { name: Some(Name::new("scheme").expect("a name")), ..Change::default() };
     store.update(&owner, header.id, &change)?;
@@ -242,6 +243,7 @@ fn a_day(disk: Arc<dyn Disk>, path: &Path, world: &Arc<Fixed>, told: &mut Told) 
         let lease = store.lease(&owner, header.id, "me", ttl)?;
         assert_eq!(lease.fence, 1);
         store.lease(&owner, header.id, "me", Duration::ZERO)?;
+        store.mirror.fold_dirty();
     }
     told.archived = Some(false);
     let away = Change { archived: Some(true), ..Change::default() };
@@ -283,6 +285,9 @@ fn sound(path: &Path, world: &Arc<Fixed>, told: &Told, when: &str) {
     if told.deleted == Some(true) {
         assert!(!names.contains(&"gone".to_owned()), "{when}: what was deleted came back");
         assert!(!path.join("gone.json").exists(), "{when}");
+    }
+    if told.archived.is_some() {
+        assert!(names.contains(&"old".to_owned()), "{when}: a file that is moved is not deleted");
     }
     if told.archived == Some(true) {
         assert!(path.join("archive/old.json").exists(), "{when}");
@@ -337,8 +342,8 @@ fn files_match(path: &Path, world: &Arc<Fixed>, when: &str) {
     let newest = page.sessions.iter().find(|session| !session.header.archived);
     let last = std::fs::read_to_string(path.join("last_session")).ok();
     assert_eq!(last.as_deref(), newest.map(|session| session.header.name.as_str()), "{when}");
-    for folder in [path.to_owned(), path.join(".rethread"), path.join(".rethread/logs")] {
-        let left = super::fold::names(&folder);
+    for folder in [path.to_owned(), path.join(".rethread")] {
+        let left = super::disk::names(&folder);
         assert!(!left.iter().any(|name| name.contains(".tmp.")), "{when}: {left:?}");
     }
 }
@@ -414,9 +419,6 @@ impl Disk for Full {
         }
         Real.write(file, at, bytes)
     }
-    fn truncate(&self, file: &File, length: u64) -> io::Result<()> {
-        Real.truncate(file, length)
-    }
     fn sync(&self, file: &File) -> io::Result<()> {
         self.step()?;
         Real.sync(file)
@@ -443,7 +445,13 @@ fn a_full_disk_is_said_and_writing_goes_on_when_there_is_room() {
         let world = Arc::new(Fixed::default());
         let disk = Arc::new(Full { at, calls: AtomicU64::new(0) });
         let open = || {
-            FilesStore::open_on(disk.clone(), folder.path(), FilesLimit::default(), world.clone())
+            FilesStore::open_on(
+                disk.clone(),
+                folder.path(),
+                FilesLimit::default(),
+                world.clone(),
+                None,
+            )
         };
         let store = open().or_else(|_| open()).expect("there is room again");
         let owner = Owner::local();

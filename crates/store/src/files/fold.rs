@@ -2,21 +2,23 @@
 //!
 //! A fold first takes in what other programs wrote, so that nothing of theirs is written over.
 //! Then each file is written under a temporary name, synced and renamed; then the index and
-//! `last_session`; then the folder is synced, and last of all the state says how the files look.
-//! If that last word is lost, the files are compared with the logs the next time, and found equal.
+//! `last_session`; then the folders are synced, and last of all the database says how the files
+//! look. If that last word is lost, the files are compared with the logs the next time, and found
+//! equal.
 
 use std::path::Path;
 
-use rethread_core::limits::READ_ENTRIES;
-use rethread_core::store::Result;
-use rethread_core::{Body, Raw, SessionId, StoreError};
+use rethread_core::limits::{NAME_TRIES_MAX, READ_ENTRIES};
+use rethread_core::store::{Change, Result};
+use rethread_core::summary::resuming;
+use rethread_core::{
+    Body, Name, Owner, Raw, Role, Session, SessionId, Store, StoreError, readable_id,
+};
 
-use super::disk::{Draft, Sig, Told, changed, is_draft};
-use super::folder::{Dir, Reach};
-use super::log::{self, Tail};
-use super::state::{Op, Record};
-use super::unless_full;
-use super::visible::{self, Metadata};
+use super::disk::{Draft, Told, changed};
+use super::mirror::{Mirror, Pass, Reach, made_of};
+use super::visible::{self, active_at, stem_of};
+use crate::sqlite::{Mirrored, Shown, SqliteStore};
 
 const ACTION: &str = "write the session files";
 
@@ -29,127 +31,471 @@ const REWRITTEN_TRIES: u32 = 16;
 /// The largest `last_session` that is read: no id is longer.
 const LAST_BYTES_MAX: u64 = 1 << 10;
 
-impl Dir {
-    /// Brings a directory that was just opened to where it should be.
-    pub(super) fn recover(&mut self) -> Result<()> {
-        let disk = self.disk.clone();
-        let lost = self.state.is_new() || self.state.damaged > 0;
-        if self.state.is_new() {
-            self.state.begin(disk.as_ref())?;
-            disk.sync_folder(&self.ours).told(&self.root, "open the directory")?;
-        }
-        self.state.catalogue.moved.clear();
-        if self.reach == Reach::Visiting {
-            return self.look();
-        }
-        // What there is no room for now is done by whoever writes next, or opens the directory.
-        unless_full(self.sweep(lost).and_then(|()| self.catch_up()))
+impl Pass<'_> {
+    pub(super) fn db(&self) -> &SqliteStore {
+        &self.mirror.db
     }
 
-    /// Takes in what happened, and brings the visible files up to date.
-    fn catch_up(&mut self) -> Result<()> {
-        self.settle()?;
-        self.look()?;
-        let now = self.world.now();
-        let all: Vec<SessionId> = self.state.catalogue.all().map(|r| r.header.id).collect();
-        let behind: Vec<SessionId> = all
-            .into_iter()
-            .filter(|id| self.holder(*id, now).is_none() && self.is_behind(*id))
-            .collect();
-        match behind.is_empty() {
-            true => Ok(()),
-            false => self.fold(&behind),
-        }
+    /// The database is written to next.
+    pub(super) fn commit(&self) -> Result<()> {
+        self.mirror.way.disk.commit().told(&self.mirror.root, "write to the database")
     }
 
-    /// Removes what a crash left half done. Logs that no record names belong to sessions that
-    /// never came to be; but where the state was lost, they are all that is left of sessions.
-    fn sweep(&mut self, lost: bool) -> Result<()> {
-        let ours = [self.ours.clone(), self.logs_folder(), self.damaged_folder()];
-        for folder in [self.root.clone(), self.archive()].into_iter().chain(ours) {
-            for name in names(&folder) {
-                if is_draft(&name) {
-                    let path = folder.join(name);
-                    self.disk.remove(&path).told(&path, "remove what a crash left")?;
-                }
-            }
-        }
-        for name in names(&self.logs_folder()) {
-            let id = name.strip_suffix(".log").and_then(|id| id.parse().ok()).map(SessionId);
-            let Some(id) = id.filter(|id| !self.state.catalogue.records.contains_key(id)) else {
-                continue;
-            };
-            let path = self.log_path(id);
-            match log::header_of(&path).ok().flatten().filter(|_| lost) {
-                Some(header) => {
-                    let stem = header.name.ascii_id(header.created_at, header.id);
-                    self.commit(vec![Op::Put(Box::new(Record::new(header, stem)))])?;
-                }
-                None if lost => {}
-                None => self.disk.remove(&path).told(&path, "remove what a crash left")?,
+    /// Writes down how files look.
+    pub(super) fn keep(&mut self, shown: &[(SessionId, Option<Shown>)]) -> Result<()> {
+        self.commit()?;
+        self.db().keep_shown(shown)?;
+        self.seen.index = None;
+        for (id, shown) in shown {
+            if let Some(one) = self.all.get_mut(id) {
+                one.shown.clone_from(shown);
             }
         }
         Ok(())
     }
 
-    /// Whether the visible file of a session says less than its log.
-    fn is_behind(&mut self, id: SessionId) -> bool {
-        let Ok(record) = self.record(id) else { return false };
-        if record.header.trash.is_some() {
-            return false;
+    /// Takes a session from the database again.
+    pub(super) fn reload(&mut self, id: SessionId) -> Result<()> {
+        match self.db().mirrored_one(&Owner::local(), id)? {
+            Some(one) => drop(self.all.insert(id, one)),
+            None => drop(self.all.remove(&id)),
         }
-        // Where the archive is no folder of ours, nothing can be written to it.
-        if record.header.archived && self.skipped.contains_key(&self.archive()) {
-            return false;
+        if self.all.get(&id).is_some_and(Mirrored::is_active) {
+            self.mirror.known().active.insert(id);
         }
-        if record.stale || record.sig.is_none() {
-            return true;
-        }
-        let folded = record.folded.as_ref().map_or(0, |tail| tail.bytes);
-        self.tail(id).is_ok_and(|tail| tail.bytes != folded)
+        Ok(())
     }
 
-    pub(super) fn fold_dirty(&mut self) -> Result<()> {
-        let dirty: Vec<SessionId> = self.dirty.iter().copied().collect();
-        self.fold(&dirty)
+    /// A session goes to the trash.
+    pub(super) fn throw_away(&mut self, id: SessionId) -> Result<()> {
+        let (owner, world) = (Owner::local(), self.mirror.way.world.as_ref());
+        let session = self.db().get(&owner, id)?;
+        let mut keys = session.keys;
+        keys.extend(session.readable_id.and_then(|id| readable_id::key(&id).ok()));
+        self.commit()?;
+        let change = Change::to_trash(&session.header, keys, world.now());
+        match self.db().update(&owner, id, &change) {
+            Err(StoreError::Held { .. } | StoreError::NotFound { .. }) => Ok(()),
+            Err(error) => Err(error),
+            Ok(_) => self.reload(id),
+        }
     }
 
-    /// Brings the files of these sessions up to date, and with them the index.
-    pub(super) fn fold(&mut self, ids: &[SessionId]) -> Result<()> {
-        self.may_write()?;
+    /// Deletes a session: first its file, because a file without a session would become one.
+    pub(super) fn delete(&mut self, id: SessionId) -> Result<()> {
+        self.mirror.may_write()?;
         self.look()?;
-        let mut ops = Vec::new();
+        let (owner, mirror) = (Owner::local(), self.mirror);
+        let Some(one) = self.all.get(&id).cloned() else {
+            return self.db().delete(&owner, id);
+        };
+        if !one.is_held(mirror.way.world.now())
+            && let Some(shown) = &one.shown
+        {
+            let path = mirror.path_of(&shown.stem, shown.archived);
+            if path.symlink_metadata().is_ok_and(|there| shown.is(&there)) {
+                mirror.way.disk.remove(&path).told(&path, "delete a session")?;
+                mirror.sync_visible()?;
+            }
+        }
+        self.commit()?;
+        if let Err(error) = self.db().delete(&owner, id) {
+            // Its file is written again.
+            self.keep(&[(id, None)])?;
+            mirror.is_dirty(id);
+            return Err(error);
+        }
+        self.keep(&[(id, None)])?;
+        self.reload(id)?;
+        self.index_is_right()
+    }
+
+    /// Whether the file of a session says less than its log.
+    pub(super) fn is_behind(&self, one: &Mirrored) -> bool {
+        let (Some(header), shown) = (&one.header, one.shown.as_ref()) else { return false };
+        let Some((stem, archived)) = one.wanted() else { return shown.is_some() };
+        // Where the archive is no folder of ours, nothing can be written to it.
+        if archived && self.seen.skipped.contains_key(&self.mirror.archive()) {
+            return false;
+        }
+        shown.is_none_or(|shown| {
+            (&shown.stem, shown.archived, shown.entries) != (&stem, archived, one.entries)
+                || shown.made_of != made_of(header)
+        })
+    }
+
+    /// Brings the files of these sessions up to date, and with them the index. Returns those for
+    /// which that has to wait.
+    pub(super) fn fold(&mut self, ids: &[SessionId]) -> Result<Vec<SessionId>> {
+        if self.mirror.reach != Reach::All {
+            return Ok(Vec::new());
+        }
+        self.look()?;
+        let mut waiting = Vec::new();
         for id in ids {
             for _ in 0..REWRITTEN_TRIES {
-                if !self.is_behind(*id) {
+                let Some(one) = self.all.get(id).cloned() else { break };
+                if !self.is_behind(&one) {
                     break;
                 }
-                match self.write_visible(*id) {
-                    Ok(Some(record)) => {
-                        ops.push(Op::Put(Box::new(record)));
-                        break;
-                    }
+                let now = self.mirror.way.world.now();
+                match self.bring_up(&one) {
+                    Ok(true) => break,
                     // Another program wrote or deleted it in this moment, and goes first; in the
                     // middle of a turn, when that ends.
-                    Ok(None) if self.holder(*id, self.world.now()).is_some() => break,
-                    Ok(None) => self.look()?,
+                    Ok(false) if one.is_held(now) => {
+                        waiting.push(*id);
+                        break;
+                    }
+                    Ok(false) => self.look()?,
                     // Its file may be all that is left; `doctor` makes a log of both.
-                    Err(StoreError::Damaged { .. }) => break,
+                    Err(StoreError::Damaged { .. } | StoreError::NotFound { .. }) => break,
                     Err(error) => return Err(error),
                 }
             }
         }
-        if ops.is_empty() {
-            self.dirty.retain(|id| !ids.contains(id));
+        let shown = std::mem::take(&mut self.shown);
+        if !shown.is_empty() {
+            self.active = true;
+            self.write_index()?;
+            let index = self.seen.index;
+            self.keep(&shown)?;
+            self.seen.index = index;
+        }
+        Ok(waiting)
+    }
+
+    /// Moves, removes or writes the file of a session; says no where somebody else touched it
+    /// meanwhile.
+    fn bring_up(&mut self, one: &Mirrored) -> Result<bool> {
+        let (mirror, id) = (self.mirror, one.id);
+        let from = one.shown.as_ref().map(|shown| mirror.path_of(&shown.stem, shown.archived));
+        if from.as_ref().is_some_and(|from| !self.is_as_known(from, one.shown.as_ref())) {
+            return Ok(false);
+        }
+        let Some((wanted, archived)) = one.wanted() else {
+            // It is in the trash.
+            if let Some(from) = from.filter(|from| !self.seen.skipped.contains_key(from)) {
+                mirror.way.disk.remove(&from).told(&from, ACTION)?;
+            }
+            self.note(id, None);
+            return Ok(true);
+        };
+        if archived {
+            mirror.make_archive()?;
+        }
+        let stem = self.free_stem(&wanted, archived, one)?;
+        if stem != wanted {
+            let mut foreign = one.header.clone().map(|header| header.foreign).unwrap_or_default();
+            foreign.set("metadata.id", Some(Raw::of(&stem)));
+            self.commit()?;
+            let change = Change { foreign: Some(foreign), ..Change::default() };
+            self.db().update(&Owner::local(), id, &change)?;
+            self.reload(id)?;
+        }
+        let path = mirror.path_of(&stem, archived);
+        if let (Some(from), Some(shown)) = (from, &one.shown)
+            && from != path
+            && from.symlink_metadata().is_ok()
+        {
+            mirror.way.disk.rename(&from, &path).told(&from, ACTION)?;
+            // Before its old name can be gone for good.
+            let folder = path.parent().unwrap_or(&mirror.root);
+            mirror.way.disk.sync_folder(folder).told(folder, ACTION)?;
+            if let Some(skipped) = self.seen.skipped.remove(&from) {
+                self.seen.skipped.insert(path.clone(), skipped);
+            }
+            self.note(id, Some(Shown { stem, archived, ..shown.clone() }));
+        }
+        let Some(one) = self.all.get(&id).cloned() else { return Ok(true) };
+        self.write_file(&one, &path)
+    }
+
+    /// What is to be written down with everything else.
+    fn note(&mut self, id: SessionId, shown: Option<Shown>) {
+        if let Some(one) = self.all.get_mut(&id) {
+            one.shown.clone_from(&shown);
+        }
+        self.shown.push((id, shown));
+    }
+
+    /// A name for the file of a session that no other file has, whoever it belongs to.
+    fn free_stem(&self, wanted: &str, archived: bool, of: &Mirrored) -> Result<String> {
+        let mine = |stem: &str, archived: bool| {
+            of.shown.as_ref().is_some_and(|shown| shown.stem == stem && shown.archived == archived)
+        };
+        let taken = |stem: &str| {
+            let called = |one: &Mirrored| {
+                let shown = one.shown.as_ref().map(|shown| shown.stem.as_str());
+                one.id != of.id && shown.is_some_and(|other| other.eq_ignore_ascii_case(stem))
+            };
+            let there = |archived: bool| {
+                let path = self.mirror.path_of(stem, archived);
+                // What cannot be read in the place of a new file is set aside.
+                path.symlink_metadata().is_ok() && !mine(stem, archived)
+            };
+            self.all.values().any(called) || there(archived) || there(!archived)
+        };
+        if mine(wanted, archived) || !taken(wanted) {
+            return Ok(wanted.to_owned());
+        }
+        let name = Name::new(wanted);
+        let numbers = (2..2 + NAME_TRIES_MAX).map(|number| match &name {
+            Ok(name) => name.numbered(number).to_string(),
+            Err(_) => format!("session-{number}"),
+        });
+        let taken_all = || StoreError::Backend {
+            store: "files",
+            action: "find a name for a file",
+            source: format!("`{wanted}` and all its numbers are taken").into(),
+        };
+        numbers.into_iter().find(|stem| !taken(stem)).ok_or_else(taken_all)
+    }
+
+    /// Writes the file of a session.
+    fn write_file(&mut self, one: &Mirrored, path: &Path) -> Result<bool> {
+        let (mirror, owner, id) = (self.mirror, Owner::local(), one.id);
+        let Some(before) = one.header.as_ref() else { return Ok(true) };
+        one.is_whole()?;
+        let (disk, world) = (mirror.way.disk.as_ref(), mirror.way.world.as_ref());
+        let mut session = self.db().get(&owner, id)?;
+        mirror.describe(&mut session);
+        let made = made_of(&session.header);
+        if made != made_of(before) {
+            // Someone changed it just now; the next look sees that.
+            return Ok(false);
+        }
+        let end = session.tally.entries;
+        let count = self.db().count_of(id, end, visible::FOREIGN)?;
+        let used = self.last_used(id, end)?;
+        let metadata = visible::metadata(&session, count, used.as_deref());
+        let mut draft = Draft::new(disk, world, path).told(path, ACTION)?;
+        let opening = format!("{{\n\"metadata\": {metadata},\n\"messages\": [");
+        draft.add(opening.as_bytes()).told(path, ACTION)?;
+        let (mut comma, mut user, mut assistant) = ("\n", 0, 0);
+        for start in (0..end).step_by(READ_ENTRIES as usize) {
+            for entry in self.db().read(&owner, id, start..end.min(start + READ_ENTRIES))? {
+                let Some(message) = visible::message(&entry) else { continue };
+                match entry.body.message().map(|message| message.role) {
+                    Some(Role::User) => user += 1,
+                    Some(Role::Assistant) => assistant += 1,
+                    _ => {}
+                }
+                draft.add(comma.as_bytes()).told(path, ACTION)?;
+                draft.add(message.as_bytes()).told(path, ACTION)?;
+                comma = ",\n";
+            }
+        }
+        let (summary, theirs) = self.summary(&session, one, user, assistant)?;
+        draft.add(b"\n]").told(path, ACTION)?;
+        let ending = visible::ending(summary, &session.header);
+        draft.add(ending.as_bytes()).told(path, ACTION)?;
+        draft.finish().told(path, ACTION)?;
+        let known = self.all.get(&id).and_then(|one| one.shown.clone());
+        if !self.is_as_known(path, known.as_ref()) {
+            return Ok(false);
+        }
+        if self.seen.skipped.remove(path).is_some() && path.symlink_metadata().is_ok() {
+            // It is somebody's work, or was.
+            mirror.set_aside(path)?;
+        }
+        let sig = draft.publish().told(path, ACTION)?;
+        let shown = Shown {
+            stem: stem_of(&session.header),
+            archived: session.header.archived,
+            changed: sig.changed,
+            size: sig.size,
+            sum: sig.sum,
+            entries: end,
+            made_of: made,
+            metadata,
+            summary: theirs,
+        };
+        self.note(id, Some(shown));
+        Ok(true)
+    }
+
+    /// The provider and model that answered last.
+    fn last_used(&self, id: SessionId, end: u64) -> Result<Option<String>> {
+        let mut end = end;
+        while end > 0 {
+            let start = end.saturating_sub(READ_ENTRIES);
+            let entries = self.db().read(&Owner::local(), id, start..end)?;
+            let mut messages = entries.iter().rev().filter_map(|entry| entry.body.message());
+            if let Some(model) = messages.find_map(|message| message.model.clone()) {
+                return Ok(Some(model));
+            }
+            end = start;
+        }
+        Ok(None)
+    }
+
+    /// What people read when they take the session up again: another program's summary until there
+    /// is a newer one here, else ours, else what there is to say. With the place of our latest one,
+    /// where it is the other program's.
+    fn summary(
+        &self,
+        session: &Session,
+        one: &Mirrored,
+        user: u64,
+        assistant: u64,
+    ) -> Result<(Raw, Option<u64>)> {
+        let latest = session.tally.summary;
+        let instead_of = one.shown.as_ref().and_then(|shown| shown.summary).unwrap_or(0);
+        let theirs = session.header.foreign.get("contextSummary");
+        if let Some(theirs) = theirs.filter(|_| instead_of == latest.map_or(0, |seq| seq + 1)) {
+            return Ok((theirs.clone(), Some(instead_of)));
+        }
+        let text = match latest.or(session.tally.started) {
+            None => None,
+            Some(seq) => {
+                let entry = self.db().read(&Owner::local(), session.id(), seq..seq + 1)?.pop();
+                match entry.map(|entry| entry.body) {
+                    Some(Body::Summary(summary)) => Some(summary.text),
+                    Some(Body::Restored(restored)) => Some(restored.summary),
+                    _ => None,
+                }
+            }
+        };
+        let kept = theirs.map(|_| instead_of);
+        Ok((Raw::of(&text.unwrap_or_else(|| resuming(session, user, assistant))), kept))
+    }
+
+    /// Whether a file is as it was when it was last looked at. Programs that share the directory
+    /// take no lock: what they write between this and our rename is the only thing that is lost.
+    fn is_as_known(&self, path: &Path, shown: Option<&Shown>) -> bool {
+        let there = path.symlink_metadata().ok();
+        match (self.seen.skipped.get(path), there) {
+            (Some(skipped), Some(there)) => {
+                (changed(&there), there.len()) == (skipped.changed, skipped.size)
+            }
+            (Some(_), None) => true,
+            (None, there) => match (shown, there) {
+                (None, None) => true,
+                (Some(shown), Some(there)) => shown.is(&there),
+                _ => false,
+            },
+        }
+    }
+
+    /// The index with its sessions, the one that was active last first.
+    fn listed(&self) -> Vec<(String, String)> {
+        let shown = self.all.values().filter_map(|one| Some((one, one.shown.as_ref()?)));
+        let mut listed: Vec<_> = shown
+            .filter(|(one, shown)| !shown.archived && one.wanted().is_some())
+            .map(|(one, shown)| ((visible::last_activity(&shown.metadata), one.id), shown))
+            .collect();
+        listed.sort_by(|(a, _), (b, _)| b.cmp(a));
+        let listed = listed.into_iter();
+        listed.map(|(_, shown)| (shown.stem.clone(), shown.metadata.clone())).collect()
+    }
+
+    /// Writes the index and `last_session` where they are not right.
+    pub(super) fn index_is_right(&mut self) -> Result<()> {
+        if self.mirror.reach != Reach::All {
             return Ok(());
         }
-        self.sync_visible()?;
-        ops.extend([Op::Index(None), Op::Active]);
-        // If the machine loses its power now, the files are compared again when it is back.
-        self.state.commit(self.disk.as_ref(), ops, false)?;
-        self.dirty.retain(|id| !ids.contains(id));
-        self.write_index()?;
-        self.state.tidy(self.disk.as_ref(), self.world.as_ref())
+        let path = self.mirror.root.join("index.json");
+        let there = path.symlink_metadata().ok().filter(std::fs::Metadata::is_file);
+        let looks = there.map(|there| (changed(&there), there.len()));
+        let same = looks.is_some() && looks == self.seen.index && !self.active || {
+            let mut sessions = self.listed();
+            sessions.extend(self.others_listed(&path, &sessions));
+            let is = |(stem, raw): (String, Raw)| (stem, raw.get().to_owned());
+            let said = visible::index_entries(&read(&path, INDEX_BYTES_MAX));
+            looks.is_some() && said.into_iter().map(is).eq(sessions)
+        };
+        match same && !self.active && self.last_is_one() {
+            true => {
+                self.seen.index = looks;
+                Ok(())
+            }
+            false => self.write_index(),
+        }
+    }
+
+    /// Writes the index and `last_session`, which follows our sessions when they go on and stays
+    /// what another program wrote otherwise.
+    fn write_index(&mut self) -> Result<()> {
+        let mirror = self.mirror;
+        let path = mirror.root.join("index.json");
+        let mut sessions = self.listed();
+        let newest = sessions.first().map(|(stem, _)| stem.clone());
+        sessions.extend(self.others_listed(&path, &sessions));
+        mirror.set_aside_link(&path)?;
+        let looks = mirror.replace(&path, &visible::index(&sessions, mirror.way.world.now()))?;
+        let last = mirror.root.join("last_session");
+        let said = mirror.last_said();
+        let good = said.as_ref().is_some_and(|said| {
+            self.is_listed(said) && (!self.active || newest.as_deref() == Some(said))
+        });
+        match newest {
+            _ if good => {}
+            Some(newest) => {
+                mirror.set_aside_link(&last)?;
+                mirror.replace(&last, &newest)?;
+            }
+            None if said.is_some() => mirror.way.disk.remove(&last).told(&last, ACTION)?,
+            None => {}
+        }
+        mirror.sync_visible()?;
+        (self.seen.index, self.active) = (Some(looks), false);
+        Ok(())
+    }
+
+    /// Whether another program can go on with what is called this: a session that has a file, or
+    /// a file of one that cannot be read here.
+    fn is_listed(&self, stem: &str) -> bool {
+        let broken = |path: &Path| self.seen.skipped.get(path).is_some_and(|skip| skip.damaged);
+        self.listed().iter().any(|(listed, _)| listed == stem)
+            || visible::is_stem(stem) && broken(&self.mirror.path_of(stem, false))
+    }
+
+    /// Whether `last_session` names a session, if there is any to name.
+    fn last_is_one(&self) -> bool {
+        match self.mirror.last_said() {
+            Some(said) => self.is_listed(&said),
+            None => self.listed().is_empty(),
+        }
+    }
+
+    /// What the index says of files that are not ours to read: it stays in the index.
+    fn others_listed(&self, path: &Path, ours: &[(String, String)]) -> Vec<(String, String)> {
+        let known = |stem: &str| {
+            ours.iter().any(|(other, _)| other == stem)
+                || self.all.values().filter_map(|one| one.shown.as_ref()).any(|s| s.stem == stem)
+        };
+        visible::index_entries(&read(path, INDEX_BYTES_MAX))
+            .into_iter()
+            .filter(|(stem, _)| visible::is_stem(stem) && !known(stem))
+            .filter(|(stem, _)| self.mirror.path_of(stem, false).is_file())
+            .map(|(stem, raw)| (stem, raw.get().to_owned()))
+            .collect()
+    }
+}
+
+/// The text of a file; none where there is none, or more than makes sense.
+fn read(path: &Path, max: u64) -> String {
+    let there = path.symlink_metadata().ok().filter(|there| there.is_file() && there.len() <= max);
+    let bytes = there.and_then(|_| std::fs::read(path).ok()).unwrap_or_default();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+impl Mirror {
+    /// Adds to a session what another program says about it.
+    pub(super) fn describe(&self, session: &mut Session) {
+        if let Some(at) = active_at(&session.header.foreign) {
+            session.last_activity_at = session.last_activity_at.max(at);
+        }
+    }
+
+    /// Why nothing can be written.
+    pub(super) fn closed(&self) -> StoreError {
+        let place = self.root.display().to_string();
+        match self.reach {
+            Reach::All => StoreError::Busy { place },
+            _ => StoreError::ReadOnly { place },
+        }
     }
 
     /// Makes the folder of archived sessions. A link in its place would lead out of the directory.
@@ -162,240 +508,45 @@ impl Dir {
                 source: format!("{} is no folder", archive.display()).into(),
             });
         }
-        self.disk.folder(&archive).told(&archive, ACTION)
+        self.way.disk.folder(&archive).told(&archive, ACTION)
     }
 
     /// Waits until the names of the visible files are on disk.
     pub(super) fn sync_visible(&self) -> Result<()> {
-        self.disk.sync_folder(&self.root).told(&self.root, ACTION)?;
+        self.way.disk.sync_folder(&self.root).told(&self.root, ACTION)?;
         match self.archive().is_dir() {
-            true => self.disk.sync_folder(&self.archive()).told(&self.root, ACTION),
+            true => self.way.disk.sync_folder(&self.archive()).told(&self.root, ACTION),
             false => Ok(()),
         }
-    }
-
-    /// Writes the file of a session; returns the record that says so, or nothing where somebody
-    /// else touched the file meanwhile.
-    fn write_visible(&mut self, id: SessionId) -> Result<Option<Record>> {
-        let (disk, world) = (self.disk.clone(), self.world.clone());
-        let mut record = self.record(id)?.clone();
-        let path = self.path_of(&record.stem, record.header.archived);
-        if record.header.archived {
-            self.make_archive()?;
-        }
-        let summary = self.summary(id)?;
-        let log = self.log(id)?;
-        let tail = log.tail.clone();
-        // A file that says more than a damaged log is not written over.
-        let there = record.sig.is_some();
-        if there && record.folded.as_ref().is_some_and(|folded| tail.is_less_than(folded)) {
-            return Err(tail.cut_off(id));
-        }
-        let metadata = metadata(&record, &tail).json();
-        let mut draft = Draft::new(disk.as_ref(), world.as_ref(), &path).told(&path, ACTION)?;
-        let opening = format!("{{\n\"metadata\": {metadata},\n\"messages\": [");
-        draft.add(opening.as_bytes()).told(&path, ACTION)?;
-        let mut before = "\n";
-        for start in (0..tail.tally.entries).step_by(READ_ENTRIES as usize) {
-            let (entries, bad) = log.read(start..start + READ_ENTRIES).told(&path, ACTION)?;
-            if let Some(bad) = bad.filter(|_| there) {
-                return Err(StoreError::Damaged { id, seq: bad.seq, what: bad.what });
-            }
-            for message in entries.iter().filter_map(visible::message) {
-                draft.add(before.as_bytes()).told(&path, ACTION)?;
-                draft.add(message.as_bytes()).told(&path, ACTION)?;
-                before = ",\n";
-            }
-        }
-        let theirs = record.kept.summary.as_ref();
-        let theirs = theirs.filter(|theirs| theirs.instead_of == tail.tally.summary);
-        let summary =
-            theirs.map(|theirs| theirs.text.clone()).or(summary.map(|ours| Raw::of(&ours)));
-        let ending = visible::ending(summary, &record.kept, &record.header);
-        draft.add(b"\n]").told(&path, ACTION)?;
-        draft.add(ending.as_bytes()).told(&path, ACTION)?;
-        draft.finish().told(&path, ACTION)?;
-        if !self.is_as_known(&path, record.sig.as_ref()) {
-            return Ok(None);
-        }
-        self.set_aside(&path)?;
-        record.sig = Some(draft.publish().told(&path, ACTION)?);
-        record.folded = Some(tail);
-        record.stale = false;
-        record.says = None;
-        Ok(Some(record))
-    }
-
-    /// Whether a file is as it was when it was last looked at. Programs that share the directory
-    /// take no lock: what they write between this and our rename is the only thing that is lost.
-    fn is_as_known(&self, path: &Path, sig: Option<&Sig>) -> bool {
-        let there = path.symlink_metadata().ok();
-        let there = there.map(|there| (changed(&there), there.len()));
-        match self.skipped.get(path) {
-            Some(skipped) => there.is_none_or(|there| there == (skipped.changed, skipped.size)),
-            None => there == sig.map(|sig| (sig.changed, sig.size)),
-        }
-    }
-
-    /// What other programs show when the session is taken up again.
-    fn summary(&mut self, id: SessionId) -> Result<Option<String>> {
-        let tally = self.log(id)?.tail.tally;
-        let Some(seq) = tally.summary.or(tally.started) else { return Ok(None) };
-        let entry = self.entries(id, seq..seq + 1).ok().and_then(|mut entries| entries.pop());
-        Ok(match entry.map(|entry| entry.body) {
-            Some(Body::Summary(summary)) => Some(summary.text),
-            Some(Body::Restored(restored)) => Some(restored.summary),
-            _ => None,
-        })
-    }
-
-    /// Writes the index and `last_session`, which follows our sessions when they go on and stays
-    /// what another program wrote otherwise.
-    pub(super) fn write_index(&mut self) -> Result<()> {
-        if self.reach != Reach::All {
-            return Ok(());
-        }
-        let path = self.root.join("index.json");
-        let mut listed: Vec<((jiff::Timestamp, SessionId), String, String)> = Vec::new();
-        for record in self.state.catalogue.all() {
-            // Only what has a file: a program that reads the index opens it.
-            let Some(tail) = record.folded.as_ref().filter(|_| record.sig.is_some()) else {
-                continue;
-            };
-            if !record.header.archived {
-                let metadata = metadata(record, tail);
-                let place = (metadata.last_activity_at, record.header.id);
-                let says = record.says.as_ref().map(|raw| raw.get().to_owned());
-                let says = says.unwrap_or_else(|| metadata.json());
-                listed.push((place, record.stem.clone(), says));
-            }
-        }
-        listed.sort_by(|a, b| b.cmp(a));
-        let newest = listed.first().map(|(_, stem, _)| stem.clone());
-        let mut sessions: Vec<(String, String)> =
-            listed.into_iter().map(|(_, stem, metadata)| (stem, metadata)).collect();
-        sessions.extend(self.others_listed(&path, &sessions));
-        self.set_aside_link(&path)?;
-        let text = visible::index(&sessions, self.world.now());
-        let sig = self.replace(&path, &text)?;
-        let last = self.root.join("last_session");
-        let said = self.last_said();
-        let good = said.as_ref().is_some_and(|said| {
-            self.is_listed(said)
-                && (!self.state.catalogue.active || newest.as_deref() == Some(said))
-        });
-        match newest {
-            _ if good => {}
-            Some(newest) => {
-                self.set_aside_link(&last)?;
-                self.replace(&last, &newest)?;
-            }
-            None if said.is_some() => self.disk.remove(&last).told(&last, ACTION)?,
-            None => {}
-        }
-        self.sync_visible()?;
-        self.state.commit(self.disk.as_ref(), vec![Op::Index(Some(sig))], false)
     }
 
     /// What `last_session` says; nothing where there is none.
     fn last_said(&self) -> Option<String> {
         let last = self.root.join("last_session");
-        let there = last.symlink_metadata().ok().filter(std::fs::Metadata::is_file)?;
-        let small = there.len() <= LAST_BYTES_MAX;
-        let bytes = if small { std::fs::read(&last).unwrap_or_default() } else { Vec::new() };
-        Some(String::from_utf8_lossy(&bytes).trim().to_owned())
+        last.symlink_metadata().ok().filter(std::fs::Metadata::is_file)?;
+        Some(read(&last, LAST_BYTES_MAX).trim().to_owned())
     }
 
-    /// Whether another program can go on with what is called this: a session that has a file, or
-    /// a file of one that cannot be read here.
-    fn is_listed(&self, stem: &str) -> bool {
-        let mut all = self.state.catalogue.all();
-        let broken = |path: &Path| self.skipped.get(path).is_some_and(|skipped| skipped.damaged);
-        all.any(|r| r.stem == stem && r.sig.is_some() && !r.header.archived)
-            || visible::is_stem(stem) && broken(&self.path_of(stem, false))
-    }
-
-    /// Whether `last_session` names a session, if there is any to name.
-    pub(super) fn last_is_one(&self) -> bool {
-        match self.last_said() {
-            Some(said) => self.is_listed(&said),
-            None => {
-                let mut all = self.state.catalogue.all();
-                !all.any(|r| r.sig.is_some() && !r.header.archived)
-            }
-        }
-    }
-
-    /// What the index says of files that are not ours to read: it stays in the index.
-    fn others_listed(&self, path: &Path, ours: &[(String, String)]) -> Vec<(String, String)> {
-        let small = path.symlink_metadata().is_ok_and(|there| there.len() <= INDEX_BYTES_MAX);
-        let text = if small { std::fs::read(path).unwrap_or_default() } else { Vec::new() };
-        let known = |stem: &str| {
-            ours.iter().any(|(other, _)| other == stem)
-                || self.state.catalogue.records.values().any(|record| record.stem == stem)
-        };
-        visible::index_entries(&String::from_utf8_lossy(&text))
-            .into_iter()
-            .filter(|(stem, _)| visible::is_stem(stem) && !known(stem))
-            .filter(|(stem, _)| self.path_of(stem, false).is_file())
-            .map(|(stem, raw)| (stem, raw.get().to_owned()))
-            .collect()
-    }
-
-    /// Whether the index is there and as we left it.
-    pub(super) fn index_is_ours(&self) -> bool {
-        let Ok(there) = self.root.join("index.json").symlink_metadata() else { return false };
-        let known = self.state.catalogue.index.as_ref();
-        there.is_file()
-            && known.is_some_and(|sig| (sig.changed, sig.size) == (changed(&there), there.len()))
-    }
-
-    fn replace(&self, path: &Path, text: &str) -> Result<Sig> {
-        let (disk, world) = (self.disk.as_ref(), self.world.as_ref());
+    fn replace(&self, path: &Path, text: &str) -> Result<(i64, u64)> {
+        let (disk, world) = (self.way.disk.as_ref(), self.way.world.as_ref());
         let mut draft = Draft::new(disk, world, path).told(path, ACTION)?;
         draft.add(text.as_bytes()).told(path, ACTION)?;
-        draft.publish().told(path, ACTION)
-    }
-
-    /// Moves something out of the way that is in the place of one of our files and cannot be
-    /// read: it is somebody's work, or was.
-    fn set_aside(&mut self, path: &Path) -> Result<()> {
-        match self.skipped.remove(path) {
-            Some(_) if path.symlink_metadata().is_ok() => self.aside(path),
-            _ => Ok(()),
-        }
+        let sig = draft.publish().told(path, ACTION)?;
+        Ok((sig.changed, sig.size))
     }
 
     fn set_aside_link(&self, path: &Path) -> Result<()> {
         match path.symlink_metadata() {
-            Ok(there) if !there.is_file() => self.aside(path),
+            Ok(there) if !there.is_file() => self.set_aside(path),
             _ => Ok(()),
         }
     }
 
-    fn aside(&self, path: &Path) -> Result<()> {
+    /// Moves something out of the way that is in the place of one of our files.
+    fn set_aside(&self, path: &Path) -> Result<()> {
         let mut name = path.file_name().unwrap_or_default().to_owned();
-        let random = self.world.uuid().as_u128() & 0xffff_ffff;
+        let random = self.way.world.uuid().as_u128() & 0xffff_ffff;
         name.push(format!(".unreadable-{random:08x}"));
-        self.disk.rename(path, &path.with_file_name(name)).told(path, ACTION)
+        self.way.disk.rename(path, &path.with_file_name(name)).told(path, ACTION)
     }
-}
-
-/// What is said about a session outside of it.
-fn metadata<'a>(record: &'a Record, tail: &'a Tail) -> Metadata<'a> {
-    Metadata {
-        header: &record.header,
-        stem: &record.stem,
-        display: record.display.as_deref(),
-        last_activity_at: record.last_activity_at(tail),
-        messages: tail.shown,
-        first_message: &tail.first_message,
-        kept: &record.kept,
-    }
-}
-
-/// The names in a folder; none where there is no folder.
-pub(super) fn names(folder: &Path) -> Vec<String> {
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
 }

@@ -35,10 +35,6 @@ impl Disk for Meddled {
         Real.write(file, at, bytes)
     }
 
-    fn truncate(&self, file: &File, length: u64) -> io::Result<()> {
-        Real.truncate(file, length)
-    }
-
     fn sync(&self, file: &File) -> io::Result<()> {
         Real.sync(file)
     }
@@ -62,7 +58,7 @@ impl Disk for Meddled {
 
 fn sessions(folder: &Path, disk: Arc<Meddled>) -> Sessions {
     let world = Arc::new(crate::System);
-    let store = FilesStore::open_on(disk, folder, FilesLimit::default(), world.clone());
+    let store = FilesStore::open_on(disk, folder, FilesLimit::default(), world.clone(), None);
     Sessions::new(Arc::new(store.expect("a store")), Owner::local(), world)
 }
 

@@ -1,56 +1,403 @@
-//! Bringing a directory of an earlier format up to date.
+//! Directories of earlier versions, which kept sessions in journals of their own.
 //!
-//! Only the state is written anew: beside the old one, which is replaced when all of it is on disk.
-//! The logs and the visible files stay as they are.
+//! Below `.rethread/` they had `state`, which sessions and keys there are; `logs/<uuid>.log`, the
+//! entries of each; `blobs/<uuid>/`, its attachments; and in `owners/` the same again for every other
+//! owner. All of it is read into a new database under another name, which gets its own when it is
+//! complete and on disk. Only then are the old files removed. So whoever dies on the way leaves
+//! either the old files, all of them, or the new database, complete; the next to open the directory
+//! begins again, or removes what is left.
+//!
+//! A record of a journal is one line: `<16 hex digits> <length> <JSON>`, the digits being the beginning
+//! of the JSON's SHA-256. What is damaged is left out, and where messages are missing in a log they come
+//! from the session's file.
 
-use std::fs::File;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
-use rethread_core::Body;
-use rethread_core::store::Result;
-use rethread_core::usage::{Spent, UsageByModel};
+use jiff::Timestamp;
+use rethread_core::measure::Measure;
+use rethread_core::session::Foreign;
+use rethread_core::store::{Bind, Result};
+use rethread_core::{
+    Body, Entry, EntryId, Header, Key, NewEntry, Owner, Raw, SessionId, Store, StoreError, Tally,
+    readable_id,
+};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::value::RawValue;
 
-use super::folder::Dir;
-use super::log::Tail;
-use super::state::FORMAT;
-use crate::progress::{Progress, Tell};
+use super::disk::{Disk, Told, names, sum};
+use super::look::IMPORTED;
+use super::mirror::{Way, made_of};
+use super::repair::{read_own, rebuilt};
+use super::visible::stem_of;
+use crate::progress::Progress;
+use crate::sqlite::{Shown, SqliteStore};
 
-impl Dir {
-    /// Adds what models were charged to what is known of each session.
-    pub(super) fn migrate(&mut self, tell: Option<&Tell>) -> Result<()> {
-        let Some(found) = self.state.format().filter(|found| *found < FORMAT) else {
-            return Ok(());
-        };
-        let place = self.root.display();
-        let what = format!("bringing {place} from format {found} to {FORMAT}");
-        let mut progress = Progress::new(what, tell);
-        let ids: Vec<_> = self.state.catalogue.records.keys().copied().collect();
-        let all = ids.len() as u64;
-        for (done, id) in (0..).zip(ids) {
-            progress.step(done, all, "sessions");
-            let path = self.log_path(id);
-            let Some(folded) =
-                self.state.catalogue.records.get_mut(&id).and_then(|record| record.folded.as_mut())
-            else {
+const ACTION: &str = "bring the directory up to date";
+
+/// The newest format of such a directory.
+const FORMAT: i64 = 2;
+
+/// What such a directory has below `.rethread/`.
+const OLD: [&str; 5] = ["state", "logs", "blobs", "owners", "search.db"];
+
+/// One part of a change that the state records. The last three are derived, or over.
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Op {
+    Format(i64),
+    Put(Box<Record>),
+    Gone(SessionId),
+    Key { key: Key, to: Option<SessionId> },
+    Lease(IgnoredAny),
+    Index(IgnoredAny),
+    Active,
+}
+
+#[derive(Deserialize)]
+struct Ops {
+    ops: Vec<Op>,
+}
+
+/// What the state says of a session.
+#[derive(Deserialize)]
+struct Record {
+    header: Header,
+    stem: String,
+    display: Option<String>,
+    folded: Option<Folded>,
+    sig: Option<Sig>,
+    #[serde(default)]
+    stale: bool,
+    pending: Option<Pending>,
+    active_at: Option<Timestamp>,
+    kept: Option<Raw>,
+}
+
+#[derive(Deserialize)]
+struct Folded {
+    tally: Tally,
+}
+
+#[derive(Deserialize)]
+struct Sig {
+    changed: i64,
+    size: u64,
+    sum: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Pending {
+    Move { stem: String, archived: bool },
+    Trash { stem: String, archived: bool },
+    Delete,
+}
+
+/// An entry of a log.
+#[derive(Deserialize)]
+struct Line<'a> {
+    seq: u64,
+    #[serde(default)]
+    more: u64,
+    id: EntryId,
+    at: Timestamp,
+    kind: String,
+    measure: Measure,
+    tally: Tally,
+    #[serde(borrow)]
+    body: &'a RawValue,
+}
+
+/// The record a log begins with.
+#[derive(Deserialize)]
+struct Head {
+    header: Header,
+}
+
+/// The records of a journal that are whole, and whether others are not. The last one may be torn.
+fn records(path: &Path) -> (Vec<String>, bool) {
+    let bytes = std::fs::read(path).unwrap_or_default();
+    let (mut records, mut damaged) = (Vec::new(), false);
+    let lines: Vec<&[u8]> = bytes.split_inclusive(|byte| *byte == b'\n').collect();
+    for (index, line) in lines.iter().enumerate() {
+        let whole = line.strip_suffix(b"\n").and_then(|line| std::str::from_utf8(line).ok());
+        let json = whole.and_then(|line| {
+            let (digits, rest) = line.split_once(' ')?;
+            let (length, json) = rest.split_once(' ')?;
+            let sound = length.parse() == Ok(json.len()) && sum(json.as_bytes()) == digits;
+            sound.then(|| json.to_owned())
+        });
+        match json {
+            Some(json) => records.push(json),
+            None => damaged |= index + 1 < lines.len() || line.ends_with(b"\n"),
+        }
+    }
+    (records, damaged)
+}
+
+/// The directory of one owner.
+struct Old {
+    owner: Owner,
+    root: PathBuf,
+    records: BTreeMap<SessionId, Record>,
+    keys: BTreeMap<Key, SessionId>,
+}
+
+impl Old {
+    fn read(owner: Owner, root: PathBuf) -> Result<Old> {
+        let state = root.join(".rethread/state");
+        let mut old = Old { owner, root, records: BTreeMap::new(), keys: BTreeMap::new() };
+        let (records, mut damaged) = records(&state);
+        for json in &records {
+            let Ok(Ops { ops }) = serde_json::from_str(json) else {
+                damaged = true;
                 continue;
             };
-            // What cannot be read is not counted here, and `doctor` says which it is.
-            let Ok(file) = File::open(&path) else { continue };
-            let mut usage = UsageByModel::new();
-            let mut tail = Tail::EMPTY;
-            let read = tail.follow(&file, folded.bytes, |at, line| {
-                if at < folded.bytes
-                    && let Ok(entry) = line.entry()
-                    && !matches!(entry.body, Body::Unknown { .. })
-                {
-                    Spent::of([&entry.body]).add_to(&mut usage);
+            for op in ops {
+                match op {
+                    Op::Format(found) if found > FORMAT => {
+                        let place = state.display().to_string();
+                        return Err(StoreError::Newer { place, found, known: FORMAT });
+                    }
+                    Op::Put(record) => drop(old.records.insert(record.header.id, *record)),
+                    Op::Gone(id) => {
+                        old.records.remove(&id);
+                        old.keys.retain(|_, to| *to != id);
+                    }
+                    Op::Key { key, to: Some(id) } => drop(old.keys.insert(key, id)),
+                    Op::Key { key, to: None } => drop(old.keys.remove(&key)),
+                    Op::Format(_) | Op::Lease(_) | Op::Index(_) | Op::Active => {}
                 }
-            });
-            if read.is_ok() {
-                folded.usage = usage;
             }
         }
-        self.state.rewrite(self.disk.as_ref(), self.world.as_ref())?;
-        progress.finish();
-        Ok(())
+        if damaged || records.is_empty() {
+            old.find_logs();
+        }
+        Ok(old)
     }
+
+    /// Where the state was lost, the logs say which sessions there are.
+    fn find_logs(&mut self) {
+        for name in names(&self.root.join(".rethread/logs")) {
+            let id = name.strip_suffix(".log").and_then(|id| id.parse().ok()).map(SessionId);
+            let Some(id) = id.filter(|id| !self.records.contains_key(id)) else { continue };
+            let head = records(&self.log_path(id)).0.into_iter().next();
+            let head: Option<Head> = head.and_then(|json| serde_json::from_str(&json).ok());
+            let Some(Head { header }) = head else { continue };
+            let (stem, header) = (Raw::of(&stem_of(&header)), Raw::of(&header));
+            let record =
+                format!(r#"{{"header":{},"stem":{},"stale":true}}"#, header.get(), stem.get());
+            self.records.extend(serde_json::from_str(&record).ok().map(|record| (id, record)));
+        }
+    }
+
+    fn log_path(&self, id: SessionId) -> PathBuf {
+        self.root.join(format!(".rethread/logs/{id}.log"))
+    }
+
+    /// The entries of a log that can be read.
+    fn entries(&self, id: SessionId) -> Vec<Entry> {
+        let (mut entries, mut batch) = (Vec::new(), Vec::new());
+        for json in records(&self.log_path(id)).0 {
+            let Ok(line) = serde_json::from_str::<Line<'_>>(&json) else { continue };
+            let Line { seq, more, id, at, kind, measure, tally, body } = line;
+            if let Ok(body) = Body::parse(&kind, body.get()) {
+                batch.push(Entry { seq, at, id, body, measure, tally });
+            }
+            // Half a batch at the end was never acknowledged.
+            if more == 0 {
+                entries.append(&mut batch);
+            }
+        }
+        entries
+    }
+
+    fn path_of(&self, stem: &str, archived: bool) -> PathBuf {
+        let folder = if archived { self.root.join("archive") } else { self.root.clone() };
+        folder.join(format!("{stem}.json"))
+    }
+
+    /// Carries one session over, and says how its file looked.
+    fn carry(&self, way: &Way, db: &SqliteStore, record: &Record) -> Result<Option<Shown>> {
+        let (id, mut header) = (record.header.id, self.header(record));
+        let (stem, archived) = match &record.pending {
+            Some(Pending::Move { stem, archived } | Pending::Trash { stem, archived }) => {
+                (stem.clone(), *archived)
+            }
+            _ => (record.stem.clone(), record.header.archived),
+        };
+        let path = self.path_of(&stem, archived);
+        let known = record.folded.as_ref().map_or(0, |folded| folded.tally.entries);
+        let ours = self.entries(id);
+        let whole = (0..).zip(&ours).all(|(seq, entry)| entry.seq == seq);
+        let entries: Vec<NewEntry> = match whole && ours.len() as u64 >= known {
+            true => ours.into_iter().map(unplaced).collect(),
+            false => {
+                let end = known.max(ours.last().map_or(0, |entry| entry.seq + 1));
+                let made = rebuilt(way.world.as_ref(), &header, ours, read_own(&path, id), end);
+                made.map(|made| made.entries).unwrap_or_default()
+            }
+        };
+        let keys = self.keys.iter().filter(|(_, to)| **to == id);
+        let mut keys: Vec<Key> = keys.map(|(key, _)| key.clone()).collect();
+        // The id another program gave it is one people know.
+        let stem_key = readable_id::key(&record.stem).ok().filter(|_| !header.foreign.is_empty());
+        let free = |key: &Key| !self.keys.contains_key(key);
+        if !keys.iter().any(readable_id::is_readable_id) {
+            keys.extend(stem_key.filter(free));
+        }
+        let binds: Vec<Bind> = keys.into_iter().map(|key| Bind { key, seen: None }).collect();
+        if let Err(error) = db.create(&header, &entries, &binds) {
+            // Each owner had a folder, and so their own session of this id.
+            let StoreError::Exists { .. } = error else { return Err(error) };
+            header.id = SessionId::of_source(&self.owner, &id.to_string());
+            db.create(&header, &entries, &binds)?;
+        }
+        let blobs = self.root.join(format!(".rethread/blobs/{id}"));
+        for name in names(&blobs) {
+            let path = blobs.join(name);
+            let there = path.symlink_metadata().is_ok_and(|there| there.is_file());
+            if let Some(bytes) = there.then(|| std::fs::read(&path).ok()).flatten() {
+                db.put_blob(&self.owner, header.id, &bytes)?;
+            }
+        }
+        let visible = read_own(&path, id);
+        let summary = header.foreign.get("contextSummary").map(|_| 0);
+        Ok(record.sig.as_ref().map(|sig| Shown {
+            stem,
+            archived,
+            changed: sig.changed,
+            size: sig.size,
+            sum: sig.sum.clone(),
+            entries: known,
+            made_of: if record.stale { String::new() } else { made_of(&header) },
+            metadata: visible.map_or_else(|| "{}".into(), |file| file.metadata.get().to_owned()),
+            summary,
+        }))
+    }
+
+    /// The header, with what another program says about the session.
+    fn header(&self, record: &Record) -> Header {
+        let kept = record.kept.as_ref().map_or("{}", Raw::get);
+        let foreign = serde_json::from_str(&format!("{{\"kept\":{kept}}}"));
+        let mut header = Header { owner: self.owner.clone(), ..record.header.clone() };
+        let rest: Foreign = foreign.unwrap_or_default();
+        header.foreign = Foreign::default();
+        let id = (stem_of(&header) != record.stem).then(|| Raw::of(&record.stem));
+        header.foreign.set("metadata.id", id);
+        let name = record.display.clone().filter(|name| name != header.name.as_str());
+        header.foreign.set("metadata.name", name.map(|name| Raw::of(&name)));
+        let active = record.active_at.map(|at| Raw::of(&rethread_core::world::rfc3339(at)));
+        header.foreign.set("metadata.lastActivityAt", active);
+        header.foreign.0.extend(rest.0);
+        if !header.foreign.is_empty() {
+            header.imported.get_or_insert_with(|| IMPORTED.to_owned());
+        }
+        header
+    }
+}
+
+fn unplaced(Entry { id, at, body, measure, .. }: Entry) -> NewEntry {
+    NewEntry { id, at, body, measure }
+}
+
+/// Makes the database of an old directory; nothing where there is none.
+pub(super) fn migrate(way: &Way, root: &Path, database: &Path) -> Result<()> {
+    let ours = root.join(".rethread");
+    if !ours.join("state").exists() && names(&ours.join("logs")).is_empty() {
+        return Ok(());
+    }
+    let disk = way.disk.as_ref();
+    let mut all = vec![Old::read(Owner::local(), root.to_owned())?];
+    for name in names(&ours.join("owners")) {
+        if let Some(owner) = owner_of(&name) {
+            all.push(Old::read(owner, ours.join("owners").join(name))?);
+        }
+    }
+    let what = format!("bringing {} up to date", root.display());
+    let mut progress = Progress::new(what, way.tell.as_ref());
+    let part = database.with_extension("db.part");
+    // A directory that cannot be written to is read into a database elsewhere.
+    let in_place = database.starts_with(root);
+    remove_database(disk, &part)?;
+    let db = SqliteStore::open(&part, way.world.clone())?;
+    db.begin_mirror()?;
+    let sessions = all.iter().map(|old| old.records.len() as u64).sum();
+    let mut done = 0;
+    for old in &all {
+        for record in old.records.values() {
+            progress.step(done, sessions, "sessions");
+            done += 1;
+            if matches!(record.pending, Some(Pending::Delete)) {
+                // It was begun, and is done with its file.
+                let path = old.path_of(&record.stem, record.header.archived);
+                if record.sig.is_some() && path.is_file() && in_place {
+                    disk.remove(&path).told(&path, ACTION)?;
+                }
+                continue;
+            }
+            disk.commit().told(root, ACTION)?;
+            let shown = old.carry(way, &db, record)?;
+            if old.owner == Owner::local() && shown.is_some() {
+                db.keep_shown(&[(record.header.id, shown)])?;
+            }
+        }
+    }
+    // Closing moves what is in its write-ahead log to the file, and syncs it.
+    drop(db);
+    let mut log = part.as_os_str().to_owned();
+    log.push("-wal");
+    if std::fs::metadata(log).is_ok_and(|log| log.len() > 0) {
+        let source = "SQLite left its log behind".into();
+        return Err(StoreError::Backend { store: "files", action: ACTION, source });
+    }
+    let folder = database.parent().unwrap_or(root);
+    if in_place {
+        disk.sync_folder(root).told(root, ACTION)?;
+    }
+    disk.rename(&part, database).told(database, ACTION)?;
+    disk.sync_folder(folder).told(folder, ACTION)?;
+    progress.finish();
+    Ok(())
+}
+
+fn remove_database(disk: &dyn Disk, path: &Path) -> Result<()> {
+    for end in ["", "-wal", "-shm", "-journal"] {
+        let mut name = path.as_os_str().to_owned();
+        name.push(end);
+        if Path::new(&name).symlink_metadata().is_ok() {
+            disk.remove(Path::new(&name)).told(path, ACTION)?;
+        }
+    }
+    Ok(())
+}
+
+/// Removes what the database has taken the place of.
+pub(super) fn remove_old(disk: &dyn Disk, ours: &Path) -> Result<()> {
+    for path in OLD.map(|name| ours.join(name)) {
+        let gone = match path.symlink_metadata() {
+            Err(_) => continue,
+            Ok(there) if there.is_dir() => std::fs::remove_dir_all(&path),
+            Ok(_) => disk.remove(&path),
+        };
+        gone.told(&path, ACTION)?;
+    }
+    Ok(())
+}
+
+/// The owner a folder in `owners/` is named after: everything but small letters, digits, `-` and `_`
+/// is `%` and two hex digits, or all of it hex digits after `~`.
+fn owner_of(name: &str) -> Option<Owner> {
+    let digits = |at: usize| u8::from_str_radix(name.get(at..at + 2)?, 16).ok();
+    let (step, mut at) = if name.starts_with('~') { (2, 1) } else { (3, 0) };
+    let mut bytes = Vec::new();
+    while at < name.len() {
+        let plain = step == 3 && name.as_bytes()[at] != b'%';
+        bytes.push(if plain { name.as_bytes()[at] } else { digits(at + step - 2)? });
+        at += if plain { 1 } else { step };
+    }
+    let owner = Owner::new(String::from_utf8(bytes).ok()?).ok()?;
+    (owner != Owner::local()).then_some(owner)
 }

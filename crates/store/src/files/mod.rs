@@ -1,71 +1,60 @@
 //! A directory of JSON files that other programs read and write as well.
 //!
-//! What people see is one `<name>.json` for each session, `index.json` and `last_session`. What
-//! the engine needs is in `.rethread/` beside them: a log for each session ([`log`]), a journal of
-//! which sessions there are ([`state`]), and a lock. An append writes to the log alone; the
-//! visible files follow when a turn ends or the store is closed ([`fold`]), and what a crash left
-//! behind is brought up to date by whoever opens the directory next. What other programs write is
-//! taken in when it is noticed ([`foreign`]).
+//! What people see is one `<name>.json` for each session, `index.json` and `last_session`. Sessions
+//! themselves live in a database in `.rethread/`, a [`SqliteStore`] that does everything a store has
+//! to do. What is here is the mirror between the two. Appends and reads go to the database alone; the
+//! files follow soon after, by a thread of their own, and when the store is closed ([`fold`]). What a
+//! crash kept from them is written by whoever opens the directory next. What other programs write is
+//! taken in when it is noticed ([`look`]).
 //!
-//! Listing reads no log: the state says what each log added up to when it was last folded, and
-//! the few entries behind that are read from there. Searching reads what was appended since the
-//! search before ([`search`]).
-//!
-//! The directory is the one of the person at this machine. Any other owner has a directory of the
-//! same kind within it ([`owners`]), which other programs do not see.
+//! The directory is the one of the person at this machine, owner `local`. Sessions of other owners
+//! are in the same database, and have no files.
 
-mod blobs;
-mod check;
 mod compare;
 mod disk;
 #[cfg(all(test, unix))]
 mod faults;
 mod fold;
-mod folder;
-mod foreign;
-mod frame;
-mod log;
+mod look;
 #[cfg(test)]
 mod meddling;
 mod migrate;
-mod owners;
-mod read;
-mod rebuild;
-mod search;
-mod state;
+mod mirror;
+mod repair;
 mod visible;
-mod write;
 
+use std::cmp::Reverse;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use rethread_core::search::{Hit, Query};
 use rethread_core::store::{
-    Appended, At, Bind, Change, Cursor, Filter, Finding, Lease, Page, Result, Search, Then, Upkeep,
+    Appended, At, Bind, Change, Cursor, Filter, Finding, Lease, LeaseChange, Page, Result, Search,
+    Then, Upkeep,
 };
 use rethread_core::{
-    BlobId, BlobInfo, Entry, Header, Key, NewEntry, Owner, Session, SessionId, Store, StoreError,
-    World,
+    BlobId, BlobInfo, Entry, Header, Key, Kind, NewEntry, Owner, Session, SessionId, Store,
+    StoreError, World,
 };
 
-#[cfg(all(test, unix))]
-use disk::Disk;
-use disk::Real;
-use folder::{Dir, Way};
-use owners::Owners;
+use disk::{Disk, Real};
+use mirror::{BUSY, Mirror, Way};
 
 use crate::progress::Tell;
+use crate::sqlite::SqliteStore;
 
 /// How many sessions a directory keeps, and what becomes of the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FilesLimit {
-    /// Sessions that are not archived; 0 for any number. When one more is created, those that
-    /// were active longest ago go.
+    /// Chats that are not archived; 0 for any number. When one more is created, those that were
+    /// active longest ago go. What was imported or recorded, and what agents said to each other, does
+    /// not count.
     pub sessions: usize,
-    /// Whether they are deleted, which is to say moved to the trash. Otherwise they are archived: moved into `archive/`, still found
-    /// by search, and brought back when opened.
+    /// Whether they are moved to the trash. Otherwise they are archived: moved into `archive/`, still
+    /// found by search, and brought back when opened.
     pub delete: bool,
 }
 
@@ -78,14 +67,16 @@ impl Default for FilesLimit {
 
 /// Sessions in a directory of JSON files.
 pub struct FilesStore {
-    owners: Owners,
+    mirror: Arc<Mirror>,
+    /// Who keeps the files up to date.
+    thread: Option<JoinHandle<()>>,
 }
 
 impl FilesStore {
     /// Opens a directory, making it if it is not there: mode 0700, its files 0600.
     ///
     /// What another program wrote since is taken in, and what a crash kept from being written to
-    /// the visible files is written.
+    /// the visible files is written. A directory of an earlier version is brought up to date.
     ///
     /// # Errors
     ///
@@ -102,89 +93,175 @@ impl FilesStore {
         world: Arc<dyn World>,
         tell: Option<&Tell>,
     ) -> Result<FilesStore> {
-        let way = Way { disk: Arc::new(Real), limit, world, tell: tell.cloned() };
-        Ok(FilesStore { owners: Owners::open(way, path)? })
+        let mut store = FilesStore::open_on(Arc::new(Real), path, limit, world, tell)?;
+        let mirror = store.mirror.clone();
+        let thread = std::thread::Builder::new().name("rethread-mirror".into());
+        let thread = thread.spawn(move || mirror.keep_up());
+        let failed = |error: std::io::Error| StoreError::Backend {
+            store: "files",
+            action: "start a thread",
+            source: error.into(),
+        };
+        store.thread = Some(thread.map_err(failed)?);
+        Ok(store)
     }
 
-    #[cfg(all(test, unix))]
+    /// A store whose files follow only when it is told, or closed.
     fn open_on(
         disk: Arc<dyn Disk>,
         path: &Path,
         limit: FilesLimit,
         world: Arc<dyn World>,
+        tell: Option<&Tell>,
     ) -> Result<FilesStore> {
-        Ok(FilesStore { owners: Owners::open(Way { disk, limit, world, tell: None }, path)? })
+        let way = Way { disk, limit, world, tell: tell.cloned() };
+        Ok(FilesStore { mirror: Arc::new(Mirror::open(way, path)?), thread: None })
     }
 
-    /// Does something with a session in the directory of its owner.
-    fn with<T>(
-        &self,
-        owner: &Owner,
-        id: SessionId,
-        work: impl FnOnce(&mut Dir) -> Result<T>,
-    ) -> Result<T> {
-        self.owners.find(owner)?.ok_or(StoreError::NotFound { id })?.with(work)
+    fn db(&self) -> &SqliteStore {
+        &self.mirror.db
     }
 
-    /// Changes something of a session in the directory of its owner.
-    fn change<T>(
-        &self,
-        owner: &Owner,
-        id: SessionId,
-        work: impl FnOnce(&mut Dir) -> Result<T>,
-    ) -> Result<T> {
-        self.with(owner, id, |dir| dir.may_write().and_then(|()| work(dir)))
-    }
-
-    /// Looks something up in the directory of an owner; nothing, where there is none.
-    fn look_up<T: Default>(
-        &self,
-        owner: &Owner,
-        work: impl FnOnce(&mut Dir) -> Result<T>,
-    ) -> Result<T> {
-        match self.owners.find(owner)? {
-            Some(folder) => folder.with(work),
-            None => Ok(T::default()),
+    /// Takes in what other programs did, where this owner shares the directory with them.
+    fn look(&self, owner: &Owner) -> Result<()> {
+        match is_local(owner) {
+            true => self.mirror.look(),
+            false => Ok(()),
         }
+    }
+
+    /// The file of a session is behind, if it has one.
+    fn follows(&self, owner: &Owner, id: SessionId) {
+        if is_local(owner) {
+            self.mirror.is_dirty(id);
+        }
+    }
+
+    /// What is to be known before an append.
+    fn before_append(&self, owner: &Owner, id: SessionId, at: &At) -> Result<()> {
+        self.mirror.may_write()?;
+        if !is_local(owner) {
+            return Ok(());
+        }
+        if matches!(at.lease, LeaseChange::Take { .. }) {
+            // A turn begins with what another program wrote.
+            self.mirror.look_at(id)?;
+        }
+        self.mirror.is_whole(id)
+    }
+
+    /// Puts away, or deletes, what was active longest ago while there are too many.
+    fn keep_to_limit(&self, newest: SessionId) -> Result<()> {
+        let FilesLimit { sessions, delete } = self.mirror.way.limit;
+        let filter = Filter { archived: Some(false), ..Filter::default() };
+        if sessions == 0 {
+            return Ok(());
+        }
+        let owner = Owner::local();
+        let mut chats = self.list_all(&owner, &filter)?.sessions;
+        chats.retain(|session| session.header.kind == Kind::Chat);
+        let excess = chats.len().saturating_sub(sessions);
+        let now = self.mirror.way.world.now();
+        let mut gone = Vec::new();
+        for session in chats.iter().rev().filter(|session| session.id() != newest) {
+            let one = self.db().mirrored_one(&owner, session.id())?;
+            if gone.len() < excess && one.is_some_and(|one| !one.is_held(now)) {
+                gone.push(session.id());
+            }
+        }
+        for id in gone {
+            match delete {
+                true => self.mirror.pass(BUSY)?.map_or(Ok(()), |mut pass| pass.throw_away(id))?,
+                false => {
+                    let away = Change { archived: Some(true), ..Change::default() };
+                    self.db().update(&owner, id, &away)?;
+                }
+            }
+            self.mirror.fold_now(&[id]);
+        }
+        Ok(())
+    }
+
+    /// Everything a filter shows, with what other programs say about when it was active.
+    fn list_all(&self, owner: &Owner, filter: &Filter) -> Result<Page> {
+        let mut page = self.db().list(owner, filter, None, i64::MAX as usize / 2)?;
+        page.sessions.iter_mut().for_each(|session| self.mirror.describe(session));
+        page.sessions.sort_by_key(|session| Reverse(place(session)));
+        Ok(page)
     }
 }
 
-/// What was known before is still there to be read where there is no room to write down what
-/// happened since.
-fn unless_full(done: Result<()>) -> Result<()> {
-    match done {
-        Err(StoreError::Full { .. }) => Ok(()),
-        done => done,
+fn is_local(owner: &Owner) -> bool {
+    owner.as_str() == "local"
+}
+
+/// Where a session is in a list.
+fn place(session: &Session) -> (jiff::Timestamp, SessionId) {
+    (session.last_activity_at, session.id())
+}
+
+impl Drop for FilesStore {
+    /// Brings the visible files up to date. What cannot be written now is written by whoever
+    /// opens the directory next.
+    fn drop(&mut self) {
+        self.mirror.close();
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            // It has told its panic; the files are written below.
+        }
+        self.mirror.fold_dirty();
     }
 }
 
 impl Store for FilesStore {
     fn create(&self, header: &Header, entries: &[NewEntry], binds: &[Bind]) -> Result<Session> {
-        let folder = self.owners.make(&header.owner)?;
-        folder.with(|dir| dir.may_write().and_then(|()| dir.create(header, entries, binds)))
+        self.mirror.may_write()?;
+        if !is_local(&header.owner) {
+            return self.db().create(header, entries, binds);
+        }
+        let mut header = header.clone();
+        if let Some(stem) = header.foreign.text("metadata.id") {
+            // What another program called it elsewhere may be taken here.
+            let there = |archived| self.mirror.path_of(&stem, archived).symlink_metadata().is_ok();
+            let known = self.db().get(&header.owner, header.id).is_ok();
+            if !visible::is_stem(&stem) || !known && (there(false) || there(true)) {
+                header.foreign.set("metadata.id", None);
+            }
+        }
+        let session = self.db().create(&header, entries, binds)?;
+        self.mirror.is_dirty(header.id);
+        if header.kind == Kind::Chat && !header.archived {
+            self.keep_to_limit(header.id)?;
+        }
+        Ok(session)
     }
 
     fn get(&self, owner: &Owner, id: SessionId) -> Result<Session> {
-        self.with(owner, id, |dir| {
-            unless_full(dir.look_at(id))?;
-            dir.session(id)
-        })
+        if is_local(owner) {
+            mirror::unless_full(self.mirror.look_at(id))?;
+        }
+        let mut session = self.db().get(owner, id)?;
+        self.mirror.describe(&mut session);
+        Ok(session)
     }
 
+    /// The session with exactly this name; else the only one that another program shows under it.
     fn named(&self, owner: &Owner, name: &str) -> Result<Option<SessionId>> {
-        self.look_up(owner, |dir| {
-            unless_full(dir.look())?;
-            Ok(dir.named(name))
-        })
+        self.look(owner)?;
+        if let Some(id) = self.db().named(owner, name)? {
+            return Ok(Some(id));
+        }
+        let all = if is_local(owner) { self.db().mirrored(owner)? } else { Vec::new() };
+        let headers = all.iter().filter_map(|one| one.header.as_ref());
+        let is_so = |h: &&Header| h.foreign.text("metadata.name").as_deref() == Some(name);
+        let mut shown = headers.filter(|header| header.trash.is_none()).filter(is_so);
+        Ok(shown.next().filter(|_| shown.next().is_none()).map(|header| header.id))
     }
 
     fn with_prefix(&self, owner: &Owner, digits: &str, limit: usize) -> Result<Vec<SessionId>> {
-        self.look_up(owner, |dir| {
-            unless_full(dir.look())?;
-            let ids = dir.state.catalogue.all().map(|record| record.header.id);
-            let fits = |id: &SessionId| id.0.simple().to_string().starts_with(digits);
-            Ok(ids.filter(fits).take(limit).collect())
-        })
+        self.look(owner)?;
+        self.db().with_prefix(owner, digits, limit)
     }
 
     fn list(
@@ -194,10 +271,19 @@ impl Store for FilesStore {
         after: Option<Cursor>,
         limit: usize,
     ) -> Result<Page> {
-        self.look_up(owner, |dir| {
-            unless_full(dir.look())?;
-            dir.list(filter, after, limit)
-        })
+        self.look(owner)?;
+        if !is_local(owner) || self.mirror.known().active.is_empty() {
+            return self.db().list(owner, filter, after, limit);
+        }
+        let mut page = self.list_all(owner, filter)?;
+        if let Some(Cursor { at, id }) = after {
+            page.sessions.retain(|session| place(session) < (at, id));
+        }
+        let more = page.sessions.len() > limit;
+        page.sessions.truncate(limit);
+        let last = page.sessions.last().filter(|_| more);
+        page.next = last.map(|last| Cursor { at: last.last_activity_at, id: last.id() });
+        Ok(page)
     }
 
     fn append(
@@ -207,10 +293,12 @@ impl Store for FilesStore {
         at: At,
         entries: &[NewEntry],
     ) -> Result<Appended> {
-        self.change(owner, id, |dir| dir.is_there(id).and_then(|()| dir.append(id, at, entries)))
+        self.before_append(owner, id, &at)?;
+        let appended = self.db().append(owner, id, at, entries)?;
+        self.follows(owner, id);
+        Ok(appended)
     }
 
-    /// It is done before this returns: a directory has one writer at a time anyway.
     fn append_then(
         &self,
         owner: &Owner,
@@ -219,46 +307,91 @@ impl Store for FilesStore {
         entries: Vec<NewEntry>,
         then: Then,
     ) {
-        then(self.append(owner, id, at, &entries));
+        if let Err(error) = self.before_append(owner, id, &at) {
+            return then(Err(error));
+        }
+        let mirror = self.mirror.clone();
+        let local = is_local(owner);
+        let then = Box::new(move |outcome: Result<Appended>| {
+            if local && outcome.is_ok() {
+                mirror.is_dirty(id);
+            }
+            then(outcome);
+        });
+        self.db().append_then(owner, id, at, entries, then);
     }
 
     fn read(&self, owner: &Owner, id: SessionId, range: Range<u64>) -> Result<Vec<Entry>> {
-        self.with(owner, id, |dir| dir.is_there(id).and_then(|()| dir.entries(id, range)))
+        let entries = self.db().read(owner, id, range.clone())?;
+        let end = range.start + entries.len() as u64;
+        // Whoever asks for more than there is should know when more was there.
+        if is_local(owner) && end < range.end && !range.is_empty() {
+            let one = self.db().mirrored_one(owner, id)?;
+            let known = one.as_ref().and_then(|one| one.shown.as_ref()).map_or(0, |s| s.entries);
+            if let Some(one) = one.filter(|one| one.entries <= end && range.start < known) {
+                one.is_whole()?;
+            }
+        }
+        Ok(entries)
     }
 
     fn resolve(&self, owner: &Owner, key: &Key) -> Result<Option<SessionId>> {
-        self.look_up(owner, |dir| Ok(dir.state.catalogue.keys.get(key).copied()))
+        self.db().resolve(owner, key)
     }
 
     fn bind(&self, owner: &Owner, bind: &Bind, to: Option<SessionId>) -> Result<()> {
-        match to {
-            Some(id) => self.change(owner, id, |dir| dir.bind(bind, to)),
-            None => self.look_up(owner, |dir| dir.may_write().and_then(|()| dir.bind(bind, to))),
-        }
+        self.mirror.may_write()?;
+        self.db().bind(owner, bind, to)
     }
 
     fn update(&self, owner: &Owner, id: SessionId, change: &Change) -> Result<Session> {
-        self.change(owner, id, |dir| dir.update(id, change))
+        self.mirror.may_write()?;
+        if !is_local(owner) {
+            return self.db().update(owner, id, change);
+        }
+        if change.archived == Some(true) {
+            self.mirror.make_archive()?;
+        }
+        let mut session = self.db().update(owner, id, change)?;
+        // A file that moves does so at once.
+        match change.name.is_some() || change.archived.is_some() || change.trash.is_some() {
+            true => self.mirror.fold_now(&[id]),
+            false => self.mirror.is_dirty(id),
+        }
+        self.mirror.describe(&mut session);
+        Ok(session)
     }
 
     fn lease(&self, owner: &Owner, id: SessionId, holder: &str, ttl: Duration) -> Result<Lease> {
-        self.change(owner, id, |dir| dir.is_there(id).and_then(|()| dir.lease(id, holder, ttl)))
+        self.mirror.may_write()?;
+        if is_local(owner) {
+            self.mirror.look_at(id)?;
+        }
+        let lease = self.db().lease(owner, id, holder, ttl)?;
+        if ttl.is_zero() {
+            self.follows(owner, id);
+        }
+        Ok(lease)
     }
 
     fn put_blob(&self, owner: &Owner, id: SessionId, bytes: &[u8]) -> Result<BlobId> {
-        self.change(owner, id, |dir| dir.is_there(id).and_then(|()| dir.put_blob(id, bytes)))
+        self.mirror.may_write()?;
+        self.db().put_blob(owner, id, bytes)
     }
 
     fn blob(&self, owner: &Owner, id: SessionId, blob: BlobId) -> Result<Vec<u8>> {
-        self.with(owner, id, |dir| dir.is_there(id).and_then(|()| dir.blob(id, blob)))
+        self.db().blob(owner, id, blob)
     }
 
     fn blobs(&self, owner: &Owner, id: SessionId) -> Result<Vec<BlobInfo>> {
-        self.with(owner, id, |dir| dir.is_there(id).and_then(|()| dir.blobs(id)))
+        self.db().blobs(owner, id)
     }
 
     fn delete(&self, owner: &Owner, id: SessionId) -> Result<()> {
-        self.change(owner, id, |dir| dir.delete(id))
+        match is_local(owner) {
+            true => self.mirror.pass(BUSY)?.ok_or_else(|| self.mirror.closed())?.delete(id),
+            false => self.mirror.may_write().and_then(|()| self.db().delete(owner, id)),
+        }
     }
 }
 
@@ -270,45 +403,31 @@ impl Search for FilesStore {
         offset: usize,
         limit: usize,
     ) -> Result<Vec<Hit>> {
-        self.look_up(owner, |dir| {
-            unless_full(dir.look())?;
-            dir.search(query, offset, limit)
-        })
+        self.look(owner)?;
+        self.db().search(owner, query, offset, limit)
     }
 
-    /// How far the index has read a log is known in bytes, and entries are counted by reading them.
     fn behind(&self) -> Result<Option<u64>> {
-        Ok(None)
+        self.db().behind()
     }
 }
 
 impl Upkeep for FilesStore {
     fn can_write(&self) -> Result<()> {
-        self.owners.make(&Owner::local())?.with(Dir::can_write)
+        self.mirror.may_write()?;
+        self.db().can_write()
     }
 
     fn everything(&self) -> Result<Vec<(Owner, SessionId)>> {
-        let mut everything = Vec::new();
-        for (owner, folder) in self.owners.all()? {
-            folder.with(|dir| {
-                unless_full(dir.look())?;
-                let ids = dir.state.catalogue.with_trash().map(|record| record.header.id);
-                everything.extend(ids.map(|id| (owner.clone(), id)));
-                Ok(())
-            })?;
-        }
-        Ok(everything)
+        self.look(&Owner::local())?;
+        self.db().everything()
     }
 
     fn check(&self, repair: bool) -> Result<Vec<Finding>> {
-        let mut findings = self.owners.check();
-        for (_, folder) in self.owners.all()? {
-            findings.extend(folder.with(|dir| dir.check(repair))?);
-        }
-        Ok(findings)
+        self.mirror.check(repair)
     }
 
     fn check_session(&self, owner: &Owner, id: SessionId, repair: bool) -> Result<Vec<Finding>> {
-        self.with(owner, id, |dir| dir.check_session(id, repair))
+        self.mirror.check_session(owner, id, repair)
     }
 }

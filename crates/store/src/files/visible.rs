@@ -10,22 +10,21 @@ use std::path::Path;
 
 use jiff::Timestamp;
 use rethread_core::entry::fingerprint;
-use rethread_core::session::{Kept, KeptSummary};
+use rethread_core::session::Foreign;
+use rethread_core::summary::RESUMING;
 use rethread_core::world::rfc3339;
-use rethread_core::{Block, BlockKind, Body, Entry, EntryId, Header, Message, Raw};
+use rethread_core::{Block, BlockKind, Body, Entry, EntryId, Header, Message, Raw, Session};
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 /// The kind of an entry that holds a message nobody here can read, as it was written.
-const FOREIGN: &str = "foreign";
+pub(crate) const FOREIGN: &str = "foreign";
+
+/// What the paths of fields in `metadata` begin with.
+const METADATA: &str = "metadata.";
 
 /// What stands for a provider or a model nobody named.
 const UNKNOWN: &str = "unknown";
-
-/// Whether other programs see an entry of this kind as a message.
-pub(super) fn is_shown(kind: &str) -> bool {
-    matches!(kind, "message" | FOREIGN)
-}
 
 /// Whether this can be the name of a session file: `[a-zA-Z0-9_.-]+`, nothing reserved, nothing
 /// that leads elsewhere.
@@ -37,6 +36,13 @@ pub(super) fn is_stem(stem: &str) -> bool {
         && !stem.contains("..")
         && Path::new(stem).components().count() == 1
         && !reserved.contains(&stem.to_ascii_lowercase().as_str())
+}
+
+/// What the file of a session is called: as another program called it, else its name made valid,
+/// else its time.
+pub(super) fn stem_of(header: &Header) -> String {
+    let theirs = header.foreign.text("metadata.id").filter(|stem| is_stem(stem));
+    theirs.unwrap_or_else(|| header.name.ascii_id(header.created_at, header.id))
 }
 
 /// The fields of an object in their order.
@@ -112,7 +118,8 @@ pub(super) struct Visible {
     pub(super) metadata: Raw,
     /// The header we wrote into it, if we did.
     pub(super) ours: Option<Header>,
-    pub(super) kept: Kept,
+    /// What nobody here understands.
+    pub(super) foreign: Foreign,
 }
 
 /// A message of a session file.
@@ -134,6 +141,7 @@ pub(super) enum NoSession {
 
 /// Reads a session file.
 pub(super) fn parse(text: &str) -> Result<Visible, NoSession> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let other = |why: &str| NoSession::Other(format!("it is not a session: {why}"));
     if text.trim().is_empty() {
         return Err(NoSession::Broken("it is empty".into()));
@@ -163,19 +171,34 @@ pub(super) fn parse(text: &str) -> Result<Visible, NoSession> {
     for derived in ["messageCount", "firstMessage"] {
         metadata.take(derived);
     }
-    let summary = top.take("contextSummary").map(|text| KeptSummary { text, instead_of: None });
+    // What begins like this was written anew whenever the file was, by whoever wrote it.
+    let summary = top.take("contextSummary");
+    let summary = summary.filter(|raw| !raw.as_text().is_some_and(|s| s.starts_with(RESUMING)));
+    let (name, description) = (metadata.take_text("name"), metadata.take_text("description"));
+    let created_at = metadata.take("createdAt").as_ref().and_then(time);
+    let last_activity_at = metadata.take("lastActivityAt").as_ref().and_then(time);
+    let provider = named(metadata.take_text("provider"));
+    let model = named(metadata.take_text("model"));
+    let inside = metadata.0.into_iter().map(|(name, raw)| (format!("{METADATA}{name}"), raw));
+    // A field that only looks like one of `metadata`.
+    let path = |name: String| match name.starts_with(METADATA) || name.starts_with('/') {
+        true => format!("/{name}"),
+        false => name,
+    };
+    let beside = top.0.into_iter().map(|(name, raw)| (path(name), raw));
+    let summary = summary.map(|raw| ("contextSummary".to_owned(), raw));
     Ok(Visible {
         id,
-        name: metadata.take_text("name"),
-        description: metadata.take_text("description"),
-        created_at: metadata.take("createdAt").as_ref().and_then(time),
-        last_activity_at: metadata.take("lastActivityAt").as_ref().and_then(time),
-        provider: named(metadata.take_text("provider")),
-        model: named(metadata.take_text("model")),
+        name,
+        description,
+        created_at,
+        last_activity_at,
+        provider,
+        model,
         messages: messages.iter().map(said).collect(),
         metadata: says,
         ours,
-        kept: Kept { top: top.0, metadata: metadata.0, summary },
+        foreign: Foreign(inside.chain(beside).chain(summary).collect()),
     })
 }
 
@@ -267,49 +290,59 @@ pub(super) fn message(entry: &Entry) -> Option<String> {
     Some(Fields(all).json())
 }
 
-/// What the index and the file say about a session.
-pub(super) struct Metadata<'a> {
-    pub(super) header: &'a Header,
-    pub(super) stem: &'a str,
-    pub(super) display: Option<&'a str>,
-    pub(super) last_activity_at: Timestamp,
-    pub(super) messages: u64,
-    pub(super) first_message: &'a str,
-    pub(super) kept: &'a Kept,
+/// The object `metadata` of a session whose file shows this many messages; `used` is the model that
+/// answered last.
+pub(super) fn metadata(session: &Session, messages: u64, used: Option<&str>) -> String {
+    let header = &session.header;
+    let used = used.and_then(|used| used.split_once('/'));
+    let used = used.map(|(provider, model)| (provider.to_owned(), model.to_owned()));
+    let (provider, model) = used.unzip();
+    let provider = provider.or_else(|| header.profile.provider.clone());
+    let model = model.or_else(|| header.profile.model.clone());
+    let text = |value: Option<String>| Raw::of(&value.unwrap_or_else(|| UNKNOWN.into()));
+    let shown = header.foreign.get("metadata.name").cloned();
+    let mut fields = vec![
+        ("id", Raw::of(&stem_of(header))),
+        ("name", shown.unwrap_or_else(|| Raw::of(&header.name))),
+    ];
+    fields.extend(header.profile.description.iter().map(|text| ("description", Raw::of(text))));
+    fields.extend([
+        ("createdAt", Raw::of(&rfc3339(header.created_at))),
+        ("lastActivityAt", Raw::of(&rfc3339(session.last_activity_at))),
+        ("messageCount", Raw::of(&messages)),
+        ("firstMessage", Raw::of(&session.first_message)),
+        ("provider", text(provider)),
+        ("model", text(model)),
+    ]);
+    let fields = fields.into_iter().map(|(name, raw)| (name.to_owned(), raw));
+    let known = ["id", "name", "lastActivityAt"];
+    let theirs = header.foreign.0.iter().filter_map(|(path, raw)| {
+        let name = path.strip_prefix(METADATA).filter(|name| !known.contains(name))?;
+        Some((name.to_owned(), raw.clone()))
+    });
+    Fields(fields.chain(theirs).collect()).json()
 }
 
-impl Metadata<'_> {
-    /// The object `metadata`.
-    pub(super) fn json(&self) -> String {
-        let header = self.header;
-        let mut fields = vec![
-            ("id".to_owned(), Raw::of(&self.stem)),
-            ("name".to_owned(), Raw::of(&self.display.unwrap_or(header.name.as_str()))),
-        ];
-        fields.extend(
-            header.profile.description.iter().map(|d| ("description".to_owned(), Raw::of(d))),
-        );
-        let text = |value: &Option<String>| Raw::of(&value.as_deref().unwrap_or(UNKNOWN));
-        fields.extend([
-            ("createdAt".to_owned(), Raw::of(&rfc3339(header.created_at))),
-            ("lastActivityAt".to_owned(), Raw::of(&rfc3339(self.last_activity_at))),
-            ("messageCount".to_owned(), Raw::of(&self.messages)),
-            ("firstMessage".to_owned(), Raw::of(&self.first_message)),
-            ("provider".to_owned(), text(&header.profile.provider)),
-            ("model".to_owned(), text(&header.profile.model)),
-        ]);
-        fields.extend(self.kept.metadata.iter().cloned());
-        Fields(fields).json()
-    }
+/// When something last happened in a session, as another program says.
+pub(super) fn active_at(foreign: &Foreign) -> Option<Timestamp> {
+    foreign.get("metadata.lastActivityAt").and_then(time)
+}
+
+/// When something last happened, as a `metadata` says.
+pub(super) fn last_activity(metadata: &str) -> Option<Timestamp> {
+    Fields::parse(metadata).ok()?.take("lastActivityAt").as_ref().and_then(time)
 }
 
 /// What follows the messages in a session file: the summary, what another program keeps there,
 /// and our header.
-pub(super) fn ending(summary: Option<Raw>, kept: &Kept, header: &Header) -> String {
-    let mut fields = Vec::new();
-    fields.extend(summary.map(|text| ("contextSummary".to_owned(), text)));
-    fields.extend(kept.top.iter().cloned());
-    fields.push(("rethread".to_owned(), Raw::of(header)));
+pub(super) fn ending(summary: Raw, header: &Header) -> String {
+    let mut fields = vec![("contextSummary".to_owned(), summary)];
+    let beside = |path: &str| !path.starts_with(METADATA) && path != "contextSummary";
+    let theirs = header.foreign.0.iter().filter(|(path, _)| beside(path));
+    let name = |path: &str| path.strip_prefix('/').unwrap_or(path).to_owned();
+    fields.extend(theirs.map(|(path, raw)| (name(path), raw.clone())));
+    let ours = Header { foreign: Foreign::default(), ..header.clone() };
+    fields.push(("rethread".to_owned(), Raw::of(&ours)));
     let json = Fields(fields).json();
     format!(",\n{}\n", &json[1..])
 }

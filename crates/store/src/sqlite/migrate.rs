@@ -86,27 +86,28 @@ fn copy_path(path: &Path, format: i64) -> PathBuf {
 
 /// Copies the file as it is, page by page, so that a damaged one can be copied as well.
 fn copy(file: &File, format: i64) -> Result<(), StoreError> {
-    let path = copy_path(&file.path, format);
+    copy_as(file, &copy_path(&file.path, format))
+}
+
+/// The same, to any place.
+pub(super) fn copy_as(file: &File, path: &Path) -> Result<(), StoreError> {
     let failed = |error: std::io::Error| match error.kind() {
         std::io::ErrorKind::StorageFull => StoreError::Full { place: path.display().to_string() },
         _ => StoreError::Backend { store: "sqlite", action: "copy the file", source: error.into() },
     };
     // One that is left of an earlier try may be half of it.
-    match std::fs::remove_file(&path) {
+    match std::fs::remove_file(path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(failed(error)),
         _ => {}
     }
-    schema::make(&path)?;
+    schema::make(path)?;
     let source = schema::connect(file)?;
-    let mut target = Connection::open(&path).told(&path, "copy the file")?;
-    let backup =
-        rusqlite::backup::Backup::new(&source, &mut target).told(&path, "copy the file")?;
-    backup
-        .run_to_completion(4_096, std::time::Duration::ZERO, None)
-        .told(&path, "copy the file")?;
+    let mut target = Connection::open(path).told(path, "copy the file")?;
+    let backup = rusqlite::backup::Backup::new(&source, &mut target).told(path, "copy the file")?;
+    backup.run_to_completion(4_096, std::time::Duration::ZERO, None).told(path, "copy the file")?;
     drop(backup);
-    target.close().map_err(|(_, error)| super::error::told(&path, "copy the file", error))?;
-    let copy = std::fs::File::open(&path).map_err(failed)?;
+    target.close().map_err(|(_, error)| super::error::told(path, "copy the file", error))?;
+    let copy = std::fs::File::open(path).map_err(failed)?;
     copy.sync_all().map_err(failed)
 }
 

@@ -16,6 +16,7 @@ mod error;
 #[cfg(test)]
 mod faults;
 mod migrate;
+mod mirror;
 mod queue;
 mod read;
 mod rebuild;
@@ -41,8 +42,7 @@ use rethread_core::{
 };
 use rusqlite::Connection;
 
-pub(crate) use read::session_id;
-pub(crate) use search::matching;
+pub(crate) use mirror::{Mirrored, Shown};
 
 use append::{Ends, Unfolded};
 use error::Told;

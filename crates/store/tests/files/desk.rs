@@ -36,6 +36,11 @@ impl Desk {
         Sessions::new(self.store(), Owner::local(), Arc::new(System))
     }
 
+    /// The database, as someone else opens it who has SQL.
+    pub(crate) fn database(&self) -> rusqlite::Connection {
+        rusqlite::Connection::open(self.path().join(".rethread/sessions.db")).expect("a database")
+    }
+
     /// Runs the other program.
     pub(crate) fn seed2(&self, arguments: &[&str]) -> String {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/files/seed2.py");

@@ -2,6 +2,7 @@
 
 mod damage;
 mod desk;
+mod follow;
 mod neighbour;
 mod rivals;
 mod search;

@@ -360,12 +360,15 @@ fn what_it_says_goes_along_from_directory_to_directory_and_through_a_database() 
     through
         .rename(session, &rethread_core::Name::new("renamed").expect("a name"))
         .expect("renamed");
-    let elsewhere = open(&there).of_owner(other);
+    let elsewhere = open(&format!("files:{}", path("elsewhere"))).of_owner(other);
     through.copy_to(session, &elsewhere, |_| {}).expect("copied");
     assert_eq!(elsewhere.get(session).expect("there").header.name.as_str(), "renamed");
 
     // A place that has the session without them says what is missing there.
-    let bare = rethread_core::Header { foreign: None, ..from.get(session).expect("there").header };
+    let bare = rethread_core::Header {
+        foreign: Default::default(),
+        ..from.get(session).expect("there").header
+    };
     let store = rethread_store::connect(
         &format!("sqlite:{}", path("b.db")),
         std::sync::Arc::new(rethread_store::System),
@@ -376,6 +379,7 @@ fn what_it_says_goes_along_from_directory_to_directory_and_through_a_database() 
     let all_of_it = [
         "metadata.id",
         "metadata.name",
+        "metadata.lastActivityAt",
         "metadata.stars",
         "metadata.cut",
         "tags",

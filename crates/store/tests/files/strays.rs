@@ -132,26 +132,13 @@ fn an_index_that_is_missing_broken_or_stale_is_written_anew() {
 }
 
 #[test]
-fn a_torn_end_of_a_log_is_left_out_and_damage_before_it_is_said() {
+fn damage_in_a_log_is_said_and_what_follows_it_can_be_read() {
     let desk = Desk::new();
     let sessions = desk.sessions();
-    let id = say(&sessions, "plan", &["one", "two", "three"]);
+    let id = say(&sessions, "plan", &["one", "two", "three", "four"]);
     drop(sessions);
-    let log = desk.path().join(format!(".rethread/logs/{id}.log"));
-    let whole = std::fs::read(&log).expect("the log");
-    let torn = [whole.as_slice(), b"0123456789abcdef 500 {\"seq\":3"].concat();
-    std::fs::write(&log, torn).expect("torn");
-    let sessions = desk.sessions();
-    assert_eq!(texts(&sessions, id), ["one", "two", "three"]);
-    assert_eq!(findings(&sessions), []);
-    add(&sessions, id, &["four"]);
-    assert_eq!(texts(&sessions, id).len(), 4);
-    drop(sessions);
-
-    let mut flipped = std::fs::read(&log).expect("the log");
-    let at = flipped.windows(3).position(|bytes| bytes == b"two").expect("it was said");
-    flipped[at] ^= 1;
-    std::fs::write(&log, flipped).expect("damaged");
+    let flip = "UPDATE entries SET body = CAST(replace(CAST(body AS TEXT), 'two', 'twn') AS BLOB)";
+    desk.database().execute_batch(flip).expect("damaged");
     let sessions = desk.sessions();
     assert!(sessions.read(id, 0..9).is_err());
     assert_eq!(sessions.read(id, 2..4).expect("what is behind it").len(), 2);
@@ -162,18 +149,14 @@ fn a_torn_end_of_a_log_is_left_out_and_damage_before_it_is_said() {
 }
 
 #[test]
-fn a_damaged_end_is_no_torn_end() {
+fn what_was_the_end_of_a_log_is_missed() {
     let desk = Desk::new();
     let sessions = desk.sessions();
     let id = say(&sessions, "plan", &["one", "two", "three"]);
     drop(sessions);
-    let log = desk.path().join(format!(".rethread/logs/{id}.log"));
-    let whole = std::fs::read(&log).expect("the log");
-    let end = whole.len();
-    let cut_off = whole[..end - 9].to_vec();
-    let overwritten = [&whole[..end - 9], &[b'x'; 9]].concat();
-    for bytes in [cut_off, overwritten, Vec::new()] {
-        std::fs::write(&log, &bytes).expect("damaged");
+    for (rows, left) in [("seq > 1", 2), ("seq > 0", 1), ("1", 0)] {
+        let cut = format!("DELETE FROM entries WHERE {rows}");
+        desk.database().execute(&cut, []).expect("damaged");
         let sessions = desk.sessions();
         let more = vec![rethread_core::Incoming::from(rethread_core::Message::user("more"))];
         let error = sessions.append(id, more).expect_err("refused");
@@ -181,7 +164,8 @@ fn a_damaged_end_is_no_torn_end() {
         let found = findings(&sessions);
         assert!(found.iter().any(|(_, state)| *state == FindingState::Repairable), "{found:?}");
         drop(sessions);
-        assert_eq!(std::fs::read(&log).expect("the log"), bytes, "nothing is cut off");
+        let count = desk.database().query_row("SELECT count(*) FROM entries", [], |row| row.get(0));
+        assert_eq!(count, Ok(left), "nothing takes its place");
         assert_eq!(desk.json("plan.json")["messages"].as_array().map(Vec::len), Some(3));
     }
 }
@@ -196,8 +180,10 @@ fn without_our_folder_the_sessions_are_there_with_their_tools() {
         let entries = sessions.read(id, 0..99).expect("read");
         entries.into_iter().map(|e| (e.id, e.at, e.body, e.measure)).collect::<Vec<_>>()
     };
+    // Anyone could have written what the file says, so its tools are off.
+    let imported = Some("files".to_owned());
     let before = bodies(&sessions, id);
-    let header = sessions.get(id).expect("there").header;
+    let header = rethread_core::Header { imported, ..sessions.get(id).expect("there").header };
     drop(sessions);
     std::fs::remove_dir_all(desk.path().join(".rethread")).expect("removed");
     let sessions = desk.sessions();
@@ -207,15 +193,20 @@ fn without_our_folder_the_sessions_are_there_with_their_tools() {
 }
 
 #[test]
-fn without_the_state_the_logs_are_found() {
+fn without_what_is_known_of_the_files_they_are_found_equal() {
     let desk = Desk::new();
     let sessions = desk.sessions();
     let id = say(&sessions, "plan", &["one", "two"]);
     drop(sessions);
-    std::fs::remove_file(desk.path().join(".rethread/state")).expect("removed");
+    desk.seed2(&["save", "theirs", "hello", "hi"]);
+    drop(desk.sessions());
+    desk.database().execute_batch("DROP TABLE mirror").expect("dropped");
     let sessions = desk.sessions();
-    assert_eq!(all(&sessions).len(), 1);
+    assert_eq!(all(&sessions).len(), 2);
     assert_eq!(texts(&sessions, id), ["one", "two"]);
+    assert_eq!(findings(&sessions), []);
+    drop(sessions);
+    assert_eq!(desk.seed2(&["check"]), "");
 }
 
 #[cfg(unix)]

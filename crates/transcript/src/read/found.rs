@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 use rethread_core::entry::{Body, Origin};
+use rethread_core::session::Foreign;
 use rethread_core::{Kind, Profile};
 
 use super::BoxError;
@@ -33,6 +34,8 @@ pub struct Found {
     pub kind: Option<Kind>,
     /// The program it was held with, where the file says so.
     pub source: Option<String>,
+    /// What another program says about it, where the file carries that along.
+    pub foreign: Foreign,
     /// Its messages have no ids, and the file may drop old ones as new ones come: what is new is
     /// found by where the stored log and the file overlap.
     pub windowed: bool,

@@ -96,6 +96,7 @@ fn found(header: Header, fields: &Fields<'_>) -> Found {
         imported: header.imported,
         kind: Some(header.kind),
         source: header.source,
+        foreign: header.foreign,
         ..Found::default()
     }
 }

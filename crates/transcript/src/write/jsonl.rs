@@ -7,7 +7,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use rethread_core::name::is_hidden;
 use rethread_core::world::rfc3339;
-use rethread_core::{BlobId, Entry, Header, Session};
+use rethread_core::{BlobId, Entry, Raw, Session};
 use serde_json::json;
 
 use super::Writer;
@@ -32,13 +32,14 @@ impl<'a> Jsonl<'a> {
 
 impl Writer for Jsonl<'_> {
     fn begin(&mut self, session: &Session) -> io::Result<()> {
-        // What another program says about it stays with the store it shares.
-        let header = Header { foreign: None, ..session.header.clone() };
-        let mut line = json!({ "rethread": VERSION, "session": header, "keys": session.keys });
+        // What another program says about it is kept as it was written, but in one line.
+        let header = Raw::of(&session.header).get().replace(['\n', '\r'], " ");
+        let keys = Raw::of(&session.keys);
+        write!(self.out, "{{\"rethread\":{VERSION},\"session\":{header},\"keys\":{}", keys.get())?;
         if let Some(id) = &session.readable_id {
-            line["readable_id"] = id.as_str().into();
+            write!(self.out, ",\"readable_id\":{}", json!(id))?;
         }
-        writeln!(self.out, "{line}")
+        writeln!(self.out, "}}")
     }
 
     fn entry(&mut self, entry: &Entry) -> io::Result<()> {

@@ -1,0 +1,661 @@
+//! What other programs do to the visible files, and what becomes of it.
+//!
+//! A file nobody knows becomes a session. A file that was rewritten is compared with the log,
+//! message by message, by who said what: such programs drop tool messages and repeated ones, keep
+//! only the last hundred, and give new ids and times. The log stays whole, and what follows the last
+//! message it knows is appended. Where old messages were changed, or new ones put between them, the
+//! file is another conversation from there on: a fork, which takes the file, the name and the keys,
+//! while the log that was keeps what it had under another name. A file that is gone was renamed, and
+//! so is the session, or deleted, and then the session is in the trash.
+//!
+//! What cannot be read is reported and left alone. Links are never followed. How a file looks is
+//! written down before a session is made of it and after a session was changed by it: whoever dies in
+//! between leaves what is compared again, and found equal.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::PathBuf;
+
+use rethread_core::entry::{Origin, Started, fingerprint};
+use rethread_core::limits::{MESSAGE_BYTES_MAX, NAME_TRIES_MAX, READ_ENTRIES};
+use rethread_core::log::open_calls;
+use rethread_core::measure::measure;
+use rethread_core::session::{Parent, ProfileChange};
+use rethread_core::store::{At, Bind, Change, Result};
+use rethread_core::world::rfc3339;
+use rethread_core::{
+    Body, EntryId, Header, Name, NewEntry, Owner, Raw, SessionId, Store, StoreError, readable_id,
+};
+
+use super::compare::{Compared, compared};
+use super::disk::{Sig, Told, changed, sum};
+use super::mirror::{Pass, Reach, made_of};
+use super::visible::{self, NoSession, Said, Visible, is_stem, likeness, stem_of};
+use crate::sqlite::Shown;
+
+/// The largest file that is read as a session. Larger ones were written by no conversation.
+const FILE_BYTES_MAX: u64 = 1 << 30;
+
+/// Bytes of what a file says beside its messages: it becomes part of the header, which every list
+/// reads. The tests of this crate have less, so that they can go beyond it.
+const SAYS_BYTES_MAX: usize = if cfg!(test) { 256 << 10 } else { 16 << 20 };
+
+/// Bytes of one of its messages: more could not be read again.
+const SAID_BYTES_MAX: usize = if cfg!(test) { 2 << 20 } else { 3 * MESSAGE_BYTES_MAX };
+
+/// Where the words of such a session come from. Tools stay off in it until the person says yes.
+pub(super) const IMPORTED: &str = "files";
+
+/// A file that is left alone.
+pub(super) struct Skipped {
+    pub(super) changed: i64,
+    pub(super) size: u64,
+    /// Why.
+    pub(super) why: String,
+    /// Whether something of a session may be lost in it.
+    pub(super) damaged: bool,
+}
+
+/// A session file, seen from outside.
+#[derive(Clone)]
+struct Found {
+    path: PathBuf,
+    stem: String,
+    archived: bool,
+    changed: i64,
+    size: u64,
+}
+
+impl Pass<'_> {
+    /// Takes in what happened to the visible files.
+    pub(super) fn look(&mut self) -> Result<()> {
+        let mirror = self.mirror;
+        let now = mirror.way.world.now();
+        let files = self.session_files()?;
+        let shown = |pass: &Self| -> HashMap<PathBuf, SessionId> {
+            let all = pass.all.values().filter_map(|one| Some((one.shown.as_ref()?, one.id)));
+            all.map(|(shown, id)| (mirror.path_of(&shown.stem, shown.archived), id)).collect()
+        };
+        let known = shown(self);
+        let hidden = self.seen.skipped.contains_key(&mirror.archive());
+        let mut gone: Vec<SessionId> = Vec::new();
+        for (path, id) in &known {
+            let one = &self.all[id];
+            let archived = one.shown.as_ref().is_some_and(|shown| shown.archived);
+            let there = files.contains_key(path)
+                || self.seen.skipped.contains_key(path)
+                || hidden && archived;
+            if !there && !one.is_held(now) {
+                gone.push(*id);
+            }
+        }
+        for found in files.values().filter(|found| !known.contains_key(&found.path)) {
+            self.meet(found, &files, &mut gone)?;
+        }
+        for (path, id) in shown(self) {
+            let Some(one) = self.all.get(&id).filter(|one| !one.is_held(now)) else { continue };
+            let Some(found) = files.get(&path) else { continue };
+            let looks = one.shown.as_ref().map(|shown| (shown.changed, shown.size));
+            if one.wanted().is_some() {
+                self.compare(id, found)?;
+            } else if looks != Some((found.changed, found.size)) {
+                // It is in the trash, and its file is someone else's by now: the next look meets it.
+                self.keep(&[(id, None)])?;
+            }
+        }
+        for id in gone {
+            self.throw_away(id)?;
+            if self.all.get(&id).is_some_and(|one| one.wanted().is_none()) {
+                self.keep(&[(id, None)])?;
+            }
+        }
+        self.index_is_right()
+    }
+
+    /// The session files there are; what else ends in `.json` is noted as left alone.
+    fn session_files(&mut self) -> Result<BTreeMap<PathBuf, Found>> {
+        let mut files = BTreeMap::new();
+        let mut left: BTreeMap<PathBuf, Skipped> = BTreeMap::new();
+        for (folder, archived) in [(self.mirror.root.clone(), false), (self.mirror.archive(), true)]
+        {
+            match folder.symlink_metadata() {
+                Ok(there) if there.is_dir() => {}
+                // The directory itself may be a link: whoever named it knows where it leads.
+                Ok(_) if !archived => {}
+                Ok(_) => {
+                    let why = "it is no folder, so nothing can be archived".to_owned();
+                    left.insert(folder, Skipped { changed: 0, size: 0, why, damaged: false });
+                    continue;
+                }
+                Err(_) => continue,
+            }
+            for entry in std::fs::read_dir(&folder).told(&folder, "read the directory")? {
+                let entry = entry.told(&folder, "read the directory")?;
+                let path = entry.path();
+                let name = entry.file_name().to_string_lossy().into_owned();
+                let Some(stem) = name.strip_suffix(".json") else { continue };
+                if !archived && stem == "index" {
+                    continue;
+                }
+                let there = match path.symlink_metadata() {
+                    // It is gone since.
+                    Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+                    // A file that cannot be looked at must not count as deleted.
+                    there => there.told(&path, "read the directory")?,
+                };
+                let (changed, size) = (changed(&there), there.len());
+                let mut leave = |why: &str| {
+                    let skipped = Skipped { changed, size, why: why.into(), damaged: false };
+                    left.insert(path.clone(), skipped);
+                };
+                if there.is_symlink() {
+                    leave("it is a link, and links are not followed");
+                } else if !there.is_file() {
+                    leave("it is no file");
+                } else if !is_stem(stem) {
+                    leave("its name is no session id");
+                } else if size > FILE_BYTES_MAX {
+                    leave("it is too large to be a session");
+                } else {
+                    let stem = stem.to_owned();
+                    files.insert(path.clone(), Found { path, stem, archived, changed, size });
+                }
+            }
+        }
+        // What could not be read once is not read again before it changes.
+        for (path, skipped) in std::mem::take(&mut self.seen.skipped) {
+            let same = |f: &Found| (f.changed, f.size) == (skipped.changed, skipped.size);
+            if files.get(&path).is_some_and(same) {
+                left.insert(path, skipped);
+            }
+        }
+        self.seen.skipped = left;
+        Ok(files)
+    }
+
+    fn skip(&mut self, found: &Found, why: String, damaged: bool) {
+        let Found { path, changed, size, .. } = found.clone();
+        self.seen.skipped.insert(path, Skipped { changed, size, why, damaged });
+    }
+
+    /// Reads a file, if it is a session; `known` is one that a session has.
+    fn read_visible(&mut self, found: &Found, known: bool) -> Option<(Visible, Sig)> {
+        if self.seen.skipped.contains_key(&found.path) {
+            return None;
+        }
+        let bytes = match std::fs::read(&found.path) {
+            Ok(bytes) => bytes,
+            Err(error) => {
+                self.skip(found, format!("it cannot be read: {error}"), true);
+                return None;
+            }
+        };
+        let sig = Sig { changed: found.changed, size: bytes.len() as u64, sum: sum(&bytes) };
+        let (why, damaged) = match visible::parse(&String::from_utf8_lossy(&bytes)) {
+            Ok(visible) => match too_much(&visible, bytes.len()) {
+                None => return Some((visible, sig)),
+                Some(why) => (why, known),
+            },
+            // Something else in the place of a session has taken it.
+            Err(NoSession::Other(why)) => (why, known),
+            Err(NoSession::Broken(why)) => (why, true),
+        };
+        self.skip(found, why, damaged);
+        None
+    }
+
+    /// Meets a file that no session has.
+    fn meet(
+        &mut self,
+        found: &Found,
+        files: &BTreeMap<PathBuf, Found>,
+        gone: &mut Vec<SessionId>,
+    ) -> Result<()> {
+        let Some((visible, sig)) = self.read_visible(found, false) else { return Ok(()) };
+        let ours = visible.ours.as_ref().and_then(|ours| self.all.get(&ours.id)).cloned();
+        let here = (found.stem.clone(), found.archived);
+        if let Some(one) = ours.filter(|one| one.wanted() == Some(here))
+            && let Some(shown) = one.shown.filter(|shown| shown.sum == sig.sum)
+            && !gone.contains(&one.id)
+        {
+            // The power was lost when it was moved, and now it is in both places.
+            let path = self.mirror.path_of(&shown.stem, shown.archived);
+            if self.mirror.reach == Reach::All
+                && path.symlink_metadata().is_ok_and(|t| shown.is(&t))
+            {
+                self.mirror.way.disk.remove(&path).told(&path, "move a file")?;
+            }
+            let (stem, archived, changed) = (found.stem.clone(), found.archived, sig.changed);
+            return self.keep(&[(one.id, Some(Shown { stem, archived, changed, ..shown }))]);
+        }
+        // One without a file may have lost it to a crash just when it was written.
+        let lost = self.all.values().filter(|one| one.shown.is_none() && one.wanted().is_some());
+        let lost: Vec<SessionId> = lost.map(|one| one.id).collect();
+        for id in gone.iter().copied().chain(lost).collect::<Vec<_>>() {
+            if self.is_renamed(id, &visible)? {
+                gone.retain(|other| *other != id);
+                self.follow(id, found, &visible)?;
+                let before = self.all.get(&id).and_then(|one| one.shown.clone());
+                return match before.filter(|before| before.sum == sig.sum) {
+                    // Moved, not changed.
+                    Some(before) => {
+                        let (stem, archived, changed) =
+                            (found.stem.clone(), found.archived, sig.changed);
+                        self.keep(&[(id, Some(Shown { stem, archived, changed, ..before }))])
+                    }
+                    None => self.take_in(id, found, visible, sig),
+                };
+            }
+        }
+        let other = self.mirror.path_of(&visible.id, found.archived);
+        if visible.id != found.stem && files.contains_key(&other) {
+            let why = format!("its id is `{}`, which is that of another file", visible.id);
+            self.skip(found, why, false);
+            return Ok(());
+        }
+        self.adopt(found, visible, sig)
+    }
+
+    /// Makes a session of a file.
+    fn adopt(&mut self, found: &Found, visible: Visible, sig: Sig) -> Result<()> {
+        let known = |id: SessionId| self.all.contains_key(&id);
+        let ours = visible.ours.clone().filter(|header| !known(header.id));
+        let theirs = ours.is_none();
+        let mut header = ours.unwrap_or_else(|| {
+            let written = jiff::Timestamp::from_millisecond(found.changed / 1_000_000);
+            let at = visible.created_at.or(visible.last_activity_at).or(written.ok());
+            let at = at.unwrap_or_else(|| self.mirror.way.world.now());
+            let file = format!("{}/{}", found.archived, found.stem);
+            Header::new(SessionId(self.id_for(at, &file)), Owner::local(), at)
+        });
+        (header.owner, header.trash) = (Owner::local(), None);
+        header.archived = found.archived;
+        header.created_at = visible.created_at.unwrap_or(header.created_at);
+        header.imported.get_or_insert_with(|| IMPORTED.to_owned());
+        let header = self.described(header, &visible, &found.stem);
+        let entries =
+            entries_of(&visible, 0, &header, |_| false, |at, place| self.id_for(at, place));
+        // The id another program gave it is one people know.
+        let key = readable_id::key(&found.stem).ok().filter(|_| theirs);
+        let key = key.filter(|key| matches!(self.db().resolve(&Owner::local(), key), Ok(None)));
+        let binds: Vec<Bind> = key.into_iter().map(|key| Bind { key, seen: None }).collect();
+        let shown = shown(found, &visible, sig, &header, entries.len() as u64);
+        self.begin(header, shown, &entries, &binds)
+    }
+
+    /// Creates a session that has a file.
+    fn begin(
+        &mut self,
+        header: Header,
+        shown: Shown,
+        entries: &[NewEntry],
+        binds: &[Bind],
+    ) -> Result<()> {
+        self.keep(&[(header.id, Some(shown))])?;
+        self.commit()?;
+        match self.db().create(&header, entries, binds) {
+            // Another process was faster; the next look finds what is right by then.
+            Err(StoreError::NameTaken { .. } | StoreError::KeyMoved { .. }) => Ok(()),
+            Err(error) => Err(error),
+            Ok(_) => self.reload(header.id),
+        }
+    }
+
+    /// An id for something in a file. Where nothing can be remembered it is worked out from the
+    /// file, so that whoever looks next, or copies it again, finds the same.
+    fn id_for(&self, at: jiff::Timestamp, what: &str) -> uuid::Uuid {
+        if self.mirror.reach != Reach::Visiting {
+            return self.mirror.way.world.uuid();
+        }
+        let mut bits = [0; 10];
+        bits.copy_from_slice(&fingerprint("visiting", what)[..10]);
+        let millis = u64::try_from(at.as_millisecond()).unwrap_or(0);
+        uuid::Builder::from_unix_timestamp_millis(millis, &bits).into_uuid()
+    }
+
+    /// The header with what the file says about the session.
+    fn described(&self, mut header: Header, visible: &Visible, stem: &str) -> Header {
+        // A program that does not know a field leaves it out; that says nothing about it.
+        let said = [
+            (&mut header.profile.description, &visible.description),
+            (&mut header.profile.provider, &visible.provider),
+            (&mut header.profile.model, &visible.model),
+        ];
+        for (ours, theirs) in said.into_iter().filter(|(_, theirs)| theirs.is_some()) {
+            ours.clone_from(theirs);
+        }
+        let shown = visible.name.as_deref().unwrap_or(stem);
+        let before = header.foreign.text("metadata.name");
+        let before = before.unwrap_or_else(|| header.name.to_string());
+        if shown != before || !self.is_free(&header.name, header.id) {
+            header.name = self.free_name(shown, stem, header.id);
+        }
+        header.foreign = Default::default();
+        let id = (stem_of(&header) != stem).then(|| Raw::of(&stem));
+        header.foreign.set("metadata.id", id);
+        let name = (shown != header.name.as_str()).then(|| Raw::of(&shown));
+        header.foreign.set("metadata.name", name);
+        let last = visible.messages.iter().filter_map(|said| said.at).max();
+        let active = visible.last_activity_at.filter(|at| Some(*at) > last);
+        let active = active.map(|at| Raw::of(&rfc3339(at)));
+        header.foreign.set("metadata.lastActivityAt", active);
+        header.foreign.0.extend(visible.foreign.0.iter().cloned());
+        header
+    }
+
+    fn is_free(&self, name: &Name, id: SessionId) -> bool {
+        let named = |header: &Header| header.name == *name && header.id != id;
+        !self.all.values().any(|one| one.header.as_ref().is_some_and(named))
+    }
+
+    /// A name as close to what people see as can be, and not what another file is called.
+    fn free_name(&self, shown: &str, stem: &str, id: SessionId) -> Name {
+        let at = Name::of_time(self.mirror.way.world.now(), id);
+        let name = Name::new(shown).or_else(|_| Name::new(stem)).unwrap_or(at.clone());
+        let numbered = (2..2 + NAME_TRIES_MAX).map(|number| name.numbered(number));
+        let mut names = std::iter::once(name.clone()).chain(numbered);
+        let is_other = |name: &Name| {
+            let name = name.as_str();
+            name != stem && self.mirror.path_of(name, false).symlink_metadata().is_ok()
+        };
+        names.find(|name| self.is_free(name, id) && !is_other(name)).unwrap_or(at)
+    }
+
+    /// Compares a session with its file.
+    fn compare(&mut self, id: SessionId, found: &Found) -> Result<()> {
+        let Some(seen) = self.all.get(&id).and_then(|one| one.shown.clone()) else { return Ok(()) };
+        if (seen.changed, seen.size) == (found.changed, found.size) {
+            return Ok(());
+        }
+        let Some((visible, sig)) = self.read_visible(found, true) else { return Ok(()) };
+        if seen.sum == sig.sum {
+            // Touched, not changed.
+            let shown = Shown { changed: sig.changed, ..seen };
+            return self.keep(&[(id, Some(shown))]);
+        }
+        self.take_in(id, found, visible, sig)
+    }
+
+    /// Takes in a file that was rewritten. One whose log is damaged waits until it was repaired:
+    /// what the two have in common cannot be told. One in the middle of a turn waits for its end.
+    fn take_in(&mut self, id: SessionId, found: &Found, visible: Visible, sig: Sig) -> Result<()> {
+        match self.reconcile(id, found, visible, sig) {
+            Err(StoreError::Damaged { what, .. }) => {
+                self.skip(found, format!("its log is damaged: {what}"), true);
+                Ok(())
+            }
+            Err(StoreError::Held { .. }) => Ok(()),
+            other => other,
+        }
+    }
+
+    /// What is shown of a log, in order.
+    fn likenesses(&self, id: SessionId) -> Result<Vec<[u8; 16]>> {
+        self.all[&id].is_whole()?;
+        let mut likenesses = Vec::new();
+        for start in (0..self.all[&id].entries).step_by(READ_ENTRIES as usize) {
+            let entries = self.db().read(&Owner::local(), id, start..start + READ_ENTRIES)?;
+            likenesses.extend(entries.iter().filter_map(|entry| likeness(&entry.body)));
+        }
+        Ok(likenesses)
+    }
+
+    /// Takes in a file that was rewritten.
+    fn reconcile(
+        &mut self,
+        id: SessionId,
+        found: &Found,
+        visible: Visible,
+        sig: Sig,
+    ) -> Result<()> {
+        let owner = Owner::local();
+        let ours = self.likenesses(id)?;
+        let theirs: Vec<_> = visible.messages.iter().map(|said| likeness(&said.body)).collect();
+        let from = match compared(&ours, &theirs) {
+            Compared::New(from) => from,
+            Compared::Other => return self.fork(id, found, visible, sig),
+        };
+        let one = self.all[&id].clone();
+        let Some(header) = one.header.clone() else { return Ok(()) };
+        let behind = self.is_behind(&one);
+        let mut taken = HashSet::new();
+        for start in (0..one.entries).step_by(READ_ENTRIES as usize) {
+            let entries = self.db().read(&owner, id, start..start + READ_ENTRIES)?;
+            taken.extend(entries.into_iter().map(|entry| entry.id));
+        }
+        let new = entries_of(
+            &visible,
+            from,
+            &header,
+            |id| taken.contains(id),
+            |at, place| self.id_for(at, place),
+        );
+        if !new.is_empty() {
+            self.commit()?;
+            self.db().append(&owner, id, At::END, &new)?;
+        }
+        let described = self.described(header.clone(), &visible, &found.stem);
+        let imported = header.imported.clone().or_else(|| Some(IMPORTED.to_owned()));
+        let imported = (!new.is_empty()).then_some(imported);
+        let change = Change {
+            name: (described.name != header.name).then(|| described.name.clone()),
+            profile: ProfileChange::from(described.profile.clone()),
+            foreign: Some(described.foreign.clone()),
+            imported,
+            ..Change::default()
+        };
+        let made_by_us = visible.ours.is_some() && new.is_empty();
+        self.commit()?;
+        let session = self.db().update(&owner, id, &change)?;
+        let entries = one.entries + new.len() as u64;
+        // Where the program left something out, and we have nothing to add, its file stays as it
+        // wrote it.
+        let mut shown = shown(found, &visible, sig, &session.header, entries);
+        if shown.summary.is_some() {
+            shown.summary = Some(session.tally.summary.map_or(0, |seq| seq + 1));
+        }
+        if behind {
+            shown.made_of = String::new();
+            self.mirror.is_dirty(id);
+        }
+        self.active |= made_by_us;
+        self.keep(&[(id, Some(shown))])?;
+        self.reload(id)
+    }
+
+    /// Makes a fork of a file that went another way than the log.
+    fn fork(&mut self, from: SessionId, found: &Found, visible: Visible, sig: Sig) -> Result<()> {
+        let (owner, world) = (Owner::local(), self.mirror.way.world.clone());
+        let parent = self.db().get(&owner, from)?;
+        // The log that was goes on under another name, and gets a file of its own.
+        if stem_of(&parent.header) == found.stem {
+            let name = &parent.header.name;
+            let numbered = (2..2 + NAME_TRIES_MAX).map(|number| name.numbered(number));
+            let there =
+                |name: &Name, archived| self.mirror.path_of(name.as_str(), archived).exists();
+            let is_new =
+                |name: &Name| self.is_free(name, from) && !there(name, false) && !there(name, true);
+            let aside = numbered.into_iter().find(is_new);
+            let aside = aside.unwrap_or_else(|| Name::of_time(world.now(), from));
+            self.commit()?;
+            let change = Change { name: Some(aside), ..Change::default() };
+            self.db().update(&owner, from, &change)?;
+            self.reload(from)?;
+        }
+        let header = Header {
+            id: SessionId(world.uuid()),
+            parent: Some(Parent { id: from, origin: Origin::Fork }),
+            created_at: visible.created_at.unwrap_or_else(|| world.now()),
+            imported: parent.header.imported.clone().or_else(|| Some(IMPORTED.to_owned())),
+            ..parent.header
+        };
+        let header = self.described(header, &visible, &found.stem);
+        let mut entries =
+            entries_of(&visible, 0, &header, |_| false, |at, place| self.id_for(at, place));
+        let at = entries.last().map_or(header.created_at, |entry| entry.at);
+        let keys = parent.keys;
+        let body =
+            Body::Started(Started { origin: Origin::Fork, from: Some(from), keys: keys.clone() });
+        let size = measure(&body, |_| None);
+        entries.push(NewEntry { id: world.uuid().into(), at, body, measure: size });
+        let shown = shown(found, &visible, sig, &header, entries.len() as u64);
+        let bind = |key| Bind { key, seen: Some(from) };
+        let binds: Vec<Bind> = keys.into_iter().map(bind).collect();
+        // Its file is the fork's from now on.
+        self.keep(&[(from, None)])?;
+        self.mirror.is_dirty(from);
+        self.begin(header, shown, &entries, &binds)
+    }
+
+    /// Whether a file that appeared is a session whose file is gone.
+    fn is_renamed(&self, id: SessionId, visible: &Visible) -> Result<bool> {
+        if let Some(ours) = &visible.ours {
+            return Ok(ours.id == id);
+        }
+        let header = self.all.get(&id).and_then(|one| one.header.as_ref());
+        if visible.created_at.is_none() || visible.created_at != header.map(|h| h.created_at) {
+            return Ok(false);
+        }
+        let ours = match self.likenesses(id) {
+            // Created in the same millisecond, it is the same; and what is left of it is kept.
+            Err(StoreError::Damaged { .. }) => return Ok(true),
+            ours => ours?,
+        };
+        let theirs: Vec<_> = visible.messages.iter().map(|said| likeness(&said.body)).collect();
+        Ok(matches!(compared(&ours, &theirs), Compared::New(_)))
+    }
+
+    /// Goes with a file that was renamed or moved.
+    fn follow(&mut self, id: SessionId, found: &Found, visible: &Visible) -> Result<()> {
+        let one = &self.all[&id];
+        let Some(header) = one.header.clone() else { return Ok(()) };
+        if one.wanted() != Some((found.stem.clone(), found.archived)) {
+            let mut change = Change { archived: Some(found.archived), ..Change::default() };
+            // A file renamed by hand says its old name within; its new one is what people meant.
+            let renamed = visible.id != found.stem;
+            if renamed {
+                change.name = Some(self.free_name(&found.stem, &found.stem, id));
+            }
+            let mut after = header;
+            change.apply(&mut after);
+            let id_there = (stem_of(&after) != found.stem).then(|| Raw::of(&found.stem));
+            after.foreign.set("metadata.id", id_there);
+            change.foreign = Some(after.foreign);
+            self.commit()?;
+            self.db().update(&Owner::local(), id, &change)?;
+            if renamed {
+                self.mirror.is_dirty(id);
+            }
+            self.reload(id)?;
+        }
+        Ok(())
+    }
+}
+
+/// How a file that another program wrote is written down.
+fn shown(found: &Found, visible: &Visible, sig: Sig, header: &Header, entries: u64) -> Shown {
+    Shown {
+        stem: found.stem.clone(),
+        archived: found.archived,
+        changed: sig.changed,
+        size: sig.size,
+        sum: sig.sum,
+        entries,
+        // A file that was renamed by hand is written again, with what it is called now.
+        made_of: if visible.id == found.stem { made_of(header) } else { String::new() },
+        metadata: visible.metadata.get().to_owned(),
+        summary: visible.foreign.get("contextSummary").map(|_| 0),
+    }
+}
+
+/// The messages of a file as entries, from one of them on. `taken` says which ids are.
+pub(super) fn entries_of(
+    visible: &Visible,
+    from: usize,
+    header: &Header,
+    taken: impl Fn(&EntryId) -> bool,
+    id_for: impl Fn(jiff::Timestamp, &str) -> uuid::Uuid,
+) -> Vec<NewEntry> {
+    let mut entries: Vec<NewEntry> = Vec::new();
+    let mut ids = HashSet::new();
+    let last = visible.messages.len();
+    let mut before = visible.created_at.unwrap_or(header.created_at);
+    for (index, said) in visible.messages.iter().enumerate().skip(from) {
+        let ends = visible.last_activity_at.filter(|_| index + 1 == last);
+        let at = said.at.or(ends).unwrap_or(before);
+        before = at;
+        let id = said.id.clone().filter(|id| !taken(id) && !ids.contains(id));
+        let id = id.unwrap_or_else(|| id_for(at, &format!("{}/{index}", header.id)).into());
+        ids.insert(id.clone());
+        let body = said.body.clone();
+        let measure = measure(&body, |call| {
+            let earlier = visible.messages[..index].iter().map(|said| &said.body);
+            open_calls(earlier, call)
+        });
+        entries.push(NewEntry { id, at, body, measure });
+    }
+    entries
+}
+
+/// Why a file of this many bytes cannot be taken in, if it cannot.
+fn too_much(visible: &Visible, bytes: usize) -> Option<String> {
+    // Nothing in it is larger than all of it.
+    if bytes <= SAYS_BYTES_MAX {
+        return None;
+    }
+    let says = visible.metadata.get().len() + Raw::of(&visible.foreign).get().len();
+    if says > SAYS_BYTES_MAX {
+        return Some(format!("beside its messages it says more than {SAYS_BYTES_MAX} bytes"));
+    }
+    let large = |said: &Said| said.body.json().len() > SAID_BYTES_MAX;
+    let seq = visible.messages.iter().position(large)?;
+    Some(format!("message {seq} has more than {SAID_BYTES_MAX} bytes"))
+}
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use rethread_core::store::{Filter, Upkeep};
+    use rethread_core::{Fixed, Owner, Store};
+    use serde_json::json;
+
+    use super::*;
+    use crate::files::{FilesLimit, FilesStore};
+
+    #[test]
+    fn a_file_that_says_more_than_can_be_written_down_is_left_alone_and_the_others_are_not() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let write = |stem: &str, more: usize, said: usize| {
+            let text = json!({
+                "metadata": {"id": stem}, "theirs": "x".repeat(more),
+                "messages": [{"role": "user", "content": "y".repeat(said)}],
+            });
+            let path = folder.path().join(format!("{stem}.json"));
+            std::fs::write(path, text.to_string()).expect("written");
+        };
+        write("fits", SAYS_BYTES_MAX - 100, SAID_BYTES_MAX - 100);
+        write("says", SAYS_BYTES_MAX, 1);
+        write("said", 1, SAID_BYTES_MAX);
+        let world = Arc::new(Fixed::default());
+        for _ in 0..2 {
+            let store = FilesStore::open(folder.path(), FilesLimit::default(), world.clone());
+            let store = store.expect("a store");
+            let page = store.list(&Owner::local(), &Filter::default(), None, 9).expect("listed");
+            let names: Vec<_> = page.sessions.iter().map(|s| s.header.name.as_str()).collect();
+            assert_eq!(names, ["fits"]);
+            let found = store.check(false).expect("checked");
+            let found: Vec<String> = found.into_iter().map(|finding| finding.what).collect();
+            assert_eq!(
+                found,
+                [
+                    format!(
+                        "said.json is left alone: message 0 has more than {SAID_BYTES_MAX} bytes"
+                    ),
+                    format!(
+                        "says.json is left alone: beside its messages it says more than \
+                         {SAYS_BYTES_MAX} bytes"
+                    ),
+                ]
+            );
+        }
+    }
+}

@@ -1,0 +1,442 @@
+//! The directory and the database within it, open.
+//!
+//! Sessions live in the database; what is here keeps the visible files and the database the same.
+//! Whoever does that holds the lock of the directory, so that two processes do not write one file.
+//! Nobody needs the lock to append or to read. It is the operating system's, and ends with the
+//! process that holds it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{File, TryLockError};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use rethread_core::entry::fingerprint;
+use rethread_core::store::Result;
+use rethread_core::{Header, Owner, SessionId, StoreError, World};
+
+use super::disk::{self, Disk, Scratch, Told, changed, is_draft, names};
+use super::look::Skipped;
+use super::visible::{active_at, stem_of};
+use super::{FilesLimit, migrate};
+use crate::progress::Tell;
+use crate::sqlite::{Mirrored, Shown, SqliteStore};
+
+/// How long to wait for another process that keeps the files up to date. Whoever holds the lock
+/// longer than this is stopped or stuck.
+pub(super) const BUSY: Duration = Duration::from_secs(20);
+
+/// How long a look waits for the lock. Whoever has it is looking as well.
+const GLANCE: Duration = Duration::from_millis(20);
+
+/// How long to wait before the lock is tried again: about the time of a sync.
+const RETRY: Duration = Duration::from_millis(1);
+
+/// The least time between two writes of the files while sessions are written to.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// A write of a long session takes long. It may take one part of the time in this many.
+const SHARE: u32 = 20;
+
+/// The database, in our folder.
+pub(super) const DATABASE: &str = "sessions.db";
+
+/// How a directory is opened.
+pub(super) struct Way {
+    pub(super) disk: Arc<dyn Disk>,
+    pub(super) limit: FilesLimit,
+    pub(super) world: Arc<dyn World>,
+    /// Who is told what takes its time.
+    pub(super) tell: Option<Tell>,
+}
+
+/// What can be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reach {
+    /// Everything.
+    All,
+    /// Nothing: the database is read, and what other programs did stays as it is.
+    AsLeft,
+    /// Nothing, and no database of ours is there: what the files say is read into one elsewhere,
+    /// which goes when the directory is closed.
+    Visiting,
+}
+
+pub(super) struct Mirror {
+    pub(super) db: SqliteStore,
+    pub(super) root: PathBuf,
+    /// Where our own files are.
+    pub(super) ours: PathBuf,
+    pub(super) way: Way,
+    pub(super) reach: Reach,
+    lock: Option<File>,
+    seen: Mutex<Seen>,
+    known: Mutex<Known>,
+    dirty: Mutex<Dirty>,
+    woken: Condvar,
+    /// Our folder, if that is elsewhere.
+    _scratch: Option<Scratch>,
+}
+
+/// What this process knows of the files.
+#[derive(Default)]
+pub(super) struct Seen {
+    /// Files that are left alone, and why.
+    pub(super) skipped: BTreeMap<PathBuf, Skipped>,
+    /// How the index looked when it was right.
+    pub(super) index: Option<(i64, u64)>,
+    /// A damaged database was copied.
+    pub(super) copied: bool,
+}
+
+/// What this process knows of sessions. Whoever asks does not wait for files to be written.
+#[derive(Default)]
+pub(super) struct Known {
+    /// Sessions that were active later than their last entry, as another program says.
+    pub(super) active: BTreeSet<SessionId>,
+    /// Sessions whose log goes as far as their file, or did once.
+    whole: BTreeSet<SessionId>,
+}
+
+/// Sessions whose files are behind.
+#[derive(Default)]
+struct Dirty {
+    ids: BTreeSet<SessionId>,
+    closed: bool,
+}
+
+/// One turn at keeping files and database the same, with the lock held.
+pub(super) struct Pass<'a> {
+    pub(super) mirror: &'a Mirror,
+    pub(super) seen: MutexGuard<'a, Seen>,
+    pub(super) all: BTreeMap<SessionId, Mirrored>,
+    /// What is to be written down about files.
+    pub(super) shown: Vec<(SessionId, Option<Shown>)>,
+    /// A session of ours went on, and `last_session` is to say so.
+    pub(super) active: bool,
+    _held: Option<Held<'a>>,
+}
+
+impl Mirror {
+    /// Opens a directory, making it if it is not there.
+    pub(super) fn open(way: Way, path: &Path) -> Result<Mirror> {
+        const ACTION: &str = "open the directory";
+        let no_store = || StoreError::NotAStore { place: path.display().to_string() };
+        if path.exists() && !path.is_dir() {
+            return Err(no_store());
+        }
+        let ours = path.join(".rethread");
+        // A link could lead anywhere, and what is written there is believed.
+        let inside = ["lock", DATABASE, "sessions.db-wal", "sessions.db-shm", "state", "logs"];
+        let is_link = |path: &Path| path.symlink_metadata().is_ok_and(|there| there.is_symlink());
+        let linked = is_link(&ours) || inside.iter().any(|name| is_link(&ours.join(name)));
+        if ours.is_file() || linked {
+            return Err(no_store());
+        }
+        let disk = way.disk.as_ref();
+        let writable = disk.folder(&ours).and_then(|()| {
+            disk.sync_folder(path)?;
+            disk.open(&ours.join("lock"))
+        });
+        let (mut place, mut scratch) = (ours.clone(), None);
+        let (lock, reach) = match writable.told(path, ACTION) {
+            Ok(lock) => (Some(lock), Reach::All),
+            Err(StoreError::ReadOnly { .. }) if ours.join(DATABASE).exists() => {
+                (None, Reach::AsLeft)
+            }
+            Err(refused @ StoreError::ReadOnly { .. }) => {
+                if !path.is_dir() || std::fs::read_dir(path).is_err() {
+                    return Err(refused);
+                }
+                let folder = Scratch::new(way.world.as_ref()).map_err(|_| refused)?;
+                place = folder.path.clone();
+                scratch = Some(folder);
+                (None, Reach::Visiting)
+            }
+            // A disk without room can still be read.
+            Err(StoreError::Full { .. }) if ours.join(DATABASE).exists() => (None, Reach::AsLeft),
+            Err(error) => return Err(error),
+        };
+        let held = match &lock {
+            Some(lock) => Some(Held::new(lock, path, BUSY)?.ok_or_else(|| busy(path))?),
+            None => None,
+        };
+        let database = place.join(DATABASE);
+        if !database.exists() {
+            migrate::migrate(&way, path, &database)?;
+        }
+        let db = SqliteStore::open_telling(&database, way.world.clone(), way.tell.as_ref())?;
+        if reach != Reach::AsLeft {
+            unless_full(db.begin_mirror())?;
+            if reach == Reach::All {
+                migrate::remove_old(disk, &ours)?;
+            }
+        }
+        drop(held);
+        let mirror = Mirror {
+            db,
+            root: path.to_owned(),
+            ours: place,
+            way,
+            reach,
+            lock,
+            seen: Mutex::default(),
+            known: Mutex::default(),
+            dirty: Mutex::default(),
+            woken: Condvar::new(),
+            _scratch: scratch,
+        };
+        mirror.recover()?;
+        Ok(mirror)
+    }
+
+    /// Takes in what happened while nobody here was there, and finishes what a crash kept from the
+    /// files. What there is no room for now is done by whoever writes next.
+    fn recover(&self) -> Result<()> {
+        let Some(mut pass) = self.pass(BUSY)? else { return Ok(()) };
+        if self.reach == Reach::All {
+            for folder in [self.root.clone(), self.archive(), self.ours.clone()] {
+                for name in names(&folder).iter().filter(|name| is_draft(name)) {
+                    let path = folder.join(name);
+                    self.way.disk.remove(&path).told(&path, "remove what a crash left")?;
+                }
+            }
+        }
+        unless_full(pass.look().and_then(|()| {
+            let now = self.way.world.now();
+            let free = |one: &&Mirrored| !one.is_held(now) && pass.is_behind(one);
+            let behind: Vec<SessionId> = pass.all.values().filter(free).map(|one| one.id).collect();
+            pass.fold(&behind).map(drop)
+        }))
+    }
+
+    /// Begins to keep files and database the same; nothing where another process is at it for
+    /// longer than `patience`, or where nothing can be written.
+    pub(super) fn pass(&self, patience: Duration) -> Result<Option<Pass<'_>>> {
+        if self.reach == Reach::AsLeft {
+            return Ok(None);
+        }
+        let start = Instant::now();
+        let (seen, held) = loop {
+            // Others of this process need not wait for another one.
+            let seen = self.seen();
+            let Some(lock) = &self.lock else { break (seen, None) };
+            if let Some(held) = Held::new(lock, &self.root, Duration::ZERO)? {
+                break (seen, Some(held));
+            }
+            drop(seen);
+            if start.elapsed() > patience {
+                return Ok(None);
+            }
+            std::thread::sleep(RETRY);
+        };
+        let all = self.db.mirrored(&Owner::local())?;
+        let all: BTreeMap<SessionId, Mirrored> = all.into_iter().map(|one| (one.id, one)).collect();
+        self.known().active =
+            all.values().filter(|one| one.is_active()).map(|one| one.id).collect();
+        let shown = Vec::new();
+        Ok(Some(Pass { mirror: self, seen, all, shown, active: false, _held: held }))
+    }
+
+    /// Takes in what happened to the files, if anything did.
+    pub(super) fn look(&self) -> Result<()> {
+        match self.pass(GLANCE)? {
+            Some(mut pass) => unless_full(pass.look()),
+            None => Ok(()),
+        }
+    }
+
+    /// Takes in what happened to the file of one session.
+    pub(super) fn look_at(&self, id: SessionId) -> Result<()> {
+        let one = match self.reach {
+            Reach::AsLeft => None,
+            _ => self.db.mirrored_one(&Owner::local(), id)?,
+        };
+        let Some(shown) = one.and_then(|one| one.shown) else { return Ok(()) };
+        let there = self.path_of(&shown.stem, shown.archived).symlink_metadata();
+        match there.is_ok_and(|there| shown.is(&there)) {
+            true => Ok(()),
+            false => self.look(),
+        }
+    }
+
+    /// That a log goes as far as its file did: otherwise its end was lost, and nothing is appended
+    /// that would take the place of what was. It is looked at once.
+    pub(super) fn is_whole(&self, id: SessionId) -> Result<()> {
+        if self.known().whole.contains(&id) {
+            return Ok(());
+        }
+        if let Some(one) = self.db.mirrored_one(&Owner::local(), id)? {
+            one.is_whole()?;
+            self.known().whole.insert(id);
+        }
+        Ok(())
+    }
+
+    /// Brings the files of these sessions up to date now, as far as that can be done.
+    pub(super) fn fold_now(&self, ids: &[SessionId]) {
+        let folded = self.pass(BUSY).and_then(|pass| match pass {
+            Some(mut pass) => pass.fold(ids),
+            None => Ok(ids.to_vec()),
+        });
+        // What cannot be written now is written with the next change, or when it is opened.
+        self.dirty().ids.extend(folded.unwrap_or_else(|_| ids.to_vec()));
+    }
+
+    /// The file of a session is behind. Somebody brings it up to date soon.
+    pub(super) fn is_dirty(&self, id: SessionId) {
+        if self.reach == Reach::All && self.dirty().ids.insert(id) {
+            self.woken.notify_one();
+        }
+    }
+
+    /// Brings the files of sessions up to date that are behind.
+    pub(super) fn fold_dirty(&self) {
+        let ids: Vec<SessionId> = std::mem::take(&mut self.dirty().ids).into_iter().collect();
+        if !ids.is_empty() {
+            self.fold_now(&ids);
+        }
+    }
+
+    /// Writes files as they fall behind, until the store is closed: the first at once, and then at
+    /// most once a second.
+    pub(super) fn keep_up(&self) {
+        let mut next = Instant::now();
+        loop {
+            let idle = |dirty: &mut Dirty| dirty.ids.is_empty() && !dirty.closed;
+            let dirty = self.woken.wait_while(self.dirty(), idle);
+            let dirty = dirty.unwrap_or_else(PoisonError::into_inner);
+            let wait = next.saturating_duration_since(Instant::now());
+            let waited = self.woken.wait_timeout_while(dirty, wait, |dirty| !dirty.closed);
+            let (dirty, _) = waited.unwrap_or_else(PoisonError::into_inner);
+            if dirty.closed {
+                return;
+            }
+            drop(dirty);
+            let began = Instant::now();
+            self.fold_dirty();
+            next = Instant::now() + PAUSE.max(SHARE * began.elapsed());
+        }
+    }
+
+    /// Nothing more falls behind.
+    pub(super) fn close(&self) {
+        self.dirty().closed = true;
+        self.woken.notify_all();
+    }
+
+    fn dirty(&self) -> MutexGuard<'_, Dirty> {
+        self.dirty.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// That the directory can be written to.
+    pub(super) fn may_write(&self) -> Result<()> {
+        match self.reach {
+            Reach::Visiting => Err(StoreError::ReadOnly { place: self.root.display().to_string() }),
+            _ => self.way.disk.commit().told(&self.root, "write to the database"),
+        }
+    }
+
+    /// Where a session's visible file is.
+    pub(super) fn path_of(&self, stem: &str, archived: bool) -> PathBuf {
+        let folder = if archived { self.archive() } else { self.root.clone() };
+        folder.join(format!("{stem}.json"))
+    }
+
+    pub(super) fn archive(&self) -> PathBuf {
+        self.root.join("archive")
+    }
+}
+
+impl Shown {
+    /// Whether the file looks as it did.
+    pub(super) fn is(&self, there: &std::fs::Metadata) -> bool {
+        there.is_file() && (self.changed, self.size) == (changed(there), there.len())
+    }
+}
+
+impl Mirrored {
+    /// Whether someone is in the middle of a turn.
+    pub(super) fn is_held(&self, now: Timestamp) -> bool {
+        self.until.is_some_and(|until| until > now.as_millisecond())
+    }
+
+    /// Where its file belongs; nowhere for one in the trash.
+    pub(super) fn wanted(&self) -> Option<(String, bool)> {
+        let header = self.header.as_ref().filter(|header| header.trash.is_none())?;
+        Some((stem_of(header), header.archived))
+    }
+
+    /// Whether another program says when it was active last.
+    pub(super) fn is_active(&self) -> bool {
+        self.header.as_ref().is_some_and(|header| active_at(&header.foreign).is_some())
+    }
+
+    /// That its log goes as far as its file did.
+    pub(super) fn is_whole(&self) -> Result<()> {
+        let less = self.shown.as_ref().is_some_and(|shown| self.entries < shown.entries);
+        let what = "the end of its log is not what was written".to_owned();
+        match less {
+            true => Err(StoreError::Damaged { id: self.id, seq: self.entries, what }),
+            false => Ok(()),
+        }
+    }
+}
+
+/// What tells one header from another.
+pub(super) fn made_of(header: &Header) -> String {
+    let json = serde_json::to_string(header).expect("a header is always valid JSON");
+    fingerprint("header", &json).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// What was known before can still be read where there is no room to write down what happened
+/// since.
+pub(super) fn unless_full(done: Result<()>) -> Result<()> {
+    match done {
+        Err(StoreError::Full { .. }) => Ok(()),
+        done => done,
+    }
+}
+
+fn busy(place: &Path) -> StoreError {
+    StoreError::Busy { place: place.display().to_string() }
+}
+
+/// The lock of the directory, held.
+struct Held<'a>(&'a File);
+
+impl<'a> Held<'a> {
+    /// Nothing where another process holds it for longer than `patience`.
+    fn new(lock: &'a File, place: &Path, patience: Duration) -> Result<Option<Held<'a>>> {
+        let start = Instant::now();
+        loop {
+            match lock.try_lock() {
+                Ok(()) => return Ok(Some(Held(lock))),
+                Err(TryLockError::WouldBlock) => {}
+                Err(TryLockError::Error(error)) => {
+                    return Err(disk::told(place, "lock the directory", error));
+                }
+            }
+            if start.elapsed() >= patience {
+                return Ok(None);
+            }
+            std::thread::sleep(RETRY);
+        }
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        // It ends with the file at the latest.
+        drop(self.0.unlock());
+    }
+}

@@ -1,0 +1,226 @@
+//! Looking after a directory: what is left alone and why, and logs that are damaged.
+//!
+//! The file of a session shows every message with its id and its blocks, so it is the log's second
+//! copy: a message that cannot be read in the database comes back from there. What was no message (a
+//! clear, the end of a turn) is in the database alone: an entry of the kind `lost` keeps its place, so
+//! that every other entry keeps its own. The damaged database is copied first.
+
+use std::collections::{HashSet, VecDeque};
+
+use rethread_core::measure::measure;
+use rethread_core::store::{Finding, FindingState, Result, Upkeep};
+use rethread_core::{Body, Entry, Header, NewEntry, Owner, Raw, SessionId, StoreError, World};
+
+use super::disk::{Told, names};
+use super::look::entries_of;
+use super::mirror::{BUSY, DATABASE, Mirror, Pass, Reach};
+use super::visible::{self, Visible, likeness};
+use crate::sqlite::Mirrored;
+
+/// The kind of an entry that stands for one nobody can read any more.
+const LOST: &str = "lost";
+
+/// A log as it can be made again.
+pub(super) struct Rebuilt {
+    pub(super) entries: Vec<NewEntry>,
+    /// Messages that come from the file.
+    pub(super) from_file: u64,
+    /// Entries that came from nowhere.
+    pub(super) lost: u64,
+}
+
+impl Mirror {
+    /// Checks the database, and what is in the directory beside it.
+    pub(super) fn check(&self, repair: bool) -> Result<Vec<Finding>> {
+        self.look()?;
+        let mut findings = self.db.check(repair && self.reach == Reach::All)?;
+        let mut note = |what: String, state| {
+            findings.push(Finding { session: None, seq: None, what, state });
+        };
+        for (path, skipped) in &self.seen().skipped {
+            let state = if skipped.damaged { FindingState::Damaged } else { FindingState::Noted };
+            let shown = path.strip_prefix(&self.root).unwrap_or(path).display();
+            note(format!("{shown} is left alone: {}", skipped.why), state);
+        }
+        for name in names(&self.root) {
+            if name.contains(".json.unreadable-") {
+                note(format!("{name} could not be read and was set aside"), FindingState::Noted);
+            }
+        }
+        let kept = names(&self.ours.join("damaged")).len();
+        if kept > 0 {
+            let what = format!("what was damaged is kept in .rethread/damaged ({kept})");
+            note(what, FindingState::Noted);
+        }
+        Ok(findings)
+    }
+
+    /// Checks one session, entry by entry, and makes a damaged log again from its file.
+    pub(super) fn check_session(
+        &self,
+        owner: &Owner,
+        id: SessionId,
+        repair: bool,
+    ) -> Result<Vec<Finding>> {
+        let repair = repair && self.reach == Reach::All;
+        let findings = self.db.check_session(owner, id, repair)?;
+        let one = match *owner == Owner::local() {
+            true => self.db.mirrored_one(owner, id)?,
+            false => None,
+        };
+        let Some(one) = one else { return Ok(findings) };
+        let is_entry = |f: &&Finding| f.state == FindingState::Damaged && f.what.starts_with("it ");
+        let damaged = findings.iter().find(is_entry);
+        let (seq, what) = match (damaged, one.is_whole()) {
+            (Some(found), _) => (found.seq, found.what.clone()),
+            (None, Err(StoreError::Damaged { what, .. })) => (None, what),
+            _ => return Ok(findings),
+        };
+        let (what, state) = match self.pass(BUSY)? {
+            Some(mut pass) => pass.mend(&one, &what, repair)?,
+            None => (what, FindingState::Damaged),
+        };
+        Ok(vec![Finding { session: Some(id), seq, what, state }])
+    }
+}
+
+impl Pass<'_> {
+    /// Makes a damaged log again, if `repair`; says what came of it, or would.
+    fn mend(&mut self, one: &Mirrored, what: &str, repair: bool) -> Result<(String, FindingState)> {
+        let (mirror, owner) = (self.mirror, Owner::local());
+        let ours = self.db().salvaged(&owner, one.id)?;
+        let Some(header) = &one.header else {
+            return Ok((what.to_owned(), FindingState::Damaged));
+        };
+        let world = mirror.way.world.as_ref();
+        let end = one.entries.max(one.shown.as_ref().map_or(0, |shown| shown.entries));
+        let Some(rebuilt) = rebuilt(world, header, ours, self.file_of(one), end) else {
+            let what = format!("{what}; nothing is left to make it from");
+            return Ok((what, FindingState::Damaged));
+        };
+        let Rebuilt { entries, from_file, lost } = rebuilt;
+        let came = format!("entries: {}, from its file: {from_file}, lost: {lost}", entries.len());
+        if one.is_held(world.now()) {
+            let what = format!("{what}; someone is in a turn, so nothing was done");
+            return Ok((what, FindingState::Damaged));
+        }
+        if !repair {
+            let what = format!("{what}; it can be made anew ({came})");
+            return Ok((what, FindingState::Repairable));
+        }
+        self.keep_damaged()?;
+        self.commit()?;
+        match self.db().replace_log(&owner, one.id, &entries) {
+            Err(StoreError::Corrupt { .. }) => {
+                let what = format!("{what}; the database is too damaged to make it anew ({came})");
+                return Ok((what, FindingState::Damaged));
+            }
+            done => done?,
+        }
+        // The file is looked at again: it may have been rewritten while the log was of no use.
+        if let Some(shown) = &one.shown {
+            let path = mirror.path_of(&shown.stem, shown.archived);
+            self.seen.skipped.remove(&path);
+            let mut shown = shown.clone();
+            (shown.entries, shown.made_of) = (entries.len() as u64, String::new());
+            self.keep(&[(one.id, Some(shown))])?;
+        }
+        self.reload(one.id)?;
+        self.fold(&[one.id])?;
+        Ok((format!("{what}; it was made anew ({came})"), FindingState::Repaired))
+    }
+
+    /// Keeps a copy of the damaged database in `.rethread/damaged/`, once.
+    fn keep_damaged(&mut self) -> Result<()> {
+        const ACTION: &str = "keep what is damaged";
+        if std::mem::replace(&mut self.seen.copied, true) {
+            return Ok(());
+        }
+        let (disk, folder) = (self.mirror.way.disk.as_ref(), self.mirror.ours.join("damaged"));
+        let random = self.mirror.way.world.uuid().as_u128() & 0xffff_ffff;
+        disk.folder(&folder).told(&folder, ACTION)?;
+        self.db().copy_to(&folder.join(format!("{random:08x}-{DATABASE}")))?;
+        disk.sync_folder(&folder).told(&folder, ACTION)?;
+        disk.sync_folder(&self.mirror.ours).told(&folder, ACTION)
+    }
+
+    /// The visible file of a session, if it can be read and is its own.
+    fn file_of(&self, one: &Mirrored) -> Option<Visible> {
+        let shown = one.shown.as_ref()?;
+        read_own(&self.mirror.path_of(&shown.stem, shown.archived), one.id)
+    }
+}
+
+/// A session file, if it can be read and is not another session's.
+pub(super) fn read_own(path: &std::path::Path, id: SessionId) -> Option<Visible> {
+    path.symlink_metadata().ok().filter(std::fs::Metadata::is_file)?;
+    let bytes = std::fs::read(path).ok()?;
+    let visible = visible::parse(&String::from_utf8_lossy(&bytes)).ok()?;
+    match &visible.ours {
+        Some(header) if header.id != id => None,
+        _ => Some(visible),
+    }
+}
+
+/// What a log of `end` entries can be made of; nothing where neither what is left of it nor the file
+/// says anything.
+pub(super) fn rebuilt(
+    world: &dyn World,
+    header: &Header,
+    ours: Vec<Entry>,
+    file: Option<Visible>,
+    end: u64,
+) -> Option<Rebuilt> {
+    let theirs = file.map(|visible| {
+        let entries = entries_of(&visible, 0, header, |_| false, |_, _| world.uuid());
+        let known = ours.iter().any(|entry| entries.iter().any(|new| new.id == entry.id));
+        (entries, known)
+    });
+    if ours.is_empty() && theirs.is_none() && end > 0 {
+        return None;
+    }
+    let (theirs, known) = theirs.unwrap_or_default();
+    let merged = merged(ours, theirs, known);
+    let from_file = merged.iter().filter(|(seq, _)| seq.is_none()).count() as u64;
+    let mut entries: Vec<NewEntry> = Vec::new();
+    let mut lost = 0;
+    let mut fill = |entries: &mut Vec<NewEntry>, up_to: u64| {
+        while (entries.len() as u64) < up_to {
+            let at = entries.last().map_or(header.created_at, |entry| entry.at);
+            let body = Body::Unknown { kind: LOST.into(), raw: Raw::of(&serde_json::json!({})) };
+            let size = measure(&body, |_| None);
+            entries.push(NewEntry { id: world.uuid().into(), at, body, measure: size });
+            lost += 1;
+        }
+    };
+    for (seq, entry) in merged {
+        fill(&mut entries, seq.unwrap_or(0));
+        entries.push(entry);
+    }
+    fill(&mut entries, end);
+    Some(Rebuilt { entries, from_file, lost })
+}
+
+/// The entries of a log and of a file as one, in order; those of the log with their places. Where
+/// the file has ids of the log, ids tell which are the same; otherwise who said what.
+fn merged(ours: Vec<Entry>, theirs: Vec<NewEntry>, by_id: bool) -> Vec<(Option<u64>, NewEntry)> {
+    let ids: HashSet<_> = ours.iter().map(|entry| entry.id.clone()).collect();
+    let mut rest = VecDeque::from(ours);
+    let mut merged = Vec::new();
+    let placed = |Entry { seq, id, at, body, measure, .. }: Entry| {
+        (Some(seq), NewEntry { id, at, body, measure })
+    };
+    for new in theirs {
+        let same = |entry: &Entry| match by_id {
+            true => entry.id == new.id,
+            false => likeness(&entry.body) == likeness(&new.body),
+        };
+        match rest.iter().position(same) {
+            Some(at) => merged.extend(rest.drain(..=at).map(placed)),
+            None if by_id && ids.contains(&new.id) => {}
+            None => merged.push((None, new)),
+        }
+    }
+    merged.extend(rest.into_iter().map(placed));
+    merged
+}

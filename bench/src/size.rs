@@ -81,7 +81,8 @@ fn in_japanese(number: usize, chars: usize) -> String {
             state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let roll = (state >> 33) as usize;
         text += words[roll % words.len()];
-        text += if roll % 11 == 0 { "。" } else { PARTICLES[(roll / 128) % PARTICLES.len()] };
+        text +=
+            if roll.is_multiple_of(11) { "。" } else { PARTICLES[(roll / 128) % PARTICLES.len()] };
     }
     text
 }

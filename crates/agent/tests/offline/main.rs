@@ -347,3 +347,73 @@ fn long_results_that_were_truncated_still_lead_to_an_answer() {
     let told = talk.ask("What is the fingerprint of a parcel made of?");
     assert!(told.text.contains("recipient, template and the hour"), "{}", told.text);
 }
+
+/// A project in which the words of a newcomer are in all the wrong places, too.
+fn small_project(readme: &str) -> (TempDir, Talk) {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (path, text) in [
+        ("README.md", readme),
+        ("Cargo.toml", "[package]\nname = \"parcelo\"\ndescription = \"Parcels, on time\"\n"),
+        ("CHANGELOG.md", "- This project does more, and the tests run faster.\n"),
+        ("agents/build.md", "You build this project. Run the tests before you say it works.\n"),
+        ("AGENTS.md", "This project is about parcels. Run the tests, always.\n"),
+        ("src/lib.rs", "// How do I run the tests? The order of the steps is in steps.rs.\n"),
+        ("src/steps.rs", "// The order of the steps is decided here.\nconst STEPS: [Step; 2];\n"),
+    ] {
+        let path = folder.path().join(path);
+        std::fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+        std::fs::write(path, text).expect("written");
+    }
+    let talk = Talk::new(folder.path(), fixture::history());
+    (folder, talk)
+}
+
+const README: &str = "[![build](x.svg)](y)\n\n# Parcelo\n\nParcelo keeps parcels on time: a queue, a \
+    scheduler\nand a small API.\n\n```console\n$ ask 'what does this project do?'\n$ ask 'how do I run \
+    the tests?'\n$ ask 'where is the order of the steps decided?'\n```\n\n## Development\n\nRun the \
+    tests with `make check`; they need PostgreSQL.\n";
+
+#[test]
+fn what_a_project_is_comes_from_its_readme_and_its_manifest() {
+    for question in ["what does this project do?", "What is this repository about?"] {
+        let (_folder, mut talk) = small_project(README);
+        let told = talk.ask(question);
+        for part in ["> # Parcelo", "keeps parcels on time", "— README.md:3", "Parcels, on time"]
+        {
+            assert!(told.text.contains(part), "{part}: {}", told.text);
+        }
+        for part in ["$ ask", "AGENTS.md", "agents/", "CHANGELOG", "build.svg"] {
+            assert!(!told.text.contains(part), "{part}: {}", told.text);
+        }
+        assert_eq!(told.failures, 0);
+    }
+    let (folder, mut talk) = small_project("");
+    std::fs::remove_file(folder.path().join("README.md")).expect("removed");
+    assert!(talk.ask("what is this project?").text.contains("— Cargo.toml:3"));
+    std::fs::remove_file(folder.path().join("Cargo.toml")).expect("removed");
+    assert!(talk.ask("what is this project?").text.contains("no README"));
+}
+
+#[test]
+fn how_a_project_is_tested_comes_from_its_readme_or_its_manifest() {
+    let (_folder, mut talk) = small_project(README);
+    let told = talk.ask("how do I run the tests?");
+    assert!(
+        told.text.contains("`make check`") && told.text.contains("— README.md"),
+        "{}",
+        told.text
+    );
+    assert!(!told.text.contains("agents/") && !told.text.contains("$ ask 'how"), "{}", told.text);
+    let (_folder, mut talk) = small_project("# Parcelo\n\nParcels.\n");
+    let told = talk.ask("how do I run the tests?");
+    assert!(told.text.contains("`Cargo.toml`, so `cargo test`"), "{}", told.text);
+    assert_eq!(told.failures, 0);
+}
+
+#[test]
+fn a_line_that_repeats_the_question_is_no_answer() {
+    let (_folder, mut talk) = small_project(README);
+    let told = talk.ask("where is the order of the steps decided?");
+    assert!(told.text.contains("— src/steps.rs:1"), "{}", told.text);
+    assert!(!told.text.contains("$ ask"), "{}", told.text);
+}

@@ -157,7 +157,7 @@ impl Sessions {
         let (first, last) = (header.created_at, session.last_activity_at);
         let several_days = survey.by == GroupBy::Day && day(first) != day(last);
         let cut = survey.since.is_some_and(|since| first < since);
-        if !survey.tools && !(several_days || cut) {
+        if !(survey.tools || several_days || cut) {
             let totals = Totals { sessions: 1, models: session.usage.clone(), ..Totals::default() };
             return Ok(BTreeMap::from([(group(last), totals)]));
         }

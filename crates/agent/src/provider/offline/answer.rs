@@ -231,10 +231,34 @@ impl Sayer {
         self.say(&format!("`{wanted}` stands in {count}:\n{}", rows.join("\n")))
     }
 
-    /// Quotes the best passages.
-    pub(super) fn passages(&self, passages: &[Passage], keywords: &Keywords, more: bool) -> String {
+    /// Quotes how a project introduces itself.
+    pub(super) fn introduction(&self, passages: &[Passage]) -> String {
+        if passages.is_empty() {
+            return self.say(
+                "There is no README here, and no manifest that says what this is. \"list files\" \
+                 shows what there is.",
+            );
+        }
+        let chosen: Vec<&Passage> = passages.iter().take(PASSAGES).collect();
+        self.say(&format!("This is how it introduces itself:{}", quoted(&chosen)))
+    }
+
+    /// Quotes the best passages; `custom` is a manifest, and what it means.
+    pub(super) fn passages(
+        &self,
+        passages: &[Passage],
+        keywords: &Keywords,
+        custom: Option<(&str, &str)>,
+        more: bool,
+    ) -> String {
         let searched = keywords.shown();
+        let custom = custom.filter(|_| !more).map(|(manifest, command)| {
+            format!("There is a `{manifest}`, so `{command}` should do it.")
+        });
         let Some(best) = passages.first() else {
+            if let Some(custom) = custom {
+                return self.say(&custom);
+            }
             return self.say(&match more {
                 true => format!("I found nothing more about: {searched}."),
                 false => format!(
@@ -254,25 +278,33 @@ impl Sayer {
         let sources = sources.join(" and ");
         let weak = best.words * 2 < keywords.words.len();
         let mut text = match (weak, more) {
+            _ if custom.is_some() => format!("{} About that:", custom.unwrap_or_default()),
             (true, false) => {
                 format!("I found nothing that fits all of this ({searched}). Closest is {sources}:")
             }
             (_, true) => format!("There is also {sources}:"),
             (false, false) => format!("I found this in {sources}:"),
         };
-        for passage in &chosen {
-            text.push_str("\n\n");
-            for line in &passage.lines {
-                text.push_str(format!("> {}", cut(line)).trim_end());
-                text.push('\n');
-            }
-            text.push_str(&format!("\n{SOURCE_BEGINS}{}", passage.source));
-        }
+        text += &quoted(&chosen);
         if passages.len() > chosen.len() {
             text.push_str("\n\nSay \"more\" to see others.");
         }
         self.say(&text)
     }
+}
+
+/// Passages with their sources.
+fn quoted(passages: &[&Passage]) -> String {
+    let mut text = String::new();
+    for passage in passages {
+        text.push_str("\n\n");
+        for line in &passage.lines {
+            text.push_str(format!("> {}", cut(line)).trim_end());
+            text.push('\n');
+        }
+        text.push_str(&format!("\n{SOURCE_BEGINS}{}", passage.source));
+    }
+    text
 }
 
 fn cut(line: &str) -> String {

@@ -1,8 +1,9 @@
 //! What the tools have found so far.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use rethread_core::limits::TRUNCATED_MARK;
+use rethread_core::search::Query;
 
 use super::answer::{NOTE_BEGINS, Source};
 use super::view::{Answer, Turn};
@@ -10,9 +11,6 @@ use super::words::{Keywords, Word};
 
 /// Lines around a quoted one that belong to the same passage.
 const PASSAGE_REACH: u64 = 12;
-
-/// A word whose matches were cut off is taken to be this much more frequent.
-const CUT_FACTOR: usize = 3;
 
 /// What the tools have found so far.
 pub(super) struct Evidence {
@@ -24,6 +22,8 @@ pub(super) struct Evidence {
     pub(super) said: Vec<Said>,
     /// How much each word counts: rare ones more.
     pub(super) weights: Vec<f64>,
+    /// Finds the question itself.
+    echo: Option<Query>,
 }
 
 /// Something said in a session.
@@ -63,16 +63,11 @@ impl Evidence {
             windows: Vec::new(),
             said: Vec::new(),
             weights: Vec::new(),
+            echo: echo(turn.question),
         };
-        let mut cut = BTreeSet::new();
-        for answer in turn.of("grep") {
-            evidence.matches(answer);
-            if answer.partial() {
-                cut.insert(answer.asked("pattern"));
-            }
-        }
+        turn.of("grep").for_each(|answer| evidence.matches(answer));
         turn.of("search_sessions").for_each(|answer| evidence.hits(answer));
-        evidence.weigh(keywords, &cut);
+        evidence.weigh(keywords);
         for path in turn.of("glob").flat_map(Answer::paths) {
             // A file that is called so is worth a look from its beginning.
             evidence.files.entry(path).or_default().entry(1).or_default();
@@ -86,6 +81,7 @@ impl Evidence {
         for found in answer.objects() {
             if let (Some(path), Some(line), Some(text)) =
                 (found["path"].as_str(), found["line"].as_u64(), found["text"].as_str())
+                && !self.is_echo(text)
             {
                 self.files.entry(path.into()).or_default().insert(line, text.into());
             }
@@ -109,14 +105,11 @@ impl Evidence {
         }
     }
 
-    fn weigh(&mut self, keywords: &Keywords, cut: &BTreeSet<&str>) {
+    fn weigh(&mut self, keywords: &Keywords) {
         let weight = |word: &Word| {
             let lines = self.files.values().flat_map(BTreeMap::values);
             let said = self.said.iter().map(|said| &said.text);
-            let mut count = lines.chain(said).filter(|text| word.stands_in(text)).count();
-            if cut.contains(word.pattern().as_str()) {
-                count *= CUT_FACTOR;
-            }
+            let count = lines.chain(said).filter(|text| word.stands_in(text)).count();
             let rare = 1.0 / (1.0 + (1.0 + count as f64).ln());
             if word.exact { rare * 1.5 } else { rare }
         };
@@ -131,8 +124,9 @@ impl Evidence {
         if lines.last().is_some_and(|line| line.starts_with("[lines ") && line.ends_with(']')) {
             lines.pop();
         }
-        let file = self.files.entry(path.clone()).or_default();
-        file.extend((first..).zip(lines.iter().map(|line| (*line).to_owned())));
+        let read = (first..).zip(&lines).filter(|(_, line)| !self.is_echo(line));
+        let read: Vec<(u64, String)> = read.map(|(at, line)| (at, (*line).to_owned())).collect();
+        self.files.entry(path.clone()).or_default().extend(read);
         let last = first + (lines.len() as u64).saturating_sub(1);
         self.windows.push((path, first, last));
     }
@@ -163,6 +157,11 @@ impl Evidence {
         }
     }
 
+    /// Whether a line repeats the question: an example in a README, or a test. It answers nothing.
+    fn is_echo(&self, line: &str) -> bool {
+        self.echo.as_ref().is_some_and(|echo| echo.matches(line))
+    }
+
     /// Forgets what was quoted before.
     pub(super) fn leave_out(&mut self, shown: &[Source]) {
         for source in shown {
@@ -182,6 +181,12 @@ impl Evidence {
         }
         self.files.retain(|_, lines| !lines.is_empty());
     }
+}
+
+/// Finds a question word for word, where it has enough words to be told from others.
+fn echo(question: &str) -> Option<Query> {
+    let query = Query::new(&format!("\"{}\"", question.replace('"', " "))).ok()?;
+    (query.terms().len() > 2).then_some(query)
 }
 
 /// Whether a text is what a tool was asked, or JSON it answered, rather than what someone said.

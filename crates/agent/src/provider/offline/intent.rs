@@ -3,6 +3,8 @@
 use rethread_core::{Message, Role};
 
 use super::answer::Source;
+use super::newcomer::{self, Newcomer};
+use super::words::among;
 
 /// What the user wants.
 #[derive(Debug, PartialEq)]
@@ -20,6 +22,8 @@ pub(super) enum Intent {
     Read(String),
     /// The places where a text stands.
     Find(String),
+    /// What this project is.
+    About,
     Question(Question),
 }
 
@@ -30,6 +34,15 @@ pub(super) struct Question {
     pub(super) text: String,
     /// What was quoted already, when more is wanted.
     pub(super) shown: Vec<Source>,
+    /// It is one of those that projects answer for newcomers.
+    pub(super) is_newcomers: bool,
+}
+
+impl Question {
+    fn new(text: &str) -> Question {
+        let is_newcomers = newcomer::asks(text) == Some(Newcomer::HowTo);
+        Question { text: text.into(), shown: Vec::new(), is_newcomers }
+    }
 }
 
 /// The prompt with which a session continues from a summary.
@@ -58,38 +71,29 @@ pub(super) fn of(text: &str, earlier: &[Message]) -> Intent {
     if asks_for_more(plain) {
         return more(earlier);
     }
+    let about = newcomer::asks(text).filter(|asked| *asked == Newcomer::About);
     courtesy(plain, &words)
+        .or_else(|| about.map(|_| Intent::About))
         .or_else(|| listing(&words, text))
         .or_else(|| reading(text))
         .or_else(|| finding(text))
-        .unwrap_or_else(|| Intent::Question(Question { text: text.into(), shown: Vec::new() }))
+        .unwrap_or_else(|| Intent::Question(Question::new(text)))
 }
 
 fn courtesy(plain: &str, words: &[&str]) -> Option<Intent> {
-    const HELLO: [&str; 7] = ["hi", "hello", "hey", "hallo", "greetings", "morning", "good"];
-    const THANKS: [&str; 5] = ["thanks", "thank", "thx", "cheers", "danke"];
-    const HELP: [&str; 9] = [
-        "help",
-        "help me",
-        "what can you do",
-        "who are you",
-        "what are you",
-        "how do you work",
-        "what do you do",
-        "how does this work",
-        "what is this",
-    ];
-    const DAY: [&str; 8] =
-        ["morning", "day", "evening", "afternoon", "there", "again", "all", "everyone"];
+    const HELLO: &str = "hi hello hey hallo greetings morning good";
+    const THANKS: &str = "thanks thank thx cheers danke";
+    const HELP: &str = "help, help me, what can you do, who are you, what are you, how do you work, \
+                        what do you do, how does this work, what is this";
+    const DAY: &str = "morning day evening afternoon there again all everyone";
     let bare = |word: &str| word.trim_matches(|c: char| !c.is_alphanumeric()).to_owned();
     let first = bare(words[0]);
-    let rest_is_day = words[1..].iter().all(|word| DAY.contains(&bare(word).as_str()));
-    if HELP.contains(&plain) {
+    let rest_is_day = words[1..].iter().all(|word| among(DAY, &bare(word)));
+    if HELP.split(", ").any(|text| text == plain) {
         Some(Intent::Help)
-    } else if THANKS.contains(&first.as_str()) && words.len() <= 6 {
+    } else if among(THANKS, &first) && words.len() <= 6 {
         Some(Intent::Thanks)
-    } else if HELLO.contains(&first.as_str()) && rest_is_day && (first != "good" || words.len() > 1)
-    {
+    } else if among(HELLO, &first) && rest_is_day && (first != "good" || words.len() > 1) {
         Some(Intent::Greeting)
     } else {
         None
@@ -97,18 +101,9 @@ fn courtesy(plain: &str, words: &[&str]) -> Option<Intent> {
 }
 
 fn asks_for_more(plain: &str) -> bool {
-    const MORE: [&str; 9] = [
-        "more",
-        "show more",
-        "more please",
-        "next",
-        "go on",
-        "continue",
-        "anything else",
-        "show me more",
-        "what else",
-    ];
-    MORE.contains(&plain)
+    const MORE: &str = "more, show more, more please, next, go on, continue, anything else, \
+                        show me more, what else";
+    MORE.split(", ").any(|text| text == plain)
 }
 
 /// The question before, without what was quoted for it.
@@ -125,7 +120,9 @@ fn more(earlier: &[Message]) -> Intent {
                 }
                 return match of(text.trim(), &[]) {
                     Intent::Question(question) => Intent::Question(Question { shown, ..question }),
-                    Intent::Find(text) => Intent::Question(Question { text, shown }),
+                    Intent::Find(text) => {
+                        Intent::Question(Question { shown, ..Question::new(&text) })
+                    }
                     _ => Intent::NothingBefore,
                 };
             }
@@ -136,38 +133,16 @@ fn more(earlier: &[Message]) -> Intent {
 }
 
 fn listing(words: &[&str], text: &str) -> Option<Intent> {
-    const ASKED: [&str; 7] = ["list", "ls", "show", "what", "which", "what's", "dir"];
-    const FILLING: [&str; 20] = [
-        "me",
-        "all",
-        "the",
-        "are",
-        "is",
-        "in",
-        "here",
-        "there",
-        "this",
-        "of",
-        "my",
-        "our",
-        "do",
-        "we",
-        "have",
-        "please",
-        "you",
-        "see",
-        "can",
-        "workspace",
-    ];
-    const FILES: [&str; 7] =
-        ["files", "file", "folder", "directory", "folders", "contents", "project"];
-    if !ASKED.contains(&words[0]) {
+    const ASKED: &str = "list ls show what which what's dir";
+    const FILLING: &str = "me all the are is in here there this of my our do we have please you \
+                           see can workspace";
+    const FILES: &str = "files file folder directory folders contents project";
+    if !among(ASKED, words[0]) {
         return None;
     }
-    let rest: Vec<&str> =
-        words[1..].iter().copied().filter(|word| !FILLING.contains(word)).collect();
+    let rest: Vec<&str> = words[1..].iter().copied().filter(|word| !among(FILLING, word)).collect();
     let (files, others): (Vec<&str>, Vec<&str>) =
-        rest.into_iter().partition(|word| FILES.contains(word));
+        rest.into_iter().partition(|word| among(FILES, word));
     let about_files = !files.is_empty() || words[0] == "ls" || words[0] == "dir";
     match others.as_slice() {
         [] if about_files => Some(Intent::List(".".into())),
@@ -182,29 +157,30 @@ fn listing(words: &[&str], text: &str) -> Option<Intent> {
 }
 
 fn reading(text: &str) -> Option<Intent> {
-    const ASKED: [&str; 7] = ["read", "show", "open", "cat", "display", "print", "view"];
-    const FILLING: [&str; 7] = ["me", "the", "file", "contents", "of", "please", "content"];
+    const ASKED: &str = "read show open cat display print view";
+    const FILLING: &str = "me the file contents of please content";
     let mut words = text.split_whitespace();
     let first = words.next()?.to_lowercase();
-    let first = ASKED.into_iter().find(|verb| *verb == first)?;
-    let rest: Vec<&str> =
-        words.filter(|word| !FILLING.contains(&word.to_lowercase().as_str())).collect();
+    if !among(ASKED, &first) {
+        return None;
+    }
+    let rest: Vec<&str> = words.filter(|word| !among(FILLING, &word.to_lowercase())).collect();
     let [path] = rest.as_slice() else { return None };
     let path = path.trim_matches(|c: char| "\"'`?!,;:".contains(c)).trim_end_matches('.');
-    let like_a_path = path.contains(['.', '/']) || matches!(first, "read" | "cat" | "open");
+    let like_a_path =
+        path.contains(['.', '/']) || matches!(first.as_str(), "read" | "cat" | "open");
     (like_a_path && !path.is_empty()).then(|| Intent::Read(path.into()))
 }
 
 fn finding(text: &str) -> Option<Intent> {
-    const ASKED: [&str; 5] = ["find", "search", "grep", "locate", "look"];
-    const FILLING: [&str; 10] =
-        ["for", "me", "all", "uses", "of", "occurrences", "where", "is", "the", "any"];
+    const ASKED: &str = "find search grep locate look";
+    const FILLING: &str = "for me all uses of occurrences where is the any";
     let mut words = text.split_whitespace().peekable();
     let first = words.next()?.to_lowercase();
-    if !ASKED.contains(&first.as_str()) {
+    if !among(ASKED, &first) {
         return None;
     }
-    while words.peek().is_some_and(|word| FILLING.contains(&word.to_lowercase().as_str())) {
+    while words.peek().is_some_and(|word| among(FILLING, &word.to_lowercase())) {
         words.next();
     }
     let rest: Vec<&str> = words.collect();
@@ -236,6 +212,8 @@ mod tests {
             ("thank you very much", Intent::Thanks),
             ("What can you do?", Intent::Help),
             ("more", Intent::NothingBefore),
+            ("what is this project?", Intent::About),
+            ("what's in this folder?", list(".")),
             ("CONTEXT RESTORATION: x", Intent::Restore),
         ] {
             assert_eq!(of(text, &[]), intent, "{text}");

@@ -8,6 +8,7 @@
 mod answer;
 mod evidence;
 mod intent;
+mod newcomer;
 mod rank;
 mod view;
 mod words;
@@ -33,14 +34,16 @@ const DELTAS: usize = 4;
 /// a context keeps.
 const MATCHES: u64 = 20;
 
-/// Files that answer no question, and would crowd out those that do.
-const NOT_THESE: &str = "!{*.lock,*-lock.*,*.min.*,*.svg,*.map}";
+/// Files that answer no question, and would crowd out those that do; instructions for models are full
+/// of what people ask about.
+const NOT_THESE: &str =
+    "!{*.lock,*-lock.*,*.min.*,*.svg,*.map,AGENTS.md,CLAUDE.md,**/agents/**/*.md}";
 
 /// Words that are searched one by one; further ones count where they are seen.
 const WORDS_SEARCHED: usize = 4;
 
-/// Searches of earlier sessions in one round.
-const SEARCHES: usize = 3;
+/// Searches of earlier sessions.
+const SEARCHES: usize = 4;
 
 /// Places that are read before an answer is given.
 const PLACES_READ: usize = 3;
@@ -110,6 +113,7 @@ fn next(request: &Request<'_>) -> Step {
         Intent::List(path) => list(&path, &turn, &tools, &sayer),
         Intent::Read(path) => read(&path, &turn, &tools, &sayer),
         Intent::Find(text) => find(&text, &turn, &tools, &sayer),
+        Intent::About => about(&turn, &tools, &sayer),
         Intent::Question(question) => answer(&question, &turn, &tools, &sayer),
     }
 }
@@ -168,33 +172,67 @@ fn find(text: &str, turn: &Turn<'_>, tools: &Tools<'_>, sayer: &Sayer) -> Step {
     tools.step(calls).unwrap_or_else(|| Step::Say(sayer.no_tools()))
 }
 
-/// Searches, reads around the best places, and quotes the best of what was read.
+/// Quotes how the project introduces itself.
+fn about(turn: &Turn<'_>, tools: &Tools<'_>, sayer: &Sayer) -> Step {
+    let step = match turn.rounds {
+        0 => tools.step(vec![
+            ("glob", json!({"pattern": newcomer::FILES})),
+            ("grep", json!({"pattern": newcomer::DESCRIPTION, "glob": newcomer::FILES})),
+        ]),
+        1 => newcomer::readme(turn).and_then(|path| {
+            let input = json!({"path": path, "limit": newcomer::README_LINES});
+            tools.step(vec![("read_file", input)])
+        }),
+        _ => None,
+    };
+    step.unwrap_or_else(|| {
+        let evidence = Evidence::of(turn, &Keywords::of(turn.question));
+        Step::Say(sayer.introduction(&newcomer::introduction(&evidence)))
+    })
+}
+
+/// Searches, reads around the best places, and quotes the best of what was read. What a newcomer
+/// asks is searched for where projects tell it, and everywhere only if they do not.
 fn answer(question: &Question, turn: &Turn<'_>, tools: &Tools<'_>, sayer: &Sayer) -> Step {
     let keywords = Keywords::of(&question.text);
     if keywords.is_empty() {
         return Step::Say(sayer.no_words());
     }
-    if turn.rounds == 0 {
-        let step = tools.step(searches(&keywords));
-        return step.unwrap_or_else(|| Step::Say(sayer.no_tools()));
+    let told = question.is_newcomers && (turn.rounds == 0 || newcomer::is_told(turn));
+    let searched_before = usize::from(question.is_newcomers && !told);
+    let rounds = turn.rounds - searched_before;
+    if searched_before > 0
+        && let Some(custom) = newcomer::custom(turn)
+    {
+        return Step::Say(sayer.passages(&[], &keywords, Some(custom), false));
+    }
+    if rounds == 0 {
+        let mut calls = searches(&keywords, if told { newcomer::FILES } else { NOT_THESE });
+        if told {
+            calls.retain(|(tool, _)| *tool == "grep");
+            calls.push(("glob", json!({"pattern": newcomer::FILES})));
+        }
+        return tools.step(calls).unwrap_or_else(|| Step::Say(sayer.no_tools()));
     }
     let mut evidence = Evidence::of(turn, &keywords);
     evidence.leave_out(&question.shown);
-    if turn.rounds == 1
+    if rounds == 1
         && let Some(step) = tools.step(looks(&evidence, &keywords))
     {
         return step;
     }
     let passages = rank::passages(&evidence, &keywords);
-    Step::Say(sayer.passages(&passages, &keywords, !question.shown.is_empty()))
+    let all_told = passages.first().is_some_and(|best| best.words == keywords.words.len());
+    let custom = (question.is_newcomers && !all_told).then(|| newcomer::custom(turn)).flatten();
+    Step::Say(sayer.passages(&passages, &keywords, custom, !question.shown.is_empty()))
 }
 
 /// What to search for: words that stand together, each word by itself, files that are called so,
 /// and what was said before.
-fn searches(keywords: &Keywords) -> Vec<(&'static str, Value)> {
+fn searches(keywords: &Keywords, files: &str) -> Vec<(&'static str, Value)> {
     let mut calls = Vec::new();
     let mut grep = |pattern: String| {
-        calls.push(("grep", json!({"pattern": pattern, "glob": NOT_THESE, "max": MATCHES})));
+        calls.push(("grep", json!({"pattern": pattern, "glob": files, "max": MATCHES})));
     };
     keywords.phrases.iter().take(2).for_each(|phrase| grep(phrase.pattern()));
     if let Some(pairs) = keywords.pairs() {
@@ -208,7 +246,7 @@ fn searches(keywords: &Keywords) -> Vec<(&'static str, Value)> {
     calls
 }
 
-/// What to look at more closely: the best places, and where no session had it all, fewer words.
+/// What to look at more closely: the best places.
 fn looks(evidence: &Evidence, keywords: &Keywords) -> Vec<(&'static str, Value)> {
     let mut calls = Vec::new();
     for place in rank::places(evidence, keywords).into_iter().take(PLACES_READ) {
@@ -216,24 +254,17 @@ fn looks(evidence: &Evidence, keywords: &Keywords) -> Vec<(&'static str, Value)>
         let input = json!({"path": place.path, "offset": offset, "limit": LINES_READ});
         calls.push(("read_file", input));
     }
-    let said = rank::said(evidence, keywords);
     let mut recall = Vec::new();
-    for place in said.iter().take(PLACES_READ) {
-        recall.push(place.reference.clone());
+    for place in rank::said(evidence, keywords).into_iter().take(PLACES_READ) {
         // A question is answered by what follows it.
-        recall.extend(place.next().filter(|_| place.by_user));
-    }
-    for (index, reference) in recall.iter().enumerate() {
-        if !recall[..index].contains(reference) {
-            calls.push(("recall", json!({"ref": reference, "limit": RECALL_CHARS})));
+        let next = place.next().filter(|_| place.by_user);
+        for reference in std::iter::once(place.reference.clone()).chain(next) {
+            if !recall.contains(&reference) {
+                recall.push(reference);
+            }
         }
     }
-    if said.len() < PLACES_READ {
-        let asked = keywords.queries().into_iter().skip(SEARCHES);
-        for query in asked.take(SEARCHES) {
-            calls.push(("search_sessions", json!({"query": query})));
-        }
-    }
+    calls.extend(recall.iter().map(|at| ("recall", json!({"ref": at, "limit": RECALL_CHARS}))));
     calls
 }
 

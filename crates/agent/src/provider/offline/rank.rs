@@ -1,8 +1,7 @@
 //! Which places are most likely to hold the answer.
 //!
 //! A place counts for the words that stand near it: rare words more than common ones, near ones
-//! more than far ones, all together more than each alone. Words that stand together in the
-//! question and in the text count extra, and so do headings and definitions, a little.
+//! more than far ones, all together more than each alone. Headings count a little extra.
 
 use std::collections::BTreeMap;
 
@@ -22,8 +21,8 @@ const NEARNESS: [(u64, f64); 4] = [(0, 1.0), (2, 0.85), (6, 0.6), (12, 0.35)];
 /// How much a word counts that stands elsewhere in the file.
 const SAME_FILE: f64 = 0.15;
 
-/// How much a word in the path counts: where it is not in the text, and where it is, besides.
-const IN_PATH: (f64, f64) = (0.5, 0.25);
+/// How much a word in the path counts.
+const IN_PATH: f64 = 0.4;
 
 /// What a quoted phrase is worth: more than all words of most questions.
 const PHRASE: f64 = 3.0;
@@ -52,6 +51,13 @@ pub(super) struct Passage {
     pub(super) score: f64,
     /// How many of the words stand in it.
     pub(super) words: usize,
+}
+
+impl Passage {
+    /// Lines of a file, from one of them on.
+    pub(super) fn of_file(path: &str, line: u64, lines: Vec<String>, score: f64) -> Passage {
+        Passage { source: Source::File { path: path.into(), line }, lines, score, words: 0 }
+    }
 }
 
 /// The best places in files, apart from each other, best first.
@@ -132,13 +138,13 @@ fn scored(
             let near = nearest.map_or(0.0, |distance| {
                 NEARNESS.iter().find(|(reach, _)| distance <= *reach).map_or(SAME_FILE, |n| n.1)
             });
-            values.push((near + in_path(*named, near > SAME_FILE)) * weight);
+            values.push((near + if *named { IN_PATH } else { 0.0 }) * weight);
         }
-        let mut score = together(&values) + adjacent(text, evidence, keywords);
+        let mut score = together(&values);
         if phrase {
             score += PHRASE;
         }
-        if is_heading(text) || is_definition(text) {
+        if is_heading(text) {
             score *= 1.1;
         }
         score *= kind;
@@ -152,26 +158,6 @@ fn together(values: &[f64]) -> f64 {
     let there = values.iter().filter(|value| **value > 0.0).count();
     let share = there as f64 / values.len().max(1) as f64;
     values.iter().sum::<f64>() * (0.4 + 0.6 * share)
-}
-
-/// What it is worth that words which follow each other in the question do so in a line.
-fn adjacent(text: &str, evidence: &Evidence, keywords: &Keywords) -> f64 {
-    let mut sum = 0.0;
-    for (index, pair) in keywords.words.windows(2).enumerate() {
-        let (first, second) = (pair[0].spans(text), pair[1].spans(text));
-        let follows = first.iter().any(|(start, _)| {
-            second.iter().any(|(other, _)| {
-                *other > *start
-                    && text
-                        .get(*start..*other)
-                        .is_some_and(|gap| gap.split_whitespace().count() <= 2)
-            })
-        });
-        if follows {
-            sum += 0.5 * (evidence.weights[index] + evidence.weights[index + 1]);
-        }
-    }
-    sum
 }
 
 /// What something said is worth. A question is not an answer: what follows it is.
@@ -189,20 +175,12 @@ fn words_of(said: &Said, evidence: &Evidence, keywords: &Keywords) -> f64 {
     let mut values = Vec::new();
     for (word, weight) in keywords.words.iter().zip(&evidence.weights) {
         let text = if word.stands_in(&said.text) { 1.0 } else { 0.0 };
-        let name = in_path(word.stands_in(&said.session), text > 0.0);
+        let name = if word.stands_in(&said.session) { IN_PATH } else { 0.0 };
         values.push((text + name) * weight);
     }
     let phrase = keywords.phrases.iter().any(|phrase| phrase.stands_in(&said.text));
     let phrase = if phrase { PHRASE } else { 0.0 };
-    together(&values) + adjacent(&said.text, evidence, keywords) + phrase
-}
-
-fn in_path(path: bool, text: bool) -> f64 {
-    match (path, text) {
-        (false, _) => 0.0,
-        (true, false) => IN_PATH.0,
-        (true, true) => IN_PATH.1,
-    }
+    together(&values) + phrase
 }
 
 /// What kind of file it is: prose explains, and a test only mentions.
@@ -218,30 +196,6 @@ fn of_kind(path: &str) -> f64 {
 
 fn is_heading(text: &str) -> bool {
     text.starts_with('#') && text.trim_start_matches('#').starts_with(' ')
-}
-
-fn is_definition(text: &str) -> bool {
-    const WORDS: [&str; 16] = [
-        "fn",
-        "pub",
-        "struct",
-        "enum",
-        "trait",
-        "impl",
-        "const",
-        "type",
-        "def",
-        "class",
-        "function",
-        "interface",
-        "func",
-        "let",
-        "export",
-        "static",
-    ];
-    let text = text.trim_start();
-    let first = text.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
-    WORDS.contains(&first) || (text.contains(" = ") && !text.ends_with('.'))
 }
 
 /// The best ones that are not too close to a better one.

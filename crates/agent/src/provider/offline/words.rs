@@ -43,6 +43,11 @@ const QUESTION_CHARS_MAX: usize = 4_000;
 /// Characters of a word. What is longer is data.
 const WORD_CHARS_MAX: usize = 60;
 
+/// Whether a word is in a list, in which spaces separate them.
+pub(super) fn among(list: &str, word: &str) -> bool {
+    list.split_whitespace().any(|known| known == word)
+}
+
 /// A word, and how to recognise it.
 pub(super) struct Word {
     /// As it was written, in lowercase.
@@ -98,9 +103,12 @@ impl Word {
         self.pattern.clone()
     }
 
-    /// Where it stands in a text: from where to where, each time.
-    pub(super) fn spans(&self, text: &str) -> Vec<(usize, usize)> {
-        self.regex.find_iter(text).map(|found| (found.start(), found.end())).collect()
+    /// What finds it in sessions.
+    fn query(&self) -> String {
+        match self.exact {
+            true => format!("\"{}\"", self.text.replace('"', " ")),
+            false => format!("{}*", self.stem),
+        }
     }
 
     /// Whether it stands in a text.
@@ -158,14 +166,13 @@ impl Keywords {
         let token = token.trim_matches(edge);
         let bare = token.trim_end_matches("'s").trim_end_matches("’s");
         let lower = bare.to_lowercase().replace('’', "'");
-        let among = |list: &str| list.split_whitespace().any(|word| word == lower);
-        if among(PAST) {
+        if among(PAST, &lower) {
             self.past = true;
             return;
         }
         // A small word with a capital in the middle of a sentence is a name, such as the month.
         let name = !first && bare.starts_with(char::is_uppercase) && !lower.contains('\'');
-        if bare.chars().count() < 2 || (among(STOP) && !name) {
+        if bare.chars().count() < 2 || (among(STOP, &lower) && !name) {
             return;
         }
         if names_something(bare) {
@@ -227,28 +234,14 @@ impl Keywords {
         format!("**/*{{{}}}*", stems.join(","))
     }
 
-    /// What to search earlier sessions for, from all words to single ones. There a word has to
-    /// stand as it is written, so other forms of it come last.
+    /// What to search earlier sessions for, from all words to single ones, in all their forms.
     pub(super) fn queries(&self) -> Vec<String> {
-        let texts: Vec<&str> = self.by_length().map(|word| word.text.as_str()).collect();
-        let mut queries: Vec<String> = Vec::new();
-        let mut add = |query: String| {
-            if !query.is_empty() && !queries.contains(&query) {
-                queries.push(query);
-            }
-        };
-        self.phrases.iter().for_each(|phrase| add(phrase.text.clone()));
-        add(texts[..texts.len().min(4)].join(" "));
-        add(texts[..texts.len().min(2)].join(" "));
-        texts.iter().take(3).for_each(|text| add((*text).to_owned()));
-        for word in self.by_length().filter(|word| !word.exact).take(3) {
-            let other = match word.text.strip_suffix('s') {
-                Some(one) => one.to_owned(),
-                None => format!("{}s", word.text),
-            };
-            add(other);
-            add(word.stem.clone());
-        }
+        let words: Vec<String> = self.by_length().map(Word::query).collect();
+        let mut queries: Vec<String> = self.phrases.iter().map(Word::query).collect();
+        let alone = words.iter().take(3).cloned();
+        let together = [4, 2].map(|most| words[..words.len().min(most)].join(" "));
+        queries.extend(together.into_iter().chain(alone).filter(|query| !query.is_empty()));
+        queries.dedup();
         queries
     }
 

@@ -1,0 +1,174 @@
+//! The first questions of somebody who is new to a folder: what is this, and how is it built, run and
+//! tested?
+//!
+//! A project answers them in its README, its notes for contributors and its manifest, so they are
+//! looked up there and nowhere else. Elsewhere the same words mean something else.
+
+use super::evidence::Evidence;
+use super::rank::Passage;
+use super::view::{Answer, Turn};
+use super::words::{Keywords, Word, among};
+
+/// Files in which a project introduces itself, at its top.
+pub(super) const FILES: &str = "./{README*,Readme*,readme*,CONTRIBUTING*,Contributing*,INSTALL*,\
+    HACKING*,DEVELOPMENT*,Cargo.toml,package.json,pyproject.toml,setup.cfg,go.mod,Makefile,makefile,\
+    justfile,Justfile,CMakeLists.txt,composer.json,Gemfile,pom.xml,build.gradle*,mix.exs}";
+
+/// Finds what a manifest says its project is.
+pub(super) const DESCRIPTION: &str = r#"^\s*(description\s*=|"description"\s*:)"#;
+
+/// Lines of a README that are looked at, and those of them that are quoted.
+pub(super) const README_LINES: u64 = 40;
+const QUOTED_LINES: usize = 12;
+
+/// Words for a project as a whole.
+const PROJECT: &str = "project repo repository code codebase program tool app application library \
+    package crate folder directory software";
+
+/// What people do with a project first.
+const TASKS: &str = "run test tests build compile install start launch set setup develop \
+    contribute deploy execute suite unit integration server dev locally command commands dependencies";
+
+/// What a manifest means to those who know its kind: how to test, to run and to build.
+const CUSTOMS: [(&str, [&str; 3]); 3] = [
+    ("Cargo.toml", ["cargo test", "cargo run", "cargo build"]),
+    ("go.mod", ["go test ./...", "go run .", "go build ./..."]),
+    ("package.json", ["npm test", "npm start", "npm install"]),
+];
+
+/// What somebody who is new asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Newcomer {
+    /// What this is.
+    About,
+    /// How something is done with it.
+    HowTo,
+}
+
+/// Whether this is a question of somebody who is new.
+pub(super) fn asks(question: &str) -> Option<Newcomer> {
+    let first = question.split_whitespace().next()?.to_lowercase();
+    if question.contains(" in ") {
+        return None;
+    }
+    let keywords = Keywords::of(question);
+    let all_among = |lists: [&str; 2]| {
+        let known = |word: &Word| lists.iter().any(|list| among(list, &word.text));
+        !keywords.words.is_empty() && keywords.words.iter().all(known)
+    };
+    match first.as_str() {
+        "what" | "what's" | "tell" | "describe" | "explain" if all_among([PROJECT, PROJECT]) => {
+            Some(Newcomer::About)
+        }
+        "how" | "what" | "what's" if all_among([TASKS, PROJECT]) => Some(Newcomer::HowTo),
+        _ => None,
+    }
+}
+
+/// How a project introduces itself: the beginning of its README, and the description in its manifest.
+pub(super) fn introduction(evidence: &Evidence) -> Vec<Passage> {
+    let mut passages = Vec::new();
+    for (path, lines) in &evidence.files {
+        let is_readme = path.to_lowercase().starts_with("readme");
+        let mut quoted: Vec<(u64, &String)> = lines
+            .iter()
+            .map(|(number, line)| (*number, line))
+            .filter(|(_, line)| !is_readme || !is_ornament(line))
+            .skip_while(|(_, line)| line.trim().is_empty())
+            .collect();
+        quoted.truncate(if is_readme { first_part(&quoted) } else { 1 });
+        let Some((first, _)) = quoted.first() else { continue };
+        let lines = quoted.iter().map(|(_, line)| (*line).clone()).collect();
+        passages.push(Passage::of_file(path, *first, lines, if is_readme { 2.0 } else { 1.0 }));
+    }
+    passages.sort_by(|a, b| b.score.total_cmp(&a.score));
+    passages
+}
+
+/// How many lines belong to the first part of a README: its title and what is said before the next
+/// heading, up to the end of a paragraph.
+fn first_part(lines: &[(u64, &String)]) -> usize {
+    let is_heading = |line: &str| line.starts_with('#');
+    let is_blank = |line: &str| line.trim().is_empty();
+    let text = lines.iter().position(|(_, line)| !is_blank(line) && !is_heading(line));
+    let text = text.unwrap_or(lines.len());
+    let is_next = |line: &str| is_heading(line) || line.starts_with("```");
+    let next = lines.iter().skip(text).position(|(_, line)| is_next(line));
+    let most = next.map_or(lines.len(), |next| text + next).min(QUOTED_LINES.max(text));
+    let ends = |at: &usize| lines.get(*at).is_none_or(|(_, line)| is_blank(line) || is_next(line));
+    let end = (text + 1..=most).rev().find(ends).unwrap_or(most);
+    lines[..end].iter().rposition(|(_, line)| !is_blank(line)).map_or(0, |last| last + 1)
+}
+
+/// Whether a line shows something and says nothing: badges, pictures, comments, HTML.
+fn is_ornament(line: &str) -> bool {
+    let line = line.trim_start();
+    ["[![", "![", "<", "---", "==="].iter().any(|begin| line.starts_with(begin))
+}
+
+/// The README among the files that were found: the one with the shortest name.
+pub(super) fn readme(turn: &Turn<'_>) -> Option<String> {
+    let readmes = files(turn).filter(|path| path.to_lowercase().starts_with("readme"));
+    readmes.min_by_key(String::len)
+}
+
+/// Whether something was found where projects tell what newcomers ask.
+pub(super) fn is_told(turn: &Turn<'_>) -> bool {
+    let there = turn.of("grep").filter(|answer| answer.asked("glob") == FILES);
+    there.into_iter().any(|answer| !answer.objects().is_empty())
+}
+
+/// What people do with a project of this kind, where nothing says so: the manifest and the command.
+pub(super) fn custom(turn: &Turn<'_>) -> Option<(&'static str, &'static str)> {
+    let files: Vec<String> = files(turn).collect();
+    let (manifest, commands) =
+        CUSTOMS.iter().find(|(name, _)| files.iter().any(|file| file == name))?;
+    let asked = turn.question.to_lowercase();
+    let command = match asked {
+        asked if asked.contains("test") => commands[0],
+        asked if ["run", "start", "launch"].iter().any(|word| asked.contains(word)) => commands[1],
+        _ => commands[2],
+    };
+    Some((manifest, command))
+}
+
+fn files(turn: &Turn<'_>) -> impl Iterator<Item = String> {
+    turn.of("glob").flat_map(Answer::paths)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn first_questions_are_told_from_others() {
+        for about in [
+            "what does this project do?",
+            "What is this repository about?",
+            "what is this project?",
+            "describe the code",
+            "Tell me about this project",
+        ] {
+            assert_eq!(asks(about), Some(Newcomer::About), "{about}");
+        }
+        for how in [
+            "how do I run the tests?",
+            "How can I build it?",
+            "how to install this",
+            "What is the command to run the test suite?",
+        ] {
+            assert_eq!(asks(how), Some(Newcomer::HowTo), "{how}");
+        }
+        for other in [
+            "how do I run the retry worker?",
+            "what does the limiter do?",
+            "where is the order of the context steps decided?",
+            "why do the tests fail on Mondays?",
+            "what did we decide?",
+            "what is in this folder?",
+            "list files",
+        ] {
+            assert_eq!(asks(other), None, "{other}");
+        }
+    }
+}

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::draft::{Answer, Draft, Round};
 use super::steps::{Scope, StepRule};
 use super::{Changed, Cut, Policy, Step, Why};
-use crate::limits::{THIN_CALLS_AHEAD, THIN_GAIN_TOKENS_MIN};
+use crate::limits::{ECHO_CHARS, THIN_CALLS_AHEAD, THIN_GAIN_TOKENS_MIN};
 use crate::log::Log;
 use crate::measure::block_tokens;
 use crate::shown::{Excerpt, Form, Kind, excerpt, kind_of};
@@ -27,12 +27,21 @@ fn apply<'a>(mut draft: Draft<'a>, policy: &Policy) -> Draft<'a> {
         let form = if thin { Form::Thin } else { Form::Full };
         for round in &mut turn.rounds {
             for index in 0..round.answers.len() {
+                if is_short(&round.answers[index]) {
+                    continue;
+                }
                 let made = made(log, round, index, form);
                 show(&mut round.answers[index], &made, form);
             }
         }
     }
     draft
+}
+
+/// Whether a result is so short that it is always shown as it is.
+fn is_short(answer: &Answer<'_>) -> bool {
+    let texts = answer.result.content.iter().filter_map(|block| block.as_text());
+    texts.map(str::len).sum::<usize>() <= ECHO_CHARS
 }
 
 /// The excerpt of a result, from before or made now.
@@ -58,7 +67,8 @@ pub(super) fn pays_from(log: &Log, policy: &Policy) -> Option<u64> {
         let thin = policy.thin_turns && draft.thinned.iter().any(|t| t.covers(turn.seq));
         let mut shorter = 0;
         for round in turn.rounds.iter().filter(|_| !thin) {
-            for (index, answer) in round.answers.iter().enumerate() {
+            let long = |(_, answer): &(usize, &Answer<'_>)| !is_short(answer);
+            for (index, answer) in round.answers.iter().enumerate().filter(long) {
                 let (full, made) = (answer.tokens, made(log, round, index, Form::Thin));
                 shorter += full.saturating_sub(share(answer, &made));
             }

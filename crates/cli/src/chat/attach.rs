@@ -31,8 +31,9 @@ pub(super) struct Attached {
     /// Before what the person wrote: files and output, as the model sees them.
     prefixes: Vec<String>,
     media: Vec<(Vec<u8>, FileKind, String)>,
-    /// What was named already.
+    /// What was named already, and the files that were taken.
     known: Vec<String>,
+    taken: Vec<String>,
     /// What the person is told about it.
     pub(super) notes: Vec<String>,
 }
@@ -133,6 +134,10 @@ impl Attached {
     }
 
     fn file(&mut self, Attachment { path, content }: Attachment, sees: Sees) {
+        if self.taken.contains(&path) {
+            return;
+        }
+        self.taken.push(path.clone());
         let is_cut = content.is_cut();
         match content {
             Content::Text { text, bytes } => {
@@ -154,10 +159,13 @@ impl Attached {
     }
 
     fn folder(&mut self, name: &str, found: Mentioned) {
-        let Mentioned { attachments, left_out, .. } = found;
+        let Mentioned { mut attachments, left_out, .. } = found;
+        // What was named by itself is there already.
+        attachments.retain(|attachment| !self.taken.contains(&attachment.path));
         let (mut bytes, mut cut) = (0, 0);
         let files = attachments.len() as u64;
         for Attachment { path, content } in attachments {
+            self.taken.push(path.clone());
             let is_cut = content.is_cut();
             if let Content::Text { text, bytes: all } = content {
                 bytes += text.len() as u64;
@@ -311,6 +319,8 @@ mod tests {
             attached.notes,
             ["attached a.txt, 2 lines", "not attached: there is no `nosuch.rs` in the workspace"]
         );
+        let twice = of(&Typed::by_hand("@a.txt and @./ and @./a.txt"), folder.path());
+        assert_eq!(twice.prefixes.len(), 2, "{:?}", twice.notes);
         let mut pasted = Typed::by_hand("explain: ");
         pasted.text += "@a.txt";
         assert_eq!(of(&pasted, folder.path()).prefixes.len(), 1);

@@ -309,9 +309,9 @@ mod tests {
 
     #[test]
     fn commands_and_agents_are_offered_with_what_they_are() {
-        let mut completions = Completions::default();
-        completions.agents =
-            vec![("build".into(), "Builds".into()), ("plan".into(), "Plans".into())];
+        let agents = vec![("build".into(), "Builds".into()), ("plan".into(), "Plans".into())];
+        let models = vec![("openai/gpt-5".into(), 400_000)];
+        let completions = Completions::new(Vec::new(), agents, models);
         let labels = |line: &str| -> Vec<String> {
             let found = completions.complete(line).map(|found| found.choices).unwrap_or_default();
             found.into_iter().map(|choice| choice.label).collect()

@@ -11,7 +11,7 @@ use rethread_render::terminal::Style;
 
 use crate::chat::paint::Paint;
 use crate::chat::replay;
-use crate::out::{ago, clean, plural};
+use crate::out::{ago, clean, fit, plural};
 
 /// Turns that are shown when a session is opened: the one that was asked last, and the one before it
 /// for what it was about.
@@ -117,9 +117,14 @@ fn folded(lines: &[&str], most: usize, paint: Paint) -> Vec<String> {
     folded
 }
 
+/// Characters of a title in the line that says which session is opened.
+const TITLE_CHARS: usize = 60;
+
 /// The line that says which session is opened: `Continuing NAME · 14 turns, last active 3h ago`.
 pub(crate) fn heading(session: &Session, now: Timestamp) -> String {
-    let name = clean(session.header.name.as_str());
+    let title = session.header.profile.title.as_deref().map(|title| fit(title, TITLE_CHARS));
+    let title = title.filter(|title| !title.is_empty());
+    let name = title.unwrap_or_else(|| clean(session.header.name.as_str()));
     match session.tally.queries {
         0 => format!("Continuing {name} · nothing was asked in it yet"),
         queries => {

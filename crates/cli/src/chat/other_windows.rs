@@ -39,8 +39,7 @@ impl Chat {
                 self.session = None;
                 self.deleted = Some(id);
                 return Err(Error::Word {
-                    what: "this session was deleted in another window; your message was not sent"
-                        .into(),
+                    what: "this session was deleted elsewhere; your message was not sent".into(),
                     hint: "`/undo` brings the session back, and Up recalls the message; sent again \
                            without that, it starts a new session",
                 });
@@ -67,7 +66,7 @@ impl Chat {
         let (count, style) = (added.len() as u64, self.voice.style());
         let were = if count == 1 { "was" } else { "were" };
         self.voice.notice(format_args!(
-            "\x1b[33m({} {were} added to this session in another window)\x1b[0m",
+            "\x1b[33m({} {were} added to this session elsewhere)\x1b[0m",
             plural(count, "turn")
         ));
         let agent = self.runner.responder.agent.name.clone();

@@ -84,12 +84,3 @@ impl WordFilter {
         letters.iter().all(|atom| atom.score(row.heads.slice(..), &mut self.matcher).is_some())
     }
 }
-
-/// What is typed, as the store is asked for it: the last word may not be complete.
-pub(super) fn query(filter: &str) -> String {
-    let ends_word = filter.chars().next_back().is_none_or(|c| !c.is_alphanumeric());
-    match ends_word {
-        true => filter.trim().to_owned(),
-        false => format!("{}*", filter.trim()),
-    }
-}

@@ -194,7 +194,7 @@ impl Picker {
             Found::Said { query, hits } => {
                 self.searching = None;
                 self.searched.clone_from(&query);
-                if query == filter::query(&self.filter) {
+                if query == self.filter {
                     self.said.clear();
                     for (session, snippet) in hits {
                         if Some(session.id()) != self.current {
@@ -372,11 +372,10 @@ impl Picker {
     }
 
     fn want_search(&mut self) {
-        let query = filter::query(&self.filter);
-        let is_wanted = !query.is_empty() && query != self.searched;
+        let is_wanted = !self.filter.trim().is_empty() && self.filter != self.searched;
         if self.searching.is_none() && is_wanted {
-            self.searching = Some(query.clone());
-            self.tasks.push(Task::Search(query));
+            self.searching = Some(self.filter.clone());
+            self.tasks.push(Task::Search(self.filter.clone()));
         }
     }
 }

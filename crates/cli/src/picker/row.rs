@@ -1,10 +1,13 @@
 //! A session as the picker shows it and looks for it.
 
+use std::path::Path;
+
 use jiff::Timestamp;
 use nucleo_matcher::Utf32String;
 use rethread_core::{Session, SessionId};
 use rethread_render::terminal::{fit_line, line_width};
 
+use crate::chat::folder;
 use crate::out::{ago, fit, pad};
 
 /// Columns of a window from which on the source is shown, and the folder.
@@ -49,12 +52,9 @@ impl Row {
             .map(|text| fit(text, TITLE_CHARS))
             .find(|text| !text.is_empty())
             .unwrap_or_else(|| name.clone());
-        let folder = header.profile.workspace.as_deref().unwrap_or_default();
-        let folder = match folder.strip_prefix(home).filter(|_| !home.is_empty()) {
-            Some("") => "~".into(),
-            Some(rest) if rest.starts_with('/') => format!("~{rest}"),
-            _ => folder.to_owned(),
-        };
+        let home = Some(Path::new(home)).filter(|home| home.is_absolute());
+        let workspace = header.profile.workspace.as_deref().map(Path::new);
+        let folder = workspace.map(|path| folder(path, home)).unwrap_or_default();
         let folder = fit(&folder, TITLE_CHARS);
         let source = header.source.as_deref().or(header.imported.as_deref()).unwrap_or_default();
         let source = fit(source, TITLE_CHARS);

@@ -5,6 +5,7 @@
 use std::collections::HashSet;
 
 use jiff::Timestamp;
+use rethread_core::search::Query;
 use rethread_core::store::{Cursor, StoreError};
 use rethread_core::{Session, SessionId, Sessions, sessions};
 use rethread_render::terminal::{Style, fit_line};
@@ -31,7 +32,7 @@ const CHAIN_MAX: usize = 100;
 pub(crate) enum Task {
     /// The next page of the list.
     List(Option<Cursor>),
-    /// The sessions in which this was said.
+    /// The sessions in which this was said; its last word may not be complete.
     Search(String),
     /// The last turns of a session, in so many columns.
     Preview { id: SessionId, columns: usize },
@@ -80,11 +81,11 @@ pub(crate) fn run(sessions: &Sessions, task: Task, style: Style, now: Timestamp)
 }
 
 fn search(sessions: &Sessions, query: &str) -> sessions::Result<Found> {
-    let hits = match sessions.search(query, 0, HITS_MAX) {
-        Ok(hits) => hits,
+    let hits = match Query::typed(query) {
+        Ok(query) => sessions.find(&query, 0, HITS_MAX)?,
         // Nothing in it can be looked for: a lone dash.
-        Err(sessions::Error::Store(StoreError::BadQuery { .. })) => Vec::new(),
-        Err(error) => return Err(error),
+        Err(StoreError::BadQuery { .. }) => Vec::new(),
+        Err(error) => return Err(error.into()),
     };
     let mut known = HashSet::new();
     let mut found = Vec::new();

@@ -39,7 +39,7 @@ fn open_picker(desk: &Desk, size: (u16, u16)) -> Window {
 fn the_list_is_filtered_as_one_types_also_by_what_was_said() {
     let desk = three();
     let mut window = open_picker(&desk, (80, 24));
-    window.press("umbrella");
+    window.press("umbrel");
     let shown = window.shows(&["1 of 3", "›   3  How should we cache?", "found: With **Redis**"]);
     assert!(!shown.contains("roses"), "{shown}");
     // Ctrl-U empties it, and Ctrl-W takes a word.
@@ -78,7 +78,7 @@ fn enter_opens_the_session_whole_and_shows_its_last_turns() {
     let args = ["--model", "openai/scripted-1", "resume"];
     let mut window = Window::open(&desk, (80, 24), &args[2..], &model(&server));
     window.shows(&["3 sessions", "Enter opens it whole"]);
-    window.press("token bucket");
+    window.press("token buck");
     window.shows(&["1 of 3", "found: It is a token bucket."]);
     window.press("\r");
     window.until("the session", |shown| {
@@ -227,7 +227,7 @@ fn ten_thousand_sessions_are_listed_filtered_and_previewed_without_a_pause() {
     timed(&mut window, "\x15", &["10,000 sessions"]);
     let folder = timed(&mut window, "project-42", &["100 of 10,000"]);
     timed(&mut window, "\x15", &["10,000 sessions"]);
-    let said = timed(&mut window, "umbrella", &["1 of 10,000", "found: It is a umbrella"]);
+    let said = timed(&mut window, "umbrel", &["1 of 10,000", "found: It is a umbrella"]);
     timed(&mut window, "\x15", &["10,000 sessions"]);
     let end = timed(&mut window, "\x1b[F", &["›10000  Question 0", "It is a limiter"]);
     eprintln!(

@@ -36,10 +36,10 @@ fn what_was_said_in_another_window_is_shown_before_the_next_turn() {
     say(&mut first, "first question", "One.");
     let mut second = open(&desk, &server, &["-c"]);
     let shown = say(&mut second, "second question", "Two.");
-    assert!(!shown.contains("another window"), "all of it was shown when it was opened: {shown}");
+    assert!(!shown.contains("elsewhere)"), "all of it was shown when it was opened: {shown}");
     let shown = say(&mut first, "third question", "Three.");
     let order = [
-        "(1 turn was added to this session in another window)\nYou: second question",
+        "(1 turn was added to this session elsewhere)\nYou: second question",
         "build:\nTwo.",
         "build:\nThree.",
     ];
@@ -47,7 +47,7 @@ fn what_was_said_in_another_window_is_shown_before_the_next_turn() {
     assert!(at.is_sorted(), "{shown}");
     // It is told once, and the own turns never.
     let shown = say(&mut first, "fourth question", "Four.");
-    assert_eq!(shown.matches("in another window").count(), 1, "{shown}");
+    assert_eq!(shown.matches("elsewhere)").count(), 1, "{shown}");
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn what_was_added_while_a_turn_waited_is_shown_after_it() {
     server.release();
     let shown =
         first.until("the answer", |shown| shown.contains("Three.") && shown.ends_with("\nYou:"));
-    let text = "(1 turn was added to this session in another window)\nYou: second question";
+    let text = "(1 turn was added to this session elsewhere)\nYou: second question";
     assert!(shown.contains(text) && shown.contains("Two, at last."), "{shown}");
 }
 
@@ -77,7 +77,7 @@ fn a_session_that_was_deleted_in_another_window_gets_no_message_and_comes_back()
     say(&mut window, "first question", "One.");
     assert_eq!(desk.run(&["delete", "shared", "-y"]).code, 0);
     window.say("second question");
-    window.shows(&["deleted in another window; your message was not sent", "`/undo` brings"]);
+    window.shows(&["deleted elsewhere; your message was not sent", "`/undo` brings"]);
     assert_eq!(server.requests().len(), 1);
     window.say("/undo");
     window.shows(&["Undid the delete: shared is back."]);

@@ -5,7 +5,7 @@
 //! with which tools, the host decides; `opening.rs` asks the person where it must. Every message is on
 //! disk before the model is asked, so there is nothing to save on the way.
 //!
-//! What a person sees: `say.rs` writes lines, at a terminal and elsewhere. While a turn runs in a
+//! `questions.rs` asks the person. What they see: `say.rs` writes lines, at a terminal and elsewhere. While a turn runs in a
 //! terminal that can do more, `watch.rs` shows it: `turn_view.rs` makes lines of events, `tool_line.rs`
 //! one of each call, `screen.rs` brings them to the terminal, `pager.rs` shows a call in full. What they
 //! type: `keyboard.rs` reads the terminal, `keys.rs` makes keys of bytes, `prompt.rs` a line of keys with
@@ -40,6 +40,7 @@ mod permissions;
 mod pick;
 mod prompt;
 mod prompt_view;
+mod questions;
 pub(crate) mod replay;
 mod rewind;
 mod say;
@@ -56,21 +57,17 @@ mod watch;
 mod window;
 mod words;
 
-use std::collections::VecDeque;
 use std::io::{IsTerminal, stderr, stdin, stdout};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rethread_agent::agents::Origin;
 use rethread_agent::{
-    Answer, End, Event, Events, Handle, How, PermissionAnswer, PermissionRequest, Runner,
-    SessionPermissions, Target, TurnOptions,
+    Answer, End, Events, Handle, How, Runner, SessionPermissions, Target, TurnOptions,
 };
 use rethread_core::{Incoming, Key, Name, SessionId};
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::mpsc::Receiver;
-use tokio_util::sync::CancellationToken;
 
 use crate::args::Talk;
 use crate::commands::{Cli, Done};
@@ -83,7 +80,6 @@ use completions::Completions;
 pub(crate) use cost::{cached, money};
 use input::{Input, Line};
 use line_editor::LineEditor;
-use permission_prompt::{DIFF_LINES, Heard, PermissionPrompt};
 use say::{Look, Voice};
 pub(crate) use status::folder;
 pub(crate) use tool_line::lasted;
@@ -471,73 +467,6 @@ impl Chat {
         }
     }
 
-    /// Ends a question that is on the line. Returns the moment from which on an answer can have
-    /// been typed, however quick whoever reads it is; none where it cannot be told from the rest.
-    fn ask(&mut self) -> Option<Instant> {
-        self.ask_with(YES_OR_NO)
-    }
-
-    /// The same with another end.
-    fn ask_with(&mut self, end: &str) -> Option<Instant> {
-        self.voice.drain();
-        if !self.input.settle() {
-            self.voice.notice(UNHEARD);
-            return None;
-        }
-        let asked = Instant::now();
-        self.voice.begin(end);
-        Some(asked)
-    }
-
-    /// The line that answers a question which is on the screen, and ends like this. None where nobody
-    /// answers.
-    async fn answered(&mut self, end: &str) -> Option<String> {
-        self.input.read_lines();
-        let asked = self.ask_with(end)?;
-        tokio::select! {
-            line = self.input.next_since(asked) => match line? {
-                Line::Text(text) => Some(text),
-                _ => Some(String::new()),
-            },
-            told = self.signals.next() => {
-                self.told |= told;
-                None
-            }
-        }
-    }
-
-    /// Asks a yes-or-no question; the next line answers it.
-    async fn confirmed(&mut self, question: &str) -> bool {
-        self.input.read_lines();
-        self.voice.begin(question);
-        let Some(asked) = self.ask() else { return false };
-        let line = tokio::select! {
-            line = async {
-                match self.input.is_typed() {
-                    true => self.input.next_since(asked).await,
-                    false => self.input.next().await,
-                }
-            } => line,
-            told = self.signals.next() => {
-                self.told |= told;
-                None
-            }
-        };
-        if !self.voice.typed {
-            self.voice.notice("");
-        }
-        match line {
-            Some(Line::Text(text)) if is_yes(&text) => true,
-            Some(Line::Text(text)) if is_no(&text) || self.voice.typed => false,
-            // Piped in, and no answer to this: it is the next thing to be said.
-            Some(line) => {
-                self.input.give_back(line);
-                false
-            }
-            None => false,
-        }
-    }
-
     /// Waits for something, unless a signal comes first.
     async fn unless_stopped<T>(&mut self, work: impl Future<Output = T>) -> Option<T> {
         tokio::select! {
@@ -720,90 +649,6 @@ impl Chat {
         Ok(outcome?)
     }
 
-    /// Shows what happens in a turn until it is over, and answers its questions.
-    async fn follow(
-        &mut self,
-        agent: &str,
-        heard: &mut Receiver<Event>,
-        stop: &CancellationToken,
-    ) -> Result<(), Error> {
-        let mut question: Option<(Instant, PermissionPrompt)> = None;
-        let mut questions = VecDeque::new();
-        let began = Instant::now();
-        let mut clock = tokio::time::interval(STILL_WORKING);
-        clock.reset();
-        loop {
-            tokio::select! {
-                biased;
-                event = heard.recv() => {
-                    let Some(event) = event else { return Ok(()) };
-                    self.voice.event(agent, &event)?;
-                    questions.extend(asked_in(event));
-                }
-                told = self.signals.next() => {
-                    self.told |= told;
-                    stop.cancel();
-                }
-                _ = clock.tick(), if self.voice.look == Look::Plain && question.is_none() => {
-                    let time = tool_line::lasted(began.elapsed());
-                    self.voice.notice(format_args!("(still working, {time}; Ctrl-C stops)"));
-                }
-                line = self.input.next_since(since(&question)), if question.is_some() => {
-                    if let Some((_, prompt)) = question.take() {
-                        question = self.heard(prompt, line);
-                    }
-                }
-            }
-            while question.is_none()
-                && let Some((request, by_subagent)) = questions.pop_front()
-            {
-                let mut prompt = PermissionPrompt::new(request, by_subagent);
-                self.voice.begin(&prompt.lines(&self.voice.style(), DIFF_LINES));
-                question = self.asked(prompt);
-            }
-        }
-    }
-
-    /// Asks for the answer to a question that is on the screen.
-    fn asked(&mut self, prompt: PermissionPrompt) -> Option<(Instant, PermissionPrompt)> {
-        match self.ask_with(prompt.question()) {
-            Some(asked) => Some((asked, prompt)),
-            None => {
-                prompt.answer(PermissionAnswer::No);
-                None
-            }
-        }
-    }
-
-    /// Takes a line for the answer to a question. Gives the question back where it is asked again.
-    fn heard(
-        &mut self,
-        mut prompt: PermissionPrompt,
-        line: Option<Line>,
-    ) -> Option<(Instant, PermissionPrompt)> {
-        let heard = match line {
-            Some(Line::Text(text)) => prompt.hear(&text),
-            Some(_) => Heard::Again("This could not be read.".into()),
-            // Nobody is there any more.
-            None => Heard::Answer(PermissionAnswer::No),
-        };
-        match heard {
-            Heard::Answer(answer) => {
-                prompt.answer(answer);
-                return None;
-            }
-            Heard::ShowAll => {
-                let style = self.voice.style();
-                if let Some(change) = prompt.change(&style) {
-                    self.voice.begin(&change.rendered(style.width));
-                }
-            }
-            Heard::Instead => {}
-            Heard::Again(why) => self.voice.notice(why),
-        }
-        self.asked(prompt)
-    }
-
     /// Suggests `compact` when the window fills.
     fn watch_the_window(&mut self, answer: &Answer) {
         self.fullness = answer.fullness;
@@ -836,26 +681,4 @@ fn cut_line() -> Error {
         ),
         hint: "put it in a file and ask about the file, or pipe it into `rethread -p -`",
     }
-}
-
-/// The question in an event, and whether a subagent asks it.
-fn asked_in(event: Event) -> Option<(PermissionRequest, bool)> {
-    match event {
-        Event::Permission(request) => Some((request, false)),
-        Event::Subagent { event, .. } => asked_in(*event).map(|(request, _)| (request, true)),
-        _ => None,
-    }
-}
-
-/// When the question was asked.
-fn since(question: &Option<(Instant, PermissionPrompt)>) -> Instant {
-    question.as_ref().map_or_else(Instant::now, |(asked, _)| *asked)
-}
-
-fn is_no(text: &str) -> bool {
-    matches!(text.trim().to_lowercase().as_str(), "n" | "no")
-}
-
-fn is_yes(text: &str) -> bool {
-    matches!(text.trim().to_lowercase().as_str(), "y" | "yes")
 }

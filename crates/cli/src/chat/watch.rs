@@ -19,11 +19,12 @@ use super::notify;
 use super::pager::{Pager, Paging};
 use super::paint::Paint;
 use super::permission_prompt::{Heard, PermissionPrompt};
+use super::questions::asked_in;
 use super::say::{Look, print};
 use super::screen::Screen;
 use super::turn_view::{CallRecord, TurnView, happening};
 use super::typed_ahead::TypedAhead;
-use super::{Chat, UNHEARD, asked_in, suspend};
+use super::{Chat, UNHEARD, suspend};
 use crate::errors::Error;
 use crate::out::{fit_end, one_line, wrapped};
 

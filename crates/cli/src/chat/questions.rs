@@ -1,0 +1,190 @@
+//! Questions to the person, in a chat whose lines are not watched: yes or no, an answer in words, and
+//! whether a call may run. `watch.rs` asks the last one where a turn is watched.
+
+use std::collections::VecDeque;
+use std::time::Instant;
+
+use rethread_agent::{Event, PermissionAnswer, PermissionRequest};
+use tokio::sync::mpsc::Receiver;
+use tokio_util::sync::CancellationToken;
+
+use super::input::Line;
+use super::permission_prompt::{DIFF_LINES, Heard, PermissionPrompt};
+use super::say::Look;
+use super::{Chat, STILL_WORKING, UNHEARD, YES_OR_NO, tool_line};
+use crate::errors::Error;
+
+impl Chat {
+    /// Ends a question that is on the line. Returns the moment from which on an answer can have
+    /// been typed, however quick whoever reads it is; none where it cannot be told from the rest.
+    pub(super) fn ask(&mut self) -> Option<Instant> {
+        self.ask_with(YES_OR_NO)
+    }
+
+    /// The same with another end.
+    pub(super) fn ask_with(&mut self, end: &str) -> Option<Instant> {
+        self.voice.drain();
+        if !self.input.settle() {
+            self.voice.notice(UNHEARD);
+            return None;
+        }
+        let asked = Instant::now();
+        self.voice.begin(end);
+        Some(asked)
+    }
+
+    /// The line that answers a question which is on the screen, and ends like this. None where nobody
+    /// answers.
+    pub(super) async fn answered(&mut self, end: &str) -> Option<String> {
+        self.input.read_lines();
+        let asked = self.ask_with(end)?;
+        tokio::select! {
+            line = self.input.next_since(asked) => match line? {
+                Line::Text(text) => Some(text),
+                _ => Some(String::new()),
+            },
+            told = self.signals.next() => {
+                self.told |= told;
+                None
+            }
+        }
+    }
+
+    /// Asks a yes-or-no question; the next line answers it.
+    pub(super) async fn confirmed(&mut self, question: &str) -> bool {
+        self.input.read_lines();
+        self.voice.begin(question);
+        let Some(asked) = self.ask() else { return false };
+        let line = tokio::select! {
+            line = async {
+                match self.input.is_typed() {
+                    true => self.input.next_since(asked).await,
+                    false => self.input.next().await,
+                }
+            } => line,
+            told = self.signals.next() => {
+                self.told |= told;
+                None
+            }
+        };
+        if !self.voice.typed {
+            self.voice.notice("");
+        }
+        match line {
+            Some(Line::Text(text)) if is_yes(&text) => true,
+            Some(Line::Text(text)) if is_no(&text) || self.voice.typed => false,
+            // Piped in, and no answer to this: it is the next thing to be said.
+            Some(line) => {
+                self.input.give_back(line);
+                false
+            }
+            None => false,
+        }
+    }
+
+    /// Shows what happens in a turn until it is over, and answers its questions.
+    pub(super) async fn follow(
+        &mut self,
+        agent: &str,
+        heard: &mut Receiver<Event>,
+        stop: &CancellationToken,
+    ) -> Result<(), Error> {
+        let mut question: Option<(Instant, PermissionPrompt)> = None;
+        let mut questions = VecDeque::new();
+        let began = Instant::now();
+        let mut clock = tokio::time::interval(STILL_WORKING);
+        clock.reset();
+        loop {
+            tokio::select! {
+                biased;
+                event = heard.recv() => {
+                    let Some(event) = event else { return Ok(()) };
+                    self.voice.event(agent, &event)?;
+                    questions.extend(asked_in(event));
+                }
+                told = self.signals.next() => {
+                    self.told |= told;
+                    stop.cancel();
+                }
+                _ = clock.tick(), if self.voice.look == Look::Plain && question.is_none() => {
+                    let time = tool_line::lasted(began.elapsed());
+                    self.voice.notice(format_args!("(still working, {time}; Ctrl-C stops)"));
+                }
+                line = self.input.next_since(since(&question)), if question.is_some() => {
+                    if let Some((_, prompt)) = question.take() {
+                        question = self.heard(prompt, line);
+                    }
+                }
+            }
+            while question.is_none()
+                && let Some((request, by_subagent)) = questions.pop_front()
+            {
+                let mut prompt = PermissionPrompt::new(request, by_subagent);
+                self.voice.begin(&prompt.lines(&self.voice.style(), DIFF_LINES));
+                question = self.asked(prompt);
+            }
+        }
+    }
+
+    /// Asks for the answer to a question that is on the screen.
+    fn asked(&mut self, prompt: PermissionPrompt) -> Option<(Instant, PermissionPrompt)> {
+        match self.ask_with(prompt.question()) {
+            Some(asked) => Some((asked, prompt)),
+            None => {
+                prompt.answer(PermissionAnswer::No);
+                None
+            }
+        }
+    }
+
+    /// Takes a line for the answer to a question. Gives the question back where it is asked again.
+    fn heard(
+        &mut self,
+        mut prompt: PermissionPrompt,
+        line: Option<Line>,
+    ) -> Option<(Instant, PermissionPrompt)> {
+        let heard = match line {
+            Some(Line::Text(text)) => prompt.hear(&text),
+            Some(_) => Heard::Again("This could not be read.".into()),
+            // Nobody is there any more.
+            None => Heard::Answer(PermissionAnswer::No),
+        };
+        match heard {
+            Heard::Answer(answer) => {
+                prompt.answer(answer);
+                return None;
+            }
+            Heard::ShowAll => {
+                let style = self.voice.style();
+                if let Some(change) = prompt.change(&style) {
+                    self.voice.begin(&change.rendered(style.width));
+                }
+            }
+            Heard::Instead => {}
+            Heard::Again(why) => self.voice.notice(why),
+        }
+        self.asked(prompt)
+    }
+}
+
+/// The question in an event, and whether a subagent asks it.
+pub(super) fn asked_in(event: Event) -> Option<(PermissionRequest, bool)> {
+    match event {
+        Event::Permission(request) => Some((request, false)),
+        Event::Subagent { event, .. } => asked_in(*event).map(|(request, _)| (request, true)),
+        _ => None,
+    }
+}
+
+/// When the question was asked.
+fn since(question: &Option<(Instant, PermissionPrompt)>) -> Instant {
+    question.as_ref().map_or_else(Instant::now, |(asked, _)| *asked)
+}
+
+fn is_no(text: &str) -> bool {
+    matches!(text.trim().to_lowercase().as_str(), "n" | "no")
+}
+
+fn is_yes(text: &str) -> bool {
+    matches!(text.trim().to_lowercase().as_str(), "y" | "yes")
+}

@@ -50,6 +50,7 @@ mod thread_cache;
 pub mod tool;
 mod transcript_index;
 mod turn;
+mod write_title;
 
 pub use blocking::blocking;
 pub use byte_budget::{ByteBudget, HeldBytes, NoRoom};

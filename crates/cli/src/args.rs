@@ -27,8 +27,9 @@ A session is named by SEL: its position in `list` (1 is the newest), its name, i
 
 const EXAMPLES: &str = "Examples:
   rethread                                  open a chat
-  rethread -c                               go on where this folder's last chat ended
+  rethread -c                               continue where this folder's last chat ended
   rethread -p 'what does this project do?'  ask once
+  cargo test 2>&1 | rethread -p 'why?'      ask about the output of a command
   rethread --resume 2                       start from the summary of the second newest session
   echo '{\"role\":\"user\",\"content\":\"hello\"}' | rethread append --new --name greeting
   rethread list
@@ -52,7 +53,7 @@ pub(crate) struct Args {
 #[derive(Clone, Debug, Default, ClapArgs)]
 #[command(next_help_heading = "Chat")]
 pub(crate) struct Talk {
-    /// Go on with the newest session of this folder
+    /// Continue where this folder's last chat ended
     #[arg(short = 'c', long = "continue", conflicts_with_all = ["resume", "name"])]
     pub(crate) go_on: bool,
     /// Start from the summary of a session, or of a transcript (.md); without either, pick one
@@ -61,9 +62,13 @@ pub(crate) struct Talk {
     /// Where the chat begins.
     #[arg(skip)]
     pub(crate) open: Option<Option<String>>,
-    /// Ask once, print the answer, and leave (`-` reads the question from standard input)
+    /// Ask once, print the answer, and leave. What is piped in goes with the question (`-`: it is
+    /// the question)
     #[arg(short, long, value_name = "PROMPT")]
     pub(crate) prompt: Option<String>,
+    /// With -p: print every event as a line of JSON, and the answer last
+    #[arg(long, requires = "prompt")]
+    pub(crate) json_stream: bool,
     /// Who answers: build, plan, explore, general, or an agent of your own
     #[arg(long, value_name = "AGENT")]
     pub(crate) agent: Option<String>,
@@ -92,6 +97,7 @@ impl Talk {
             (self.go_on, "--continue"),
             (self.resume.is_some(), "--resume"),
             (self.prompt.is_some(), "--prompt"),
+            (self.json_stream, "--json-stream"),
             (self.agent.is_some(), "--agent"),
             (self.model.is_some(), "--model"),
             (self.name.is_some(), "--name"),
@@ -115,7 +121,8 @@ pub(crate) struct Global {
     /// Whose sessions [env: RETHREAD_OWNER]
     #[arg(long, global = true, value_name = "OWNER")]
     pub(crate) owner: Option<String>,
-    /// The folder a session is about [default: this folder]
+    /// The folder a new session is about [default: this folder], or that listed sessions are about
+    /// [default: any]
     #[arg(long, global = true, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) workspace: Option<PathBuf>,
     /// The configuration file [env: RETHREAD_CONFIG]
@@ -492,7 +499,7 @@ pub(crate) const LIST_ROWS: u32 = 20;
 /// Flags of `list`.
 #[derive(Clone, Debug, ClapArgs)]
 pub(crate) struct List {
-    /// Archived sessions too, and every member of a chain
+    /// Archived sessions too, every member of a chain, and sessions in which nothing was said
     #[arg(long, short)]
     pub(crate) all: bool,
     /// Only archived sessions
@@ -520,6 +527,9 @@ pub(crate) struct Show {
     /// Everything, also what was said before the last clear
     #[arg(long, short)]
     pub(crate) all: bool,
+    /// Nothing folded: whole results and instructions, the input of calls, thinking
+    #[arg(long)]
+    pub(crate) full: bool,
     /// Only the last N entries
     #[arg(long, value_name = "N")]
     pub(crate) last: Option<u64>,

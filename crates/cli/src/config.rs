@@ -40,7 +40,7 @@ const fn known(name: &'static str, kind: Kind, variable: Option<&'static str>) -
 }
 
 /// The settings, in the order they are shown.
-const SETTINGS: [Known; 25] = [
+const SETTINGS: [Known; 27] = [
     known("store", Kind::Text, Some("RETHREAD_STORE")),
     known("owner", Kind::Text, Some("RETHREAD_OWNER")),
     known("policy", Kind::Text, None),
@@ -53,6 +53,8 @@ const SETTINGS: [Known; 25] = [
     known("features.auto_save", Kind::YesNo, None),
     known("session.auto_save", Kind::YesNo, None),
     known("session.max_sessions", Kind::Number, None),
+    known("session.summary", Kind::YesNo, None),
+    known("session.titles", Kind::YesNo, None),
     known("compact.auto", Kind::YesNo, None),
     known("compact.suggest", Kind::YesNo, None),
     known("run.env", Kind::List, None),

@@ -58,6 +58,7 @@ pub mod shown;
 pub mod store;
 pub mod stub;
 pub mod summary;
+pub mod title;
 pub mod tokens;
 pub mod turn;
 pub mod usage;

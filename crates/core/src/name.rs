@@ -214,6 +214,26 @@ impl Name {
         Name(format!("{time}-{rand}"))
     }
 
+    /// Whether this is a name that nobody chose: one made from the time, also where a fork or a
+    /// number has added to it.
+    pub fn is_automatic(&self) -> bool {
+        let mut rest = self.0.as_str();
+        while let Some((base, last)) = rest.rsplit_once('-') {
+            if last != "fork" && !(last.bytes().all(|b| b.is_ascii_digit()) && base.len() >= 28) {
+                break;
+            }
+            rest = base;
+        }
+        // 2025-01-04-14-32-15-001-abcd
+        let parts: Vec<&str> = rest.split('-').collect();
+        let digits = |(part, length): (&&str, &usize)| {
+            part.len() == *length && part.bytes().all(|b| b.is_ascii_digit())
+        };
+        parts.len() == 8
+            && parts.iter().zip(&[4, 2, 2, 2, 2, 2, 3]).all(digits)
+            && parts[7].len() == 4
+    }
+
     /// What a session is called in the trash, where its own name is free for others.
     pub fn in_trash(id: SessionId) -> Name {
         Name(format!("trash-{id}"))

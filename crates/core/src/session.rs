@@ -418,7 +418,7 @@ impl Serialize for Session {
             "description": header.profile.description,
             "provider": header.profile.provider,
             "model": header.profile.model,
-            "title": header.profile.title,
+            "title": self.title(),
             "kind": header.kind,
             "source": header.source,
             "usage": self.usage,

@@ -384,7 +384,8 @@ impl From<ProfileChange> for Change {
 }
 
 impl Change {
-    /// Moves a session to the trash, with the keys that point at it.
+    /// Moves a session to the trash, with the keys that point at it. There it is called
+    /// [`Name::in_trash`], and stores may look for it by that.
     pub fn to_trash(header: &Header, keys: Vec<Key>, at: Timestamp) -> Change {
         let trash = Trash { at, name: Some(header.name.clone()), keys };
         let name = Some(Name::in_trash(header.id));

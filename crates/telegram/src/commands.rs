@@ -509,8 +509,7 @@ impl UpdateHandler {
 
 /// One session as the text of a button.
 fn row(session: &Session) -> String {
-    let about = session.first_message.trim();
-    let about = if about.is_empty() { session.header.name.as_str() } else { about };
+    let about = session.title().unwrap_or_else(|| session.header.name.to_string());
     let day = session.last_activity_at.strftime("%b %-d");
     format!("{day} · {} · {about}", session.tally.messages)
 }

@@ -48,7 +48,8 @@ mod screen;
 mod shell;
 mod status;
 mod suspend;
-mod tool_line;
+mod title_when_idle;
+pub(crate) mod tool_line;
 mod trash;
 mod turn_view;
 mod typed_ahead;
@@ -153,6 +154,8 @@ pub(crate) struct Chat {
     left: Option<SessionId>,
     /// The session that was deleted last, until something else is said.
     deleted: Option<SessionId>,
+    /// The session that was opened, until something is done in it.
+    untouched: Option<SessionId>,
     /// A signal said that it is time to go.
     told: bool,
 }
@@ -205,7 +208,7 @@ impl Chat {
             cli.forget_everything();
         }
         let newest = match talk.go_on {
-            true => opening::newest(&cli)?,
+            true => opening::last_chat(&cli)?,
             false => None,
         };
         let answering = Answering {
@@ -273,6 +276,7 @@ impl Chat {
             seen: 0,
             left: None,
             deleted: None,
+            untouched: None,
             told: false,
             cli,
         })
@@ -416,6 +420,7 @@ impl Chat {
     /// The next line, or why there is none.
     async fn next_line(&mut self) -> Result<Typed, Leaving> {
         self.show_status();
+        let _titling = self.title_when_idle();
         if self.input.edits() {
             return self.edited_line().await;
         }
@@ -544,6 +549,7 @@ impl Chat {
     ) -> Result<Option<Leaving>, Error> {
         self.status.clear();
         self.deleted = None;
+        self.untouched = None;
         let outcome = self.turn(id, question).await;
         if let Ok(answer) = &outcome {
             self.show_added(id, answer.seq)?;

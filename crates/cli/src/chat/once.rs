@@ -4,8 +4,8 @@ use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use rethread_agent::host::{Decision, Refusal};
-use rethread_agent::{Answer, End};
-use rethread_core::{Entry, Message, Place, Session, SessionId};
+use rethread_agent::{Answer, End, Event, Events, Target, TurnOptions};
+use rethread_core::{Block, Entry, Message, Place, Role, Session, SessionId};
 use serde_json::json;
 
 use super::input::Line;
@@ -14,7 +14,7 @@ use super::{ANY_MESSAGE_CONTINUES, Chat, TERMINAL_LINE};
 use crate::args::Talk;
 use crate::commands::Done;
 use crate::errors::Error;
-use crate::out::{clean, line};
+use crate::out::{clean, line, note};
 
 impl Chat {
     /// Asks once and prints the answer.
@@ -23,9 +23,9 @@ impl Chat {
         self.voice.typed = false;
         self.voice.shown = false;
         self.voice.look = Look::Raw;
-        let text = match prompt {
-            "-" => self.all_input().await?,
-            text => text.to_owned(),
+        let (text, input) = match prompt {
+            "-" => (self.all_input().await?, String::new()),
+            text => (text.to_owned(), self.piped_input().await?),
         };
         if text.trim().is_empty() {
             return Err(Error::Word {
@@ -34,7 +34,8 @@ impl Chat {
             });
         }
         // Whoever reads a file or a pipe wants the answer, not how it came about.
-        let streams = std::io::stdout().is_terminal() && !self.cli.global.json;
+        let json = self.cli.global.json || talk.json_stream;
+        let streams = std::io::stdout().is_terminal() && !json;
         self.voice.mute = true;
         match &talk.resume {
             None => {}
@@ -54,8 +55,12 @@ impl Chat {
             Decision::Refused(refusal) => return Err(refusal.into()),
         }
         self.ask_for_trust(&session).await?;
-        let answer = self.turn(id, Message::user(text)).await?;
-        match (self.cli.global.json, streams) {
+        let question = with_input(text, input);
+        let answer = match talk.json_stream {
+            true => self.stream_turn(id, question).await?,
+            false => self.turn(id, question).await?,
+        };
+        match (json, streams) {
             (true, _) => self.print_turn(id, &answer)?,
             (false, true) => {}
             (false, false) => line(clean(&answer.text))?,
@@ -69,6 +74,51 @@ impl Chat {
             End::Stopped => ExitCode::from(130),
             _ => ExitCode::SUCCESS,
         })
+    }
+
+    /// What is piped in beside the question; nothing at a terminal.
+    async fn piped_input(&mut self) -> Result<String, Error> {
+        if self.input.is_typed() || std::io::stdin().is_terminal() {
+            return Ok(String::new());
+        }
+        let waiting = async {
+            tokio::time::sleep(INPUT_SOON).await;
+            note("(reading standard input; `</dev/null` asks without it)");
+            std::future::pending::<()>().await;
+        };
+        tokio::pin!(waiting);
+        tokio::select! {
+            input = self.all_input() => input,
+            () = &mut waiting => unreachable!("it waits for ever"),
+        }
+    }
+
+    /// Runs a turn and prints what happens, a line of JSON each.
+    async fn stream_turn(&mut self, id: SessionId, question: Message) -> Result<Answer, Error> {
+        let (events, mut heard) = Events::channel();
+        let target = Target::Session(id);
+        let options = TurnOptions::default();
+        let started = self.handle.start_turn(target, question, options, events).await?;
+        loop {
+            tokio::select! {
+                biased;
+                event = heard.recv() => {
+                    let Some(event) = event else { break };
+                    if let Some(value) = event_json(&event)
+                        && let Err(error) = crate::out::json(&value)
+                    {
+                        // Nobody reads any more.
+                        started.stop.cancel();
+                        return Err(error);
+                    }
+                }
+                told = self.signals.next() => {
+                    self.told |= told;
+                    started.stop.cancel();
+                }
+            }
+        }
+        Ok(started.ended().await.outcome?)
     }
 
     /// Everything on standard input.
@@ -113,6 +163,52 @@ impl Chat {
             entries: turn.entries(),
         })
     }
+}
+
+/// How long standard input may be silent before it is said that it is waited for.
+const INPUT_SOON: std::time::Duration = std::time::Duration::from_secs(3);
+
+/// A question, with what was piped in as a block of its own.
+fn with_input(question: String, input: String) -> Message {
+    if input.trim().is_empty() {
+        return Message::user(question);
+    }
+    let input = format!("\n\nStandard input:\n\n{input}");
+    Message::new(Role::User, vec![Block::text(question), Block::text(input)])
+}
+
+/// An event as a line of JSON: its kind is `event`.
+fn event_json(event: &Event) -> Option<serde_json::Value> {
+    Some(match event {
+        Event::Waiting { holder } => json!({ "event": "waiting", "holder": holder }),
+        Event::QuestionCut { from_chars, to_chars } => {
+            json!({ "event": "question_cut", "from_chars": from_chars, "to_chars": to_chars })
+        }
+        Event::Damaged { seq, what } => json!({ "event": "damaged", "seq": seq, "what": what }),
+        Event::Text(text) => json!({ "event": "text", "text": text }),
+        Event::Thinking(text) => json!({ "event": "thinking", "text": text }),
+        Event::Retry { why, wait } => {
+            let wait = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
+            json!({ "event": "retry", "why": why, "wait_ms": wait })
+        }
+        Event::LeftOut { turns } => json!({ "event": "left_out", "turns": turns }),
+        Event::Call(call) => {
+            json!({ "event": "call", "id": call.id, "tool": call.name, "input": call.input })
+        }
+        Event::Progress { call, text } => {
+            json!({ "event": "progress", "id": call, "text": text })
+        }
+        Event::Result { call, success, text } => {
+            json!({ "event": "result", "id": call.id, "tool": call.name, "success": success, "text": text })
+        }
+        Event::Usage(usage) => json!({ "event": "usage", "usage": usage }),
+        Event::Subagent { session, event } => {
+            let event = event_json(event)?;
+            json!({ "event": "subagent", "session": session, "of": event })
+        }
+        // Nobody can be asked.
+        _ => return None,
+    })
 }
 
 /// What `--json` prints.

@@ -5,7 +5,7 @@
 
 use rethread_agent::host::Decision;
 use rethread_core::store::Filter;
-use rethread_core::{Block, Session, SessionId, Sessions, Thread};
+use rethread_core::{Block, Key, Session, SessionId, Sessions, Thread};
 
 use super::Chat;
 use crate::commands::{Cli, open};
@@ -13,15 +13,24 @@ use crate::errors::Error;
 use crate::last_turns::{self, LastTurns, Shape};
 use crate::out::{clean, plural};
 
-/// The newest session of this folder. Programs that share a directory of files know no folders:
-/// there it is the newest of all, where it is theirs.
-pub(super) fn newest(cli: &Cli) -> Result<Option<Session>, Error> {
+/// The session in which this folder's last chat ended: the one the folder's key points at, which
+/// every chat and `open` moves. Where there is none, the newest session of this folder. Programs
+/// that share a directory of files know no folders: there it is the newest of all, where it is
+/// theirs.
+pub(super) fn last_chat(cli: &Cli) -> Result<Option<Session>, Error> {
+    let key = Key::new(format!("project:{}", cli.workspace()?))?;
+    if let Some(id) = cli.sessions.resolve(&key)? {
+        let session = cli.sessions.get(id)?;
+        if !session.header.archived {
+            return Ok(Some(session));
+        }
+    }
     let filter = Filter { workspace: Some(cli.workspace()?), ..Sessions::default_filter() };
-    let here = cli.sessions.list(&filter, None, 1)?.sessions.pop();
+    let here = cli.sessions.list_spoken(&filter, None, 1)?.sessions.pop();
     if here.is_some() || !cli.shares_its_directory() {
         return Ok(here);
     }
-    let newest = cli.sessions.list(&Sessions::default_filter(), None, 1)?.sessions.pop();
+    let newest = cli.sessions.list_spoken(&Sessions::default_filter(), None, 1)?.sessions.pop();
     Ok(newest.filter(|session| session.header.profile.workspace.is_none()))
 }
 
@@ -53,6 +62,7 @@ impl Chat {
             self.handle.sessions().unarchive(session.id())?;
         }
         self.be_in(session.id());
+        self.untouched = Some(session.id());
         self.let_call_back(&thread);
         self.ask_for_trust(&session).await?;
         let responder = &self.runner.responder;

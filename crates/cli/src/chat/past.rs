@@ -7,7 +7,7 @@ use rethread_agent::{
 };
 use rethread_core::entry::{Body, Origin};
 use rethread_core::sessions::SelectError;
-use rethread_core::{SessionId, sessions};
+use rethread_core::{SessionId, StoreError, sessions};
 
 use super::Chat;
 use crate::commands::stats::tokens_block;
@@ -19,6 +19,9 @@ const SUMMARY_FAILED: &str = "⚠️ Summary generation failed - session saved b
 
 /// Said when the model failed and sentences were picked instead.
 const SUMMARY_EXTRACTED: &str = "⚠️ Summary generation failed - saved with an extract instead";
+
+/// How long a summary may take before it says how to go without it.
+const SUMMARY_SOON: std::time::Duration = std::time::Duration::from_secs(2);
 
 /// What `--resume` and `resume` found.
 enum Found {
@@ -34,44 +37,36 @@ impl Chat {
     /// Saves what there is to save, and says goodbye.
     pub(super) async fn leave(&mut self, how: How) -> Result<(), Error> {
         self.input.give_back_terminal();
+        self.leave_unused()?;
         let config = &self.cli.config;
         let saves = config.is_on("features.auto_save") && config.is_on("session.auto_save");
+        // Who only looked at a session leaves it as it was.
+        let looked = self.session.is_some() && self.session == self.untouched;
         let session = match self.session {
-            Some(id) if saves => Some(self.handle.sessions().get(id)?),
+            Some(id) if saves && !looked => Some(self.handle.sessions().get(id)?),
             _ => None,
         };
         let Some(session) = session.filter(|session| session.tally.queries > 0) else {
             self.voice.notice("Goodbye!");
             return self.tidy();
         };
-        self.voice.begin("📝 Generating session summary...");
-        let runner = self.runner.clone();
-        let made = match how {
-            How::Extract => runner.summarize(session.id(), how).await,
-            // A person who cannot wait gets a summary that needs no waiting.
-            _ => match self.unless_stopped(runner.summarize(session.id(), how)).await {
-                Some(made) => made,
-                None => runner.summarize(session.id(), How::Extract).await,
-            },
-        };
-        match made {
-            Ok(Summary::Written(_) | Summary::Nothing) => self.voice.notice(" ✓"),
-            Ok(Summary::Extracted { why, .. }) => {
-                self.voice.notice(format_args!(" ✗\n{SUMMARY_EXTRACTED}\n  {}", one_line(&why)));
-            }
-            Err(error) => {
-                self.voice.notice(format_args!(" ✗\n{SUMMARY_FAILED}"));
-                self.tell(&error.into());
-            }
+        if self.cli.config.is_on("session.summary") {
+            self.summarize_at_exit(session.id(), how).await;
         }
         self.voice.notice("Goodbye!");
-        match self.runner.save_transcript(session.id()) {
-            Ok(_) => self.voice.notice("✓ Conversation saved successfully!"),
-            Err(error) => self.tell(&Error::Write {
-                path: self.runner.transcripts().cloned().unwrap_or_default(),
-                what: error.to_string(),
-            }),
-        }
+        let transcript = match self.runner.save_transcript(session.id()) {
+            Ok(path) => {
+                self.voice.notice("✓ Conversation saved successfully!");
+                path
+            }
+            Err(error) => {
+                self.tell(&Error::Write {
+                    path: self.runner.transcripts().cloned().unwrap_or_default(),
+                    what: error.to_string(),
+                });
+                None
+            }
+        };
         let stats = self.handle.sessions().stats(session.id())?;
         let tokens = match stats.usage.total() {
             0 => stats.tokens,
@@ -85,7 +80,74 @@ impl Chat {
                 self.voice.notice(line);
             }
         }
+        if let Some(path) = transcript {
+            self.voice.notice(format_args!("  Transcript: {}", clean(&path.display().to_string())));
+        }
+        self.voice.notice("  Continue: rethread -c");
         self.tidy()
+    }
+
+    /// Writes the summary that the next resume starts from. It may take a model a while, so it says
+    /// how to go without it.
+    async fn summarize_at_exit(&mut self, id: SessionId, how: How) {
+        self.voice.begin("📝 Generating session summary...");
+        let runner = self.runner.clone();
+        let made = match how {
+            How::Extract => Some(runner.summarize(id, how).await),
+            _ => {
+                let work = runner.summarize(id, how);
+                tokio::pin!(work);
+                let soon = tokio::time::timeout(SUMMARY_SOON, self.unless_stopped(&mut work)).await;
+                match soon {
+                    Ok(made) => made,
+                    Err(_) => {
+                        if self.voice.typed {
+                            self.voice.begin(" (Ctrl-C skips it)");
+                        }
+                        self.unless_stopped(&mut work).await
+                    }
+                }
+            }
+        };
+        let made = match made {
+            Some(made) => made,
+            // A person who cannot wait gets a summary that needs no waiting.
+            None => runner.summarize(id, How::Extract).await,
+        };
+        match made {
+            Ok(Summary::Written(_) | Summary::Nothing) => self.voice.notice(" ✓"),
+            Ok(Summary::Extracted { why, .. }) => {
+                self.voice.notice(format_args!(" ✗\n{SUMMARY_EXTRACTED}\n  {}", one_line(&why)));
+            }
+            Err(error) => {
+                self.voice.notice(format_args!(" ✗\n{SUMMARY_FAILED}"));
+                self.tell(&error.into());
+            }
+        }
+    }
+
+    /// A session that was resumed and in which nothing was said is put away, so that the one it
+    /// came from is where it was.
+    fn leave_unused(&mut self) -> Result<(), Error> {
+        let Some(id) = self.session else { return Ok(()) };
+        let session = match self.handle.sessions().get(id) {
+            // It was deleted elsewhere, and there is nothing to save.
+            Err(sessions::Error::Store(StoreError::NotFound { .. })) => {
+                self.session = None;
+                return Ok(());
+            }
+            session => session?,
+        };
+        let resumed = session.header.parent.is_some_and(|p| p.origin == Origin::Resume);
+        if resumed && session.tally.queries == 0 {
+            match self.handle.call(|sessions| sessions.undo(id)) {
+                Ok(_) => {}
+                // What it came from is gone, or is a file.
+                Err(sessions::Error::NothingToUndo { .. } | sessions::Error::GoneOn { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
     }
 
     /// Archives the oldest sessions where a limit is set.
@@ -155,7 +217,9 @@ impl Chat {
         let agent = self.runner.responder.agent.name.clone();
         self.voice.answer(&agent, &on.acknowledgment)?;
         self.voice.close()?;
-        self.enter(on.session.id()).await
+        self.enter(on.session.id()).await?;
+        self.untouched = None;
+        Ok(())
     }
 
     /// Starts from the summary of an earlier session. Without one the chat starts fresh, or goes

@@ -22,7 +22,7 @@ const TODO_LINES: usize = 50;
 const REASON_COLUMNS: usize = 100;
 
 /// What a call does: `read src/limit.rs 1–40`.
-pub(super) fn what(call: &Call) -> String {
+pub(crate) fn what(call: &Call) -> String {
     let input = input(call);
     let text = |name: &str| input.get(name).and_then(Value::as_str).map(short);
     let number = |name: &str| input.get(name).and_then(Value::as_u64);

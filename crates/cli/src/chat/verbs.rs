@@ -5,7 +5,7 @@ use std::path::Path;
 
 use rethread_agent::{SessionPermissions, TurnOptions};
 use rethread_core::context::{Model, Policy};
-use rethread_core::entry::Body;
+use rethread_core::entry::{Body, Origin};
 use rethread_core::search::Query;
 use rethread_core::sessions::{self, Undone};
 use rethread_core::turn::{Part, Turn};
@@ -69,8 +69,7 @@ impl Chat {
             Word::Rewind(turn) => self.rewind(turn.as_deref()).await?,
             Word::Fork(name) => self.fork(name.as_deref()).await?,
             Word::Rename(name) => {
-                let name = Name::new(&name)?;
-                let renamed = self.handle.sessions().rename(self.current()?, &name)?;
+                let renamed = self.handle.sessions().rename_to(self.current()?, &name)?;
                 self.voice.notice(format_args!("This session is {} now.", renamed.header.name));
             }
             Word::Delete(sel) => self.delete(sel.as_deref())?,
@@ -284,11 +283,15 @@ impl Chat {
             if self.session != Some(id) {
                 return Ok(());
             }
-            let name = self.handle.sessions().get(id)?.header.name;
-            self.voice.notice(format_args!("The new is undone: you are in {name} again."));
+            let name = change::label(&self.cli, id)?;
+            self.voice.notice(format_args!("Undid /new: back in {name}."));
             return Ok(());
         }
         let id = self.current()?;
+        if !self.may_leave(id).await? {
+            self.voice.notice("Nothing was undone; you are where you were.");
+            return Ok(());
+        }
         let undone = self.handle.call(|sessions| sessions.undo(id))?;
         let told = change::told(&self.cli, &undone)?;
         if let Undone::Start { back_to: Some(back), .. } = undone {
@@ -296,6 +299,25 @@ impl Chat {
         }
         self.voice.notice(told);
         Ok(())
+    }
+
+    /// Whether what an undo would lead away from may be left: where something was said in it, or
+    /// the person never asked for the session that would be undone, they are asked.
+    async fn may_leave(&mut self, id: SessionId) -> Result<bool, Error> {
+        let Undone::Start { origin, back_to: Some(back), archived, .. } =
+            self.handle.sessions().would_undo(id)?
+        else {
+            return Ok(true);
+        };
+        // A compact, resume or fork that nothing was said after is what the person just did.
+        if archived && origin != Origin::New {
+            return Ok(true);
+        }
+        let back = change::label(&self.cli, back)?;
+        let what = origin.as_str();
+        let question =
+            format!("This undoes the {what} and goes back to {back}. Leave this conversation?");
+        Ok(self.confirmed(&question).await)
     }
 
     async fn fork(&mut self, name: Option<&str>) -> Result<(), Error> {

@@ -9,7 +9,7 @@ use serde_json::json;
 use super::{Cli, Done};
 use crate::args::{Fork, One, Purge, Rename, Several, Undo};
 use crate::errors::Error;
-use crate::out::{confirmed, line, plural, someone_is_there};
+use crate::out::{clean, confirmed, line, plural, someone_is_there};
 
 pub(crate) fn clear(cli: &Cli, args: &One) -> Done {
     let id = cli.select(&args.sel)?;
@@ -58,10 +58,13 @@ pub(crate) fn undo(cli: &Cli, args: &Undo) -> Done {
 pub(crate) fn told(cli: &Cli, undone: &Undone) -> Result<String, Error> {
     let (session, origin, back_to, archived) = match undone {
         Undone::Delete { session } => {
-            return Ok(format!("Restored {} from the trash.", name(cli, *session)?));
+            return Ok(format!("Undid the delete: {} is back.", label(cli, *session)?));
         }
         Undone::Clear { session } => {
-            return Ok(format!("The clear of {} is undone.", name(cli, *session)?));
+            let name = label(cli, *session)?;
+            return Ok(format!(
+                "Undid the clear of {name}: the model sees what was said before again."
+            ));
         }
         Undone::Start { session, origin, back_to, archived } => {
             (session, origin, back_to, archived)
@@ -69,17 +72,20 @@ pub(crate) fn told(cli: &Cli, undone: &Undone) -> Result<String, Error> {
     };
     let what = origin.as_str();
     let back = match back_to {
-        Some(id) => name(cli, *id)?,
+        Some(id) => label(cli, *id)?,
         None => "nothing".into(),
     };
-    let left = if *archived { " (archived: nothing was said in it)" } else { "" };
-    let session = name(cli, *session)?;
-    Ok(format!("The {what} is undone: from {session}{left} back to {back}."))
+    let left = match archived {
+        true => "nothing was said in it, so it is archived".to_owned(),
+        false => "it is kept".to_owned(),
+    };
+    let session = label(cli, *session)?;
+    Ok(format!("Undid the {what}: back in {back}. You left {session}; {left}."))
 }
 
 pub(crate) fn rename(cli: &Cli, args: &Rename) -> Done {
     let id = cli.select(&args.sel)?;
-    let session = cli.sessions.rename(id, &Name::new(&args.name)?)?;
+    let session = cli.sessions.rename_to(id, &args.name)?;
     match cli.global.json {
         true => crate::out::json(&json!({ "session": session }))?,
         false => line(format_args!("It is called {} now.", session.header.name))?,
@@ -142,6 +148,15 @@ fn each(
 
 fn names(cli: &Cli, sels: &[String]) -> Result<Vec<String>, Error> {
     sels.iter().map(|sel| cli.select(sel).and_then(|id| name(cli, id))).collect()
+}
+
+/// What a person calls a session: its name, or its title where nobody named it.
+pub(crate) fn label(cli: &Cli, id: SessionId) -> Result<String, Error> {
+    let session = cli.sessions.get(id)?;
+    Ok(match session.title().filter(|_| session.header.name.is_automatic()) {
+        Some(title) => format!("“{}”", clean(&title)),
+        None => session.header.name.to_string(),
+    })
 }
 
 fn name(cli: &Cli, id: SessionId) -> Result<String, Error> {

@@ -11,7 +11,8 @@ use rethread_core::{Owner, Session, Sessions, sessions};
 use rethread_store::System;
 use serde_json::json;
 
-use super::{Done, open_store, store_url};
+use super::Done;
+use super::store;
 use crate::args::{Copy, Global};
 use crate::config::Config;
 use crate::errors::Error;
@@ -19,16 +20,20 @@ use crate::out::{clean, line, note, plural};
 
 pub(super) fn run(global: &Global, args: &Copy) -> Done {
     let config = Config::load(global)?;
-    let from = store_url(args.from.as_deref().unwrap_or(config.text("store")))?;
+    let from = store::url(args.from.as_deref().unwrap_or(config.text("store")))?;
     // A place that is to be copied from is not made: it was mistyped.
     if let Some(path) = from.path().filter(|path| !path.exists()) {
         return Err(Error::NotThere { place: path.display().to_string() });
     }
     // A copy puts nothing away: how many sessions a directory keeps holds for new ones.
-    let to = store_url(&args.to)?.keeping(0);
+    let to = store::url(&args.to)?.keeping(0);
     let owner = Owner::new(config.text("owner"))?;
     let sessions = |url| {
-        Ok::<_, Error>(Sessions::new(open_store(&config, url)?, owner.clone(), Arc::new(System)))
+        Ok::<_, Error>(Sessions::new(
+            store::open_url(&config, url)?,
+            owner.clone(),
+            Arc::new(System),
+        ))
     };
     let (from, to) = (sessions(from)?, sessions(to)?);
     let chosen = chosen(&from, &args.sels)?;

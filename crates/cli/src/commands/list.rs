@@ -4,16 +4,13 @@ use std::process::ExitCode;
 
 use rethread_core::store::{Filter, Page};
 use rethread_core::{SessionId, Sessions, StoreError, sessions};
-use rethread_render::terminal::line_width;
 use serde_json::json;
 
+use super::session_rows::Rows;
 use super::{Cli, Done};
 use crate::args::{LIST_ROWS, List};
 use crate::errors::Error;
-use crate::out::{ago, clean, columns, fit, line, note, pad, short_count};
-
-/// Columns of a window in which there is room for counts beside a name and a first message.
-const COUNTS_FROM_COLUMNS: usize = 78;
+use crate::out::{clean, columns, line, note};
 
 pub(crate) fn run(cli: &Cli, args: &List) -> Done {
     run_beside(cli, args, None)
@@ -32,7 +29,10 @@ pub(crate) fn run_beside(cli: &Cli, args: &List, current: Option<SessionId>) -> 
     };
     let after = args.after.as_deref().map(str::parse).transpose()?;
     let rows = args.limit as usize + usize::from(current.is_some());
-    let mut page = cli.sessions.list(&filter, after, rows)?;
+    let mut page = match args.all {
+        true => cli.sessions.list(&filter, after, rows)?,
+        false => cli.sessions.list_spoken(&filter, after, rows)?,
+    };
     page.sessions.retain(|session| Some(session.id()) != current);
     if cli.global.json {
         let next = page.next.map(|cursor| cursor.to_string());
@@ -52,39 +52,15 @@ fn table(cli: &Cli, page: &Page, args: &List) -> Result<(), Error> {
     if page.sessions.is_empty() {
         return Ok(());
     }
-    let name_columns = match columns() {
-        narrow @ ..COUNTS_FROM_COLUMNS => narrow / 3,
-        wide => (wide / 3).max(26),
-    };
-    let has_counts = columns() >= COUNTS_FROM_COLUMNS;
-    let names: Vec<String> =
-        page.sessions.iter().map(|session| fit(&session.shown_name(), name_columns)).collect();
-    let width = names.iter().map(|name| line_width(name)).max().unwrap_or(0).max(4);
     let numbered =
         args.after.is_none() && !args.all && !args.archived && cli.global.workspace.is_none();
-    let counts = if has_counts { "  MESSAGES   TOKENS" } else { "" };
-    let left = columns().saturating_sub(width + 19 + counts.len()).max(6);
-    line(format_args!(
-        "\x1b[2m{:>3}  {}  {:<10}{counts}  {}\x1b[0m",
-        "#",
-        pad("NAME", width),
-        "ACTIVE",
-        fit("FIRST MESSAGE", left)
-    ))?;
-    for (index, (session, name)) in page.sessions.iter().zip(&names).enumerate() {
+    let rows = Rows { columns: columns(), now: cli.now };
+    if let Some(heading) = rows.heading() {
+        line(heading)?;
+    }
+    for (index, session) in page.sessions.iter().enumerate() {
         let position = if numbered { (index + 1).to_string() } else { "·".into() };
-        let mark = if session.header.archived { "(archived) " } else { "" };
-        let tally = &session.tally;
-        let counts = match has_counts {
-            true => format!("  {:>8}  {:>7}", tally.messages, short_count(tally.tokens)),
-            false => String::new(),
-        };
-        line(format_args!(
-            "{position:>3}  \x1b[1m{}\x1b[0m  {:<10}{counts}  {}",
-            pad(name, width),
-            ago(session.last_activity_at, cli.now),
-            fit(&format!("{mark}{}", session.first_message), left),
-        ))?;
+        line(rows.row(&position, session, session.last_activity_at))?;
     }
     Ok(())
 }
@@ -169,7 +145,7 @@ fn hides_a_chain(cli: &Cli, page: &Page, filter: &Filter) -> Result<bool, Error>
 }
 
 fn any(cli: &Cli, filter: Filter) -> Result<bool, Error> {
-    let page = cli.sessions.list(&filter, None, 1)?;
+    let page = cli.sessions.list_spoken(&filter, None, 1)?;
     Ok(!page.sessions.is_empty())
 }
 

@@ -10,10 +10,11 @@ use rethread_core::sessions::{self, SelectError};
 use rethread_core::{Session, SessionId};
 use serde_json::json;
 
+use super::session_rows::Rows;
 use super::{Cli, Done};
 use crate::args::{Delete, Several, Trash};
 use crate::errors::Error;
-use crate::out::{ago, clean, columns, confirmed, fit, line, note, plural, someone_is_there};
+use crate::out::{columns, confirmed, line, note, plural, someone_is_there};
 
 pub(crate) fn delete(cli: &Cli, args: &Delete) -> Done {
     if args.now {
@@ -125,15 +126,12 @@ fn list(cli: &Cli) -> Done {
         note("The trash is empty.");
         return Ok(ExitCode::SUCCESS);
     }
+    let rows = Rows { columns: columns(), now: cli.now };
+    if let Some(heading) = rows.heading() {
+        line(heading)?;
+    }
     for (index, session) in trashed.iter().enumerate() {
-        let deleted = ago(sessions::deleted_at(session), cli.now);
-        let name = clean(session.header.name.as_str());
-        let about = match session.first_message.trim() {
-            "" => String::new(),
-            text => format!("  {text}"),
-        };
-        let row = format!("{:>3}  {deleted:>8}  {name}{about}", index + 1);
-        line(format_args!("{:>3}  {}", "", fit(&row, columns() - 1)).to_string().trim_start())?;
+        line(rows.row(&(index + 1).to_string(), session, sessions::deleted_at(session)))?;
     }
     note(format_args!(
         "`rethread trash restore SEL` brings one back. Each is erased {} after it was deleted.",

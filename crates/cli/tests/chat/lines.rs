@@ -203,7 +203,7 @@ fn compact_tells_what_it_saves_undo_takes_it_back_and_compact_works_again() {
         "✓ Compacted into limits-2: ",
         "(extractive: made without a model)",
         "recall",
-        "The compact is undone: from limits-2 (archived: nothing was said in it) back to limits.",
+        "Undid the compact: back in limits. You left limits-2; nothing was said in it, so it is archived.",
         "✓ Compacted into limits-3: ",
         "Restoration: ",
         "Session Tokens: ",
@@ -252,8 +252,8 @@ fn in_a_chat_the_first_session_of_a_list_is_never_the_one_it_is_in() {
     let desk = Desk::new();
     chat(&desk, &["--name", "older"], &["We use JWT tokens.", "exit"]);
     let said =
-        chat(&desk, &["--name", "mine"], &["hello", "sessions", "/open 1", "/stats", "exit"]);
-    let (_, list) = said.out.split_once("FIRST MESSAGE").expect("a list");
+        chat(&desk, &["--name", "mine"], &["hello", "sessions", "/open 1", "thanks", "exit"]);
+    let (_, list) = said.out.split_once("TITLE").expect("a list");
     assert!(list.contains("older") && !list.contains("mine"), "{said:?}");
     let older = desk.json(&["show", "older"])["session"]["readable_id"].clone();
     let left = format!("Session ID: {}", older.as_str().expect("an id"));
@@ -360,7 +360,7 @@ fn bad_lines_are_told_and_the_chat_goes_on() {
     ] {
         assert!(said.err.contains(text), "{text}: {}", said.err);
     }
-    assert!(said.out.contains("[USER] hello"), "{}", said.out);
+    assert!(said.out.contains("  hello\n"), "{}", said.out);
     let session = newest(&desk);
     assert_eq!(session["queries"], 2, "the megabyte is a message like any other");
 }
@@ -396,16 +396,16 @@ fn the_verbs_work_in_the_chat() {
     for text in [
         "This session is beta now.",
         "You are in gamma now",
-        "The fork is undone: from gamma",
+        "Undid the fork: back in beta. You left gamma; nothing was said in it",
         "The context is empty",
-        "The clear of beta is undone.",
+        "Undid the clear of beta: ",
         "A new session starts with your next message",
         "plan answers from now on.",
         "Written to out.md",
     ] {
         assert!(said.err.contains(text), "{text}: {said:?}");
     }
-    for text in ["Messages:  1 user", "[USER] hello there", "* plan"] {
+    for text in ["Messages:  1 user", "  hello there\n", "* plan"] {
         assert!(said.out.contains(text), "{text}: {said:?}");
     }
     assert_eq!(desk.json(&["show", "beta"])["session"]["agent"], "plan");
@@ -508,7 +508,7 @@ fn new_is_undone_before_and_after_something_was_said() {
     let desk = Desk::new();
     let said =
         chat(&desk, &["--name", "one"], &["hello", "/new", "/undo", "/rename first", "exit"]);
-    assert!(said.err.contains("The new is undone: you are in one again."), "{said:?}");
+    assert!(said.err.contains("Undid /new: back in one."), "{said:?}");
     assert_eq!(newest(&desk)["name"], "first");
 }
 

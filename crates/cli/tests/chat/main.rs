@@ -1,6 +1,7 @@
 //! The chat, as people meet it: the real binary in a real pseudo-terminal, or behind pipes.
 
 mod agreed_work;
+mod coming;
 mod compacting;
 #[path = "../cli/desk.rs"]
 #[allow(dead_code, reason = "shared with the tests of the commands")]

@@ -162,7 +162,7 @@ fn a_result_nobody_asked_for_is_kept_and_flagged_and_left_out_of_contexts() {
     let said = desk.session("orphan", &[HELLO, orphan]);
     assert_eq!(said.seqs(), [0, 1]);
     assert!(said.err.contains("warning: entry 1: the result for `nobody`"), "{}", said.err);
-    assert!(desk.run(&["show", "orphan"]).out.contains("tool_result (answers no call): lost"));
+    assert!(desk.run(&["show", "orphan"]).out.contains("    (answers no call)\n    lost\n"));
     let context = desk.json(&["context", "orphan"]);
     assert_eq!(context["messages"], json!([{"role": "user", "content": "hello"}]));
     assert_eq!(context["cuts"][0]["by"], "validity");

@@ -16,13 +16,18 @@ fn an_empty_store_says_what_to_do() {
 fn show_prints_a_conversation_line_by_line() {
     let desk = Desk::new();
     desk.session("plan", &WITH_TOOL);
-    let expected = "Session Summary:\n\n\
-        [USER] Find all .el files\n\
-        [ASSISTANT] I'll search for .el files using glob.\n\
-        [TOOL] tool_use: glob\n\
-        [TOOL] tool_result: file1.el\\nfile2.el\\nfile3.el\n\
-        [ASSISTANT] I found 3 Emacs Lisp files.\n";
-    assert_eq!(desk.run(&["show", "plan"]).out, expected);
+    let expected = "plan\n\
+        4 messages · DIR · DATE\n\n\
+        You · DATE\n\
+        \x20 Find all .el files\n\n\
+        Assistant · DATE\n\
+        \x20 I'll search for .el files using glob.\n\
+        \x20 → glob *.el\n\
+        \x20   file1.el\n\
+        \x20   file2.el\n\
+        \x20   file3.el\n\
+        \x20 I found 3 Emacs Lisp files.\n";
+    assert_eq!(undated(&desk, &desk.run(&["show", "plan"]).out), expected);
     let shown = desk.json(&["show", "plan"]);
     assert_eq!(shown["session"]["name"], "plan");
     assert_eq!(shown["entries"].as_array().map(Vec::len), Some(4));
@@ -31,6 +36,17 @@ fn show_prints_a_conversation_line_by_line() {
     assert_eq!(shown["entries"][2]["content"][0]["type"], "tool_result");
     let last = desk.json(&["show", "plan", "--last", "1"]);
     assert_eq!(last["entries"][0]["seq"], 3);
+}
+
+/// What `show` prints, with words for what differs from run to run.
+pub(crate) fn undated(desk: &Desk, shown: &str) -> String {
+    let folder = desk.path().canonicalize().expect("a folder").display().to_string();
+    let is_date = |part: &str| part.len() == 16 && part.starts_with("20") && part.contains(':');
+    let line = |line: &str| {
+        let parts = line.split(" · ").map(|part| if is_date(part) { "DATE" } else { part });
+        parts.collect::<Vec<_>>().join(" · ").replace(&folder, "DIR") + "\n"
+    };
+    shown.lines().map(line).collect()
 }
 
 #[test]
@@ -42,7 +58,7 @@ fn list_has_the_fields_programs_rely_on() {
     let fields: Vec<&str> = session.keys().map(String::as_str).collect();
     let expected = "id readable_id name keys agent agent_path workspace parent created_at last_activity_at messages queries \
                     first_message tokens archived description provider model title kind \
-                    source usage";
+                    source usage deleted_at";
     assert_eq!(fields, expected.split_whitespace().collect::<Vec<_>>());
     assert_eq!((&session["messages"], &session["queries"]), (&json!(4), &json!(1)));
     assert_eq!(session["first_message"], "Find all .el files");
@@ -169,9 +185,9 @@ fn clear_empties_the_context_and_undo_brings_it_back() {
     assert_eq!(desk.run(&["clear", "plan"]).code, 0);
     assert_eq!(desk.json(&["context", "plan"])["messages"], json!([]));
     let shown = desk.run(&["show", "plan"]);
-    assert_eq!(shown.out, "Session Summary:\n\n");
+    assert_eq!(undated(&desk, &shown.out), "plan\n4 messages · DIR · DATE\n");
     assert!(shown.err.contains("--all"), "{}", shown.err);
-    assert!(desk.run(&["show", "plan", "--all"]).out.contains("[USER] Find all .el files"));
+    assert!(desk.run(&["show", "plan", "--all"]).out.contains("  Find all .el files\n"));
     let listed = desk.json(&["list"]);
     assert_eq!(listed["sessions"][0]["messages"], 4, "counts stay");
     assert_eq!(desk.run(&["undo", "plan"]).code, 0);

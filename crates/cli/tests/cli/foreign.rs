@@ -25,7 +25,7 @@ fn a_transcript_of_someone_else_is_asked_about_at_the_terminal() {
     terminal.expect("You: ");
     terminal.say("exit");
     assert_eq!(terminal.end().1, 0);
-    let list = desk.json(&["list"]);
+    let list = desk.json(&["list", "--all"]);
     let id = list["sessions"][0]["id"].as_str().expect("an id").to_owned();
     // Whoever goes on with it later is told again.
     let said = desk.run(&["-c", "-p", "what does foreign.md say?"]);

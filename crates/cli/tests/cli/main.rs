@@ -8,6 +8,7 @@ mod find;
 mod flipped;
 mod foreign;
 mod import;
+mod reading;
 mod retry;
 mod run;
 mod serve;

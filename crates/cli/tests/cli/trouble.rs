@@ -89,10 +89,10 @@ fn what_was_said_cannot_pass_for_what_someone_else_said() {
     desk.session("plan", &[&lines[0], &lines[1]]);
     let shown = desk.run(&["show", "plan"]).out;
     assert_eq!(
-        shown,
-        "Session Summary:\n\n\
-         [USER] hi\n  [ASSISTANT] forged line\n\n    code\n\
-         [USER] look\n[USER] (x\\ncut: forged)\n"
+        crate::commands::undated(&desk, &shown),
+        "plan\n2 messages · DIR · DATE\n\n\
+         You · DATE\n  hi\n  [ASSISTANT] forged line\n\n    code\n\n\
+         You · DATE\n  look\n  (x\\ncut: forged)\n"
     );
     let explained = desk.run(&["context", "plan", "--explain"]).out;
     let cuts = explained.lines().filter(|line| line.starts_with("cut: "));
@@ -425,7 +425,7 @@ fn a_full_disk_can_still_be_read() {
         assert!(!read.contains("FAILED"), "{store}: {said:?}");
         for (command, expected) in [
             ("list", "plan"),
-            ("show plan", "[USER] hello later"),
+            ("show plan", "  hello later\n"),
             ("search later", "hello later"),
             ("export plan", "hello later"),
             ("context plan", "hello later"),
@@ -471,7 +471,7 @@ fn a_disk_that_cannot_be_written_to_can_still_be_read() {
             Said::from(shell.args(["-m", "sh", "-c", &script]).output().expect("it runs"))
         };
         assert!(run(&format!("{binary} list")).out.contains("plan"), "{store}");
-        assert!(run(&format!("{binary} show plan")).out.contains("[USER] hello"), "{store}");
+        assert!(run(&format!("{binary} show plan")).out.contains("  hello"), "{store}");
         let found = run(&format!("{binary} search hello"));
         assert_eq!(found.out.matches("hello").count(), 2, "{store}: {found:?}");
         let found = run(&format!("{binary} search hello --limit 1 --skip 1 --json"));
@@ -606,7 +606,7 @@ fn a_directory_nobody_here_wrote_to_can_be_read_though_nothing_can_be_written() 
     let listed = run(&format!("{binary} list"));
     assert!(listed.out.contains("My 2025-aB_9"), "{listed:?}");
     let shown = run(&format!("{binary} show 2025-aB_9"));
-    assert!(shown.out.contains("[USER] under the mat"), "{shown:?}");
+    assert!(shown.out.contains("  under the mat\n"), "{shown:?}");
     let found = run(&format!("{binary} search mat"));
     assert!(found.out.contains("under the mat"), "{found:?}");
     for added in ["1 entry copied", "0 entries copied"] {
@@ -682,5 +682,5 @@ fn a_damaged_log_says_what_to_do_and_doctor_does_it() {
     let said = run(&["doctor"]);
     assert!(said.out.contains("it was made anew"), "{said:?}");
     assert_eq!(run(&["doctor"]).code, 0);
-    assert!(run(&["show", "plan"]).out.contains("[USER] hello"));
+    assert!(run(&["show", "plan"]).out.contains("  hello"));
 }

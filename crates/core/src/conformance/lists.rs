@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::{Factory, created, header, key, owner, said};
 use crate::entry::Origin;
 use crate::name::SessionId;
-use crate::session::{Header, Parent, Profile, Session, Trash};
+use crate::session::{Header, Parent, Profile, Session};
 use crate::store::{At, Bind, Change, Filter, Page};
 use crate::world::World;
 
@@ -91,11 +91,11 @@ pub(super) fn what_was_thrown_away_is_listed_by_itself(place: &dyn Factory) {
     let continued = Parent { id: stays.id(), origin: Origin::Compact };
     let child = Header { parent: Some(continued), ..header(place) };
     let child = store.create(&child, &[], &[]).expect("created").id();
-    let trash = Trash { at: place.world().now(), name: None, keys: Vec::new() };
-    let away = Change { trash: Some(Some(trash.clone())), ..Change::default() };
     for id in [goes, child] {
+        let before = store.get(&owner(), id).expect("there").header;
+        let away = Change::to_trash(&before, Vec::new(), place.world().now());
         let session = store.update(&owner(), id, &away).expect("thrown away");
-        assert_eq!(session.header.trash.as_deref(), Some(&trash));
+        assert_eq!(session.header.trash.map(|trash| *trash), away.trash.flatten());
     }
     let list = |filter: Filter| {
         // Some stores look at what was written last by itself.

@@ -7,7 +7,7 @@ use super::{Error, Result, Sessions};
 use crate::entry::{Body, Entry, LeftOut, NewEntry, Origin, Started};
 use crate::limits::{APPEND_TRIES_MAX, READ_ENTRIES};
 use crate::message::{Message, Role};
-use crate::name::{Name, SessionId};
+use crate::name::{Key, Name, SessionId};
 use crate::session::{Foreign, Header, Parent, Place, Session};
 use crate::store::{At, Bind, StoreError};
 
@@ -47,6 +47,15 @@ pub enum Undone {
         /// Nothing had been said in it, so it was archived.
         archived: bool,
     },
+}
+
+/// What taking something back consists of.
+struct Undo {
+    undone: Undone,
+    /// Where the log of a clear ends, and the boundary that holds again.
+    clear: Option<(u64, Option<crate::entry::Boundary>)>,
+    /// The keys that go back.
+    keys: Vec<Key>,
 }
 
 impl Serialize for Undone {
@@ -164,10 +173,45 @@ impl Sessions {
     ///
     /// [`Error::NothingToUndo`], and those of the store.
     pub fn undo(&self, id: SessionId) -> Result<Undone> {
+        let Undo { undone, clear, keys } = self.plan_undo(id)?;
+        match &undone {
+            Undone::Delete { .. } => drop(self.restore_from_trash(id)?),
+            Undone::Clear { .. } => {
+                let (head, before) = clear.expect("a clear is taken back by an entry");
+                let undone = self.entry(Body::Undone { before });
+                self.store.append(&self.owner, id, At::head(head), &[undone])?;
+            }
+            Undone::Start { back_to, archived, .. } => {
+                for key in keys {
+                    self.store.bind(&self.owner, &Bind { key, seen: Some(id) }, *back_to)?;
+                }
+                if *archived {
+                    self.archive(id)?;
+                }
+                if let Some(back_to) = *back_to
+                    && self.get(back_to)?.header.archived
+                {
+                    self.unarchive(back_to)?;
+                }
+            }
+        }
+        Ok(undone)
+    }
+
+    /// What [`undo`](Sessions::undo) would take back. Nothing is changed.
+    ///
+    /// # Errors
+    ///
+    /// As [`undo`](Sessions::undo).
+    pub fn would_undo(&self, id: SessionId) -> Result<Undone> {
+        Ok(self.plan_undo(id)?.undone)
+    }
+
+    fn plan_undo(&self, id: SessionId) -> Result<Undo> {
         let session = self.store.get(&self.owner, id)?;
+        let plan = |undone| Undo { undone, clear: None, keys: Vec::new() };
         if session.header.trash.is_some() {
-            self.restore_from_trash(id)?;
-            return Ok(Undone::Delete { session: id });
+            return Ok(plan(Undone::Delete { session: id }));
         }
         let tally = session.tally;
         let nothing = || Error::NothingToUndo { id };
@@ -178,10 +222,8 @@ impl Sessions {
             let Some(Body::Cleared { before }) = entry.map(|entry| entry.body) else {
                 return Err(nothing());
             };
-            let at = At::head(tally.entries);
-            let undone = self.entry(Body::Undone { before });
-            self.store.append(&self.owner, id, at, &[undone])?;
-            return Ok(Undone::Clear { session: id });
+            let clear = Some((tally.entries, before));
+            return Ok(Undo { clear, ..plan(Undone::Clear { session: id }) });
         }
         let seq = tally.started.ok_or_else(nothing)?;
         let entry = self.read(id, seq..seq + 1)?.pop();
@@ -194,7 +236,8 @@ impl Sessions {
             Err(Error::Store(StoreError::NotFound { .. })) => return Err(nothing()),
             found => drop(found?),
         }
-        let keys: Vec<_> = started.keys.iter().filter(|key| session.keys.contains(key)).collect();
+        let keys = started.keys.iter().filter(|key| session.keys.contains(key));
+        let keys: Vec<Key> = keys.cloned().collect();
         let since = self.read(id, seq..tally.entries.min(seq + READ_ENTRIES))?;
         let unused = !since
             .iter()
@@ -203,18 +246,9 @@ impl Sessions {
         if keys.is_empty() && !archived {
             return Err(if unused { nothing() } else { Error::GoneOn { id } });
         }
-        for key in keys {
-            let bind = Bind { key: key.clone(), seen: Some(id) };
-            self.store.bind(&self.owner, &bind, Some(back_to))?;
-        }
-        if archived {
-            self.archive(id)?;
-        }
-        if self.get(back_to)?.header.archived {
-            self.unarchive(back_to)?;
-        }
-        let origin = started.origin;
-        Ok(Undone::Start { session: id, origin, back_to: Some(back_to), archived })
+        let (origin, back_to) = (started.origin, Some(back_to));
+        let undone = Undone::Start { session: id, origin, back_to, archived };
+        Ok(Undo { undone, clear: None, keys })
     }
 }
 

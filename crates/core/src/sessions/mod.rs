@@ -9,6 +9,8 @@ mod copy;
 mod entries;
 mod import;
 mod lineage;
+mod listing;
+mod naming;
 mod restore;
 mod select;
 mod stats;
@@ -45,7 +47,7 @@ use crate::name::{Key, Name, NameError, Owner, SessionId};
 use crate::readable_id::{self, Ties};
 use crate::search::{Hit, Query};
 use crate::session::{Foreign, Header, Kind, Parent, Profile, Session};
-use crate::store::{At, Backend, Bind, Change, Cursor, Filter, Finding, Page, StoreError, Then};
+use crate::store::{At, Backend, Bind, Change, Finding, StoreError, Then};
 use crate::world::World;
 use trash::Sweeps;
 
@@ -571,15 +573,6 @@ impl Sessions {
         }
     }
 
-    /// Sessions by last activity, newest first.
-    ///
-    /// # Errors
-    ///
-    /// Those of the store.
-    pub fn list(&self, filter: &Filter, after: Option<Cursor>, limit: usize) -> Result<Page> {
-        Ok(self.store.list(&self.owner, filter, after, limit.clamp(1, PAGE_ROWS_MAX))?)
-    }
-
     /// The entries that have what a text asks for, best first: see [`Query::new`].
     ///
     /// # Errors
@@ -622,22 +615,6 @@ impl Sessions {
         Ok(Arc::unwrap_or_clone(context))
     }
 
-    /// Gives a session another name; a number is added if it is taken.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::NoFreeName`] and those of the store.
-    pub fn rename(&self, id: SessionId, name: &Name) -> Result<Session> {
-        for number in 1..1 + NAME_TRIES_MAX {
-            let tried = if number == 1 { name.clone() } else { name.numbered(number) };
-            match self.update(id, &Change { name: Some(tried), ..Change::default() }) {
-                Err(Error::Store(StoreError::NameTaken { .. })) => {}
-                other => return other,
-            }
-        }
-        Err(Error::NoFreeName { name: name.clone() })
-    }
-
     /// Changes what a header says.
     ///
     /// # Errors
@@ -669,26 +646,6 @@ impl Sessions {
     /// Those of the store.
     pub fn unarchive(&self, id: SessionId) -> Result<Session> {
         self.update(id, &Change { archived: Some(false), ..Change::default() })
-    }
-
-    /// All sessions but the `keep` newest; archived ones too, if asked for.
-    ///
-    /// # Errors
-    ///
-    /// I/O errors.
-    pub fn beyond(&self, keep: usize, archived_too: bool) -> Result<Vec<SessionId>> {
-        let archived = if archived_too { None } else { Some(false) };
-        let filter = Filter { archived, ..Filter::default() };
-        let mut all = Vec::new();
-        let mut after = None;
-        loop {
-            let page = self.list(&filter, after, PAGE_ROWS_MAX)?;
-            all.extend(page.sessions.iter().map(Session::id));
-            after = page.next;
-            if after.is_none() {
-                return Ok(all.split_off(keep.min(all.len())));
-            }
-        }
     }
 
     /// Says whether something could be stored now. It costs what an append costs.
@@ -748,6 +705,7 @@ impl std::io::Write for Size {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::Filter;
     use crate::{Fixed, MemoryStore};
 
     #[test]

@@ -62,7 +62,8 @@ fn and_more(more: usize) -> String {
 }
 
 impl Sessions {
-    /// The sessions shown by default: not archived, and of a chain only the newest.
+    /// The sessions shown by default: not archived, and of a chain only the newest. Lists for people
+    /// leave out those in which nothing was said: see [`list_spoken`](Sessions::list_spoken).
     pub fn default_filter() -> Filter {
         Filter { archived: Some(false), newest_of_chain: true, ..Filter::default() }
     }
@@ -140,7 +141,7 @@ impl Sessions {
     /// The session at this position of the default list, without the one someone is in.
     fn nth(&self, position: usize, current: Option<SessionId>) -> Result<Option<SessionId>> {
         let rows = (position + usize::from(current.is_some())).min(PAGE_ROWS_MAX);
-        let page = self.list(&Sessions::default_filter(), None, rows)?;
+        let page = self.list_spoken(&Sessions::default_filter(), None, rows)?;
         let ids = page.sessions.iter().map(|session| session.id());
         Ok(ids.filter(|id| Some(*id) != current).nth(position - 1))
     }
@@ -181,7 +182,9 @@ mod tests {
         let sessions = Sessions::new(store, Owner::local(), world);
         for name in names {
             let name = Some(Name::new(name).expect("valid"));
-            sessions.create(&New { name, ..New::default() }, None).expect("created");
+            let said = vec![crate::message::Message::user("hello").into()];
+            let new = New { name, ..New::default() };
+            sessions.create_with(&new, None, said).expect("created");
         }
         sessions
     }
@@ -199,6 +202,23 @@ mod tests {
         assert_eq!(beside("2", newest[1]).expect("there"), newest[2]);
         assert!(beside("3", newest[1]).is_err());
         assert_eq!(beside("beta", id("beta")).expect("its name still names it"), id("beta"));
+    }
+
+    #[test]
+    fn a_session_in_which_nothing_was_said_has_no_position() {
+        let sessions = sessions(&["alpha", "beta"]);
+        let select = |selector: &str| sessions.select(selector).expect("there");
+        let (last, second) = (select("last"), select("2"));
+        let empty = sessions.create(&New::default(), None).expect("created").id();
+        assert_eq!((select("last"), select("1"), select("2")), (last, last, second));
+        assert_eq!(select(&empty.to_string()), empty, "its id still names it");
+        let filter = Filter::default();
+        assert_eq!(sessions.list(&filter, None, 9).expect("a page").sessions.len(), 3);
+        // One row at a time, so that what is left out costs no row of a page.
+        let page = sessions.list_spoken(&filter, None, 1).expect("a page");
+        assert_eq!(page.sessions[0].id(), last);
+        let page = sessions.list_spoken(&filter, page.next, 1).expect("a page");
+        assert_eq!((page.sessions[0].id(), page.next), (second, None));
     }
 
     #[test]

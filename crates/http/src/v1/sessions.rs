@@ -158,8 +158,13 @@ pub(crate) async fn get(
 #[derive(Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Patch {
-    /// Another name; a number is added if it is taken.
+    /// Another name; a number is added if it is taken. Unless `title` says otherwise, it is the title
+    /// too.
     name: Option<String>,
+    /// Another title; null for the one that is worked out from the name or the first question.
+    #[serde(deserialize_with = "present")]
+    #[schema(value_type = Option<String>)]
+    title: Option<Option<String>>,
     /// Another description.
     #[serde(deserialize_with = "present")]
     #[schema(value_type = Option<String>)]
@@ -204,12 +209,16 @@ pub(crate) async fn patch(
         let handle = caller.handle.clone();
         caller.blocking(move || Ok(handle.take_over(id, &agent)?)).await?;
     }
+    let title = patch.title;
     let session = caller
         .with(move |sessions| {
-            let session = sessions.update(id, &change)?;
-            match &name {
-                Some(name) if *name != session.header.name => sessions.rename(id, name),
-                _ => Ok(session),
+            let mut session = sessions.update(id, &change)?;
+            if let Some(name) = name.as_ref().filter(|name| **name != session.header.name) {
+                session = sessions.rename(id, name)?;
+            }
+            match &title {
+                Some(title) => sessions.set_title(id, title.clone()),
+                None => Ok(session),
             }
         })
         .await?;

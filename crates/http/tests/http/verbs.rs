@@ -42,6 +42,12 @@ fn sessions_are_created_shown_changed_archived_and_deleted() {
     let patched = site.json("PATCH", &path, &json!({"name": "auth", "description": null})).json();
     assert_eq!(patched["session"]["name"], "auth");
     assert_eq!(patched["session"]["description"], Value::Null);
+    assert_eq!(patched["session"]["title"], "auth");
+    let titled = site.json("PATCH", &path, &json!({"title": "Tokens that expire"})).json();
+    assert_eq!(titled["session"]["title"], "Tokens that expire");
+    let named = site.json("PATCH", &path, &json!({"name": "tokens"})).json();
+    assert_eq!(named["session"]["title"], "tokens", "a new name is the title");
+    site.json("PATCH", &path, &json!({"name": "auth", "title": null}));
     assert_eq!(
         site.post(&format!("{path}/archive"), &json!({})).json()["session"]["archived"],
         true

@@ -1,0 +1,166 @@
+//! Sessions as rows of a list: title, folder, source, age and messages, in any window.
+//!
+//! With room for it a session is one line; in a narrow window it is two, the title and what belongs
+//! to it. Everything from a session is cleaned and cut, so a row never wraps.
+
+use std::path::Path;
+
+use jiff::Timestamp;
+use rethread_core::{Kind, Session};
+
+use crate::out::{clean, fit, pad};
+
+/// Columns from which a session is one line.
+const ONE_LINE_FROM_COLUMNS: usize = 72;
+
+const FOLDER_COLUMNS: usize = 14;
+const SOURCE_COLUMNS: usize = 11;
+const AGE_COLUMNS: usize = 7;
+const MESSAGES_COLUMNS: usize = 5;
+
+/// What is on one line beside the title: a position, gaps, and the four columns.
+const BESIDE_TITLE: usize =
+    5 + 2 + FOLDER_COLUMNS + 2 + SOURCE_COLUMNS + 2 + AGE_COLUMNS + 2 + MESSAGES_COLUMNS;
+
+/// Where and when rows are shown.
+pub(crate) struct Rows {
+    /// Columns of the window.
+    pub(crate) columns: usize,
+    /// The time now.
+    pub(crate) now: Timestamp,
+}
+
+impl Rows {
+    /// The names of the columns, where sessions are one line.
+    pub(crate) fn heading(&self) -> Option<String> {
+        let title = self.title_columns()?;
+        Some(format!(
+            "\x1b[2m{:>3}  {}  {:<FOLDER_COLUMNS$}  {:<SOURCE_COLUMNS$}  {:>AGE_COLUMNS$}  {:>MESSAGES_COLUMNS$}\x1b[0m",
+            "#",
+            pad("TITLE", title),
+            "FOLDER",
+            "SOURCE",
+            "AGE",
+            "MSGS"
+        ))
+    }
+
+    /// One session, with what is written before its title and the time that counts as its age.
+    pub(crate) fn row(&self, position: &str, session: &Session, at: Timestamp) -> String {
+        let title = shown_title(session);
+        let folder = folder(session).unwrap_or_default();
+        let source = source(session);
+        let (age, messages) = (age(at, self.now), session.tally.messages);
+        match self.title_columns() {
+            Some(columns) => format!(
+                "{position:>3}  \x1b[1m{}\x1b[0m  {}  {}  {age:>AGE_COLUMNS$}  {messages:>MESSAGES_COLUMNS$}",
+                pad(&fit(&title, columns), columns),
+                pad(&fit(&folder, FOLDER_COLUMNS), FOLDER_COLUMNS),
+                pad(&fit(&source, SOURCE_COLUMNS), SOURCE_COLUMNS),
+            ),
+            None => {
+                let left = self.columns.saturating_sub(5);
+                let counted = format!("{messages} msgs");
+                // The folder is cut first: the rest is short, and tells more.
+                let rest = [source, age, counted];
+                let rest: Vec<String> = rest.into_iter().filter(|part| !part.is_empty()).collect();
+                let rest = rest.join(" · ");
+                let room = left.saturating_sub(rest.chars().count() + 3);
+                let about = match folder.is_empty() || room < 4 {
+                    true => fit(&rest, left),
+                    false => format!("{} · {rest}", fit(&folder, room)),
+                };
+                format!(
+                    "{position:>3}  \x1b[1m{}\x1b[0m\n     \x1b[2m{about}\x1b[0m",
+                    fit(&title, left)
+                )
+            }
+        }
+    }
+
+    /// Columns for the title, where a session is one line.
+    fn title_columns(&self) -> Option<usize> {
+        (self.columns >= ONE_LINE_FROM_COLUMNS).then(|| (self.columns - BESIDE_TITLE).min(80))
+    }
+}
+
+/// What a list calls a session: its title, and a mark where it is put away.
+pub(crate) fn shown_title(session: &Session) -> String {
+    let title = match session.title() {
+        Some(title) => clean(&title),
+        None => format!("(nothing said) {}", session.header.name),
+    };
+    match session.header.archived {
+        true => format!("(archived) {title}"),
+        false => title,
+    }
+}
+
+/// The last part of the folder a session is about.
+pub(crate) fn folder(session: &Session) -> Option<String> {
+    let path = Path::new(session.header.profile.workspace.as_deref()?);
+    let home = std::env::var_os("HOME");
+    if home.as_deref().is_some_and(|home| Path::new(home) == path) {
+        return Some("~".into());
+    }
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+    Some(clean(&name.unwrap_or_else(|| "/".into())))
+}
+
+/// The program a session was held with.
+pub(crate) fn source(session: &Session) -> String {
+    let header = &session.header;
+    let known = header.source.as_deref().or(header.imported.as_deref());
+    let kind = Some(header.kind.as_str()).filter(|_| header.kind != Kind::Chat);
+    clean(known.or(kind).unwrap_or_default())
+}
+
+/// How long ago, in as few characters as it takes: `now`, `5m`, `3h`, `12d`, `2025-03`.
+pub(crate) fn age(at: Timestamp, now: Timestamp) -> String {
+    let seconds = now.as_second().saturating_sub(at.as_second()).max(0);
+    match seconds {
+        0..60 => "now".into(),
+        60..3_600 => format!("{}m", seconds / 60),
+        3_600..86_400 => format!("{}h", seconds / 3_600),
+        86_400..8_640_000 => format!("{}d", seconds / 86_400),
+        _ => at.strftime("%Y-%m").to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rethread_core::{Header, Owner, Profile, SessionId};
+    use rethread_render::terminal::line_width;
+
+    use super::*;
+
+    fn session(first: &str) -> Session {
+        let at = Timestamp::from_second(1_700_000_000).expect("a time");
+        let mut header =
+            Header::new(SessionId::of_source(&Owner::local(), "a session"), Owner::local(), at);
+        let workspace = Some("/home/you/a-folder-with-a-long-name".into());
+        header.profile = Profile { workspace, ..Profile::default() };
+        header.source = Some("claude-code".into());
+        Session { first_message: first.into(), ..Session::new(header) }
+    }
+
+    #[test]
+    fn no_row_is_wider_than_the_window_and_each_says_everything() {
+        let now = Timestamp::from_second(1_700_010_000).expect("a time");
+        for columns in [40, 60, 80, 120, 200] {
+            for first in ["why?", &"words and more ".repeat(20), &"日本語".repeat(60), "\x1b[2Jx"]
+            {
+                let rows = Rows { columns, now };
+                let session = session(first);
+                let row = rows.row("12", &session, session.last_activity_at);
+                for line in row.lines().chain(rows.heading().as_deref()) {
+                    assert!(line_width(line) <= columns, "{columns}: {line:?}");
+                }
+                for part in ["12", "a-fo", "claude-code", "2h", "0"] {
+                    assert!(row.contains(part), "{columns}: {part} in {row:?}");
+                }
+                assert_eq!(row.lines().count(), if columns < 72 { 2 } else { 1 });
+            }
+        }
+    }
+}

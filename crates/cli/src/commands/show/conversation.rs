@@ -1,0 +1,287 @@
+//! Entries as a conversation to read: who said what and when, each call on one line, its result
+//! folded to a few.
+//!
+//! Only headings begin at the margin. Everything a person, a model or a tool wrote is cleaned and
+//! indented, so that none of it can pass for a heading or drive the terminal.
+
+use std::io::IsTerminal;
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use rethread_agent::FileChanged;
+use rethread_core::entry::Thinned;
+use rethread_core::message::{Call, ToolResult};
+use rethread_core::sessions::LOST;
+use rethread_core::{BlockKind, Body, Entry, Kind, Message, Role, Session};
+use rethread_render::Document;
+use rethread_render::terminal::{self, Style, wrap_line};
+
+use crate::chat::tool_line;
+use crate::out::{clean, columns, count, fit, one_line, plural};
+
+/// Lines of a tool's result that are shown.
+const RESULT_LINES: usize = 5;
+
+/// Lines of a summary that are shown.
+const SUMMARY_LINES: usize = 3;
+
+/// Columns of a line where there is no window.
+const COLUMNS: usize = 200;
+
+/// How much is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Detail {
+    /// Results, summaries and instructions are folded.
+    Folded,
+    /// Everything, thinking and what other programs noted too.
+    Full,
+}
+
+/// A conversation on its way to a reader.
+pub(super) struct Conversation<'a> {
+    session: &'a Session,
+    detail: Detail,
+    zone: TimeZone,
+    /// How text is rendered, where somebody reads it at a terminal.
+    style: Option<Style>,
+    /// Who spoke last.
+    speaker: Option<String>,
+}
+
+impl<'a> Conversation<'a> {
+    pub(super) fn new(session: &'a Session, detail: Detail) -> Conversation<'a> {
+        let style = std::io::stdout()
+            .is_terminal()
+            .then(|| Style::detect(columns().saturating_sub(2), |name| std::env::var(name).ok()));
+        Conversation { session, detail, zone: TimeZone::system(), style, speaker: None }
+    }
+
+    /// What the session is, on two lines.
+    pub(super) fn heading(&self) -> String {
+        let Session { header, tally, .. } = self.session;
+        let title = self.session.title().unwrap_or_else(|| header.name.to_string());
+        let mut facts = vec![plural(tally.messages, "message")];
+        facts.extend(header.profile.workspace.as_deref().map(one_line));
+        facts.extend(header.profile.agent.as_deref().map(|agent| {
+            match header.profile.agent_path.as_deref() {
+                Some(path) if !path.starts_with("builtin:") => {
+                    format!("agent {} ({})", one_line(agent), one_line(path))
+                }
+                _ => format!("agent {}", one_line(agent)),
+            }
+        }));
+        facts.push(self.date(header.created_at));
+        if header.name.as_str() != title {
+            facts.push(header.name.to_string());
+        }
+        format!("\x1b[1m{}\x1b[0m\n\x1b[2m{}\x1b[0m\n", clean(&title), facts.join(" · "))
+    }
+
+    /// The lines of an entry; none where there is nothing to read.
+    pub(super) fn entry(&mut self, entry: &Entry) -> String {
+        let folded = self.detail == Detail::Folded;
+        match &entry.body {
+            Body::Message(message) => self.message(entry, message),
+            Body::Cleared { .. } => self.aside(entry, "the context was cleared"),
+            Body::Undone { .. } => self.aside(entry, "the clear was undone"),
+            Body::LeftOut(left) => {
+                let why = one_line(&left.why);
+                self.aside(entry, &format!("the turn at {} is left out: {why}", left.turn))
+            }
+            // It is about what a model sees, not about what was said.
+            Body::Thinned(_) if folded => String::new(),
+            Body::Thinned(thinned) => {
+                let Thinned { from, through, .. } = thinned;
+                self.aside(
+                    entry,
+                    &format!("the model sees less of the results from {from} to {through}"),
+                )
+            }
+            Body::RoundLimit(limit) => self.aside(entry, &one_line(&limit.notice())),
+            Body::Summary(summary) => {
+                let heading = self.says("Summary", entry.at);
+                let limit = if folded { SUMMARY_LINES } else { usize::MAX };
+                heading + &self.folded(&summary.text, 2, limit)
+            }
+            Body::Restored(restored) => {
+                let heading = self.says("Continued from a summary", entry.at);
+                heading + &self.folded(&restored.acknowledgment, 2, usize::MAX)
+            }
+            Body::Started(started) => match started.from {
+                Some(from) => {
+                    let what = started.origin.as_str();
+                    self.aside(entry, &format!("{what}, from {from}"))
+                }
+                None => String::new(),
+            },
+            Body::Finished(_) => String::new(),
+            Body::Unknown { kind, .. } if kind == LOST => {
+                self.aside(entry, &format!("entry {} is damaged and cannot be read", entry.seq))
+            }
+            Body::Unknown { kind, .. } => match FileChanged::of(&entry.body) {
+                // The call that changed it is there already.
+                Some(FileChanged { call: Some(_), .. }) => String::new(),
+                Some(FileChanged { path, .. }) => {
+                    self.aside(entry, &format!("{} was restored", one_line(&path)))
+                }
+                None if folded => String::new(),
+                None => self.aside(entry, &one_line(kind)),
+            },
+        }
+    }
+
+    fn message(&mut self, entry: &Entry, message: &Message) -> String {
+        let speaker = match message.role {
+            Role::System => "Instructions".to_owned(),
+            Role::User => "You".to_owned(),
+            Role::Assistant => self.answers(),
+            // A result belongs to the reply that called for it.
+            Role::Tool => self.speaker.clone().unwrap_or_else(|| self.answers()),
+        };
+        let mut orphans = entry.measure.results.iter().map(|measure| measure.tool.is_none());
+        let mut lines = String::new();
+        for block in &message.content {
+            lines += &match &block.kind {
+                BlockKind::Text(text) if message.role == Role::System => self.instructions(text),
+                BlockKind::Text(text) if message.role == Role::Assistant => self.rendered(text),
+                BlockKind::Text(text) => self.folded(text, 2, usize::MAX),
+                BlockKind::Prefix(text) => self.folded(text.trim_end(), 2, usize::MAX),
+                BlockKind::ToolUse(call) => self.call(call),
+                BlockKind::ToolResult(result) => {
+                    self.result(result, orphans.next().unwrap_or_default())
+                }
+                BlockKind::Thinking(_) if self.detail == Detail::Folded => String::new(),
+                BlockKind::Thinking(thinking) => {
+                    format!(
+                        "  \x1b[2m(thinking)\x1b[0m\n{}",
+                        self.folded(&thinking.text, 4, usize::MAX)
+                    )
+                }
+                _ => format!("  ({})\n", one_line(&block.type_name())),
+            };
+        }
+        if message.interrupted {
+            lines += "  (interrupted)\n";
+        }
+        match lines.is_empty() {
+            true => String::new(),
+            false => self.says(&speaker, entry.at) + &lines,
+        }
+    }
+
+    /// Who answers in this session.
+    fn answers(&self) -> String {
+        let header = &self.session.header;
+        let agent = header.profile.agent.as_deref();
+        let source = header.source.as_deref().filter(|_| header.kind == Kind::Imported);
+        agent.or(source).map_or_else(|| "Assistant".to_owned(), one_line)
+    }
+
+    /// A heading, where someone else speaks.
+    fn says(&mut self, speaker: &str, at: Timestamp) -> String {
+        // What someone asks is a message of its own; a reply and its calls belong together.
+        if self.speaker.as_deref() == Some(speaker) && speaker != "You" {
+            return String::new();
+        }
+        self.speaker = Some(speaker.to_owned());
+        let colour = if speaker == "You" { "\x1b[1;32m" } else { "\x1b[1;36m" };
+        format!("\n{colour}{speaker}\x1b[0m \x1b[2m· {}\x1b[0m\n", self.date(at))
+    }
+
+    /// Something that happened and was not said.
+    fn aside(&mut self, entry: &Entry, what: &str) -> String {
+        self.speaker = None;
+        format!("\n\x1b[2m({what} · {})\x1b[0m\n", self.date(entry.at))
+    }
+
+    fn date(&self, at: Timestamp) -> String {
+        at.to_zoned(self.zone.clone()).strftime("%Y-%m-%d %H:%M").to_string()
+    }
+
+    fn instructions(&self, text: &str) -> String {
+        match self.detail {
+            Detail::Full => self.folded(text, 2, usize::MAX),
+            Detail::Folded => {
+                let size = format!(" ({} characters)", count(text.chars().count() as u64));
+                let width = self.width().saturating_sub(2 + size.len());
+                format!("  {}\x1b[2m{size}\x1b[0m\n", fit(text.lines().next().unwrap_or(""), width))
+            }
+        }
+    }
+
+    fn call(&self, call: &Call) -> String {
+        let what = fit(&tool_line::what(call), self.width().saturating_sub(4));
+        let mut lines = format!("  \x1b[36m→\x1b[0m {what}\n");
+        if self.detail == Detail::Full {
+            lines += &self.folded(call.input.get(), 4, usize::MAX);
+        }
+        lines
+    }
+
+    fn result(&self, result: &ToolResult, orphan: bool) -> String {
+        let mut lines = String::new();
+        if orphan {
+            lines += "    (answers no call)\n";
+        }
+        if result.is_error {
+            lines += "    \x1b[31m✗ failed\x1b[0m\n";
+        }
+        let limit = if self.detail == Detail::Full { usize::MAX } else { RESULT_LINES };
+        lines + &self.folded(result.text().trim_end(), 4, limit)
+    }
+
+    /// What a model wrote: rendered at a terminal, as it is elsewhere.
+    fn rendered(&self, text: &str) -> String {
+        let Some(style) = &self.style else { return self.folded(text, 2, usize::MAX) };
+        let shown = terminal::render(&Document::parse(text), style);
+        let shown = shown.trim_matches('\n');
+        let indented = shown.lines().map(|line| match line {
+            "" => "\n".to_owned(),
+            line => format!("  {line}\n"),
+        });
+        indented.collect()
+    }
+
+    /// Lines of a text, indented; of more than `limit` the first, and how many are missing.
+    fn folded(&self, text: &str, indent: usize, limit: usize) -> String {
+        let margin = " ".repeat(indent);
+        let cleaned = clean(text);
+        let all: Vec<&str> = cleaned.trim_end_matches('\n').split('\n').collect();
+        let mut lines = String::new();
+        // One line more costs no more than saying that it is missing.
+        let shown = if all.len() <= limit.saturating_add(1) { all.len() } else { limit };
+        for line in &all[..shown] {
+            let width = self.width().saturating_sub(indent);
+            let parts = match (limit == usize::MAX, &self.style) {
+                (false, _) => vec![fit_spaced(line, width)],
+                (true, Some(_)) => wrap_line(line, width, 0),
+                (true, None) => vec![(*line).to_owned()],
+            };
+            for part in parts {
+                lines += match part.is_empty() {
+                    true => "",
+                    false => &margin,
+                };
+                lines += &part;
+                lines.push('\n');
+            }
+        }
+        if shown < all.len() {
+            let more = plural((all.len() - shown) as u64, "more line");
+            lines += &format!("{margin}\x1b[2m… {more}\x1b[0m\n");
+        }
+        lines
+    }
+
+    fn width(&self) -> usize {
+        self.style.as_ref().map_or(COLUMNS, |style| style.width + 2)
+    }
+}
+
+/// A line cut to a width, its indentation kept.
+fn fit_spaced(line: &str, columns: usize) -> String {
+    let text = line.trim_start();
+    let spaces = line[..line.len() - text.len()].replace('\t', "    ");
+    let kept = spaces.len().min(columns / 2);
+    format!("{}{}", &spaces[..kept], fit(text, columns - kept)).trim_end().to_owned()
+}

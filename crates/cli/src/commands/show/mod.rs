@@ -1,0 +1,130 @@
+//! `show`: what was said in a session.
+//!
+//! `conversation.rs` makes readable lines of entries; this decides which entries, and where the
+//! lines go: into a pager at a terminal, as JSON where that was asked for.
+
+mod conversation;
+mod pager;
+
+use std::io::Write;
+use std::ops::Range;
+use std::process::ExitCode;
+
+use rethread_core::Session;
+use rethread_core::sessions::LOST;
+use rethread_core::{Body, Entry};
+use rethread_transcript::write::visible_json::VisibleJson;
+
+use super::{Cli, Done};
+use crate::args::Show;
+use crate::errors::Error;
+use crate::out::{note, plural};
+use conversation::{Conversation, Detail};
+
+pub(crate) fn run(cli: &Cli, args: &Show) -> Done {
+    let session = cli.sessions.get(cli.select(&args.sel)?)?;
+    let range = range(&session, args);
+    let detail = if args.full { Detail::Full } else { Detail::Folded };
+    match cli.global.json {
+        true => show_json(cli, &session, range)?,
+        false => {
+            let mut out = pager::open();
+            show_text(cli, &session, range, detail, &mut out)?;
+            out.close()?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints what was said in a part of a session.
+pub(crate) fn print(cli: &Cli, session: &Session, range: Range<u64>) -> Done {
+    match cli.global.json {
+        true => show_json(cli, session, range)?,
+        false => show_text(cli, session, range, Detail::Folded, &mut anstream::stdout().lock())?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+/// From the last clear on, unless more or less was asked for.
+fn range(session: &Session, args: &Show) -> Range<u64> {
+    let end = session.tally.entries;
+    let begins = if args.all { 0 } else { session.tally.begins() };
+    match args.last {
+        Some(last) => end.saturating_sub(last).max(begins)..end,
+        None => {
+            let to = args.to.map_or(end, |to| to.saturating_add(1).min(end));
+            args.from.unwrap_or(begins)..to
+        }
+    }
+}
+
+/// Entries are printed as they are read, however many there are. Where one cannot be read the
+/// document ends there, whole, and says so itself.
+fn show_json(cli: &Cli, session: &Session, range: Range<u64>) -> Result<(), Error> {
+    let out = std::io::BufWriter::new(std::io::stdout().lock());
+    let mut out = VisibleJson::new(out);
+    write!(out, "{{\"session\":{},\"entries\":[", json_of(&session))?;
+    let (mut next, mut comma) = (range.start, "");
+    let mut broken = None;
+    for entry in cli.sessions.entries(session.id(), range) {
+        match entry {
+            Ok(entry) => {
+                write!(out, "{comma}{}", json_of(&entry))?;
+                (next, comma) = (entry.seq + 1, ",");
+            }
+            Err(error) => {
+                broken = Some(error);
+                break;
+            }
+        }
+    }
+    // Entries are read several at a time, and those before the damage are there.
+    while broken.is_some()
+        && let Ok(one) = cli.sessions.read(session.id(), next..next + 1)
+        && let Some(entry) = one.first()
+    {
+        write!(out, "{comma}{}", json_of(entry))?;
+        (next, comma) = (entry.seq + 1, ",");
+    }
+    match &broken {
+        Some(error) => writeln!(out, "],\"error\":{}}}", json_of(&error.to_string()))?,
+        None => writeln!(out, "]}}")?,
+    }
+    out.flush()?;
+    broken.map_or(Ok(()), |error| Err(error.into()))
+}
+
+fn show_text(
+    cli: &Cli,
+    session: &Session,
+    range: Range<u64>,
+    detail: Detail,
+    out: &mut impl Write,
+) -> Result<(), Error> {
+    let from = range.start;
+    let mut conversation = Conversation::new(session, detail);
+    write!(out, "{}", conversation.heading())?;
+    let mut damaged = None;
+    for entry in cli.sessions.entries(session.id(), range).around_damage() {
+        let entry: Entry = entry?;
+        if matches!(&entry.body, Body::Unknown { kind, .. } if kind == LOST) {
+            damaged = damaged.or(Some(entry.seq));
+        }
+        write!(out, "{}", conversation.entry(&entry))?;
+    }
+    out.flush()?;
+    if let Some(seq) = damaged {
+        cli.sessions.read(session.id(), seq..seq + 1)?;
+    }
+    if from > 0 && from == session.tally.begins() {
+        note(format_args!(
+            "\n{} before the last clear not shown: `rethread show {} --all`",
+            plural(from, "entry"),
+            session.header.name
+        ));
+    }
+    Ok(())
+}
+
+fn json_of(value: &impl serde::Serialize) -> String {
+    serde_json::to_string(value).expect("plain data is always valid JSON")
+}

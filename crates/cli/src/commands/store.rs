@@ -1,0 +1,99 @@
+//! Opening the store: which one, and whether it may be made.
+//!
+//! A mistyped path must not leave a folder and an empty database behind. Only commands that start
+//! sessions make a store, and they say so; every other command finds nothing in a store that is not
+//! there, and leaves nothing behind.
+
+use std::io::IsTerminal;
+use std::sync::Arc;
+
+use rethread_core::{Backend, MemoryStore};
+use rethread_store::{StoreUrl, System, Tell};
+
+use crate::args::{Command, Global, Token};
+use crate::config::Config;
+use crate::errors::Error;
+use crate::out::{clean, note};
+
+/// Whether a command may make a store that is not there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Missing {
+    /// It is made.
+    Make,
+    /// It is taken for an empty one, and nothing is made.
+    Leave,
+}
+
+impl Missing {
+    /// What a command may do. Those that start sessions, or keep what a person agreed to, may make
+    /// a store; what changes a session needs one that is there.
+    pub(crate) fn of(command: &Command) -> Missing {
+        match command {
+            Command::Append(_)
+            | Command::Serve(_)
+            | Command::Telegram(_)
+            | Command::Resume(_)
+            | Command::Token(Token::Create { .. }) => Missing::Make,
+            // Whoever picks a session may go on talking.
+            Command::Open(args) if args.sel.is_none() => Missing::Make,
+            Command::Import(args) if !args.dry_run => Missing::Make,
+            Command::Agents(args) if args.trust => Missing::Make,
+            _ => Missing::Leave,
+        }
+    }
+}
+
+/// The configured store.
+pub(super) fn open(
+    global: &Global,
+    config: &Config,
+    missing: Missing,
+) -> Result<Arc<dyn Backend>, Error> {
+    let url = url(config.text("store"))?;
+    let absent = url.path().filter(|path| !path.exists()).map(|path| path.display().to_string());
+    if let (Some(path), Missing::Leave) = (&absent, missing) {
+        if global.store.is_some() && !global.json {
+            note(format_args!("There is no store at {}; nothing was created.", clean(path)));
+        }
+        return Ok(Arc::new(MemoryStore::new(Arc::new(System))));
+    }
+    let store = open_url(config, url)?;
+    // A script knows what it does; a person may have mistyped.
+    let heard = global.store.is_some() || std::io::stderr().is_terminal();
+    if let Some(path) = absent.filter(|_| heard && !global.json) {
+        note(format_args!("Sessions are kept in {} from now on.", clean(&path)));
+    }
+    Ok(store)
+}
+
+/// The store at a place, made if nothing is there.
+pub(super) fn open_url(config: &Config, url: StoreUrl) -> Result<Arc<dyn Backend>, Error> {
+    // A directory keeps to a number of sessions by itself, and is told which.
+    let keep = config.given("session.max_sessions").and_then(|keep| keep.parse().ok());
+    let url = keep.map_or(url.clone(), |keep| url.keeping(keep));
+    let tell: Tell = Arc::new(|line| note(line));
+    url.open_telling(Arc::new(System), Some(&tell)).map_err(Error::Connect)
+}
+
+/// What the URL of a store means. Forms that other programs give a meaning it does not have here
+/// are refused before anything is made.
+pub(super) fn url(url: &str) -> Result<StoreUrl, Error> {
+    let (scheme, path) = match url.split_once(':') {
+        Some((scheme @ ("sqlite" | "files"), path)) => (scheme, path),
+        _ => ("", url),
+    };
+    let refused = |hint: String| Err(Error::BadPlace { url: url.into(), hint });
+    if path.starts_with(":memory:") || path.starts_with("file:") && scheme == "sqlite" {
+        return refused(
+            "a store is a file: `sqlite:PATH`. A chat that keeps nothing has \
+             `session.auto_save = false` in its configuration"
+                .into(),
+        );
+    }
+    match path.strip_prefix("//") {
+        Some(name) if !scheme.is_empty() && !name.starts_with('/') => refused(format!(
+            "`{scheme}:{name}` is relative to this folder, `{scheme}:/{name}` begins at the root"
+        )),
+        _ => StoreUrl::parse(url).map_err(Error::Connect),
+    }
+}

@@ -236,11 +236,11 @@ impl Buffer {
         std::mem::replace(&mut self.cursor, to) != to
     }
 
-    pub(super) fn to_line_start(&mut self) {
+    pub(super) fn go_to_line_start(&mut self) {
         self.cursor = self.line_start();
     }
 
-    pub(super) fn to_line_end(&mut self) {
+    pub(super) fn go_to_line_end(&mut self) {
         self.cursor = self.line_end();
     }
 
@@ -433,7 +433,7 @@ mod tests {
         buffer.word_left();
         assert_eq!(buffer.line_before(), "");
         assert!(buffer.step_line(false) && !buffer.step_line(false));
-        buffer.to_line_end();
+        buffer.go_to_line_end();
         assert_eq!(buffer.erase_word(), "src/a.rs");
         assert_eq!(buffer.erase_to_start(), "look at ");
         assert!(buffer.step_line(true));

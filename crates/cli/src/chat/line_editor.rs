@@ -118,8 +118,8 @@ impl LineEditor {
             Key::Right => drop(buffer.step(true)),
             Key::WordLeft => buffer.word_left(),
             Key::WordRight => buffer.word_right(),
-            Key::Home => buffer.to_line_start(),
-            Key::End => buffer.to_line_end(),
+            Key::Home => buffer.go_to_line_start(),
+            Key::End => buffer.go_to_line_end(),
             _ => return false,
         }
         true
@@ -133,6 +133,12 @@ impl LineEditor {
     /// What is looked for, while something is.
     pub(super) fn searched(&self) -> Option<&str> {
         self.search.as_ref().map(|search| search.query.as_str())
+    }
+
+    /// What was asked in other sessions is known now; a search that is going on finds it, too.
+    pub(super) fn add_older(&mut self, older: Vec<String>) {
+        self.past.add_older(older);
+        self.show_matches();
     }
 
     /// There is more to complete than when the menu was opened.
@@ -374,6 +380,11 @@ mod tests {
         assert_eq!(editor.buffer.text(), "half");
         press(&mut editor, [Key::Search, text("nothing like it"), Key::Enter]);
         assert_eq!(editor.buffer.text(), "half", "nothing was found, and nothing is lost");
+        // What other sessions asked may be read while someone searches.
+        press(&mut editor, [Key::Search, text("like it")]);
+        editor.add_older(vec!["nothing like it".into()]);
+        press(&mut editor, [Key::Enter]);
+        assert_eq!(editor.buffer.text(), "nothing like it");
     }
 
     #[test]

@@ -128,7 +128,7 @@ impl Chat {
                     }
                 } => {
                     self.older = None;
-                    self.editor.past.add_older(older.unwrap_or_default());
+                    self.editor.add_older(older.unwrap_or_default());
                 }
                 () = self.completions.more() => self.editor.refresh(&self.completions),
                 key = self.input.next_key() => {

@@ -18,11 +18,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Parser;
+use jiff::Timestamp;
 use rethread_core::context::Model;
 use rethread_core::entry::Body;
 use rethread_core::limits::LEASE_MAX;
 use rethread_core::world::World;
-use rethread_core::{Fixed, Incoming, Item, MemoryStore, New, Owner, Role, Sessions, Thread};
+use rethread_core::{
+    Fixed, Incoming, Item, MemoryStore, Message, New, Owner, Role, Sessions, Thread,
+};
 
 use corpus::Transcript;
 use report::Row;
@@ -170,13 +173,11 @@ fn model() -> Model {
     Model { window: 10_000_000, ..Model::new("replayed", "model") }
 }
 
+/// Gets the context of a call, its reply, when it came, and whether it is the first of its turn.
+type Call<'a> = dyn FnMut(&[Message], &Message, Timestamp, bool) + 'a;
+
 /// Appends a transcript entry by entry, and shows the context before each reply.
-fn replay(
-    transcript: &Transcript,
-    rule: &Rule,
-    ttl: Option<u32>,
-    each: &mut dyn FnMut(&[rethread_core::Message], &rethread_core::Message, jiff::Timestamp, bool),
-) {
+fn replay(transcript: &Transcript, rule: &Rule, ttl: Option<u32>, each: &mut Call<'_>) {
     let begun = transcript.entries.first().map(|(at, _)| *at).unwrap_or_default();
     let world = Arc::new(Fixed::at(begun));
     let store = Arc::new(MemoryStore::new(world.clone()));

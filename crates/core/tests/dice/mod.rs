@@ -28,7 +28,7 @@ fn push_body(entries: &mut Vec<Entry>, body: Body) {
     let mut measure = measure(&body, |id| open_calls(entries.iter().map(|entry| &entry.body), id));
     let tally = entries.last().map_or_else(Tally::default, |entry| entry.tally);
     // Every other result is appended by the holder of a lease, who decides what is shown of it.
-    if let Some(message) = body.message().filter(|_| entries.len() % 2 == 0)
+    if let Some(message) = body.message().filter(|_| entries.len().is_multiple_of(2))
         && message.results().any(|result| result.text().contains('\n'))
     {
         let mut seen = Seen::default();

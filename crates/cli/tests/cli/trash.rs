@@ -124,6 +124,21 @@ fn what_is_thirty_days_old_is_erased_by_the_next_command_that_writes() {
 }
 
 #[test]
+fn doctor_looks_at_what_is_in_the_trash() {
+    let desk = Desk::new();
+    desk.session("plan", &[HELLO]);
+    assert_eq!(desk.run(&["delete", "plan"]).code, 0);
+    assert_eq!(desk.json(&["doctor", "--check"])["findings"], json!([]));
+    let connection = rusqlite::Connection::open(desk.store()).expect("a store");
+    connection.execute("UPDATE entries SET t_messages = 99", []).expect("changed");
+    drop(connection);
+    let said = desk.run(&["doctor", "--check"]);
+    assert!(said.code == 1 && said.out.contains("wrong counts"), "{said:?}");
+    assert_eq!(desk.run(&["doctor"]).code, 0);
+    assert_eq!(desk.json(&["trash", "list"])["sessions"][0]["messages"], 1);
+}
+
+#[test]
 fn a_chat_brings_back_what_it_just_deleted() {
     let desk = Desk::new();
     desk.session("plan", &[HELLO]);

@@ -91,10 +91,7 @@ fn sessions_are_opened_resumed_and_deleted_by_buttons() {
     send(&place, "about boats", "answer to about boats");
     let list = send(&place, "/sessions", "Your sessions");
     assert_eq!(list.buttons.len(), 2);
-    assert!(
-        list.buttons[0].0.contains("● ") && list.buttons[0].0.contains("about boats"),
-        "{list:?}"
-    );
+    assert!(list.buttons[0].0.contains("● ") && list.buttons[0].0.contains("boats"), "{list:?}");
     place.fake.presses(7, &list, "about gardens");
     let opened = place.fake.wait("opened", |fake| {
         fake.chat(7).into_iter().find(|seen| seen.id == list.id && seen.text.contains("You are in"))
@@ -159,7 +156,7 @@ fn a_long_list_has_more_pages() {
         fake.chat(7).into_iter().find(|seen| seen.id == list.id && seen.edits > 0)
     });
     assert_eq!(next.buttons.len(), 3, "{next:?}");
-    place.fake.presses(7, &next, "topic 0");
+    place.fake.presses(7, &next, "· s0");
     place.fake.wait_for(7, "You are in s0");
     bot.stop();
 }

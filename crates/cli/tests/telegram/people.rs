@@ -42,7 +42,7 @@ fn a_stranger_who_presses_a_button_of_others_changes_nothing() {
     place.fake.says_in_group(7, -100, "@ThreadBot hello");
     place.fake.wait_for(-100, "answer to");
     place.fake.says_in_group(7, -100, "/delete@ThreadBot");
-    let asked = place.fake.wait_for(-100, "for good?");
+    let asked = place.fake.wait_for(-100, "It goes to the trash");
     place.fake.presses(999, &asked, "Delete it");
     place.fake.wait("told", |fake| {
         fake.asked().iter().find(|asked| asked.body["text"] == "This is a private bot.").map(drop)

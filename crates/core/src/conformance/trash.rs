@@ -9,7 +9,7 @@ use crate::message::Message;
 use crate::name::{Key, Name, SessionId};
 use crate::session::{Header, Session};
 use crate::sessions::{Error, New, Sessions, Undone};
-use crate::store::{At, Backend, Bind, Change, Filter, StoreError};
+use crate::store::{At, Backend, Bind, Change, Filter, FindingState, StoreError};
 use crate::world::World;
 
 fn name(text: &str) -> Name {
@@ -149,8 +149,10 @@ pub(super) fn the_trash_is_emptied_of_what_is_old(place: &dyn Factory) {
     place.world().advance(11 * day);
     assert_eq!(sessions.empty_old_trash().expect("emptied"), 1);
     assert_eq!(names(&sessions), ["young"]);
-    let (_, findings) = sessions.doctor(false, |_, _| {}).expect("checked");
-    assert_eq!(findings, [], "a session in the trash is sound");
+    let (checked, mut findings) = sessions.doctor(false, |_, _| {}).expect("checked");
+    // Search may be behind, and catches up.
+    findings.retain(|finding| finding.state != FindingState::Noted);
+    assert_eq!((checked, findings), (2, vec![]), "a session in the trash is checked, and sound");
     assert_eq!(sessions.undo(young).expect("undone"), Undone::Delete { session: young });
     assert_eq!(sessions.resolve(&key("file:a")).expect("resolved"), Some(young));
     sessions.trash(young).expect("deleted");

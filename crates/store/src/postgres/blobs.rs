@@ -27,10 +27,25 @@ impl Db {
     }
 
     pub(super) fn blob(&self, owner: &Owner, id: SessionId, blob: BlobId) -> Result<Vec<u8>> {
+        self.kept_blob(sql::EXISTS, owner, id, blob)
+    }
+
+    pub(super) fn blobs(&self, owner: &Owner, id: SessionId) -> Result<Vec<BlobInfo>> {
+        self.kept_blobs(sql::EXISTS, owner, id)
+    }
+
+    /// Bytes of a session that `exists` finds.
+    pub(super) fn kept_blob(
+        &self,
+        exists: &'static str,
+        owner: &Owner,
+        id: SessionId,
+        blob: BlobId,
+    ) -> Result<Vec<u8>> {
         let (owner, hash) = (owner.as_str(), blob.0.as_slice());
         let (size, body) = self.pool.run("read an attachment", async |link, _| {
             let answers = link
-                .all(&[(sql::EXISTS, &[&owner, &id.0]), (sql::BLOB, &[&owner, &id.0, &hash])])
+                .all(&[(exists, &[&owner, &id.0]), (sql::BLOB, &[&owner, &id.0, &hash])])
                 .await?;
             if answers[0].rows.is_empty() {
                 return Err(StoreError::NotFound { id }.into());
@@ -41,12 +56,17 @@ impl Db {
         row::blob(id, blob, size, body)
     }
 
-    pub(super) fn blobs(&self, owner: &Owner, id: SessionId) -> Result<Vec<BlobInfo>> {
+    /// What is kept with a session that `exists` finds.
+    pub(super) fn kept_blobs(
+        &self,
+        exists: &'static str,
+        owner: &Owner,
+        id: SessionId,
+    ) -> Result<Vec<BlobInfo>> {
         let owner = owner.as_str();
         self.pool.run("list attachments", async |link, _| {
-            let answers = link
-                .all(&[(sql::EXISTS, &[&owner, &id.0]), (sql::BLOBS, &[&owner, &id.0])])
-                .await?;
+            let answers =
+                link.all(&[(exists, &[&owner, &id.0]), (sql::BLOBS, &[&owner, &id.0])]).await?;
             if answers[0].rows.is_empty() {
                 return Err(StoreError::NotFound { id }.into());
             }

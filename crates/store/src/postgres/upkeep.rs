@@ -111,8 +111,9 @@ impl Db {
             }
             audit.note(None, "what models were charged was wrong".into(), repairable(repair));
         }
-        let kept = self.blobs(owner, id)?;
-        check_blobs(&mut audit, &named, &kept, |blob| self.blob(owner, id, blob))?;
+        let kept = self.kept_blobs(sql::SAYS, owner, id)?;
+        let read = |blob| self.kept_blob(sql::SAYS, owner, id, blob);
+        check_blobs(&mut audit, &named, &kept, read)?;
         let tokens = std::mem::take(&mut audit.wrong_tokens);
         if !tokens.is_empty() {
             if repair {

@@ -36,6 +36,17 @@ impl Db {
         blob: BlobId,
     ) -> Result<Vec<u8>> {
         let n = self.place_of(snapshot, owner, id)?.n;
+        self.kept_blob(snapshot, n, id, blob)
+    }
+
+    /// Bytes of a session, in the trash or not.
+    pub(super) fn kept_blob(
+        &self,
+        snapshot: &Connection,
+        n: i64,
+        id: SessionId,
+        blob: BlobId,
+    ) -> Result<Vec<u8>> {
         let sql = "SELECT size, body FROM blobs WHERE session = ?1 AND hash = ?2";
         let mut statement = snapshot.prepare_cached(sql).told(self.place(), READ)?;
         let found: Option<(i64, Vec<u8>)> = statement
@@ -53,6 +64,11 @@ impl Db {
         id: SessionId,
     ) -> Result<Vec<BlobInfo>> {
         let n = self.place_of(snapshot, owner, id)?.n;
+        self.kept_blobs(snapshot, n)
+    }
+
+    /// What is kept with a session, in the trash or not.
+    pub(super) fn kept_blobs(&self, snapshot: &Connection, n: i64) -> Result<Vec<BlobInfo>> {
         let sql = "SELECT hash, size FROM blobs WHERE session = ?1 ORDER BY hash";
         let mut statement = snapshot.prepare_cached(sql).told(self.place(), READ)?;
         let rows = statement.query_map([n], |row| {

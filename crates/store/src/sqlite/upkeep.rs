@@ -294,8 +294,9 @@ impl Db {
             }
             audit.note(None, "what models were charged was wrong".into(), repairable(repair));
         }
-        let kept = self.read(|snapshot| self.blobs(snapshot, owner, id))?;
-        let read = |blob| self.read(|snapshot| self.blob(snapshot, owner, id, blob));
+        let n = self.read(|snapshot| self.any_place_of(snapshot, owner, id))?.n;
+        let kept = self.read(|snapshot| self.kept_blobs(snapshot, n))?;
+        let read = |blob| self.read(|snapshot| self.kept_blob(snapshot, n, id, blob));
         check_blobs(&mut audit, &named, &kept, read)?;
         let lacks = missing && !self.lacking.swap(true, Ordering::Relaxed);
         let tokens = std::mem::take(&mut audit.wrong_tokens);

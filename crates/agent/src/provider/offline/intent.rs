@@ -62,6 +62,11 @@ pub(super) fn of(text: &str, earlier: &[Message]) -> Intent {
     if text.starts_with(SUMMARY) {
         return Intent::Summarize;
     }
+    // A file that goes with the question, as `@file`, is that file.
+    let words: Vec<&str> =
+        text.split(' ').map(|word| word.strip_prefix('@').unwrap_or(word)).collect();
+    let text = words.join(" ");
+    let text = text.as_str();
     let plain = text.to_lowercase();
     let plain = plain.trim_matches(|c: char| c.is_whitespace() || ".!?,;:".contains(c));
     let words: Vec<&str> = plain.split_whitespace().collect();
@@ -205,6 +210,7 @@ mod tests {
             ("read README.md", read("README.md")),
             ("show me the file src/main.rs", read("src/main.rs")),
             ("read README", read("README")),
+            ("read @README.md", read("README.md")),
             ("find Bucket", find("Bucket")),
             ("search for \"web push\"", find("web push")),
             ("Hello!", Intent::Greeting),

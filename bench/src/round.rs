@@ -32,7 +32,11 @@ impl Provider for Instant {
         let reply = match (asked + 1).is_multiple_of(ROUNDS) {
             true => Message::assistant("done"),
             false => {
-                let call = Block::tool_use(format!("c{asked}"), "nothing", Raw::of(&json!({})));
+                let call = Block::tool_use(
+                    format!("c{asked}"),
+                    "nothing",
+                    Raw::of(&json!({ "n": asked })),
+                );
                 Message::new(Role::Assistant, vec![call])
             }
         };

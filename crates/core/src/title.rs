@@ -47,15 +47,22 @@ fn first_sentence(line: &str) -> &str {
     let ends = |(at, c): (usize, char)| {
         let next = line[at + c.len_utf8()..].chars().next();
         let ends = match c {
+            '.' if is_abbreviation(&line[..at]) => false,
             '.' | '!' | '?' => next.is_none_or(char::is_whitespace),
             '。' | '！' | '？' => true,
             _ => false,
         };
         ends.then(|| at + c.len_utf8())
     };
-    // An initial or an abbreviation does not end a sentence this early.
+    // No sentence ends this early.
     let end = line.char_indices().skip(12).find_map(ends);
     end.map_or(line, |end| &line[..end])
+}
+
+/// Whether the last word of a text is an initial, or letters with stops between them (`e.g`).
+fn is_abbreviation(text: &str) -> bool {
+    let word = text.rsplit(' ').next().unwrap_or(text);
+    word.split('.').all(|part| part.chars().count() == 1 && part.chars().all(char::is_alphabetic))
 }
 
 /// At most as many characters as a title has, whole words where there are any.

@@ -73,12 +73,18 @@ impl Beside {
         batch: Vec<Coming>,
         format: Format,
     ) -> Result<(Vec<Coming>, u64), BoxError> {
+        let places = &self.alignment.places;
+        let window = batch.iter().filter(|coming| is_of_a_window(&coming.id, &coming.body));
+        let new = window.zip(places).filter(|(_, place)| place.is_none());
+        let new: HashSet<u64> = new.map(|(coming, _)| hash(coming.id.as_str())).collect();
         let mut numbers = Numbers::default();
-        for said in &self.log {
+        for said in self.log.iter().filter(|said| new.contains(&said.words)) {
             *numbers.said.entry(said.words).or_default() += 1;
         }
-        let places = &self.alignment.places;
-        let taken: HashSet<usize> = places.iter().copied().flatten().collect();
+        let mut taken = vec![false; self.log.len()];
+        for place in places.iter().flatten() {
+            taken[*place] = true;
+        }
         let last = places.iter().rposition(Option::is_some);
         let (mut fresh, mut changed) = (Vec::new(), 0);
         // The place in the log that the next message of the window may be a new state of.
@@ -95,7 +101,7 @@ impl Beside {
                 continue;
             }
             if let Some(message) = coming.body.message().filter(|_| last.is_some()) {
-                let before = self.log.get(next).filter(|_| !taken.contains(&next));
+                let before = self.log.get(next).filter(|_| !taken[next]);
                 let before = before.map(|said| import.stored_at(said.seq)).transpose()?.flatten();
                 let old = before.as_ref().and_then(|entry| entry.body.message());
                 let old = old.filter(|old| old.role == message.role);

@@ -231,7 +231,7 @@ mod tests {
             let changes = CHANGE_TOOLS.iter().any(|tool| agent.may_use(tool));
             let expected = (agent.name != "compaction", agent.name == "build");
             assert_eq!((reads, changes), expected, "{}", agent.name);
-            assert_eq!(agent.prompt.contains("`ref`"), reads, "{}", agent.name);
+            assert_eq!(agent.prompt.contains("`recall`"), reads, "{}", agent.name);
         }
     }
 

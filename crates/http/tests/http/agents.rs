@@ -71,7 +71,7 @@ fn a_session_whose_agent_came_from_another_file_waits_until_someone_says_who_ans
     let site = Site::new([]);
     let session = created(&site, &json!({"agent": "plan", "key": "file:a.md"}));
     let sessions = site.sessions("local");
-    let id = sessions.select("last").expect("a session");
+    let id = sessions.select(session["id"].as_str().expect("an id")).expect("a session");
     let path = Some(Some("/home/you/agents/plan.md".to_owned()));
     let change = ProfileChange { agent_path: path, ..ProfileChange::default() };
     sessions.update(id, &change.into()).expect("changed");

@@ -298,7 +298,8 @@ fn a_turn_of_another_program_is_not_stopped_from_here_and_the_answer_names_it() 
     assert_eq!(site.post(&stop, &json!({})).json(), json!({"stopped": false}));
     // Another program on the same store takes the session.
     let sessions = Sessions::new(site.store(), Owner::local(), Arc::new(System));
-    let mut thread = sessions.thread(sessions.select("last").expect("it")).expect("opened");
+    let mut thread =
+        sessions.thread(sessions.select(&id.to_string()).expect("it")).expect("opened");
     thread.hold("telegram:7", std::time::Duration::from_secs(60)).expect("held");
     let refused = site.post(&stop, &json!({}));
     refused.is_problem(409, "elsewhere");

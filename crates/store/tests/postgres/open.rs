@@ -36,7 +36,7 @@ fn ten_servers_may_set_up_a_new_database_at_once() {
             "SELECT count(*) FROM pg_tables WHERE tablename LIKE 'rethread\\_%'; \
              SELECT what, format FROM rethread_store",
         );
-        assert_eq!(tables, "9\nstore|2", "round {round}");
+        assert_eq!(tables, "9\nstore|3", "round {round}");
     }
     assert!(refused.is_empty(), "{refused:#?}");
 }

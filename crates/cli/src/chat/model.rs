@@ -4,7 +4,7 @@ use rethread_agent::host::Decision;
 
 use super::Chat;
 use crate::errors::Error;
-use crate::out::{clean, count, line};
+use crate::out::{clean, line, short_count};
 
 impl Chat {
     /// Lists the models that can be asked here; the one that answers is marked.
@@ -17,12 +17,13 @@ impl Chat {
         for (id, window) in mine.chain(all) {
             let mark = if id == current { "*" } else { " " };
             let price = self.cli.config.models.price(&id).map_or_else(String::new, |price| {
-                format!(" · ${} in, ${} out for a million", price.input, price.output)
+                format!(" · ${} in, ${} out", price.input, price.output)
             });
-            line(format_args!("{mark} {:<36} {:>9} tokens{price}", clean(&id), count(window)))?;
+            line(format_args!("{mark} {:<36} {:>5}{price}", clean(&id), short_count(window)))?;
         }
         self.voice.notice(
-            "`/model PROVIDER/NAME` has another one answer from now on; names that are not listed work, too.",
+            "`/model PROVIDER/NAME` changes the model from now on; names that are not listed work, too. \
+             Windows are in tokens, prices in dollars for a million of them.",
         );
         Ok(())
     }

@@ -23,8 +23,6 @@ pub(super) struct Draft<'a> {
     pub(super) log: &'a Log,
     pub(super) system: Option<Said<'a>>,
     pub(super) turns: Vec<Turn<'a>>,
-    /// The turns whose results are shown thin.
-    pub(super) thinned: Vec<Thinned>,
     /// What was dropped. What was shortened is told by the parts that are left.
     pub(super) cuts: Vec<Cut>,
 }
@@ -61,6 +59,8 @@ pub(super) struct Turn<'a> {
     /// It was marked as left out. The steps count it, so that they cut in the same places whether
     /// it was read or not; then it goes.
     pub(super) left_out: bool,
+    /// Its results are shown in their thin form, because it was over when that was decided.
+    pub(super) thin: bool,
     /// Results came after its last reply.
     answered: bool,
 }
@@ -240,8 +240,7 @@ impl<'a> Draft<'a> {
     pub(super) fn new(log: &'a Log) -> Draft<'a> {
         let tally = log.tally();
         let begins = tally.begins();
-        let mut draft =
-            Draft { log, system: None, turns: Vec::new(), thinned: Vec::new(), cuts: Vec::new() };
+        let mut draft = Draft { log, system: None, turns: Vec::new(), cuts: Vec::new() };
         draft.turns.reserve(log.entries().len() / 2);
         if let Some(clear) = tally.boundary {
             let change = Changed::Dropped { messages: clear.messages, tokens: clear.tokens };
@@ -267,8 +266,7 @@ impl<'a> Draft<'a> {
     /// since there were this many entries.
     pub(super) fn turns_from(log: &'a Log, seq: u64, entries: u64) -> Option<Draft<'a>> {
         let start = usize::try_from(seq.checked_sub(log.first())?).ok()?;
-        let mut draft =
-            Draft { log, system: None, turns: Vec::new(), thinned: Vec::new(), cuts: Vec::new() };
+        let mut draft = Draft { log, system: None, turns: Vec::new(), cuts: Vec::new() };
         for (index, entry) in log.entries().iter().enumerate().skip(start) {
             if let Body::LeftOut(left_out) = &entry.body
                 && (entry.seq >= entries || left_out.turn >= seq)
@@ -405,6 +403,11 @@ impl<'a> Draft<'a> {
         }
         match Part::of(&entry.body) {
             Part::Question(message) => {
+                if let Some(turn) =
+                    self.turns.last_mut().filter(|_| message.results().next().is_some())
+                {
+                    turn.thin = false;
+                }
                 self.read_results(entry, message);
                 self.open_turn(entry.seq, before, Some(Said::new(entry, message)));
             }
@@ -413,13 +416,13 @@ impl<'a> Draft<'a> {
                 let reply = Said::new(entry, message);
                 let turn = self.turns.last_mut().expect("a turn was opened");
                 turn.finished = false;
-                turn.left_out = false;
+                (turn.left_out, turn.thin) = (false, false);
                 turn.reply(before, reply);
             }
             Part::Results(message) => {
                 self.ensure_turn();
                 let turn = self.turns.last_mut().expect("a turn was opened");
-                (turn.left_out, turn.answered) = (false, true);
+                (turn.left_out, turn.thin, turn.answered) = (false, false, true);
                 self.read_results(entry, message);
                 if message.results().next().is_none() {
                     self.left_out(entry.seq, "a tool message without a tool_result");
@@ -433,9 +436,17 @@ impl<'a> Draft<'a> {
             Part::Beside => match &entry.body {
                 Body::Restored(restored) => self.read_restored(entry.seq, restored, before),
                 Body::LeftOut(left_out) => self.mark_left_out(left_out.turn),
-                Body::Thinned(thinned) => self.thinned.push(*thinned),
+                Body::Thinned(thinned) => self.mark_thin(thinned),
                 _ => {}
             },
+        }
+    }
+
+    /// Marks the turns whose results are thin from here on. One that goes on after its mark is shown
+    /// in full again.
+    fn mark_thin(&mut self, thinned: &Thinned) {
+        for turn in self.turns.iter_mut().filter(|turn| thinned.covers(turn.seq)) {
+            turn.thin = true;
         }
     }
 
@@ -523,6 +534,7 @@ impl<'a> Draft<'a> {
             carried: false,
             partial: false,
             left_out: false,
+            thin: false,
             answered: false,
         });
     }

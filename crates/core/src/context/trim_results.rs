@@ -20,10 +20,9 @@ pub(super) const RULE: StepRule =
 
 /// Shows of every result the lines that were decided.
 fn apply<'a>(mut draft: Draft<'a>, policy: &Policy) -> Draft<'a> {
-    let thinned = if policy.thin_turns { draft.thinned.clone() } else { Vec::new() };
     let log = draft.log;
     for turn in draft.turns.iter_mut().filter(|turn| !turn.pinned) {
-        let thin = turn.finished && thinned.iter().any(|thinned| thinned.covers(turn.seq));
+        let thin = policy.thin_turns && turn.finished && turn.thin;
         let form = if thin { Form::Thin } else { Form::Full };
         for round in &mut turn.rounds {
             for index in 0..round.answers.len() {
@@ -64,7 +63,7 @@ pub(super) fn pays_from(log: &Log, policy: &Policy) -> Option<u64> {
     let calls = THIN_CALLS_AHEAD.max(said / 8);
     let (mut saved, mut resent, mut best) = (0, 0, (THIN_GAIN_TOKENS_MIN, None));
     for turn in draft.turns.iter().rev().take_while(|turn| turn.is_whole()) {
-        let thin = policy.thin_turns && draft.thinned.iter().any(|t| t.covers(turn.seq));
+        let thin = policy.thin_turns && turn.thin;
         let mut shorter = 0;
         for round in turn.rounds.iter().filter(|_| !thin) {
             let long = |(_, answer): &(usize, &Answer<'_>)| !is_short(answer);

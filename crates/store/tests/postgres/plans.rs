@@ -39,7 +39,7 @@ INSERT INTO rethread_usage SELECT owner, id, 'a/b', 1, 2, 3, 4, 5 FROM want;
 INSERT INTO rethread_blobs SELECT owner, id, sha256(id::text::bytea), 5, 'hello' FROM want;
 INSERT INTO rethread_unsearched SELECT owner, id FROM want WHERE owner <> 'local';
 INSERT INTO rethread_search (owner, session, seq, at, speaker, words) SELECT owner, id, 0, 1735689600000 + n, 0,
-  ('''' || encode(substr(sha256(owner::bytea), 1, 8), 'hex') || CASE WHEN owner = 'local' AND n > 50 THEN 'other' ELSE 'zebra' END || '''')::tsvector FROM want;
+  ('''' || (SELECT string_agg(substr('abcdefghijklmnopqrstuvwxyz234567', get_byte(sha256(owner::bytea), i) % 32 + 1, 1), '' ORDER BY i) FROM generate_series(0, 4) i) || CASE WHEN owner = 'local' AND n > 50 THEN 'other' ELSE 'zebra' END || '''')::tsvector FROM want;
 INSERT INTO rethread_sessions SELECT 'local', '00000000-0000-7000-8000-000000000000', 'long',
   '{"id":"00000000-0000-7000-8000-000000000000","owner":"local","name":"long","created_at":"2025-01-01T00:00:00Z","archived":false}',
   false, NULL, NULL, false, 1735689700000, 'hello', 100000, 0, NULL, NULL;

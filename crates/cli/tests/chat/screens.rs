@@ -528,7 +528,10 @@ fn the_list_of_sessions_never_wraps_at_any_width() {
     desk.session("plan", &[&first.to_string()]);
     for width in [40, 60, 80, 200] {
         let window = Window::open(&desk, (width, 20), &["list"], &[]);
-        let shown = window.shows(&["plan", "a question", "append", "now", "1"]);
+        let shown = window.at_the_end();
+        for part in ["plan", "a question", "append", "now", "1"] {
+            assert!(shown.contains(part), "{width}: {shown}");
+        }
         // One line for each below a heading, or two for each where the window is narrow.
         let lines = if width < 72 { 4 } else { 3 };
         assert_eq!(shown.lines().count(), lines, "{width}: {shown}");

@@ -44,7 +44,7 @@ impl Window {
     /// Waits until the window looks as `wanted` says, and gives what it shows.
     pub(crate) fn until(&self, what: &str, wanted: impl Fn(&str) -> bool) -> String {
         self.terminal.wait(what, |bytes| {
-            let shown = lines(self.emulated(bytes).screen());
+            let shown = lines(self.emulated(whole_updates(bytes)).screen());
             if wanted(&shown) { Ok(shown) } else { Err(shown) }
         })
     }
@@ -74,6 +74,11 @@ impl Window {
     /// Waits until the program has ended, and gives the terminal as it left it.
     pub(crate) fn ended(&self) -> vt100::Parser {
         self.emulated(&self.terminal.all_bytes())
+    }
+
+    /// Waits until the program has ended, and gives what the window shows then.
+    pub(crate) fn at_the_end(&self) -> String {
+        lines(self.ended().screen())
     }
 
     /// Gives the window another size. What is drawn for the narrower of two sizes fits both, so that is
@@ -110,12 +115,22 @@ impl Window {
         let mut parser = vt100::Parser::new(size(rows), size(columns), SCROLLBACK_LINES);
         let mut from = first;
         for (at, columns, rows) in &self.sizes[1..] {
-            parser.process(&bytes[from..*at]);
+            let at = (*at).min(bytes.len());
+            parser.process(&bytes[from..at]);
             parser.set_size(size(*rows), size(*columns));
-            from = *at;
+            from = at;
         }
         parser.process(&bytes[from..]);
         parser
+    }
+}
+
+/// The bytes up to a synchronized update that has not ended yet: until then a terminal shows none of it.
+fn whole_updates(bytes: &[u8]) -> &[u8] {
+    let last = |mark: &[u8]| bytes.windows(mark.len()).rposition(|window| window == mark);
+    match (last(b"\x1b[?2026h"), last(b"\x1b[?2026l")) {
+        (Some(begin), end) if end.is_none_or(|end| end < begin) => &bytes[..begin],
+        _ => bytes,
     }
 }
 

@@ -9,24 +9,24 @@ use rethread_agent::agents::{
 use tempfile::TempDir;
 
 /// A user's folder and a project's.
-struct Desk {
+struct Folders {
     root: TempDir,
 }
 
-impl Desk {
-    fn new() -> Desk {
+impl Folders {
+    fn new() -> Folders {
         let root = tempfile::tempdir().expect("a folder");
         for folder in ["user", "project"] {
             fs::create_dir(root.path().join(folder)).expect("a folder");
         }
-        Desk { root }
+        Folders { root }
     }
 
     fn path(&self, name: &str) -> PathBuf {
         self.root.path().join(name)
     }
 
-    fn file(&self, name: &str, text: impl AsRef<[u8]>) -> &Desk {
+    fn file(&self, name: &str, text: impl AsRef<[u8]>) -> &Folders {
         fs::write(self.path(name), text).expect("a file");
         self
     }
@@ -59,13 +59,13 @@ fn without_folders_there_are_the_built_in_agents() {
 
 #[test]
 fn a_file_says_all_that_an_agent_is() {
-    let desk = Desk::new();
-    desk.file(
+    let folders = Folders::new();
+    folders.file(
         "user/file.md",
         "---\nname: reviewer\ndescription: Reads: and \"judges\"\nmodel: openai/gpt-5\n\
          tools: [grep, run]\npolicy: editor\ncolor: red\n---\n\nYou review.\n\nKindly.\n",
     );
-    let (agents, problems) = desk.load();
+    let (agents, problems) = folders.load();
     assert_eq!(problems, []);
     let expected = Agent {
         name: "reviewer".into(),
@@ -74,7 +74,7 @@ fn a_file_says_all_that_an_agent_is() {
         model: Some("openai/gpt-5".into()),
         tools: Some(vec!["grep".into(), "run".into()]),
         policy: Some("editor".into()),
-        path: desk.path("user/file.md").to_string_lossy().into_owned(),
+        path: folders.path("user/file.md").to_string_lossy().into_owned(),
         origin: Origin::User,
     };
     assert_eq!(agents.get("reviewer"), Some(&expected));
@@ -82,9 +82,9 @@ fn a_file_says_all_that_an_agent_is() {
 
 #[test]
 fn a_file_without_a_name_is_called_after_itself_and_only_markdown_counts() {
-    let desk = Desk::new();
-    desk.file("user/my-agent_2.md", "---\n---\nhello").file("user/notes.txt", "x");
-    let (agents, problems) = desk.load();
+    let folders = Folders::new();
+    folders.file("user/my-agent_2.md", "---\n---\nhello").file("user/notes.txt", "x");
+    let (agents, problems) = folders.load();
     assert_eq!(problems, []);
     let agent = agents.get("my-agent_2").expect("loaded");
     assert_eq!((agent.tools.clone(), agent.description.as_str()), (None, ""));
@@ -93,7 +93,7 @@ fn a_file_without_a_name_is_called_after_itself_and_only_markdown_counts() {
 
 #[test]
 fn what_is_wrong_is_told_with_its_line_and_the_rest_loads() {
-    let desk = Desk::new();
+    let folders = Folders::new();
     let tool = |name: &str| Fault::Tool { name: name.into() };
     let name = |name: &str| Fault::Name { name: name.into() };
     let long = "n".repeat(65);
@@ -119,51 +119,53 @@ fn what_is_wrong_is_told_with_its_line_and_the_rest_loads() {
         ("---\nname: \"a\n---\nx".into(), Some(2), Fault::Quote),
         ("---\nname: a\nname: b\n---\nx".into(), Some(3), Fault::Twice { key: "name".into() }),
     ];
-    desk.file("user/zz.md", format!("---\nname: {}\n---\nx", "n".repeat(64)));
+    folders.file("user/zz.md", format!("---\nname: {}\n---\nx", "n".repeat(64)));
     for (index, (text, ..)) in cases.iter().enumerate() {
-        desk.file(&format!("user/case{index:02}.md"), text);
+        folders.file(&format!("user/case{index:02}.md"), text);
     }
-    desk.file("user/y.md", b"---\n---\n\xff");
+    folders.file("user/y.md", b"---\n---\n\xff");
     let mut expected: Vec<_> = cases
         .into_iter()
         .enumerate()
         .map(|(index, (_, line, fault))| (format!("case{index:02}.md"), line, fault))
         .collect();
     expected.push(("y.md".into(), None, Fault::NotText));
-    assert_eq!(desk.problems(), expected);
-    assert!(desk.load().0.get(&"n".repeat(64)).is_some());
-    let shown = desk.load().1[2].to_string();
+    assert_eq!(folders.problems(), expected);
+    assert!(folders.load().0.get(&"n".repeat(64)).is_some());
+    let shown = folders.load().1[2].to_string();
     assert!(shown.ends_with("case02.md:3: this is not a `key: value` line"), "{shown}");
 }
 
 #[test]
 fn a_file_and_a_folder_have_limits() {
-    let desk = Desk::new();
+    let folders = Folders::new();
     let front = "---\n---\n";
     let room = FILE_BYTES_MAX as usize - front.len();
-    desk.file("user/fits.md", format!("{front}{}", "x".repeat(room)));
-    desk.file("user/large.md", format!("{front}{}", "x".repeat(room + 1)));
-    assert_eq!(desk.problems(), [("large.md".into(), None, Fault::TooLarge)]);
-    assert!(desk.load().0.get("fits").is_some());
+    folders.file("user/fits.md", format!("{front}{}", "x".repeat(room)));
+    folders.file("user/large.md", format!("{front}{}", "x".repeat(room + 1)));
+    assert_eq!(folders.problems(), [("large.md".into(), None, Fault::TooLarge)]);
+    assert!(folders.load().0.get("fits").is_some());
 
-    let desk = Desk::new();
+    let folders = Folders::new();
     for index in 0..FILES_MAX {
-        desk.file(&format!("user/a{index:03}.md"), "---\n---\nx");
+        folders.file(&format!("user/a{index:03}.md"), "---\n---\nx");
     }
-    assert_eq!(desk.problems(), []);
-    desk.file("user/b.md", "---\n---\nx");
+    assert_eq!(folders.problems(), []);
+    folders.file("user/b.md", "---\n---\nx");
     let many = Fault::TooMany { count: FILES_MAX + 1 };
-    assert_eq!(desk.problems(), [("user".into(), None, many)]);
-    let (agents, _) = desk.load();
+    assert_eq!(folders.problems(), [("user".into(), None, many)]);
+    let (agents, _) = folders.load();
     assert!(agents.get("a199").is_some() && agents.get("b").is_none());
 }
 
 #[test]
 fn the_project_goes_before_the_user_and_the_user_before_what_is_built_in() {
-    let desk = Desk::new();
-    desk.file("user/plan.md", "---\n---\nthe user's").file("user/mine.md", "---\n---\nthe user's");
-    desk.file("project/mine.md", "---\n---\nthe project's");
-    let (agents, problems) = desk.load();
+    let folders = Folders::new();
+    folders
+        .file("user/plan.md", "---\n---\nthe user's")
+        .file("user/mine.md", "---\n---\nthe user's");
+    folders.file("project/mine.md", "---\n---\nthe project's");
+    let (agents, problems) = folders.load();
     assert_eq!(problems, []);
     let prompts =
         ["plan", "mine"].map(|name| agents.get(name).map(|a| (a.prompt.as_str(), a.origin)));
@@ -175,37 +177,38 @@ fn the_project_goes_before_the_user_and_the_user_before_what_is_built_in() {
 
 #[test]
 fn of_two_files_with_one_name_in_a_folder_the_first_stays() {
-    let desk = Desk::new();
-    desk.file("user/a.md", "---\nname: x\n---\nfirst")
+    let folders = Folders::new();
+    folders
+        .file("user/a.md", "---\nname: x\n---\nfirst")
         .file("user/b.md", "---\nname: x\n---\nsecond");
-    let other = desk.path("user/a.md").to_string_lossy().into_owned();
+    let other = folders.path("user/a.md").to_string_lossy().into_owned();
     let taken = Fault::Taken { name: "x".into(), other };
-    assert_eq!(desk.problems(), [("b.md".into(), None, taken)]);
-    assert_eq!(desk.load().0.get("x").map(|agent| agent.prompt.clone()), Some("first".into()));
+    assert_eq!(folders.problems(), [("b.md".into(), None, taken)]);
+    assert_eq!(folders.load().0.get("x").map(|agent| agent.prompt.clone()), Some("first".into()));
 }
 
 #[test]
 fn a_project_narrows_the_tools_of_an_agent_it_replaces_and_never_widens_them() {
-    let desk = Desk::new();
+    let folders = Folders::new();
     // The user gives `explore` more than it has, which is the user's right.
-    desk.file("user/explore.md", "---\ntools: [grep, run]\n---\nx");
-    desk.file("project/explore.md", "---\ntools: [run, glob]\n---\nx");
-    desk.file("project/plan.md", "---\nname: plan\ntools: [grep, run, write_file]\n---\nx");
-    desk.file("project/general.md", "---\n---\nx");
-    desk.file("project/compaction.md", "---\ntools: []\n---\nx");
-    desk.file("project/build.md", "---\ntools: [run]\n---\nx");
+    folders.file("user/explore.md", "---\ntools: [grep, run]\n---\nx");
+    folders.file("project/explore.md", "---\ntools: [run, glob]\n---\nx");
+    folders.file("project/plan.md", "---\nname: plan\ntools: [grep, run, write_file]\n---\nx");
+    folders.file("project/general.md", "---\n---\nx");
+    folders.file("project/compaction.md", "---\ntools: []\n---\nx");
+    folders.file("project/build.md", "---\ntools: [run]\n---\nx");
     let narrowed = |name: &str, tools: &[&str]| Fault::Narrowed {
         name: name.into(),
         tools: tools.iter().map(|tool| (*tool).into()).collect(),
     };
     assert_eq!(
-        desk.problems(),
+        folders.problems(),
         [
             ("explore.md".into(), Some(2), narrowed("explore", &["glob"])),
             ("plan.md".into(), Some(3), narrowed("plan", &["run", "write_file"])),
         ]
     );
-    let (agents, _) = desk.load();
+    let (agents, _) = folders.load();
     let has = |name: &str| tools(agents.get(name).expect("loaded"));
     assert_eq!(
         (has("explore"), has("plan"), has("build")),
@@ -216,53 +219,53 @@ fn a_project_narrows_the_tools_of_an_agent_it_replaces_and_never_widens_them() {
 
 #[test]
 fn a_new_agent_of_a_project_may_name_any_tool_because_permission_comes_from_elsewhere() {
-    let desk = Desk::new();
+    let folders = Folders::new();
     let all = [&READ_TOOLS[..], &CHANGE_TOOLS[..]].concat();
-    desk.file("project/new.md", format!("---\ntools: {}\n---\nx", all.join(", ")));
-    assert_eq!(desk.problems(), []);
-    assert_eq!(tools(desk.load().0.get("new").expect("loaded")), all);
+    folders.file("project/new.md", format!("---\ntools: {}\n---\nx", all.join(", ")));
+    assert_eq!(folders.problems(), []);
+    assert_eq!(tools(folders.load().0.get("new").expect("loaded")), all);
 }
 
 #[cfg(unix)]
 #[test]
 fn a_link_out_of_the_projects_folder_is_not_followed() {
     use std::os::unix::fs::symlink;
-    let desk = Desk::new();
-    desk.file("secret.md", "---\n---\nsecret").file("project/real.md", "---\nname: r\n---\nx");
-    symlink(desk.path("secret.md"), desk.path("project/out.md")).expect("a link");
-    symlink("real.md", desk.path("project/in.md")).expect("a link");
-    symlink(desk.path("secret.md"), desk.path("user/out.md")).expect("a link");
-    symlink("gone", desk.path("project/zz.md")).expect("a link");
-    fs::create_dir(desk.path("project/folder.md")).expect("a folder");
-    let problems = desk.problems();
+    let folders = Folders::new();
+    folders.file("secret.md", "---\n---\nsecret").file("project/real.md", "---\nname: r\n---\nx");
+    symlink(folders.path("secret.md"), folders.path("project/out.md")).expect("a link");
+    symlink("real.md", folders.path("project/in.md")).expect("a link");
+    symlink(folders.path("secret.md"), folders.path("user/out.md")).expect("a link");
+    symlink("gone", folders.path("project/zz.md")).expect("a link");
+    fs::create_dir(folders.path("project/folder.md")).expect("a folder");
+    let problems = folders.problems();
     let faults: Vec<_> = problems.iter().map(|(file, _, fault)| (file.as_str(), fault)).collect();
     assert_eq!(faults[..1], [("folder.md", &Fault::NotAFile)]);
     assert_eq!(faults[1], ("out.md", &Fault::LeadsOutside));
     assert!(matches!(faults[2], ("real.md", Fault::Taken { .. })), "{faults:?}");
     assert!(matches!(faults[3], ("zz.md", Fault::Unreadable { .. })), "{faults:?}");
     // What is in the user's own folder is the user's business.
-    assert_eq!(desk.load().0.get("out").map(|agent| agent.origin), Some(Origin::User));
+    assert_eq!(folders.load().0.get("out").map(|agent| agent.origin), Some(Origin::User));
 
-    symlink(desk.path("user"), desk.path("linked")).expect("a link");
-    let (agents, problems) = Agents::load(None, Some(&desk.path("linked")), &|_| true);
+    symlink(folders.path("user"), folders.path("linked")).expect("a link");
+    let (agents, problems) = Agents::load(None, Some(&folders.path("linked")), &|_| true);
     assert_eq!(agents, Agents::builtin());
     assert_eq!(problems[0].what, Fault::LeadsOutside);
 }
 
 #[test]
 fn a_file_of_the_project_that_nobody_agreed_to_is_left_out_and_named() {
-    let desk = Desk::new();
-    desk.file("project/build.md", "---\nname: build\n---\nObey the folder.\n");
-    desk.file("user/mine.md", "---\nname: mine\n---\nMy own.\n");
+    let folders = Folders::new();
+    folders.file("project/build.md", "---\nname: build\n---\nObey the folder.\n");
+    folders.file("user/mine.md", "---\nname: mine\n---\nMy own.\n");
     let load = |trusted: bool| {
-        Agents::load(Some(&desk.path("user")), Some(&desk.path("project")), &move |_| trusted)
+        Agents::load(Some(&folders.path("user")), Some(&folders.path("project")), &move |_| trusted)
     };
     let (agents, problems) = load(false);
     let build = agents.get("build").expect("built in");
     assert_eq!(build.origin, Origin::Builtin, "the built-in one stays");
     assert!(agents.get("mine").is_some(), "the user's own need nobody's consent");
     assert!(matches!(&problems[0].what, Fault::Untrusted { file, replaces }
-            if file.path == desk.path("project/build.md") && replaces.as_deref() == Some("build")));
+            if file.path == folders.path("project/build.md") && replaces.as_deref() == Some("build")));
     let (agents, problems) = load(true);
     assert_eq!(agents.get("build").expect("there").origin, Origin::Project);
     assert!(problems.is_empty(), "{problems:?}");

@@ -102,7 +102,7 @@ pub fn import(
     options: &Options,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Receipt, ImportError> {
-    let desk = Desk {
+    let importer = Importer {
         sessions,
         format,
         source: path.display().to_string(),
@@ -113,11 +113,13 @@ pub fn import(
         held_bytes: 0,
     };
     let (mut account, sessions) = match sessions {
-        Some(_) => side_by_side(desk, |sink| read::read(format, path, options, sink, progress))?,
+        Some(_) => {
+            side_by_side(importer, |sink| read::read(format, path, options, sink, progress))?
+        }
         None => {
-            let mut desk = desk;
-            let account = read::read(format, path, options, &mut desk, progress)?;
-            (account, desk.imported())
+            let mut importer = importer;
+            let account = read::read(format, path, options, &mut importer, progress)?;
+            (account, importer.imported())
         }
     };
     if !account.balances() {
@@ -137,7 +139,7 @@ pub fn import(
 
 /// Reads on one thread and writes on another: counting tokens takes as long as reading does.
 fn side_by_side(
-    mut desk: Desk<'_>,
+    mut importer: Importer<'_>,
     read: impl FnOnce(&mut dyn Sink) -> read::Result<Account>,
 ) -> Result<(Account, Vec<Imported>), ImportError> {
     let (give, take) = mpsc::sync_channel::<Vec<Item>>(RELAY_BATCHES);
@@ -146,14 +148,14 @@ fn side_by_side(
             for batch in take {
                 for item in batch {
                     match item {
-                        Item::Session(found) => desk.session(*found)?,
-                        Item::Entry(session, entry) => desk.entry(session, entry)?,
-                        Item::Blob(session, bytes) => desk.blob(session, bytes)?,
+                        Item::Session(found) => importer.session(*found)?,
+                        Item::Entry(session, entry) => importer.entry(session, entry)?,
+                        Item::Blob(session, bytes) => importer.blob(session, bytes)?,
                     }
                 }
             }
-            desk.flush(true)?;
-            Ok(desk.imported())
+            importer.flush(true)?;
+            Ok(importer.imported())
         });
         let mut relay = Relay { give, batch: Vec::new(), bytes: 0 };
         let account = read(&mut relay);
@@ -223,7 +225,7 @@ pub fn session_id(owner: &Owner, format: Format, identity: &str) -> SessionId {
     SessionId::of_source(owner, &format!("{}:{identity}", format.name()))
 }
 
-struct Desk<'a> {
+struct Importer<'a> {
     sessions: Option<&'a Sessions>,
     format: Format,
     source: String,
@@ -266,7 +268,7 @@ enum Remnant {
     Passed,
 }
 
-impl Sink for Desk<'_> {
+impl Sink for Importer<'_> {
     fn session(&mut self, mut found: Found) -> Result<(), BoxError> {
         // A bot's users are not what a file makes up: they are whose sessions these are.
         let keys_left = match self.takes_keys || self.format != Format::Rethread {
@@ -448,7 +450,7 @@ impl Open {
     }
 }
 
-impl Desk<'_> {
+impl Importer<'_> {
     fn begin(
         &self,
         sessions: &Sessions,

@@ -3,12 +3,12 @@
 use rethread_agent::tool::{CHANGING, Spec};
 use serde_json::{Value, json};
 
-use crate::desk::Desk;
+use crate::fixture::Fixture;
 
 #[test]
 fn wrong_arguments_are_named_with_what_was_expected() {
-    let desk = Desk::new();
-    desk.write("a.txt", "x\n");
+    let fixture = Fixture::new();
+    fixture.write("a.txt", "x\n");
     for (tool, input, said) in [
         ("read_file", "{}", "`path` is missing: a string is expected"),
         ("read_file", "", "`path` is missing: a string is expected"),
@@ -47,34 +47,34 @@ fn wrong_arguments_are_named_with_what_was_expected() {
         ("search_sessions", r#"{"query":"?"}"#, "a query needs at least one word"),
         ("run", r#"{"command":" "}"#, "`command` must not be empty"),
     ] {
-        let answer = desk.raw(tool, input);
+        let answer = fixture.raw(tool, input);
         assert!(answer.starts_with("error: ") && answer.contains(said), "{input}: {answer}");
     }
 }
 
 #[test]
 fn arguments_in_a_string_and_empty_ones_are_understood() {
-    let desk = Desk::new();
-    desk.write("a.txt", "x\n");
+    let fixture = Fixture::new();
+    fixture.write("a.txt", "x\n");
     let inner = json!({"path": "a.txt", "limit": null}).to_string();
-    assert_eq!(desk.raw("read_file", &Value::String(inner).to_string()), "1\tx\n");
-    assert!(desk.raw("list_dir", "").contains("a.txt"));
+    assert_eq!(fixture.raw("read_file", &Value::String(inner).to_string()), "1\tx\n");
+    assert!(fixture.raw("list_dir", "").contains("a.txt"));
 }
 
 #[test]
 fn changing_tools_are_offered_only_where_that_is_said() {
-    let desk = Desk::new();
+    let fixture = Fixture::new();
     let names = |specs: Vec<Spec>| -> Vec<String> {
         specs.into_iter().map(|spec| spec.name.into_owned()).collect()
     };
     let looking = ["read_file", "list_dir", "glob", "grep", "recall", "search_sessions"];
-    assert_eq!(names(desk.tools.specs(|_| false)), [&looking[..], &["todo"]].concat());
-    let some = names(desk.tools.specs(|tool| tool == "run"));
+    assert_eq!(names(fixture.tools.specs(|_| false)), [&looking[..], &["todo"]].concat());
+    let some = names(fixture.tools.specs(|tool| tool == "run"));
     assert_eq!(some, [&looking[..], &["run", "run_output", "todo"]].concat());
     for name in CHANGING {
-        assert!(desk.tools.find(name).unwrap().changes());
+        assert!(fixture.tools.find(name).unwrap().changes());
     }
-    let few = desk.tools.clone().only(&["grep", "write_file"]);
+    let few = fixture.tools.clone().only(&["grep", "write_file"]);
     assert_eq!(names(few.specs(|_| true)), ["grep", "write_file"]);
     assert!(few.find("run").is_none());
 }

@@ -6,17 +6,17 @@ use std::time::{Duration, Instant};
 use rethread_agent::tool::limits::BACKGROUND_MAX;
 use serde_json::{Value, json};
 
-use crate::desk::Desk;
+use crate::fixture::Fixture;
 
 /// Starts a command in the background and returns what it is called.
-fn start(desk: &Desk, command: &str) -> String {
-    let said = desk.run("run", json!({"command": command, "background": true}));
+fn start(fixture: &Fixture, command: &str) -> String {
+    let said = fixture.run("run", json!({"command": command, "background": true}));
     let name = said.split('`').nth(1).unwrap_or_else(|| panic!("{said}"));
     name.to_owned()
 }
 
-fn output(desk: &Desk, input: Value) -> String {
-    desk.run("run_output", input)
+fn output(fixture: &Fixture, input: Value) -> String {
+    fixture.run("run_output", input)
 }
 
 fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
@@ -36,77 +36,80 @@ fn lives(pid: &str) -> bool {
 
 #[test]
 fn a_command_in_the_background_is_read_piece_by_piece_until_its_end() {
-    let desk = Desk::new();
-    let name = start(&desk, "echo one; until [ -e go ]; do sleep 0.05; done; echo two; exit 3");
+    let fixture = Fixture::new();
+    let name = start(&fixture, "echo one; until [ -e go ]; do sleep 0.05; done; echo two; exit 3");
     let mut first = String::new();
     wait_for("its first line", || {
-        first = output(&desk, json!({"id": name}));
+        first = output(&fixture, json!({"id": name}));
         first.contains("one")
     });
     assert!(first.starts_with("one\n[running for "), "{first}");
-    let nothing = output(&desk, json!({"id": name}));
+    let nothing = output(&fixture, json!({"id": name}));
     assert!(nothing.starts_with("[running for "), "only what is new is given: {nothing}");
-    desk.write("go", "");
-    assert_eq!(output(&desk, json!({"id": name, "wait_s": 20})), "two\n[exit code 3]");
-    assert_eq!(output(&desk, json!({"id": name})), "[exit code 3]", "its end is remembered");
+    fixture.write("go", "");
+    assert_eq!(output(&fixture, json!({"id": name, "wait_s": 20})), "two\n[exit code 3]");
+    assert_eq!(output(&fixture, json!({"id": name})), "[exit code 3]", "its end is remembered");
 }
 
 #[test]
 fn a_command_in_the_background_is_ended_when_asked_in_time_and_with_the_tools() {
-    let desk = Desk::new();
+    let fixture = Fixture::new();
     let begun = |file: &str| format!("echo $$ > {file}.new; mv {file}.new {file}; exec sleep 1000");
     let pid = |file: &str| {
-        wait_for(file, || desk.work().join(file).exists());
-        desk.text(file)
+        wait_for(file, || fixture.work().join(file).exists());
+        fixture.text(file)
     };
-    let name = start(&desk, &begun("a"));
+    let name = start(&fixture, &begun("a"));
     let first = pid("a");
     assert!(lives(&first));
-    assert_eq!(output(&desk, json!({"id": name, "kill": true})), "[killed]");
+    assert_eq!(output(&fixture, json!({"id": name, "kill": true})), "[killed]");
     assert!(!lives(&first));
-    let late = desk.run("run", json!({"command": begun("b"), "background": true, "timeout_s": 1}));
+    let late =
+        fixture.run("run", json!({"command": begun("b"), "background": true, "timeout_s": 1}));
     let name = late.split('`').nth(1).expect("its name").to_owned();
     assert_eq!(
-        output(&desk, json!({"id": name, "wait_s": 20})),
+        output(&fixture, json!({"id": name, "wait_s": 20})),
         "[killed, because 1 s had passed]"
     );
-    start(&desk, &begun("c"));
+    start(&fixture, &begun("c"));
     let last = pid("c");
     assert!(lives(&last));
-    drop(desk);
+    drop(fixture);
     assert!(!lives(&last), "it ended with the tools");
 }
 
 #[test]
 fn a_command_is_reached_from_its_own_session_alone() {
-    let mut desk = Desk::new();
-    let name = start(&desk, "echo secret; exec sleep 1000");
-    let own = desk.site.session;
-    desk.site.session = desk.named("another");
-    let other = output(&desk, json!({"id": name, "kill": true}));
+    let mut fixture = Fixture::new();
+    let name = start(&fixture, "echo secret; exec sleep 1000");
+    let own = fixture.site.session;
+    fixture.site.session = fixture.named("another");
+    let other = output(&fixture, json!({"id": name, "kill": true}));
     assert!(other.starts_with("error: there is no command `bg1` in the background"), "{other}");
     assert!(!other.contains("secret"), "{other}");
-    desk.site.session = own;
-    let wrong = output(&desk, json!({"id": "bg7"}));
+    fixture.site.session = own;
+    let wrong = output(&fixture, json!({"id": "bg7"}));
     assert!(wrong.ends_with("there are `bg1` (echo secret; exec sleep 1000)"), "{wrong}");
-    assert!(output(&desk, json!({"id": name})).contains("running"), "nobody else ended it");
+    assert!(output(&fixture, json!({"id": name})).contains("running"), "nobody else ended it");
 }
 
 #[test]
 fn a_session_has_eight_commands_in_the_background_at_the_most() {
-    let desk = Desk::new();
-    let names: Vec<String> = (0..BACKGROUND_MAX).map(|_| start(&desk, "exec sleep 1000")).collect();
-    let more = || desk.run("run", json!({"command": "true", "background": true}));
+    let fixture = Fixture::new();
+    let names: Vec<String> =
+        (0..BACKGROUND_MAX).map(|_| start(&fixture, "exec sleep 1000")).collect();
+    let more = || fixture.run("run", json!({"command": "true", "background": true}));
     assert!(more().starts_with("error: 8 commands of this session"), "{}", more());
-    assert_eq!(output(&desk, json!({"id": names[0], "kill": true})), "[killed]");
+    assert_eq!(output(&fixture, json!({"id": names[0], "kill": true})), "[killed]");
     assert!(more().starts_with("started in the background as `bg9`"));
 }
 
 #[test]
 fn the_output_of_a_background_command_is_offered_where_run_is() {
-    let desk = Desk::new();
+    let fixture = Fixture::new();
     let offers = |allowed: &[&str]| {
-        desk.tools
+        fixture
+            .tools
             .specs(|tool| allowed.contains(&tool))
             .iter()
             .any(|spec| spec.name == "run_output")
@@ -116,8 +119,8 @@ fn the_output_of_a_background_command_is_offered_where_run_is() {
 
 #[test]
 fn a_todo_list_says_what_is_done_and_what_is_next() {
-    let desk = Desk::new();
-    let todo = |items: Value| desk.run("todo", json!({ "items": items }));
+    let fixture = Fixture::new();
+    let todo = |items: Value| fixture.run("todo", json!({ "items": items }));
     let item = |text: &str, status: &str| json!({"text": text, "status": status});
     assert_eq!(
         todo(json!([item("find", "done"), item("fix", "in_progress"), item("test", "pending")])),

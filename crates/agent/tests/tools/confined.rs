@@ -6,16 +6,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use serde_json::json;
 
-use crate::desk::{Desk, SECRET, paths};
+use crate::fixture::{Fixture, SECRET, paths};
 
 #[test]
 fn no_path_leads_outside() {
-    let desk = Desk::new();
-    desk.write("a.txt", "inside\n");
-    let outside = desk.outer.path().join("outside");
-    symlink(outside.join("secret.txt"), desk.work().join("link.txt")).unwrap();
-    symlink(&outside, desk.work().join("linked")).unwrap();
-    symlink("../outside", desk.work().join("relative")).unwrap();
+    let fixture = Fixture::new();
+    fixture.write("a.txt", "inside\n");
+    let outside = fixture.outer.path().join("outside");
+    symlink(outside.join("secret.txt"), fixture.work().join("link.txt")).unwrap();
+    symlink(&outside, fixture.work().join("linked")).unwrap();
+    symlink("../outside", fixture.work().join("relative")).unwrap();
     let absolute = outside.join("secret.txt").display().to_string();
     for path in [
         "../outside/secret.txt",
@@ -35,17 +35,17 @@ fn no_path_leads_outside() {
             ("write_file", json!({"path": path, "content": "overwritten"})),
             ("edit_file", json!({"path": path, "old": "secret", "new": "overwritten"})),
         ] {
-            let answer = desk.run(tool, input);
+            let answer = fixture.run(tool, input);
             let refused = answer.starts_with("error: ");
             assert!(refused && !answer.contains(SECRET), "{tool} {path}: {answer}");
         }
     }
-    let answer = desk.run("read_file", json!({"path": "/etc/passwd"}));
+    let answer = fixture.run("read_file", json!({"path": "/etc/passwd"}));
     assert_eq!(
         answer,
         "error: `/etc/passwd` is outside the workspace, and tools stay in the workspace"
     );
-    let answer = desk.run("read_file", json!({"path": "linked/secret.txt"}));
+    let answer = fixture.run("read_file", json!({"path": "linked/secret.txt"}));
     assert!(answer.contains("`linked/secret.txt` is outside the workspace"), "{answer}");
     let secret = std::fs::read_to_string(outside.join("secret.txt")).unwrap();
     assert_eq!(secret, SECRET, "nothing outside was written");
@@ -54,26 +54,26 @@ fn no_path_leads_outside() {
 
 #[test]
 fn a_walk_does_not_follow_links() {
-    let desk = Desk::new();
-    desk.write("a.txt", "secret word inside\n");
-    symlink(desk.outer.path().join("outside"), desk.work().join("linked")).unwrap();
-    symlink(".", desk.work().join("loop")).unwrap();
-    assert_eq!(paths(&desk.json("grep", json!({"pattern": "secret"})), "matches"), ["a.txt"]);
-    assert_eq!(paths(&desk.json("glob", json!({"pattern": "*.txt"})), "files"), ["a.txt"]);
-    let listed = desk.json("list_dir", json!({}));
+    let fixture = Fixture::new();
+    fixture.write("a.txt", "secret word inside\n");
+    symlink(fixture.outer.path().join("outside"), fixture.work().join("linked")).unwrap();
+    symlink(".", fixture.work().join("loop")).unwrap();
+    assert_eq!(paths(&fixture.json("grep", json!({"pattern": "secret"})), "matches"), ["a.txt"]);
+    assert_eq!(paths(&fixture.json("glob", json!({"pattern": "*.txt"})), "files"), ["a.txt"]);
+    let listed = fixture.json("list_dir", json!({}));
     let kinds: Vec<_> = listed["files"].as_array().unwrap().iter().map(|f| &f["kind"]).collect();
     assert_eq!(kinds, ["file", "link", "link"]);
 }
 
 #[test]
 fn a_link_swapped_in_while_a_walk_goes_on_leaks_nothing() {
-    let desk = Desk::new();
+    let fixture = Fixture::new();
     for n in 0..200 {
-        desk.write(&format!("d{n:03}/plain.txt"), "nothing here\n");
+        fixture.write(&format!("d{n:03}/plain.txt"), "nothing here\n");
     }
-    desk.write("m/secret.txt", "nothing here\n");
-    let (folder, away) = (desk.work().join("m"), desk.outer.path().join("away"));
-    let outside = desk.outer.path().join("outside");
+    fixture.write("m/secret.txt", "nothing here\n");
+    let (folder, away) = (fixture.work().join("m"), fixture.outer.path().join("away"));
+    let outside = fixture.outer.path().join("outside");
     let done = AtomicBool::new(false);
     let mut leaks = Vec::new();
     std::thread::scope(|scope| {
@@ -91,7 +91,7 @@ fn a_link_swapped_in_while_a_walk_goes_on_leaks_nothing() {
                 ("read_file", json!({"path": "m/secret.txt"})),
                 ("grep", json!({"pattern": "outside", "path": "m"})),
             ] {
-                let answer = desk.run(tool, input);
+                let answer = fixture.run(tool, input);
                 if answer.contains(SECRET) {
                     leaks.push(format!("{tool}: {answer}"));
                 }
@@ -104,50 +104,56 @@ fn a_link_swapped_in_while_a_walk_goes_on_leaks_nothing() {
 
 #[test]
 fn an_absolute_path_inside_the_workspace_is_fine() {
-    let desk = Desk::new();
-    desk.write("src/a.rs", "fn a() {}\n");
-    let path = desk.work().join("src/a.rs").display().to_string();
-    assert_eq!(desk.run("read_file", json!({"path": path})), "1\tfn a() {}\n");
-    assert_eq!(desk.run("read_file", json!({"path": "./src/../src/a.rs"})), "1\tfn a() {}\n");
-    let folder = desk.work().join("src").display().to_string();
-    assert_eq!(paths(&desk.json("list_dir", json!({"path": folder})), "files"), ["src/a.rs"]);
+    let fixture = Fixture::new();
+    fixture.write("src/a.rs", "fn a() {}\n");
+    let path = fixture.work().join("src/a.rs").display().to_string();
+    assert_eq!(fixture.run("read_file", json!({"path": path})), "1\tfn a() {}\n");
+    assert_eq!(fixture.run("read_file", json!({"path": "./src/../src/a.rs"})), "1\tfn a() {}\n");
+    let folder = fixture.work().join("src").display().to_string();
+    assert_eq!(paths(&fixture.json("list_dir", json!({"path": folder})), "files"), ["src/a.rs"]);
 }
 
 #[test]
 fn a_link_to_a_file_inside_is_read_and_written_through() {
-    let desk = Desk::new();
-    desk.write("real/a.txt", "one\n");
-    symlink("real/a.txt", desk.work().join("link.txt")).unwrap();
-    assert_eq!(desk.run("read_file", json!({"path": "link.txt"})), "1\tone\n");
-    desk.run("edit_file", json!({"path": "link.txt", "old": "one", "new": "two"}));
-    assert_eq!(desk.text("real/a.txt"), "two\n");
-    assert!(desk.work().join("link.txt").is_symlink());
+    let fixture = Fixture::new();
+    fixture.write("real/a.txt", "one\n");
+    symlink("real/a.txt", fixture.work().join("link.txt")).unwrap();
+    assert_eq!(fixture.run("read_file", json!({"path": "link.txt"})), "1\tone\n");
+    fixture.run("edit_file", json!({"path": "link.txt", "old": "one", "new": "two"}));
+    assert_eq!(fixture.text("real/a.txt"), "two\n");
+    assert!(fixture.work().join("link.txt").is_symlink());
 }
 
 #[test]
 fn a_search_goes_through_a_link_that_is_named_and_stays_inside() {
-    let desk = Desk::new();
-    desk.write("real/deep/a.txt", "needle\n");
-    symlink("real", desk.work().join("alias")).unwrap();
+    let fixture = Fixture::new();
+    fixture.write("real/deep/a.txt", "needle\n");
+    symlink("real", fixture.work().join("alias")).unwrap();
     for path in ["alias", "alias/deep", "real/../real", "alias/../real/deep/a.txt", "real/.."] {
-        let found = desk.json("grep", json!({"pattern": "needle", "path": path}));
+        let found = fixture.json("grep", json!({"pattern": "needle", "path": path}));
         assert_eq!(paths(&found, "matches"), ["real/deep/a.txt"], "{path}");
     }
 }
 
 #[test]
 fn a_pipe_and_a_folder_are_refused_at_once() {
-    let desk = Desk::new();
-    let pipe = desk.work().join("pipe");
+    let fixture = Fixture::new();
+    let pipe = fixture.work().join("pipe");
     let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
     assert!(made.success());
-    let answer = desk.run("read_file", json!({"path": "pipe"}));
+    let answer = fixture.run("read_file", json!({"path": "pipe"}));
     assert_eq!(answer, "error: `pipe` is a pipe, not a file");
-    desk.write("d/a.txt", "x");
-    assert_eq!(desk.run("read_file", json!({"path": "d"})), "error: `d` is a folder, not a file");
-    assert_eq!(desk.json("grep", json!({"pattern": "."}))["matches"].as_array().unwrap().len(), 1);
+    fixture.write("d/a.txt", "x");
+    assert_eq!(
+        fixture.run("read_file", json!({"path": "d"})),
+        "error: `d` is a folder, not a file"
+    );
+    assert_eq!(
+        fixture.json("grep", json!({"pattern": "."}))["matches"].as_array().unwrap().len(),
+        1
+    );
     for tool in ["write_file", "edit_file"] {
-        let answer = desk.run(
+        let answer = fixture.run(
             tool,
             match tool {
                 "write_file" => json!({"path": "pipe", "content": "x"}),
@@ -160,9 +166,9 @@ fn a_pipe_and_a_folder_are_refused_at_once() {
 
 #[test]
 fn what_a_store_keeps_in_its_directory_is_read_by_no_tool() {
-    let desk = Desk::new();
-    desk.write("sessions/.rethread/owners/ada/plan.json", SECRET);
-    desk.write("sessions/.rethread/agents/poet.md", "rhymes\n");
+    let fixture = Fixture::new();
+    fixture.write("sessions/.rethread/owners/ada/plan.json", SECRET);
+    fixture.write("sessions/.rethread/agents/poet.md", "rhymes\n");
     for path in [
         "sessions/.rethread",
         "sessions/.rethread/owners/ada/plan.json",
@@ -176,24 +182,24 @@ fn what_a_store_keeps_in_its_directory_is_read_by_no_tool() {
             ("glob", json!({"pattern": "**", "path": path})),
             ("write_file", json!({"path": path, "content": "overwritten"})),
         ] {
-            let answer = desk.run(tool, input);
+            let answer = fixture.run(tool, input);
             let refused = answer.starts_with("error: ");
             assert!(refused && !answer.contains(SECRET), "{tool} {path}: {answer}");
         }
     }
-    let agents = desk.run("read_file", json!({"path": "sessions/.rethread/agents/poet.md"}));
+    let agents = fixture.run("read_file", json!({"path": "sessions/.rethread/agents/poet.md"}));
     assert!(agents.contains("rhymes"), "{agents}");
 }
 
 #[test]
 fn a_link_into_the_store_is_no_way_around_the_rule() {
-    let desk = Desk::new();
-    desk.write(".rethread/logs/x.log", SECRET);
-    symlink(".rethread", desk.work().join("storelink")).unwrap();
-    symlink(".rethread/logs/x.log", desk.work().join("xlog")).unwrap();
-    symlink(".rethread/logs", desk.work().join("logs")).unwrap();
-    desk.write("deep/a.txt", "plain");
-    symlink("../storelink/logs", desk.work().join("deep/twice")).unwrap();
+    let fixture = Fixture::new();
+    fixture.write(".rethread/logs/x.log", SECRET);
+    symlink(".rethread", fixture.work().join("storelink")).unwrap();
+    symlink(".rethread/logs/x.log", fixture.work().join("xlog")).unwrap();
+    symlink(".rethread/logs", fixture.work().join("logs")).unwrap();
+    fixture.write("deep/a.txt", "plain");
+    symlink("../storelink/logs", fixture.work().join("deep/twice")).unwrap();
     for path in ["storelink/logs/x.log", "xlog", "logs/x.log", "deep/twice/x.log", "storelink"] {
         for (tool, input) in [
             ("read_file", json!({"path": path})),
@@ -203,25 +209,25 @@ fn a_link_into_the_store_is_no_way_around_the_rule() {
             ("write_file", json!({"path": path, "content": "overwritten"})),
             ("edit_file", json!({"path": path, "old": "secret", "new": "overwritten"})),
         ] {
-            let answer = desk.run(tool, input);
+            let answer = fixture.run(tool, input);
             assert!(answer.contains("belongs to the store"), "{tool} {path}: {answer}");
         }
     }
     let evil = json!({"path": "storelink/evil", "content": "x"});
-    assert!(desk.run("write_file", evil).contains("belongs to the store"));
-    assert!(!desk.work().join(".rethread/evil").exists());
-    assert_eq!(desk.text(".rethread/logs/x.log"), SECRET);
+    assert!(fixture.run("write_file", evil).contains("belongs to the store"));
+    assert!(!fixture.work().join(".rethread/evil").exists());
+    assert_eq!(fixture.text(".rethread/logs/x.log"), SECRET);
     // A link to anything else is followed, so it is the target that was refused.
-    symlink("deep", desk.work().join("open")).unwrap();
-    assert_eq!(desk.run("read_file", json!({"path": "open/a.txt"})), "1\tplain");
+    symlink("deep", fixture.work().join("open")).unwrap();
+    assert_eq!(fixture.run("read_file", json!({"path": "open/a.txt"})), "1\tplain");
 }
 
 #[test]
 fn a_link_into_the_store_swapped_in_at_any_moment_leaks_nothing() {
-    let desk = Desk::new();
-    desk.write(".rethread/logs/m.txt", SECRET);
-    desk.write("m/m.txt", "nothing here\n");
-    let (folder, link) = (desk.work().join("m"), desk.work().join("link"));
+    let fixture = Fixture::new();
+    fixture.write(".rethread/logs/m.txt", SECRET);
+    fixture.write("m/m.txt", "nothing here\n");
+    let (folder, link) = (fixture.work().join("m"), fixture.work().join("link"));
     symlink(".rethread/logs", &link).unwrap();
     let done = AtomicBool::new(false);
     let mut leaks = Vec::new();
@@ -238,7 +244,7 @@ fn a_link_into_the_store_swapped_in_at_any_moment_leaks_nothing() {
                 ("grep", json!({"pattern": "secret"})),
                 ("write_file", json!({"path": "m/new.txt", "content": "written"})),
             ] {
-                let answer = desk.run(tool, input);
+                let answer = fixture.run(tool, input);
                 if answer.contains(SECRET) {
                     leaks.push(format!("{tool}: {answer}"));
                 }
@@ -247,18 +253,18 @@ fn a_link_into_the_store_swapped_in_at_any_moment_leaks_nothing() {
         done.store(true, Ordering::Relaxed);
     });
     assert!(leaks.is_empty(), "{leaks:?}");
-    assert!(!desk.work().join(".rethread/logs/new.txt").exists());
+    assert!(!fixture.work().join(".rethread/logs/new.txt").exists());
 }
 
 #[test]
 fn what_runs_by_itself_is_not_written() {
-    let desk = Desk::new();
-    desk.write(".git/hooks/pre-commit.sample", "#!/bin/sh\n");
-    desk.write(".git/config", "[core]\n");
-    desk.write(".rethread/agents/poet.md", "rhymes\n");
-    desk.write("sub/.git/config", "[core]\n");
-    symlink(".git/hooks", desk.work().join("hooks")).unwrap();
-    symlink(".git/config", desk.work().join("settings")).unwrap();
+    let fixture = Fixture::new();
+    fixture.write(".git/hooks/pre-commit.sample", "#!/bin/sh\n");
+    fixture.write(".git/config", "[core]\n");
+    fixture.write(".rethread/agents/poet.md", "rhymes\n");
+    fixture.write("sub/.git/config", "[core]\n");
+    symlink(".git/hooks", fixture.work().join("hooks")).unwrap();
+    symlink(".git/config", fixture.work().join("settings")).unwrap();
     for path in [
         ".git/hooks/pre-commit",
         ".GIT/hooks/pre-commit",
@@ -272,36 +278,36 @@ fn what_runs_by_itself_is_not_written() {
         ".rethread/agents/build.md",
         ".rethread/agents/poet.md",
     ] {
-        let write = desk.run("write_file", json!({"path": path, "content": "evil"}));
+        let write = fixture.run("write_file", json!({"path": path, "content": "evil"}));
         assert!(write.starts_with("error: "), "{path}: {write}");
         for old in ["[core]", "rhymes"] {
-            let edit = desk.run("edit_file", json!({"path": path, "old": old, "new": "evil"}));
+            let edit = fixture.run("edit_file", json!({"path": path, "old": old, "new": "evil"}));
             assert!(edit.starts_with("error: "), "{path}: {edit}");
         }
     }
-    let told = desk.run("write_file", json!({"path": "hooks/pre-commit", "content": "evil"}));
+    let told = fixture.run("write_file", json!({"path": "hooks/pre-commit", "content": "evil"}));
     assert!(told.contains("`.git` runs, or instructs"), "{told}");
-    assert!(!desk.work().join(".git/hooks/pre-commit").exists());
-    assert_eq!(desk.text(".git/config"), "[core]\n");
-    assert_eq!(desk.text(".rethread/agents/poet.md"), "rhymes\n");
+    assert!(!fixture.work().join(".git/hooks/pre-commit").exists());
+    assert_eq!(fixture.text(".git/config"), "[core]\n");
+    assert_eq!(fixture.text(".rethread/agents/poet.md"), "rhymes\n");
     // Names that only look alike are files as any other.
     for path in [".gitignore", "a.git/b", ".github/workflows/x.yml", "git/hooks/x"] {
-        let write = desk.run("write_file", json!({"path": path, "content": "fine"}));
+        let write = fixture.run("write_file", json!({"path": path, "content": "fine"}));
         assert!(write.starts_with("created "), "{path}: {write}");
     }
 }
 
 #[test]
 fn folders_that_are_missing_are_made_behind_a_link_too() {
-    let desk = Desk::new();
-    desk.write("real/a.txt", "one\n");
-    symlink("real", desk.work().join("alias")).unwrap();
-    let made = desk.run("write_file", json!({"path": "alias/x/y/new.txt", "content": "two"}));
+    let fixture = Fixture::new();
+    fixture.write("real/a.txt", "one\n");
+    symlink("real", fixture.work().join("alias")).unwrap();
+    let made = fixture.run("write_file", json!({"path": "alias/x/y/new.txt", "content": "two"}));
     assert_eq!(made, "created `real/x/y/new.txt`: 3 bytes");
-    assert_eq!(desk.text("real/x/y/new.txt"), "two");
-    let lost = desk.run("write_file", json!({"path": "none/../new.txt", "content": "x"}));
+    assert_eq!(fixture.text("real/x/y/new.txt"), "two");
+    let lost = fixture.run("write_file", json!({"path": "none/../new.txt", "content": "x"}));
     assert!(lost.starts_with("error: there is no"), "{lost}");
-    symlink("nowhere", desk.work().join("dangling")).unwrap();
-    let dangling = desk.run("write_file", json!({"path": "dangling", "content": "x"}));
+    symlink("nowhere", fixture.work().join("dangling")).unwrap();
+    let dangling = fixture.run("write_file", json!({"path": "dangling", "content": "x"}));
     assert!(dangling.starts_with("error: there is no"), "{dangling}");
 }

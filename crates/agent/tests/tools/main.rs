@@ -4,7 +4,7 @@ mod arguments;
 mod background;
 mod changing;
 mod confined;
-mod desk;
+mod fixture;
 mod reading;
 mod running;
 mod searching;

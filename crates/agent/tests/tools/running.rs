@@ -7,31 +7,31 @@ use std::time::Duration;
 use rethread_agent::tool::{Confinement, RunSettings, limits};
 use serde_json::json;
 
-use crate::desk::Desk;
+use crate::fixture::Fixture;
 
 #[test]
 fn a_command_gives_its_output_in_order_and_its_exit_code() {
-    let desk = Desk::new();
-    let run = |command: &str| desk.run("run", json!({"command": command}));
+    let fixture = Fixture::new();
+    let run = |command: &str| fixture.run("run", json!({"command": command}));
     assert_eq!(run("echo one; echo two >&2; echo three"), "one\ntwo\nthree\n[exit code 0]");
     assert_eq!(run("printf x; exit 3"), "x\n[exit code 3]");
     assert_eq!(run("true"), "[exit code 0]");
     assert_eq!(run("kill -9 $$"), "[killed by signal 9]");
     assert_eq!(run("cat"), "[exit code 0]", "it gets no input");
-    let here = desk.work().canonicalize().unwrap().display().to_string();
+    let here = fixture.work().canonicalize().unwrap().display().to_string();
     assert_eq!(run("pwd"), format!("{here}\n[exit code 0]"));
 }
 
 #[test]
 fn a_long_output_keeps_its_beginning_and_its_end() {
-    let desk = Desk::new();
+    let fixture = Fixture::new();
     let half = limits::OUTPUT_BYTES_MAX / 2;
     for extra in [0, 1] {
         let command = format!(
             "printf begin; head -c {} /dev/zero | tr '\\0' x; printf end",
             2 * half - 8 + extra
         );
-        let answer = desk.run("run", json!({"command": command}));
+        let answer = fixture.run("run", json!({"command": command}));
         assert!(answer.starts_with("beginx") && answer.ends_with("xend\n[exit code 0]"));
         assert_eq!(answer.contains("\n[1 bytes left out]\n"), extra == 1);
     }
@@ -89,14 +89,14 @@ fn a_command_gets_the_variables_on_the_list_and_no_others() {
         return again("running::a_command_gets_the_variables_on_the_list_and_no_others", &all);
     }
     let settings = RunSettings { env: vec!["NAMED".into(), "APP_*".into()], ..Default::default() };
-    let answer = Desk::with(settings).run("run", json!({"command": "env"}));
+    let answer = Fixture::with(settings).run("run", json!({"command": "env"}));
     assert!(answer.contains("PATH="), "{answer}");
     for (name, value) in OPEN {
         assert!(answer.contains(&format!("{name}={value}\n")), "{name}: {answer}");
     }
     assert!(!answer.contains("hush"), "{answer}");
     // Without a list of their own, not even those the user could name.
-    let plain = Desk::new().run("run", json!({"command": "env"}));
+    let plain = Fixture::new().run("run", json!({"command": "env"}));
     assert!(!plain.contains("NAMED") && !plain.contains("APP_URL"), "{plain}");
 }
 
@@ -130,8 +130,8 @@ fn a_command_writes_the_workspace_and_the_temporary_folder_and_nothing_else() {
     let file = folder.join("file");
     std::fs::write(&file, "as it was").unwrap();
     let shown = file.display();
-    let desk = Desk::new();
-    let run = |desk: &Desk, command: String| desk.run("run", json!({"command": command}));
+    let fixture = Fixture::new();
+    let run = |fixture: &Fixture, command: String| fixture.run("run", json!({"command": command}));
     for command in [
         format!("echo changed > {shown}"),
         format!("rm {shown}"),
@@ -140,10 +140,10 @@ fn a_command_writes_the_workspace_and_the_temporary_folder_and_nothing_else() {
         format!("mkdir {shown}-folder"),
         format!("ln {shown} here && echo changed > here"),
         format!("ln -s {shown} there; echo changed > there"),
-        format!("mv {} {}", desk.work().join("mine").display(), folder.display()),
+        format!("mv {} {}", fixture.work().join("mine").display(), folder.display()),
     ] {
-        desk.write("mine", "x");
-        let answer = run(&desk, command.clone());
+        fixture.write("mine", "x");
+        let answer = run(&fixture, command.clone());
         assert!(!answer.contains("[exit code 0]"), "{command}: {answer}");
         let named = answer.contains("may be a refusal by the sandbox");
         assert!(named || answer.contains("cross-device"), "{command}: {answer}");
@@ -158,14 +158,14 @@ fn a_command_writes_the_workspace_and_the_temporary_folder_and_nothing_else() {
         "mkdir -p d/e && mv copy d/e/moved && ln d/e/moved linked".into(),
         "echo out > /dev/stdout; echo err > /dev/stderr".into(),
     ] {
-        let answer = run(&desk, command.clone());
+        let answer = run(&fixture, command.clone());
         assert!(answer.contains("[exit code 0]"), "{command}: {answer}");
     }
     // What fails for another reason is not put on the sandbox.
-    let answer = run(&desk, "false".into());
+    let answer = run(&fixture, "false".into());
     assert_eq!(answer, "[exit code 1]");
     let settings = RunSettings { writable: vec![folder.clone()], ..Default::default() };
-    let answer = run(&Desk::with(settings), format!("echo changed > {shown}"));
+    let answer = run(&Fixture::with(settings), format!("echo changed > {shown}"));
     assert_eq!(answer, "[exit code 0]");
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "changed\n");
 }
@@ -187,17 +187,17 @@ fn a_command_reaches_no_network_unless_that_was_allowed() {
     let address = listener.local_addr().unwrap();
     let program = std::env::current_exe().unwrap();
     let command = format!("CONNECT_TO={address} {} --exact {NAME}", program.display());
-    let run = |desk: &Desk, network: bool| {
-        desk.run("run", json!({"command": command, "network": network}))
+    let run = |fixture: &Fixture, network: bool| {
+        fixture.run("run", json!({"command": command, "network": network}))
     };
-    let answer = run(&Desk::new(), false);
+    let answer = run(&Fixture::new(), false);
     assert!(answer.contains("ermission denied") && answer.contains("[exit code 101]"), "{answer}");
     assert!(answer.contains("reaches no network unless `network` is set"), "{answer}");
     // The loop has asked a person by then.
-    let answer = run(&Desk::new(), true);
+    let answer = run(&Fixture::new(), true);
     assert!(answer.ends_with("[exit code 0]"), "{answer}");
     let settings = RunSettings { network: true, ..Default::default() };
-    let answer = run(&Desk::with(settings), false);
+    let answer = run(&Fixture::with(settings), false);
     assert!(answer.ends_with("[exit code 0]"), "{answer}");
 }
 
@@ -206,13 +206,13 @@ fn a_command_cannot_look_into_or_end_the_program_that_started_it() {
     if !confined() {
         return;
     }
-    let desk = Desk::new();
+    let fixture = Fixture::new();
     let me = std::process::id();
     let link = format!("readlink /proc/{me}/exe");
-    let answer = desk.run("run", json!({"command": link}));
+    let answer = fixture.run("run", json!({"command": link}));
     assert_eq!(answer, "[exit code 1]");
     assert!(Command::new("sh").args(["-c", &link]).status().unwrap().success(), "else it can");
-    let answer = desk.run("run", json!({"command": format!("kill -0 {me}")}));
+    let answer = fixture.run("run", json!({"command": format!("kill -0 {me}")}));
     assert!(answer.contains("ermitted") && answer.contains("sandbox"), "{answer}");
 }
 
@@ -236,19 +236,19 @@ fn dies(pid: &str) -> bool {
 
 #[test]
 fn a_time_out_ends_the_whole_group() {
-    let desk = Desk::new();
+    let fixture = Fixture::new();
     let command = "sleep 300 & echo $! > child; (sleep 300 & echo $! > grandchild; wait) & wait";
-    let answer = desk.run("run", json!({"command": command, "timeout_s": 1}));
+    let answer = fixture.run("run", json!({"command": command, "timeout_s": 1}));
     assert_eq!(answer, "error: [killed, because 1 s had passed]");
     for file in ["child", "grandchild"] {
-        assert!(dies(desk.text(file).trim()), "{file}");
+        assert!(dies(fixture.text(file).trim()), "{file}");
     }
 }
 
 #[test]
 fn what_a_command_leaves_in_the_background_ends_with_it() {
-    let desk = Desk::new();
-    let answer = desk.run("run", json!({"command": "sleep 300 & echo $!"}));
+    let fixture = Fixture::new();
+    let answer = fixture.run("run", json!({"command": "sleep 300 & echo $!"}));
     let (pid, rest) = answer.split_once('\n').unwrap();
     assert_eq!(rest, "[exit code 0]");
     assert!(dies(pid));
@@ -256,9 +256,9 @@ fn what_a_command_leaves_in_the_background_ends_with_it() {
 
 #[test]
 fn a_command_nobody_waits_for_is_ended() {
-    let desk = Desk::new();
-    let stop = desk.site.stop.clone();
-    let file = desk.work().join("pid");
+    let fixture = Fixture::new();
+    let stop = fixture.site.stop.clone();
+    let file = fixture.work().join("pid");
     std::thread::scope(|scope| {
         scope.spawn(|| {
             while std::fs::read_to_string(&file).unwrap_or_default().trim().is_empty() {
@@ -267,7 +267,7 @@ fn a_command_nobody_waits_for_is_ended() {
             stop.cancel();
         });
         let command = "sleep 300 & echo $! > pid; wait";
-        assert_eq!(desk.run("run", json!({"command": command})), "error: [stopped]");
+        assert_eq!(fixture.run("run", json!({"command": command})), "error: [stopped]");
     });
-    assert!(dies(desk.text("pid").trim()));
+    assert!(dies(fixture.text("pid").trim()));
 }

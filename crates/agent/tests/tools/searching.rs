@@ -2,13 +2,13 @@
 
 use serde_json::json;
 
-use crate::desk::{Desk, paths};
+use crate::fixture::{Fixture, paths};
 
 #[test]
 fn ignored_and_hidden_files_are_left_out_also_without_git() {
-    let desk = Desk::new();
-    desk.write(".gitignore", "target/\n*.log\n");
-    desk.write("sub/.gitignore", "private.txt\n");
+    let fixture = Fixture::new();
+    fixture.write(".gitignore", "target/\n*.log\n");
+    fixture.write("sub/.gitignore", "private.txt\n");
     for path in [
         "a.txt",
         "target/b.txt",
@@ -18,23 +18,23 @@ fn ignored_and_hidden_files_are_left_out_also_without_git() {
         ".hidden/e.txt",
         ".git/f",
     ] {
-        desk.write(path, "needle\n");
+        fixture.write(path, "needle\n");
     }
     let found = ["a.txt", "sub/d.txt"];
-    assert_eq!(paths(&desk.json("grep", json!({"pattern": "needle"})), "matches"), found);
-    assert_eq!(paths(&desk.json("glob", json!({"pattern": "**/*"})), "files"), found);
-    assert_eq!(paths(&desk.json("glob", json!({"pattern": "*.log"})), "files"), [""; 0]);
-    let sub = desk.json("grep", json!({"pattern": "needle", "path": "sub"}));
+    assert_eq!(paths(&fixture.json("grep", json!({"pattern": "needle"})), "matches"), found);
+    assert_eq!(paths(&fixture.json("glob", json!({"pattern": "**/*"})), "files"), found);
+    assert_eq!(paths(&fixture.json("glob", json!({"pattern": "*.log"})), "files"), [""; 0]);
+    let sub = fixture.json("grep", json!({"pattern": "needle", "path": "sub"}));
     assert_eq!(paths(&sub, "matches"), ["sub/d.txt"]);
-    let named = desk.json("grep", json!({"pattern": "needle", "path": "c.log"}));
+    let named = fixture.json("grep", json!({"pattern": "needle", "path": "c.log"}));
     assert_eq!(paths(&named, "matches"), ["c.log"], "what is named is searched");
 }
 
 #[test]
 fn globs_fit_at_any_depth_or_where_they_say() {
-    let desk = Desk::new();
+    let fixture = Fixture::new();
     for path in ["a.rs", "src/b.rs", "src/deep/c.rs", "src/d.ts", "docs/e.md"] {
-        desk.write(path, "x\n");
+        fixture.write(path, "x\n");
     }
     for (pattern, found) in [
         ("*.rs", vec!["a.rs", "src/b.rs", "src/deep/c.rs"]),
@@ -44,48 +44,50 @@ fn globs_fit_at_any_depth_or_where_they_say() {
         ("docs/", vec!["docs/e.md"]),
         ("*.zig", vec![]),
     ] {
-        assert_eq!(paths(&desk.json("glob", json!({"pattern": pattern})), "files"), found);
+        assert_eq!(paths(&fixture.json("glob", json!({"pattern": pattern})), "files"), found);
     }
-    let below = desk.json("glob", json!({"pattern": "deep/*", "path": "src"}));
+    let below = fixture.json("glob", json!({"pattern": "deep/*", "path": "src"}));
     assert_eq!(paths(&below, "files"), ["src/deep/c.rs"]);
-    assert!(desk.run("glob", json!({"pattern": "a{b"})).contains("`pattern` is not a valid glob"));
-    let others = desk.json("grep", json!({"pattern": "x", "glob": "!*.rs"}));
+    assert!(
+        fixture.run("glob", json!({"pattern": "a{b"})).contains("`pattern` is not a valid glob")
+    );
+    let others = fixture.json("grep", json!({"pattern": "x", "glob": "!*.rs"}));
     assert_eq!(paths(&others, "matches"), ["docs/e.md", "src/d.ts"]);
 }
 
 #[test]
 fn grep_gives_lines_with_their_numbers_and_what_is_around_them() {
-    let desk = Desk::new();
-    desk.write("a.txt", "one\ntwo\nThree\nfour\n");
+    let fixture = Fixture::new();
+    fixture.write("a.txt", "one\ntwo\nThree\nfour\n");
     assert_eq!(
-        desk.run("grep", json!({"pattern": "^t", "ignore_case": true})),
+        fixture.run("grep", json!({"pattern": "^t", "ignore_case": true})),
         r#"{"matches":[{"path":"a.txt","line":2,"text":"two"},{"path":"a.txt","line":3,"text":"Three"}],"more":false}"#
     );
     assert_eq!(
-        desk.run("grep", json!({"pattern": "two", "context": 1})),
+        fixture.run("grep", json!({"pattern": "two", "context": 1})),
         r#"{"matches":[{"path":"a.txt","line":2,"text":"two","before":["one"],"after":["Three"]}],"more":false}"#
     );
     for (max, more) in [(2, true), (3, true), (4, false), (5, false)] {
-        let answer = desk.json("grep", json!({"pattern": ".", "max": max}));
+        let answer = fixture.json("grep", json!({"pattern": ".", "max": max}));
         assert_eq!(answer["matches"].as_array().unwrap().len(), max.min(4));
         assert_eq!(answer["more"], more);
     }
     for (length, shown) in [(299, 299), (300, 300), (301, 300)] {
-        desk.write("a.txt", "é".repeat(length));
-        let answer = desk.json("grep", json!({"pattern": "é"}));
+        fixture.write("a.txt", "é".repeat(length));
+        let answer = fixture.json("grep", json!({"pattern": "é"}));
         assert_eq!(answer["matches"][0]["text"].as_str().unwrap().chars().count(), shown);
     }
-    desk.write("a.txt", format!("{}needle", "é".repeat(1_000)));
-    let answer = desk.json("grep", json!({"pattern": "needle"}));
+    fixture.write("a.txt", format!("{}needle", "é".repeat(1_000)));
+    let answer = fixture.json("grep", json!({"pattern": "needle"}));
     assert!(answer["matches"][0]["text"].as_str().unwrap().contains("needle"), "{answer}");
 }
 
 #[test]
 fn a_pattern_that_is_wrong_or_too_costly_is_refused() {
-    let desk = Desk::new();
-    desk.write("a.txt", "x");
+    let fixture = Fixture::new();
+    fixture.write("a.txt", "x");
     for pattern in ["(", "(?=x)", r"((\w{50}){50}){50}"] {
-        let answer = desk.run("grep", json!({"pattern": pattern}));
+        let answer = fixture.run("grep", json!({"pattern": pattern}));
         let said = "error: `pattern` is not a valid regular expression: ";
         assert!(answer.starts_with(said), "{answer}");
     }
@@ -93,46 +95,46 @@ fn a_pattern_that_is_wrong_or_too_costly_is_refused() {
 
 #[test]
 fn a_search_nobody_waits_for_stops() {
-    let desk = Desk::new();
-    desk.write("a.txt", "x");
-    desk.site.stop.cancel();
+    let fixture = Fixture::new();
+    fixture.write("a.txt", "x");
+    fixture.site.stop.cancel();
     for tool in ["grep", "glob"] {
-        assert_eq!(desk.run(tool, json!({"pattern": "x"})), "error: stopped");
+        assert_eq!(fixture.run(tool, json!({"pattern": "x"})), "error: stopped");
     }
 }
 
 #[test]
 fn matches_are_in_the_order_of_the_files_however_many_there_are() {
-    let desk = Desk::new();
+    let fixture = Fixture::new();
     let all: Vec<String> = (0..1_200).map(|n| format!("{:02}/{n:04}.txt", n % 7)).collect();
     for path in &all {
-        desk.write(path, format!("needle in {path}\nhay\n"));
+        fixture.write(path, format!("needle in {path}\nhay\n"));
     }
     let mut sorted = all;
     sorted.sort();
     for (max, more) in [(499, true), (500, true)] {
-        let found = desk.json("grep", json!({"pattern": "^needle", "max": max}));
+        let found = fixture.json("grep", json!({"pattern": "^needle", "max": max}));
         assert_eq!(paths(&found, "matches"), sorted[..max]);
         assert_eq!(found["more"], more);
     }
     let last = sorted.last().expect("many");
-    let found = desk.json("grep", json!({"pattern": format!("in {last}$"), "max": 1}));
+    let found = fixture.json("grep", json!({"pattern": format!("in {last}$"), "max": 1}));
     assert_eq!(
         (paths(&found, "matches"), found["more"].as_bool()),
         (vec![last.clone()], Some(false))
     );
-    let here = desk.json("grep", json!({"pattern": "hay", "path": "03", "max": 171}));
+    let here = fixture.json("grep", json!({"pattern": "hay", "path": "03", "max": 171}));
     assert_eq!((paths(&here, "matches").len(), here["more"].as_bool()), (171, Some(false)));
-    let here = desk.json("grep", json!({"pattern": "hay", "path": "03", "max": 170}));
+    let here = fixture.json("grep", json!({"pattern": "hay", "path": "03", "max": 170}));
     assert_eq!((paths(&here, "matches").len(), here["more"].as_bool()), (170, Some(true)));
 }
 
 #[test]
 fn a_pattern_is_about_a_line_whatever_the_file_is_like() {
-    let desk = Desk::new();
-    desk.write("a.txt", "first\r\nbeta\r\n\r\nlast");
+    let fixture = Fixture::new();
+    fixture.write("a.txt", "first\r\nbeta\r\n\r\nlast");
     let lines = |pattern: &str| -> Vec<u64> {
-        let found = desk.json("grep", json!({ "pattern": pattern }));
+        let found = fixture.json("grep", json!({ "pattern": pattern }));
         let rows = found["matches"].as_array().expect("a list").clone();
         rows.iter().map(|row| row["line"].as_u64().expect("a number")).collect()
     };

@@ -8,15 +8,15 @@ use rethread_core::{Fixed, MemoryStore, Message, New, Owner, Sessions};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use crate::desk::{Desk, call};
+use crate::fixture::{Fixture, call};
 
 /// All pages of a text, put together again.
-fn all_pages(desk: &Desk, reference: Value, limit: u64) -> String {
+fn all_pages(fixture: &Fixture, reference: Value, limit: u64) -> String {
     let mut text = String::new();
     let mut offset = 0;
     loop {
         let input = json!({"ref": reference, "offset": offset, "limit": limit});
-        let answer = desk.run("recall", input);
+        let answer = fixture.run("recall", input);
         let Some((page, note)) = answer.rsplit_once("\n[characters ") else {
             return text + &answer;
         };
@@ -30,14 +30,14 @@ fn all_pages(desk: &Desk, reference: Value, limit: u64) -> String {
 
 #[test]
 fn what_was_cut_is_recalled_whole_by_each_kind_of_reference() {
-    let desk = Desk::new();
+    let fixture = Fixture::new();
     let original: String = (0..9_000).map(|n| ['a', 'é', '漢', '🦀', '\n'][n % 5]).collect();
-    let other = desk.named("other");
-    desk.say(other, Message::user("a question"));
-    let there = desk.say(other, Message::assistant(original.clone()));
-    desk.say(desk.site.session, call("toolu_1", "grep"));
-    let here = desk.say(desk.site.session, Message::tool_result("toolu_1", original.clone()));
-    desk.say(desk.site.session, call("toolu_2", "recall"));
+    let other = fixture.named("other");
+    fixture.say(other, Message::user("a question"));
+    let there = fixture.say(other, Message::assistant(original.clone()));
+    fixture.say(fixture.site.session, call("toolu_1", "grep"));
+    let here = fixture.say(fixture.site.session, Message::tool_result("toolu_1", original.clone()));
+    fixture.say(fixture.site.session, call("toolu_2", "recall"));
     for reference in [
         json!(here.to_string()),
         json!(here),
@@ -46,22 +46,22 @@ fn what_was_cut_is_recalled_whole_by_each_kind_of_reference() {
         json!(format!("{other}:{there}")),
     ] {
         for limit in [1_000, 8_999, 9_000, 9_001] {
-            assert_eq!(all_pages(&desk, reference.clone(), limit), original, "{reference}");
+            assert_eq!(all_pages(&fixture, reference.clone(), limit), original, "{reference}");
         }
     }
-    let first = desk.run("recall", json!({"ref": "toolu_1"}));
+    let first = fixture.run("recall", json!({"ref": "toolu_1"}));
     assert!(first.ends_with("\n[characters 1-8000 of 9000; recall with offset=8000]"));
-    let call = desk.run("recall", json!({"ref": "toolu_2"}));
+    let call = fixture.run("recall", json!({"ref": "toolu_2"}));
     assert_eq!(call, "error: the call `toolu_2` has no result");
 }
 
 #[test]
 fn ranges_of_lines_and_several_references_are_recalled_at_once() {
-    let desk = Desk::new();
+    let fixture = Fixture::new();
     let text: String = (1..=50).map(|n| format!("line {n}\n")).collect();
-    desk.say(desk.site.session, call("toolu_1", "grep"));
-    let here = desk.say(desk.site.session, Message::tool_result("toolu_1", text));
-    let recall = |reference: String| desk.run("recall", json!({"ref": reference}));
+    fixture.say(fixture.site.session, call("toolu_1", "grep"));
+    let here = fixture.say(fixture.site.session, Message::tool_result("toolu_1", text));
+    let recall = |reference: String| fixture.run("recall", json!({"ref": reference}));
     assert_eq!(recall(format!("{here}#3-4")), "line 3\nline 4");
     assert_eq!(recall(format!("{here}#50")), "line 50");
     assert_eq!(recall(format!("{here}#49-99")), "line 49\nline 50");
@@ -80,39 +80,39 @@ fn ranges_of_lines_and_several_references_are_recalled_at_once() {
 
 #[test]
 fn what_cannot_be_recalled_is_said_to_be_missing() {
-    let desk = Desk::new();
-    desk.say(desk.site.session, Message::user("hello"));
+    let fixture = Fixture::new();
+    fixture.say(fixture.site.session, Message::user("hello"));
     for (reference, said) in [
         ("7", "there is no entry 7; the session has 1"),
         ("ffffffff:0", "no session matches `ffffffff`"),
         ("toolu_9", "`toolu_9` is neither an entry"),
         ("", "`` is neither an entry"),
     ] {
-        let answer = desk.run("recall", json!({"ref": reference}));
+        let answer = fixture.run("recall", json!({"ref": reference}));
         assert!(answer.contains(said), "{answer}");
     }
-    let answer = desk.run("recall", json!({"ref": "0", "offset": 5}));
+    let answer = fixture.run("recall", json!({"ref": "0", "offset": 5}));
     assert_eq!(answer, "error: `offset` is 5, but there are 5 characters");
 }
 
 #[test]
 fn a_call_of_a_parent_is_found_and_an_ambiguous_id_means_the_parent() {
-    let desk = Desk::new();
-    let parent = desk.named("parent");
-    desk.say(parent, Message::user("q"));
-    desk.say(parent, call("toolu_1", "grep"));
-    let at = desk.say(parent, Message::tool_result("toolu_1", "found long ago"));
-    desk.say(parent, Message::assistant("done"));
+    let fixture = Fixture::new();
+    let parent = fixture.named("parent");
+    fixture.say(parent, Message::user("q"));
+    fixture.say(parent, call("toolu_1", "grep"));
+    let at = fixture.say(parent, Message::tool_result("toolu_1", "found long ago"));
+    fixture.say(parent, Message::assistant("done"));
     let fork = Fork { at: Some(0), ..Default::default() };
-    let child = desk.site.sessions.fork(parent, &fork).unwrap().id();
+    let child = fixture.site.sessions.fork(parent, &fork).unwrap().id();
     assert_eq!(child.short(), parent.short(), "they were started in the same minute");
     let site = Site {
-        sessions: desk.site.sessions.clone(),
+        sessions: fixture.site.sessions.clone(),
         session: child,
         stop: CancellationToken::new(),
         progress: Default::default(),
     };
-    let tool = desk.tools.find("recall").unwrap();
+    let tool = fixture.tools.find("recall").unwrap();
     for reference in ["toolu_1".to_owned(), format!("{}:{at}", parent.short())] {
         let answer = tool.run(&json!({"ref": reference}).to_string(), &site);
         assert_eq!(answer.unwrap(), "found long ago");
@@ -126,29 +126,29 @@ fn another_owner_s_session_is_not_recalled_or_found() {
     let theirs = Sessions::new(store.clone(), Owner::new("them").unwrap(), world.clone());
     let secret = theirs.create(&New::default(), None).unwrap().id();
     theirs.append(secret, vec![Message::user("zebra").into()]).unwrap();
-    let desk = Desk::new();
+    let fixture = Fixture::new();
     let sessions = Sessions::new(store, Owner::local(), world);
     let session = sessions.create(&New::default(), None).unwrap().id();
     let site =
         Site { sessions, session, stop: CancellationToken::new(), progress: Default::default() };
-    let recall = desk.tools.find("recall").unwrap();
+    let recall = fixture.tools.find("recall").unwrap();
     let answer = recall.run(&json!({"ref": format!("{secret}:0")}).to_string(), &site);
     assert!(answer.unwrap_err().0.contains("no session matches"));
-    let search = desk.tools.find("search_sessions").unwrap();
+    let search = fixture.tools.find("search_sessions").unwrap();
     assert_eq!(search.run(r#"{"query":"zebra"}"#, &site).unwrap(), r#"{"results":[]}"#);
 }
 
 #[test]
 fn a_search_of_sessions_never_finds_its_own_question() {
-    let desk = Desk::new();
-    let session = desk.site.session;
-    let other = desk.named("zoo-plans");
-    let there = desk.say(other, Message::assistant("The zebra gets a new stable."));
-    let earlier = desk.say(session, Message::user("zebra, first time"));
-    desk.say(session, Message::assistant("I see."));
-    desk.say(session, Message::user("and where is the zebra now?"));
-    desk.say(session, call("toolu_zebra", "search_sessions"));
-    let answer = desk.json("search_sessions", json!({"query": "ZEBRA"}));
+    let fixture = Fixture::new();
+    let session = fixture.site.session;
+    let other = fixture.named("zoo-plans");
+    let there = fixture.say(other, Message::assistant("The zebra gets a new stable."));
+    let earlier = fixture.say(session, Message::user("zebra, first time"));
+    fixture.say(session, Message::assistant("I see."));
+    fixture.say(session, Message::user("and where is the zebra now?"));
+    fixture.say(session, call("toolu_zebra", "search_sessions"));
+    let answer = fixture.json("search_sessions", json!({"query": "ZEBRA"}));
     let results = answer["results"].as_array().unwrap();
     let mut refs: Vec<_> = results.iter().map(|result| result["ref"].as_str().unwrap()).collect();
     refs.sort();
@@ -166,20 +166,20 @@ fn a_search_of_sessions_never_finds_its_own_question() {
         })
     );
     let first = wanted.iter().find(|r| r.starts_with(&other.short())).unwrap();
-    assert_eq!(desk.run("recall", json!({"ref": first})), "The zebra gets a new stable.");
+    assert_eq!(fixture.run("recall", json!({"ref": first})), "The zebra gets a new stable.");
 }
 
 #[test]
 fn what_people_said_comes_before_what_tools_answered_and_limits_hold() {
-    let desk = Desk::new();
-    let other = desk.named("tools");
-    desk.say(other, call("c", "grep"));
-    desk.say(other, Message::tool_result("c", "zebra in a result"));
+    let fixture = Fixture::new();
+    let other = fixture.named("tools");
+    fixture.say(other, call("c", "grep"));
+    fixture.say(other, Message::tool_result("c", "zebra in a result"));
     for n in 0..25 {
-        desk.say(other, Message::user(format!("zebra {n}")));
+        fixture.say(other, Message::user(format!("zebra {n}")));
     }
     for (limit, given) in [(19, 19), (20, 20), (21, 20)] {
-        let answer = desk.json("search_sessions", json!({"query": "zebra", "limit": limit}));
+        let answer = fixture.json("search_sessions", json!({"query": "zebra", "limit": limit}));
         let results = answer["results"].as_array().unwrap();
         assert_eq!(results.len(), given);
         assert!(results.iter().all(|result| result["role"] == "user"));
@@ -188,18 +188,18 @@ fn what_people_said_comes_before_what_tools_answered_and_limits_hold() {
 
 #[test]
 fn a_call_is_found_under_the_name_the_view_gave_it() {
-    let desk = Desk::new();
-    let session = desk.site.session;
-    desk.say(session, Message::user("q"));
+    let fixture = Fixture::new();
+    let session = fixture.site.session;
+    fixture.say(session, Message::user("q"));
     for text in ["first", "second"] {
         // Some models number their calls anew in every reply.
-        desk.say(session, call("0", "grep"));
-        desk.say(session, Message::tool_result("0", text));
+        fixture.say(session, call("0", "grep"));
+        fixture.say(session, Message::tool_result("0", text));
     }
     let model = rethread_core::context::Model::new("openai", "gpt-5");
     let policy = rethread_core::context::Policy::chat();
-    let context = desk.site.sessions.context(session, &policy, &model).unwrap();
+    let context = fixture.site.sessions.context(session, &policy, &model).unwrap();
     let renamed = context.messages.iter().flat_map(|message| message.calls()).last().unwrap();
     assert_ne!(renamed.id, "0");
-    assert_eq!(desk.run("recall", json!({"ref": renamed.id})), "second");
+    assert_eq!(fixture.run("recall", json!({"ref": renamed.id})), "second");
 }

@@ -6,7 +6,7 @@ use rethread_agent::provider::{Env, Failure, connect, describe};
 use rethread_agent::scripted::{Answer, KEY, Server};
 use serde_json::json;
 
-use crate::desk::{PROVIDERS, SSE, ask, ask_in, failure, hello};
+use crate::support::{PROVIDERS, SSE, ask, ask_in, failure, hello};
 
 #[test]
 fn a_provider_that_cannot_be_used_is_said_before_anything_is_sent() {

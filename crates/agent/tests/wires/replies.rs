@@ -6,7 +6,7 @@ use rethread_core::Message;
 use rethread_core::message::Usage;
 use serde_json::{Value, json};
 
-use crate::desk::{PROVIDERS, SSE, ask, ask_in, calls, continued, hello, joined, run};
+use crate::support::{PROVIDERS, SSE, ask, ask_in, calls, continued, hello, joined, run};
 
 /// With characters of two, three and four bytes.
 const TEXT: &str = "Grüße: a token bucket — 100 requests a minute 🦀.";

@@ -5,7 +5,7 @@ use rethread_agent::scripted::{Answer, Asked, Server};
 use rethread_core::{Block, Message, Raw, Role};
 use serde_json::{Value, json};
 
-use crate::desk::{PROVIDERS, ask, ask_in, continued, hello, joined};
+use crate::support::{PROVIDERS, ask, ask_in, continued, hello, joined};
 
 #[test]
 fn a_request_says_what_its_wire_asks_for() {

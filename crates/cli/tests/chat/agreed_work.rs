@@ -2,19 +2,19 @@
 
 use rethread_agent::scripted::Server;
 
-use crate::desk::Desk;
+use crate::home::Home;
 use crate::permission::asks;
 use crate::screens::{finished, open};
 use crate::work::{ASK, FILES, next, passes, repository};
 
 #[test]
 fn a_job_is_done_with_every_answer_and_taken_back() {
-    let desk = Desk::new();
-    let folder = repository(&desk);
+    let home = Home::new();
+    let folder = repository(&home);
     let server = Server::start([]);
     let place = folder.clone();
     server.fallback(move |body| next(body, &place));
-    let mut window = open(&desk, &server, (80, 200), &[]);
+    let mut window = open(&home, &server, (80, 200), &[]);
     window.say(ASK);
     let readme = "Allow edit_file README.md\n+1 -1\n1 - Prints an area.\n1 + Prints an area, with its unit.\n";
     asks(&window, &[readme]);

@@ -3,27 +3,27 @@
 use rethread_agent::scripted::{Answer, Server};
 use serde_json::{Value, json};
 
-use crate::desk::{Desk, Said};
+use crate::home::{Home, Said};
 use crate::terminal::Terminal;
 
-fn chat(desk: &Desk, args: &[&str], lines: &[&str]) -> Said {
-    let said = desk.feed(args, lines.join("\n") + "\n");
+fn chat(home: &Home, args: &[&str], lines: &[&str]) -> Said {
+    let said = home.feed(args, lines.join("\n") + "\n");
     assert_eq!(said.code, 0, "{said:?}");
     said
 }
 
-fn names(desk: &Desk, args: &[&str]) -> Vec<String> {
-    let all = desk.json(args)["sessions"].as_array().expect("a list").clone();
+fn names(home: &Home, args: &[&str]) -> Vec<String> {
+    let all = home.json(args)["sessions"].as_array().expect("a list").clone();
     all.iter().map(|session| session["name"].as_str().expect("a name").to_owned()).collect()
 }
 
 #[test]
 fn leaving_says_how_to_come_back_and_where_the_transcript_is() {
-    let desk = Desk::new();
-    let said = chat(&desk, &["--name", "plan"], &["hello", "exit"]);
-    let id = desk.json(&["show", "plan"])["session"]["readable_id"].clone();
+    let home = Home::new();
+    let said = chat(&home, &["--name", "plan"], &["hello", "exit"]);
+    let id = home.json(&["show", "plan"])["session"]["readable_id"].clone();
     let file = format!("{}.md", id.as_str().expect("an id"));
-    let path = desk.path().join(".local/share/rethread/transcripts").join(file);
+    let path = home.path().join(".local/share/rethread/transcripts").join(file);
     assert!(said.err.contains(&format!("  Transcript: {}\n", path.display())), "{said:?}");
     assert!(said.err.ends_with("  Continue: rethread -c\n"), "{said:?}");
     assert!(path.exists());
@@ -31,96 +31,96 @@ fn leaving_says_how_to_come_back_and_where_the_transcript_is() {
 
 #[test]
 fn continuing_goes_where_the_last_chat_of_the_folder_ended() {
-    let desk = Desk::new();
-    chat(&desk, &["--name", "first"], &["We talk about gardens.", "exit"]);
-    chat(&desk, &["--name", "second"], &["We talk about boats.", "exit"]);
+    let home = Home::new();
+    chat(&home, &["--name", "first"], &["We talk about gardens.", "exit"]);
+    chat(&home, &["--name", "second"], &["We talk about boats.", "exit"]);
     // The chat ends in the first; the second is newer all the same.
-    chat(&desk, &[], &["/open first", "exit"]);
-    assert_eq!(names(&desk, &["list"]), ["second", "first"]);
-    chat(&desk, &["-c"], &["/rename where-i-was", "exit"]);
-    assert_eq!(names(&desk, &["list"]), ["second", "where-i-was"]);
+    chat(&home, &[], &["/open first", "exit"]);
+    assert_eq!(names(&home, &["list"]), ["second", "first"]);
+    chat(&home, &["-c"], &["/rename where-i-was", "exit"]);
+    assert_eq!(names(&home, &["list"]), ["second", "where-i-was"]);
     // So does `open`.
-    assert_eq!(desk.run(&["open", "second"]).code, 0);
-    chat(&desk, &["-c"], &["/rename there", "exit"]);
-    assert_eq!(names(&desk, &["list"]), ["there", "where-i-was"]);
+    assert_eq!(home.run(&["open", "second"]).code, 0);
+    chat(&home, &["-c"], &["/rename there", "exit"]);
+    assert_eq!(names(&home, &["list"]), ["there", "where-i-was"]);
     // What was deleted is not continued.
-    assert_eq!(desk.run(&["delete", "there"]).code, 0);
-    chat(&desk, &["-c"], &["/rename what-is-left", "exit"]);
-    assert_eq!(names(&desk, &["list"]), ["what-is-left"]);
+    assert_eq!(home.run(&["delete", "there"]).code, 0);
+    chat(&home, &["-c"], &["/rename what-is-left", "exit"]);
+    assert_eq!(names(&home, &["list"]), ["what-is-left"]);
 }
 
 #[test]
 fn looking_at_an_old_session_does_not_make_it_new() {
-    let desk = Desk::new();
-    desk.session("old", &[r#"{"role":"user","content":"We talk about gardens."}"#]);
-    let before = desk.json(&["show", "old"]);
-    chat(&desk, &["--name", "new"], &["hello", "exit"]);
-    chat(&desk, &[], &["/open old", "/history", "exit"]);
-    chat(&desk, &["-c"], &["exit"]);
-    assert_eq!(names(&desk, &["list"]), ["new", "old"]);
-    let after = desk.json(&["show", "old"]);
+    let home = Home::new();
+    home.session("old", &[r#"{"role":"user","content":"We talk about gardens."}"#]);
+    let before = home.json(&["show", "old"]);
+    chat(&home, &["--name", "new"], &["hello", "exit"]);
+    chat(&home, &[], &["/open old", "/history", "exit"]);
+    chat(&home, &["-c"], &["exit"]);
+    assert_eq!(names(&home, &["list"]), ["new", "old"]);
+    let after = home.json(&["show", "old"]);
     assert_eq!(after["session"]["last_activity_at"], before["session"]["last_activity_at"]);
     assert_eq!(after["entries"], before["entries"]);
 }
 
 #[test]
 fn an_undo_asks_before_it_leaves_a_conversation() {
-    let desk = Desk::new();
-    chat(&desk, &["--name", "first"], &["hello", "exit"]);
+    let home = Home::new();
+    chat(&home, &["--name", "first"], &["hello", "exit"]);
     // A chat that was just opened is a `new` that nobody typed.
     let lines = ["how are you?", "/undo", "n", "/rename second", "exit"];
-    let said = chat(&desk, &[], &lines);
+    let said = chat(&home, &[], &lines);
     let question = "This undoes the new and goes back to first. Leave this conversation? (y/n)";
     assert!(said.err.contains(question), "{said:?}");
     assert!(said.err.contains("Nothing was undone; you are where you were."), "{said:?}");
-    assert_eq!(names(&desk, &["list"]), ["second", "first"]);
-    let said = chat(&desk, &["-c"], &["/undo", "y", "/rename back", "exit"]);
+    assert_eq!(names(&home, &["list"]), ["second", "first"]);
+    let said = chat(&home, &["-c"], &["/undo", "y", "/rename back", "exit"]);
     assert!(
         said.err.contains("Undid the new: back in first. You left second; it is kept."),
         "{said:?}"
     );
-    assert_eq!(names(&desk, &["list"]), ["second", "back"]);
+    assert_eq!(names(&home, &["list"]), ["second", "back"]);
     // What was just done, and nothing said since, is taken back without a question.
-    let said = chat(&desk, &["-c"], &["/fork aside", "/undo", "exit"]);
+    let said = chat(&home, &["-c"], &["/fork aside", "/undo", "exit"]);
     assert!(said.err.contains("Undid the fork: back in back."), "{said:?}");
 }
 
 #[test]
 fn a_resume_that_nothing_was_said_after_leaves_the_session_where_it_was() {
-    let desk = Desk::new();
-    chat(&desk, &["--name", "auth"], &["We use JWT tokens.", "exit"]);
-    let before = desk.json(&["list"]);
-    chat(&desk, &["--resume", "auth"], &["exit"]);
-    assert_eq!(desk.json(&["list"]), before);
-    assert_eq!(names(&desk, &["list"]), ["auth"]);
+    let home = Home::new();
+    chat(&home, &["--name", "auth"], &["We use JWT tokens.", "exit"]);
+    let before = home.json(&["list"]);
+    chat(&home, &["--resume", "auth"], &["exit"]);
+    assert_eq!(home.json(&["list"]), before);
+    assert_eq!(names(&home, &["list"]), ["auth"]);
     // Where something was said, it is the session that goes on.
-    chat(&desk, &["--resume", "auth"], &["And refresh tokens?", "exit"]);
-    let list = desk.json(&["list"]);
+    chat(&home, &["--resume", "auth"], &["And refresh tokens?", "exit"]);
+    let list = home.json(&["list"]);
     assert_eq!(list["sessions"].as_array().map(Vec::len), Some(1));
     assert_eq!(list["sessions"][0]["parent"], before["sessions"][0]["id"]);
 }
 
 #[test]
 fn the_summary_at_exit_can_be_switched_off() {
-    let desk = Desk::new();
-    let config = desk.path().join("config.toml");
+    let home = Home::new();
+    let config = home.path().join("config.toml");
     std::fs::write(&config, "[session]\nsummary = false\n").expect("written");
     let config = config.display().to_string();
-    let said = chat(&desk, &["--name", "plan", "--config", &config], &["hello", "exit"]);
+    let said = chat(&home, &["--name", "plan", "--config", &config], &["hello", "exit"]);
     assert!(!said.err.contains("summary"), "{said:?}");
     assert!(said.err.contains("✓ Conversation saved successfully!"), "{said:?}");
-    let entries = desk.json(&["show", "plan"])["entries"].as_array().expect("entries").clone();
+    let entries = home.json(&["show", "plan"])["entries"].as_array().expect("entries").clone();
     assert!(!entries.iter().any(|entry| entry["kind"] == "summary"), "{entries:?}");
 }
 
 #[test]
 fn what_is_piped_in_goes_with_the_question() {
-    let desk = Desk::new();
+    let home = Home::new();
     let server = Server::start([Answer::text("A limiter."), Answer::text("Nothing more.")]);
     let run = |args: &[&str], input: &str| {
-        let mut command = desk.command(&[args, &["--model", "openai/scripted-1"]].concat());
+        let mut command = home.command(&[args, &["--model", "openai/scripted-1"]].concat());
         command.envs(server.vars());
-        let file = desk.path().join("input");
+        let file = home.path().join("input");
         std::fs::write(&file, input).expect("written");
         command.stdin(std::fs::File::open(file).expect("a file"));
         Said::from(command.output().expect("it runs"))
@@ -133,7 +133,7 @@ fn what_is_piped_in_goes_with_the_question() {
         asked.contains("Standard input:") && asked.contains("pub struct RateLimiter;"),
         "{asked}"
     );
-    assert_eq!(desk.json(&["list"])["sessions"][0]["title"], "explain this");
+    assert_eq!(home.json(&["list"])["sessions"][0]["title"], "explain this");
     let said = run(&["-p", "and this?"], "");
     assert_eq!(said.code, 0, "{said:?}");
     let asked = server.requests().last().expect("a request").body.to_string();
@@ -142,13 +142,13 @@ fn what_is_piped_in_goes_with_the_question() {
 
 #[test]
 fn every_event_of_one_question_can_be_read_by_a_program() {
-    let desk = Desk::new();
-    std::fs::write(desk.path().join("a.txt"), "forty-two").expect("written");
+    let home = Home::new();
+    std::fs::write(home.path().join("a.txt"), "forty-two").expect("written");
     let server = Server::start([
         Answer::text("Let me read it.").and_calls([("read_file", json!({"path": "a.txt"}))]),
         Answer::text("It says forty-two."),
     ]);
-    let mut command = desk.command(&[
+    let mut command = home.command(&[
         "-p",
         "what does a.txt say?",
         "--json-stream",
@@ -170,17 +170,17 @@ fn every_event_of_one_question_can_be_read_by_a_program() {
 
 #[test]
 fn a_model_writes_a_better_title_while_nobody_types() {
-    let desk = Desk::new();
+    let home = Home::new();
     let server = Server::start([
         Answer::text("In src/limit.rs."),
         Answer::text("\"Finding the rate limiter.\""),
     ]);
     let mut terminal =
-        Terminal::start(&desk, &["--model", "openai/scripted-1"], server.vars().as_ref());
+        Terminal::start(&home, &["--model", "openai/scripted-1"], server.vars().as_ref());
     terminal.expect("You: ");
     terminal.say("hi, could you tell me where it is?");
     terminal.expect("In src/limit.rs.");
-    let title = || desk.json(&["list"])["sessions"][0]["title"].clone();
+    let title = || home.json(&["list"])["sessions"][0]["title"].clone();
     assert_eq!(title(), "hi, could you tell me where it is?");
     // The second request is the model's, and nobody asked for it.
     server.wait_for_requests(2);

@@ -4,7 +4,7 @@ use rethread_agent::scripted::{Answer, Server};
 use rethread_core::summary::block;
 use serde_json::Value;
 
-use crate::desk::Desk;
+use crate::home::Home;
 use crate::terminal::{Terminal, kill};
 
 /// A model that fills the window, and whose summaries wait where `slow` says so.
@@ -29,12 +29,12 @@ fn model(slow: bool) -> Server {
 }
 
 /// Fills the window with one answer, and types what is compacted first. Gives the process, too.
-fn fill(desk: &Desk, server: &Server) -> (Terminal, String) {
-    let config = desk.path().join("config.toml");
+fn fill(home: &Home, server: &Server) -> (Terminal, String) {
+    let config = home.path().join("config.toml");
     std::fs::write(&config, "window = 4000\n").expect("written");
     let config = config.to_str().expect("a path").to_owned();
     let args = ["--model", "openai/m", "--config", &config, "--name", "full"];
-    let mut terminal = Terminal::start(desk, &args, &server.vars());
+    let mut terminal = Terminal::start(home, &args, &server.vars());
     let pid = terminal.pid();
     terminal.expect("You: ");
     terminal.say("fill it");
@@ -50,31 +50,31 @@ fn fill(desk: &Desk, server: &Server) -> (Terminal, String) {
 }
 
 /// How often something was asked in a session.
-fn asked(desk: &Desk, name: &str, text: &str) -> usize {
-    let shown = desk.json(&["show", name, "--all"]);
+fn asked(home: &Home, name: &str, text: &str) -> usize {
+    let shown = home.json(&["show", name, "--all"]);
     let entries = shown["entries"].as_array().expect("entries");
     entries.iter().filter(|entry| entry["role"] == "user" && entry["content"] == text).count()
 }
 
 #[test]
 fn what_was_typed_is_on_disk_before_the_summary_is_asked_for() {
-    let desk = Desk::new();
+    let home = Home::new();
     let server = model(true);
-    let (terminal, pid) = fill(&desk, &server);
+    let (terminal, pid) = fill(&home, &server);
     // After the two questions, the summary.
     server.wait_for_requests(3);
     kill(&pid);
     drop(terminal);
-    assert_eq!(asked(&desk, "full", "the last question"), 1);
+    assert_eq!(asked(&home, "full", "the last question"), 1);
 }
 
 #[test]
 fn what_was_typed_is_asked_once_in_the_session_that_continues() {
-    let desk = Desk::new();
+    let home = Home::new();
     let server = model(false);
-    let (mut terminal, _) = fill(&desk, &server);
+    let (mut terminal, _) = fill(&home, &server);
     terminal.expect("Compacted into full-2");
     terminal.expect("the answer");
     terminal.expect("You: ");
-    assert_eq!(asked(&desk, "full-2", "the last question"), 1);
+    assert_eq!(asked(&home, "full-2", "the last question"), 1);
 }

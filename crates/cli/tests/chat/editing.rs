@@ -3,7 +3,7 @@
 use rethread_agent::scripted::{Answer, Server};
 use serde_json::Value;
 
-use crate::desk::Desk;
+use crate::home::Home;
 use crate::terminal::{Terminal, signal};
 
 const UP: &str = "\x1b[A";
@@ -24,17 +24,17 @@ fn asked_in(body: &Value) -> String {
     }
 }
 
-fn start(desk: &Desk, server: &Server, args: &[&str]) -> Terminal {
+fn start(home: &Home, server: &Server, args: &[&str]) -> Terminal {
     let args = [&["--model", "openai/m"], args].concat();
-    let mut terminal = Terminal::start(desk, &args, &server.vars());
+    let mut terminal = Terminal::start(home, &args, &server.vars());
     terminal.expect("You: ");
     terminal
 }
 
 #[test]
 fn a_line_is_changed_with_the_arrow_keys() {
-    let (desk, server) = (Desk::new(), Server::start([Answer::text("done")]));
-    let mut terminal = start(&desk, &server, &[]);
+    let (home, server) = (Home::new(), Server::start([Answer::text("done")]));
+    let mut terminal = start(&home, &server, &[]);
     terminal.say(&format!("fix the tst{LEFT}{LEFT}e"));
     terminal.expect("done");
     assert_eq!(asked(&server), "fix the test");
@@ -42,8 +42,8 @@ fn a_line_is_changed_with_the_arrow_keys() {
 
 #[test]
 fn what_is_pasted_is_one_message_and_keeps_its_lines() {
-    let (desk, server) = (Desk::new(), Server::start([Answer::text("done")]));
-    let mut terminal = start(&desk, &server, &[]);
+    let (home, server) = (Home::new(), Server::start([Answer::text("done")]));
+    let mut terminal = start(&home, &server, &[]);
     terminal.press("why?\n".trim_end());
     terminal.press(format!(
         "{ALT_ENTER}\x1b[200~  File \"a.py\", line 3\r\n\tin f\rValueError\x1b[201~"
@@ -57,8 +57,8 @@ fn what_is_pasted_is_one_message_and_keeps_its_lines() {
 
 #[test]
 fn a_line_longer_than_a_terminal_keeps_is_sent_whole() {
-    let (desk, server) = (Desk::new(), Server::start([Answer::text("done")]));
-    let mut terminal = start(&desk, &server, &[]);
+    let (home, server) = (Home::new(), Server::start([Answer::text("done")]));
+    let mut terminal = start(&home, &server, &[]);
     let long = "0123456789".repeat(2_000);
     terminal.press(format!("\x1b[200~{long}\x1b[201~\r"));
     terminal.expect("done");
@@ -67,8 +67,8 @@ fn a_line_longer_than_a_terminal_keeps_is_sent_whole() {
 
 #[test]
 fn the_arrow_up_calls_back_what_was_asked_even_of_a_session_before() {
-    let (desk, server) = (Desk::new(), Server::start(["one", "two", "three"].map(Answer::text)));
-    let mut terminal = start(&desk, &server, &["--name", "first"]);
+    let (home, server) = (Home::new(), Server::start(["one", "two", "three"].map(Answer::text)));
+    let mut terminal = start(&home, &server, &["--name", "first"]);
     terminal.say("what is in the vault?");
     terminal.expect("one");
     terminal.expect("You: ");
@@ -79,7 +79,7 @@ fn the_arrow_up_calls_back_what_was_asked_even_of_a_session_before() {
     assert_eq!(asked(&server), "what is in the vault? And who put it there?");
     drop(terminal);
 
-    let mut terminal = start(&desk, &server, &["--continue"]);
+    let mut terminal = start(&home, &server, &["--continue"]);
     // Both turns are shown before the prompt.
     terminal.expect("You: ");
     terminal.expect("You: ");
@@ -92,12 +92,12 @@ fn the_arrow_up_calls_back_what_was_asked_even_of_a_session_before() {
 
 #[test]
 fn what_cannot_be_shown_as_it_is_is_not_called_back() {
-    let (desk, server) = (Desk::new(), Server::start([Answer::text("done")]));
+    let (home, server) = (Home::new(), Server::start([Answer::text("done")]));
     let lines = r#"{"role":"user","content":"plain"}
 {"role":"user","content":"clear\u001b[2Jed \u001b]0;title\u0007 odd"}
 {"role":"assistant","content":"hm"}"#;
-    desk.feed(&["append", "--new", "--name", "odd"], lines);
-    let mut terminal = start(&desk, &server, &[]);
+    home.feed(&["append", "--new", "--name", "odd"], lines);
+    let mut terminal = start(&home, &server, &[]);
     terminal.say("/open odd");
     // Both questions are shown before the prompt.
     (0..3).for_each(|_| drop(terminal.expect("You: ")));
@@ -112,8 +112,8 @@ fn what_cannot_be_shown_as_it_is_is_not_called_back() {
 
 #[test]
 fn lines_that_a_terminal_sends_in_one_go_are_all_said() {
-    let (desk, server) = (Desk::new(), Server::start(["1", "2", "3"].map(Answer::text)));
-    let mut terminal = start(&desk, &server, &[]);
+    let (home, server) = (Home::new(), Server::start(["1", "2", "3"].map(Answer::text)));
+    let mut terminal = start(&home, &server, &[]);
     terminal.press("one\rtwo\rthree\r");
     let requests = server.wait_for_requests(3);
     let all: Vec<String> = requests.iter().map(|request| asked_in(&request.body)).collect();
@@ -122,8 +122,8 @@ fn lines_that_a_terminal_sends_in_one_go_are_all_said() {
 
 #[test]
 fn a_byte_that_is_no_text_costs_the_line_and_not_the_chat() {
-    let (desk, server) = (Desk::new(), Server::start([Answer::text("done")]));
-    let mut terminal = start(&desk, &server, &[]);
+    let (home, server) = (Home::new(), Server::start([Answer::text("done")]));
+    let mut terminal = start(&home, &server, &[]);
     terminal.press(b"caf\xe9\r");
     terminal.expect("not valid UTF-8; it was not sent");
     terminal.expect("You: ");
@@ -134,10 +134,10 @@ fn a_byte_that_is_no_text_costs_the_line_and_not_the_chat() {
 
 #[test]
 fn a_paste_of_any_length_is_sent_in_a_window_of_any_width() {
-    let (desk, server) = (Desk::new(), Server::start(["one", "two"].map(Answer::text)));
+    let (home, server) = (Home::new(), Server::start(["one", "two"].map(Answer::text)));
     let rethread = env!("CARGO_BIN_EXE_rethread");
     let line = format!("stty cols 2; exec {rethread} --model openai/m");
-    let mut terminal = Terminal::run(&desk, &line, &server.vars());
+    let mut terminal = Terminal::run(&home, &line, &server.vars());
     terminal.expect("\x1b[?2004h");
     let long = "x".repeat(200_000);
     terminal.press(format!("\x1b[200~{long}\x1b[201~\r"));
@@ -150,8 +150,8 @@ fn a_paste_of_any_length_is_sent_in_a_window_of_any_width() {
 
 #[test]
 fn fifty_kilobytes_that_are_typed_at_once_take_no_longer_than_others() {
-    let (desk, server) = (Desk::new(), Server::start([Answer::text("done")]));
-    let mut terminal = start(&desk, &server, &[]);
+    let (home, server) = (Home::new(), Server::start([Answer::text("done")]));
+    let mut terminal = start(&home, &server, &[]);
     let long = "0123456789".repeat(5_000);
     let began = std::time::Instant::now();
     terminal.press(format!("{long}\r"));
@@ -162,8 +162,8 @@ fn fifty_kilobytes_that_are_typed_at_once_take_no_longer_than_others() {
 
 #[test]
 fn a_paste_may_end_with_an_escape_character() {
-    let (desk, server) = (Desk::new(), Server::start([Answer::text("done")]));
-    let mut terminal = start(&desk, &server, &[]);
+    let (home, server) = (Home::new(), Server::start([Answer::text("done")]));
+    let mut terminal = start(&home, &server, &[]);
     terminal.press("\x1b[200~colour: \x1b\x1b[201~\r");
     terminal.expect("done");
     assert_eq!(asked(&server), "colour: \x1b");
@@ -171,9 +171,9 @@ fn a_paste_may_end_with_an_escape_character() {
 
 #[test]
 fn a_paste_that_comes_while_a_turn_ends_is_whole() {
-    let (desk, server) =
-        (Desk::new(), { Server::start([Answer::text("one").slowly(0), Answer::text("two")]) });
-    let mut terminal = start(&desk, &server, &[]);
+    let (home, server) =
+        (Home::new(), { Server::start([Answer::text("one").slowly(0), Answer::text("two")]) });
+    let mut terminal = start(&home, &server, &[]);
     terminal.say("first");
     server.wait_for_requests(1);
     terminal.press("\x1b[200~the beginning\n");
@@ -187,10 +187,10 @@ fn a_paste_that_comes_while_a_turn_ends_is_whole() {
 
 #[test]
 fn control_z_stops_the_chat_and_the_line_is_there_when_it_goes_on() {
-    let (desk, server) = (Desk::new(), Server::start([Answer::text("done")]));
+    let (home, server) = (Home::new(), Server::start([Answer::text("done")]));
     let rethread = env!("CARGO_BIN_EXE_rethread");
     let mut terminal =
-        Terminal::run(&desk, "PS1='shell> ' bash --norc --noediting", &server.vars());
+        Terminal::run(&home, "PS1='shell> ' bash --norc --noediting", &server.vars());
     terminal.expect("shell> ");
     terminal.say(&format!("{rethread} --model openai/m"));
     terminal.expect("You: ");
@@ -209,7 +209,7 @@ fn control_z_stops_the_chat_and_the_line_is_there_when_it_goes_on() {
 
 #[test]
 fn control_z_works_in_the_pager_and_while_compacting() {
-    let desk = Desk::new();
+    let home = Home::new();
     let server = Server::start([
         Answer::calls([("list_dir", serde_json::json!({}))]),
         Answer::text("Found."),
@@ -218,7 +218,7 @@ fn control_z_works_in_the_pager_and_while_compacting() {
     ]);
     let rethread = env!("CARGO_BIN_EXE_rethread");
     let mut terminal =
-        Terminal::run(&desk, "PS1='shell> ' bash --norc --noediting", &server.vars());
+        Terminal::run(&home, "PS1='shell> ' bash --norc --noediting", &server.vars());
     terminal.expect("shell> ");
     terminal.say(&format!("{rethread} --model openai/m"));
     terminal.expect("You: ");
@@ -250,10 +250,10 @@ fn control_z_works_in_the_pager_and_while_compacting() {
 
 #[test]
 fn a_stop_signal_from_outside_gives_the_terminal_back_as_control_z_does() {
-    let (desk, server) = (Desk::new(), Server::start([Answer::text("done")]));
+    let (home, server) = (Home::new(), Server::start([Answer::text("done")]));
     let rethread = env!("CARGO_BIN_EXE_rethread");
     let mut terminal =
-        Terminal::run(&desk, "PS1='shell> ' bash --norc --noediting", &server.vars());
+        Terminal::run(&home, "PS1='shell> ' bash --norc --noediting", &server.vars());
     terminal.expect("shell> ");
     terminal.say(&format!("sh -c 'echo \"pid $$.\"; exec {rethread} --model openai/m'"));
     terminal.expect("pid ");
@@ -277,8 +277,8 @@ fn a_stop_signal_from_outside_gives_the_terminal_back_as_control_z_does() {
 
 #[test]
 fn the_tab_key_completes_a_command() {
-    let (desk, server) = (Desk::new(), Server::start([]));
-    let mut terminal = start(&desk, &server, &[]);
+    let (home, server) = (Home::new(), Server::start([]));
+    let mut terminal = start(&home, &server, &[]);
     terminal.say("/sess\t");
     terminal.expect("/sessions");
     terminal.expect("There is no other session yet.");
@@ -288,8 +288,8 @@ fn the_tab_key_completes_a_command() {
 
 #[test]
 fn control_c_forgets_the_line_and_twice_it_leaves() {
-    let (desk, server) = (Desk::new(), Server::start([Answer::text("done")]));
-    let mut terminal = start(&desk, &server, &[]);
+    let (home, server) = (Home::new(), Server::start([Answer::text("done")]));
+    let mut terminal = start(&home, &server, &[]);
     terminal.press("never mind\x03");
     terminal.expect("(`exit` or Ctrl-C again leaves)");
     terminal.expect("You: ");
@@ -306,11 +306,11 @@ fn control_c_forgets_the_line_and_twice_it_leaves() {
 
 #[test]
 fn lines_typed_during_a_turn_are_said_after_it_and_a_part_of_one_can_be_finished() {
-    let desk = Desk::new();
+    let home = Home::new();
     let answers =
         [Answer::text("one").slowly(0), Answer::text("two").slowly(0), Answer::text("three")];
     let server = Server::start(answers);
-    let mut terminal = start(&desk, &server, &[]);
+    let mut terminal = start(&home, &server, &[]);
     terminal.say("first");
     server.wait_for_requests(1);
     terminal.say("second");
@@ -330,12 +330,12 @@ fn lines_typed_during_a_turn_are_said_after_it_and_a_part_of_one_can_be_finished
 
 #[test]
 fn a_chat_that_is_told_to_go_gives_the_terminal_back_as_it_was() {
-    let (desk, server) = (Desk::new(), Server::start([]));
+    let (home, server) = (Home::new(), Server::start([]));
     let rethread = env!("CARGO_BIN_EXE_rethread");
     let line = format!(
         "stty -a; sh -c 'echo \"pid $$.\"; exec {rethread} --model openai/m'; echo over; stty -a; echo end"
     );
-    let mut terminal = Terminal::run(&desk, &line, &server.vars());
+    let mut terminal = Terminal::run(&home, &line, &server.vars());
     let before = terminal.expect("pid ");
     let pid = terminal.expect(".");
     terminal.expect("You: ");
@@ -352,9 +352,9 @@ fn a_chat_that_is_told_to_go_gives_the_terminal_back_as_it_was() {
 
 #[test]
 fn a_terminal_that_cannot_move_its_cursor_is_read_line_by_line() {
-    let (desk, server) = (Desk::new(), Server::start([Answer::text("done")]));
+    let (home, server) = (Home::new(), Server::start([Answer::text("done")]));
     let variables = [&server.vars()[..], &[("TERM", "dumb".to_owned())]].concat();
-    let mut terminal = Terminal::start(&desk, &["--model", "openai/m"], &variables);
+    let mut terminal = Terminal::start(&home, &["--model", "openai/m"], &variables);
     terminal.expect("You: ");
     terminal.say("plain");
     terminal.expect("done");

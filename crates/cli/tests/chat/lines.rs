@@ -2,31 +2,31 @@
 
 use serde_json::{Value, json};
 
-use crate::desk::{Desk, Said};
+use crate::home::{Home, Said};
 
 /// Pipes these lines into a chat.
-fn chat(desk: &Desk, args: &[&str], lines: &[&str]) -> Said {
-    desk.feed(args, lines.join("\n") + "\n")
+fn chat(home: &Home, args: &[&str], lines: &[&str]) -> Said {
+    home.feed(args, lines.join("\n") + "\n")
 }
 
-fn newest(desk: &Desk) -> Value {
-    desk.json(&["list", "--all"])["sessions"][0].clone()
+fn newest(home: &Home) -> Value {
+    home.json(&["list", "--all"])["sessions"][0].clone()
 }
 
 #[test]
 fn a_first_run_needs_no_key_and_answers() {
-    let desk = Desk::new();
+    let home = Home::new();
     std::fs::write(
-        desk.path().join("notes.md"),
+        home.path().join("notes.md"),
         "# Deploy\n\nThe deploy key lives in the vault.\n",
     )
     .expect("written");
-    let said = chat(&desk, &[], &["where does the deploy key live?"]);
+    let said = chat(&home, &[], &["where does the deploy key live?"]);
     assert_eq!(said.code, 0, "{said:?}");
     assert!(said.out.contains("in the vault") && said.out.contains("notes.md:"), "{said:?}");
     assert!(said.err.contains("offline") && said.err.contains("ANTHROPIC_API_KEY"), "{said:?}");
     assert!(!said.out.contains('\x1b') && !said.out.contains("You:"), "{said:?}");
-    let session = newest(&desk);
+    let session = newest(&home);
     assert_eq!(session["queries"], 1);
     assert_eq!(session["agent"], "build");
     assert_eq!(session["provider"], "offline");
@@ -34,9 +34,9 @@ fn a_first_run_needs_no_key_and_answers() {
 
 #[test]
 fn leaving_tells_what_was_saved_word_for_word() {
-    let desk = Desk::new();
-    let said = chat(&desk, &[], &["hello", "exit", "never read"]);
-    let session = newest(&desk);
+    let home = Home::new();
+    let said = chat(&home, &[], &["hello", "exit", "never read"]);
+    let session = newest(&home);
     let id = session["readable_id"].as_str().expect("an id");
     assert!(id.starts_with("build_20"), "{id}");
     let (_, exit) = said.err.split_once("📝").expect("a summary");
@@ -48,7 +48,7 @@ fn leaving_tells_what_was_saved_word_for_word() {
     assert_eq!(lines[4], "  Queries: 1");
     assert!(lines[5].starts_with("  Tokens: "), "{lines:?}");
     assert_eq!(session["queries"], 1, "what stands behind exit is not read");
-    let path = desk.path().join(".local/share/rethread/transcripts").join(format!("{id}.md"));
+    let path = home.path().join(".local/share/rethread/transcripts").join(format!("{id}.md"));
     let text = std::fs::read_to_string(&path).expect("a transcript");
     assert!(text.starts_with("# build Conversation\n\n**Session ID:** "), "{text}");
     assert!(
@@ -59,63 +59,63 @@ fn leaving_tells_what_was_saved_word_for_word() {
 
 #[test]
 fn a_chat_in_which_nothing_was_said_leaves_nothing_behind() {
-    let desk = Desk::new();
-    let said = chat(&desk, &[], &["", "  ", "help", "exit"]);
+    let home = Home::new();
+    let said = chat(&home, &[], &["", "  ", "help", "exit"]);
     assert_eq!(said.code, 0);
     assert!(said.err.ends_with("Goodbye!\n"), "{said:?}");
-    assert_eq!(desk.json(&["list"])["sessions"], Value::Array(Vec::new()));
+    assert_eq!(home.json(&["list"])["sessions"], Value::Array(Vec::new()));
 }
 
 #[test]
 fn features_auto_save_off_writes_no_summary_and_no_transcript() {
-    let desk = Desk::new();
-    let file = desk.path().join("config.toml");
+    let home = Home::new();
+    let file = home.path().join("config.toml");
     std::fs::write(&file, "[features]\nauto_save = false\n").expect("written");
-    let said = chat(&desk, &["--config", file.to_str().expect("a path")], &["hello", "exit"]);
+    let said = chat(&home, &["--config", file.to_str().expect("a path")], &["hello", "exit"]);
     assert!(said.err.ends_with("Goodbye!\n") && !said.err.contains("📝"), "{said:?}");
-    assert!(!desk.path().join(".local/share/rethread/transcripts").exists());
-    assert_eq!(newest(&desk)["queries"], 1, "the log is kept all the same");
+    assert!(!home.path().join(".local/share/rethread/transcripts").exists());
+    assert_eq!(newest(&home)["queries"], 1, "the log is kept all the same");
 }
 
 #[test]
 fn session_auto_save_off_keeps_nothing_and_says_so() {
-    let desk = Desk::new();
-    let file = desk.path().join("config.toml");
+    let home = Home::new();
+    let file = home.path().join("config.toml");
     std::fs::write(&file, "[session]\nauto_save = false\n[features]\nauto_save = false\n")
         .expect("written");
-    let said = chat(&desk, &["--config", file.to_str().expect("a path")], &["hello", "exit"]);
+    let said = chat(&home, &["--config", file.to_str().expect("a path")], &["hello", "exit"]);
     assert!(said.err.contains("nothing of this chat is kept"), "{said:?}");
-    assert_eq!(desk.json(&["list"])["sessions"], Value::Array(Vec::new()));
+    assert_eq!(home.json(&["list"])["sessions"], Value::Array(Vec::new()));
     std::fs::write(&file, "[session]\nauto_save = false\n").expect("written");
     let said =
-        chat(&desk, &["--config", file.to_str().expect("a path")], &["hello", "compact", "exit"]);
+        chat(&home, &["--config", file.to_str().expect("a path")], &["hello", "compact", "exit"]);
     assert!(said.err.ends_with("Goodbye!\n"), "{said:?}");
-    assert!(!desk.path().join(".local/share/rethread/transcripts").exists());
+    assert!(!home.path().join(".local/share/rethread/transcripts").exists());
 }
 
 #[test]
 fn session_max_sessions_archives_the_oldest() {
-    let desk = Desk::new();
+    let home = Home::new();
     for name in ["one", "two", "three"] {
-        desk.session(name, &[r#"{"role":"user","content":"hi"}"#]);
+        home.session(name, &[r#"{"role":"user","content":"hi"}"#]);
     }
-    let file = desk.path().join("config.toml");
+    let file = home.path().join("config.toml");
     std::fs::write(&file, "[session]\nmax_sessions = 2\n").expect("written");
-    let said = chat(&desk, &["--config", file.to_str().expect("a path")], &["hello", "exit"]);
+    let said = chat(&home, &["--config", file.to_str().expect("a path")], &["hello", "exit"]);
     assert!(said.err.contains("Archived 2 sessions beyond the newest 2."), "{said:?}");
 }
 
 #[test]
 fn continue_opens_the_newest_session_of_this_folder_and_tells_about_it() {
-    let desk = Desk::new();
-    chat(&desk, &["--name", "first"], &["hello", "exit"]);
-    chat(&desk, &["--name", "second"], &["hello there", "exit"]);
-    let other = desk.path().join("other");
+    let home = Home::new();
+    chat(&home, &["--name", "first"], &["hello", "exit"]);
+    chat(&home, &["--name", "second"], &["hello there", "exit"]);
+    let other = home.path().join("other");
     std::fs::create_dir(&other).expect("made");
     let args =
         ["append", "--new", "--name", "elsewhere", "--workspace", other.to_str().expect("a path")];
-    assert_eq!(desk.feed(&args, r#"{"role":"user","content":"not of this folder"}"#).code, 0);
-    let said = chat(&desk, &["-c"], &["hello again", "exit"]);
+    assert_eq!(home.feed(&args, r#"{"role":"user","content":"not of this folder"}"#).code, 0);
+    let said = chat(&home, &["-c"], &["hello again", "exit"]);
     for line in [
         "Continuing second · 1 turn, last active just now\n\njust now\nYou: hello there\n\nbuild:\nHello.",
         "1 other session of this folder",
@@ -123,21 +123,21 @@ fn continue_opens_the_newest_session_of_this_folder_and_tells_about_it() {
         assert!(said.err.contains(line), "{line}: {said:?}");
     }
     assert!(!said.err.contains("You are resuming"), "that is for directories of files: {said:?}");
-    let session = desk.json(&["show", "second"]);
+    let session = home.json(&["show", "second"]);
     assert_eq!(session["session"]["queries"], 2);
     assert!(!session["entries"].to_string().contains("Continuing"), "the model is not told");
 }
 
 #[test]
 fn in_a_directory_of_files_the_context_summary_is_printed_before_the_last_turns() {
-    let desk = Desk::new();
+    let home = Home::new();
     let store = ["--store", "files:sessions"];
-    chat(&desk, &[&store[..], &["--name", "second"]].concat(), &["hello there", "exit"]);
-    let opened = desk.run(&[&store[..], &["open", "second"]].concat());
+    chat(&home, &[&store[..], &["--name", "second"]].concat(), &["hello there", "exit"]);
+    let opened = home.run(&[&store[..], &["open", "second"]].concat());
     let chats = [
         opened.out,
-        chat(&desk, &[&store[..], &["-c"]].concat(), &["exit"]).err,
-        chat(&desk, &store, &["/open second", "exit"]).err,
+        chat(&home, &[&store[..], &["-c"]].concat(), &["exit"]).err,
+        chat(&home, &store, &["/open second", "exit"]).err,
     ];
     for said in chats {
         let at = |text: &str| said.find(text).unwrap_or_else(|| panic!("{text}: {said}"));
@@ -154,16 +154,16 @@ fn in_a_directory_of_files_the_context_summary_is_printed_before_the_last_turns(
 
 #[test]
 fn opening_shows_the_last_two_turns_and_where_the_earlier_ones_are() {
-    let desk = Desk::new();
+    let home = Home::new();
     let lines = ["one", "two", "three", "four"].map(|text| {
         let said =
             |role: &str| format!("{{\"role\":\"{role}\",\"content\":\"{role} says {text}\"}}");
         format!("{}\n{}", said("user"), said("assistant"))
     });
-    desk.session("long", &lines.each_ref().map(String::as_str));
+    home.session("long", &lines.each_ref().map(String::as_str));
     for (said, rest) in [
-        (chat(&desk, &[], &["/open long", "exit"]).err, "2 earlier turns: /history shows them"),
-        (desk.run(&["open", "long"]).out, "2 earlier turns: `rethread show long`"),
+        (chat(&home, &[], &["/open long", "exit"]).err, "2 earlier turns: /history shows them"),
+        (home.run(&["open", "long"]).out, "2 earlier turns: `rethread show long`"),
     ] {
         assert!(said.contains("Continuing long · 4 turns, last active just now"), "{said}");
         for text in ["You: user says three", "assistant says three", "You: user says four", rest] {
@@ -171,25 +171,25 @@ fn opening_shows_the_last_two_turns_and_where_the_earlier_ones_are() {
         }
         assert!(!said.contains("says two"), "{said}");
     }
-    desk.run(&["clear", "long"]);
-    let said = desk.run(&["open", "long"]).out;
+    home.run(&["clear", "long"]);
+    let said = home.run(&["open", "long"]).out;
     assert!(said.contains("4 earlier turns: `rethread show long --all`"), "{said}");
     assert!(!said.contains("says four"), "what was cleared is not shown: {said}");
 }
 
 #[test]
 fn continue_without_an_earlier_session_starts_one() {
-    let desk = Desk::new();
-    let said = chat(&desk, &["-c"], &["hello", "exit"]);
+    let home = Home::new();
+    let said = chat(&home, &["-c"], &["hello", "exit"]);
     assert!(said.err.contains("no session of this folder yet"), "{said:?}");
-    assert_eq!(newest(&desk)["queries"], 1);
+    assert_eq!(newest(&home)["queries"], 1);
 }
 
 #[test]
 fn compact_tells_what_it_saves_undo_takes_it_back_and_compact_works_again() {
-    let desk = Desk::new();
+    let home = Home::new();
     let said = chat(
-        &desk,
+        &home,
         &["--name", "limits"],
         &["hello", "compact", "/undo", "compact", "thanks", "exit"],
     );
@@ -215,8 +215,8 @@ fn compact_tells_what_it_saves_undo_takes_it_back_and_compact_works_again() {
             rest.split_once(text).unwrap_or_else(|| panic!("`{text}` in {rest}\nof {said:?}"));
         rest = after;
     }
-    let parent = desk.json(&["show", "limits"])["session"]["id"].clone();
-    let child = desk.json(&["show", "limits-3"]);
+    let parent = home.json(&["show", "limits"])["session"]["id"].clone();
+    let child = home.json(&["show", "limits-3"]);
     assert_eq!(child["session"]["parent"], parent);
     assert_eq!(child["session"]["queries"], 1);
     assert_eq!(child["entries"][0]["kind"], "restored");
@@ -224,15 +224,15 @@ fn compact_tells_what_it_saves_undo_takes_it_back_and_compact_works_again() {
 
 #[test]
 fn resume_takes_a_position_a_name_an_id_and_a_file() {
-    let desk = Desk::new();
-    chat(&desk, &["--name", "auth"], &["We use JWT tokens.", "exit"]);
-    let session = newest(&desk);
+    let home = Home::new();
+    chat(&home, &["--name", "auth"], &["We use JWT tokens.", "exit"]);
+    let session = newest(&home);
     let id = session["id"].as_str().expect("an id").to_owned();
     let readable = session["readable_id"].as_str().expect("an id").to_owned();
-    let file = desk.path().join(".local/share/rethread/transcripts").join(format!("{readable}.md"));
+    let file = home.path().join(".local/share/rethread/transcripts").join(format!("{readable}.md"));
     let file = file.to_str().expect("a path").to_owned();
     for sel in ["1", "auth", &readable, &id[..id.len() - 3], file.as_str()] {
-        let said = chat(&desk, &["--resume", sel], &["exit"]);
+        let said = chat(&home, &["--resume", sel], &["exit"]);
         assert_eq!(said.code, 0, "{sel}: {said:?}");
         for text in
             ["📋 Loading session...", "✓ Found: build - ", "(1 query, ", "🔄 Restoring context..."]
@@ -240,37 +240,37 @@ fn resume_takes_a_position_a_name_an_id_and_a_file() {
             assert!(said.err.contains(text), "{sel}: {text}: {said:?}");
         }
         assert!(said.out.contains("JWT"), "{sel}: the acknowledgment names the topic: {said:?}");
-        let child = newest(&desk);
+        let child = newest(&home);
         assert_eq!(child["parent"], id.as_str(), "{sel}");
         // Positions count the newest of a chain; the child goes, so that 1 is `auth` again.
-        assert_eq!(desk.run(&["delete", child["id"].as_str().expect("id"), "--yes"]).code, 0);
+        assert_eq!(home.run(&["delete", child["id"].as_str().expect("id"), "--yes"]).code, 0);
     }
 }
 
 #[test]
 fn in_a_chat_the_first_session_of_a_list_is_never_the_one_it_is_in() {
-    let desk = Desk::new();
-    chat(&desk, &["--name", "older"], &["We use JWT tokens.", "exit"]);
+    let home = Home::new();
+    chat(&home, &["--name", "older"], &["We use JWT tokens.", "exit"]);
     let said =
-        chat(&desk, &["--name", "mine"], &["hello", "sessions", "/open 1", "thanks", "exit"]);
+        chat(&home, &["--name", "mine"], &["hello", "sessions", "/open 1", "thanks", "exit"]);
     let (_, list) = said.out.split_once("TITLE").expect("a list");
     assert!(list.contains("older") && !list.contains("mine"), "{said:?}");
-    let older = desk.json(&["show", "older"])["session"]["readable_id"].clone();
+    let older = home.json(&["show", "older"])["session"]["readable_id"].clone();
     let left = format!("Session ID: {}", older.as_str().expect("an id"));
     assert!(said.err.contains(&left), "the chat left from the older one: {said:?}");
 }
 
 #[test]
 fn a_transcript_is_trusted_as_far_as_the_log_says_the_same() {
-    let desk = Desk::new();
-    chat(&desk, &["--name", "mine"], &["We decided to use Redis.", "exit"]);
-    let shown = desk.json(&["show", "mine"]);
+    let home = Home::new();
+    chat(&home, &["--name", "mine"], &["We decided to use Redis.", "exit"]);
+    let shown = home.json(&["show", "mine"]);
     let id = shown["session"]["readable_id"].as_str().expect("an id");
-    let saved = desk.path().join(format!(".local/share/rethread/transcripts/{id}.md"));
+    let saved = home.path().join(format!(".local/share/rethread/transcripts/{id}.md"));
     let text = std::fs::read_to_string(&saved).expect("saved");
     let resume = |name: &str, text: &str| {
-        std::fs::write(desk.path().join(name), text).expect("written");
-        chat(&desk, &["--resume", name], &["exit"]).err
+        std::fs::write(home.path().join(name), text).expect("written");
+        chat(&home, &["--resume", name], &["exit"]).err
     };
     let same = resume("same.md", &text);
     assert!(same.contains("Restoring context") && !same.contains("Tools are off"), "{same}");
@@ -280,59 +280,59 @@ fn a_transcript_is_trusted_as_far_as_the_log_says_the_same() {
 
 #[test]
 fn what_cannot_be_resumed_is_said_in_the_words_people_know() {
-    let desk = Desk::new();
-    let said = chat(&desk, &["--resume", "nosuch"], &["hello", "exit"]);
+    let home = Home::new();
+    let said = chat(&home, &["--resume", "nosuch"], &["hello", "exit"]);
     assert!(said.err.contains("⚠️ Parent session nosuch not found, starting fresh"), "{said:?}");
-    assert_eq!(newest(&desk)["queries"], 1, "the chat goes on");
+    assert_eq!(newest(&home)["queries"], 1, "the chat goes on");
 
     let header = "# Sally Conversation\n\n**Session ID:** s1\n**Date:** 2025-12-30T14:30:22.123456\n\
                   **Agent:** Sally\n**Total Queries:** 1\n\n---\n\n## Query 1 (14:30:45)\n**You:** hi\n\n\
                   **Sally:** hello\n\n---\n";
-    let none = desk.path().join("none.md");
+    let none = home.path().join("none.md");
     std::fs::write(&none, header).expect("written");
-    let said = chat(&desk, &["--resume", "none.md"], &["exit"]);
+    let said = chat(&home, &["--resume", "none.md"], &["exit"]);
     assert!(
         said.err.contains("⚠️ Session can't be resumed (no summary), starting fresh"),
         "{said:?}"
     );
 
     let broken = format!("{header}\n<!-- SESSION_SUMMARY_START -->\nhalf");
-    std::fs::write(desk.path().join("broken.md"), broken).expect("written");
-    let said = chat(&desk, &["--resume", "broken.md"], &["exit"]);
+    std::fs::write(home.path().join("broken.md"), broken).expect("written");
+    let said = chat(&home, &["--resume", "broken.md"], &["exit"]);
     assert!(said.err.contains("⚠️ Session can't be resumed (invalid summary format)"), "{said:?}");
 
     let whole = format!(
         "{header}\n<!-- SESSION_SUMMARY_START -->\n**Background Context:** Initial session.\n\n\
         **Current Session Summary:**\n**Topics Discussed:**\n- greetings in Rust\n<!-- SESSION_SUMMARY_END -->\n"
     );
-    std::fs::write(desk.path().join("whole.md"), whole).expect("written");
-    let said = chat(&desk, &["--resume", "whole.md"], &["exit"]);
+    std::fs::write(home.path().join("whole.md"), whole).expect("written");
+    let said = chat(&home, &["--resume", "whole.md"], &["exit"]);
     assert!(said.out.contains("greetings in Rust"), "{said:?}");
     assert!(said.err.contains("Tools are off"), "anyone may have written it: {said:?}");
 }
 
 #[test]
 fn another_agent_than_before_asks_first() {
-    let desk = Desk::new();
-    chat(&desk, &["--name", "made"], &["hello", "exit"]);
+    let home = Home::new();
+    chat(&home, &["--name", "made"], &["hello", "exit"]);
     let question = "⚠️ Session created with builtin:build, using builtin:plan. Continue? (y/n)";
-    let no = chat(&desk, &["--agent", "plan", "--resume", "made"], &["n", "exit"]);
+    let no = chat(&home, &["--agent", "plan", "--resume", "made"], &["n", "exit"]);
     assert!(no.err.contains(question) && !no.err.contains("Restoring"), "{no:?}");
-    let yes = chat(&desk, &["--agent", "plan", "--resume", "made"], &["y", "exit"]);
+    let yes = chat(&home, &["--agent", "plan", "--resume", "made"], &["y", "exit"]);
     assert!(yes.err.contains(question) && yes.err.contains("Restoring"), "{yes:?}");
 }
 
 #[test]
 fn a_session_without_a_summary_gets_one_when_it_is_resumed() {
-    let desk = Desk::new();
-    desk.session(
+    let home = Home::new();
+    home.session(
         "raw",
         &[
             r#"{"role":"user","content":"How should we cache sessions?"}"#,
             r#"{"role":"assistant","content":"We decided to use Redis."}"#,
         ],
     );
-    let said = chat(&desk, &["--resume", "raw"], &["exit"]);
+    let said = chat(&home, &["--resume", "raw"], &["exit"]);
     assert!(
         said.err.contains("one was made now, by picking sentences, without a model"),
         "{said:?}"
@@ -342,13 +342,13 @@ fn a_session_without_a_summary_gets_one_when_it_is_resumed() {
 
 #[test]
 fn bad_lines_are_told_and_the_chat_goes_on() {
-    let desk = Desk::new();
+    let home = Home::new();
     let mut input =
         b"hello\n\xff\xfe broken\n/nosuch\n/open\n/open nothing\n/rename ../x\n/agent nobody\n"
             .to_vec();
     input.extend(b"x".repeat(1 << 20));
     input.extend(b"\nresume nosuch\n/history\nexit\n");
-    let said = desk.feed(&[], input);
+    let said = home.feed(&[], input);
     assert_eq!(said.code, 0, "{}", said.err);
     for text in [
         "not valid UTF-8",
@@ -361,15 +361,15 @@ fn bad_lines_are_told_and_the_chat_goes_on() {
         assert!(said.err.contains(text), "{text}: {}", said.err);
     }
     assert!(said.out.contains("  hello\n"), "{}", said.out);
-    let session = newest(&desk);
+    let session = newest(&home);
     assert_eq!(session["queries"], 2, "the megabyte is a message like any other");
 }
 
 #[test]
 fn the_verbs_work_in_the_chat() {
-    let desk = Desk::new();
+    let home = Home::new();
     let said = chat(
-        &desk,
+        &home,
         &["--name", "alpha"],
         &[
             "hello there",
@@ -408,33 +408,33 @@ fn the_verbs_work_in_the_chat() {
     for text in ["Messages:  1 user", "  hello there\n", "* plan"] {
         assert!(said.out.contains(text), "{text}: {said:?}");
     }
-    assert_eq!(desk.json(&["show", "beta"])["session"]["agent"], "plan");
-    let text = std::fs::read_to_string(desk.path().join("out.md")).expect("written");
+    assert_eq!(home.json(&["show", "beta"])["session"]["agent"], "plan");
+    let text = std::fs::read_to_string(home.path().join("out.md")).expect("written");
     assert!(text.contains("**You:** hello there"), "{text}");
 }
 
 #[test]
 fn a_prompt_is_answered_once() {
-    let desk = Desk::new();
-    std::fs::write(desk.path().join("a.md"), "The port is 8000.\n").expect("written");
-    let said = desk.run(&["-p", "which port is it?"]);
+    let home = Home::new();
+    std::fs::write(home.path().join("a.md"), "The port is 8000.\n").expect("written");
+    let said = home.run(&["-p", "which port is it?"]);
     assert_eq!(said.code, 0, "{said:?}");
     assert!(said.out.contains("8000"), "{said:?}");
     assert!(!said.err.contains("Goodbye"), "{said:?}");
-    let turn = desk.json(&["-c", "-p", "hello"]);
+    let turn = home.json(&["-c", "-p", "hello"]);
     assert_eq!(turn["end"], "answered");
     assert_eq!(turn["session"]["queries"], 2);
     assert_eq!(turn["entries"][0]["role"], "user");
     assert!(turn["usage"]["output"].as_u64().is_some_and(|tokens| tokens > 0));
-    let from_stdin = desk.feed(&["-p", "-"], "which port\nis it?\n");
+    let from_stdin = home.feed(&["-p", "-"], "which port\nis it?\n");
     assert!(from_stdin.out.contains("8000"), "{from_stdin:?}");
-    assert_eq!(desk.run(&["-p", " "]).code, 2);
+    assert_eq!(home.run(&["-p", " "]).code, 2);
 }
 
 #[test]
 fn flags_of_the_chat_mean_nothing_beside_a_command() {
-    let desk = Desk::new();
-    let said = desk.run(&["-c", "list"]);
+    let home = Home::new();
+    let said = home.run(&["-c", "list"]);
     assert_eq!(said.code, 2);
     assert!(said.err.contains("--continue is for the chat"), "{said:?}");
     for (args, text) in [
@@ -443,7 +443,7 @@ fn flags_of_the_chat_mean_nothing_beside_a_command() {
         (vec!["--model", "openai/gpt-5-mini"], "OPENAI_API_KEY"),
         (vec!["--agent", "biuld"], "build"),
     ] {
-        let said = desk.run(&args);
+        let said = home.run(&args);
         assert_eq!(said.code, 2, "{said:?}");
         assert!(said.err.contains(text), "{text}: {said:?}");
     }
@@ -451,8 +451,8 @@ fn flags_of_the_chat_mean_nothing_beside_a_command() {
 
 #[test]
 fn agents_come_from_files_and_a_broken_one_is_named_with_its_line() {
-    let desk = Desk::new();
-    let folder = desk.path().join(".rethread/agents");
+    let home = Home::new();
+    let folder = home.path().join(".rethread/agents");
     std::fs::create_dir_all(&folder).expect("made");
     std::fs::write(
         folder.join("poet.md"),
@@ -461,81 +461,81 @@ fn agents_come_from_files_and_a_broken_one_is_named_with_its_line() {
     .expect("written");
     std::fs::write(folder.join("bad.md"), "---\nname: bad\nno key here\n---\nBody\n")
         .expect("written");
-    let said = desk.run(&["agents"]);
+    let said = home.run(&["agents"]);
     assert!(!said.out.contains("poet") && said.err.contains("poet.md comes with this folder"));
-    let said = desk.run(&["agents", "--trust"]);
+    let said = home.run(&["agents", "--trust"]);
     assert_eq!(said.code, 0);
     assert!(said.out.contains("poet") && said.out.contains("Rhymes"), "{said:?}");
     assert!(said.err.contains("bad.md") && said.err.contains('3'), "{said:?}");
     for name in ["build", "plan", "explore", "general", "compaction"] {
         assert!(said.out.contains(name), "{name}");
     }
-    chat(&desk, &["--agent", "poet", "--name", "rhymes"], &["hello", "exit"]);
-    let session = desk.json(&["show", "rhymes"]);
+    chat(&home, &["--agent", "poet", "--name", "rhymes"], &["hello", "exit"]);
+    let session = home.json(&["show", "rhymes"]);
     assert_eq!(session["session"]["agent"], "poet");
     assert!(session["entries"][0]["content"].to_string().contains("You rhyme."));
     // It is restored without being named again.
-    chat(&desk, &["-c"], &["hello", "exit"]);
-    assert_eq!(desk.json(&["show", "rhymes"])["session"]["queries"], 2);
+    chat(&home, &["-c"], &["hello", "exit"]);
+    assert_eq!(home.json(&["show", "rhymes"])["session"]["queries"], 2);
 }
 
 #[test]
 fn compact_is_a_command_too() {
-    let desk = Desk::new();
-    chat(&desk, &["--name", "long"], &["hello", "exit"]);
-    let preview = desk.json(&["compact", "long", "--preview"]);
+    let home = Home::new();
+    chat(&home, &["--name", "long"], &["hello", "exit"]);
+    let preview = home.json(&["compact", "long", "--preview"]);
     assert!(preview["before"].as_u64().is_some());
-    let done = desk.json(&["compact", "long"]);
+    let done = home.json(&["compact", "long"]);
     assert_eq!(done["session"]["name"], "long-2");
     assert_eq!(done["summary"]["by"], "extractive");
-    let said = desk.run(&["compact", "long-2"]);
+    let said = home.run(&["compact", "long-2"]);
     assert_eq!(said.code, 2);
     assert!(said.err.contains("nothing was said"), "{said:?}");
 }
 
 #[test]
 fn a_session_that_was_only_resumed_can_be_resumed_again() {
-    let desk = Desk::new();
-    chat(&desk, &["--name", "auth"], &["We use JWT tokens.", "exit"]);
+    let home = Home::new();
+    chat(&home, &["--name", "auth"], &["We use JWT tokens.", "exit"]);
     for _ in 0..3 {
-        let said = chat(&desk, &["--resume", "1"], &["exit"]);
+        let said = chat(&home, &["--resume", "1"], &["exit"]);
         assert!(said.out.contains("JWT"), "{said:?}");
     }
 }
 
 #[test]
 fn new_is_undone_before_and_after_something_was_said() {
-    let desk = Desk::new();
+    let home = Home::new();
     let said =
-        chat(&desk, &["--name", "one"], &["hello", "/new", "/undo", "/rename first", "exit"]);
+        chat(&home, &["--name", "one"], &["hello", "/new", "/undo", "/rename first", "exit"]);
     assert!(said.err.contains("Undid /new: back in one."), "{said:?}");
-    assert_eq!(newest(&desk)["name"], "first");
+    assert_eq!(newest(&home)["name"], "first");
 }
 
 #[test]
 fn an_export_never_overwrites_a_file() {
-    let desk = Desk::new();
-    std::fs::write(desk.path().join("README.md"), "mine").expect("written");
-    let said = chat(&desk, &[], &["hello", "/export README.md", "exit"]);
+    let home = Home::new();
+    std::fs::write(home.path().join("README.md"), "mine").expect("written");
+    let said = chat(&home, &[], &["hello", "/export README.md", "exit"]);
     assert!(said.err.contains("there is such a file already"), "{said:?}");
-    assert_eq!(std::fs::read_to_string(desk.path().join("README.md")).expect("there"), "mine");
+    assert_eq!(std::fs::read_to_string(home.path().join("README.md")).expect("there"), "mine");
 }
 
 #[test]
 fn a_piped_line_that_answers_no_question_is_said() {
-    let desk = Desk::new();
-    chat(&desk, &["--name", "made"], &["hello", "exit"]);
-    let said = chat(&desk, &["-c", "--agent", "plan"], &["hello there", "exit"]);
+    let home = Home::new();
+    chat(&home, &["--name", "made"], &["hello", "exit"]);
+    let said = chat(&home, &["-c", "--agent", "plan"], &["hello there", "exit"]);
     assert!(said.err.contains("Continue? (y/n)"), "{said:?}");
-    assert_eq!(newest(&desk)["first_message"], "hello there");
+    assert_eq!(newest(&home)["first_message"], "hello there");
 }
 
 #[test]
 fn who_answers_after_a_yes_is_who_the_session_names() {
-    let desk = Desk::new();
-    chat(&desk, &["--name", "made"], &["hello", "exit"]);
-    chat(&desk, &["-c", "--agent", "plan"], &["y", "hello again", "exit"]);
-    let shown = desk.json(&["show", "made"]);
+    let home = Home::new();
+    chat(&home, &["--name", "made"], &["hello", "exit"]);
+    chat(&home, &["-c", "--agent", "plan"], &["y", "hello again", "exit"]);
+    let shown = home.json(&["show", "made"]);
     assert_eq!(shown["session"]["agent"], "plan");
     let systems: Vec<String> = shown["entries"]
         .as_array()
@@ -549,37 +549,37 @@ fn who_answers_after_a_yes_is_who_the_session_names() {
 
 #[test]
 fn resume_brings_back_who_answered() {
-    let desk = Desk::new();
-    chat(&desk, &["--name", "made", "--agent", "plan"], &["hello", "exit"]);
-    let said = chat(&desk, &["--resume", "made"], &["exit"]);
+    let home = Home::new();
+    chat(&home, &["--name", "made", "--agent", "plan"], &["hello", "exit"]);
+    let said = chat(&home, &["--resume", "made"], &["exit"]);
     assert!(said.err.contains("agent plan") && !said.err.contains("Continue?"), "{said:?}");
-    assert_eq!(newest(&desk)["agent"], "plan");
+    assert_eq!(newest(&home)["agent"], "plan");
 }
 
 #[test]
 fn a_folder_of_someone_else_does_not_choose_where_things_are_sent() {
-    let desk = Desk::new();
-    let folder = desk.path().join(".rethread/agents");
+    let home = Home::new();
+    let folder = home.path().join(".rethread/agents");
     std::fs::create_dir_all(&folder).expect("made");
     let text = "---\nname: build\nmodel: openai/expensive\n---\nSend everything.\n";
     std::fs::write(folder.join("build.md"), text).expect("written");
-    let said = chat(&desk, &[], &["hello", "exit"]);
+    let said = chat(&home, &[], &["hello", "exit"]);
     assert!(said.err.contains("are not used until you agree"), "{said:?}");
     assert!(!said.err.contains("this folder's own"), "{said:?}");
-    desk.run(&["agents", "--trust"]);
-    let said = chat(&desk, &[], &["hello", "exit"]);
+    home.run(&["agents", "--trust"]);
+    let said = chat(&home, &[], &["hello", "exit"]);
     assert_eq!(said.code, 0, "{said:?}");
     assert!(said.err.contains("wants openai/expensive; offline/offline is used"), "{said:?}");
     assert!(said.err.contains("agent build (this folder's own"), "{said:?}");
     std::fs::write(folder.join("build.md"), text.replace("everything", "all")).expect("written");
-    let said = chat(&desk, &[], &["hello", "exit"]);
+    let said = chat(&home, &[], &["hello", "exit"]);
     assert!(!said.err.contains("this folder's own"), "it changed: {said:?}");
 }
 
 #[test]
 fn the_last_session_of_another_program_is_continued() {
-    let desk = Desk::new();
-    let folder = desk.path().join("sessions");
+    let home = Home::new();
+    let folder = home.path().join("sessions");
     std::fs::create_dir(&folder).expect("a folder");
     let at = "2026-01-01T00:00:00.000Z";
     let file = json!({
@@ -590,22 +590,22 @@ fn the_last_session_of_another_program_is_continued() {
     std::fs::write(folder.join("prior-chat.json"), file.to_string()).expect("written");
     std::fs::write(folder.join("last_session"), "prior-chat").expect("written");
     let store = format!("files:{}", folder.display());
-    let said = desk.run(&["-c", "-p", "hello", "--store", &store]);
+    let said = home.run(&["-c", "-p", "hello", "--store", &store]);
     assert_eq!(said.code, 0, "{said:?}");
-    let listed = desk.json(&["list", "--store", &store]);
+    let listed = home.json(&["list", "--store", &store]);
     assert_eq!(listed["sessions"].as_array().map(Vec::len), Some(1), "{listed}");
     assert_eq!(listed["sessions"][0]["queries"], 2, "{listed}");
 }
 
 #[test]
 fn one_question_to_another_agent_than_the_sessions_is_refused_where_nobody_can_agree() {
-    let desk = Desk::new();
-    chat(&desk, &["--agent", "build", "--name", "plan-it"], &["hello", "exit"]);
-    let said = desk.run(&["-c", "-p", "hello again", "--agent", "plan"]);
+    let home = Home::new();
+    chat(&home, &["--agent", "build", "--name", "plan-it"], &["hello", "exit"]);
+    let said = home.run(&["-c", "-p", "hello again", "--agent", "plan"]);
     assert_eq!(said.code, 1, "{said:?}");
     assert!(said.err.contains("was answered by builtin:build"), "{said:?}");
     assert!(said.err.contains("hint: "), "{said:?}");
-    assert_eq!(newest(&desk)["queries"], 1, "nothing was stored");
-    let said = desk.run(&["-c", "-p", "hello again"]);
+    assert_eq!(newest(&home)["queries"], 1, "nothing was stored");
+    let said = home.run(&["-c", "-p", "hello again"]);
     assert_eq!(said.code, 0, "{said:?}");
 }

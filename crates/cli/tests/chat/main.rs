@@ -3,10 +3,10 @@
 mod agreed_work;
 mod coming;
 mod compacting;
-#[path = "../cli/desk.rs"]
-#[allow(dead_code, reason = "shared with the tests of the commands")]
-mod desk;
 mod editing;
+#[path = "../cli/home.rs"]
+#[allow(dead_code, reason = "shared with the tests of the commands")]
+mod home;
 mod lines;
 mod page;
 mod permission;

@@ -2,11 +2,11 @@
 
 use serde_json::json;
 
-use crate::desk::Desk;
+use crate::home::Home;
 
 #[test]
 fn a_page_is_rendered_with_each_call_beside_its_result_and_edits_as_diffs() {
-    let desk = Desk::new();
+    let home = Home::new();
     let lines = [
         json!({"role": "user", "content": "Where is *it*?\n# not a heading"}),
         json!({"role": "assistant", "content": [
@@ -23,8 +23,8 @@ fn a_page_is_rendered_with_each_call_beside_its_result_and_edits_as_diffs() {
         json!({"role": "assistant", "content": "[bye](javascript:alert(1)) <b>now</b>"}),
     ];
     let lines: Vec<String> = lines.iter().map(ToString::to_string).collect();
-    desk.session("page", &lines.iter().map(String::as_str).collect::<Vec<_>>());
-    let page = desk.run(&["export", "page", "--format", "html"]).out;
+    home.session("page", &lines.iter().map(String::as_str).collect::<Vec<_>>());
+    let page = home.run(&["export", "page", "--format", "html"]).out;
     let at = |text: &str| page.find(text).unwrap_or_else(|| panic!("`{text}` is not in {page}"));
     assert!(page.contains("<title>Where is *it*? # not a heading</title>"), "{page}");
     assert!(at("<h2 id=\"text-1-looking\"") < at("<strong>look</strong>"));
@@ -44,9 +44,9 @@ fn a_page_is_rendered_with_each_call_beside_its_result_and_edits_as_diffs() {
 
 #[test]
 fn the_sessions_of_a_chain_are_one_page() {
-    let desk = Desk::new();
-    desk.feed(&["--name", "first"], "hello\ncompact\nthanks\nexit\n");
-    let page = desk.run(&["export", "first-2", "--format", "html", "--chain"]).out;
+    let home = Home::new();
+    home.feed(&["--name", "first"], "hello\ncompact\nthanks\nexit\n");
+    let page = home.run(&["export", "first-2", "--format", "html", "--chain"]).out;
     assert_eq!(page.matches("<main>").count(), 1, "{page}");
     assert_eq!(page.matches("<h1").count(), 2, "{page}");
     assert_eq!(page.matches("<title>").count(), 1, "{page}");

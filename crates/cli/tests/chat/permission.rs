@@ -3,21 +3,21 @@
 use rethread_agent::scripted::{Answer, Server};
 use serde_json::{Value, json};
 
-use crate::desk::Desk;
+use crate::home::Home;
 use crate::screens::{at_prompt, finished, from, open};
 use crate::terminal::Terminal;
 use crate::window::Window;
 
 const SOURCE: &str = "one\ntwo\nthree\nfour\nfive\nsix\nseven\neight\n";
 
-fn desk() -> Desk {
-    let desk = Desk::new();
-    std::fs::write(desk.path().join("a.txt"), SOURCE).expect("written");
-    desk
+fn home() -> Home {
+    let home = Home::new();
+    std::fs::write(home.path().join("a.txt"), SOURCE).expect("written");
+    home
 }
 
-fn text(desk: &Desk, name: &str) -> String {
-    std::fs::read_to_string(desk.path().join(name)).unwrap_or_default()
+fn text(home: &Home, name: &str) -> String {
+    std::fs::read_to_string(home.path().join(name)).unwrap_or_default()
 }
 
 fn edit(old: &str, new: &str) -> (&'static str, Value) {
@@ -59,9 +59,9 @@ fn an_edit_is_shown_as_a_diff_and_made_when_the_answer_is_yes() {
         ),
         (80, "y yes · n no · a always, in this session: edit_file · e say what to do instead\n"),
     ] {
-        let desk = desk();
+        let home = home();
         let server = Server::start([Answer::calls([edit("five", "FIVE")]), Answer::text("Done.")]);
-        let mut window = open(&desk, &server, (width, 40), &[]);
+        let mut window = open(&home, &server, (width, 40), &[]);
         window.say("shout");
         let shown = asks(&window, &[]);
         let expected = format!(
@@ -69,22 +69,22 @@ fn an_edit_is_shown_as_a_diff_and_made_when_the_answer_is_yes() {
              6   six\n7   seven\n8   eight\n{choices}? (y/n/a/e)"
         );
         assert_eq!(from(&shown, "Allow"), expected);
-        assert_eq!(text(&desk, "a.txt"), SOURCE, "nothing is written before the answer");
+        assert_eq!(text(&home, "a.txt"), SOURCE, "nothing is written before the answer");
         window.say("y");
         let shown = finished(&window, "Done.");
         let after = format!("{expected} y\n\n  edit a.txt · +1 −1\n\nDone.\n");
         assert!(from(&shown, "Allow").starts_with(&after), "{shown}");
-        assert_eq!(text(&desk, "a.txt"), SOURCE.replace("five", "FIVE"));
+        assert_eq!(text(&home, "a.txt"), SOURCE.replace("five", "FIVE"));
     }
 }
 
 #[test]
 fn a_diff_has_colours_where_the_terminal_has() {
-    let desk = desk();
+    let home = home();
     let server = Server::start([Answer::calls([edit("five", "FIVE")]), Answer::text("Done.")]);
     let mut variables = server.vars().to_vec();
     variables.extend([("TERM", "xterm-256color".into()), ("NO_COLOR", String::new())]);
-    let mut window = Window::open(&desk, (80, 40), &["--model", "openai/scripted-1"], &variables);
+    let mut window = Window::open(&home, (80, 40), &["--model", "openai/scripted-1"], &variables);
     at_prompt(&window);
     window.say("shout");
     asks(&window, &[]);
@@ -103,14 +103,14 @@ fn a_diff_has_colours_where_the_terminal_has() {
 
 #[test]
 fn a_declined_edit_changes_nothing_and_the_model_is_told_what_to_do_instead() {
-    let desk = desk();
+    let home = home();
     let server = Server::start([
         Answer::calls([edit("five", "FIVE")]),
         Answer::calls([edit("five", "Five")]),
         Answer::calls([edit("five", "fiVe")]),
         Answer::text("As you like."),
     ]);
-    let mut window = open(&desk, &server, (80, 60), &[]);
+    let mut window = open(&home, &server, (80, 60), &[]);
     window.say("shout");
     asks(&window, &["5 + FIVE"]);
     window.say("n");
@@ -129,14 +129,14 @@ fn a_declined_edit_changes_nothing_and_the_model_is_told_what_to_do_instead() {
     window.say("leave it alone");
     finished(&window, "As you like.");
     assert!(told(&server).contains("the user declined this call: leave it alone"));
-    assert_eq!(text(&desk, "a.txt"), SOURCE);
+    assert_eq!(text(&home, "a.txt"), SOURCE);
 }
 
 #[test]
 fn what_is_no_answer_is_asked_again() {
-    let desk = desk();
+    let home = home();
     let server = Server::start([Answer::calls([run("touch made")]), Answer::text("Done.")]);
-    let mut window = open(&desk, &server, (80, 40), &[]);
+    let mut window = open(&home, &server, (80, 40), &[]);
     window.say("go");
     asks(&window, &["  command: touch made\n", "a always, in this session: run:touch"]);
     for (times, line) in ["", "maybe", "yes please", "ye", "v"].iter().enumerate() {
@@ -147,15 +147,15 @@ fn what_is_no_answer_is_asked_again() {
         };
         window.until(line, again);
     }
-    assert!(!desk.path().join("made").exists());
+    assert!(!home.path().join("made").exists());
     window.say("YES");
     finished(&window, "Done.");
-    assert!(desk.path().join("made").exists());
+    assert!(home.path().join("made").exists());
 }
 
 #[test]
 fn always_holds_for_commands_that_begin_alike_in_this_session_and_in_no_fork() {
-    let desk = desk();
+    let home = home();
     let server = Server::start([
         Answer::calls([run("touch one")]),
         Answer::calls([run("touch two"), run("touch three; touch four")]),
@@ -163,7 +163,7 @@ fn always_holds_for_commands_that_begin_alike_in_this_session_and_in_no_fork() {
         Answer::calls([run("touch five")]),
         Answer::text("Nothing more."),
     ]);
-    let mut window = open(&desk, &server, (80, 60), &[]);
+    let mut window = open(&home, &server, (80, 60), &[]);
     window.say("go");
     asks(&window, &["command: touch one"]);
     window.say("a");
@@ -173,7 +173,7 @@ fn always_holds_for_commands_that_begin_alike_in_this_session_and_in_no_fork() {
     asks(&window, &["have no common beginning"]);
     window.say("n");
     finished(&window, "Three are there.");
-    let there = ["one", "two", "three", "four"].map(|name| desk.path().join(name).exists());
+    let there = ["one", "two", "three", "four"].map(|name| home.path().join(name).exists());
     assert_eq!(there, [true, true, false, false]);
     window.say("/permissions");
     window.shows(&["These run without asking:\n  1  run:touch ", "in this session\n"]);
@@ -186,12 +186,12 @@ fn always_holds_for_commands_that_begin_alike_in_this_session_and_in_no_fork() {
     asks(&window, &["command: touch five"]);
     window.say("n");
     finished(&window, "Nothing more.");
-    assert!(!desk.path().join("five").exists());
+    assert!(!home.path().join("five").exists());
 }
 
 #[test]
 fn always_holds_for_a_tool_until_it_is_revoked() {
-    let desk = desk();
+    let home = home();
     let server = Server::start([
         Answer::calls([edit("five", "5")]),
         Answer::calls([edit("six", "6")]),
@@ -200,12 +200,12 @@ fn always_holds_for_a_tool_until_it_is_revoked() {
         Answer::text("None."),
         Answer::text("Nothing offered."),
     ]);
-    let mut window = open(&desk, &server, (80, 60), &[]);
+    let mut window = open(&home, &server, (80, 60), &[]);
     window.say("go");
     asks(&window, &[]);
     window.say("a");
     finished(&window, "Both.");
-    assert_eq!(text(&desk, "a.txt"), SOURCE.replace("five", "5").replace("six", "6"));
+    assert_eq!(text(&home, "a.txt"), SOURCE.replace("five", "5").replace("six", "6"));
     window.say("/permissions revoke 1");
     window.shows(&["edit_file is asked about again."]);
     at_prompt(&window);
@@ -223,15 +223,15 @@ fn always_holds_for_a_tool_until_it_is_revoked() {
 
 #[test]
 fn what_a_flag_or_the_configuration_allows_is_not_asked_about_and_the_rest_is() {
-    let desk = desk();
-    let config = desk.path().join("config.toml");
+    let home = home();
+    let config = home.path().join("config.toml");
     std::fs::write(&config, "allow = [\"run:touch\"]\n").expect("written");
     let server = Server::start([
         Answer::calls([run("touch made"), edit("five", "5"), run("rm made")]),
         Answer::text("Done."),
     ]);
     let args = ["--allow", "edit_file", "--config", config.to_str().expect("a path")];
-    let mut window = open(&desk, &server, (80, 60), &args);
+    let mut window = open(&home, &server, (80, 60), &args);
     window.say("/allow run:echo");
     window.shows(&["run:echo runs without asking, in this session."]);
     window.say("/permissions");
@@ -242,20 +242,20 @@ fn what_a_flag_or_the_configuration_allows_is_not_asked_about_and_the_rest_is() 
     assert_eq!(shown.matches("Allow ").count(), 1, "{shown}");
     window.say("n");
     finished(&window, "Done.");
-    assert!(desk.path().join("made").exists());
-    assert!(text(&desk, "a.txt").contains("\n5\n"));
+    assert!(home.path().join("made").exists());
+    assert!(text(&home, "a.txt").contains("\n5\n"));
 }
 
 #[test]
 fn changing_tools_are_offered_only_where_someone_can_be_asked_or_they_are_allowed() {
-    let desk = desk();
+    let home = home();
     let changing = |server: &Server| -> Vec<String> {
         let names = offered(server).into_iter();
         names.filter(|name| ["write_file", "edit_file", "run"].contains(&name.as_str())).collect()
     };
     let piped = |args: &[&str]| {
         let server = Server::start([Answer::text("Hello.")]);
-        let mut rethread = desk.command(&[&["-p", "hi", "--model", "openai/m"], args].concat());
+        let mut rethread = home.command(&[&["-p", "hi", "--model", "openai/m"], args].concat());
         let said = rethread.envs(server.vars()).output().expect("it runs");
         assert!(said.status.success(), "{said:?}");
         changing(&server)
@@ -265,7 +265,7 @@ fn changing_tools_are_offered_only_where_someone_can_be_asked_or_they_are_allowe
     assert_eq!(piped(&["--allow", "write_file,run:cargo test"]), ["write_file", "run"]);
     let typed = |args: &[&str]| {
         let server = Server::start([Answer::text("Hello.")]);
-        let mut window = open(&desk, &server, (80, 24), args);
+        let mut window = open(&home, &server, (80, 24), args);
         window.say("hi");
         finished(&window, "Hello.");
         changing(&server)
@@ -276,34 +276,34 @@ fn changing_tools_are_offered_only_where_someone_can_be_asked_or_they_are_allowe
     // The question would go to a file.
     let server = Server::start([Answer::text("Hello.")]);
     let line = format!("{} -p hi --model openai/m 2>errors", env!("CARGO_BIN_EXE_rethread"));
-    Terminal::run(&desk, &line, &server.vars()).expect("Hello.");
+    Terminal::run(&home, &line, &server.vars()).expect("Hello.");
     assert!(changing(&server).is_empty());
 }
 
 #[test]
 fn where_nobody_can_be_asked_only_commands_that_begin_as_allowed_run() {
-    let desk = desk();
+    let home = home();
     let server = Server::start([
         Answer::calls([run("touch yes"), run("touch no; touch never"), run("mkdir never")]),
         Answer::text("Done."),
     ]);
     let args = ["-p", "go", "--model", "openai/m", "--allow", "run:touch"];
-    let said = desk.command(&args).envs(server.vars()).output().expect("it runs");
+    let said = home.command(&args).envs(server.vars()).output().expect("it runs");
     assert!(said.status.success(), "{said:?}");
-    assert!(desk.path().join("yes").exists());
-    assert!(!desk.path().join("no").exists() && !desk.path().join("never").exists());
+    assert!(home.path().join("yes").exists());
+    assert!(!home.path().join("no").exists() && !home.path().join("never").exists());
     assert!(told(&server).contains("only `run:touch` is allowed"), "{}", told(&server));
 }
 
 #[test]
 fn a_long_diff_is_folded_and_can_be_seen_whole_before_the_answer() {
-    let desk = desk();
+    let home = home();
     let content: String = (1..=200).map(|n| format!("line {n}\n")).collect();
     let server = Server::start([
         Answer::calls([("write_file", json!({"path": "new.txt", "content": content}))]),
         Answer::text("Written."),
     ]);
-    let mut window = open(&desk, &server, (60, 24), &[]);
+    let mut window = open(&home, &server, (60, 24), &[]);
     window.say("write");
     let shown = asks(&window, &["line 15\n", "… 185 more lines · v shows all"]);
     assert!(shown.contains("Allow write_file new.txt (a new file)"), "{shown}");
@@ -317,16 +317,16 @@ fn a_long_diff_is_folded_and_can_be_seen_whole_before_the_answer() {
     }
     window.say("y");
     finished(&window, "Written.");
-    assert_eq!(text(&desk, "new.txt"), content);
+    assert_eq!(text(&home, "new.txt"), content);
 }
 
 #[test]
 fn the_question_says_why_it_is_asked_every_time() {
-    let desk = desk();
+    let home = home();
     let rc = || ("write_file", json!({"path": ".envrc", "content": "one\n\ntwo\n"}));
     let net = ("run", json!({"command": "echo one\necho two", "network": true}));
     let server = Server::start([Answer::calls([rc(), net]), Answer::text("Declined.")]);
-    let mut window = open(&desk, &server, (100, 60), &["--allow", "write_file,run"]);
+    let mut window = open(&home, &server, (100, 60), &["--allow", "write_file,run"]);
     window.say("go");
     asks(&window, &["+3 -0", "! This is asked about every time: "]);
     window.say("a");
@@ -336,33 +336,33 @@ fn the_question_says_why_it_is_asked_every_time() {
     asks(&window, &[command]);
     window.say("n");
     finished(&window, "Declined.");
-    assert!(!desk.path().join(".envrc").exists());
+    assert!(!home.path().join(".envrc").exists());
 }
 
 #[test]
 fn a_file_that_changed_while_someone_was_asked_is_not_written() {
-    let desk = desk();
+    let home = home();
     let server = Server::start([Answer::calls([edit("five", "5")]), Answer::text("Changed.")]);
-    let mut window = open(&desk, &server, (80, 40), &[]);
+    let mut window = open(&home, &server, (80, 40), &[]);
     window.say("go");
     asks(&window, &[]);
     let meanwhile = SOURCE.replace("one", "ONE");
-    std::fs::write(desk.path().join("a.txt"), &meanwhile).expect("written");
+    std::fs::write(home.path().join("a.txt"), &meanwhile).expect("written");
     window.say("y");
     finished(&window, "Changed.");
-    assert_eq!(text(&desk, "a.txt"), meanwhile);
+    assert_eq!(text(&home, "a.txt"), meanwhile);
     assert!(told(&server).contains("the file changed while the user was asked"));
 }
 
 #[test]
 fn plain_asks_the_same_question_in_lines() {
-    let desk = desk();
+    let home = home();
     let server = Server::start([
         Answer::calls([edit("five", "5"), edit("six", "6"), edit("one", "1"), edit("two", "2")]),
         Answer::text("Done."),
     ]);
     let args = ["--model", "openai/scripted-1", "--plain"];
-    let mut window = Window::open(&desk, (80, 80), &args, &server.vars());
+    let mut window = Window::open(&home, (80, 80), &args, &server.vars());
     window.until("the prompt", |shown| shown.ends_with("You:"));
     window.say("go");
     asks(&window, &["Allow edit_file a.txt\n+1 -1\n", "5 - five\n5 + 5\n"]);
@@ -377,12 +377,12 @@ fn plain_asks_the_same_question_in_lines() {
     window.say("a");
     window.until("the end", |shown| shown.contains("Done.") && shown.ends_with("You:"));
     let expected = SOURCE.replace("five", "5").replace("one", "1").replace("two", "2");
-    assert_eq!(text(&desk, "a.txt"), expected);
+    assert_eq!(text(&home, "a.txt"), expected);
 }
 
 #[test]
 fn what_is_allowed_is_kept_when_the_conversation_is_compacted_and_not_in_a_new_session() {
-    let desk = desk();
+    let home = home();
     let summary = rethread_core::summary::block("**Background Context:** short");
     let server = Server::start([
         Answer::calls([run("touch one")]),
@@ -394,7 +394,7 @@ fn what_is_allowed_is_kept_when_the_conversation_is_compacted_and_not_in_a_new_s
         Answer::calls([run("touch three")]),
         Answer::text("None."),
     ]);
-    let mut window = open(&desk, &server, (80, 60), &[]);
+    let mut window = open(&home, &server, (80, 60), &[]);
     window.say("go");
     asks(&window, &["command: touch one"]);
     window.say("a");
@@ -403,7 +403,7 @@ fn what_is_allowed_is_kept_when_the_conversation_is_compacted_and_not_in_a_new_s
     finished(&window, "Ready!");
     window.say("more");
     finished(&window, "Two.");
-    assert!(desk.path().join("two").exists());
+    assert!(home.path().join("two").exists());
     window.say("/new");
     window.shows(&["A new session starts"]);
     at_prompt(&window);
@@ -411,5 +411,5 @@ fn what_is_allowed_is_kept_when_the_conversation_is_compacted_and_not_in_a_new_s
     asks(&window, &["command: touch three"]);
     window.say("n");
     finished(&window, "None.");
-    assert!(!desk.path().join("three").exists());
+    assert!(!home.path().join("three").exists());
 }

@@ -7,28 +7,28 @@ use rethread_agent::scripted::{Answer, Server};
 use rethread_core::{Incoming, Message, Name, New, Owner, Profile, Sessions};
 use rethread_store::System;
 
-use crate::desk::Desk;
+use crate::home::Home;
 use crate::window::Window;
 
-fn told(desk: &Desk, name: &str, question: &str, answer: &str) {
+fn told(home: &Home, name: &str, question: &str, answer: &str) {
     let line =
         |role: &str, text: &str| serde_json::json!({ "role": role, "content": text }).to_string();
     let (asked, answered) = (line("user", question), line("assistant", answer));
-    desk.session(name, &[&asked, &answered]);
+    home.session(name, &[&asked, &answered]);
 }
 
 /// Three sessions; `garden` is the newest.
-fn three() -> Desk {
-    let desk = Desk::new();
-    told(&desk, "caching", "How should we cache?", "With **Redis**, and an umbrella.");
-    told(&desk, "limits", "Write a rate limiter", "It is a token bucket.");
-    told(&desk, "garden", "Which roses grow in the shade?", "# Roses\n\n- Tuscany\n- Alba");
-    desk
+fn three() -> Home {
+    let home = Home::new();
+    told(&home, "caching", "How should we cache?", "With **Redis**, and an umbrella.");
+    told(&home, "limits", "Write a rate limiter", "It is a token bucket.");
+    told(&home, "garden", "Which roses grow in the shade?", "# Roses\n\n- Tuscany\n- Alba");
+    home
 }
 
 /// A chat at its first prompt, then in the picker.
-fn open_picker(desk: &Desk, size: (u16, u16)) -> Window {
-    let mut window = Window::open(desk, size, &[], &[]);
+fn open_picker(home: &Home, size: (u16, u16)) -> Window {
+    let mut window = Window::open(home, size, &[], &[]);
     window.until("the prompt", |shown| shown.ends_with("\nYou:"));
     window.say("sessions");
     window.shows(&["3 sessions", "›   1  Which roses", "Alba"]);
@@ -37,8 +37,8 @@ fn open_picker(desk: &Desk, size: (u16, u16)) -> Window {
 
 #[test]
 fn the_list_is_filtered_as_one_types_also_by_what_was_said() {
-    let desk = three();
-    let mut window = open_picker(&desk, (80, 24));
+    let home = three();
+    let mut window = open_picker(&home, (80, 24));
     window.press("umbrel");
     let shown = window.shows(&["1 of 3", "›   3  How should we cache?", "found: With **Redis**"]);
     assert!(!shown.contains("roses"), "{shown}");
@@ -56,8 +56,8 @@ fn the_list_is_filtered_as_one_types_also_by_what_was_said() {
 #[test]
 fn the_preview_shows_the_last_turns_rendered_below_or_beside_the_list() {
     for size in [(60, 24), (80, 24), (140, 30)] {
-        let desk = three();
-        let mut window = open_picker(&desk, size);
+        let home = three();
+        let mut window = open_picker(&home, size);
         let shown = window.shows(&["garden · 2 messages", "You: Which roses", "# Roses"]);
         assert!(shown.contains("• Tuscany"), "{size:?}: {shown}");
         let first = shown.lines().nth(1).expect("a first row");
@@ -73,10 +73,10 @@ fn the_preview_shows_the_last_turns_rendered_below_or_beside_the_list() {
 
 #[test]
 fn enter_opens_the_session_whole_and_shows_its_last_turns() {
-    let desk = three();
+    let home = three();
     let server = Server::start([Answer::text("By the minute.")]);
     let args = ["--model", "openai/scripted-1", "resume"];
-    let mut window = Window::open(&desk, (80, 24), &args[2..], &model(&server));
+    let mut window = Window::open(&home, (80, 24), &args[2..], &model(&server));
     window.shows(&["3 sessions", "Enter opens it whole"]);
     window.press("token buck");
     window.shows(&["1 of 3", "found: It is a token bucket."]);
@@ -90,7 +90,7 @@ fn enter_opens_the_session_whole_and_shows_its_last_turns() {
     window.shows(&["By the minute."]);
     let asked = server.requests()[0].text.clone();
     assert!(asked.contains("Write a rate limiter"), "the model sees all of it: {asked}");
-    let session = desk.json(&["show", "limits"]);
+    let session = home.json(&["show", "limits"]);
     assert_eq!(session["session"]["queries"], 2);
 }
 
@@ -103,15 +103,15 @@ fn model(server: &Server) -> Vec<(&'static str, String)> {
 
 #[test]
 fn s_starts_from_the_summary_and_says_how_to_continue_the_whole_conversation() {
-    let desk = three();
-    let mut window = Window::open(&desk, (80, 40), &["open"], &[]);
+    let home = three();
+    let mut window = Window::open(&home, (80, 40), &["open"], &[]);
     window.shows(&["3 sessions"]);
     window.press("umbr\t");
     window.shows(&["s starts from its summary · r rename"]);
     window.press("\x15umbrella\t");
     window.shows(&["1 of 3", "found:"]);
     window.press("s");
-    let id = desk.json(&["show", "caching"])["session"]["readable_id"].clone();
+    let id = home.json(&["show", "caching"])["session"]["readable_id"].clone();
     let line = format!("open {} continues the whole conversation", id.as_str().expect("an id"));
     window.shows(&["📋 Loading session...", "✓ Found: ", "🔄 Restoring context...", &line]);
     window.until("the prompt", |shown| shown.ends_with("\nYou:"));
@@ -122,8 +122,8 @@ fn s_starts_from_the_summary_and_says_how_to_continue_the_whole_conversation() {
 
 #[test]
 fn each_key_does_what_the_footer_says() {
-    let desk = three();
-    let mut window = open_picker(&desk, (80, 24));
+    let home = three();
+    let mut window = open_picker(&home, (80, 24));
     window.press("\t");
     window.shows(&["r rename · f fork", "d delete", "c chain"]);
     window.press("r");
@@ -147,7 +147,7 @@ fn each_key_does_what_the_footer_says() {
     window.shows(&["Moved limits to the trash; u brings it back.", "2 sessions"]);
     window.press("q");
     window.until("the chat", |shown| shown.ends_with("\nYou:"));
-    let list = desk.json(&["list", "--all"]);
+    let list = home.json(&["list", "--all"]);
     let names: Vec<&str> = list["sessions"]
         .as_array()
         .expect("a list")
@@ -157,13 +157,13 @@ fn each_key_does_what_the_footer_says() {
     let mut names = names;
     names.sort_unstable();
     assert_eq!(names, ["caching", "roses", "roses-fork"]);
-    assert_eq!(desk.json(&["show", "roses-fork"])["session"]["archived"], true);
+    assert_eq!(home.json(&["show", "roses-fork"])["session"]["archived"], true);
 }
 
 #[test]
 fn the_picker_gives_the_terminal_back_as_it_was() {
-    let desk = three();
-    let mut window = Window::open(&desk, (80, 24), &["open"], &[]);
+    let home = three();
+    let mut window = Window::open(&home, (80, 24), &["open"], &[]);
     window.shows(&["3 sessions"]);
     window.press("\x03");
     let ended = window.ended();
@@ -175,22 +175,22 @@ fn the_picker_gives_the_terminal_back_as_it_was() {
 
 #[test]
 fn without_a_terminal_there_is_the_list() {
-    let desk = three();
+    let home = three();
     for args in [&["open"][..], &["resume"], &["--resume"]] {
-        let said = desk.run(args);
+        let said = home.run(args);
         assert_eq!(said.code, 0, "{said:?}");
         assert!(said.out.contains("garden") && said.out.contains("caching"), "{args:?}: {said:?}");
         assert!(!said.out.contains('\x1b'), "{said:?}");
     }
-    let said = desk.run(&["-p", "hello", "--resume"]);
+    let said = home.run(&["-p", "hello", "--resume"]);
     assert!(said.err.contains("--resume needs a session beside -p"), "{said:?}");
 }
 
 #[test]
 fn ten_thousand_sessions_are_listed_filtered_and_previewed_without_a_pause() {
-    let desk = Desk::new();
-    std::fs::create_dir_all(desk.store().parent().expect("a folder")).expect("made");
-    let url = format!("sqlite:{}", desk.store().display());
+    let home = Home::new();
+    std::fs::create_dir_all(home.store().parent().expect("a folder")).expect("made");
+    let url = format!("sqlite:{}", home.store().display());
     let store = rethread_store::connect(&url, Arc::new(System)).expect("a store");
     let sessions = Sessions::new(store, Owner::local(), Arc::new(System));
     for number in 0..10_000 {
@@ -211,7 +211,7 @@ fn ten_thousand_sessions_are_listed_filtered_and_previewed_without_a_pause() {
         sessions.create_with(&new, None, said.map(Incoming::from).to_vec()).expect("created");
     }
     drop(sessions);
-    let mut window = Window::open(&desk, (80, 24), &["open"], &[]);
+    let mut window = Window::open(&home, (80, 24), &["open"], &[]);
     let began = Instant::now();
     window.shows(&["›   1  Question 9999", "It is a limiter"]);
     let first = began.elapsed();

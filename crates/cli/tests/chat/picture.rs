@@ -11,7 +11,7 @@ use rethread_core::message::Usage;
 use serde_json::json;
 use vt100::Color;
 
-use crate::desk::Desk;
+use crate::home::Home;
 use crate::window::Window;
 
 /// The window that is drawn: columns and rows.
@@ -52,9 +52,9 @@ const SOURCE: &str = "pub struct RateLimiter {\n    tokens: f64,\n}\n\nimpl Rate
 
 #[test]
 fn the_picture_shows_what_the_program_shows() {
-    let desk = Desk::new();
+    let home = Home::new();
     let write = |name: &str, text: &str| {
-        let path = desk.path().join(name);
+        let path = home.path().join(name);
         std::fs::create_dir_all(path.parent().expect("a folder")).expect("made");
         std::fs::write(path, text).expect("written");
     };
@@ -79,7 +79,7 @@ fn the_picture_shows_what_the_program_shows() {
         ("COLORFGBG", "15;0".to_owned()),
     ]);
     let args = ["--model", "anthropic/claude-sonnet-4-5"];
-    let mut window = Window::open(&desk, SIZE, &args, &variables);
+    let mut window = Window::open(&home, SIZE, &args, &variables);
     window.until("the prompt", |shown| shown.ends_with("You:"));
     window.say("how does the rate limiter work, and do its tests pass?");
     window.shows(&["? (y/n/"]);

@@ -3,7 +3,7 @@
 use rethread_agent::scripted::{Answer, Server};
 use serde_json::{Value, json};
 
-use crate::desk::Desk;
+use crate::home::Home;
 use crate::screens::{at_prompt, finished, from, open};
 use crate::window::Window;
 
@@ -15,17 +15,17 @@ fn edit(path: &str, old: &str, new: &str) -> (&'static str, Value) {
     ("edit_file", json!({"path": path, "old": old, "new": new}))
 }
 
-fn text(desk: &Desk, name: &str) -> Option<String> {
-    std::fs::read_to_string(desk.path().join(name)).ok()
+fn text(home: &Home, name: &str) -> Option<String> {
+    std::fs::read_to_string(home.path().join(name)).ok()
 }
 
 /// A session of three turns: the first writes `a.txt`, the second edits it and makes `b.txt`, the third
 /// edits `a.txt` again and runs a command.
-fn worked(desk: &Desk, more: Vec<Answer>) -> (Server, Window) {
-    worked_with(desk, more, &[])
+fn worked(home: &Home, more: Vec<Answer>) -> (Server, Window) {
+    worked_with(home, more, &[])
 }
 
-fn worked_with(desk: &Desk, more: Vec<Answer>, args: &[&str]) -> (Server, Window) {
+fn worked_with(home: &Home, more: Vec<Answer>, args: &[&str]) -> (Server, Window) {
     let mut script = vec![
         Answer::calls([write("a.txt", "one\ntwo\n")]),
         Answer::text("First."),
@@ -37,19 +37,19 @@ fn worked_with(desk: &Desk, more: Vec<Answer>, args: &[&str]) -> (Server, Window
     script.extend(more);
     let server = Server::start(script);
     let args = [&["--allow", "write_file,edit_file,run", "--name", "work"], args].concat();
-    let mut window = open(desk, &server, (80, 60), &args);
+    let mut window = open(home, &server, (80, 60), &args);
     for (question, answer) in [("write a", "First."), ("more", "Second."), ("again", "Third.")] {
         window.say(question);
         finished(&window, answer);
     }
-    assert_eq!(text(desk, "a.txt").as_deref(), Some("1\n2\n"));
+    assert_eq!(text(home, "a.txt").as_deref(), Some("1\n2\n"));
     (server, window)
 }
 
 #[test]
 fn going_back_restores_files_and_loses_nothing() {
-    let desk = Desk::new();
-    let (server, mut window) = worked(&desk, vec![Answer::text("Another way.")]);
+    let home = Home::new();
+    let (server, mut window) = worked(&home, vec![Answer::text("Another way.")]);
     window.say("/rewind");
     let shown = window.shows(&["   1  now", "`/rewind N`"]);
     let list = "   1  now       write a · 1 file\n   2  now       more · 2 files\n   \
@@ -76,16 +76,16 @@ y restore them · n leave them as they are · c cancel, and stay here
         shown.contains("\n  restored a.txt\n  removed b.txt\nYou are in work-fork now"),
         "{shown}"
     );
-    assert_eq!(text(&desk, "a.txt").as_deref(), Some("one\ntwo\n"));
-    assert_eq!(text(&desk, "b.txt"), None);
-    assert!(desk.path().join("made").exists(), "what commands did is not undone");
+    assert_eq!(text(&home, "a.txt").as_deref(), Some("one\ntwo\n"));
+    assert_eq!(text(&home, "b.txt"), None);
+    assert!(home.path().join("made").exists(), "what commands did is not undone");
     window.say(", but differently");
     finished(&window, "Another way.");
     let sent = server.requests().last().expect("a request").body["messages"].to_string();
     assert!(sent.contains("more, but differently") && sent.contains("First."), "{sent}");
     assert!(!sent.contains("Second."), "{sent}");
     // The other branch is as it was.
-    let before = desk.json(&["show", "work"])["entries"].to_string();
+    let before = home.json(&["show", "work"])["entries"].to_string();
     assert!(before.contains("Third.") && before.contains("file_changed"), "{before}");
     window.say("/undo");
     window.shows(&["work"]);
@@ -93,9 +93,9 @@ y restore them · n leave them as they are · c cancel, and stay here
 
 #[test]
 fn what_someone_else_changed_is_shown_first_and_can_be_kept() {
-    let desk = Desk::new();
-    let (_server, mut window) = worked(&desk, vec![]);
-    std::fs::write(desk.path().join("a.txt"), "1\n2\nmine\n").expect("written");
+    let home = Home::new();
+    let (_server, mut window) = worked(&home, vec![]);
+    std::fs::write(home.path().join("a.txt"), "1\n2\nmine\n").expect("written");
     window.say("/rewind 2");
     let shown = window.until("the question", |shown| shown.ends_with("? (y/o/n/c)"));
     let meanwhile = "a.txt was changed by someone else after the agent wrote it:\n+1 -0\n1   1\n2   2\n3 + mine\n";
@@ -107,8 +107,8 @@ fn what_someone_else_changed_is_shown_first_and_can_be_kept() {
     window.until("the question", |shown| shown.ends_with("? (y/o/n/c)"));
     window.say("o");
     window.until("the prompt", |shown| shown.ends_with("\nYou: more"));
-    assert_eq!(text(&desk, "a.txt").as_deref(), Some("1\n2\nmine\n"));
-    assert_eq!(text(&desk, "b.txt"), None);
+    assert_eq!(text(&home, "a.txt").as_deref(), Some("1\n2\nmine\n"));
+    assert_eq!(text(&home, "b.txt"), None);
     // What was put back is no change of the agent's: going back once more is about the first turn.
     window.press("\x15/rewind 1\r");
     let shown = window.until("the question", |shown| shown.ends_with("? (y/o/n/c)"));
@@ -116,41 +116,41 @@ fn what_someone_else_changed_is_shown_first_and_can_be_kept() {
     assert!(!from(&shown, "before turn 1").contains("b.txt"), "{shown}");
     window.say("y");
     window.until("the prompt", |shown| shown.ends_with("\nYou: write a"));
-    assert_eq!(text(&desk, "a.txt"), None);
+    assert_eq!(text(&home, "a.txt"), None);
 }
 
 #[test]
 fn a_directory_of_files_keeps_what_is_needed_to_go_back() {
-    let desk = Desk::new();
-    let (_server, mut window) = worked_with(&desk, vec![], &["--store", "files:sessions"]);
+    let home = Home::new();
+    let (_server, mut window) = worked_with(&home, vec![], &["--store", "files:sessions"]);
     window.say("/rewind 2");
     window.until("the question", |shown| shown.ends_with("? (y/n/c)"));
     window.say("y");
     window.until("the prompt", |shown| shown.ends_with("\nYou: more"));
-    assert_eq!(text(&desk, "a.txt").as_deref(), Some("one\ntwo\n"));
-    assert_eq!(text(&desk, "b.txt"), None);
+    assert_eq!(text(&home, "a.txt").as_deref(), Some("one\ntwo\n"));
+    assert_eq!(text(&home, "b.txt"), None);
 }
 
 #[test]
 fn a_turn_that_is_not_there_is_an_error_and_nothing_happens() {
-    let desk = Desk::new();
-    let (_server, mut window) = worked(&desk, vec![]);
+    let home = Home::new();
+    let (_server, mut window) = worked(&home, vec![]);
     for number in ["0", "4", "x", "-1"] {
         window.say(&format!("/rewind {number}"));
         window.shows(&[&format!("there is no turn `{number}` in this session")]);
         at_prompt(&window);
     }
-    assert_eq!(text(&desk, "a.txt").as_deref(), Some("1\n2\n"));
+    assert_eq!(text(&home, "a.txt").as_deref(), Some("1\n2\n"));
 }
 
 #[test]
 fn a_link_that_leads_outside_is_not_followed_when_files_are_restored() {
-    let desk = Desk::new();
-    let (_server, mut window) = worked(&desk, vec![]);
-    std::fs::remove_file(desk.path().join("a.txt")).expect("removed");
+    let home = Home::new();
+    let (_server, mut window) = worked(&home, vec![]);
+    std::fs::remove_file(home.path().join("a.txt")).expect("removed");
     let outside = tempfile::tempdir().expect("a folder");
     std::fs::write(outside.path().join("a.txt"), "theirs\n").expect("written");
-    std::os::unix::fs::symlink(outside.path().join("a.txt"), desk.path().join("a.txt"))
+    std::os::unix::fs::symlink(outside.path().join("a.txt"), home.path().join("a.txt"))
         .expect("made");
     window.say("/rewind 2");
     window.until("the question", |shown| shown.ends_with("? (y/n/c)"));
@@ -163,10 +163,10 @@ fn a_link_that_leads_outside_is_not_followed_when_files_are_restored() {
 
 #[test]
 fn another_model_answers_from_the_middle_of_a_session_on() {
-    let desk = Desk::new();
+    let home = Home::new();
     let server =
         Server::start([Answer::text("One."), Answer::text("Two."), Answer::text("Three.")]);
-    let mut window = open(&desk, &server, (100, 50), &["--name", "models"]);
+    let mut window = open(&home, &server, (100, 50), &["--name", "models"]);
     window.say("/model");
     window.shows(&["* openai/scripted-1 ", "  openai/gpt-5 ", "`/model PROVIDER/NAME`"]);
     at_prompt(&window);
@@ -190,5 +190,5 @@ fn another_model_answers_from_the_middle_of_a_session_on() {
         requests.iter().map(|request| request.body["model"].as_str().expect("a model")).collect();
     assert_eq!(asked, ["scripted-1", "scripted-1", "gpt-5-mini"]);
     assert!(requests[2].body["messages"].to_string().contains("One."), "it is the same session");
-    assert_eq!(desk.json(&["show", "models"])["session"]["model"], "gpt-5-mini");
+    assert_eq!(home.json(&["show", "models"])["session"]["model"], "gpt-5-mini");
 }

@@ -3,7 +3,7 @@
 use rethread_agent::scripted::{Answer, Server};
 use serde_json::json;
 
-use crate::desk::Desk;
+use crate::home::Home;
 use crate::window::{Window, without_times};
 
 const REPLY: &str = "## The limiter
@@ -49,9 +49,9 @@ ip     │    10
 
 │ Done. 👍";
 
-pub(crate) fn open(desk: &Desk, server: &Server, size: (u16, u16), args: &[&str]) -> Window {
+pub(crate) fn open(home: &Home, server: &Server, size: (u16, u16), args: &[&str]) -> Window {
     let args = [&["--model", "openai/scripted-1"], args].concat();
-    let window = Window::open(desk, size, &args, &server.vars());
+    let window = Window::open(home, size, &args, &server.vars());
     at_prompt(&window);
     window
 }
@@ -97,9 +97,9 @@ It is a token bucket, in `src/limit.rs`; the paper explains why a bucket needs o
 "),
     ];
     for (width, start) in starts {
-        let desk = Desk::new();
+        let home = Home::new();
         let server = Server::start([Answer::text(REPLY).slowly(20)]);
-        let mut window = open(&desk, &server, (width, 50), &[]);
+        let mut window = open(&home, &server, (width, 50), &[]);
         window.say("how does the limiter work?");
         let open = window.shows(&["• writing", "It is a token bucket"]);
         assert!(!open.contains("**") && !open.contains("1. Each"), "{width}: {open}");
@@ -117,12 +117,12 @@ It is a token bucket, in `src/limit.rs`; the paper explains why a bucket needs o
 #[test]
 fn a_resize_in_the_middle_of_a_reply_loses_nothing_and_leaves_nothing_behind() {
     for (before, after) in [(80, 40), (40, 80), (80, 200)] {
-        let desk = Desk::new();
+        let home = Home::new();
         // The first part is finished, the paragraph after it is open when the window changes.
         let text =
             format!("First of all.\n\n{}end.\n\nLast.", "some words of a sentence, ".repeat(9));
         let server = Server::start([Answer::text(text).slowly(30)]);
-        let mut window = open(&desk, &server, (before, 24), &[]);
+        let mut window = open(&home, &server, (before, 24), &[]);
         window.say("hello");
         window.shows(&["First of all.", "some words", "• writing"]);
         window.resize(after, 24);
@@ -149,9 +149,9 @@ fn a_resize_in_the_middle_of_a_reply_loses_nothing_and_leaves_nothing_behind() {
 
 #[test]
 fn a_slow_first_word_is_waited_for_with_a_clock_and_a_way_out() {
-    let desk = Desk::new();
+    let home = Home::new();
     let server = Server::start([Answer::text("Hello.").slowly(0)]);
-    let mut window = open(&desk, &server, (80, 24), &[]);
+    let mut window = open(&home, &server, (80, 24), &[]);
     window.say("hi");
     let shown = window.shows(&["• asking scripted-1 · 1 s · Esc stops"]);
     assert!(
@@ -169,19 +169,19 @@ const WAITING: &str = "echo one; echo two; until [ -e go ]; do sleep 0.02; done;
 #[test]
 fn a_long_command_is_seen_running_with_its_output_and_then_in_one_line() {
     for width in [40, 80, 200] {
-        let desk = Desk::new();
+        let home = Home::new();
         let server = Server::start([
             Answer::calls([("run", json!({"command": WAITING}))]),
             Answer::text("It went well."),
         ]);
-        let mut window = open(&desk, &server, (width, 24), &[]);
+        let mut window = open(&home, &server, (width, 24), &[]);
         window.say("do it");
         window.shows(&["Allow run", "? (y/n/"]);
         window.say("y");
         let shown = window.shows(&["    one\n    two\n", "• running echo one", " · Esc stops"]);
         let widest = shown.lines().map(|line| line.chars().count()).max().unwrap_or(0);
         assert!(widest <= usize::from(width), "{shown}");
-        std::fs::write(desk.path().join("go"), "").expect("written");
+        std::fs::write(home.path().join("go"), "").expect("written");
         let shown = finished(&window, "It went well.");
         let shown = without_times(from(&shown, "/e) y"));
         assert!(shown.contains("\n    one\n    two\n    three\n\nIt went well.\n"), "{shown}");
@@ -192,13 +192,13 @@ fn a_long_command_is_seen_running_with_its_output_and_then_in_one_line() {
 
 #[test]
 fn escape_stops_a_command_and_a_reply_and_the_chat_goes_on() {
-    let desk = Desk::new();
+    let home = Home::new();
     let server = Server::start([
         Answer::calls([("run", json!({"command": WAITING}))]),
         Answer::text("one two three four five six").slowly(3),
         Answer::text("Still here."),
     ]);
-    let mut window = open(&desk, &server, (80, 24), &["--name", "stopped"]);
+    let mut window = open(&home, &server, (80, 24), &["--name", "stopped"]);
     window.say("do it");
     window.shows(&["? (y/n/"]);
     window.say("y");
@@ -214,21 +214,21 @@ fn escape_stops_a_command_and_a_reply_and_the_chat_goes_on() {
     at_prompt(&window);
     window.say("are you there?");
     window.shows(&["Still here."]);
-    let shown = desk.json(&["show", "stopped"]);
+    let shown = home.json(&["show", "stopped"]);
     assert!(shown["entries"].to_string().contains("one two"), "{shown}");
 }
 
 #[test]
 fn many_calls_are_grouped_and_a_failure_is_always_seen() {
-    let desk = Desk::new();
-    std::fs::write(desk.path().join("a.txt"), "one\ntwo\n").expect("written");
+    let home = Home::new();
+    std::fs::write(home.path().join("a.txt"), "one\ntwo\n").expect("written");
     let mut calls = vec![("grep", json!({"pattern": "t.o"}))];
     calls.push(("read_file", json!({"path": "a.txt", "offset": 1, "limit": 1})));
     calls.extend((0..10).map(|_| ("read_file", json!({"path": "a.txt"}))));
     calls.push(("read_file", json!({"path": "nosuch.txt"})));
     let server =
         Server::start([Answer::text("Let me look.").and_calls(calls), Answer::text("Found.")]);
-    let mut window = open(&desk, &server, (80, 30), &[]);
+    let mut window = open(&home, &server, (80, 30), &[]);
     window.say("look");
     let shown = finished(&window, "Found.");
     let shown = without_times(from(&shown, "build:"));
@@ -251,13 +251,13 @@ Found.
 
 #[test]
 fn control_o_shows_a_call_in_full_while_it_runs_and_later() {
-    let desk = Desk::new();
+    let home = Home::new();
     let command = format!("seq 1 100; until [ -e go ]; do sleep 0.02; done; # {}", "x".repeat(90));
     let server = Server::start([
         Answer::calls([("run", json!({"command": command}))]),
         Answer::text("Counted."),
     ]);
-    let mut window = open(&desk, &server, (60, 20), &[]);
+    let mut window = open(&home, &server, (60, 20), &[]);
     window.say("count");
     window.shows(&["? (y/n/"]);
     window.say("y");
@@ -267,7 +267,7 @@ fn control_o_shows_a_call_in_full_while_it_runs_and_later() {
     window.press("G");
     window.shows(&["\n99\n100\n"]);
     // The turn continues behind the pager, and may end there.
-    std::fs::write(desk.path().join("go"), "").expect("written");
+    std::fs::write(home.path().join("go"), "").expect("written");
     server.wait_for_requests(2);
     window.press("q");
     finished(&window, "Counted.");
@@ -285,12 +285,12 @@ fn control_o_shows_a_call_in_full_while_it_runs_and_later() {
 
 #[test]
 fn thinking_is_one_line_and_can_be_shown() {
-    let desk = Desk::new();
+    let home = Home::new();
     let server = Server::start([Answer::text("Forty-two.")
         .thinking("First I multiply.\n\nThen I add.", "signature")
         .slowly(8)]);
     let args = ["--model", "anthropic/scripted-1"];
-    let mut window = Window::open(&desk, (80, 24), &args, &server.vars());
+    let mut window = Window::open(&home, (80, 24), &args, &server.vars());
     at_prompt(&window);
     window.say("what is six times seven?");
     window.shows(&["• thinking", "Then I add."]);
@@ -307,13 +307,13 @@ fn thinking_is_one_line_and_can_be_shown() {
 
 #[test]
 fn what_is_typed_ahead_is_seen_and_sent_and_is_no_answer_to_a_question() {
-    let desk = Desk::new();
+    let home = Home::new();
     let server = Server::start([
         Answer::calls([("run", json!({"command": "touch hidden"}))]).slowly(0),
         Answer::text("Refused."),
         Answer::text("You said y."),
     ]);
-    let mut window = open(&desk, &server, (80, 30), &[]);
+    let mut window = open(&home, &server, (80, 30), &[]);
     window.say("do it");
     server.wait_for_requests(1);
     window.press("y\rha");
@@ -324,14 +324,14 @@ fn what_is_typed_ahead_is_seen_and_sent_and_is_no_answer_to_a_question() {
     window.shows(&["/e) n", "Refused.", "You: y\n", "You said y."]);
     let over = |shown: &str| shown.ends_with("\nYou: ha") && !shown.contains("• ");
     window.until("the part", over);
-    assert!(!desk.path().join("hidden").exists());
+    assert!(!home.path().join("hidden").exists());
 }
 
 #[test]
 fn of_a_long_line_that_is_typed_ahead_its_end_is_seen() {
-    let desk = Desk::new();
+    let home = Home::new();
     let server = Server::start([Answer::text("Done.").slowly(0)]);
-    let mut window = open(&desk, &server, (40, 20), &[]);
+    let mut window = open(&home, &server, (40, 20), &[]);
     window.say("wait");
     window.shows(&["• asking"]);
     window.press("a line that is much longer than forty columns, and ends here");
@@ -343,13 +343,13 @@ fn of_a_long_line_that_is_typed_ahead_its_end_is_seen() {
 
 #[test]
 fn the_history_of_a_session_is_rendered_as_it_was_seen() {
-    let desk = Desk::new();
-    std::fs::write(desk.path().join("a.txt"), "one\ntwo\n").expect("written");
+    let home = Home::new();
+    std::fs::write(home.path().join("a.txt"), "one\ntwo\n").expect("written");
     let server = Server::start([
         Answer::calls([("read_file", json!({"path": "a.txt"}))]),
         Answer::text("It has **two** lines."),
     ]);
-    let mut window = open(&desk, &server, (80, 24), &[]);
+    let mut window = open(&home, &server, (80, 24), &[]);
     window.say("how many lines?");
     let shown = finished(&window, "It has two lines.");
     let turn = without_times(from(&shown, "You: how many"));
@@ -362,9 +362,9 @@ fn the_history_of_a_session_is_rendered_as_it_was_seen() {
 
 #[test]
 fn whoever_looks_at_another_window_is_told_when_a_long_turn_ends() {
-    let desk = Desk::new();
+    let home = Home::new();
     let server = Server::start([Answer::text("At last.").slowly(0), Answer::text("Soon.")]);
-    let mut window = open(&desk, &server, (80, 24), &[]);
+    let mut window = open(&home, &server, (80, 24), &[]);
     let told =
         |window: &Window| String::from_utf8_lossy(&window.bytes()).matches("\x1b]9;").count();
     window.say("take your time");
@@ -384,14 +384,14 @@ fn plain_only_ever_adds_lines() {
     for (variables, args) in
         [(vec![], vec!["--plain"]), (vec![("TERM", "dumb".to_owned())], vec![])]
     {
-        let desk = Desk::new();
+        let home = Home::new();
         let server = Server::start([
             Answer::text("# Title\n\nSome *text*.").and_calls([("list_dir", json!({}))]),
             Answer::text("- one\n- two"),
         ]);
         let args = [vec!["--model", "openai/scripted-1"], args].concat();
         let variables = [server.vars().to_vec(), variables].concat();
-        let mut window = Window::open(&desk, (60, 30), &args, &variables);
+        let mut window = Window::open(&home, (60, 30), &args, &variables);
         window.until("the prompt", |shown| shown.ends_with("You:"));
         window.say("hello");
         let shown = window.until("the end", |shown| shown.ends_with("- two\n\nYou:"));
@@ -408,10 +408,10 @@ fn plain_only_ever_adds_lines() {
 
 #[test]
 fn plain_says_from_time_to_time_that_it_is_still_working() {
-    let desk = Desk::new();
+    let home = Home::new();
     let server = Server::start([Answer::text("Done.").slowly(0)]);
     let args = ["--model", "openai/scripted-1", "--plain"];
-    let mut window = Window::open(&desk, (60, 30), &args, &server.vars());
+    let mut window = Window::open(&home, (60, 30), &args, &server.vars());
     window.until("the prompt", |shown| shown.ends_with("You:"));
     window.say("hello");
     window.shows(&["(still working, 10 s; Ctrl-C stops)"]);
@@ -421,9 +421,9 @@ fn plain_says_from_time_to_time_that_it_is_still_working() {
 
 #[test]
 fn without_colours_nothing_but_the_cursor_moves() {
-    let desk = Desk::new();
+    let home = Home::new();
     let server = Server::start([Answer::text(REPLY)]);
-    let mut window = open(&desk, &server, (60, 50), &[]);
+    let mut window = open(&home, &server, (60, 50), &[]);
     window.say("hello");
     window.shows(&["Done."]);
     let bytes = String::from_utf8_lossy(&window.bytes()).into_owned();
@@ -437,7 +437,7 @@ fn without_colours_nothing_but_the_cursor_moves() {
 #[test]
 fn with_colours_code_is_highlighted_and_the_background_is_respected() {
     for (background, keyword) in [("15;0", "38;5;209"), ("0;15", "38;5;160"), ("", "31")] {
-        let desk = Desk::new();
+        let home = Home::new();
         let server = Server::start([Answer::text(REPLY)]);
         let mut variables = server.vars().to_vec();
         variables.extend([
@@ -446,7 +446,7 @@ fn with_colours_code_is_highlighted_and_the_background_is_respected() {
             ("COLORFGBG", background.to_owned()),
         ]);
         let mut window =
-            Window::open(&desk, (60, 50), &["--model", "openai/scripted-1"], &variables);
+            Window::open(&home, (60, 50), &["--model", "openai/scripted-1"], &variables);
         at_prompt(&window);
         window.say("hello");
         window.shows(&["Done."]);
@@ -458,7 +458,7 @@ fn with_colours_code_is_highlighted_and_the_background_is_respected() {
 #[test]
 fn the_status_fits_forty_columns_and_says_what_a_session_cost() {
     for width in [40, 60, 200] {
-        let desk = Desk::new();
+        let home = Home::new();
         let usage = rethread_core::message::Usage {
             input: 100_000,
             output: 1_000,
@@ -467,7 +467,7 @@ fn the_status_fits_forty_columns_and_says_what_a_session_cost() {
         };
         let server = Server::start([Answer::text("Hello.").usage(usage)]);
         let mut window =
-            Window::open(&desk, (width, 30), &["--model", "openai/gpt-5"], &server.vars());
+            Window::open(&home, (width, 30), &["--model", "openai/gpt-5"], &server.vars());
         at_prompt(&window);
         window.say("hi");
         let shown = finished(&window, "~$0.15");
@@ -485,7 +485,7 @@ fn the_status_fits_forty_columns_and_says_what_a_session_cost() {
 
 #[test]
 fn what_is_waited_for_is_said_another_turn_a_retry_a_compaction() {
-    let desk = Desk::new();
+    let home = Home::new();
     let server = Server::start([
         Answer::text("First.").slowly(0),
         Answer::text("Second."),
@@ -494,11 +494,11 @@ fn what_is_waited_for_is_said_another_turn_a_retry_a_compaction() {
         Answer::text("never").slowly(0),
         Answer::text("Fourth."),
     ]);
-    let mut first = open(&desk, &server, (80, 24), &["--name", "shared"]);
+    let mut first = open(&home, &server, (80, 24), &["--name", "shared"]);
     first.say("one");
     server.wait_for_requests(1);
     let mut second =
-        Window::open(&desk, (100, 30), &["-c", "--model", "openai/scripted-1"], &server.vars());
+        Window::open(&home, (100, 30), &["-c", "--model", "openai/scripted-1"], &server.vars());
     at_prompt(&second);
     second.say("two");
     second.shows(&["• waiting for another turn in this session (process ", "· Esc stops"]);
@@ -521,13 +521,13 @@ fn what_is_waited_for_is_said_another_turn_a_retry_a_compaction() {
 
 #[test]
 fn the_list_of_sessions_never_wraps_at_any_width() {
-    let desk = Desk::new();
+    let home = Home::new();
     let first = json!({"role": "user", "content": "a question of several words ".repeat(20)});
     // One gets the name it has when nobody gave it one, which is long.
-    assert_eq!(desk.feed(&["append", "--new"], first.to_string()).code, 0);
-    desk.session("plan", &[&first.to_string()]);
+    assert_eq!(home.feed(&["append", "--new"], first.to_string()).code, 0);
+    home.session("plan", &[&first.to_string()]);
     for width in [40, 60, 80, 200] {
-        let window = Window::open(&desk, (width, 20), &["list"], &[]);
+        let window = Window::open(&home, (width, 20), &["list"], &[]);
         let shown = window.at_the_end();
         for part in ["plan", "a question", "append", "now", "1"] {
             assert!(shown.contains(part), "{width}: {shown}");

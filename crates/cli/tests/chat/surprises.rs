@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 
 use rethread_agent::scripted::{Answer, Server};
 
-use crate::desk::Desk;
+use crate::home::Home;
 use crate::terminal::{Terminal, quoted};
 use crate::window::Window;
 
-fn open(desk: &Desk, server: &Server, args: &[&str]) -> Window {
+fn open(home: &Home, server: &Server, args: &[&str]) -> Window {
     let args = [&["--model", "openai/scripted-1"], args].concat();
-    let window = Window::open(desk, (80, 40), &args, &server.vars());
+    let window = Window::open(home, (80, 40), &args, &server.vars());
     at_prompt(&window);
     window
 }
@@ -29,12 +29,12 @@ fn say(window: &mut Window, text: &str, answer: &str) -> String {
 
 #[test]
 fn what_was_said_in_another_window_is_shown_before_the_next_turn() {
-    let desk = Desk::new();
+    let home = Home::new();
     let answers = ["One.", "Two.", "Three.", "Four."].map(Answer::text);
     let server = Server::start(answers);
-    let mut first = open(&desk, &server, &["--name", "shared"]);
+    let mut first = open(&home, &server, &["--name", "shared"]);
     say(&mut first, "first question", "One.");
-    let mut second = open(&desk, &server, &["-c"]);
+    let mut second = open(&home, &server, &["-c"]);
     let shown = say(&mut second, "second question", "Two.");
     assert!(!shown.contains("elsewhere)"), "all of it was shown when it was opened: {shown}");
     let shown = say(&mut first, "third question", "Three.");
@@ -52,12 +52,12 @@ fn what_was_said_in_another_window_is_shown_before_the_next_turn() {
 
 #[test]
 fn what_was_added_while_a_turn_waited_is_shown_after_it() {
-    let desk = Desk::new();
+    let home = Home::new();
     let slow = Answer::text("Two, at last.").slowly(0);
     let server = Server::start([Answer::text("One."), slow, Answer::text("Three.")]);
-    let mut first = open(&desk, &server, &["--name", "shared"]);
+    let mut first = open(&home, &server, &["--name", "shared"]);
     say(&mut first, "first question", "One.");
-    let mut second = open(&desk, &server, &["-c"]);
+    let mut second = open(&home, &server, &["-c"]);
     second.say("second question");
     server.wait_for_requests(2);
     first.say("third question");
@@ -71,18 +71,18 @@ fn what_was_added_while_a_turn_waited_is_shown_after_it() {
 
 #[test]
 fn a_session_that_was_deleted_in_another_window_gets_no_message_and_comes_back() {
-    let desk = Desk::new();
+    let home = Home::new();
     let server = Server::start(["One.", "Two."].map(Answer::text));
-    let mut window = open(&desk, &server, &["--name", "shared"]);
+    let mut window = open(&home, &server, &["--name", "shared"]);
     say(&mut window, "first question", "One.");
-    assert_eq!(desk.run(&["delete", "shared", "-y"]).code, 0);
+    assert_eq!(home.run(&["delete", "shared", "-y"]).code, 0);
     window.say("second question");
     window.shows(&["deleted elsewhere; your message was not sent", "`/undo` brings"]);
     assert_eq!(server.requests().len(), 1);
     window.say("/undo");
     window.shows(&["Undid the delete: shared is back."]);
     say(&mut window, "second question", "Two.");
-    assert_eq!(desk.json(&["show", "shared"])["session"]["queries"], 2);
+    assert_eq!(home.json(&["show", "shared"])["session"]["queries"], 2);
 }
 
 /// Takes the terminal away and waits until the program has ended.
@@ -102,11 +102,11 @@ fn hang_up(terminal: Terminal, pid: &str) {
 #[test]
 fn a_terminal_that_goes_away_ends_the_chat_and_nothing_is_lost() {
     for place in ["prompt", "picker", "turn"] {
-        let desk = Desk::new();
+        let home = Home::new();
         let server =
             Server::start([Answer::text("Hello."), Answer::text("one two three").slowly(1)]);
         let args = ["--model", "openai/scripted-1", "--name", "left"];
-        let mut terminal = Terminal::start(&desk, &args, &server.vars());
+        let mut terminal = Terminal::start(&home, &args, &server.vars());
         let pid = terminal.pid();
         terminal.expect("You: ");
         terminal.say("hi there");
@@ -125,19 +125,19 @@ fn a_terminal_that_goes_away_ends_the_chat_and_nothing_is_lost() {
         }
         hang_up(terminal, &pid);
         server.release();
-        let shown = desk.json(&["show", "left"])["entries"].to_string();
+        let shown = home.json(&["show", "left"])["entries"].to_string();
         assert!(shown.contains("hi there") && shown.contains("Hello."), "{place}: {shown}");
         assert_eq!(shown.contains("\"one"), place == "turn", "{place}: {shown}");
         assert!(shown.contains("\"kind\":\"summary\""), "it can be resumed: {place}: {shown}");
         // Nobody holds the session any more.
-        assert_eq!(desk.run(&["-p", "and now?", "-c"]).code, 0, "{place}");
+        assert_eq!(home.run(&["-p", "and now?", "-c"]).code, 0, "{place}");
     }
 }
 
 #[test]
 fn a_full_disk_is_told_at_the_prompt_and_the_message_can_be_sent_again() {
-    let desk = Desk::new();
-    let small = desk.path().join("small");
+    let home = Home::new();
+    let small = home.path().join("small");
     std::fs::create_dir(&small).expect("made");
     let mount = format!("mount -t tmpfs -o size=2m tmpfs {}", small.display());
     let can = Command::new("unshare").args(["-m", "sh", "-c", &mount]).output();
@@ -155,14 +155,14 @@ fn a_full_disk_is_told_at_the_prompt_and_the_message_can_be_sent_again() {
         small.display(),
         program.replace('\'', ""),
     );
-    let mut terminal = Terminal::run(&desk, &line, &server.vars());
+    let mut terminal = Terminal::run(&home, &line, &server.vars());
     terminal.expect("You: ");
     terminal.say("first");
     terminal.expect("One.");
     terminal.expect("You: ");
     let wait = |name: &str, done: &str| {
-        std::fs::write(desk.path().join(name), "").expect("written");
-        while !desk.path().join(done).exists() {
+        std::fs::write(home.path().join(name), "").expect("written");
+        while !home.path().join(done).exists() {
             std::thread::yield_now();
         }
     };
@@ -179,7 +179,7 @@ fn a_full_disk_is_told_at_the_prompt_and_the_message_can_be_sent_again() {
 
 #[test]
 fn a_model_that_cannot_be_reached_is_tried_again_and_the_question_is_kept() {
-    let desk = Desk::new();
+    let home = Home::new();
     let server = Server::start([Answer::text("Back again.")]);
     let mut variables = server.vars().to_vec();
     for (name, value) in &mut variables {
@@ -188,14 +188,14 @@ fn a_model_that_cannot_be_reached_is_tried_again_and_the_question_is_kept() {
         }
     }
     let args = ["--model", "openai/scripted-1", "--name", "cut"];
-    let mut window = Window::open(&desk, (80, 24), &args, &variables);
+    let mut window = Window::open(&home, (80, 24), &args, &variables);
     at_prompt(&window);
     window.say("are you there?");
     window.shows(&["retrying in"]);
     window.shows(&["openai cannot be reached", "your message is kept"]);
     at_prompt(&window);
     drop(window);
-    let mut window = open(&desk, &server, &["-c"]);
+    let mut window = open(&home, &server, &["-c"]);
     window.shows(&["You: are you there?", "(no answer)"]);
     window.say("/retry");
     window.shows(&["Back again."]);

@@ -5,7 +5,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-use crate::desk::Desk;
+use crate::home::Home;
 
 /// How long anything may take before a test has failed.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -28,19 +28,19 @@ struct Screen {
 
 impl Terminal {
     /// Starts `rethread` with these arguments and variables.
-    pub(crate) fn start(desk: &Desk, args: &[&str], variables: &[(&str, String)]) -> Terminal {
+    pub(crate) fn start(home: &Home, args: &[&str], variables: &[(&str, String)]) -> Terminal {
         let all = [&[env!("CARGO_BIN_EXE_rethread")], args].concat();
         // The window is wide, so that what is waited for is on one line. The shell tells its number,
         // and becomes the program: a test may kill it.
         let line = format!("stty cols 200 rows 50; echo \"pid $$.\"; exec {}", quoted(&all));
-        Terminal::run(desk, &line, variables)
+        Terminal::run(home, &line, variables)
     }
 
     /// Starts a shell with this line and these variables.
-    pub(crate) fn run(desk: &Desk, line: &str, variables: &[(&str, String)]) -> Terminal {
+    pub(crate) fn run(home: &Home, line: &str, variables: &[(&str, String)]) -> Terminal {
         let mut command = Command::new("script");
-        command.args(["-qefc", line, "/dev/null"]).current_dir(desk.path()).env_clear();
-        command.env("HOME", desk.path()).env("RETHREAD_STORE", desk.store());
+        command.args(["-qefc", line, "/dev/null"]).current_dir(home.path()).env_clear();
+        command.env("HOME", home.path()).env("RETHREAD_STORE", home.store());
         command.env("PATH", "/usr/bin:/bin").env("TERM", "xterm").env("SHELL", "/bin/sh");
         command.env("TZ", "UTC").env("NO_COLOR", "1");
         command.envs(variables.iter().map(|(name, value)| (name, value)));

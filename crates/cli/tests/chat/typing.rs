@@ -3,7 +3,7 @@
 use rethread_agent::scripted::{Answer, Server};
 use serde_json::Value;
 
-use crate::desk::Desk;
+use crate::home::Home;
 use crate::window::Window;
 
 const UP: &str = "\x1b[A";
@@ -12,9 +12,9 @@ const DOWN: &str = "\x1b[B";
 /// The smallest picture there is: one point.
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR";
 
-fn open(desk: &Desk, server: &Server, size: (u16, u16), args: &[&str]) -> Window {
+fn open(home: &Home, server: &Server, size: (u16, u16), args: &[&str]) -> Window {
     let args = [&["--model", "openai/gpt-5"], args].concat();
-    let window = Window::open(desk, size, &args, &server.vars());
+    let window = Window::open(home, size, &args, &server.vars());
     at_prompt(&window);
     window
 }
@@ -45,8 +45,8 @@ fn asked(server: &Server) -> Vec<String> {
     }
 }
 
-fn write(desk: &Desk, path: &str, content: impl AsRef<[u8]>) {
-    let path = desk.path().join(path);
+fn write(home: &Home, path: &str, content: impl AsRef<[u8]>) {
+    let path = home.path().join(path);
     std::fs::create_dir_all(path.parent().expect("a folder")).expect("made");
     std::fs::write(path, content).expect("written");
 }
@@ -54,8 +54,8 @@ fn write(desk: &Desk, path: &str, content: impl AsRef<[u8]>) {
 #[test]
 fn a_menu_under_the_slash_says_what_each_command_does() {
     for width in [40, 80, 200] {
-        let (desk, server) = (Desk::new(), Server::start([]));
-        let mut window = open(&desk, &server, (width, 24), &[]);
+        let (home, server) = (Home::new(), Server::start([]));
+        let mut window = open(&home, &server, (width, 24), &[]);
         window.press("/co");
         let shown = window.shows(&["You: /co\n  /compact  summarise", "\n  /cost     tokens"]);
         let widest = shown.lines().map(|line| line.chars().count()).max().unwrap_or(0);
@@ -79,13 +79,13 @@ fn a_menu_under_the_slash_says_what_each_command_does() {
 
 #[test]
 fn agents_sessions_and_files_are_completed() {
-    let (desk, server) = (Desk::new(), Server::start([]));
-    write(&desk, "src/limit.rs", "");
-    write(&desk, "src/deep/other.rs", "");
-    write(&desk, "built/limit.o", "");
-    write(&desk, ".gitignore", "built\n");
-    desk.session("rate-limiter", &[r#"{"role":"user","content":"how does the limiter work?"}"#]);
-    let mut window = open(&desk, &server, (80, 24), &[]);
+    let (home, server) = (Home::new(), Server::start([]));
+    write(&home, "src/limit.rs", "");
+    write(&home, "src/deep/other.rs", "");
+    write(&home, "built/limit.o", "");
+    write(&home, ".gitignore", "built\n");
+    home.session("rate-limiter", &[r#"{"role":"user","content":"how does the limiter work?"}"#]);
+    let mut window = open(&home, &server, (80, 24), &[]);
     window.press("/agent pl\t");
     window.until("the agent", |shown| shown.ends_with("\nYou: /agent plan"));
     window.press("\x15/model openai/gpt-5-m\t");
@@ -105,12 +105,12 @@ fn agents_sessions_and_files_are_completed() {
 
 #[test]
 fn a_file_and_a_folder_go_with_the_question_and_it_is_said_what_was_taken() {
-    let (desk, server) = (Desk::new(), Server::start(["One.", "Two."].map(Answer::text)));
-    write(&desk, "src/limit.rs", "fn limit() {}\n");
-    write(&desk, "src/ignored.rs", "secret");
-    write(&desk, ".gitignore", "ignored.rs\n");
-    write(&desk, "long.txt", "0123456789abcde\n".repeat(40_000));
-    let mut window = open(&desk, &server, (80, 24), &[]);
+    let (home, server) = (Home::new(), Server::start(["One.", "Two."].map(Answer::text)));
+    write(&home, "src/limit.rs", "fn limit() {}\n");
+    write(&home, "src/ignored.rs", "secret");
+    write(&home, ".gitignore", "ignored.rs\n");
+    write(&home, "long.txt", "0123456789abcde\n".repeat(40_000));
+    let mut window = open(&home, &server, (80, 24), &[]);
     window.say("explain @src/, please; and @nosuch.rs");
     let shown = finished(&window, "One.");
     assert!(shown.contains("(attached 1 file of src/, 14 bytes)"), "{shown}");
@@ -130,27 +130,27 @@ fn a_file_and_a_folder_go_with_the_question_and_it_is_said_what_was_taken() {
 
 #[test]
 fn what_is_pasted_attaches_nothing_and_runs_nothing() {
-    let (desk, server) = (Desk::new(), Server::start(["One.", "Two."].map(Answer::text)));
-    write(&desk, "secret.txt", "the secret");
-    let mut window = open(&desk, &server, (80, 24), &[]);
+    let (home, server) = (Home::new(), Server::start(["One.", "Two."].map(Answer::text)));
+    write(&home, "secret.txt", "the secret");
+    let mut window = open(&home, &server, (80, 24), &[]);
     window.press("\x1b[200~read @secret.txt\x1b[201~\r");
     finished(&window, "One.");
     assert_eq!(asked(&server), ["read @secret.txt"]);
     window.press("\x1b[200~!touch ran\x1b[201~\r");
     finished(&window, "Two.");
     assert_eq!(asked(&server), ["!touch ran"]);
-    assert!(!desk.path().join("ran").exists());
+    assert!(!home.path().join("ran").exists());
 }
 
 #[test]
 fn a_picture_goes_with_the_question_by_its_name_or_dropped_on_the_window() {
-    let desk = Desk::new();
+    let home = Home::new();
     let server = Server::start(["A point.", "Another."].map(Answer::text));
-    write(&desk, "shot.png", PNG);
+    write(&home, "shot.png", PNG);
     let elsewhere = tempfile::tempdir().expect("a folder");
     let dropped = elsewhere.path().join("my shot.png");
     std::fs::write(&dropped, PNG).expect("written");
-    let mut window = open(&desk, &server, (120, 24), &["--name", "pictures"]);
+    let mut window = open(&home, &server, (120, 24), &["--name", "pictures"]);
     window.say("what is @shot.png?");
     let shown = finished(&window, "A point.");
     assert!(
@@ -168,15 +168,15 @@ fn a_picture_goes_with_the_question_by_its_name_or_dropped_on_the_window() {
     window.press("\r");
     finished(&window, "Another.");
     assert_eq!(asked(&server).concat().matches("base64").count(), 1);
-    let entries = desk.json(&["show", "pictures"])["entries"].to_string();
+    let entries = home.json(&["show", "pictures"])["entries"].to_string();
     assert_eq!(entries.matches("\"sha256\"").count(), 2, "they are kept as blobs: {entries}");
     assert!(!entries.contains("iVBOR"), "{entries}");
 }
 
 #[test]
 fn a_long_paste_is_folded_and_sent_whole() {
-    let (desk, server) = (Desk::new(), Server::start([Answer::text("Done.")]));
-    let mut window = open(&desk, &server, (60, 24), &[]);
+    let (home, server) = (Home::new(), Server::start([Answer::text("Done.")]));
+    let mut window = open(&home, &server, (60, 24), &[]);
     let log: String = (1..=400).map(|n| format!("line {n}\n")).collect();
     window.press(format!("why? \x1b[200~{log}\x1b[201~"));
     window.until("the fold", |shown| shown.ends_with("\nYou: why? [400 lines]"));
@@ -191,14 +191,14 @@ fn a_long_paste_is_folded_and_sent_whole() {
 
 #[test]
 fn what_was_asked_in_other_sessions_of_the_folder_is_called_back_and_searched() {
-    let desk = Desk::new();
+    let home = Home::new();
     let server = Server::start(["One.", "Two.", "Three."].map(Answer::text));
     for (question, answer) in [("fix the failing test", "One."), ("what is a fence?", "Two.")] {
-        let mut window = open(&desk, &server, (80, 24), &[]);
+        let mut window = open(&home, &server, (80, 24), &[]);
         window.say(question);
         finished(&window, answer);
     }
-    let mut window = open(&desk, &server, (80, 24), &[]);
+    let mut window = open(&home, &server, (80, 24), &[]);
     window.press("half a line\x12test");
     let found = "\nsearch: test\n› fix the failing test";
     window.until("the search", |shown| shown.ends_with(found));
@@ -217,8 +217,8 @@ fn what_was_asked_in_other_sessions_of_the_folder_is_called_back_and_searched() 
 
 #[test]
 fn the_output_of_a_command_goes_with_the_next_question() {
-    let (desk, server) = (Desk::new(), Server::start(["One.", "Two."].map(Answer::text)));
-    let mut window = open(&desk, &server, (80, 24), &[]);
+    let (home, server) = (Home::new(), Server::start(["One.", "Two."].map(Answer::text)));
+    let mut window = open(&home, &server, (80, 24), &[]);
     window.say("!echo hello; echo oops >&2; exit 3");
     let shown = window.until("the command", |shown| {
         shown.contains("(exit 3 · 11 bytes go with your next question)")
@@ -238,8 +238,8 @@ fn the_output_of_a_command_goes_with_the_next_question() {
 
 #[test]
 fn a_command_that_does_not_end_is_stopped_with_escape() {
-    let (desk, server) = (Desk::new(), Server::start([]));
-    let mut window = open(&desk, &server, (80, 24), &[]);
+    let (home, server) = (Home::new(), Server::start([]));
+    let mut window = open(&home, &server, (80, 24), &[]);
     window.say("!echo begun; sleep 1000");
     window.shows(&["\nbegun\n", "• running echo begun; sleep 1000", "Esc stops"]);
     window.press("\x1b");
@@ -250,39 +250,39 @@ fn a_command_that_does_not_end_is_stopped_with_escape() {
 
 #[test]
 fn control_g_opens_the_line_in_an_editor() {
-    let (desk, server) = (Desk::new(), Server::start([Answer::text("Done.")]));
+    let (home, server) = (Home::new(), Server::start([Answer::text("Done.")]));
     write(
-        &desk,
+        &home,
         "edit",
         "#!/bin/sh\nstat -c %a \"$2\" > mode\nprintf '%s\\nsecond line\\n' \"$(cat \"$2\")\" > \"$2.new\"\nmv \"$2.new\" \"$2\"\n",
     );
-    let path = desk.path().join("edit");
+    let path = home.path().join("edit");
     std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755))
         .expect("set");
     let editor = format!("{} --wait", path.display());
     let variables = [server.vars().to_vec(), vec![("VISUAL", editor)]].concat();
-    let mut window = Window::open(&desk, (80, 24), &["--model", "openai/gpt-5"], &variables);
+    let mut window = Window::open(&home, (80, 24), &["--model", "openai/gpt-5"], &variables);
     at_prompt(&window);
     window.press("first line\x07");
     window.until("both lines", |shown| shown.ends_with("\nYou: first line\nsecond line"));
     window.press("\r");
     finished(&window, "Done.");
     assert_eq!(asked(&server), ["first line\nsecond line"]);
-    assert_eq!(std::fs::read_to_string(desk.path().join("mode")).expect("read"), "600\n");
+    assert_eq!(std::fs::read_to_string(home.path().join("mode")).expect("read"), "600\n");
 }
 
 #[test]
 fn own_commands_are_used_once_they_are_agreed_to() {
-    let (desk, server) = (Desk::new(), Server::start(["One.", "Two."].map(Answer::text)));
-    write(&desk, ".config/rethread/commands/greet.md", "Greet $1 in $2.");
+    let (home, server) = (Home::new(), Server::start(["One.", "Two."].map(Answer::text)));
+    write(&home, ".config/rethread/commands/greet.md", "Greet $1 in $2.");
     write(
-        &desk,
+        &home,
         ".rethread/commands/review.md",
         "---\ndescription: Reviews a file\nargument-hint: FILE\n---\nReview @$1 as we do here.",
     );
-    write(&desk, "a.txt", "the text");
+    write(&home, "a.txt", "the text");
     let args = ["--model", "openai/gpt-5"];
-    let mut window = Window::open(&desk, (80, 24), &args, &server.vars());
+    let mut window = Window::open(&home, (80, 24), &args, &server.vars());
     window.shows(&["commands of its own", ".rethread/commands/review.md", "Use them? (y/n)"]);
     window.say("n");
     at_prompt(&window);
@@ -293,10 +293,10 @@ fn own_commands_are_used_once_they_are_agreed_to() {
     assert_eq!(asked(&server), ["Greet Ann in two words."]);
     drop(window);
 
-    assert!(desk.run(&["agents"]).err.contains("review.md comes with this folder"));
-    let said = desk.run(&["agents", "--trust"]);
+    assert!(home.run(&["agents"]).err.contains("review.md comes with this folder"));
+    let said = home.run(&["agents", "--trust"]);
     assert!(!said.err.contains("review.md"), "{said:?}");
-    let mut window = open(&desk, &server, (80, 24), &[]);
+    let mut window = open(&home, &server, (80, 24), &[]);
     window.press("/rev");
     window.shows(&["  /review FILE  Reviews a file"]);
     window.press("\ta.txt\r");
@@ -305,14 +305,14 @@ fn own_commands_are_used_once_they_are_agreed_to() {
     assert!(all.contains("the text") && all.ends_with("Review @a.txt as we do here."), "{all}");
     drop(window);
 
-    write(&desk, ".rethread/commands/review.md", "Something else.");
-    assert!(desk.run(&["agents"]).err.contains("review.md comes with this folder"));
+    write(&home, ".rethread/commands/review.md", "Something else.");
+    assert!(home.run(&["agents"]).err.contains("review.md comes with this folder"));
 }
 
 #[test]
 fn copy_archive_and_help_do_what_one_guesses() {
-    let (desk, server) = (Desk::new(), Server::start([Answer::text("**Forty-two**")]));
-    let mut window = open(&desk, &server, (80, 60), &["--name", "answer"]);
+    let (home, server) = (Home::new(), Server::start([Answer::text("**Forty-two**")]));
+    let mut window = open(&home, &server, (80, 60), &["--name", "answer"]);
     window.say("/copy");
     window.shows(&["there is no answer to copy"]);
     window.say("what is six times seven?");
@@ -323,12 +323,12 @@ fn copy_archive_and_help_do_what_one_guesses() {
     assert!(bytes.contains("\x1b]52;c;KipGb3J0eS10d28qKg==\x07"), "{bytes:?}");
     window.say("/archive");
     window.shows(&["Archived answer; `/open answer` brings it back."]);
-    assert_eq!(desk.json(&["show", "answer"])["session"]["archived"], true);
+    assert_eq!(home.json(&["show", "answer"])["session"]["archived"], true);
     window.say("/open answer");
     window.until("the session", |shown| {
         shown.contains("\nYou: /open answer\n") && shown.ends_with("\nYou:")
     });
-    assert_eq!(desk.json(&["show", "answer"])["session"]["archived"], false);
+    assert_eq!(home.json(&["show", "answer"])["session"]["archived"], false);
     window.say("help");
     window.shows(&["/archive", "Examples:", "explain @src/limit.rs", "!cargo test"]);
 }
@@ -336,11 +336,11 @@ fn copy_archive_and_help_do_what_one_guesses() {
 #[test]
 fn a_light_background_is_learned_from_the_terminal() {
     for (colour, keyword) in [("ffff/ffff/ffff", "38;5;160"), ("0000/0000/0000", "38;5;209")] {
-        let (desk, server) =
-            (Desk::new(), Server::start([Answer::text("```rust\nfn a() {}\n```\n\nDone.")]));
+        let (home, server) =
+            (Home::new(), Server::start([Answer::text("```rust\nfn a() {}\n```\n\nDone.")]));
         let mut variables = server.vars().to_vec();
         variables.extend([("TERM", "xterm-256color".to_owned()), ("NO_COLOR", String::new())]);
-        let mut window = Window::open(&desk, (80, 24), &["--model", "openai/gpt-5"], &variables);
+        let mut window = Window::open(&home, (80, 24), &["--model", "openai/gpt-5"], &variables);
         at_prompt(&window);
         let bytes = String::from_utf8_lossy(&window.bytes()).into_owned();
         assert_eq!(bytes.matches("\x1b]11;?").count(), 1, "{bytes:?}");

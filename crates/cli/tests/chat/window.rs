@@ -4,7 +4,7 @@
 use std::num::NonZeroU16;
 use std::process::Command;
 
-use crate::desk::Desk;
+use crate::home::Home;
 use crate::terminal::{Terminal, quoted};
 
 /// Lines that scrolled away and are kept.
@@ -22,7 +22,7 @@ pub(crate) struct Window {
 impl Window {
     /// Opens a window and starts `rethread` in it.
     pub(crate) fn open(
-        desk: &Desk,
+        home: &Home,
         (columns, rows): (u16, u16),
         args: &[&str],
         variables: &[(&str, String)],
@@ -30,7 +30,7 @@ impl Window {
         let program = quoted(&[&[env!("CARGO_BIN_EXE_rethread")], args].concat());
         let line =
             format!("stty cols {columns} rows {rows}; echo \"device $(tty).\"; exec {program}");
-        let mut terminal = Terminal::run(desk, &line, variables);
+        let mut terminal = Terminal::run(home, &line, variables);
         terminal.expect("device ");
         let device = terminal.expect(".");
         // What the shell wrote is not part of what is looked at.

@@ -4,7 +4,7 @@ use rethread_agent::scripted::{Answer, Server};
 use rethread_core::summary::block;
 use serde_json::{Value, json};
 
-use crate::desk::Desk;
+use crate::home::Home;
 use crate::terminal::{Terminal, kill, signal};
 
 const MODELS: [&str; 2] = ["openai/scripted-1", "anthropic/scripted-1"];
@@ -20,10 +20,10 @@ fn last(body: &Value) -> String {
 
 #[test]
 fn a_first_run_in_a_terminal_needs_no_key() {
-    let desk = Desk::new();
-    std::fs::write(desk.path().join("notes.md"), "The deploy key lives in the vault.\n")
+    let home = Home::new();
+    std::fs::write(home.path().join("notes.md"), "The deploy key lives in the vault.\n")
         .expect("written");
-    let mut terminal = Terminal::start(&desk, &[], &[]);
+    let mut terminal = Terminal::start(&home, &[], &[]);
     terminal.expect("offline/offline");
     terminal.expect("You: ");
     terminal.say("where does the deploy key live?");
@@ -40,8 +40,8 @@ fn a_first_run_in_a_terminal_needs_no_key() {
 #[test]
 fn a_conversation_with_tools_a_summary_and_a_resume_on_each_wire() {
     for model in MODELS {
-        let desk = Desk::new();
-        std::fs::write(desk.path().join("a.txt"), "forty-two").expect("written");
+        let home = Home::new();
+        std::fs::write(home.path().join("a.txt"), "forty-two").expect("written");
         let server = Server::start([
             Answer::text("Let me read it.").and_calls([("read_file", json!({"path": "a.txt"}))]),
             Answer::text("It says forty-two."),
@@ -54,7 +54,7 @@ fn a_conversation_with_tools_a_summary_and_a_resume_on_each_wire() {
         ]);
         let variables = variables(&server);
         let mut terminal =
-            Terminal::start(&desk, &["--model", model, "--name", "numbers"], &variables);
+            Terminal::start(&home, &["--model", model, "--name", "numbers"], &variables);
         terminal.expect("You: ");
         terminal.say("what does a.txt say?");
         terminal.expect("build:");
@@ -67,7 +67,7 @@ fn a_conversation_with_tools_a_summary_and_a_resume_on_each_wire() {
         terminal.expect("Queries: 1");
         assert_eq!(terminal.end().1, 0);
 
-        let mut terminal = Terminal::start(&desk, &["--model", model], &variables);
+        let mut terminal = Terminal::start(&home, &["--model", model], &variables);
         terminal.expect("You: ");
         terminal.say("resume 1");
         terminal.expect("📋 Loading session...");
@@ -91,7 +91,7 @@ fn a_conversation_with_tools_a_summary_and_a_resume_on_each_wire() {
 
 #[test]
 fn a_chain_of_three_loads_only_the_session_before() {
-    let desk = Desk::new();
+    let home = Home::new();
     let server = Server::start([]);
     server.fallback(|body| {
         let text = last(body);
@@ -107,7 +107,7 @@ fn a_chain_of_three_loads_only_the_session_before() {
     });
     let variables = variables(&server);
     let mut terminal =
-        Terminal::start(&desk, &["--model", "openai/m", "--name", "chain"], &variables);
+        Terminal::start(&home, &["--model", "openai/m", "--name", "chain"], &variables);
     terminal.expect("You: ");
     terminal.say("a first question");
     terminal.expect("An answer.");
@@ -140,13 +140,13 @@ fn a_chain_of_three_loads_only_the_session_before() {
 #[test]
 fn control_c_stops_the_reply_keeps_it_and_leaves_the_chat_alive() {
     for model in MODELS {
-        let desk = Desk::new();
+        let home = Home::new();
         let server = Server::start([
             Answer::text("one two three four five six").slowly(3),
             Answer::text("hello again"),
         ]);
         let mut terminal =
-            Terminal::start(&desk, &["--model", model, "--name", "stopped"], &variables(&server));
+            Terminal::start(&home, &["--model", model, "--name", "stopped"], &variables(&server));
         terminal.expect("You: ");
         terminal.say("count");
         terminal.expect("build:");
@@ -157,7 +157,7 @@ fn control_c_stops_the_reply_keeps_it_and_leaves_the_chat_alive() {
         terminal.expect("You: ");
         terminal.say("are you there?");
         terminal.expect("hello again");
-        let shown = desk.json(&["show", "stopped"]);
+        let shown = home.json(&["show", "stopped"]);
         let partial =
             shown["entries"].as_array().expect("entries").iter().find(|e| e["interrupted"] == true);
         assert!(partial.expect("kept")["content"].to_string().contains("one"), "{shown}");
@@ -167,14 +167,14 @@ fn control_c_stops_the_reply_keeps_it_and_leaves_the_chat_alive() {
 #[test]
 fn killed_in_mid_turn_nothing_is_lost_and_continue_sends_no_dangling_call() {
     for model in MODELS {
-        let desk = Desk::new();
+        let home = Home::new();
         let server = Server::start([
             Answer::calls([("list_dir", json!({"path": "."}))]),
             Answer::text("never heard").slowly(0),
             Answer::text("where were we"),
         ]);
         let mut terminal =
-            Terminal::start(&desk, &["--model", model, "--name", "killed"], &variables(&server));
+            Terminal::start(&home, &["--model", model, "--name", "killed"], &variables(&server));
         let pid = terminal.pid();
         terminal.expect("You: ");
         terminal.say("look around");
@@ -182,13 +182,13 @@ fn killed_in_mid_turn_nothing_is_lost_and_continue_sends_no_dangling_call() {
         kill(&pid);
         drop(terminal);
         server.release();
-        let mut terminal = Terminal::start(&desk, &["-c", "--model", model], &variables(&server));
+        let mut terminal = Terminal::start(&home, &["-c", "--model", model], &variables(&server));
         terminal.expect("Continuing killed");
         terminal.expect("You: look around");
         terminal.expect("You: ");
         terminal.say("go on");
         terminal.expect("where were we");
-        let shown = desk.json(&["show", "killed"]);
+        let shown = home.json(&["show", "killed"]);
         let text = shown["entries"].to_string();
         assert!(text.contains("look around") && text.contains("tool_result"), "{text}");
         assert_eq!(shown["session"]["queries"], 2);
@@ -198,11 +198,11 @@ fn killed_in_mid_turn_nothing_is_lost_and_continue_sends_no_dangling_call() {
 #[test]
 fn the_lease_of_a_killed_chat_keeps_nobody_from_the_session() {
     for verb in ["clear", "append", "delete", "/clear"] {
-        let desk = Desk::new();
+        let home = Home::new();
         let server = Server::start([Answer::text("never heard").slowly(0)]);
         let start = |args: &[&str]| {
             let args = [&["--model", "openai/m"], args].concat();
-            Terminal::start(&desk, &args, &variables(&server))
+            Terminal::start(&home, &args, &variables(&server))
         };
         let mut terminal = start(&["--name", "killed"]);
         let pid = terminal.pid();
@@ -221,11 +221,11 @@ fn the_lease_of_a_killed_chat_keeps_nobody_from_the_session() {
             }
             "append" => {
                 let said = "{\"role\":\"user\",\"content\":\"go on\"}\n";
-                let told = desk.feed(&["append", "killed"], said);
+                let told = home.feed(&["append", "killed"], said);
                 assert_eq!(told.code, 0, "{}", told.err);
             }
             verb => {
-                let told = desk.run(&[verb, "killed"]);
+                let told = home.run(&[verb, "killed"]);
                 assert_eq!(told.code, 0, "{verb}: {}", told.err);
             }
         }
@@ -234,13 +234,13 @@ fn the_lease_of_a_killed_chat_keeps_nobody_from_the_session() {
 
 #[test]
 fn killed_while_the_model_has_an_open_call_the_call_is_answered_as_interrupted() {
-    let desk = Desk::new();
+    let home = Home::new();
     let server = Server::start([
         Answer::calls([("run", json!({"command": "echo $PPID > started; exec sleep 600"}))]),
         Answer::text("fine"),
     ]);
     let mut terminal =
-        Terminal::start(&desk, &["--model", "anthropic/m", "--name", "open"], &variables(&server));
+        Terminal::start(&home, &["--model", "anthropic/m", "--name", "open"], &variables(&server));
     let pid = terminal.pid();
     terminal.expect("You: ");
     terminal.say("sleep");
@@ -249,7 +249,7 @@ fn killed_while_the_model_has_an_open_call_the_call_is_answered_as_interrupted()
     kill(&pid);
     drop(terminal);
     let mut terminal =
-        Terminal::start(&desk, &["-c", "--model", "anthropic/m"], &variables(&server));
+        Terminal::start(&home, &["-c", "--model", "anthropic/m"], &variables(&server));
     terminal.expect("You: ");
     terminal.say("go on");
     terminal.expect("fine");
@@ -259,31 +259,31 @@ fn killed_while_the_model_has_an_open_call_the_call_is_answered_as_interrupted()
 
 #[test]
 fn a_tool_that_changes_things_is_asked_for_at_the_terminal() {
-    let desk = Desk::new();
+    let home = Home::new();
     let write = || Answer::calls([("write_file", json!({"path": "new.txt", "content": "hi"}))]);
     let server =
         Server::start([write(), Answer::text("refused"), write(), Answer::text("written")]);
-    let mut terminal = Terminal::start(&desk, &["--model", "openai/m"], &variables(&server));
+    let mut terminal = Terminal::start(&home, &["--model", "openai/m"], &variables(&server));
     terminal.expect("You: ");
     terminal.say("write");
     terminal.expect("Allow write_file");
     terminal.expect("/e) ");
     terminal.say("n");
     terminal.expect("refused");
-    assert!(!desk.path().join("new.txt").exists());
+    assert!(!home.path().join("new.txt").exists());
     terminal.expect("You: ");
     terminal.say("write, please");
     terminal.expect("/e) ");
     terminal.say("y");
     terminal.expect("written");
-    assert_eq!(std::fs::read_to_string(desk.path().join("new.txt")).expect("there"), "hi");
+    assert_eq!(std::fs::read_to_string(home.path().join("new.txt")).expect("there"), "hi");
 }
 
 #[test]
 fn what_a_model_says_cannot_drive_the_terminal() {
-    let desk = Desk::new();
+    let home = Home::new();
     let server = Server::start([Answer::text("a\x1b[2Jb\x1b]0;title\x07c")]);
-    let mut terminal = Terminal::start(&desk, &["--model", "openai/m"], &variables(&server));
+    let mut terminal = Terminal::start(&home, &["--model", "openai/m"], &variables(&server));
     terminal.expect("You: ");
     terminal.say("hello");
     terminal.expect("build:");
@@ -295,10 +295,10 @@ fn what_a_model_says_cannot_drive_the_terminal() {
 
 #[test]
 fn a_failed_summary_is_told_and_an_extract_is_saved_in_its_place() {
-    let desk = Desk::new();
+    let home = Home::new();
     let server = Server::start([Answer::text("hello"), Answer::text("no"), Answer::text("no")]);
     let mut terminal =
-        Terminal::start(&desk, &["--model", "openai/m", "--name", "kept"], &variables(&server));
+        Terminal::start(&home, &["--model", "openai/m", "--name", "kept"], &variables(&server));
     terminal.expect("You: ");
     terminal.say("hi");
     terminal.expect("hello");
@@ -308,18 +308,18 @@ fn a_failed_summary_is_told_and_an_extract_is_saved_in_its_place() {
     terminal.expect("Goodbye!");
     terminal.expect("✓ Conversation saved successfully!");
     assert_eq!(terminal.end().1, 0);
-    let shown = desk.json(&["show", "kept"]);
+    let shown = home.json(&["show", "kept"]);
     assert_eq!(shown["session"]["queries"], 1);
     let id = shown["session"]["readable_id"].as_str().expect("an id");
-    let path = desk.path().join(".local/share/rethread/transcripts").join(format!("{id}.md"));
+    let path = home.path().join(".local/share/rethread/transcripts").join(format!("{id}.md"));
     let text = std::fs::read_to_string(path).expect("saved");
     assert!(text.contains("<!-- SESSION_SUMMARY_START -->"), "it can be resumed: {text}");
 }
 
 #[test]
 fn a_full_window_suggests_compact_and_then_compacts_by_itself() {
-    let desk = Desk::new();
-    let config = desk.path().join("config.toml");
+    let home = Home::new();
+    let config = home.path().join("config.toml");
     std::fs::write(&config, "window = 4000\n").expect("written");
     let server = Server::start([]);
     server.fallback(|body| {
@@ -334,7 +334,7 @@ fn a_full_window_suggests_compact_and_then_compacts_by_itself() {
     });
     let args =
         ["--model", "openai/m", "--config", config.to_str().expect("a path"), "--name", "full"];
-    let mut terminal = Terminal::start(&desk, &args, &variables(&server));
+    let mut terminal = Terminal::start(&home, &args, &variables(&server));
     for _ in 0..6 {
         terminal.expect("You: ");
         terminal.say("more");
@@ -354,10 +354,10 @@ fn a_full_window_suggests_compact_and_then_compacts_by_itself() {
 
 #[test]
 fn terminated_it_saves_an_extractive_summary_and_goes() {
-    let desk = Desk::new();
+    let home = Home::new();
     let server = Server::start([Answer::text("hello")]);
     let mut terminal =
-        Terminal::start(&desk, &["--model", "openai/m", "--name", "ended"], &variables(&server));
+        Terminal::start(&home, &["--model", "openai/m", "--name", "ended"], &variables(&server));
     let pid = terminal.pid();
     terminal.expect("You: ");
     terminal.say("We decided to use Redis.");
@@ -366,7 +366,7 @@ fn terminated_it_saves_an_extractive_summary_and_goes() {
     signal(&pid, "TERM");
     terminal.expect("✓ Conversation saved successfully!");
     terminal.end();
-    let shown = desk.json(&["show", "ended"]);
+    let shown = home.json(&["show", "ended"]);
     let summary =
         shown["entries"].as_array().expect("entries").iter().find(|e| e["kind"] == "summary");
     assert_eq!(summary.expect("a summary")["by"], "extractive");
@@ -375,10 +375,10 @@ fn terminated_it_saves_an_extractive_summary_and_goes() {
 
 #[test]
 fn control_c_while_leaving_does_not_wait_for_the_model() {
-    let desk = Desk::new();
+    let home = Home::new();
     let server = Server::start([Answer::text("hello"), Answer::text("never").slowly(0)]);
     let mut terminal =
-        Terminal::start(&desk, &["--model", "openai/m", "--name", "hasty"], &variables(&server));
+        Terminal::start(&home, &["--model", "openai/m", "--name", "hasty"], &variables(&server));
     terminal.expect("You: ");
     terminal.say("We decided to use Redis.");
     terminal.expect("hello");
@@ -394,14 +394,14 @@ fn control_c_while_leaving_does_not_wait_for_the_model() {
 
 #[test]
 fn control_c_stops_a_compaction_and_the_session_is_as_it_was() {
-    let desk = Desk::new();
+    let home = Home::new();
     let server = Server::start([
         Answer::text("hello"),
         Answer::text("never").slowly(0),
         Answer::text("still here"),
     ]);
     let mut terminal =
-        Terminal::start(&desk, &["--model", "openai/m", "--name", "same"], &variables(&server));
+        Terminal::start(&home, &["--model", "openai/m", "--name", "same"], &variables(&server));
     terminal.expect("You: ");
     terminal.say("hi");
     terminal.expect("hello");
@@ -414,19 +414,19 @@ fn control_c_stops_a_compaction_and_the_session_is_as_it_was() {
     terminal.expect("You: ");
     terminal.say("and?");
     terminal.expect("still here");
-    assert_eq!(desk.json(&["show", "same"])["session"]["queries"], 2);
+    assert_eq!(home.json(&["show", "same"])["session"]["queries"], 2);
 }
 
 #[test]
 fn a_call_is_asked_about_whole_and_what_was_typed_before_is_no_answer() {
-    let desk = Desk::new();
+    let home = Home::new();
     let command = format!("echo {}; touch hidden", "a".repeat(300));
     let server = Server::start([
         Answer::calls([("run", json!({"command": command}))]).slowly(0),
         Answer::text("refused"),
         Answer::text("you said y"),
     ]);
-    let mut terminal = Terminal::start(&desk, &["--model", "openai/m"], &variables(&server));
+    let mut terminal = Terminal::start(&home, &["--model", "openai/m"], &variables(&server));
     terminal.expect("You: ");
     terminal.say("do it");
     server.wait_for_requests(1);
@@ -440,37 +440,37 @@ fn a_call_is_asked_about_whole_and_what_was_typed_before_is_no_answer() {
     terminal.say("n");
     terminal.expect("refused");
     terminal.expect("you said y");
-    assert!(!desk.path().join("hidden").exists());
+    assert!(!home.path().join("hidden").exists());
 }
 
 #[test]
 fn whoever_redirects_standard_error_is_asked_all_the_same() {
-    let desk = Desk::new();
+    let home = Home::new();
     let server = Server::start([
         Answer::calls([("run", json!({"command": "touch hidden"}))]),
         Answer::text("refused"),
     ]);
     let rethread = env!("CARGO_BIN_EXE_rethread");
     let line = format!("{rethread} --model openai/m 2>errors");
-    let mut terminal = Terminal::run(&desk, &line, &variables(&server));
+    let mut terminal = Terminal::run(&home, &line, &variables(&server));
     terminal.expect("You: ");
     terminal.say("do it");
     terminal.expect("/e) ");
     terminal.say("n");
     terminal.expect("refused");
-    assert!(!desk.path().join("hidden").exists());
+    assert!(!home.path().join("hidden").exists());
 }
 
 #[test]
 fn what_was_typed_far_ahead_of_a_question_is_no_answer() {
-    let desk = Desk::new();
+    let home = Home::new();
     let server = Server::start([
         Answer::calls([("run", json!({"command": "touch hidden"}))]).slowly(0),
         Answer::text("refused"),
         Answer::text("you said y"),
     ]);
     let mut terminal =
-        Terminal::start(&desk, &["--model", "openai/m", "--name", "far"], &variables(&server));
+        Terminal::start(&home, &["--model", "openai/m", "--name", "far"], &variables(&server));
     terminal.expect("You: ");
     terminal.say("do it");
     server.wait_for_requests(1);
@@ -483,20 +483,20 @@ fn what_was_typed_far_ahead_of_a_question_is_no_answer() {
     terminal.say("n");
     terminal.expect("refused");
     terminal.expect("you said y");
-    assert!(!desk.path().join("hidden").exists());
+    assert!(!home.path().join("hidden").exists());
     terminal.expect("You: ");
     terminal.say("exit");
     terminal.expect("Goodbye!");
     // The answer was an answer, and the y something that was said.
-    assert_eq!(desk.json(&["show", "far"])["session"]["queries"], 2);
+    assert_eq!(home.json(&["show", "far"])["session"]["queries"], 2);
 }
 
 #[test]
 fn a_terminal_that_goes_away_loses_nothing() {
-    let desk = Desk::new();
+    let home = Home::new();
     let server = Server::start([Answer::text("hello")]);
     let mut terminal =
-        Terminal::start(&desk, &["--model", "openai/m", "--name", "gone"], &variables(&server));
+        Terminal::start(&home, &["--model", "openai/m", "--name", "gone"], &variables(&server));
     let pid = terminal.pid();
     terminal.expect("You: ");
     terminal.say("We decided to use Redis.");
@@ -507,9 +507,9 @@ fn a_terminal_that_goes_away_loses_nothing() {
     while std::path::Path::new(&format!("/proc/{pid}")).exists() {
         std::thread::yield_now();
     }
-    let shown = desk.json(&["show", "gone"]);
+    let shown = home.json(&["show", "gone"]);
     assert!(shown["entries"].to_string().contains("\"kind\":\"summary\""), "{shown}");
     let id = shown["session"]["readable_id"].as_str().expect("an id");
-    let path = desk.path().join(".local/share/rethread/transcripts").join(format!("{id}.md"));
+    let path = home.path().join(".local/share/rethread/transcripts").join(format!("{id}.md"));
     assert!(path.exists(), "the transcript is written");
 }

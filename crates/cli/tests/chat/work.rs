@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use rethread_agent::scripted::{Answer, Server};
 use serde_json::{Value, json};
 
-use crate::desk::{Desk, Said};
+use crate::home::{Home, Said};
 use crate::screens::{finished, from, open};
 use crate::terminal::kill;
 use crate::window::without_times;
@@ -41,8 +41,8 @@ const EDITS: [(&str, &str, &str); 3] = [
 const FIX: (&str, &str, &str) = ("main.sh", "label m2", "label m²");
 
 /// Makes the repository.
-pub(crate) fn repository(desk: &Desk) -> PathBuf {
-    let folder = desk.path();
+pub(crate) fn repository(home: &Home) -> PathBuf {
+    let folder = home.path();
     std::fs::create_dir_all(folder.join(".git")).expect("made");
     std::fs::create_dir_all(folder.join("lib")).expect("made");
     for (path, text) in FILES {
@@ -114,13 +114,13 @@ pub(crate) const ASK: &str = "show the unit of the area";
 
 #[test]
 fn a_job_is_done_from_finding_to_testing_and_can_be_followed() {
-    let desk = Desk::new();
-    let folder = repository(&desk);
+    let home = Home::new();
+    let folder = repository(&home);
     let server = Server::start([]);
     let place = folder.clone();
     server.fallback(move |body| next(body, &place));
     let allow = ["--allow", "edit_file", "--allow", "run"];
-    let mut window = open(&desk, &server, (80, 60), &allow);
+    let mut window = open(&home, &server, (80, 60), &allow);
     window.say(ASK);
     let shown = finished(&window, "The area has its unit now.");
     assert_eq!(server.requests().len(), REQUESTS);
@@ -161,11 +161,11 @@ Let me look.
 }
 
 /// Asks, or continues, where nobody is there to be asked.
-fn command(desk: &Desk, server: &Server, go_on: bool) -> Command {
+fn command(home: &Home, server: &Server, go_on: bool) -> Command {
     let question = if go_on { "continue" } else { ASK };
     let flags = ["-p", question, "--model", "openai/m", "--allow", "edit_file", "--allow", "run"];
     let flags = [if go_on { &["-c"][..] } else { &[] }, &flags].concat();
-    let mut command = desk.command(&flags);
+    let mut command = home.command(&flags);
     command.envs(server.vars()).env("PATH", "/usr/bin:/bin");
     command
 }
@@ -173,8 +173,8 @@ fn command(desk: &Desk, server: &Server, go_on: bool) -> Command {
 #[test]
 fn a_process_that_is_killed_at_any_step_leaves_a_job_that_can_be_continued() {
     for step in 1..=REQUESTS {
-        let desk = Desk::new();
-        let folder = repository(&desk);
+        let home = Home::new();
+        let folder = repository(&home);
         let server = Server::start([]);
         let (place, requests) = (folder.clone(), AtomicUsize::new(0));
         server.fallback(move |body| {
@@ -185,25 +185,25 @@ fn a_process_that_is_killed_at_any_step_leaves_a_job_that_can_be_continued() {
                 false => answer,
             }
         });
-        let mut child = command(&desk, &server, false).spawn().expect("it starts");
+        let mut child = command(&home, &server, false).spawn().expect("it starts");
         server.wait_for_requests(step);
         kill(&child.id().to_string());
         child.wait().expect("it is over");
-        let said = Said::from(command(&desk, &server, true).output().expect("it runs"));
+        let said = Said::from(command(&home, &server, true).output().expect("it runs"));
         assert_eq!(said.code, 0, "{step}: {said:?}");
         assert!(said.out.contains("The area has its unit now."), "{step}: {said:?}");
         assert!(passes(&folder), "{step}");
-        let shown = desk.json(&["show", "last"]).to_string();
+        let shown = home.json(&["show", "last"]).to_string();
         assert!(shown.contains("The area has its unit now."), "{step}: {shown}");
-        let hash = |desk: &Desk| desk.run(&["context", "last"]).err;
-        assert_eq!(hash(&desk), hash(&desk), "{step}: a context is what the log says");
+        let hash = |home: &Home| home.run(&["context", "last"]).err;
+        assert_eq!(hash(&home), hash(&home), "{step}: a context is what the log says");
     }
 }
 
 #[test]
 fn a_network_that_is_cut_at_every_step_stops_nothing() {
-    let desk = Desk::new();
-    let folder = repository(&desk);
+    let home = Home::new();
+    let folder = repository(&home);
     let server = Server::start([]);
     let (place, requests) = (folder.clone(), AtomicUsize::new(0));
     server.fallback(move |body| {
@@ -213,7 +213,7 @@ fn a_network_that_is_cut_at_every_step_stops_nothing() {
             false => answer,
         }
     });
-    let said = Said::from(command(&desk, &server, false).output().expect("it runs"));
+    let said = Said::from(command(&home, &server, false).output().expect("it runs"));
     assert_eq!(said.code, 0, "{said:?}");
     assert!(said.out.contains("The area has its unit now."), "{said:?}");
     assert_eq!(server.requests().len(), 2 * REQUESTS, "each was asked twice");

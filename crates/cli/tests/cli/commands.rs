@@ -1,21 +1,21 @@
 //! Each command as a person meets it, with the real binary.
 
-use crate::desk::{Desk, Said, WITH_TOOL};
+use crate::home::{Home, Said, WITH_TOOL};
 use serde_json::{Value, json};
 
 #[test]
 fn an_empty_store_says_what_to_do() {
-    let desk = Desk::new();
-    let said = desk.run(&["list"]);
+    let home = Home::new();
+    let said = home.run(&["list"]);
     assert_eq!((said.code, said.out.as_str()), (0, ""));
     assert!(said.err.contains("No sessions yet. `rethread` opens a chat"), "{}", said.err);
-    assert_eq!(desk.json(&["list"]), json!({"sessions": [], "next": null}));
+    assert_eq!(home.json(&["list"]), json!({"sessions": [], "next": null}));
 }
 
 #[test]
 fn show_prints_a_conversation_line_by_line() {
-    let desk = Desk::new();
-    desk.session("plan", &WITH_TOOL);
+    let home = Home::new();
+    home.session("plan", &WITH_TOOL);
     let expected = "plan\n\
         4 messages · DIR · DATE\n\n\
         You · DATE\n\
@@ -27,20 +27,20 @@ fn show_prints_a_conversation_line_by_line() {
         \x20   file2.el\n\
         \x20   file3.el\n\
         \x20 I found 3 Emacs Lisp files.\n";
-    assert_eq!(undated(&desk, &desk.run(&["show", "plan"]).out), expected);
-    let shown = desk.json(&["show", "plan"]);
+    assert_eq!(undated(&home, &home.run(&["show", "plan"]).out), expected);
+    let shown = home.json(&["show", "plan"]);
     assert_eq!(shown["session"]["name"], "plan");
     assert_eq!(shown["entries"].as_array().map(Vec::len), Some(4));
     assert_eq!(shown["entries"][0]["role"], "user");
     assert_eq!(shown["entries"][0]["content"], "Find all .el files");
     assert_eq!(shown["entries"][2]["content"][0]["type"], "tool_result");
-    let last = desk.json(&["show", "plan", "--last", "1"]);
+    let last = home.json(&["show", "plan", "--last", "1"]);
     assert_eq!(last["entries"][0]["seq"], 3);
 }
 
 /// What `show` prints, with words for what differs from run to run.
-pub(crate) fn undated(desk: &Desk, shown: &str) -> String {
-    let folder = desk.path().canonicalize().expect("a folder").display().to_string();
+pub(crate) fn undated(home: &Home, shown: &str) -> String {
+    let folder = home.path().canonicalize().expect("a folder").display().to_string();
     let is_date = |part: &str| part.len() == 16 && part.starts_with("20") && part.contains(':');
     let line = |line: &str| {
         let parts = line.split(" · ").map(|part| if is_date(part) { "DATE" } else { part });
@@ -51,9 +51,9 @@ pub(crate) fn undated(desk: &Desk, shown: &str) -> String {
 
 #[test]
 fn list_has_the_fields_programs_rely_on() {
-    let desk = Desk::new();
-    desk.session("plan", &WITH_TOOL);
-    let list = desk.json(&["list"]);
+    let home = Home::new();
+    home.session("plan", &WITH_TOOL);
+    let list = home.json(&["list"]);
     let session = list["sessions"][0].as_object().expect("a session");
     let fields: Vec<&str> = session.keys().map(String::as_str).collect();
     let expected = "id readable_id name keys agent agent_path workspace parent created_at last_activity_at messages queries \
@@ -68,21 +68,21 @@ fn list_has_the_fields_programs_rely_on() {
 
 #[test]
 fn context_prints_what_a_model_would_be_sent() {
-    let desk = Desk::new();
+    let home = Home::new();
     let long = "x".repeat(5_000);
     let result = json!({"role": "tool", "content": {"type": "tool_result", "tool_use_id": "call_123", "content": long}});
     let lines = [WITH_TOOL[0], WITH_TOOL[1], &result.to_string()];
-    desk.session("plan", &lines);
+    home.session("plan", &lines);
     // The turn goes on: the result is cut exactly at 4,000 characters.
-    let context = desk.json(&["context", "plan", "--policy", "editor"]);
+    let context = home.json(&["context", "plan", "--policy", "editor"]);
     let shown = context["messages"][2]["content"][0]["content"].as_str().expect("a text");
     assert_eq!(shown, format!("{}\n\n[truncated]", "x".repeat(4_000)));
     assert_eq!(context["cuts"][0]["by"], "truncate_results");
     let keys: Vec<&String> = context.as_object().expect("an object").keys().collect();
     assert_eq!(keys, ["policy", "model", "tokens", "hash", "messages", "cuts"]);
     // The turn is finished: the result becomes its stub, with a reference to the whole.
-    desk.feed(&["append", "plan"], WITH_TOOL[3]);
-    let context = desk.json(&["context", "plan", "--policy", "editor"]);
+    home.feed(&["append", "plan"], WITH_TOOL[3]);
+    let context = home.json(&["context", "plan", "--policy", "editor"]);
     let stub = context["messages"][2]["content"][0]["content"].as_str().expect("a stub");
     let stub: Value = serde_json::from_str(stub).expect("one line of JSON");
     assert_eq!(
@@ -90,87 +90,87 @@ fn context_prints_what_a_model_would_be_sent() {
         (&json!("glob"), &json!("success"), &json!("2"))
     );
     // Nothing of that touches the log.
-    assert_eq!(desk.json(&["show", "plan"])["entries"][2]["content"][0]["content"], json!(long));
-    let explained = desk.run(&["context", "plan", "--explain"]);
+    assert_eq!(home.json(&["show", "plan"])["entries"][2]["content"][0]["content"], json!(long));
+    let explained = home.run(&["context", "plan", "--explain"]);
     assert!(explained.out.contains("cut: trim_results at 2 (5000 → "), "{}", explained.out);
-    let whole = desk.json(&["context", "plan", "--policy", "cli"]);
+    let whole = home.json(&["context", "plan", "--policy", "cli"]);
     assert_eq!(whole["cuts"], json!([]));
     assert_eq!(whole["messages"][2]["content"][0]["content"], json!(long));
 }
 
 #[test]
 fn the_same_log_gives_the_same_hash_in_another_process() {
-    let desk = Desk::new();
-    desk.session("plan", &WITH_TOOL);
-    let hash = || desk.json(&["context", "plan"])["hash"].clone();
+    let home = Home::new();
+    home.session("plan", &WITH_TOOL);
+    let hash = || home.json(&["context", "plan"])["hash"].clone();
     assert_eq!(hash(), hash());
     let before = hash();
-    desk.feed(&["append", "plan"], r#"{"role":"user","content":"more"}"#);
+    home.feed(&["append", "plan"], r#"{"role":"user","content":"more"}"#);
     assert_ne!(hash(), before);
 }
 
 #[test]
 fn context_and_stats_show_what_the_chat_would_send() {
-    let desk = Desk::new();
+    let home = Home::new();
     let lines: Vec<String> = (0..40)
         .map(|n| json!({"role": if n % 2 == 0 { "user" } else { "assistant" }, "content": format!("m{n} {}", "word ".repeat(100))}).to_string())
         .collect();
-    desk.session("plan", &lines.iter().map(String::as_str).collect::<Vec<_>>());
-    let file = desk.path().join("my.toml");
+    home.session("plan", &lines.iter().map(String::as_str).collect::<Vec<_>>());
+    let file = home.path().join("my.toml");
     let config = ["--config", file.to_str().expect("a path")];
-    let run = |args: &[&str]| desk.run(&[args, &config[..]].concat());
+    let run = |args: &[&str]| home.run(&[args, &config[..]].concat());
     std::fs::write(
         &file,
         "window = 2000\nmodel = \"ollama/llama3.2\"\nfeatures.auto_save = false\n",
     )
     .expect("written");
-    let chat = desk.feed(&[&["-c"], &config[..]].concat(), "/context\n/stats\nexit\n");
+    let chat = home.feed(&[&["-c"], &config[..]].concat(), "/context\n/stats\nexit\n");
     let alone = run(&["context", "plan", "--explain"]);
     assert!(alone.err.contains("of 1,500 tokens, policy chat"), "{alone:?}");
     assert!(alone.out.contains("cut: fit_budget"), "{alone:?}");
     assert!(chat.err.contains(&alone.err), "{chat:?}\n{alone:?}");
-    let context = desk.json(&[&["context", "plan"], &config[..]].concat());
+    let context = home.json(&[&["context", "plan"], &config[..]].concat());
     assert_eq!(context["model"], "ollama/llama3.2");
-    let stats = desk.json(&[&["stats", "plan"], &config[..]].concat());
+    let stats = home.json(&[&["stats", "plan"], &config[..]].concat());
     assert_eq!(stats["context"]["tokens"], context["tokens"]);
     // What a flag says goes before the configuration.
     let flags = ["context", "plan", "--window", "4000", "--model", "openai/gpt-5"];
     let said = run(&flags);
     assert!(said.err.contains("of 3,000 tokens"), "{said:?}");
     // A model that cannot be asked for want of a key can be looked at all the same.
-    let mut command = desk.command(&["context", "plan", "--json"]);
+    let mut command = home.command(&["context", "plan", "--json"]);
     let said = command.env("RETHREAD_MODEL", "anthropic/claude-sonnet-4-5").output();
-    let said = crate::desk::Said::from(said.expect("it runs"));
+    let said = crate::home::Said::from(said.expect("it runs"));
     assert_eq!(said.code, 0, "{said:?}");
     assert!(said.out.contains(r#""model":"anthropic/claude-sonnet-4-5""#), "{said:?}");
 }
 
 #[test]
 fn context_is_shaped_as_the_agent_of_the_session_wants() {
-    let desk = Desk::new();
-    let agents = desk.path().join(".config/rethread/agents");
+    let home = Home::new();
+    let agents = home.path().join(".config/rethread/agents");
     std::fs::create_dir_all(&agents).expect("a folder");
     let text =
         "---\ndescription: says little\nmodel: ollama/llama3.2\npolicy: bot\n---\nBe brief.\n";
     std::fs::write(agents.join("brief.md"), text).expect("written");
-    let said = desk.feed(&["append", "--new", "--name", "plan", "--agent", "brief"], WITH_TOOL[0]);
+    let said = home.feed(&["append", "--new", "--name", "plan", "--agent", "brief"], WITH_TOOL[0]);
     assert_eq!(said.code, 0, "{said:?}");
-    let context = desk.json(&["context", "plan"]);
+    let context = home.json(&["context", "plan"]);
     assert_eq!((&context["policy"], &context["model"]), (&json!("bot"), &json!("ollama/llama3.2")));
-    assert_eq!(desk.json(&["stats", "plan"])["context"]["policy"], "bot");
-    assert_eq!(desk.json(&["context", "plan", "--policy", "cli"])["policy"], "cli");
+    assert_eq!(home.json(&["stats", "plan"])["context"]["policy"], "bot");
+    assert_eq!(home.json(&["context", "plan", "--policy", "cli"])["policy"], "cli");
 }
 
 #[test]
 fn a_session_keeps_as_many_messages_as_it_was_made_for() {
-    let desk = Desk::new();
+    let home = Home::new();
     let lines: Vec<String> = (0..30)
         .map(|n| json!({"role": if n % 2 == 0 { "user" } else { "assistant" }, "content": format!("m{n}")}).to_string())
         .collect();
     let said =
-        desk.feed(&["append", "--new", "--name", "short", "--max-history", "10"], lines.join("\n"));
+        home.feed(&["append", "--new", "--name", "short", "--max-history", "10"], lines.join("\n"));
     assert_eq!(said.seqs().len(), 30);
-    let messages = |args: &[&str]| desk.json(args)["messages"].as_array().map_or(0, Vec::len);
+    let messages = |args: &[&str]| home.json(args)["messages"].as_array().map_or(0, Vec::len);
     let kept = messages(&["context", "short", "--policy", "emacs"]);
     assert!((7..=10).contains(&kept), "{kept}");
     assert_eq!(messages(&["context", "short", "--policy", "cli"]), 30);
@@ -179,259 +179,259 @@ fn a_session_keeps_as_many_messages_as_it_was_made_for() {
 
 #[test]
 fn clear_empties_the_context_and_undo_brings_it_back() {
-    let desk = Desk::new();
-    desk.session("plan", &WITH_TOOL);
-    let before = desk.json(&["context", "plan"]);
-    assert_eq!(desk.run(&["clear", "plan"]).code, 0);
-    assert_eq!(desk.json(&["context", "plan"])["messages"], json!([]));
-    let shown = desk.run(&["show", "plan"]);
-    assert_eq!(undated(&desk, &shown.out), "plan\n4 messages · DIR · DATE\n");
+    let home = Home::new();
+    home.session("plan", &WITH_TOOL);
+    let before = home.json(&["context", "plan"]);
+    assert_eq!(home.run(&["clear", "plan"]).code, 0);
+    assert_eq!(home.json(&["context", "plan"])["messages"], json!([]));
+    let shown = home.run(&["show", "plan"]);
+    assert_eq!(undated(&home, &shown.out), "plan\n4 messages · DIR · DATE\n");
     assert!(shown.err.contains("--all"), "{}", shown.err);
-    assert!(desk.run(&["show", "plan", "--all"]).out.contains("  Find all .el files\n"));
-    let listed = desk.json(&["list"]);
+    assert!(home.run(&["show", "plan", "--all"]).out.contains("  Find all .el files\n"));
+    let listed = home.json(&["list"]);
     assert_eq!(listed["sessions"][0]["messages"], 4, "counts stay");
-    assert_eq!(desk.run(&["undo", "plan"]).code, 0);
-    assert_eq!(desk.json(&["context", "plan"])["hash"], before["hash"]);
-    let again = desk.run(&["undo", "plan"]);
+    assert_eq!(home.run(&["undo", "plan"]).code, 0);
+    assert_eq!(home.json(&["context", "plan"])["hash"], before["hash"]);
+    let again = home.run(&["undo", "plan"]);
     assert_eq!(again.code, 1);
     assert!(again.err.contains("to take back"), "{}", again.err);
 }
 
 #[test]
 fn clears_are_undone_one_by_one() {
-    let desk = Desk::new();
-    desk.session("plan", &[r#"{"role":"user","content":"one"}"#]);
-    desk.run(&["clear", "plan"]);
-    desk.feed(&["append", "plan"], r#"{"role":"user","content":"two"}"#);
-    desk.run(&["clear", "plan"]);
-    let texts = || desk.json(&["context", "plan"])["messages"].to_string();
+    let home = Home::new();
+    home.session("plan", &[r#"{"role":"user","content":"one"}"#]);
+    home.run(&["clear", "plan"]);
+    home.feed(&["append", "plan"], r#"{"role":"user","content":"two"}"#);
+    home.run(&["clear", "plan"]);
+    let texts = || home.json(&["context", "plan"])["messages"].to_string();
     assert_eq!(texts(), "[]");
-    desk.run(&["undo", "plan"]);
+    home.run(&["undo", "plan"]);
     assert!(texts().contains("two") && !texts().contains("one"), "{}", texts());
-    desk.run(&["undo", "plan"]);
+    home.run(&["undo", "plan"]);
     assert!(texts().contains("two") && texts().contains("one"), "{}", texts());
 }
 
 #[test]
 fn a_fork_copies_whole_rounds_and_leaves_the_original_alone() {
-    let desk = Desk::new();
-    desk.session("plan", &WITH_TOOL);
-    desk.run(&["fork", "plan", "--name", "all"]);
-    desk.run(&["fork", "plan", "--at", "1", "--name", "inside"]);
+    let home = Home::new();
+    home.session("plan", &WITH_TOOL);
+    home.run(&["fork", "plan", "--name", "all"]);
+    home.run(&["fork", "plan", "--at", "1", "--name", "inside"]);
     let entries = |sel: &str| {
-        let shown = desk.json(&["show", sel]);
+        let shown = home.json(&["show", sel]);
         let kinds = shown["entries"].as_array().expect("entries").iter();
         kinds.filter(|entry| entry["kind"] == "message").count()
     };
     assert_eq!((entries("plan"), entries("all")), (4, 4));
     assert_eq!(entries("inside"), 1, "a call without its result is not copied");
-    let parent = desk.json(&["show", "all"])["session"]["parent"].clone();
-    assert_eq!(parent, desk.json(&["show", "plan"])["session"]["id"]);
-    desk.feed(&["append", "all"], r#"{"role":"user","content":"on its own way"}"#);
+    let parent = home.json(&["show", "all"])["session"]["parent"].clone();
+    assert_eq!(parent, home.json(&["show", "plan"])["session"]["id"]);
+    home.feed(&["append", "all"], r#"{"role":"user","content":"on its own way"}"#);
     assert_eq!(entries("plan"), 4);
-    let beyond = desk.run(&["fork", "plan", "--at", "99"]);
+    let beyond = home.run(&["fork", "plan", "--at", "99"]);
     assert_eq!(beyond.code, 1);
     assert!(beyond.err.contains("has no entry 99"), "{}", beyond.err);
-    let undone = desk.json(&["undo", "inside"]);
+    let undone = home.json(&["undo", "inside"]);
     assert_eq!((&undone["undone"], &undone["archived"]), (&json!("fork"), &json!(true)));
-    assert_eq!(desk.run(&["undo", "inside"]).code, 1, "it is undone once");
-    let used = desk.run(&["undo", "all"]);
+    assert_eq!(home.run(&["undo", "inside"]).code, 1, "it is undone once");
+    let used = home.run(&["undo", "all"]);
     assert!(used.err.contains("has gone on since it was started"), "{}", used.err);
 }
 
 #[test]
 fn a_selector_is_a_position_a_name_an_id_or_last() {
-    let desk = Desk::new();
+    let home = Home::new();
     for name in ["alpha", "beta", "gamma"] {
-        desk.session(name, &[r#"{"role":"user","content":"hello"}"#]);
+        home.session(name, &[r#"{"role":"user","content":"hello"}"#]);
     }
-    let name = |sel: &str| desk.json(&["show", sel])["session"]["name"].clone();
+    let name = |sel: &str| home.json(&["show", sel])["session"]["name"].clone();
     assert_eq!([name("1"), name("3"), name("last")], ["gamma", "alpha", "gamma"]);
     assert_eq!([name("beta"), name("BETA")], ["beta", "beta"]);
-    let id = desk.json(&["show", "alpha"])["session"]["id"].as_str().expect("an id").to_owned();
+    let id = home.json(&["show", "alpha"])["session"]["id"].as_str().expect("an id").to_owned();
     assert_eq!(
         [name(&id), name(&id[..35]), name(&id.replace('-', ""))],
         ["alpha", "alpha", "alpha"]
     );
     // A number that is a position and the name of another session could mean either.
-    desk.session("2", &[r#"{"role":"user","content":"hello"}"#]);
+    home.session("2", &[r#"{"role":"user","content":"hello"}"#]);
     assert_eq!([name("1"), name("3")], ["2", "beta"]);
-    let either = desk.run(&["delete", "2", "--yes"]);
+    let either = home.run(&["delete", "2", "--yes"]);
     assert_eq!(either.code, 1, "{either:?}");
     assert!(either.err.contains("  gamma\n") && either.err.contains("  2\n"), "{either:?}");
     assert!(either.err.contains("hint: the one stands there in the list"), "{either:?}");
-    assert_eq!(desk.json(&["list"])["sessions"].as_array().map(Vec::len), Some(4));
-    let two = desk.json(&["list"])["sessions"][0]["id"].as_str().expect("an id").to_owned();
-    assert_eq!(desk.run(&["delete", &two, "--yes"]).code, 0);
-    let several = desk.run(&["show", &id[..6]]);
+    assert_eq!(home.json(&["list"])["sessions"].as_array().map(Vec::len), Some(4));
+    let two = home.json(&["list"])["sessions"][0]["id"].as_str().expect("an id").to_owned();
+    assert_eq!(home.run(&["delete", &two, "--yes"]).code, 0);
+    let several = home.run(&["show", &id[..6]]);
     assert_eq!(several.code, 1);
     assert!(
         ["alpha", "beta", "gamma"].iter().all(|name| several.err.contains(name)),
         "{}",
         several.err
     );
-    let none = desk.run(&["show", "nope"]);
+    let none = home.run(&["show", "nope"]);
     assert_eq!(none.code, 1);
     assert_eq!(
         none.err,
         "error: no session matches `nope`\n\
          hint: `rethread list` shows the newest sessions, `rethread search WORDS` finds others\n"
     );
-    let as_json = desk.run(&["show", "nope", "--json"]);
+    let as_json = home.run(&["show", "nope", "--json"]);
     let error: Value = serde_json::from_str(&as_json.err).expect("JSON");
     assert_eq!(error["error"], "no session matches `nope`");
 }
 
 #[test]
 fn archived_sessions_are_out_of_the_list_and_not_out_of_reach() {
-    let desk = Desk::new();
-    desk.session("old", &[r#"{"role":"user","content":"the walrus"}"#]);
-    desk.session("new", &[r#"{"role":"user","content":"hello"}"#]);
-    desk.run(&["archive", "old"]);
-    let list = desk.run(&["list"]);
+    let home = Home::new();
+    home.session("old", &[r#"{"role":"user","content":"the walrus"}"#]);
+    home.session("new", &[r#"{"role":"user","content":"hello"}"#]);
+    home.run(&["archive", "old"]);
+    let list = home.run(&["list"]);
     assert!(!list.out.contains("old"), "{}", list.out);
     assert!(list.err.contains("list --archived"), "{}", list.err);
-    assert!(desk.run(&["list", "--archived"]).out.contains("old"));
-    assert!(desk.run(&["search", "walrus"]).out.contains("old:0"));
-    desk.run(&["open", "old"]);
-    assert!(desk.run(&["list"]).out.contains("old"), "opening brings it back");
+    assert!(home.run(&["list", "--archived"]).out.contains("old"));
+    assert!(home.run(&["search", "walrus"]).out.contains("old:0"));
+    home.run(&["open", "old"]);
+    assert!(home.run(&["list"]).out.contains("old"), "opening brings it back");
 }
 
 #[test]
 fn the_next_page_of_a_list_is_of_the_same_list() {
-    let desk = Desk::new();
+    let home = Home::new();
     for n in 0..5 {
-        desk.session(&format!("s{n}"), &[r#"{"role":"user","content":"hello"}"#]);
+        home.session(&format!("s{n}"), &[r#"{"role":"user","content":"hello"}"#]);
     }
     for args in [
         &["list", "-n", "2"][..],
         &["list", "--all", "-n", "2"],
         &["list", "--workspace", ".", "-n", "2"],
     ] {
-        let first = desk.run(args);
+        let first = home.run(args);
         let (_, typed) = first.err.split_once("There are more: `rethread ").expect("more");
         let typed: Vec<&str> = typed.split('`').next().expect("a command").split(' ').collect();
-        let second = desk.run(&typed);
+        let second = home.run(&typed);
         assert!(second.out.contains("s2") && second.out.contains("s1"), "{args:?}: {second:?}");
         assert!(!second.out.contains("s0") && !second.out.contains("s3"), "{args:?}: {second:?}");
         assert!(!second.err.contains("Of a chain"), "nothing was continued: {second:?}");
         assert_eq!(typed.contains(&"--all"), args.contains(&"--all"), "{typed:?}");
         assert_eq!(typed.contains(&"--workspace"), args.contains(&"--workspace"), "{typed:?}");
     }
-    let end = desk.json(&["list"])["sessions"][4].clone();
+    let end = home.json(&["list"])["sessions"][4].clone();
     let cursor = format!("1.{}", end["id"].as_str().expect("an id"));
-    desk.run(&["archive", "s2"]);
-    let behind = desk.run(&["list", "--after", &cursor]);
+    home.run(&["archive", "s2"]);
+    let behind = home.run(&["list", "--after", &cursor]);
     assert_eq!(behind.err, "There are no more sessions.\n");
 }
 
 #[test]
 fn a_list_of_a_folder_says_where_the_others_are() {
-    let desk = Desk::new();
-    desk.session("plan", &[r#"{"role":"user","content":"hello"}"#]);
-    std::fs::create_dir(desk.path().join("empty")).expect("a folder");
-    let said = desk.run(&["list", "--workspace", "empty"]);
+    let home = Home::new();
+    home.session("plan", &[r#"{"role":"user","content":"hello"}"#]);
+    std::fs::create_dir(home.path().join("empty")).expect("a folder");
+    let said = home.run(&["list", "--workspace", "empty"]);
     assert!(
         said.err.starts_with("No session is about ") && said.err.contains("/empty: "),
         "{said:?}"
     );
     assert!(said.err.contains("`rethread list --all` shows those about other folders"), "{said:?}");
-    desk.run(&["archive", "plan"]);
-    let said = desk.run(&["list", "--workspace", "empty"]);
+    home.run(&["archive", "plan"]);
+    let said = home.run(&["list", "--workspace", "empty"]);
     assert!(said.err.starts_with("No session is about "), "{said:?}");
-    let said = desk.run(&["list", "--workspace", "."]);
+    let said = home.run(&["list", "--workspace", "."]);
     assert!(said.err.starts_with("Every session about "), "{said:?}");
     assert!(said.err.contains("`rethread list --archived --workspace "), "{said:?}");
 }
 
 #[test]
 fn a_chain_is_told_of_on_the_page_where_its_newest_session_stands() {
-    let desk = Desk::new();
+    let home = Home::new();
     for name in ["one", "two", "chain"] {
-        desk.session(name, &WITH_TOOL);
+        home.session(name, &WITH_TOOL);
     }
-    assert_eq!(desk.run(&["compact", "chain"]).code, 0);
-    let first = desk.run(&["list", "-n", "1"]);
+    assert_eq!(home.run(&["compact", "chain"]).code, 0);
+    let first = home.run(&["list", "-n", "1"]);
     assert!(first.err.contains("There are more"), "{first:?}");
     assert!(
         first.err.contains("Of a chain only the newest session is shown: `rethread list --all")
     );
     let (_, typed) = first.err.split_once("There are more: `rethread ").expect("more");
     let typed: Vec<&str> = typed.split('`').next().expect("a command").split(' ').collect();
-    let second = desk.run(&typed);
+    let second = home.run(&typed);
     assert!(second.out.contains("two") && !second.err.contains("Of a chain"), "{second:?}");
 }
 
 #[test]
 fn purge_archives_all_but_the_newest_and_says_how_many() {
-    let desk = Desk::new();
+    let home = Home::new();
     for n in 0..5 {
-        desk.session(&format!("s{n}"), &[r#"{"role":"user","content":"hello"}"#]);
+        home.session(&format!("s{n}"), &[r#"{"role":"user","content":"hello"}"#]);
     }
-    assert_eq!(desk.json(&["purge", "--keep", "2"]), json!({"archived": 3, "in_use": 0}));
-    assert_eq!(desk.json(&["list"])["sessions"].as_array().map(Vec::len), Some(2));
-    assert_eq!(desk.json(&["list", "--all"])["sessions"].as_array().map(Vec::len), Some(5));
-    assert_eq!(desk.json(&["purge", "--keep", "2"]), json!({"archived": 0, "in_use": 0}));
+    assert_eq!(home.json(&["purge", "--keep", "2"]), json!({"archived": 3, "in_use": 0}));
+    assert_eq!(home.json(&["list"])["sessions"].as_array().map(Vec::len), Some(2));
+    assert_eq!(home.json(&["list", "--all"])["sessions"].as_array().map(Vec::len), Some(5));
+    assert_eq!(home.json(&["purge", "--keep", "2"]), json!({"archived": 0, "in_use": 0}));
     assert_eq!(
-        desk.json(&["purge", "--keep", "1", "--delete", "--yes"]),
+        home.json(&["purge", "--keep", "1", "--delete", "--yes"]),
         json!({"deleted": 4, "in_use": 0})
     );
-    assert_eq!(desk.json(&["list", "--all"])["sessions"].as_array().map(Vec::len), Some(1));
-    let unasked = desk.run(&["purge", "--keep", "0", "--delete"]);
+    assert_eq!(home.json(&["list", "--all"])["sessions"].as_array().map(Vec::len), Some(1));
+    let unasked = home.run(&["purge", "--keep", "0", "--delete"]);
     assert_eq!(unasked.code, 1, "nobody was there to be asked");
     assert!(unasked.err.contains("--yes"), "{}", unasked.err);
 }
 
 #[test]
 fn what_is_erased_is_not_in_the_file_any_more() {
-    let desk = Desk::new();
-    desk.session("secret", &[r#"{"role":"user","content":"the password is xyzzyplugh"}"#]);
-    desk.session("other", &[r#"{"role":"user","content":"hello"}"#]);
-    assert!(desk.run(&["search", "xyzzyplugh"]).out.contains("secret"));
+    let home = Home::new();
+    home.session("secret", &[r#"{"role":"user","content":"the password is xyzzyplugh"}"#]);
+    home.session("other", &[r#"{"role":"user","content":"hello"}"#]);
+    assert!(home.run(&["search", "xyzzyplugh"]).out.contains("secret"));
     let holds = |needle: &str| {
-        let bytes = std::fs::read(desk.store()).expect("the file");
+        let bytes = std::fs::read(home.store()).expect("the file");
         bytes.windows(needle.len()).any(|window| window == needle.as_bytes())
     };
     assert!(holds("xyzzyplugh"), "the test looks in the right place");
-    assert_eq!(desk.run(&["delete", "--now", "-y", "secret"]).code, 0);
+    assert_eq!(home.run(&["delete", "--now", "-y", "secret"]).code, 0);
     assert!(!holds("xyzzyplugh"));
-    assert_eq!(desk.run(&["show", "secret"]).code, 1);
-    assert!(desk.run(&["search", "hello"]).out.contains("other"));
+    assert_eq!(home.run(&["show", "secret"]).code, 1);
+    assert!(home.run(&["search", "hello"]).out.contains("other"));
 }
 
 #[test]
 fn a_key_finds_its_session_again() {
-    let desk = Desk::new();
+    let home = Home::new();
     let append = |key: &str, text: &str| {
         let line = json!({"role": "user", "content": text}).to_string();
-        desk.feed(&["append", "--key", key], line)
+        home.feed(&["append", "--key", key], line)
     };
     let first = append("file:Notes/foo.md", "one");
     let second = append("file:Notes/foo.md", "two");
     let other = append("file:Notes/bar.md", "three");
     assert_eq!((first.seqs(), second.seqs(), other.seqs()), (vec![0], vec![1], vec![0]));
-    assert_eq!(desk.json(&["list"])["sessions"][1]["keys"], json!(["file:Notes/foo.md"]));
+    assert_eq!(home.json(&["list"])["sessions"][1]["keys"], json!(["file:Notes/foo.md"]));
 }
 
 #[test]
 fn stats_count_by_role_and_by_tool() {
-    let desk = Desk::new();
-    desk.session("plan", &WITH_TOOL);
-    let stats = desk.json(&["stats", "plan"]);
+    let home = Home::new();
+    home.session("plan", &WITH_TOOL);
+    let stats = home.json(&["stats", "plan"]);
     assert_eq!(stats["messages"], json!({"user": 1, "assistant": 2, "tool": 1, "system": 0}));
     assert_eq!(stats["tools"]["glob"]["calls"], 1);
     assert_eq!(stats["queries"], 1);
     assert_eq!(stats["context"]["tokens"], stats["tokens"]);
-    let text = desk.run(&["stats", "plan"]).out;
+    let text = home.run(&["stats", "plan"]).out;
     assert!(text.contains("1 user, 2 assistant, 1 tool"), "{text}");
 }
 
 #[test]
 fn whose_instructions_apply_is_said_and_each_content_is_agreed_to_once() {
-    let desk = Desk::new();
-    let folder = desk.path().join(".rethread/agents");
+    let home = Home::new();
+    let folder = home.path().join(".rethread/agents");
     std::fs::create_dir_all(&folder).expect("made");
-    let ask = || desk.run(&["-p", "hello", "--model", "offline/offline"]);
+    let ask = || home.run(&["-p", "hello", "--model", "offline/offline"]);
     let applies = "the agent `build` follows the instructions of this folder";
     assert!(!ask().err.contains(applies));
     let write = |text: &str| {
@@ -442,9 +442,9 @@ fn whose_instructions_apply_is_said_and_each_content_is_agreed_to_once() {
     let said = ask();
     assert!(said.err.contains("mine.md (in place of the agent `build`)"), "{said:?}");
     assert!(!said.err.contains(applies), "{said:?}");
-    let listed = desk.json(&["agents"]);
+    let listed = home.json(&["agents"]);
     assert_eq!(listed["untrusted"][0]["replaces"], "build", "{listed}");
-    desk.run(&["agents", "--trust"]);
+    home.run(&["agents", "--trust"]);
     for _ in 0..2 {
         let said = ask();
         assert!(said.err.contains(applies) && said.err.contains("mine.md"), "{said:?}");
@@ -457,20 +457,20 @@ fn whose_instructions_apply_is_said_and_each_content_is_agreed_to_once() {
 
 #[test]
 fn a_comma_in_a_list_of_the_configuration_is_part_of_the_value() {
-    let desk = Desk::new();
-    let folder = desk.path().join("a, b");
+    let home = Home::new();
+    let folder = home.path().join("a, b");
     for half in ["a", "b", " b"] {
-        std::fs::create_dir_all(desk.path().join(half)).expect("made");
+        std::fs::create_dir_all(home.path().join(half)).expect("made");
     }
-    let file = desk.path().join("my.toml");
+    let file = home.path().join("my.toml");
     let roots = toml(&[&folder.display().to_string(), "/"]);
     std::fs::write(&file, format!("[telegram]\nroots = {roots}\n")).expect("written");
     let config = file.to_str().expect("a path");
-    let shown = desk.json(&["config", "--config", config]);
+    let shown = home.json(&["config", "--config", config]);
     let value = &shown["settings"]["telegram.roots"]["value"];
     assert_eq!(*value, json!([folder.display().to_string(), "/"]));
     // The bot looks for the one folder, not for its halves.
-    let mut bot = desk.command(&["telegram", "--config", config]);
+    let mut bot = home.command(&["telegram", "--config", config]);
     let bot = bot.env("TELEGRAM_BOT_TOKEN", format!("12345678:{}", "A".repeat(35)));
     let said = Said::from(bot.output().expect("it runs"));
     assert_eq!(said.code, 2, "{said:?}");
@@ -482,7 +482,7 @@ fn a_comma_in_a_list_of_the_configuration_is_part_of_the_value() {
         ("[run]\nwritable = \"/tmp\"", "a list of strings"),
     ] {
         std::fs::write(&file, setting).expect("written");
-        let said = desk.run(&["config", "--config", config]);
+        let said = home.run(&["config", "--config", config]);
         assert!(said.code == 2 && said.err.contains(hint), "{setting}: {said:?}");
     }
 }
@@ -494,15 +494,15 @@ fn toml(items: &[&str]) -> String {
 
 #[test]
 fn configuration_says_where_each_value_comes_from() {
-    let desk = Desk::new();
-    let file = desk.path().join("my.toml");
+    let home = Home::new();
+    let file = home.path().join("my.toml");
     std::fs::write(&file, "owner = \"me\"\npolicy = \"bot\"\n").expect("written");
-    let config = desk.json(&["config", "--config", file.to_str().expect("a path")]);
+    let config = home.json(&["config", "--config", file.to_str().expect("a path")]);
     assert_eq!(config["settings"]["policy"]["value"], "bot");
     assert_eq!(config["settings"]["owner"]["origin"], json!(file));
     assert_eq!(config["settings"]["store"]["origin"], "$RETHREAD_STORE");
     std::fs::write(&file, "stroe = \"x\"\n").expect("written");
-    let wrong = desk.run(&["config", "--config", file.to_str().expect("a path")]);
+    let wrong = home.run(&["config", "--config", file.to_str().expect("a path")]);
     assert_eq!(wrong.code, 2);
     assert!(
         wrong.err.contains("`stroe` is not a setting; there are store, owner, policy"),
@@ -513,23 +513,23 @@ fn configuration_says_where_each_value_comes_from() {
 
 #[test]
 fn completions_and_manual_pages_are_made() {
-    let desk = Desk::new();
+    let home = Home::new();
     for shell in ["bash", "zsh", "fish"] {
-        assert!(desk.run(&["completions", shell]).out.contains("rethread"), "{shell}");
+        assert!(home.run(&["completions", shell]).out.contains("rethread"), "{shell}");
     }
-    assert!(desk.run(&["man"]).out.contains(".TH rethread"));
-    assert_eq!(desk.run(&["man", "--out", "pages"]).code, 0);
-    assert!(desk.path().join("pages/rethread-append.1").exists());
+    assert!(home.run(&["man"]).out.contains(".TH rethread"));
+    assert_eq!(home.run(&["man", "--out", "pages"]).code, 0);
+    assert!(home.path().join("pages/rethread-append.1").exists());
 }
 
 #[test]
 fn misuse_ends_with_2_and_failure_with_1() {
-    let desk = Desk::new();
-    assert_eq!(desk.run(&["show"]).code, 2);
-    assert_eq!(desk.run(&["append"]).code, 2);
-    assert_eq!(desk.run(&["context", "x", "--policy", "nope"]).code, 2);
-    assert_eq!(desk.run(&["list", "--store", "ftp://x"]).code, 2);
-    assert_eq!(desk.run(&["show", "nope"]).code, 1);
-    assert_eq!(desk.run(&["append", "--new"]).code, 1, "no input");
-    assert_eq!(desk.json(&["list"])["sessions"], json!([]), "nothing was started by it");
+    let home = Home::new();
+    assert_eq!(home.run(&["show"]).code, 2);
+    assert_eq!(home.run(&["append"]).code, 2);
+    assert_eq!(home.run(&["context", "x", "--policy", "nope"]).code, 2);
+    assert_eq!(home.run(&["list", "--store", "ftp://x"]).code, 2);
+    assert_eq!(home.run(&["show", "nope"]).code, 1);
+    assert_eq!(home.run(&["append", "--new"]).code, 1, "no input");
+    assert_eq!(home.json(&["list"])["sessions"], json!([]), "nothing was started by it");
 }

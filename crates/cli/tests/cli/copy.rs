@@ -1,24 +1,24 @@
 //! Sessions in a directory of files, and on their way between stores.
 
-use crate::desk::{Desk, WITH_TOOL};
+use crate::home::{Home, WITH_TOOL};
 use serde_json::Value;
 
 /// What `show` says of a session in a store.
-fn entries(desk: &Desk, store: &str, name: &str) -> Value {
-    desk.json(&["show", name, "--all", "--store", store])["entries"].clone()
+fn entries(home: &Home, store: &str, name: &str) -> Value {
+    home.json(&["show", name, "--all", "--store", store])["entries"].clone()
 }
 
 #[test]
 fn a_directory_of_files_is_a_store_like_any_other() {
-    let desk = Desk::new();
+    let home = Home::new();
     let files = "files:sessions";
     let new = ["append", "--new", "--name", "plan", "--store", files];
-    let said = desk.feed(&new, WITH_TOOL.join("\n"));
+    let said = home.feed(&new, WITH_TOOL.join("\n"));
     assert_eq!(said.seqs(), [0, 1, 2, 3], "{said:?}");
-    let listed = desk.json(&["list", "--store", files]);
+    let listed = home.json(&["list", "--store", files]);
     assert_eq!(listed["sessions"][0]["name"], "plan");
     assert_eq!(listed["sessions"][0]["messages"], 4);
-    let found = desk.run(&["search", "Emacs", "--store", files]);
+    let found = home.run(&["search", "Emacs", "--store", files]);
     assert!(found.out.contains("Emacs Lisp"), "{found:?}");
     for args in [
         &["rename", "plan", "scheme"][..],
@@ -33,104 +33,104 @@ fn a_directory_of_files_is_a_store_like_any_other() {
         &["delete", "scheme-fork", "--yes"],
         &["purge", "--keep", "1"],
     ] {
-        let said = desk.run(&[args, &["--store", files]].concat());
+        let said = home.run(&[args, &["--store", files]].concat());
         assert_eq!(said.code, 0, "{args:?}: {said:?}");
     }
-    let names: Vec<String> = std::fs::read_dir(desk.path().join("sessions"))
+    let names: Vec<String> = std::fs::read_dir(home.path().join("sessions"))
         .expect("the directory")
         .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
         .filter(|name| name.ends_with(".json"))
         .collect();
     assert_eq!(names.len(), 2, "{names:?}");
-    let file = std::fs::read_to_string(desk.path().join("sessions/scheme.json")).expect("a file");
+    let file = std::fs::read_to_string(home.path().join("sessions/scheme.json")).expect("a file");
     let file: Value = serde_json::from_str(&file).expect("JSON");
     assert_eq!(file["messages"][0]["content"], "Find all .el files");
-    let said = desk.run(&["list", "--store", "files:sessions?max=3"]);
+    let said = home.run(&["list", "--store", "files:sessions?max=3"]);
     assert_eq!(said.code, 2);
     assert!(said.err.contains("`max=3` is not an option of a store"), "{}", said.err);
     assert!(said.err.contains("hint: a directory takes"), "{}", said.err);
-    let said = desk.feed(&[&new[..], &["--owner", "ada"]].concat(), WITH_TOOL[0]);
+    let said = home.feed(&[&new[..], &["--owner", "ada"]].concat(), WITH_TOOL[0]);
     assert_eq!(said.code, 0, "{said:?}");
-    let mine = desk.json(&["list", "--store", files, "--owner", "ada"]);
+    let mine = home.json(&["list", "--store", files, "--owner", "ada"]);
     assert_eq!(mine["sessions"].as_array().map(Vec::len), Some(1), "{mine}");
 }
 
 #[test]
 fn copy_there_and_back_gives_the_same_entries() {
-    let desk = Desk::new();
-    desk.session("plan", &WITH_TOOL);
-    desk.session("other", &[r#"{"role":"user","content":"hello","id":"tg:1"}"#]);
-    let (db, files) = (desk.store().display().to_string(), "files:sessions");
-    let copied = desk.json(&["copy", "--to", files]);
+    let home = Home::new();
+    home.session("plan", &WITH_TOOL);
+    home.session("other", &[r#"{"role":"user","content":"hello","id":"tg:1"}"#]);
+    let (db, files) = (home.store().display().to_string(), "files:sessions");
+    let copied = home.json(&["copy", "--to", files]);
     assert_eq!(copied["sessions"].as_array().map(Vec::len), Some(2));
     assert_eq!(copied["added"], 5);
-    let said = desk.run(&["copy", "--from", &db, "--to", files]);
+    let said = home.run(&["copy", "--from", &db, "--to", files]);
     assert_eq!((said.code, said.out.as_str()), (0, "2 sessions compared, 0 entries copied.\n"));
     for name in ["plan", "other"] {
-        assert_eq!(entries(&desk, files, name), entries(&desk, &db, name));
+        assert_eq!(entries(&home, files, name), entries(&home, &db, name));
     }
-    let back = desk.json(&["copy", "--from", files, "--to", "back.db", "plan"]);
+    let back = home.json(&["copy", "--from", files, "--to", "back.db", "plan"]);
     assert_eq!(back["sessions"][0]["added"], 4);
-    assert_eq!(entries(&desk, "back.db", "plan"), entries(&desk, &db, "plan"));
-    let id = |store: &str| desk.json(&["show", "plan", "--store", store])["session"]["id"].clone();
+    assert_eq!(entries(&home, "back.db", "plan"), entries(&home, &db, "plan"));
+    let id = |store: &str| home.json(&["show", "plan", "--store", store])["session"]["id"].clone();
     assert_eq!(id("back.db"), id(&db), "ids stay");
 }
 
 #[test]
 fn copy_takes_what_is_missing_and_says_when_both_went_on() {
-    let desk = Desk::new();
-    desk.session("plan", &WITH_TOOL);
-    desk.json(&["copy", "--to", "files:sessions", "plan"]);
+    let home = Home::new();
+    home.session("plan", &WITH_TOOL);
+    home.json(&["copy", "--to", "files:sessions", "plan"]);
     let more = r#"{"role":"user","content":"more"}"#;
-    desk.feed(&["append", "plan"], more);
-    assert_eq!(desk.json(&["copy", "--to", "files:sessions", "plan"])["added"], 1);
-    desk.feed(&["append", "plan"], r#"{"role":"user","content":"here"}"#);
-    desk.feed(&["append", "plan", "--store", "files:sessions"], more);
-    let said = desk.run(&["copy", "--to", "files:sessions"]);
+    home.feed(&["append", "plan"], more);
+    assert_eq!(home.json(&["copy", "--to", "files:sessions", "plan"])["added"], 1);
+    home.feed(&["append", "plan"], r#"{"role":"user","content":"here"}"#);
+    home.feed(&["append", "plan", "--store", "files:sessions"], more);
+    let said = home.run(&["copy", "--to", "files:sessions"]);
     assert_eq!(said.code, 1);
     assert!(said.err.contains("is there already, and differs from entry 5 on"), "{}", said.err);
 }
 
 #[test]
 fn a_copy_puts_nothing_away_and_a_session_that_differs_stops_no_other() {
-    let desk = Desk::new();
+    let home = Home::new();
     let lines: Vec<String> = (0..60).map(|i| format!("s{i}")).collect();
     for name in &lines {
-        desk.session(name, &[r#"{"role":"user","content":"hello"}"#]);
+        home.session(name, &[r#"{"role":"user","content":"hello"}"#]);
     }
-    let said = desk.run(&["copy", "--to", "files:there"]);
+    let said = home.run(&["copy", "--to", "files:there"]);
     assert_eq!(said.code, 0, "{said:?}");
-    let kept = std::fs::read_dir(desk.path().join("there")).expect("there").count();
+    let kept = std::fs::read_dir(home.path().join("there")).expect("there").count();
     assert_eq!(kept, 60 + 3, "60 files, the index, last_session and .rethread");
-    assert!(!desk.path().join("there/archive").exists());
+    assert!(!home.path().join("there/archive").exists());
 
     // Both sides go on by themselves in one of them; the others are copied all the same.
     let hello = r#"{"role":"user","content":"here"}"#;
-    desk.feed(&["append", "s7"], hello);
-    desk.feed(&["append", "s7", "--store", "files:there?max_sessions=0"], hello);
-    desk.feed(&["append", "s8"], hello);
-    let said = desk.run(&["copy", "--to", "files:there"]);
+    home.feed(&["append", "s7"], hello);
+    home.feed(&["append", "s7", "--store", "files:there?max_sessions=0"], hello);
+    home.feed(&["append", "s8"], hello);
+    let said = home.run(&["copy", "--to", "files:there"]);
     assert_eq!(said.code, 1, "{said:?}");
     assert!(said.err.contains("s7 was not copied"), "{said:?}");
-    let there = desk.json(&["show", "s8", "--store", "files:there?max_sessions=0"]);
+    let there = home.json(&["show", "s8", "--store", "files:there?max_sessions=0"]);
     assert_eq!(there["entries"].as_array().map(Vec::len), Some(2));
 }
 
 #[test]
 fn a_store_to_copy_from_is_not_made() {
-    let desk = Desk::new();
+    let home = Home::new();
     for from in ["sqlite:typo.db", "files:typo", "typo.db"] {
-        let said = desk.run(&["copy", "--from", from, "--to", "files:there"]);
+        let said = home.run(&["copy", "--from", from, "--to", "files:there"]);
         assert_eq!(said.code, 2, "{from}: {said:?}");
         assert!(said.err.contains("there is nothing at typo"), "{said:?}");
-        assert!(!desk.path().join("typo").exists() && !desk.path().join("typo.db").exists());
+        assert!(!home.path().join("typo").exists() && !home.path().join("typo.db").exists());
     }
 }
 
 #[test]
 fn a_session_of_another_program_is_named_by_its_file_and_copied_with_all_it_says() {
-    let desk = Desk::new();
-    let theirs = desk.path().join("theirs");
+    let home = Home::new();
+    let theirs = home.path().join("theirs");
     std::fs::create_dir(&theirs).expect("a folder");
     let id = "2025-01-02-03-04-05-006-aB_9";
     let at = "2025-01-02T03:04:05.006Z";
@@ -140,36 +140,36 @@ fn a_session_of_another_program_is_named_by_its_file_and_copied_with_all_it_says
     std::fs::write(theirs.join(format!("{id}.json")), text).expect("written");
     let from = ["--store", "files:theirs"];
     for args in [&["show", id][..], &["show", "My Plan!"], &["stats", id], &["open", id]] {
-        let said = desk.run(&[args, &from[..]].concat());
+        let said = home.run(&[args, &from[..]].concat());
         assert_eq!(said.code, 0, "{args:?}: {said:?}");
     }
     for to in ["files:there", "there.db"] {
-        let copied = desk.json(&["copy", "--from", "files:theirs", "--to", to, id]);
+        let copied = home.json(&["copy", "--from", "files:theirs", "--to", to, id]);
         assert_eq!(copied["sessions"][0]["added"], 1);
         assert_eq!(copied["sessions"][0]["left_behind"], serde_json::json!([]));
     }
-    let said = desk.run(&["show", id, "--store", "there.db"]);
+    let said = home.run(&["show", id, "--store", "there.db"]);
     assert_eq!(said.code, 0, "its id is known there as well: {said:?}");
     // Through lines and back, too.
-    let lines = desk.run(&["export", id, "--format", "jsonl", "--store", "there.db"]).out;
-    std::fs::write(desk.path().join("lines.jsonl"), lines).expect("written");
-    assert_eq!(desk.run(&["import", "lines.jsonl", "--store", "files:again"]).code, 0);
-    let again = std::fs::read_to_string(desk.path().join(format!("again/{id}.json")));
+    let lines = home.run(&["export", id, "--format", "jsonl", "--store", "there.db"]).out;
+    std::fs::write(home.path().join("lines.jsonl"), lines).expect("written");
+    assert_eq!(home.run(&["import", "lines.jsonl", "--store", "files:again"]).code, 0);
+    let again = std::fs::read_to_string(home.path().join(format!("again/{id}.json")));
     let again: Value = serde_json::from_str(&again.expect("called as before")).expect("JSON");
     assert_eq!(again["metadata"]["name"], "My Plan!");
     assert_eq!((&again["metadata"]["stars"], &again["tags"][0]), (&5.into(), &"a".into()));
-    let there = std::fs::read_to_string(desk.path().join(format!("there/{id}.json")));
+    let there = std::fs::read_to_string(home.path().join(format!("there/{id}.json")));
     let there: Value = serde_json::from_str(&there.expect("called as before")).expect("JSON");
     assert_eq!(there["metadata"]["name"], "My Plan!");
     assert_eq!(there["metadata"]["stars"], 5);
     assert_eq!(there["tags"][0], "a");
 
     // Where the name of the file is taken, it gets another, and that is said.
-    let again = desk.run(&["copy", "--from", "files:there", "--to", "files:theirs", id]);
+    let again = home.run(&["copy", "--from", "files:there", "--to", "files:theirs", id]);
     assert_eq!(again.code, 0, "{again:?}");
-    std::fs::create_dir(desk.path().join("taken")).expect("a folder");
-    std::fs::write(desk.path().join(format!("taken/{id}.json")), "{}").expect("written");
-    let said = desk.run(&["copy", "--from", "files:theirs", "--to", "files:taken"]);
+    std::fs::create_dir(home.path().join("taken")).expect("a folder");
+    std::fs::write(home.path().join(format!("taken/{id}.json")), "{}").expect("written");
+    let said = home.run(&["copy", "--from", "files:theirs", "--to", "files:taken"]);
     assert_eq!(said.code, 0, "{said:?}");
     assert!(said.out.contains("not carried over, or other there: metadata.id"), "{said:?}");
 }

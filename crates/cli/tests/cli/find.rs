@@ -2,14 +2,14 @@
 
 use serde_json::{Value, json};
 
-use crate::desk::{Desk, Said};
+use crate::home::{Home, Said};
 
 fn user(text: &str) -> String {
     json!({"role": "user", "content": text}).to_string()
 }
 
 /// A session with a question, a call, its result and an answer that a model was paid for.
-fn with_costs(desk: &Desk, name: &str, question: &str) {
+fn with_costs(home: &Home, name: &str, question: &str) {
     let usage = json!({"input": 1_000, "output": 500, "cache_read": 3_000, "cache_write": 0});
     let lines = [
         user(question),
@@ -27,7 +27,7 @@ fn with_costs(desk: &Desk, name: &str, question: &str) {
             .to_string(),
     ];
     let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
-    desk.session(name, &lines);
+    home.session(name, &lines);
 }
 
 fn places(said: &Said) -> Vec<String> {
@@ -37,15 +37,15 @@ fn places(said: &Said) -> Vec<String> {
 
 #[test]
 fn search_shows_who_said_it_and_when_with_the_words_marked() {
-    let desk = Desk::new();
-    with_costs(&desk, "limits", "how does the token-bucket limiter work?");
-    let said = desk.run(&["search", "token", "buck*"]);
+    let home = Home::new();
+    with_costs(&home, "limits", "how does the token-bucket limiter work?");
+    let said = home.run(&["search", "token", "buck*"]);
     assert_eq!(places(&said), ["limits:3", "limits:0", "limits:2", "limits:1"], "{said:?}");
     let lines: Vec<&str> = said.out.lines().collect();
     assert!(lines[0].starts_with("limits:3  assistant · now"), "{said:?}");
     assert_eq!(lines[1], "  A token bucket.");
     assert!(lines[2].starts_with("limits:0  user · now · ~"), "{said:?}");
-    let found = desk.json(&["search", "buck*", "--from", "user"]);
+    let found = home.json(&["search", "buck*", "--from", "user"]);
     let hit = &found["hits"][0];
     assert_eq!((&hit["from"], &hit["seq"]), (&json!("user"), &json!(0)));
     let snippet: Vec<char> = hit["snippet"].as_str().expect("text").chars().collect();
@@ -53,15 +53,15 @@ fn search_shows_who_said_it_and_when_with_the_words_marked() {
     let marked: Vec<String> = marks.iter().map(|[a, b]| snippet[*a..*b].iter().collect()).collect();
     assert_eq!(marked, ["bucket"]);
     let colours =
-        desk.command(&["search", "bucket", "--from", "user"]).env("CLICOLOR_FORCE", "1").output();
+        home.command(&["search", "bucket", "--from", "user"]).env("CLICOLOR_FORCE", "1").output();
     let colours = Said::from(colours.expect("it runs")).out;
     assert!(colours.contains("token-\x1b[1;33mbucket\x1b[0m"), "{colours:?}");
 }
 
 #[test]
 fn search_takes_phrases_beginnings_and_scripts_without_spaces() {
-    let desk = Desk::new();
-    desk.session("one", &[&user("a bucket of tokens"), &user("日本語の質問です")]);
+    let home = Home::new();
+    home.session("one", &[&user("a bucket of tokens"), &user("日本語の質問です")]);
     for (query, found) in [
         ("buck* tok*", vec!["one:0"]),
         ("\"bucket of\"", vec!["one:0"]),
@@ -69,44 +69,44 @@ fn search_takes_phrases_beginnings_and_scripts_without_spaces() {
         ("質問", vec!["one:1"]),
         ("語", vec!["one:1"]),
     ] {
-        assert_eq!(places(&desk.run(&["search", query])), found, "{query}");
+        assert_eq!(places(&home.run(&["search", query])), found, "{query}");
     }
-    let nothing = desk.run(&["search", "buck"]);
+    let nothing = home.run(&["search", "buck"]);
     assert!(nothing.err.contains("`wor*`"), "{nothing:?}");
 }
 
 #[test]
 fn search_keeps_to_a_time_and_a_folder() {
-    let desk = Desk::new();
-    desk.session("here", &[&user("a zebra")]);
-    let other = desk.path().join("other");
+    let home = Home::new();
+    home.session("here", &[&user("a zebra")]);
+    let other = home.path().join("other");
     std::fs::create_dir(&other).expect("made");
     let other = other.to_str().expect("a path");
-    let said = desk
+    let said = home
         .feed(&["append", "--new", "--name", "there", "--workspace", other], user("another zebra"));
     assert_eq!(said.code, 0, "{said:?}");
-    let count = |args: &[&str]| places(&desk.run(&[&["search", "zebra"], args].concat())).len();
+    let count = |args: &[&str]| places(&home.run(&[&["search", "zebra"], args].concat())).len();
     assert_eq!(count(&[]), 2);
     assert_eq!(count(&["--since", "1h"]), 2);
     assert_eq!(count(&["--since", "2999-01-01"]), 0);
-    assert_eq!(places(&desk.run(&["search", "zebra", "--workspace", other])), ["there:0"]);
-    let wrong = desk.run(&["search", "zebra", "--since", "soon"]);
+    assert_eq!(places(&home.run(&["search", "zebra", "--workspace", other])), ["there:0"]);
+    let wrong = home.run(&["search", "zebra", "--since", "soon"]);
     assert_eq!(wrong.code, 2);
     assert!(wrong.err.contains("such as `7d`"), "{wrong:?}");
 }
 
 #[test]
 fn names_have_letters_of_any_script() {
-    let desk = Desk::new();
+    let home = Home::new();
     for (given, name) in [("Café für Ärzte", "café-für-ärzte"), ("日本語", "日本語")] {
-        desk.session(given, &[&user("hello")]);
-        assert_eq!(desk.json(&["show", given])["session"]["name"], name);
-        assert!(desk.run(&["list"]).out.contains(name));
+        home.session(given, &[&user("hello")]);
+        assert_eq!(home.json(&["show", given])["session"]["name"], name);
+        assert!(home.run(&["list"]).out.contains(name));
     }
-    assert_eq!(desk.run(&["show", "日本"]).code, 1);
-    let renamed = desk.run(&["rename", "日本語", "Ελληνικά"]);
+    assert_eq!(home.run(&["show", "日本"]).code, 1);
+    let renamed = home.run(&["rename", "日本語", "Ελληνικά"]);
     assert!(renamed.out.contains("ελληνικά"), "{renamed:?}");
-    assert_eq!(desk.run(&["show", "ΕΛΛΗΝΙΚΆ"]).code, 0);
+    assert_eq!(home.run(&["show", "ΕΛΛΗΝΙΚΆ"]).code, 0);
 }
 
 fn near(value: &Value, expected: f64) -> bool {
@@ -115,12 +115,12 @@ fn near(value: &Value, expected: f64) -> bool {
 
 #[test]
 fn stats_add_up_tokens_time_models_and_money() {
-    let desk = Desk::new();
-    with_costs(&desk, "one", "first");
-    with_costs(&desk, "two", "second");
-    let one = desk.json(&["stats", "one"]);
+    let home = Home::new();
+    with_costs(&home, "one", "first");
+    with_costs(&home, "two", "second");
+    let one = home.json(&["stats", "one"]);
     assert_eq!(one["usage"]["cache_read"], 3_000);
-    let text = desk.run(&["stats", "one"]).out;
+    let text = home.run(&["stats", "one"]).out;
     assert!(text.contains("Charged:   4,000 in (3,000 cached), 507 out"), "{text}");
     assert!(
         text.contains("anthropic/claude-sonnet-4-5 4,000 in (3,000 cached), 500 out, ~$"),
@@ -129,7 +129,7 @@ fn stats_add_up_tokens_time_models_and_money() {
 
     let cost = one["cost"]["dollars"].as_f64().expect("a price");
     for by in ["day", "folder", "session"] {
-        let sums = desk.json(&["stats", "--by", by]);
+        let sums = home.json(&["stats", "--by", by]);
         let total = &sums["total"];
         assert_eq!(
             (&total["sessions"], &sums["logs_read"]),
@@ -143,13 +143,13 @@ fn stats_add_up_tokens_time_models_and_money() {
         let groups = sums["groups"].as_array().expect("groups").len();
         assert_eq!(groups, if by == "session" { 2 } else { 1 }, "{sums}");
     }
-    assert_eq!(desk.json(&["stats", "--since", "2999-01-01"])["groups"], json!([]));
-    let tools = desk.json(&["stats", "--tools"]);
+    assert_eq!(home.json(&["stats", "--since", "2999-01-01"])["groups"], json!([]));
+    let tools = home.json(&["stats", "--tools"]);
     assert_eq!(tools["logs_read"], 2);
     assert_eq!(tools["total"]["tools"]["run"]["errors"], 2);
     assert_eq!(tools["total"]["tools"]["grep"]["calls"], 2);
     assert_eq!(tools["total"]["usage"]["input"], 2_000, "the same from the logs");
-    let table = desk.run(&["stats", "--tools"]);
+    let table = home.run(&["stats", "--tools"]);
     for part in ["all", "8.0K", "4 calls, 2 failed", "run: 2 calls, 2 failed", "some/model: "] {
         assert!(table.out.contains(part), "{part}: {table:?}");
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::json;
 
-use crate::desk::Desk;
+use crate::home::Home;
 use crate::terminal::Terminal;
 
 const FOREIGN: &str = "# Sally Conversation\n\n**Session ID:** s1\n**Date:** 2025-12-30T14:30:22\n**Agent:** Sally\n\
@@ -15,9 +15,9 @@ const FOREIGN: &str = "# Sally Conversation\n\n**Session ID:** s1\n**Date:** 202
 
 #[test]
 fn a_transcript_of_someone_else_is_asked_about_at_the_terminal() {
-    let desk = Desk::new();
-    std::fs::write(desk.path().join("foreign.md"), FOREIGN).expect("written");
-    let mut terminal = Terminal::start(&desk, &["--resume", "foreign.md"], &[]);
+    let home = Home::new();
+    std::fs::write(home.path().join("foreign.md"), FOREIGN).expect("written");
+    let mut terminal = Terminal::start(&home, &["--resume", "foreign.md"], &[]);
     terminal.expect("imported (markdown)");
     terminal.expect("May the agent use tools in it? (y/n)");
     terminal.say("n");
@@ -25,24 +25,24 @@ fn a_transcript_of_someone_else_is_asked_about_at_the_terminal() {
     terminal.expect("You: ");
     terminal.say("exit");
     assert_eq!(terminal.end().1, 0);
-    let list = desk.json(&["list", "--all"]);
+    let list = home.json(&["list", "--all"]);
     let id = list["sessions"][0]["id"].as_str().expect("an id").to_owned();
     // Whoever goes on with it later is told again.
-    let said = desk.run(&["-c", "-p", "what does foreign.md say?"]);
+    let said = home.run(&["-c", "-p", "what does foreign.md say?"]);
     assert!(said.err.contains("Tools are off"), "{said:?}");
-    let shown = desk.json(&["show", &id, "--all"]);
+    let shown = home.json(&["show", &id, "--all"]);
     assert!(!shown.to_string().contains("\"name\":\"read_file\""), "no tool was run: {shown}");
 }
 
 #[test]
 fn an_imported_session_is_asked_about_and_a_yes_turns_tools_on() {
-    let desk = Desk::new();
-    let path = std::fs::canonicalize(desk.path()).expect("a path").display().to_string();
+    let home = Home::new();
+    let path = std::fs::canonicalize(home.path()).expect("a path").display().to_string();
     let record = json!({"type": "user", "uuid": "u", "sessionId": "s", "cwd": path, "timestamp": "2026-01-23T14:21:43Z",
         "message": {"role": "user", "content": "look"}});
-    std::fs::write(desk.path().join("s.jsonl"), format!("{record}\n")).expect("written");
-    assert_eq!(desk.run(&["import", "s.jsonl"]).code, 0);
-    let mut terminal = Terminal::start(&desk, &["-c"], &[]);
+    std::fs::write(home.path().join("s.jsonl"), format!("{record}\n")).expect("written");
+    assert_eq!(home.run(&["import", "s.jsonl"]).code, 0);
+    let mut terminal = Terminal::start(&home, &["-c"], &[]);
     terminal.expect("May the agent use tools in it? (y/n)");
     terminal.say("y");
     terminal.expect("You: ");
@@ -50,21 +50,21 @@ fn an_imported_session_is_asked_about_and_a_yes_turns_tools_on() {
     terminal.expect("You: ");
     terminal.say("exit");
     assert_eq!(terminal.end().1, 0);
-    let shown = desk.json(&["show", "1", "--all"]).to_string();
+    let shown = home.json(&["show", "1", "--all"]).to_string();
     assert!(shown.contains("\"type\":\"tool_use\""), "{shown}");
 }
 
 #[test]
 fn at_a_terminal_an_import_shows_how_far_it_is() {
-    let desk = Desk::new();
+    let home = Home::new();
     let mut text = String::new();
     for number in 0..4_000 {
         let record = json!({"type": "user", "uuid": format!("u{number}"), "sessionId": "s",
             "message": {"role": "user", "content": "many words ".repeat(60)}});
         text.push_str(&format!("{record}\n"));
     }
-    std::fs::write(desk.path().join("s.jsonl"), &text).expect("written");
-    let terminal = Terminal::start(&desk, &["import", "--verbose", "s.jsonl"], &[]);
+    std::fs::write(home.path().join("s.jsonl"), &text).expect("written");
+    let terminal = Terminal::start(&home, &["import", "--verbose", "s.jsonl"], &[]);
     let (screen, code) = terminal.end();
     assert_eq!(code, 0, "{screen}");
     assert!(screen.contains("MiB of ") && screen.contains(" left"), "bytes and time: {screen}");
@@ -77,41 +77,41 @@ fn at_a_terminal_an_import_shows_how_far_it_is() {
 
 #[test]
 fn databases_are_found_where_their_programs_keep_them() {
-    let desk = Desk::new();
+    let home = Home::new();
     let seeds = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds");
     for (tool, seed, place) in [
         ("goose", "goose.goose.db", ".local/share/goose/sessions/sessions.db"),
         ("llm", "llm.llm.db", ".config/io.datasette.llm/logs.db"),
     ] {
-        let place = desk.path().join(place);
+        let place = home.path().join(place);
         std::fs::create_dir_all(place.parent().expect("a folder")).expect("made");
         std::fs::copy(seeds.join(seed), &place).expect("copied");
-        let said = desk.json(&["import", "--from", tool]);
+        let said = home.json(&["import", "--from", tool]);
         assert_eq!(said["sessions"], 2, "{tool}: {said}");
-        assert_eq!(desk.json(&["import", "--from", tool])["entries_added"], 0, "{tool}");
+        assert_eq!(home.json(&["import", "--from", tool])["entries_added"], 0, "{tool}");
     }
 }
 
 #[test]
 fn a_lineage_leaves_as_one_document_oldest_first() {
-    let desk = Desk::new();
+    let home = Home::new();
     let second = FOREIGN
         .replace(
             "**Session ID:** s1",
             "**Session ID:** s2\n**Previous Session:** /elsewhere/one.md",
         )
         .replace("**You:** hi", "**You:** again");
-    let folder = desk.path().join("chain");
+    let folder = home.path().join("chain");
     std::fs::create_dir_all(&folder).expect("made");
     std::fs::write(folder.join("one.md"), FOREIGN).expect("written");
     std::fs::write(folder.join("two.md"), second).expect("written");
-    assert_eq!(desk.run(&["import", "chain"]).code, 0);
+    assert_eq!(home.run(&["import", "chain"]).code, 0);
     for format in ["markdown", "jsonl", "html"] {
-        let said = desk.run(&["export", "s2", "--chain", "--format", format]);
+        let said = home.run(&["export", "s2", "--chain", "--format", format]);
         assert_eq!(said.code, 0, "{said:?}");
         let (first, then) = (said.out.find("hi"), said.out.find("again"));
         assert!(first.is_some() && first < then, "{format}: {said:?}");
     }
-    let alone = desk.run(&["export", "s2"]);
+    let alone = home.run(&["export", "s2"]);
     assert!(!alone.out.contains("**You:** hi"), "{alone:?}");
 }

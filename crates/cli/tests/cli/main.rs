@@ -3,10 +3,10 @@
 mod append;
 mod commands;
 mod copy;
-mod desk;
 mod find;
 mod flipped;
 mod foreign;
+mod home;
 mod import;
 mod reading;
 mod retry;

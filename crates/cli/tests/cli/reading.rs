@@ -4,29 +4,29 @@
 use rusqlite::Connection;
 use serde_json::json;
 
-use crate::desk::{Desk, WITH_TOOL};
+use crate::home::{Home, WITH_TOOL};
 use crate::terminal::Terminal;
 
 /// What a command shows in a window of this many columns.
-fn in_window(desk: &Desk, columns: usize, args: &str) -> String {
+fn in_window(home: &Home, columns: usize, args: &str) -> String {
     let rethread = env!("CARGO_BIN_EXE_rethread");
     let line = format!("stty cols {columns} rows 60; exec {rethread} {args}");
-    let (shown, code) = Terminal::run(desk, &line, &[]).end();
+    let (shown, code) = Terminal::run(home, &line, &[]).end();
     assert_eq!(code, 0, "{shown}");
     shown
 }
 
 #[test]
 fn a_list_fits_its_window_and_has_titles() {
-    let desk = Desk::new();
+    let home = Home::new();
     let long = json!({"role": "user", "content": "Why does the rate limiter let 日本語 requests \
         through when the bucket is empty and nobody has asked for a refill?"});
     for key in ["file:a", "file:b"] {
-        assert_eq!(desk.feed(&["append", "--key", key], long.to_string()).code, 0);
+        assert_eq!(home.feed(&["append", "--key", key], long.to_string()).code, 0);
     }
-    desk.session("plan", &WITH_TOOL);
+    home.session("plan", &WITH_TOOL);
     for columns in [40, 60, 80] {
-        let shown = in_window(&desk, columns, "list");
+        let shown = in_window(&home, columns, "list");
         for line in shown.lines() {
             let width = rethread_render::terminal::line_width(line);
             assert!(width <= columns, "{columns}: {width} of {line:?}");
@@ -36,7 +36,7 @@ fn a_list_fits_its_window_and_has_titles() {
         }
         assert!(!shown.contains("2026-") && !shown.contains("-0"), "no timestamps: {shown}");
     }
-    let titles = desk.json(&["list"]);
+    let titles = home.json(&["list"]);
     assert_eq!(titles["sessions"][0]["title"], "plan");
     let title = titles["sessions"][1]["title"].as_str().expect("a title");
     assert_eq!(title, "Why does the rate limiter let 日本語 requests through when…");
@@ -44,36 +44,36 @@ fn a_list_fits_its_window_and_has_titles() {
 
 #[test]
 fn a_session_in_which_nothing_was_said_is_hidden_and_has_no_number() {
-    let desk = Desk::new();
-    desk.session("plan", &WITH_TOOL);
-    assert_eq!(desk.feed(&["append", "--new", "--name", "empty"], "").code, 1);
+    let home = Home::new();
+    home.session("plan", &WITH_TOOL);
+    assert_eq!(home.feed(&["append", "--new", "--name", "empty"], "").code, 1);
     let system = r#"{"role":"system","content":"Be brief."}"#;
-    desk.session("unused", &[system]);
+    home.session("unused", &[system]);
     let names = |args: &[&str]| -> Vec<String> {
-        let all = desk.json(args)["sessions"].as_array().expect("a list").clone();
+        let all = home.json(args)["sessions"].as_array().expect("a list").clone();
         all.iter().map(|session| session["name"].as_str().expect("a name").to_owned()).collect()
     };
     assert_eq!(names(&["list"]), ["plan"]);
     assert_eq!(names(&["list", "--all"]), ["unused", "plan"]);
-    assert_eq!(desk.json(&["show", "1"])["session"]["name"], "plan");
-    assert_eq!(desk.json(&["show", "last"])["session"]["name"], "plan");
+    assert_eq!(home.json(&["show", "1"])["session"]["name"], "plan");
+    assert_eq!(home.json(&["show", "last"])["session"]["name"], "plan");
 }
 
 #[test]
 fn a_rename_is_the_title_from_then_on() {
-    let desk = Desk::new();
-    desk.session("plan", &WITH_TOOL);
-    assert_eq!(desk.run(&["rename", "plan", "Finding Lisp Files"]).code, 0);
-    let session = desk.json(&["list"])["sessions"][0].clone();
+    let home = Home::new();
+    home.session("plan", &WITH_TOOL);
+    assert_eq!(home.run(&["rename", "plan", "Finding Lisp Files"]).code, 0);
+    let session = home.json(&["list"])["sessions"][0].clone();
     assert_eq!(session["name"], "finding-lisp-files");
     assert_eq!(session["title"], "Finding Lisp Files");
-    assert_eq!(desk.run(&["rename", "1", "lisp"]).code, 0);
-    assert_eq!(desk.json(&["list"])["sessions"][0]["title"], "lisp");
+    assert_eq!(home.run(&["rename", "1", "lisp"]).code, 0);
+    assert_eq!(home.json(&["list"])["sessions"][0]["title"], "lisp");
 }
 
 #[test]
 fn show_folds_long_results_and_full_does_not() {
-    let desk = Desk::new();
+    let home = Home::new();
     let result: String = (1..=40).map(|n| format!("line {n}\n")).collect();
     let lines = [
         r#"{"role":"user","content":"count"}"#.to_owned(),
@@ -84,37 +84,37 @@ fn show_folds_long_results_and_full_does_not() {
             "content": result}]})
         .to_string(),
     ];
-    desk.session("plan", &[&lines[0], &lines[1], &lines[2]]);
-    let folded = desk.run(&["show", "plan"]).out;
+    home.session("plan", &[&lines[0], &lines[1], &lines[2]]);
+    let folded = home.run(&["show", "plan"]).out;
     assert!(folded.contains("  → run seq 40\n    line 1\n"), "{folded}");
     assert!(folded.contains("    line 5\n    … 35 more lines\n"), "{folded}");
     assert!(!folded.contains("line 6") && !folded.contains("to see"), "{folded}");
-    let full = desk.run(&["show", "plan", "--full"]).out;
+    let full = home.run(&["show", "plan", "--full"]).out;
     assert!(full.contains("    line 40\n") && full.contains(r#""why":"to see""#), "{full}");
 }
 
 #[test]
 fn show_has_colours_and_a_pager_at_a_terminal() {
-    let desk = Desk::new();
-    desk.session("plan", &WITH_TOOL);
+    let home = Home::new();
+    home.session("plan", &WITH_TOOL);
     let rethread = env!("CARGO_BIN_EXE_rethread");
     // The pager says that it was there.
     let pager = "RETHREAD_PAGER='cat; echo read-in-a-pager' NO_COLOR=";
     let line = format!("stty cols 60 rows 10; {pager} exec {rethread} show plan");
-    let (shown, code) = Terminal::run(&desk, &line, &[("TERM", "xterm-256color".into())]).end();
+    let (shown, code) = Terminal::run(&home, &line, &[("TERM", "xterm-256color".into())]).end();
     assert_eq!(code, 0, "{shown}");
     assert!(shown.contains("\x1b[1;32mYou\x1b[0m"), "{shown:?}");
     assert!(shown.ends_with("read-in-a-pager\n"), "{shown:?}");
     let line = format!("stty cols 60 rows 10; RETHREAD_PAGER=cat exec {rethread} show plan");
-    let (plain, code) = Terminal::run(&desk, &line, &[]).end();
+    let (plain, code) = Terminal::run(&home, &line, &[]).end();
     assert_eq!(code, 0, "{plain}");
     assert!(plain.contains("Find all .el files") && !plain.contains('\x1b'), "{plain:?}");
 }
 
 #[test]
 fn a_mistyped_store_is_not_made_by_a_command_that_reads() {
-    let desk = Desk::new();
-    let path = desk.path().join("no/such/folder/x.db");
+    let home = Home::new();
+    let path = home.path().join("no/such/folder/x.db");
     let text = path.display().to_string();
     for args in [
         &["list"][..],
@@ -125,19 +125,19 @@ fn a_mistyped_store_is_not_made_by_a_command_that_reads() {
         &["doctor"],
         &["rename", "1", "plan"],
     ] {
-        let said = desk.run(&[args, &["--store", &text]].concat());
+        let said = home.run(&[args, &["--store", &text]].concat());
         let told = format!("There is no store at {text}; nothing was created.");
         assert!(said.err.contains(&told), "{args:?}: {said:?}");
-        assert!(!desk.path().join("no").exists(), "{args:?}");
+        assert!(!home.path().join("no").exists(), "{args:?}");
     }
-    let folder = desk.path().join("files");
+    let folder = home.path().join("files");
     let url = format!("files:{}", folder.display());
-    assert_eq!(desk.run(&["list", "--store", &url]).code, 0);
+    assert_eq!(home.run(&["list", "--store", &url]).code, 0);
     assert!(!folder.exists());
-    let first = desk.feed(&["append", "--new", "--store", &text], WITH_TOOL[0]);
+    let first = home.feed(&["append", "--new", "--store", &text], WITH_TOOL[0]);
     assert_eq!(first.code, 0, "{first:?}");
     assert!(first.err.contains(&format!("Sessions are kept in {text} from now on.")), "{first:?}");
-    let second = desk.feed(&["append", "--new", "--store", &text], WITH_TOOL[0]);
+    let second = home.feed(&["append", "--new", "--store", &text], WITH_TOOL[0]);
     assert_eq!((second.code, second.err.as_str()), (0, ""));
     assert!(Connection::open(&path).is_ok());
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use rethread_agent::scripted::{Answer, Server};
 use serde_json::{Value, json};
 
-use crate::desk::{Desk, Said};
+use crate::home::{Home, Said};
 
 /// The flags with which a command runs without anyone being asked.
 const FLAGS: [&str; 6] = ["-p", "go", "--model", "openai/m", "--allow", "run"];
@@ -18,9 +18,9 @@ fn model(input: Value) -> Server {
 }
 
 /// Runs a command; gives what the program said and what the model was told.
-fn ran(desk: &Desk, command: &str, variables: &[(&str, &str)]) -> (Said, String) {
+fn ran(home: &Home, command: &str, variables: &[(&str, &str)]) -> (Said, String) {
     let server = model(json!({ "command": command }));
-    let mut rethread = desk.command(&FLAGS);
+    let mut rethread = home.command(&FLAGS);
     rethread.envs(server.vars()).envs(variables.iter().copied());
     let said = Said::from(rethread.output().expect("it runs"));
     assert_eq!(said.code, 0, "{said:?}");
@@ -64,30 +64,30 @@ const DAEMON: &str = "(setsid sh -c 'echo $$ > left; exec sleep 302' >/dev/null 
 
 #[test]
 fn what_a_command_leaves_running_in_a_session_of_its_own_is_ended_with_it() {
-    let desk = Desk::new();
-    let (_, told) = ran(&desk, &format!("{DAEMON}; echo here"), &[]);
+    let home = Home::new();
+    let (_, told) = ran(&home, &format!("{DAEMON}; echo here"), &[]);
     assert_eq!(told, "here\n[exit code 0]");
-    assert!(ends(&pid_in(&desk.path().join("left"))));
+    assert!(ends(&pid_in(&home.path().join("left"))));
 }
 
 #[test]
 fn nothing_of_a_command_is_left_when_its_time_is_up() {
-    let desk = Desk::new();
+    let home = Home::new();
     let server = model(json!({"command": format!("{DAEMON}; sleep 303"), "timeout_s": 1}));
-    let said = Said::from(desk.command(&FLAGS).envs(server.vars()).output().expect("it runs"));
+    let said = Said::from(home.command(&FLAGS).envs(server.vars()).output().expect("it runs"));
     assert_eq!(said.code, 0, "{said:?}");
     let told = server.requests()[1].text.clone();
     assert!(told.contains("killed, because 1 s had passed"), "{told}");
-    assert!(ends(&pid_in(&desk.path().join("left"))));
+    assert!(ends(&pid_in(&home.path().join("left"))));
 }
 
 #[test]
 fn a_command_ends_when_the_program_that_asked_for_it_is_killed() {
-    let desk = Desk::new();
+    let home = Home::new();
     let server = model(json!({"command": format!("{DAEMON}; echo $$ > shell; exec sleep 304")}));
-    let mut rethread = desk.command(&FLAGS).envs(server.vars()).spawn().expect("it starts");
-    let shell = pid_in(&desk.path().join("shell"));
-    let left = pid_in(&desk.path().join("left"));
+    let mut rethread = home.command(&FLAGS).envs(server.vars()).spawn().expect("it starts");
+    let shell = pid_in(&home.path().join("shell"));
+    let left = pid_in(&home.path().join("left"));
     rethread.kill().expect("killed");
     rethread.wait().expect("gone");
     assert!(ends(&shell) && ends(&left));
@@ -95,12 +95,12 @@ fn a_command_ends_when_the_program_that_asked_for_it_is_killed() {
 
 #[test]
 fn a_command_sees_the_variables_that_were_named_and_no_secret() {
-    let desk = Desk::new();
-    let folder = desk.path().join(".config/rethread");
+    let home = Home::new();
+    let folder = home.path().join(".config/rethread");
     std::fs::create_dir_all(&folder).expect("made");
     std::fs::write(folder.join("config.toml"), "[run]\nenv = [\"APP_*\"]\n").expect("written");
     let variables = [("GH_PAT", "hush"), ("JWT", "hush"), ("APP_MODE", "test")];
-    let (_, told) = ran(&desk, "env; tr '\\0' '\\n' < /proc/$PPID/environ", &variables);
+    let (_, told) = ran(&home, "env; tr '\\0' '\\n' < /proc/$PPID/environ", &variables);
     assert!(told.contains("APP_MODE=test\n") && told.contains("HOME="), "{told}");
     assert!(!told.contains("hush") && !told.contains("OPENAI_API_KEY"), "{told}");
 }
@@ -110,45 +110,45 @@ fn the_settings_say_where_commands_write() {
     let outside = tempfile::tempdir().expect("a folder");
     let file = outside.path().join("file");
     let command = format!("echo written > {}", file.display());
-    let desk = Desk::new();
+    let home = Home::new();
     // Or else what is outside of the workspace would be in the temporary folder.
-    let temporary = desk.path().display().to_string();
-    let (said, told) = ran(&desk, &command, &[("TMPDIR", &temporary)]);
+    let temporary = home.path().display().to_string();
+    let (said, told) = ran(&home, &command, &[("TMPDIR", &temporary)]);
     if said.err.contains("cannot confine") {
         eprintln!("not tested: {}", said.err);
         return;
     }
     assert!(told.contains("may be a refusal by the sandbox"), "{told}");
     assert!(!file.exists());
-    let folder = desk.path().join(".config/rethread");
+    let folder = home.path().join(".config/rethread");
     std::fs::create_dir_all(&folder).expect("made");
     let config = format!("[run]\nwritable = [{:?}]\n", outside.path());
     std::fs::write(folder.join("config.toml"), config).expect("written");
-    assert_eq!(ran(&desk, &command, &[("TMPDIR", &temporary)]).1, "[exit code 0]");
+    assert_eq!(ran(&home, &command, &[("TMPDIR", &temporary)]).1, "[exit code 0]");
     assert_eq!(std::fs::read_to_string(&file).expect("there"), "written\n");
 }
 
 #[test]
 fn a_kernel_that_cannot_confine_commands_is_named_once_and_they_run() {
-    let desk = Desk::new();
+    let home = Home::new();
     let server = Server::start([
         Answer::calls([("run", json!({"command": "echo one"}))]),
         Answer::calls([("run", json!({"command": "echo two"}))]),
         Answer::text("done"),
     ]);
-    let binary = desk.command(&FLAGS);
+    let binary = home.command(&FLAGS);
     let mut strace = Command::new("strace");
     let inject = "inject=landlock_create_ruleset:error=EOPNOTSUPP";
     strace.args(["-f", "-qq", "-e", "trace=landlock_create_ruleset", "-e", inject, "-o"]);
-    strace.arg(desk.path().join("trace")).arg(binary.get_program()).args(binary.get_args());
-    strace.current_dir(desk.path()).env_clear().env("HOME", desk.path());
-    strace.env("RETHREAD_STORE", desk.store()).envs(server.vars()).stdin(Stdio::null());
+    strace.arg(home.path().join("trace")).arg(binary.get_program()).args(binary.get_args());
+    strace.current_dir(home.path()).env_clear().env("HOME", home.path());
+    strace.env("RETHREAD_STORE", home.store()).envs(server.vars()).stdin(Stdio::null());
     let said = Said::from(strace.output().expect("strace runs"));
     assert_eq!(said.code, 0, "{said:?}");
     assert_eq!(said.err.matches("this kernel cannot confine").count(), 1, "{said:?}");
     let told = server.requests()[2].text.clone();
     assert!(told.contains("one") && told.contains("two"), "{told}");
     // Where it can, nothing is said.
-    let (said, _) = ran(&desk, "true", &[]);
+    let (said, _) = ran(&home, "true", &[]);
     assert!(!said.err.contains("kernel") || said.err.contains("cannot confine"), "{said:?}");
 }

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use rethread_agent::scripted::{Answer, Server};
 use serde_json::{Value, json};
 
-use crate::desk::Desk;
+use crate::home::Home;
 
 /// A server on a free port, and where it is.
 struct Served {
@@ -16,9 +16,9 @@ struct Served {
 }
 
 impl Served {
-    fn start(desk: &Desk, args: &[&str]) -> Served {
+    fn start(home: &Home, args: &[&str]) -> Served {
         let all = [&["serve", "--listen", "127.0.0.1:0", "--json"], args].concat();
-        Served::running(desk.spawn(&all))
+        Served::running(home.spawn(&all))
     }
 
     fn running(mut child: Child) -> Served {
@@ -64,16 +64,16 @@ impl Served {
 #[test]
 fn a_turn_without_tools_is_synced_twice() {
     const TURNS: usize = 5;
-    let desk = Desk::new();
+    let home = Home::new();
     let model = Server::start((0..=TURNS).map(|turn| Answer::text(format!("answer {turn}"))));
-    let trace = desk.path().join("trace");
+    let trace = home.path().join("trace");
     let served = {
         let serve = ["serve", "--listen", "127.0.0.1:0", "--json", "--model", "openai/scripted-1"];
-        let binary = desk.command(&serve);
+        let binary = home.command(&serve);
         let mut strace = Command::new("strace");
         strace.args(["-f", "-e", "trace=fdatasync,fsync", "-o"]).arg(&trace);
-        strace.arg(binary.get_program()).args(binary.get_args()).current_dir(desk.path());
-        strace.env_clear().env("HOME", desk.path()).env("RETHREAD_STORE", desk.store());
+        strace.arg(binary.get_program()).args(binary.get_args()).current_dir(home.path());
+        strace.env_clear().env("HOME", home.path()).env("RETHREAD_STORE", home.store());
         strace.envs(model.vars()).stdout(Stdio::piped()).stderr(Stdio::piped());
         Served::running(strace.spawn().expect("strace runs"))
     };
@@ -103,10 +103,10 @@ fn ask(file: &str) -> Value {
 
 #[test]
 fn a_plugin_is_answered_without_a_key_and_goes_on_after_a_restart() {
-    let desk = Desk::new();
-    std::fs::write(desk.path().join("notes.md"), "The deploy key lives in the vault.\n")
+    let home = Home::new();
+    std::fs::write(home.path().join("notes.md"), "The deploy key lives in the vault.\n")
         .expect("written");
-    let served = Served::start(&desk, &[]);
+    let served = Served::start(&home, &[]);
     let (status, first) = served.post("/chat", None, &ask("notes.md"));
     assert_eq!(status, 200, "{first}");
     assert!(first["response"].as_str().is_some_and(|text| text.contains("in the vault")));
@@ -116,63 +116,63 @@ fn a_plugin_is_answered_without_a_key_and_goes_on_after_a_restart() {
     let line: Value = serde_json::from_str(log.lines().next().expect("a line")).expect("JSON");
     assert_eq!((&line["path"], &line["status"]), (&json!("/chat"), &json!(200)));
     assert!(!log.contains("deploy"), "{log}");
-    let served = Served::start(&desk, &[]);
+    let served = Served::start(&home, &[]);
     let (_, second) = served.post("/chat", None, &ask("notes.md"));
     assert_eq!(first["session_id"], second["session_id"]);
     assert_eq!(served.stop().0, Some(0));
     // The command line sees what was said.
-    let list = desk.json(&["list"]);
+    let list = home.json(&["list"]);
     assert_eq!(list["sessions"][0]["keys"], json!(["file:notes.md"]));
     assert_eq!(list["sessions"][0]["queries"], 2);
 }
 
 #[test]
 fn tokens_are_made_listed_and_revoked_and_say_whose_sessions_are_meant() {
-    let desk = Desk::new();
-    let refused = desk.run(&["serve", "--listen", "0.0.0.0:0"]);
+    let home = Home::new();
+    let refused = home.run(&["serve", "--listen", "0.0.0.0:0"]);
     assert_eq!(refused.code, 2, "{refused:?}");
     assert!(refused.err.contains("there is no token"), "{refused:?}");
     assert!(refused.err.contains("rethread token create"), "{refused:?}");
-    let made = desk.run(&["token", "create", "laptop", "--owner", "ada"]);
+    let made = home.run(&["token", "create", "laptop", "--owner", "ada"]);
     let token = made.out.trim().to_owned();
     assert!(token.starts_with("rt_") && token.len() == 67, "{made:?}");
-    let listed = desk.json(&["token", "list"]);
+    let listed = home.json(&["token", "list"]);
     assert_eq!(listed["tokens"][0]["name"], "laptop");
     assert_eq!(listed["tokens"][0]["owner"], "ada");
     assert!(!listed.to_string().contains(&token[3..]));
-    let again = desk.run(&["token", "create", "laptop", "--owner", "bob"]);
+    let again = home.run(&["token", "create", "laptop", "--owner", "bob"]);
     assert_eq!(again.code, 1, "{again:?}");
     assert!(again.err.contains("there is a token `laptop` already"), "{again:?}");
 
-    let served = Served::start(&desk, &["--require-token"]);
+    let served = Served::start(&home, &["--require-token"]);
     assert_eq!(served.post("/chat", None, &ask("a.md")).0, 401);
     assert_eq!(served.post("/chat", Some("rt_wrong"), &ask("a.md")).0, 401);
     assert_eq!(served.post("/chat", Some(&token), &ask("a.md")).0, 200);
     assert_eq!(served.stop().0, Some(0));
-    let hers = desk.json(&["list", "--owner", "ada"]);
+    let hers = home.json(&["list", "--owner", "ada"]);
     assert_eq!(hers["sessions"].as_array().map(Vec::len), Some(1));
-    assert_eq!(desk.json(&["list"])["sessions"], json!([]));
+    assert_eq!(home.json(&["list"])["sessions"], json!([]));
     // The file of the store never saw the token itself.
-    let file = std::fs::read(desk.store()).expect("read");
+    let file = std::fs::read(home.store()).expect("read");
     assert!(!file.windows(64).any(|bytes| bytes == &token.as_bytes()[3..]));
 
-    assert_eq!(desk.run(&["token", "revoke", "laptop"]).code, 0);
-    let served = Served::start(&desk, &["--require-token"]);
+    assert_eq!(home.run(&["token", "revoke", "laptop"]).code, 0);
+    let served = Served::start(&home, &["--require-token"]);
     assert_eq!(served.post("/chat", Some(&token), &ask("a.md")).0, 401);
     assert_eq!(served.stop().0, Some(0));
-    assert_eq!(desk.run(&["token", "revoke", "laptop"]).code, 1);
+    assert_eq!(home.run(&["token", "revoke", "laptop"]).code, 1);
 }
 
 #[test]
 fn an_address_that_is_taken_and_an_origin_that_is_everybody_are_refused() {
-    let desk = Desk::new();
-    let served = Served::start(&desk, &[]);
-    let taken = desk.run(&["serve", "--listen", &served.address]);
+    let home = Home::new();
+    let served = Served::start(&home, &[]);
+    let taken = home.run(&["serve", "--listen", &served.address]);
     assert_eq!(taken.code, 1, "{taken:?}");
     assert!(taken.err.contains("cannot be listened on"), "{taken:?}");
     assert_eq!(served.stop().0, Some(0));
     for origin in ["*", "https://*", "example.org", "https://"] {
-        let refused = desk.run(&["serve", "--allow-origin", origin]);
+        let refused = home.run(&["serve", "--allow-origin", origin]);
         assert_eq!(refused.code, 2, "{origin}: {refused:?}");
     }
 }
@@ -180,8 +180,8 @@ fn an_address_that_is_taken_and_an_origin_that_is_everybody_are_refused() {
 #[test]
 fn memory_is_given_back_once_large_messages_are_stored() {
     const MESSAGES: usize = 6;
-    let desk = Desk::new();
-    let served = Served::start(&desk, &[]);
+    let home = Home::new();
+    let served = Served::start(&home, &[]);
     let id = served.post("/v1/sessions", None, &json!({})).1["session"]["id"].clone();
     let path = format!("/v1/sessions/{}/entries", id.as_str().expect("an id"));
     let memory = || {

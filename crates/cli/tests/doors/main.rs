@@ -5,12 +5,12 @@
 
 #[path = "../../../telegram/src/markup/checker.rs"]
 mod checker;
-#[path = "../cli/desk.rs"]
-#[allow(dead_code, reason = "these tests need less of it")]
-mod desk;
 #[path = "../telegram/fake.rs"]
 #[allow(dead_code, reason = "these tests need less of it")]
 mod fake;
+#[path = "../cli/home.rs"]
+#[allow(dead_code, reason = "these tests need less of it")]
+mod home;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -23,8 +23,8 @@ use rethread_core::{Message, New, Owner, Profile, ProfileChange, SessionId, Sess
 use rethread_store::System;
 use serde_json::{Value, json};
 
-use desk::Desk;
 use fake::{Fake, TOKEN};
+use home::Home;
 
 /// What a door decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +67,7 @@ const TABLE: [(Situation, Decided); 8] = [
 
 /// A store with one session in some situation, and a model that answers.
 struct Scene {
-    desk: Desk,
+    home: Home,
     model: Server,
     id: SessionId,
     /// Who holds the session, while it is held.
@@ -78,19 +78,19 @@ const ALIVE: &str = "someone alive";
 
 impl Scene {
     fn new(situation: Situation) -> Scene {
-        let (desk, model) = (Desk::new(), Server::start([]));
+        let (home, model) = (Home::new(), Server::start([]));
         model.fallback(|_| Answer::text("here is the answer"));
-        let config = desk.path().join(".config/rethread/config.toml");
+        let config = home.path().join(".config/rethread/config.toml");
         std::fs::create_dir_all(config.parent().expect("a folder")).expect("made");
         let owners = "[features]\nauto_save = false\n[telegram]\nowners = [\"7=local\"]\n";
         std::fs::write(config, owners).expect("written");
-        let mut scene = Scene { desk, model, id: SessionId(Default::default()), held: None };
+        let mut scene = Scene { home, model, id: SessionId(Default::default()), held: None };
         scene.set(situation);
         scene
     }
 
     fn sessions(&self, owner: &str) -> Sessions {
-        let url = format!("sqlite:{}", self.desk.store().display());
+        let url = format!("sqlite:{}", self.home.store().display());
         let store = rethread_store::connect(&url, Arc::new(System)).expect("a store");
         Sessions::new(store, Owner::new(owner).expect("valid"), Arc::new(System))
     }
@@ -123,7 +123,7 @@ impl Scene {
             Situation::HeldByADeadProcess => self.die_in_a_turn(),
             Situation::Archived => drop(sessions.archive(self.id).expect("archived")),
             Situation::Damaged => {
-                let database = rusqlite::Connection::open(self.desk.store()).expect("opened");
+                let database = rusqlite::Connection::open(self.home.store()).expect("opened");
                 let damage = "UPDATE entries SET body = x'0badf00d', size = 99 WHERE seq = 1";
                 assert_eq!(database.execute(damage, []).expect("damaged"), 1);
             }
@@ -132,7 +132,7 @@ impl Scene {
 
     /// A session that came from a file.
     fn import(&mut self) {
-        let file = self.desk.path().join("old.jsonl");
+        let file = self.home.path().join("old.jsonl");
         let line = |uuid: &str, parent: Option<&str>, role: &str, text: &str| {
             json!({"type": role, "uuid": uuid, "parentUuid": parent, "sessionId": "s1",
                 "timestamp": "2026-01-01T00:00:00.000Z", "cwd": "/w",
@@ -144,9 +144,9 @@ impl Scene {
             line("a1", Some("u1"), "assistant", "an old answer"),
         ];
         std::fs::write(&file, lines.join("\n")).expect("written");
-        let said = self.desk.run(&["import", "old.jsonl", "--from", "claude-code"]);
+        let said = self.home.run(&["import", "old.jsonl", "--from", "claude-code"]);
         assert_eq!(said.code, 0, "{said:?}");
-        let list = self.desk.json(&["list", "--all"]);
+        let list = self.home.json(&["list", "--all"]);
         let sessions = list["sessions"].as_array().expect("sessions");
         let old = sessions.iter().find(|s| s["first_message"] == "an old question");
         let id = old.expect("imported")["id"].as_str().expect("an id");
@@ -165,7 +165,7 @@ impl Scene {
     }
 
     fn command(&self, args: &[&str]) -> Command {
-        let mut command = self.desk.command(&[&["--model", "openai/gpt-5"], args].concat());
+        let mut command = self.home.command(&[&["--model", "openai/gpt-5"], args].concat());
         command.envs(self.model.vars());
         command
     }
@@ -222,7 +222,7 @@ struct Served {
 
 impl Served {
     fn start(scene: &Scene) -> Served {
-        let mut command = scene.desk.command(&[
+        let mut command = scene.home.command(&[
             "serve",
             "--listen",
             "127.0.0.1:0",
@@ -298,7 +298,7 @@ fn http(scene: &mut Scene) -> Decided {
 fn telegram(scene: &mut Scene) -> Decided {
     let fake = Fake::start();
     let mut command =
-        scene.desk.command(&["telegram", "--model", "openai/gpt-5", "--allow-user", "7"]);
+        scene.home.command(&["telegram", "--model", "openai/gpt-5", "--allow-user", "7"]);
     command.env("TELEGRAM_BOT_TOKEN", TOKEN).env("TELEGRAM_API_URL", &fake.url);
     let mut bot = command.envs(scene.model.vars()).spawn().expect("starts");
     fake.says(7, &format!("/open {}", scene.id));
@@ -390,7 +390,7 @@ fn a_session_of_another_agent_file_continues_once_someone_agreed() {
     let scene = Scene::new(Situation::ChangedAgentFile);
     let fake = Fake::start();
     let mut command =
-        scene.desk.command(&["telegram", "--model", "openai/gpt-5", "--allow-user", "7"]);
+        scene.home.command(&["telegram", "--model", "openai/gpt-5", "--allow-user", "7"]);
     command.env("TELEGRAM_BOT_TOKEN", TOKEN).env("TELEGRAM_API_URL", &fake.url);
     let mut bot = command.envs(scene.model.vars()).spawn().expect("starts");
     fake.says(7, &format!("/open {}", scene.id));

@@ -2,10 +2,10 @@
 //!
 //! What is tested stands in `clients/emacs/test`; this starts it, and tells by name what failed.
 
-#[path = "../cli/desk.rs"]
-#[allow(dead_code, reason = "shared with the tests of the commands")]
-mod desk;
 mod grid;
+#[path = "../cli/home.rs"]
+#[allow(dead_code, reason = "shared with the tests of the commands")]
+mod home;
 mod screen;
 #[path = "../chat/terminal.rs"]
 #[allow(dead_code, reason = "shared with the tests of the chat")]
@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use rethread_agent::scripted::{Answer, Server};
 use serde_json::Value;
 
-use desk::Desk;
+use home::Home;
 
 /// How long anything may take before a test has failed.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -29,18 +29,18 @@ fn client() -> PathBuf {
     own.join("../../clients/emacs").canonicalize().expect("the client is in the repository")
 }
 
-fn new_desk() -> Desk {
-    let desk = Desk::new();
-    let notes = desk.path().join("notes.md");
+fn new_home() -> Home {
+    let home = Home::new();
+    let notes = home.path().join("notes.md");
     std::fs::write(notes, "The deploy key lives in the vault.\n").expect("written");
-    desk
+    home
 }
 
 /// Emacs without anything of this machine's, and with the client in its load path.
-fn emacs(desk: &Desk, variables: &[(&str, String)]) -> Command {
+fn emacs(home: &Home, variables: &[(&str, String)]) -> Command {
     let mut command = Command::new("emacs");
-    command.arg("-Q").current_dir(desk.path()).env_clear();
-    command.env("HOME", desk.path()).env("RETHREAD_STORE", desk.store());
+    command.arg("-Q").current_dir(home.path()).env_clear();
+    command.env("HOME", home.path()).env("RETHREAD_STORE", home.store());
     command.env("RETHREAD_TEST_PROGRAM", env!("CARGO_BIN_EXE_rethread"));
     command.env("PATH", "/usr/local/bin:/usr/bin:/bin").env("LANG", "C.UTF-8").env("TZ", "UTC");
     command.envs(variables.iter().map(|(name, value)| (name, value)));
@@ -52,9 +52,9 @@ fn emacs(desk: &Desk, variables: &[(&str, String)]) -> Command {
 
 /// Runs the tests of a file that `selector` names, and wants all of them to succeed.
 #[track_caller]
-fn ert(desk: &Desk, file: &str, selector: &str, variables: &[(&str, String)]) {
+fn ert(home: &Home, file: &str, selector: &str, variables: &[(&str, String)]) {
     let run = format!("(ert-run-tests-batch-and-exit '{selector})");
-    let output = emacs(desk, variables)
+    let output = emacs(home, variables)
         .args(["--batch", "-l", file, "--eval", &run])
         .output()
         .expect("`emacs` (package emacs-nox) runs");
@@ -77,27 +77,27 @@ fn ert(desk: &Desk, file: &str, selector: &str, variables: &[(&str, String)]) {
 
 #[test]
 fn the_files_are_clean() {
-    ert(&new_desk(), "rethread-lint-test", "t", &[]);
+    ert(&new_home(), "rethread-lint-test", "t", &[]);
 }
 
 #[test]
 fn the_examples_people_learnt_from_run_as_they_are() {
-    ert(&new_desk(), "magent-compat-test", "t", &[]);
+    ert(&new_home(), "magent-compat-test", "t", &[]);
 }
 
 #[test]
 fn sessions_files_and_context() {
-    ert(&new_desk(), "rethread-session-test", "t", &[]);
+    ert(&new_home(), "rethread-session-test", "t", &[]);
 }
 
 #[test]
 fn turns_chats_and_the_list() {
-    ert(&new_desk(), "rethread-chat-test", "t", &[]);
+    ert(&new_home(), "rethread-chat-test", "t", &[]);
 }
 
 #[test]
 fn errors_say_what_to_do_and_leave_the_session_whole() {
-    ert(&new_desk(), "rethread-trouble-test", "t", &[]);
+    ert(&new_home(), "rethread-trouble-test", "t", &[]);
 }
 
 /// A model that stops in the middle of its first answer, until it is released.
@@ -118,28 +118,28 @@ fn variables(server: &Server) -> Vec<(&'static str, String)> {
 fn a_reply_is_stopped_with_its_beginning_kept() {
     let (_server, variables) = slow_model();
     let test = "rethread-a-reply-is-stopped-with-its-beginning-kept";
-    ert(&new_desk(), "rethread-reply-test", test, &variables);
+    ert(&new_home(), "rethread-reply-test", test, &variables);
 }
 
 #[test]
 fn a_server_that_goes_away_in_a_reply_is_started_again() {
     let (_server, variables) = slow_model();
     let test = "rethread-a-server-that-goes-away-in-a-reply-is-started-again";
-    ert(&new_desk(), "rethread-reply-test", test, &variables);
+    ert(&new_home(), "rethread-reply-test", test, &variables);
 }
 
 #[test]
 fn two_emacsen_share_a_session() {
     let (_server, variables) = slow_model();
     let test = "rethread-two-emacsen-share-a-session";
-    ert(&new_desk(), "rethread-reply-test", test, &variables);
+    ert(&new_home(), "rethread-reply-test", test, &variables);
 }
 
 #[test]
 fn a_question_that_waits_is_stopped_and_the_turn_before_it_is_not() {
     let (_server, variables) = slow_model();
     let test = "rethread-a-question-that-waits-is-stopped-and-the-turn-before-it-is-not";
-    ert(&new_desk(), "rethread-reply-test", test, &variables);
+    ert(&new_home(), "rethread-reply-test", test, &variables);
 }
 
 #[test]
@@ -147,27 +147,27 @@ fn a_reply_that_breaks_off_is_not_run_together_with_the_next() {
     let story = "Once upon a time there was a heron, and it lived happily ever after.";
     let server = Server::start([Answer::text(story).cut_after(4), Answer::text("The end.")]);
     let test = "rethread-a-reply-that-breaks-off-is-not-run-together-with-the-next";
-    ert(&new_desk(), "rethread-reply-test", test, &variables(&server));
+    ert(&new_home(), "rethread-reply-test", test, &variables(&server));
 }
 
 #[test]
 fn a_model_that_fails_leaves_the_question_in_the_log() {
     let server = Server::start([Answer::status(400), Answer::text("The end.")]);
     let test = "rethread-a-model-that-fails-leaves-the-question-in-the-log";
-    ert(&new_desk(), "rethread-reply-test", test, &variables(&server));
+    ert(&new_home(), "rethread-reply-test", test, &variables(&server));
 }
 
 #[test]
 fn a_reply_ends_well_when_emacs_exits_in_the_middle_of_it() {
     let (server, variables) = slow_model();
-    let desk = new_desk();
+    let home = new_home();
     let test = "rethread-an-emacs-that-exits-lets-the-reply-end";
-    ert(&desk, "rethread-reply-test", test, &variables);
+    ert(&home, "rethread-reply-test", test, &variables);
     // Emacs is gone; its server is still in the turn, and only now hears the rest.
     server.release();
     let began = Instant::now();
     loop {
-        let shown = desk.json(&["show", "last"]);
+        let shown = home.json(&["show", "last"]);
         let said = |entry: &Value| entry["content"].to_string().contains("ever after");
         if shown["entries"].as_array().expect("entries").iter().any(said) {
             return;

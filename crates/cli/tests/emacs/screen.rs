@@ -6,7 +6,7 @@ use rethread_agent::scripted::{Answer, Server};
 use serde_json::json;
 
 use crate::terminal::{Terminal, quoted};
-use crate::{client, grid, new_desk, variables};
+use crate::{client, grid, new_home, variables};
 
 const ASK: &str = "\x03op"; // C-c o p
 const LIST: &str = "\x03ol"; // C-c o l
@@ -14,7 +14,7 @@ const QUIT: &str = "\x07"; // C-g
 const EXIT: &str = "\x18\x03"; // C-x C-c
 
 /// Starts Emacs in a terminal, as someone would who has the client in their configuration.
-fn start(desk: &crate::Desk, variables: &[(&str, String)]) -> Terminal {
+fn start(home: &crate::Home, variables: &[(&str, String)]) -> Terminal {
     let client = client().display().to_string();
     let set_up = format!(
         "(progn (require 'rethread) (setq rethread-server-url nil rethread-program {:?}) \
@@ -25,7 +25,7 @@ fn start(desk: &crate::Desk, variables: &[(&str, String)]) -> Terminal {
     );
     let words = ["emacs", "-nw", "-Q", "-L", &client, "--eval", &set_up];
     let line = format!("stty rows {} cols {}; exec {}", grid::ROWS, grid::COLUMNS, quoted(&words));
-    let terminal = Terminal::run(desk, &line, variables);
+    let terminal = Terminal::run(home, &line, variables);
     see(&terminal, "ready-1");
     terminal
 }
@@ -60,8 +60,8 @@ fn press_until(terminal: &mut Terminal, key: &str, text: &str) {
 
 #[test]
 fn a_person_asks_and_looks_at_the_list_without_a_key() {
-    let desk = new_desk();
-    let mut terminal = start(&desk, &[]);
+    let home = new_home();
+    let mut terminal = start(&home, &[]);
     ask(&mut terminal, "where does the deploy key live?");
     see(&terminal, "> The deploy key lives in the vault.");
     see(&terminal, "alfa!");
@@ -70,21 +70,21 @@ fn a_person_asks_and_looks_at_the_list_without_a_key() {
     see(&terminal, "build       where does the deploy key live?");
     terminal.press(EXIT);
     assert_eq!(terminal.end().1, 0);
-    let list = desk.json(&["list"]);
+    let list = home.json(&["list"]);
     assert_eq!(list["sessions"][0]["queries"], json!(1));
     assert_eq!(list["sessions"][0]["first_message"], "where does the deploy key live?");
 }
 
 #[test]
 fn a_person_stops_a_reply_with_c_g_and_goes_on() {
-    let desk = new_desk();
+    let home = new_home();
     let story = "Once upon a time there was a heron, and it lived happily ever after.";
     let server = Server::start([
         Answer::text("Salutations."),
         Answer::text(story).slowly(4),
         Answer::text("Finis."),
     ]);
-    let mut terminal = start(&desk, &variables(&server));
+    let mut terminal = start(&home, &variables(&server));
     ask(&mut terminal, "greet me");
     see(&terminal, "build: Salutations.");
     see(&terminal, "alfa!");
@@ -100,7 +100,7 @@ fn a_person_stops_a_reply_with_c_g_and_goes_on() {
     see(&terminal, "gama!");
     terminal.press(EXIT);
     assert_eq!(terminal.end().1, 0);
-    let shown = desk.json(&["show", "last"]);
+    let shown = home.json(&["show", "last"]);
     let said = shown.to_string();
     assert!(said.contains("Once upon") && !said.contains("ever after"), "{said}");
     assert!(said.contains("\"interrupted\":true"), "{said}");

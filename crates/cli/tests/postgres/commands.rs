@@ -8,18 +8,18 @@ use serde_json::{Value, json};
 use crate::CLUSTER;
 use crate::served::command;
 
-pub(crate) struct Desk {
-    pub(crate) home: tempfile::TempDir,
+pub(crate) struct Home {
+    pub(crate) folder: tempfile::TempDir,
     pub(crate) store: String,
 }
 
-impl Desk {
-    pub(crate) fn new() -> Desk {
-        Desk { home: tempfile::tempdir().expect("a folder"), store: CLUSTER.database() }
+impl Home {
+    pub(crate) fn new() -> Home {
+        Home { folder: tempfile::tempdir().expect("a folder"), store: CLUSTER.database() }
     }
 
     pub(crate) fn feed(&self, args: &[&str], input: &str) -> (i32, String, String) {
-        let mut command = command(self.home.path(), &self.store, args);
+        let mut command = command(self.folder.path(), &self.store, args);
         let mut child = command.stdin(Stdio::piped()).spawn().expect("it starts");
         child.stdin.take().expect("its input").write_all(input.as_bytes()).expect("written");
         let output = child.wait_with_output().expect("it ends");
@@ -40,31 +40,31 @@ impl Desk {
 
 #[test]
 fn a_session_is_kept_found_copied_and_checked() {
-    let desk = Desk::new();
+    let home = Home::new();
     let lines = "{\"role\":\"user\",\"content\":\"where is the zebra?\"}\n\
                  {\"role\":\"assistant\",\"content\":\"in the zoo\"}\n";
-    let (code, _, err) = desk.feed(&["append", "--key", "file:a.md"], lines);
+    let (code, _, err) = home.feed(&["append", "--key", "file:a.md"], lines);
     assert_eq!(code, 0, "{err}");
-    let list = desk.json(&["list"]);
+    let list = home.json(&["list"]);
     assert_eq!(list["sessions"][0]["keys"], json!(["file:a.md"]));
     assert_eq!(list["sessions"][0]["messages"], 2);
     let name = list["sessions"][0]["name"].as_str().expect("a name");
-    assert_eq!(desk.json(&["show", "last"])["entries"][1]["content"], "in the zoo");
-    assert_eq!(desk.json(&["search", "zebra"])["hits"].as_array().map(Vec::len), Some(1));
-    assert_eq!(desk.run(&["rename", "last", "animals"]).0, 0);
-    assert_eq!(desk.run(&["fork", "animals"]).0, 0);
-    assert_eq!(desk.run(&["-p", "hello", "--model", "offline/offline"]).0, 0);
+    assert_eq!(home.json(&["show", "last"])["entries"][1]["content"], "in the zoo");
+    assert_eq!(home.json(&["search", "zebra"])["hits"].as_array().map(Vec::len), Some(1));
+    assert_eq!(home.run(&["rename", "last", "animals"]).0, 0);
+    assert_eq!(home.run(&["fork", "animals"]).0, 0);
+    assert_eq!(home.run(&["-p", "hello", "--model", "offline/offline"]).0, 0);
 
     // To a file and back into another database: every entry compared.
-    let file = desk.home.path().join("copy.db").display().to_string();
-    let copied = desk.json(&["copy", "--to", &file]);
+    let file = home.folder.path().join("copy.db").display().to_string();
+    let copied = home.json(&["copy", "--to", &file]);
     let added = copied["added"].as_u64().expect("a number");
     assert!(added >= 6, "{copied}");
-    let other = Desk::new();
+    let other = Home::new();
     let back = other.json(&["copy", "--from", &file, "--to", &other.store]);
     assert_eq!(back["added"], added, "{back}");
     assert_eq!(other.json(&["copy", "--from", &file, "--to", &other.store])["added"], 0);
-    let (mine, theirs) = (desk.json(&["list", "--all"]), other.json(&["list", "--all"]));
+    let (mine, theirs) = (home.json(&["list", "--all"]), other.json(&["list", "--all"]));
     assert_eq!(mine, theirs);
 
     // Search is behind where nobody has searched, and says so; then it has caught up.
@@ -75,33 +75,33 @@ fn a_session_is_kept_found_copied_and_checked() {
     other.json(&["search", "zebra"]);
     assert_eq!(other.json(&["doctor"])["findings"], json!([]));
     assert_ne!(name, "animals");
-    assert_eq!(desk.run(&["delete", "animals", "--yes"]).0, 0);
+    assert_eq!(home.run(&["delete", "animals", "--yes"]).0, 0);
 }
 
 #[test]
 fn what_search_lost_is_noticed_and_made_anew() {
-    let desk = Desk::new();
+    let home = Home::new();
     let (code, _, err) =
-        desk.feed(&["append", "--key", "file:a"], "{\"role\":\"user\",\"content\":\"zebra\"}\n");
+        home.feed(&["append", "--key", "file:a"], "{\"role\":\"user\",\"content\":\"zebra\"}\n");
     assert_eq!(code, 0, "{err}");
-    desk.json(&["search", "zebra"]);
-    let database = desk.store.rsplit('/').next().expect("a database");
+    home.json(&["search", "zebra"]);
+    let database = home.store.rsplit('/').next().expect("a database");
     CLUSTER.sql(database, "DELETE FROM rethread_search");
-    assert_eq!(desk.json(&["search", "zebra"])["hits"], json!([]));
-    let (code, out, _) = desk.run(&["doctor", "--check"]);
+    assert_eq!(home.json(&["search", "zebra"])["hits"], json!([]));
+    let (code, out, _) = home.run(&["doctor", "--check"]);
     assert_eq!(code, 1, "{out}");
     assert!(out.contains("search did not have all of it"), "{out}");
-    assert_eq!(desk.run(&["doctor"]).0, 0);
-    assert_eq!(desk.json(&["search", "zebra"])["hits"].as_array().map(Vec::len), Some(1));
+    assert_eq!(home.run(&["doctor"]).0, 0);
+    assert_eq!(home.json(&["search", "zebra"])["hits"].as_array().map(Vec::len), Some(1));
 }
 
 #[test]
 fn a_password_is_shown_by_no_command() {
-    let desk = Desk::new();
-    let store = desk.store.replace("rethread@", "rethread:sesame@");
-    let secret = Desk { home: tempfile::tempdir().expect("a folder"), store };
+    let home = Home::new();
+    let store = home.store.replace("rethread@", "rethread:sesame@");
+    let secret = Home { folder: tempfile::tempdir().expect("a folder"), store };
     let nowhere = "postgres://ada:sesame@127.0.0.1:1/chat".to_owned();
-    let gone = Desk { home: tempfile::tempdir().expect("a folder"), store: nowhere };
+    let gone = Home { folder: tempfile::tempdir().expect("a folder"), store: nowhere };
     for args in [&["config"][..], &["config", "--json"], &["list"], &["doctor"]] {
         let (code, out, err) = secret.run(args);
         assert_eq!(code, 0, "{args:?}: {err}");
@@ -120,9 +120,9 @@ fn a_password_is_shown_by_no_command() {
 
 #[test]
 fn access_tokens_live_in_the_database_too() {
-    let desk = Desk::new();
-    let (code, token, err) = desk.run(&["token", "create", "laptop", "--owner", "ada"]);
+    let home = Home::new();
+    let (code, token, err) = home.run(&["token", "create", "laptop", "--owner", "ada"]);
     assert_eq!(code, 0, "{err}");
     assert!(token.starts_with("rt_"), "{token}");
-    assert_eq!(desk.json(&["token", "list"])["tokens"][0]["owner"], "ada");
+    assert_eq!(home.json(&["token", "list"])["tokens"][0]["owner"], "ada");
 }

@@ -7,12 +7,12 @@ use std::time::Duration;
 use rethread_store::testing::{Cluster, Settings, binary};
 
 use crate::CLUSTER;
-use crate::commands::Desk;
+use crate::commands::Home;
 use crate::served::{Served, ask};
 
 const SAYS: &str = "{\"role\":\"user\",\"content\":\"zebra\"}\n";
 
-impl Desk {
+impl Home {
     fn database(&self) -> &str {
         self.store.rsplit('/').next().expect("a database")
     }
@@ -21,11 +21,11 @@ impl Desk {
         CLUSTER.sql(self.database(), sql)
     }
 
-    /// A desk with one session, bound to `file:a`.
-    fn with_a_session() -> Desk {
-        let desk = Desk::new();
-        assert_eq!(desk.say(), (0, String::new()));
-        desk
+    /// A home with one session, bound to `file:a`.
+    fn with_a_session() -> Home {
+        let home = Home::new();
+        assert_eq!(home.say(), (0, String::new()));
+        home
     }
 
     /// Says something in that session: how it ended, and what was told.
@@ -44,10 +44,10 @@ impl Desk {
 struct Open(Child);
 
 impl Open {
-    fn begin(desk: &Desk, sql: &str) -> Open {
+    fn begin(home: &Home, sql: &str) -> Open {
         let mut psql = Command::new(binary("psql"))
             .args(["--no-psqlrc", "--quiet", "--tuples-only", "--no-align"])
-            .args(["--username=rethread", "--host=127.0.0.1", "--dbname", desk.database()])
+            .args(["--username=rethread", "--host=127.0.0.1", "--dbname", home.database()])
             .args(["--port", &CLUSTER.port().to_string()])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -71,31 +71,31 @@ impl Drop for Open {
 
 #[test]
 fn a_lock_that_somebody_keeps_is_told_with_whom_to_look_for() {
-    let desk = Desk::with_a_session();
-    let open = Open::begin(&desk, "SELECT 1 FROM rethread_sessions FOR UPDATE");
+    let home = Home::with_a_session();
+    let open = Open::begin(&home, "SELECT 1 FROM rethread_sessions FOR UPDATE");
     let began = std::time::Instant::now();
-    let (code, told) = desk.say();
+    let (code, told) = home.say();
     assert!(began.elapsed() >= Duration::from_secs(10), "a lock is waited for");
     let expected = format!(
         "error: line 1: {} is locked by another program\n\
          hint: try again; `SELECT pid, state, query FROM pg_stat_activity` in the database shows \
          who holds a lock; what was acknowledged is safe",
-        desk.store
+        home.store
     );
     assert_eq!((code, told), (1, expected));
     drop(open);
-    assert_eq!(desk.said(), "1", "nothing of it was stored");
-    assert_eq!(desk.say(), (0, String::new()), "and then it goes on");
-    assert_eq!(desk.said(), "2");
+    assert_eq!(home.said(), "1", "nothing of it was stored");
+    assert_eq!(home.say(), (0, String::new()), "and then it goes on");
+    assert_eq!(home.said(), "2");
 }
 
 #[test]
 fn a_server_whose_database_does_not_answer_says_so_while_it_still_waits() {
-    let desk = Desk::with_a_session();
-    let server = Served::start(desk.home.path(), &desk.store, &[], &[]);
+    let home = Home::with_a_session();
+    let server = Served::start(home.folder.path(), &home.store, &[], &[]);
     let ready = || ask(&server.address, "GET", "/readyz", None).expect("an answer");
     assert_eq!(ready().0, 200);
-    let open = Open::begin(&desk, "LOCK TABLE rethread_sessions IN ACCESS EXCLUSIVE MODE");
+    let open = Open::begin(&home, "LOCK TABLE rethread_sessions IN ACCESS EXCLUSIVE MODE");
     let (status, told) = ready();
     assert_eq!(status, 503);
     assert_eq!(told["detail"], "the store has not answered within 2 s");
@@ -105,8 +105,8 @@ fn a_server_whose_database_does_not_answer_says_so_while_it_still_waits() {
 
 #[test]
 fn a_statement_that_takes_too_long_is_told_and_stores_nothing() {
-    let desk = Desk::with_a_session();
-    desk.sql(
+    let home = Home::with_a_session();
+    home.sql(
         "CREATE FUNCTION dawdle() RETURNS trigger LANGUAGE plpgsql AS \
            'BEGIN PERFORM pg_sleep(300); RETURN NEW; END'; \
          CREATE TRIGGER dawdle BEFORE INSERT ON rethread_entries \
@@ -116,40 +116,40 @@ fn a_statement_that_takes_too_long_is_told_and_stores_nothing() {
         "error: line 1: {} could not append in time: canceling statement due to statement timeout\n\
          hint: the server is overloaded, or something in it is stuck: try again; the same again is \
          safe, and so is what was acknowledged",
-        desk.store
+        home.store
     );
     let began = std::time::Instant::now();
-    assert_eq!(desk.say(), (1, expected.clone()));
+    assert_eq!(home.say(), (1, expected.clone()));
     assert!(began.elapsed() >= Duration::from_secs(30), "a statement is waited for");
     // What the database was told to be stricter about stays so.
-    desk.sql(&format!("ALTER DATABASE {} SET statement_timeout = '200ms'", desk.database()));
+    home.sql(&format!("ALTER DATABASE {} SET statement_timeout = '200ms'", home.database()));
     let began = std::time::Instant::now();
-    assert_eq!(desk.say(), (1, expected));
+    assert_eq!(home.say(), (1, expected));
     assert!(began.elapsed() < Duration::from_secs(25), "it took {:?}", began.elapsed());
-    desk.sql("DROP TRIGGER dawdle ON rethread_entries");
-    assert_eq!(desk.said(), "1", "nothing of it was stored");
-    assert_eq!(desk.say(), (0, String::new()), "and then it goes on");
+    home.sql("DROP TRIGGER dawdle ON rethread_entries");
+    assert_eq!(home.said(), "1", "nothing of it was stored");
+    assert_eq!(home.say(), (0, String::new()), "and then it goes on");
 }
 
 #[test]
 fn a_role_without_rights_is_told_which_it_needs() {
     let hint = "hint: the role needs SELECT, INSERT, UPDATE and DELETE on the tables, and for the \
                 first start in a new database CREATE on the schema, or a start as a role that has it";
-    let desk = Desk::new();
-    let role = format!("plain_{}", desk.database());
-    desk.sql(&format!("CREATE ROLE {role} LOGIN PASSWORD 'sesame'"));
-    let plain = Desk {
-        home: tempfile::tempdir().expect("a folder"),
-        store: desk.store.replace("rethread@", &format!("{role}:sesame@")),
+    let home = Home::new();
+    let role = format!("plain_{}", home.database());
+    home.sql(&format!("CREATE ROLE {role} LOGIN PASSWORD 'sesame'"));
+    let plain = Home {
+        folder: tempfile::tempdir().expect("a folder"),
+        store: home.store.replace("rethread@", &format!("{role}:sesame@")),
     };
-    let shown = desk.store.replace("rethread@", &format!("{role}@"));
+    let shown = home.store.replace("rethread@", &format!("{role}@"));
     let expected = format!(
         "error: {shown} does not let this role set up the database: permission denied for schema \
          public\n{hint}"
     );
     assert_eq!(plain.say(), (1, expected));
-    assert_eq!(desk.say(), (0, String::new()));
-    desk.sql(&format!("GRANT SELECT ON ALL TABLES IN SCHEMA public TO {role}"));
+    assert_eq!(home.say(), (0, String::new()));
+    home.sql(&format!("GRANT SELECT ON ALL TABLES IN SCHEMA public TO {role}"));
     assert_eq!(plain.run(&["show", "last"]).0, 0, "what it may read it reads");
     let expected = format!(
         "error: line 1: {shown} does not let this role append: permission denied for table \
@@ -161,11 +161,11 @@ fn a_role_without_rights_is_told_which_it_needs() {
 #[test]
 fn a_standby_is_told_from_the_server_that_takes_writes() {
     let primary = Cluster::with(Settings { more: &["wal_level=replica"], ..Settings::default() });
-    let home = || tempfile::tempdir().expect("a folder");
-    let desk = Desk { home: home(), store: primary.database() };
-    assert_eq!(desk.say(), (0, String::new()));
+    let folder = || tempfile::tempdir().expect("a folder");
+    let home = Home { folder: folder(), store: primary.database() };
+    assert_eq!(home.say(), (0, String::new()));
     let standby = primary.standby("one", Settings::default());
-    let reader = Desk { home: home(), store: standby.url(desk.database()) };
+    let reader = Home { folder: folder(), store: standby.url(home.database()) };
     let (code, out, err) = reader.run(&["list"]);
     assert_eq!(code, 0, "{out}{err}");
     let expected = format!(
@@ -180,23 +180,23 @@ fn a_standby_is_told_from_the_server_that_takes_writes() {
         "postgres://rethread@127.0.0.1:{},127.0.0.1:{}/{}?target_session_attrs=read-write",
         standby.port(),
         primary.port(),
-        desk.database()
+        home.database()
     );
-    assert_eq!(Desk { home: home(), store: both }.say(), (0, String::new()));
+    assert_eq!(Home { folder: folder(), store: both }.say(), (0, String::new()));
 }
 
 #[test]
 fn a_server_that_does_not_encrypt_is_told_with_the_way_without() {
-    let desk = Desk::new();
-    let strict = Desk {
-        home: tempfile::tempdir().expect("a folder"),
-        store: format!("{}?sslmode=require", desk.store.replace("rethread@", "rethread:sesame@")),
+    let home = Home::new();
+    let strict = Home {
+        folder: tempfile::tempdir().expect("a folder"),
+        store: format!("{}?sslmode=require", home.store.replace("rethread@", "rethread:sesame@")),
     };
     let expected = format!(
         "error: {} cannot be reached: server does not support TLS\n\
          hint: this server does not encrypt; where the network to it is your own, \
          `?sslmode=disable` at the end of the URL goes without",
-        desk.store
+        home.store
     );
     assert_eq!(strict.say(), (1, expected));
 }

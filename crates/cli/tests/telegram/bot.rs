@@ -7,12 +7,12 @@ use std::thread::JoinHandle;
 use rethread_agent::scripted::{Answer, Server};
 use serde_json::Value;
 
-use crate::desk::Desk;
 use crate::fake::{Fake, TOKEN};
+use crate::home::Home;
 
 /// A folder with a store, an API, and a model that says again what it was asked.
 pub(crate) struct Place {
-    pub(crate) desk: Desk,
+    pub(crate) home: Home,
     pub(crate) fake: Fake,
     pub(crate) model: Server,
 }
@@ -28,12 +28,12 @@ impl Place {
     pub(crate) fn new() -> Place {
         let model = Server::start([]);
         model.fallback(|body| Answer::text(format!("answer to {}", last_question(body))));
-        Place { desk: Desk::new(), fake: Fake::start(), model }
+        Place { home: Home::new(), fake: Fake::start(), model }
     }
 
     pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command =
-            self.desk.command(&[&["telegram", "--model", "openai/gpt-5"], args].concat());
+            self.home.command(&[&["telegram", "--model", "openai/gpt-5"], args].concat());
         command.env("TELEGRAM_BOT_TOKEN", TOKEN).env("TELEGRAM_API_URL", &self.fake.url);
         command.envs(self.model.vars());
         command
@@ -50,7 +50,7 @@ impl Place {
 
     /// The sessions of an owner, newest first.
     pub(crate) fn sessions(&self, owner: &str) -> Vec<Value> {
-        let list = self.desk.json(&["list", "--all", "--owner", owner]);
+        let list = self.home.json(&["list", "--all", "--owner", owner]);
         list["sessions"].as_array().expect("a list").clone()
     }
 
@@ -59,7 +59,7 @@ impl Place {
         let mut said = Vec::new();
         for session in self.sessions(owner).iter().rev() {
             let id = session["id"].as_str().expect("an id");
-            let shown = self.desk.json(&["show", id, "--all", "--owner", owner]);
+            let shown = self.home.json(&["show", id, "--all", "--owner", owner]);
             for entry in shown["entries"].as_array().expect("entries") {
                 let text = match &entry["content"] {
                     Value::String(text) => text.clone(),

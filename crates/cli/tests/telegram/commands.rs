@@ -144,7 +144,7 @@ fn a_long_list_has_more_pages() {
     for n in 0..11 {
         let line = format!(r#"{{"role":"user","content":"topic {n}"}}"#);
         let said = place
-            .desk
+            .home
             .feed(&["append", "--new", "--name", &format!("s{n}"), "--owner", "telegram:7"], line);
         assert_eq!(said.code, 0, "{said:?}");
     }
@@ -208,7 +208,7 @@ fn history_shows_all_of_it_a_page_at_a_time() {
         format!(r#"{{"role":"{role}","content":"message number {n} {}"}}"#, "word ".repeat(100))
     };
     let lines: Vec<String> = (0..120).map(line).collect();
-    let said = place.desk.feed(
+    let said = place.home.feed(
         &["append", "--key", "telegram:7", "--owner", "telegram:7", "--batch"],
         lines.join("\n"),
     );

@@ -80,7 +80,7 @@ fn killed_at(number: usize, after: bool) -> bool {
         .collect();
     expected.sort();
     assert_eq!(said, expected, "{context}");
-    let plan = place.desk.json(&["show", "plan", "--all", "--owner", "telegram:7"]);
+    let plan = place.home.json(&["show", "plan", "--all", "--owner", "telegram:7"]);
     let clears = plan["entries"].to_string().matches("\"cleared\"").count();
     assert_eq!(clears, 1, "{context}: {plan}");
     assert_eq!(place.fake.refused(), [""; 0], "{context}");
@@ -177,8 +177,8 @@ fn erasing_a_session_leaves_no_word_of_it_in_the_store() {
     bot.stop();
     assert!(place.sessions("telegram:7").is_empty());
     // The store itself removes what is deleted when it is next looked after.
-    assert_eq!(place.desk.run(&["doctor"]).code, 0);
-    for file in std::fs::read_dir(place.desk.store().parent().expect("a folder")).expect("read") {
+    assert_eq!(place.home.run(&["doctor"]).code, 0);
+    for file in std::fs::read_dir(place.home.store().parent().expect("a folder")).expect("read") {
         let path = file.expect("a file").path();
         let bytes = std::fs::read(&path).expect("read");
         let found = bytes.windows(11).any(|window| window == b"xyzzyplugh ");

@@ -14,7 +14,7 @@ const PDF_BASE64: &str = "JVBERi0xLjcgbm90IG11Y2ggb2YgYSBkb2N1bWVudA==";
 
 /// A bot that answers with this model.
 fn start(place: &Place, model: &str) -> Bot {
-    let mut command = place.desk.command(&["telegram", "--model", model, "--allow-user", "7"]);
+    let mut command = place.home.command(&["telegram", "--model", model, "--allow-user", "7"]);
     command
         .env("TELEGRAM_BOT_TOKEN", crate::fake::TOKEN)
         .env("TELEGRAM_API_URL", &place.fake.url)
@@ -39,7 +39,7 @@ fn first_part(question: &Value) -> Value {
 /// Whether the session keeps these bytes.
 fn keeps(place: &Place, bytes: &[u8]) -> bool {
     let id = place.sessions("telegram:7")[0]["id"].as_str().expect("an id").to_owned();
-    let lines = place.desk.run(&["export", &id, "--owner", "telegram:7", "--format", "jsonl"]).out;
+    let lines = place.home.run(&["export", &id, "--owner", "telegram:7", "--format", "jsonl"]).out;
     lines.lines().any(|line| {
         let line: Value = serde_json::from_str(line).expect("JSON");
         line["blob"] == json!(BlobId::of(bytes).to_string())

@@ -6,11 +6,11 @@ mod checker;
 mod commands;
 mod crashes;
 mod crowd;
-#[path = "../cli/desk.rs"]
-#[allow(dead_code, reason = "these tests need less of it")]
-mod desk;
 mod fake;
 mod files;
+#[path = "../cli/home.rs"]
+#[allow(dead_code, reason = "these tests need less of it")]
+mod home;
 mod moved;
 mod network;
 mod people;

@@ -73,7 +73,7 @@ fn of_a_group_of_strangers_nothing_is_noted() {
     place.fake.says(7, "hello");
     place.fake.wait_for(7, "answer to hello");
     bot.stop();
-    for file in std::fs::read_dir(place.desk.store().parent().expect("a folder")).expect("read") {
+    for file in std::fs::read_dir(place.home.store().parent().expect("a folder")).expect("read") {
         let bytes = std::fs::read(file.expect("a file").path()).expect("read");
         assert!(!bytes.windows(7).any(|window| window == b"-777777"));
     }

@@ -112,7 +112,7 @@ fn whoever_blocked_the_bot_does_not_hold_up_the_others() {
 fn the_token_is_in_no_output_and_in_no_list_of_processes() {
     let place = Place::new();
     let command = |url: &str, token: Option<&str>, args: &[&str]| {
-        let mut command = place.desk.command(&[&["telegram", "--allow-user", "7"], args].concat());
+        let mut command = place.home.command(&[&["telegram", "--allow-user", "7"], args].concat());
         command.env("TELEGRAM_API_URL", url);
         if let Some(token) = token {
             command.env("TELEGRAM_BOT_TOKEN", token);
@@ -146,18 +146,18 @@ fn the_token_is_in_no_output_and_in_no_list_of_processes() {
     let (code, wrote) = Bot::of(command("ftp://x", Some(TOKEN), &[])).end();
     assert_eq!(code, Some(2), "{wrote}");
     assert!(!wrote.contains("s3cret"), "{wrote}");
-    assert!(!place.desk.run(&["config"]).out.contains("s3cret"));
+    assert!(!place.home.run(&["config"]).out.contains("s3cret"));
 }
 
 #[test]
 fn a_file_with_the_token_is_for_its_owner_alone() {
     use std::os::unix::fs::PermissionsExt;
     let place = Place::new();
-    let file = place.desk.path().join("token");
+    let file = place.home.path().join("token");
     std::fs::write(&file, format!("{TOKEN}\n")).expect("written");
     let command = || {
         let mut command =
-            place.desk.command(&["telegram", "--token-file", "token", "--allow-user", "7"]);
+            place.home.command(&["telegram", "--token-file", "token", "--allow-user", "7"]);
         command.env("TELEGRAM_API_URL", &place.fake.url).envs(place.model.vars());
         command
     };

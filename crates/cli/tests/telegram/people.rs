@@ -18,7 +18,7 @@ fn a_stranger_gets_one_polite_line_and_nothing_is_stored() {
     assert_eq!(place.fake.chat(999).len(), 1, "one line, once");
     assert!(place.sessions("telegram:999").is_empty());
     assert_eq!(place.model.requests().len(), 1, "a stranger costs nothing");
-    for file in std::fs::read_dir(place.desk.store().parent().expect("a folder")).expect("read") {
+    for file in std::fs::read_dir(place.home.store().parent().expect("a folder")).expect("read") {
         let bytes = std::fs::read(file.expect("a file").path()).expect("read");
         assert!(!bytes.windows(10).any(|window| window == b"plughxyzzy"));
     }
@@ -78,7 +78,7 @@ fn in_a_group_the_bot_answers_only_when_mentioned_in_one_session_for_all() {
 #[test]
 fn a_person_who_is_local_goes_on_in_the_terminal_where_the_phone_left_off() {
     let place = Place::new();
-    let config = place.desk.path().join("config.toml");
+    let config = place.home.path().join("config.toml");
     std::fs::write(&config, "[telegram]\nallow_users = [7, \"8\"]\nowners = [\"7=local\"]\n")
         .expect("written");
     let config = config.display().to_string();
@@ -87,7 +87,7 @@ fn a_person_who_is_local_goes_on_in_the_terminal_where_the_phone_left_off() {
     place.fake.wait_for(7, "answer to from the phone");
     bot.stop();
     let mut chat =
-        place.desk.command(&["-c", "-p", "from the terminal", "--model", "openai/gpt-5"]);
+        place.home.command(&["-c", "-p", "from the terminal", "--model", "openai/gpt-5"]);
     let said = chat.envs(place.model.vars()).output().expect("it runs");
     assert!(
         String::from_utf8_lossy(&said.stdout).contains("answer to from the terminal"),
@@ -112,7 +112,7 @@ fn a_person_who_is_local_goes_on_in_the_terminal_where_the_phone_left_off() {
 #[test]
 fn sessions_of_an_earlier_bot_are_gone_on_with() {
     let place = Place::new();
-    let file = place.desk.path().join("sessions.json");
+    let file = place.home.path().join("sessions.json");
     let old = json!({ "7": {
         "user_id": 7, "created_at": "2025-01-15T10:00:00Z", "last_activity": "2025-01-15T10:30:00Z",
         "history": [
@@ -122,7 +122,7 @@ fn sessions_of_an_earlier_bot_are_gone_on_with() {
         "current_workspace": "/nowhere/near",
     } });
     std::fs::write(&file, old.to_string()).expect("written");
-    let imported = place.desk.run(&["import", "--keys", "sessions.json"]);
+    let imported = place.home.run(&["import", "--keys", "sessions.json"]);
     assert_eq!(imported.code, 0, "{imported:?}");
     let bot = place.start();
     place.fake.says(7, "do you remember?");
@@ -157,8 +157,8 @@ fn old_file(place: &Place, key: &str) {
         ],
         "current_workspace": null,
     } });
-    std::fs::write(place.desk.path().join("sessions.json"), old.to_string()).expect("written");
-    let imported = place.desk.run(&["import", "sessions.json"]);
+    std::fs::write(place.home.path().join("sessions.json"), old.to_string()).expect("written");
+    let imported = place.home.run(&["import", "sessions.json"]);
     assert_eq!(imported.code, 0, "{imported:?}");
 }
 
@@ -177,7 +177,7 @@ fn the_default_session_of_a_newer_bot_is_gone_on_with() {
     // And back: the number alone is read by every version.
     let id = sessions[0]["id"].as_str().expect("an id");
     let args = ["export", id, "--owner", "telegram:7", "--format", "telegram"];
-    let back: serde_json::Value = serde_json::from_str(&place.desk.run(&args).out).expect("JSON");
+    let back: serde_json::Value = serde_json::from_str(&place.home.run(&args).out).expect("JSON");
     assert_eq!(back["7"]["history"].as_array().map(Vec::len), Some(4), "{back}");
 }
 
@@ -220,9 +220,9 @@ fn a_button_turns_tools_on_in_an_imported_session_for_good() {
 fn a_workspace_is_remembered_and_lies_below_the_roots() {
     let place = Place::new();
     for folder in ["projects/alpha", "projects/beta", "private"] {
-        std::fs::create_dir_all(place.desk.path().join(folder)).expect("made");
+        std::fs::create_dir_all(place.home.path().join(folder)).expect("made");
     }
-    let beta = place.desk.path().join("projects/beta/readme.md");
+    let beta = place.home.path().join("projects/beta/readme.md");
     std::fs::write(beta, "The gate opens at nine o'clock.\n").expect("written");
     let start = || place.start_with(&["--allow-user", "7", "--root", "projects"]);
     let bot = start();
@@ -267,7 +267,7 @@ fn a_workspace_is_remembered_and_lies_below_the_roots() {
 #[test]
 fn on_a_directory_of_files_everybody_has_sessions_that_no_file_shows() {
     let place = Place::new();
-    let folder = place.desk.path().join("sessions");
+    let folder = place.home.path().join("sessions");
     let files = format!("files:{}", folder.display());
     let run = || place.start_with(&["--store", &files, "--allow-user", "7", "--allow-user", "8"]);
     let bot = run();
@@ -281,7 +281,7 @@ fn on_a_directory_of_files_everybody_has_sessions_that_no_file_shows() {
     place.fake.wait_for(7, "answer to again");
     bot.stop();
     for (owner, messages) in [("telegram:7", 4), ("telegram:8", 2)] {
-        let list = place.desk.json(&["list", "--owner", owner, "--store", &files]);
+        let list = place.home.json(&["list", "--owner", owner, "--store", &files]);
         assert_eq!(list["sessions"].as_array().map(Vec::len), Some(1), "{list}");
         assert_eq!(list["sessions"][0]["messages"], messages, "{list}");
     }

@@ -68,7 +68,7 @@ fn status_shows_what_runs_and_waits_the_model_the_folder_and_the_context() {
     place.fake.says(7, "two");
     place.fake.says(7, "three");
     let busy = send(&place, "/status", "Running: about the wall");
-    let folder = place.desk.path().file_name().expect("a name").to_string_lossy().into_owned();
+    let folder = place.home.path().file_name().expect("a name").to_string_lossy().into_owned();
     for words in
         ["Waiting: 2 messages", "Model: openai/gpt-5 (agent build)", "Context: about ", " tokens ("]
     {

@@ -29,7 +29,7 @@ fn a_person_has_one_session_that_outlives_the_process() {
         ]
     );
     let id = sessions[0]["id"].as_str().expect("an id");
-    let shown = place.desk.json(&["show", id, "--owner", "telegram:7"]);
+    let shown = place.home.json(&["show", id, "--owner", "telegram:7"]);
     let ids: Vec<&str> = shown["entries"]
         .as_array()
         .expect("entries")
@@ -152,9 +152,9 @@ fn a_model_that_fails_is_said_and_the_session_goes_on() {
 #[test]
 fn without_a_key_the_offline_model_answers_from_the_workspace() {
     let place = Place::new();
-    std::fs::write(place.desk.path().join("notes.md"), "The deploy key lives in the vault.\n")
+    std::fs::write(place.home.path().join("notes.md"), "The deploy key lives in the vault.\n")
         .expect("written");
-    let mut command = place.desk.command(&["telegram", "--allow-user", "7"]);
+    let mut command = place.home.command(&["telegram", "--allow-user", "7"]);
     command.env("TELEGRAM_BOT_TOKEN", crate::fake::TOKEN).env("TELEGRAM_API_URL", &place.fake.url);
     let bot = crate::bot::Bot::of(command);
     place.fake.says(7, "where does the deploy key live?");

@@ -4,11 +4,11 @@ use rethread_core::store::FindingState;
 use rethread_core::store::FindingState::{Damaged, Repairable, Repaired};
 use rethread_core::{Body, Owner, SessionId, Sessions};
 
-use crate::desk::{Desk, add, all, say, texts, tool_round};
+use crate::fixture::{Fixture, add, all, say, texts, tool_round};
 
 /// What doctor says of one session.
-fn checked(desk: &Desk, id: SessionId, repair: bool) -> Vec<(String, FindingState)> {
-    let findings = desk.store().check_session(&Owner::local(), id, repair).expect("checked");
+fn checked(fixture: &Fixture, id: SessionId, repair: bool) -> Vec<(String, FindingState)> {
+    let findings = fixture.store().check_session(&Owner::local(), id, repair).expect("checked");
     findings.into_iter().map(|finding| (finding.what, finding.state)).collect()
 }
 
@@ -19,14 +19,14 @@ fn bodies(sessions: &Sessions, id: SessionId) -> Vec<(u64, String, String)> {
 }
 
 /// Changes what an entry says behind its fingerprint.
-fn flip(desk: &Desk, seq: u64) {
+fn flip(fixture: &Fixture, seq: u64) {
     let sql = "UPDATE entries SET body = CAST(body || x'00' AS BLOB) WHERE seq = ?1";
-    assert_eq!(desk.database().execute(sql, [seq as i64]), Ok(1));
+    assert_eq!(fixture.database().execute(sql, [seq as i64]), Ok(1));
 }
 
 /// The bodies in the damaged databases that were kept.
-fn kept(desk: &Desk) -> Vec<Vec<Vec<u8>>> {
-    let folder = std::fs::read_dir(desk.path().join(".rethread/damaged")).into_iter().flatten();
+fn kept(fixture: &Fixture) -> Vec<Vec<Vec<u8>>> {
+    let folder = std::fs::read_dir(fixture.path().join(".rethread/damaged")).into_iter().flatten();
     let bodies = |entry: std::io::Result<std::fs::DirEntry>| {
         let database = rusqlite::Connection::open(entry.expect("one").path()).expect("a database");
         rows(&database)
@@ -41,8 +41,8 @@ fn rows(database: &rusqlite::Connection) -> Vec<Vec<u8>> {
 
 #[test]
 fn a_log_that_is_gone_cut_or_flipped_is_made_anew_from_the_file() {
-    let desk = Desk::new();
-    let sessions = desk.sessions();
+    let fixture = Fixture::new();
+    let sessions = fixture.sessions();
     let id = say(&sessions, "plan", &["where?"]);
     sessions.append(id, tool_round()).expect("appended");
     let before = bodies(&sessions, id);
@@ -56,40 +56,40 @@ fn a_log_that_is_gone_cut_or_flipped_is_made_anew_from_the_file() {
         "UPDATE entries SET body = CAST(body || x'00' AS BLOB) WHERE seq = 2",
         "UPDATE entries SET at = at + 1 WHERE seq = 2",
     ] {
-        desk.database().execute(damage, []).expect("damaged");
-        let damaged = rows(&desk.database());
-        let error = desk.sessions().read(id, 0..99).expect_err("it is damaged").to_string();
+        fixture.database().execute(damage, []).expect("damaged");
+        let damaged = rows(&fixture.database());
+        let error = fixture.sessions().read(id, 0..99).expect_err("it is damaged").to_string();
         assert!(error.contains("is damaged"), "{damage}: {error}");
-        let found = checked(&desk, id, false);
+        let found = checked(&fixture, id, false);
         let states: Vec<_> = found.iter().map(|(_, state)| *state).collect();
         assert_eq!(states, [Repairable], "{damage}: {found:?}");
-        let found = checked(&desk, id, true);
+        let found = checked(&fixture, id, true);
         let states: Vec<_> = found.iter().map(|(_, state)| *state).collect();
         assert_eq!(states, [Repaired], "{damage}: {found:?}");
         assert!(found[0].0.contains("lost: 0"), "{found:?}");
-        assert_eq!(checked(&desk, id, true), []);
-        let sessions = desk.sessions();
+        assert_eq!(checked(&fixture, id, true), []);
+        let sessions = fixture.sessions();
         assert_eq!(bodies(&sessions, id), before, "every message with its id and its blocks");
         assert_eq!(sessions.get(id).expect("there").tally, counts);
         assert_eq!(sessions.search("found", 0, 9).expect("searched").len(), 1, "{damage}");
         drop(sessions);
-        assert!(kept(&desk).contains(&damaged), "{damage}: the damaged one is kept");
-        assert_eq!(desk.seed2(&["check"]), "");
+        assert!(kept(&fixture).contains(&damaged), "{damage}: the damaged one is kept");
+        assert_eq!(fixture.seed2(&["check"]), "");
     }
 }
 
 #[test]
 fn what_stood_in_the_log_alone_is_told_as_lost_and_leaves_its_place() {
-    let desk = Desk::new();
-    let sessions = desk.sessions();
+    let fixture = Fixture::new();
+    let sessions = fixture.sessions();
     let id = say(&sessions, "plan", &["one", "two"]);
     sessions.clear(id).expect("cleared");
     add(&sessions, id, &["three"]);
     drop(sessions);
-    flip(&desk, 2);
-    let found = checked(&desk, id, true);
+    flip(&fixture, 2);
+    let found = checked(&fixture, id, true);
     assert!(found[0].0.contains("lost: 1"), "{found:?}");
-    let sessions = desk.sessions();
+    let sessions = fixture.sessions();
     let entries = sessions.read(id, 0..9).expect("read");
     assert_eq!(texts(&sessions, id), ["one", "two", "three"]);
     assert!(matches!(&entries[2].body, Body::Unknown { kind, .. } if kind == "lost"));
@@ -100,26 +100,26 @@ fn what_stood_in_the_log_alone_is_told_as_lost_and_leaves_its_place() {
 
 #[test]
 fn a_whole_file_is_not_written_over_from_a_damaged_log() {
-    let desk = Desk::new();
-    let sessions = desk.sessions();
+    let fixture = Fixture::new();
+    let sessions = fixture.sessions();
     let id = say(&sessions, "plan", &["one", "two"]);
     drop(sessions);
-    flip(&desk, 0);
-    let sessions = desk.sessions();
+    flip(&fixture, 0);
+    let sessions = fixture.sessions();
     add(&sessions, id, &["three"]);
     drop(sessions);
-    drop(desk.sessions());
-    let shown = desk.json("plan.json");
+    drop(fixture.sessions());
+    let shown = fixture.json("plan.json");
     assert_eq!(shown["messages"][0]["content"], "one", "its last copy is there");
-    checked(&desk, id, true);
-    assert_eq!(texts(&desk.sessions(), id), ["one", "two", "three"]);
-    assert_eq!(desk.json("plan.json")["messages"].as_array().map(Vec::len), Some(3));
+    checked(&fixture, id, true);
+    assert_eq!(texts(&fixture.sessions(), id), ["one", "two", "three"]);
+    assert_eq!(fixture.json("plan.json")["messages"].as_array().map(Vec::len), Some(3));
 }
 
 #[test]
 fn what_another_program_writes_behind_a_damaged_log_waits_and_stops_nobody() {
-    let desk = Desk::new();
-    let sessions = desk.sessions();
+    let fixture = Fixture::new();
+    let sessions = fixture.sessions();
     let id = say(&sessions, "plan", &["one", "two"]);
     say(&sessions, "other", &["hello"]);
     drop(sessions);
@@ -130,31 +130,31 @@ fn what_another_program_writes_behind_a_damaged_log_waits_and_stops_nobody() {
             "UPDATE entries SET body = CAST(body || x'00' AS BLOB) WHERE seq = 1 AND {session}"
         ),
     ] {
-        desk.database().execute(&damage, []).expect("damaged");
-        desk.seed2(&["continue", "plan", &damage, "noted"]);
-        let sessions = desk.sessions();
+        fixture.database().execute(&damage, []).expect("damaged");
+        fixture.seed2(&["continue", "plan", &damage, "noted"]);
+        let sessions = fixture.sessions();
         assert!(all(&sessions).iter().any(|one| one.header.name.as_str() == "other"), "{damage}");
         drop(sessions);
-        let before = desk.json("plan.json");
-        let found = checked(&desk, id, true);
+        let before = fixture.json("plan.json");
+        let found = checked(&fixture, id, true);
         assert_eq!(found[0].1, Repaired, "{found:?}");
-        let after = texts(&desk.sessions(), id);
+        let after = texts(&fixture.sessions(), id);
         let theirs = before["messages"].as_array().expect("a list").iter();
         let theirs: Vec<&str> = theirs.filter_map(|said| said["content"].as_str()).collect();
         assert_eq!(after, theirs, "{damage}");
-        assert_eq!(all(&desk.sessions()).len(), 2, "{damage}: no fork");
+        assert_eq!(all(&fixture.sessions()).len(), 2, "{damage}: no fork");
     }
 }
 
 #[test]
 fn with_neither_log_nor_file_it_says_so() {
-    let desk = Desk::new();
-    let sessions = desk.sessions();
+    let fixture = Fixture::new();
+    let sessions = fixture.sessions();
     let id = say(&sessions, "plan", &["one"]);
     drop(sessions);
-    desk.database().execute("DELETE FROM entries", []).expect("emptied");
-    std::fs::write(desk.path().join("plan.json"), "").expect("emptied");
-    let found = checked(&desk, id, true);
+    fixture.database().execute("DELETE FROM entries", []).expect("emptied");
+    std::fs::write(fixture.path().join("plan.json"), "").expect("emptied");
+    let found = checked(&fixture, id, true);
     assert_eq!(found[0].1, Damaged, "{found:?}");
     assert!(found[0].0.contains("nothing is left"), "{found:?}");
 }

@@ -7,13 +7,13 @@ use rethread_core::store::{At, LeaseChange};
 use rethread_core::{Incoming, Kind, Message, Name, New, Owner, Sessions};
 use rethread_store::{System, connect};
 
-use crate::desk::{Desk, add, all, named, say, texts, tool_round};
+use crate::fixture::{Fixture, add, all, named, say, texts, tool_round};
 
 /// Waits until a file says this much.
-fn wait_for(desk: &Desk, file: &str, messages: usize) -> serde_json::Value {
+fn wait_for(fixture: &Fixture, file: &str, messages: usize) -> serde_json::Value {
     let deadline = Instant::now() + Duration::from_secs(60);
     loop {
-        let text = std::fs::read_to_string(desk.path().join(file)).unwrap_or_default();
+        let text = std::fs::read_to_string(fixture.path().join(file)).unwrap_or_default();
         let json: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
         if json["messages"].as_array().is_some_and(|said| said.len() == messages) {
             return json;
@@ -25,31 +25,31 @@ fn wait_for(desk: &Desk, file: &str, messages: usize) -> serde_json::Value {
 
 #[test]
 fn the_file_appears_after_the_question_and_after_tool_results_while_the_turn_runs() {
-    let desk = Desk::new();
-    let sessions = desk.sessions();
+    let fixture = Fixture::new();
+    let sessions = fixture.sessions();
     let id = say(&sessions, "plan", &[]);
     let lease = LeaseChange::Take { holder: "me".into(), ttl: Duration::from_secs(300) };
     let at = At { lease, ..At::END };
     sessions.append_at(id, at, vec![Message::user("where?").into()]).expect("appended");
-    let shown = wait_for(&desk, "plan.json", 1);
+    let shown = wait_for(&fixture, "plan.json", 1);
     assert_eq!(shown["messages"][0]["content"], "where?");
     let fence = At { fence: Some(1), ..At::END };
     let round: Vec<Incoming> = tool_round().into_iter().take(2).collect();
     sessions.append_at(id, fence, round).expect("appended");
-    let shown = wait_for(&desk, "plan.json", 3);
+    let shown = wait_for(&fixture, "plan.json", 3);
     assert_eq!(shown["messages"][2]["content"], "found it");
     // As another process sees it, should this one die now.
-    assert_eq!(desk.seed2(&["check"]), "");
-    assert_eq!(desk.seed2(&["last"]), "plan");
+    assert_eq!(fixture.seed2(&["check"]), "");
+    assert_eq!(fixture.seed2(&["last"]), "plan");
 }
 
 #[test]
 fn the_file_says_who_answered_last_and_what_there_is_to_resume() {
-    let desk = Desk::new();
-    let sessions = desk.sessions();
+    let fixture = Fixture::new();
+    let sessions = fixture.sessions();
     let id = say(&sessions, "plan", &["where is\nthe key?"]);
     drop(sessions);
-    let shown = desk.json("plan.json");
+    let shown = fixture.json("plan.json");
     assert_eq!(shown["metadata"]["provider"], "unknown");
     let summary = shown["contextSummary"].as_str().expect("a text");
     assert!(
@@ -57,28 +57,28 @@ fn the_file_says_who_answered_last_and_what_there_is_to_resume() {
     );
     assert!(summary.contains("Total messages: 1 (1 from user, 0 from assistant)"), "{summary}");
     assert!(summary.contains("First topic: where is the key?"), "{summary}");
-    let sessions = desk.sessions();
+    let sessions = fixture.sessions();
     for model in ["acme/one", "other/two"] {
         let reply = Message { model: Some(model.into()), ..Message::assistant("there") };
         sessions.append(id, vec![reply.into()]).expect("appended");
     }
     drop(sessions);
-    let shown = desk.json("plan.json");
+    let shown = fixture.json("plan.json");
     let used = (&shown["metadata"]["provider"], &shown["metadata"]["model"]);
     assert_eq!(used, (&"other".into(), &"two".into()));
     let summary = shown["contextSummary"].as_str().expect("a text");
     assert!(summary.contains("Total messages: 3 (1 from user, 2 from assistant)"), "{summary}");
-    assert_eq!(desk.seed2(&["check"]), "");
+    assert_eq!(fixture.seed2(&["check"]), "");
 }
 
 #[test]
 fn what_another_program_wrote_is_imported_under_its_own_id_and_name() {
-    let desk = Desk::new();
-    std::fs::create_dir_all(desk.path()).expect("the directory");
+    let fixture = Fixture::new();
+    std::fs::create_dir_all(fixture.path()).expect("the directory");
     let text = "\u{feff}{\"metadata\":{\"id\":\"Its_Own\",\"name\":\"My Plan, 2nd\"},\"messages\":\
                 [{\"role\":\"user\",\"content\":\"hello\"}]}";
-    std::fs::write(desk.path().join("Its_Own.json"), text).expect("written");
-    let sessions = desk.sessions();
+    std::fs::write(fixture.path().join("Its_Own.json"), text).expect("written");
+    let sessions = fixture.sessions();
     let session = all(&sessions).remove(0);
     assert_eq!(texts(&sessions, session.id()), ["hello"], "a byte order mark does no harm");
     assert_eq!(session.header.imported.as_deref(), Some("files"), "its tools are off");
@@ -93,16 +93,16 @@ fn what_another_program_wrote_is_imported_under_its_own_id_and_name() {
     // Ours are imported once another program has a say in them.
     let ours = say(&sessions, "ours", &["one", "two"]);
     drop(sessions);
-    assert_eq!(desk.sessions().get(ours).expect("there").header.imported, None);
-    desk.seed2(&["continue", "ours", "and you there"]);
-    let imported = desk.sessions().get(ours).expect("there").header.imported;
+    assert_eq!(fixture.sessions().get(ours).expect("there").header.imported, None);
+    fixture.seed2(&["continue", "ours", "and you there"]);
+    let imported = fixture.sessions().get(ours).expect("there").header.imported;
     assert_eq!(imported.as_deref(), Some("files"));
 }
 
 #[test]
 fn only_chats_count_towards_the_limit_and_are_pushed_out() {
-    let desk = Desk::new();
-    let url = format!("{}?max_sessions=2", desk.url());
+    let fixture = Fixture::new();
+    let url = format!("{}?max_sessions=2", fixture.url());
     let store = connect(&url, Arc::new(System)).expect("a store");
     let sessions = Sessions::new(store, Owner::local(), Arc::new(System));
     let make = |name: &str, kind: Kind| {
@@ -134,11 +134,11 @@ fn only_chats_count_towards_the_limit_and_are_pushed_out() {
 
 #[test]
 fn nobody_waits_for_whoever_writes_the_files() {
-    let desk = Desk::new();
-    let sessions = desk.sessions();
+    let fixture = Fixture::new();
+    let sessions = fixture.sessions();
     let id = say(&sessions, "plan", &["one"]);
-    wait_for(&desk, "plan.json", 1);
-    let lock = std::fs::File::options().write(true).open(desk.path().join(".rethread/lock"));
+    wait_for(&fixture, "plan.json", 1);
+    let lock = std::fs::File::options().write(true).open(fixture.path().join(".rethread/lock"));
     let lock = lock.expect("the lock");
     lock.lock().expect("another process has it");
     let began = Instant::now();
@@ -152,5 +152,5 @@ fn nobody_waits_for_whoever_writes_the_files() {
     assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
     drop(lock);
     drop(sessions);
-    assert_eq!(desk.json("plan.json")["messages"].as_array().map(Vec::len), Some(21));
+    assert_eq!(fixture.json("plan.json")["messages"].as_array().map(Vec::len), Some(21));
 }

@@ -1,7 +1,7 @@
 //! The files store beside other programs, other processes, and whatever else is in a directory.
 
 mod damage;
-mod desk;
+mod fixture;
 mod follow;
 mod neighbour;
 mod rivals;

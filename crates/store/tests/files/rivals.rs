@@ -8,7 +8,7 @@ use std::sync::Arc;
 use rethread_core::{Incoming, Message, Name, Owner, Sessions};
 use rethread_store::{System, connect};
 
-use crate::desk::{Desk, findings, named, say};
+use crate::fixture::{Fixture, findings, named, say};
 
 const RIVALS: usize = 8;
 const EACH: usize = 50;
@@ -17,10 +17,10 @@ const EACH: usize = 50;
 const ACKNOWLEDGED: &str = "acknowledged ";
 
 /// Another process: this test, run again with the directory in its environment.
-fn rival(desk: &Desk, number: usize) -> Command {
+fn rival(fixture: &Fixture, number: usize) -> Command {
     let mut command = Command::new(std::env::current_exe().expect("this test"));
     command.args(["--exact", "rivals::a_rival", "--nocapture"]);
-    command.env("RIVAL_STORE", desk.url()).env("RIVAL_NUMBER", number.to_string());
+    command.env("RIVAL_STORE", fixture.url()).env("RIVAL_NUMBER", number.to_string());
     command.stdout(Stdio::null());
     command
 }
@@ -46,15 +46,15 @@ fn a_rival() {
 
 #[test]
 fn eight_processes_on_one_session_lose_nothing() {
-    let desk = Desk::new();
-    let sessions = desk.sessions();
+    let fixture = Fixture::new();
+    let sessions = fixture.sessions();
     let id = say(&sessions, "race", &[]);
     drop(sessions);
-    let children: Vec<_> = (0..RIVALS).map(|n| rival(&desk, n).spawn().expect("run")).collect();
+    let children: Vec<_> = (0..RIVALS).map(|n| rival(&fixture, n).spawn().expect("run")).collect();
     for mut child in children {
         assert!(child.wait().expect("ended").success(), "a rival failed");
     }
-    let sessions = desk.sessions();
+    let sessions = fixture.sessions();
     let entries = sessions.read(id, 0..u64::MAX).expect("read");
     let mut of: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for entry in &entries {
@@ -68,19 +68,19 @@ fn eight_processes_on_one_session_lose_nothing() {
     assert!(of.values().all(|texts| *texts == in_order), "each rival's stand in its order");
     assert_eq!(findings(&sessions), []);
     drop(sessions);
-    let shown = desk.json("race.json")["messages"].as_array().map(Vec::len);
+    let shown = fixture.json("race.json")["messages"].as_array().map(Vec::len);
     assert_eq!(shown, Some(RIVALS * EACH * 2));
-    assert_eq!(desk.seed2(&["check"]), "");
+    assert_eq!(fixture.seed2(&["check"]), "");
 }
 
 #[test]
 fn a_process_that_is_killed_blocks_nobody_and_loses_nothing_it_acknowledged() {
-    let desk = Desk::new();
-    let sessions = desk.sessions();
+    let fixture = Fixture::new();
+    let sessions = fixture.sessions();
     let id = say(&sessions, "race", &[]);
     drop(sessions);
     for round in 0..10 {
-        let mut child = rival(&desk, round).stdout(Stdio::piped()).spawn().expect("run");
+        let mut child = rival(&fixture, round).stdout(Stdio::piped()).spawn().expect("run");
         let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
         let mut told = lines.map_while(Result::ok).filter_map(|line| {
             // The frame of tests may have begun the line.
@@ -92,7 +92,7 @@ fn a_process_that_is_killed_blocks_nobody_and_loses_nothing_it_acknowledged() {
         // What it still said before it was gone.
         acknowledged.extend(told);
         assert!(acknowledged.len() > 3 * round, "round {round}: {acknowledged:?}");
-        let sessions = desk.sessions();
+        let sessions = fixture.sessions();
         assert_eq!(named(&sessions, "race"), id);
         let log = sessions.read(id, 0..u64::MAX).expect("read");
         let texts = log.iter().filter_map(|entry| entry.body.message()).map(Message::plain_text);
@@ -104,6 +104,6 @@ fn a_process_that_is_killed_blocks_nobody_and_loses_nothing_it_acknowledged() {
         say(&sessions, name.as_str(), &["still here"]);
         assert_eq!(findings(&sessions), [], "round {round}");
         drop(sessions);
-        assert_eq!(desk.seed2(&["check"]), "", "round {round}");
+        assert_eq!(fixture.seed2(&["check"]), "", "round {round}");
     }
 }

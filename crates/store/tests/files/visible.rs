@@ -5,10 +5,10 @@ use std::sync::Arc;
 use rethread_core::{Fixed, Name, Owner, Sessions};
 use rethread_store::{System, connect};
 
-use crate::desk::{Desk, add, all, named, say};
+use crate::fixture::{Fixture, add, all, named, say};
 
-fn names(desk: &Desk, folder: &str) -> Vec<String> {
-    let entries = std::fs::read_dir(desk.path().join(folder)).into_iter().flatten();
+fn names(fixture: &Fixture, folder: &str) -> Vec<String> {
+    let entries = std::fs::read_dir(fixture.path().join(folder)).into_iter().flatten();
     let names = entries.map(|entry| entry.expect("an entry").file_name());
     let mut names: Vec<String> = names.map(|name| name.to_string_lossy().into_owned()).collect();
     names.sort();
@@ -17,57 +17,57 @@ fn names(desk: &Desk, folder: &str) -> Vec<String> {
 
 #[test]
 fn a_name_is_the_name_of_a_file() {
-    let desk = Desk::new();
-    let sessions = desk.sessions();
+    let fixture = Fixture::new();
+    let sessions = fixture.sessions();
     let id = say(&sessions, "My Plan!", &["one"]);
     drop(sessions);
-    assert_eq!(names(&desk, "."), [".rethread", "index.json", "last_session", "my-plan.json"]);
-    let file = desk.json("my-plan.json");
+    assert_eq!(names(&fixture, "."), [".rethread", "index.json", "last_session", "my-plan.json"]);
+    let file = fixture.json("my-plan.json");
     let created = file["metadata"]["createdAt"].clone();
-    let sessions = desk.sessions();
+    let sessions = fixture.sessions();
     sessions.rename(id, &Name::new("Scheme").expect("a name")).expect("renamed");
     add(&sessions, id, &["two"]);
     drop(sessions);
-    assert_eq!(names(&desk, "."), [".rethread", "index.json", "last_session", "scheme.json"]);
-    let file = desk.json("scheme.json");
+    assert_eq!(names(&fixture, "."), [".rethread", "index.json", "last_session", "scheme.json"]);
+    let file = fixture.json("scheme.json");
     assert_eq!(file["metadata"]["createdAt"], created, "kept when it is written again");
     assert_eq!(file["metadata"]["name"], "scheme");
-    assert_eq!(desk.seed2(&["last"]), "scheme");
-    assert_eq!(desk.seed2(&["check"]), "");
+    assert_eq!(fixture.seed2(&["last"]), "scheme");
+    assert_eq!(fixture.seed2(&["check"]), "");
 }
 
 #[test]
 fn a_name_in_any_script_has_a_file_that_other_programs_can_name() {
-    let desk = Desk::new();
-    let sessions = desk.sessions();
+    let fixture = Fixture::new();
+    let sessions = fixture.sessions();
     let doctors = say(&sessions, "Café für Ärzte", &["one"]);
     let japanese = say(&sessions, "日本語", &["two"]);
     drop(sessions);
-    let file = desk.json("caf-f-r-rzte.json");
+    let file = fixture.json("caf-f-r-rzte.json");
     assert_eq!(file["metadata"]["id"], "caf-f-r-rzte");
     assert_eq!(file["metadata"]["name"], "café-für-ärzte");
-    let index = desk.json("index.json");
+    let index = fixture.json("index.json");
     let stems: Vec<&String> = index["sessions"].as_object().expect("an object").keys().collect();
     let timed = stems.iter().find(|stem| stem.starts_with("20")).expect("one named by its time");
-    assert_eq!(desk.json(&format!("{timed}.json"))["metadata"]["name"], "日本語");
-    assert_eq!(desk.seed2(&["check"]), "");
-    let sessions = desk.sessions();
+    assert_eq!(fixture.json(&format!("{timed}.json"))["metadata"]["name"], "日本語");
+    assert_eq!(fixture.seed2(&["check"]), "");
+    let sessions = fixture.sessions();
     for (selector, id) in [("Café für Ärzte", doctors), ("日本語", japanese)] {
         assert_eq!(sessions.select(selector).expect("one"), id);
         assert!(sessions.get(id).expect("there").header.foreign.is_empty());
     }
     sessions.rename(doctors, &Name::new("ärzte").expect("a name")).expect("renamed");
     drop(sessions);
-    assert_eq!(desk.json("rzte.json")["metadata"]["name"], "ärzte");
+    assert_eq!(fixture.json("rzte.json")["metadata"]["name"], "ärzte");
 }
 
 #[test]
 fn a_session_without_a_name_is_named_by_its_time() {
-    let desk = Desk::new();
-    let sessions = desk.sessions();
+    let fixture = Fixture::new();
+    let sessions = fixture.sessions();
     sessions.create(&rethread_core::New::default(), None).expect("created");
     drop(sessions);
-    let index = desk.json("index.json");
+    let index = fixture.json("index.json");
     let stems: Vec<&String> = index["sessions"].as_object().expect("an object").keys().collect();
     let parts: Vec<usize> = stems[0].split('-').map(str::len).collect();
     assert_eq!(parts, [4, 2, 2, 2, 2, 2, 3, 4], "{stems:?}");
@@ -75,42 +75,42 @@ fn a_session_without_a_name_is_named_by_its_time() {
 
 #[test]
 fn the_archive_is_a_folder_beside_the_sessions() {
-    let desk = Desk::new();
-    let sessions = desk.sessions();
+    let fixture = Fixture::new();
+    let sessions = fixture.sessions();
     let (old, new) = (say(&sessions, "old", &["one"]), say(&sessions, "new", &["two"]));
     drop(sessions);
-    let sessions = desk.sessions();
+    let sessions = fixture.sessions();
     sessions.archive(new).expect("archived");
-    assert_eq!(names(&desk, "archive"), ["new.json"]);
-    assert_eq!(desk.seed2(&["check"]), "", "the index follows at once");
-    assert_eq!(desk.seed2(&["last"]), "old", "the next newest is the last one now");
+    assert_eq!(names(&fixture, "archive"), ["new.json"]);
+    assert_eq!(fixture.seed2(&["check"]), "", "the index follows at once");
+    assert_eq!(fixture.seed2(&["last"]), "old", "the next newest is the last one now");
     assert_eq!(sessions.search("two", 0, 9).expect("searched").len(), 1);
     sessions.unarchive(new).expect("brought back");
     sessions.trash(old).expect("deleted");
     drop(sessions);
     assert_eq!(
-        names(&desk, "."),
+        names(&fixture, "."),
         [".rethread", "archive", "index.json", "last_session", "new.json"]
     );
-    assert_eq!(desk.seed2(&["check"]), "");
+    assert_eq!(fixture.seed2(&["check"]), "");
 }
 
 #[test]
 fn fifty_sessions_are_kept_and_the_others_archived_or_deleted() {
-    let desk = Desk::new();
+    let fixture = Fixture::new();
     let world = Arc::new(Fixed::default());
-    let store = connect(&desk.url(), world.clone()).expect("a store");
+    let store = connect(&fixture.url(), world.clone()).expect("a store");
     let sessions = Sessions::new(store, Owner::local(), world.clone());
     for number in 0..52 {
         say(&sessions, &format!("s{number}"), &["hello"]);
         world.advance(std::time::Duration::from_millis(2));
     }
     drop(sessions);
-    assert_eq!(names(&desk, "archive"), ["s0.json", "s1.json"]);
-    assert_eq!(desk.seed2(&["check"]), "");
+    assert_eq!(names(&fixture, "archive"), ["s0.json", "s1.json"]);
+    assert_eq!(fixture.seed2(&["check"]), "");
     let open = |options: &str| {
         let store =
-            connect(&format!("{}{options}", desk.url()), Arc::new(System)).expect("a store");
+            connect(&format!("{}{options}", fixture.url()), Arc::new(System)).expect("a store");
         Sessions::new(store, Owner::local(), Arc::new(System))
     };
     let sessions = open("?max_sessions=0");
@@ -121,12 +121,12 @@ fn fifty_sessions_are_kept_and_the_others_archived_or_deleted() {
     say(&sessions, "and-more", &[]);
     assert_eq!(all(&sessions).len(), 12, "ten, and the two in the archive");
     drop(sessions);
-    assert_eq!(desk.seed2(&["check"]), "");
-    let sessions = desk.sessions();
+    assert_eq!(fixture.seed2(&["check"]), "");
+    let sessions = fixture.sessions();
     let s0 = named(&sessions, "s0");
     sessions.thread(s0).expect("opening brings it back");
     drop(sessions);
-    assert_eq!(names(&desk, "archive"), ["s1.json"]);
+    assert_eq!(names(&fixture, "archive"), ["s1.json"]);
 }
 
 #[cfg(unix)]
@@ -142,38 +142,38 @@ fn nobody_else_can_read_it() {
             look(&entry.expect("an entry").path(), seen);
         }
     }
-    let desk = Desk::new();
-    let sessions = desk.sessions();
+    let fixture = Fixture::new();
+    let sessions = fixture.sessions();
     let id = say(&sessions, "plan", &["one"]);
     say(&sessions, "other", &["one"]);
     sessions.archive(id).expect("archived");
     drop(sessions);
     let mut seen = 0;
-    look(&desk.path(), &mut seen);
+    look(&fixture.path(), &mut seen);
     assert!(seen >= 9, "{seen}");
 }
 
 #[test]
 fn other_programs_see_nothing_of_another_owner() {
-    let desk = Desk::new();
-    say(&desk.sessions(), "plan", &["one"]);
-    let before = names(&desk, ".");
+    let fixture = Fixture::new();
+    say(&fixture.sessions(), "plan", &["one"]);
+    let before = names(&fixture, ".");
     let stranger = Owner::new("telegram:42").expect("an owner");
-    let open = || Sessions::new(desk.store(), stranger.clone(), Arc::new(System));
+    let open = || Sessions::new(fixture.store(), stranger.clone(), Arc::new(System));
     assert_eq!(all(&open()), []);
     let theirs = say(&open(), "plan", &["mine alone"]);
-    assert_eq!(names(&desk, "."), before);
+    assert_eq!(names(&fixture, "."), before);
     assert_eq!(all(&open())[0].id(), theirs);
-    assert_eq!(all(&desk.sessions()).len(), 1);
-    assert_eq!(desk.seed2(&["check"]), "");
-    for name in names(&desk, ".").iter().filter(|name| *name != ".rethread") {
-        let text = std::fs::read_to_string(desk.path().join(name)).expect("a file");
+    assert_eq!(all(&fixture.sessions()).len(), 1);
+    assert_eq!(fixture.seed2(&["check"]), "");
+    for name in names(&fixture, ".").iter().filter(|name| *name != ".rethread") {
+        let text = std::fs::read_to_string(fixture.path().join(name)).expect("a file");
         assert!(!text.contains("mine alone"), "{name}: {text}");
     }
     // A database that leads elsewhere is not followed.
-    let database = desk.path().join(".rethread/sessions.db");
-    std::fs::rename(&database, desk.path().join("elsewhere")).expect("moved");
-    std::os::unix::fs::symlink(desk.path().join("elsewhere"), &database).expect("a link");
-    let refused = connect(&desk.url(), Arc::new(System)).err().expect("refused");
+    let database = fixture.path().join(".rethread/sessions.db");
+    std::fs::rename(&database, fixture.path().join("elsewhere")).expect("moved");
+    std::os::unix::fs::symlink(fixture.path().join("elsewhere"), &database).expect("a link");
+    let refused = connect(&fixture.url(), Arc::new(System)).err().expect("refused");
     assert!(refused.to_string().ends_with("is not a Rethread store"), "{refused}");
 }

@@ -12,11 +12,11 @@ use rethread_transcript::read::{Format, recognise};
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
-use crate::desk::options;
 use crate::samples::{
     SAMPLES, Write, aider, claude_code, gemini_document, goose_with_ids, is_nameless, lines,
     magent, said, specstory, time,
 };
+use crate::support::options;
 
 struct Place {
     sessions: Sessions,

@@ -2,7 +2,7 @@
 
 use rethread_transcript::read::Format;
 
-use crate::desk::read_as;
+use crate::support::read_as;
 
 #[test]
 fn messages_of_openai_are_read_and_instructions_kept_aside() {

@@ -7,7 +7,7 @@ use rethread_transcript::read::{BoxError, Format, Found, FoundEntry, Sink, read,
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
-use crate::desk::{options, read_as, written};
+use crate::support::{options, read_as, written};
 
 /// The bytes of a picture, as every program writes them.
 const BYTES: &str = "aVRZUGljdHVyZQ==";

@@ -4,7 +4,7 @@ use rethread_core::message::Usage;
 use rethread_transcript::read::Format;
 use serde_json::{Value, json};
 
-use crate::desk::{Heap, read_as};
+use crate::support::{Heap, read_as};
 
 fn record(kind: &str, uuid: &str, parent: Option<&str>, message: Value) -> Value {
     json!({

@@ -4,7 +4,7 @@ use rethread_core::message::Usage;
 use rethread_transcript::read::Format;
 use serde_json::{Value, json};
 
-use crate::desk::{Heap, read_as};
+use crate::support::{Heap, read_as};
 
 fn line(kind: &str, payload: Value) -> Value {
     json!({"timestamp": "2026-05-31T10:46:36.474Z", "type": kind, "payload": payload})

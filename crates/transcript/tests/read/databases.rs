@@ -6,7 +6,7 @@ use rethread_core::message::Usage;
 use rethread_transcript::read::{Format, recognise};
 use rusqlite::Connection;
 
-use crate::desk::read_file;
+use crate::support::read_file;
 
 fn database(folder: &Path, sql: &str) -> std::path::PathBuf {
     let path = folder.join("data.db");

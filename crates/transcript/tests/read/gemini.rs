@@ -4,7 +4,7 @@ use rethread_core::entry::Origin;
 use rethread_transcript::read::Format;
 use serde_json::{Value, json};
 
-use crate::desk::{Heap, read_as};
+use crate::support::{Heap, read_as};
 
 fn header() -> Value {
     json!({"sessionId": "g", "projectHash": "h", "startTime": "2026-09-28T10:00:00Z", "kind": "main"})

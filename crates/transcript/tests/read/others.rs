@@ -3,7 +3,7 @@
 use rethread_core::message::Usage;
 use rethread_transcript::read::Format;
 
-use crate::desk::{read_as, read_file, written};
+use crate::support::{read_as, read_file, written};
 
 const GEMINI_REPLY: &str = r#"{"id":"g2","timestamp":"2026-01-15T20:51:52Z","type":"gemini","content":"I list.","thoughts":[{"subject":"S","description":"D"}],"tokens":{"input":100,"output":5,"cached":40,"thoughts":3,"tool":0,"total":108},"model":"flash","toolCalls":[{"id":"c","name":"ls","args":{"d":"."},"result":[{"functionResponse":{"response":{"output":"a.txt"}}}],"status":"success"}]}"#;
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use rethread_core::Body;
 use rethread_transcript::read::{Format, read, recognise};
 
-use crate::desk::{Heap, options};
+use crate::support::{Heap, options};
 
 fn seeds() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds");

@@ -6,7 +6,7 @@ use rethread_core::{Body, EntryId, Header, NewEntry, Owner, Session};
 use rethread_transcript::read::{Format, is_twin};
 use rethread_transcript::write::markdown::Page;
 
-use crate::desk::{Heap, options, read_as, read_file, written};
+use crate::support::{Heap, options, read_as, read_file, written};
 
 #[test]
 fn an_emacs_session_is_read_oldest_first_as_its_pairs_tell() {

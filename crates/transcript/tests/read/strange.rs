@@ -4,7 +4,7 @@
 use rethread_core::message::Usage;
 use rethread_transcript::read::{Format, recognise};
 
-use crate::desk::{read_as, written};
+use crate::support::{read_as, written};
 
 #[test]
 fn instructions_tell_where_an_emacs_file_begins() {

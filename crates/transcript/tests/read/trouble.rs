@@ -2,7 +2,7 @@
 
 use rethread_transcript::read::{Format, LINE_BYTES_MAX, read, recognise};
 
-use crate::desk::{Heap, options, read_as, written};
+use crate::support::{Heap, options, read_as, written};
 
 /// A small file of every format that is one file.
 const SAMPLES: &[(&str, &str)] = &[

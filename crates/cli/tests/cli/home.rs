@@ -1,4 +1,4 @@
-//! A person at a terminal, with a store of their own: runs the real binary.
+//! A temporary home directory with a store: runs the real binary in it.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -6,8 +6,8 @@ use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::Value;
 
-/// A store and a home in a temporary folder.
-pub(crate) struct Desk {
+/// A temporary folder that is `HOME`, with a store in it.
+pub(crate) struct Home {
     folder: tempfile::TempDir,
 }
 
@@ -19,9 +19,9 @@ pub(crate) struct Said {
     pub(crate) err: String,
 }
 
-impl Desk {
-    pub(crate) fn new() -> Desk {
-        Desk { folder: tempfile::tempdir().expect("a temporary folder") }
+impl Home {
+    pub(crate) fn new() -> Home {
+        Home { folder: tempfile::tempdir().expect("a temporary folder") }
     }
 
     pub(crate) fn path(&self) -> PathBuf {

@@ -10,13 +10,14 @@ use rethread_core::{
 };
 use rethread_store::{System, connect};
 
-pub(crate) struct Desk {
+/// A temporary folder with a `files:` store in it.
+pub(crate) struct Fixture {
     folder: tempfile::TempDir,
 }
 
-impl Desk {
-    pub(crate) fn new() -> Desk {
-        Desk { folder: tempfile::tempdir().expect("a temporary folder") }
+impl Fixture {
+    pub(crate) fn new() -> Fixture {
+        Fixture { folder: tempfile::tempdir().expect("a temporary folder") }
     }
 
     pub(crate) fn path(&self) -> PathBuf {

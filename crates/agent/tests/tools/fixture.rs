@@ -13,23 +13,23 @@ use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
 /// A workspace with a secret beside it, and a session.
-pub(crate) struct Desk {
+pub(crate) struct Fixture {
     pub(crate) outer: TempDir,
     pub(crate) tools: Toolbox,
     pub(crate) site: Site,
     world: Arc<Fixed>,
 }
 
-/// What stands outside.
+/// The content of a file outside the workspace.
 pub(crate) const SECRET: &str = "the secret outside";
 
-impl Desk {
-    pub(crate) fn new() -> Desk {
-        Desk::with(RunSettings::default())
+impl Fixture {
+    pub(crate) fn new() -> Fixture {
+        Fixture::with(RunSettings::default())
     }
 
     /// One whose commands get these settings.
-    pub(crate) fn with(settings: RunSettings) -> Desk {
+    pub(crate) fn with(settings: RunSettings) -> Fixture {
         let outer = tempfile::tempdir().expect("a folder");
         std::fs::create_dir(outer.path().join("work")).expect("a folder");
         std::fs::create_dir(outer.path().join("outside")).expect("a folder");
@@ -46,7 +46,7 @@ impl Desk {
             stop: CancellationToken::new(),
             progress: Default::default(),
         };
-        Desk { outer, tools, world, site }
+        Fixture { outer, tools, world, site }
     }
 
     pub(crate) fn work(&self) -> PathBuf {

@@ -9,7 +9,7 @@ use rethread_agent::provider::{Listener, Provider, Reply, Request, connect, desc
 use rethread_agent::scripted::{Answer, Server};
 use rethread_agent::{HostLimits, HostSettings, Roster, RosterSettings, Workspaces};
 use rethread_core::{Key, Message, Owner, Sessions};
-use rethread_http::{Door, Limits, Rules};
+use rethread_http::{Limits, Rules, ServerSettings};
 use rethread_store::System;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -77,7 +77,7 @@ impl Site {
             ..Limits::default()
         };
         let (world, rules) = (Arc::new(System), Rules::default());
-        let door = Door { store, world, settings, rules, limits, log: None };
+        let door = ServerSettings { store, world, settings, rules, limits, log: None };
         let runtime = || {
             let mut runtime = tokio::runtime::Builder::new_multi_thread();
             runtime.worker_threads(2).enable_all().build().expect("a runtime")

@@ -12,19 +12,20 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use rethread_core::entry::{Body, Tally};
 use rethread_core::measure::Measure;
+use rethread_core::store::BoxError;
 use rethread_core::{Entry, EntryId, Header, Session};
-use rethread_transcript::read::{self, BoxError, Format, Found, FoundEntry, Options, Sink};
+use rethread_transcript::read::{self, Format, FoundEntry, FoundSession, Options, Sink};
 use rethread_transcript::write::writer;
 
 /// Keeps what is found.
 #[derive(Default)]
 struct Heap {
-    sessions: Vec<Found>,
+    sessions: Vec<FoundSession>,
     entries: Vec<(usize, FoundEntry)>,
 }
 
 impl Sink for Heap {
-    fn session(&mut self, found: Found) -> Result<(), BoxError> {
+    fn session(&mut self, found: FoundSession) -> Result<(), BoxError> {
         self.sessions.push(found);
         Ok(())
     }

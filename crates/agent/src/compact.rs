@@ -15,7 +15,7 @@ use crate::blocking::blocking;
 use crate::leased_thread::LeasedThread;
 use crate::restore::{GoesOn, Past};
 use crate::runner::{Runner, TurnError};
-use crate::summarize::{How, Summary};
+use crate::summarize::{How, SummaryOutcome};
 
 /// How far a compaction has come.
 #[derive(Clone, Debug, PartialEq)]
@@ -48,14 +48,14 @@ pub struct Preview {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Compacted {
     /// The conversation goes on in a new session.
-    Done(Box<Receipt>),
+    Done(Box<CompactReceipt>),
     /// Nothing was said yet.
     Nothing,
 }
 
 /// What a compaction did.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Receipt {
+pub struct CompactReceipt {
     /// The session that was compacted.
     pub from: SessionId,
     /// Tokens of its context.
@@ -68,10 +68,10 @@ pub struct Receipt {
     pub on: GoesOn,
 }
 
-impl Serialize for Receipt {
+impl Serialize for CompactReceipt {
     /// The shape every door shows.
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Receipt { from, before, summary, failed, on } = self;
+        let CompactReceipt { from, before, summary, failed, on } = self;
         json!({
             "from": from,
             "session": on.session,
@@ -156,18 +156,18 @@ impl Runner {
         .await?;
         told(Stage::Summarizing);
         let (summary, failed) = match self.summarize_held(held, id, how).await? {
-            Summary::Written(summary) => (summary, None),
-            Summary::Extracted { summary, why } => {
+            SummaryOutcome::Written(summary) => (summary, None),
+            SummaryOutcome::Extracted { summary, why } => {
                 told(Stage::Extracted { why: why.clone() });
                 (summary, Some(why))
             }
-            Summary::Nothing => return Ok(Compacted::Nothing),
+            SummaryOutcome::Nothing => return Ok(Compacted::Nothing),
         };
         let past = self.past(id).await?;
         told(Stage::Saved(Box::new(past.clone())));
         told(Stage::Restoring);
         let on = self.restore(&past, &summary.text, Origin::Compact, keys).await?;
-        Ok(Compacted::Done(Box::new(Receipt { from: id, before, summary, failed, on })))
+        Ok(Compacted::Done(Box::new(CompactReceipt { from: id, before, summary, failed, on })))
     }
 
     /// Starts a new session from the summary of another, and points these keys at it. Where the
@@ -180,12 +180,12 @@ impl Runner {
         let runner = self.clone();
         let before = blocking(move || runner.context_tokens(id)).await?;
         let (summary, failed) = match self.summarize(id, How::Model).await? {
-            Summary::Written(summary) => (summary, None),
-            Summary::Extracted { summary, why } => (summary, Some(why)),
-            Summary::Nothing => return Ok(Compacted::Nothing),
+            SummaryOutcome::Written(summary) => (summary, None),
+            SummaryOutcome::Extracted { summary, why } => (summary, Some(why)),
+            SummaryOutcome::Nothing => return Ok(Compacted::Nothing),
         };
         let past = self.past(id).await?;
         let on = self.restore(&past, &summary.text, Origin::Resume, keys).await?;
-        Ok(Compacted::Done(Box::new(Receipt { from: id, before, summary, failed, on })))
+        Ok(Compacted::Done(Box::new(CompactReceipt { from: id, before, summary, failed, on })))
     }
 }

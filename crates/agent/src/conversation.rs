@@ -1,6 +1,6 @@
 //! What was said in a session, as far back as there is room for: what a summary is made from.
 
-use rethread_core::turn::Part;
+use rethread_core::turn::TurnPart;
 use rethread_core::{Body, Message, Place, Session, SessionId, Sessions, sessions, tokens};
 
 use crate::limits::SUMMARY_TEXT_CHARS;
@@ -48,10 +48,12 @@ impl Conversation {
             let Some(message) = entry.body.message() else { continue };
             let text = shortened(&message.plain_text());
             conversation.tokens += u64::from(tokens::count(&text));
-            match Part::of(&entry.body) {
-                Part::Reply(message) => turn.add(text, message),
-                Part::Question(_) if left_out.contains(&entry.seq) => turn = Backwards::default(),
-                Part::Question(_) => {
+            match TurnPart::of(&entry.body) {
+                TurnPart::Reply(message) => turn.add(text, message),
+                TurnPart::Question(_) if left_out.contains(&entry.seq) => {
+                    turn = Backwards::default()
+                }
+                TurnPart::Question(_) => {
                     conversation.turns.push(std::mem::take(&mut turn).exchange(text));
                 }
                 _ => {}

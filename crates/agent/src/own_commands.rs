@@ -9,9 +9,9 @@
 
 use std::path::Path;
 
-use crate::agents::Origin;
+use crate::agents::AgentSource;
 use crate::agents::front_matter;
-use crate::agents::load::{FILES_MAX, Fault, Problem, files_in, is_name, text_of};
+use crate::agents::load::{AgentFault, AgentProblem, FILES_MAX, files_in, is_name, text_of};
 use crate::host::FolderFile;
 
 /// A command that is a file.
@@ -28,7 +28,7 @@ pub struct OwnCommand {
     /// The absolute path of its file.
     pub path: String,
     /// Whose it is.
-    pub origin: Origin,
+    pub origin: AgentSource,
 }
 
 impl OwnCommand {
@@ -93,25 +93,25 @@ fn words(text: &str) -> Vec<String> {
 /// The commands in the files of these two folders, if they exist; a project's takes the place of the
 /// user's of the same name. Of the project's only those that are `trusted` as they are.
 ///
-/// A file that is not right is left out and becomes a [`Problem`]; the rest load.
+/// A file that is not right is left out and becomes a [`AgentProblem`]; the rest load.
 pub fn load(
     user: Option<&Path>,
     project: Option<&Path>,
     trusted: &dyn Fn(&FolderFile) -> bool,
-) -> (Vec<OwnCommand>, Vec<Problem>) {
+) -> (Vec<OwnCommand>, Vec<AgentProblem>) {
     let (mut commands, mut problems) = (Vec::<OwnCommand>::new(), Vec::new());
-    for (folder, origin) in [(user, Origin::User), (project, Origin::Project)] {
+    for (folder, origin) in [(user, AgentSource::User), (project, AgentSource::Project)] {
         let Some(folder) = folder else { continue };
         let files = match files_in(folder, origin) {
             Ok(files) => files,
             Err(what) => {
-                problems.push(Problem { path: folder.into(), line: None, what });
+                problems.push(AgentProblem { path: folder.into(), line: None, what });
                 continue;
             }
         };
         if files.len() > FILES_MAX {
-            let what = Fault::TooMany { count: files.len() };
-            problems.push(Problem { path: folder.into(), line: None, what });
+            let what = AgentFault::TooMany { count: files.len() };
+            problems.push(AgentProblem { path: folder.into(), line: None, what });
         }
         for path in files.into_iter().take(FILES_MAX) {
             match command(folder, &path, origin, trusted) {
@@ -119,7 +119,7 @@ pub fn load(
                     commands.retain(|known| known.name != command.name);
                     commands.push(command);
                 }
-                Err((line, what)) => problems.push(Problem { path, line, what }),
+                Err((line, what)) => problems.push(AgentProblem { path, line, what }),
             }
         }
     }
@@ -130,22 +130,22 @@ pub fn load(
 fn command(
     folder: &Path,
     path: &Path,
-    origin: Origin,
+    origin: AgentSource,
     trusted: &dyn Fn(&FolderFile) -> bool,
-) -> Result<OwnCommand, (Option<usize>, Fault)> {
+) -> Result<OwnCommand, (Option<usize>, AgentFault)> {
     let text = text_of(folder, path, origin).map_err(|fault| (None, fault))?;
     let absolute = std::path::absolute(path).map_err(|error| (None, error.into()))?;
     let file = FolderFile::new(&absolute, text.as_bytes());
     let name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
     if !is_name(&name) {
-        return Err((None, Fault::Name { name }));
+        return Err((None, AgentFault::Name { name }));
     }
     let (description, takes, prompt) = parts(&text).map_err(|(line, fault)| (Some(line), fault))?;
     if prompt.is_empty() {
-        return Err((Some(text.lines().count().max(1)), Fault::EmptyBody));
+        return Err((Some(text.lines().count().max(1)), AgentFault::EmptyBody));
     }
-    if origin == Origin::Project && !trusted(&file) {
-        return Err((None, Fault::Untrusted { file, replaces: None }));
+    if origin == AgentSource::Project && !trusted(&file) {
+        return Err((None, AgentFault::Untrusted { file, replaces: None }));
     }
     let path = absolute.to_string_lossy().into_owned();
     Ok(OwnCommand { name, description, takes, prompt, path, origin })
@@ -177,7 +177,7 @@ mod tests {
             takes: String::new(),
             prompt: prompt.into(),
             path: String::new(),
-            origin: Origin::User,
+            origin: AgentSource::User,
         };
         command.with(arguments)
     }
@@ -221,9 +221,12 @@ mod tests {
                 .collect()
         };
         assert_eq!(of(&commands), ["plain : Say hello", "review FILE: Reviews it"]);
-        let what: Vec<&Fault> = problems.iter().map(|problem| &problem.what).collect();
+        let what: Vec<&AgentFault> = problems.iter().map(|problem| &problem.what).collect();
         assert!(
-            matches!(what[..], [Fault::Name { .. }, Fault::EmptyBody, Fault::Untrusted { .. }]),
+            matches!(
+                what[..],
+                [AgentFault::Name { .. }, AgentFault::EmptyBody, AgentFault::Untrusted { .. }]
+            ),
             "{what:?}"
         );
         let (commands, _) = load(Some(&user), Some(&project), &|_| true);

@@ -19,7 +19,7 @@ pub struct FromFile {
     /// What it tells.
     pub past: Past,
     /// Its summary, or what is wrong with it.
-    pub summary: markdown::Summary,
+    pub summary: markdown::TranscriptSummary,
 }
 
 /// Why a transcript cannot be continued.

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use rethread_core::turn::Part;
+use rethread_core::turn::TurnPart;
 use rethread_core::{BlobId, Entry, SessionId, sessions};
 
 use crate::file_history::FileChanged;
@@ -73,7 +73,7 @@ pub fn past_turns(entries: &[Entry]) -> Vec<PastTurn> {
     let mut turns: Vec<PastTurn> = Vec::new();
     let mut paths: Vec<String> = Vec::new();
     for entry in entries {
-        if let Part::Question(message) = Part::of(&entry.body) {
+        if let TurnPart::Question(message) = TurnPart::of(&entry.body) {
             let question = message.plain_text();
             turns.push(PastTurn { seq: entry.seq, at: entry.at, question, files: 0 });
             paths.clear();

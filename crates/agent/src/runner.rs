@@ -73,7 +73,7 @@ pub enum End {
 
 /// What came out of a turn.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Answer {
+pub struct TurnAnswer {
     /// The answer.
     pub text: String,
     /// How it ended.

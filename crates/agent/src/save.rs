@@ -7,11 +7,11 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use jiff::tz::TimeZone;
-use rethread_core::entry::Body;
+use rethread_core::entry::{Body, Previous};
 use rethread_core::readable_id::is_file_name;
 use rethread_core::{Session, SessionId, Sessions, sessions};
 use rethread_transcript::read::markdown;
-use rethread_transcript::write::markdown::{Page, Previous, Steps, Totals, WriteError};
+use rethread_transcript::write::markdown::{Steps, TranscriptHeader, TranscriptTotals, WriteError};
 
 use crate::runner::Runner;
 use crate::transcript_index;
@@ -58,7 +58,7 @@ impl Runner {
     /// # Errors
     ///
     /// As [`save_transcript`](Runner::save_transcript).
-    pub fn write_transcript(&self, id: SessionId, path: &Path) -> io::Result<Totals> {
+    pub fn write_transcript(&self, id: SessionId, path: &Path) -> io::Result<TranscriptTotals> {
         replace(path, |out| match self.transcript(id, out) {
             Ok(totals) => Ok(totals),
             Err(WriteError::Io(error)) => Err(error),
@@ -75,7 +75,7 @@ impl Runner {
         &self,
         id: SessionId,
         out: &mut dyn Write,
-    ) -> Result<Totals, WriteError<sessions::Error>> {
+    ) -> Result<TranscriptTotals, WriteError<sessions::Error>> {
         let mut steps = self.transcript_steps(id)?;
         while let Some(part) = steps.part(TRANSCRIPT_PART_BYTES)? {
             out.write_all(&part)?;
@@ -96,7 +96,8 @@ impl Runner {
         let session = self.sessions.get(id).map_err(WriteError::Entries)?;
         let previous = self.previous(&session).map_err(WriteError::Entries)?;
         let agent = self.agent_of(&session);
-        let page = Page { session: &session, agent, previous, zone: TimeZone::system() };
+        let page =
+            TranscriptHeader { session: &session, agent, previous, zone: TimeZone::system() };
         let steps = Some(Steps::begin(&page)?);
         Ok(TranscriptSteps {
             sessions: self.sessions.clone(),
@@ -104,7 +105,7 @@ impl Runner {
             next: 0,
             end: session.tally.entries,
             steps,
-            totals: Totals::default(),
+            totals: TranscriptTotals::default(),
         })
     }
 
@@ -120,8 +121,7 @@ impl Runner {
         let Some(Body::Restored(restored)) = entry.map(|entry| entry.body) else {
             return Ok(None);
         };
-        let rethread_core::entry::Previous { id, queries, tokens, file } = restored.previous;
-        Ok(Some(Previous { id, path: file, queries, tokens }))
+        Ok(Some(restored.previous))
     }
 }
 
@@ -157,7 +157,7 @@ pub struct TranscriptSteps {
     /// Nothing at the end.
     steps: Option<Steps>,
     /// What the transcript adds up to, at the end.
-    totals: Totals,
+    totals: TranscriptTotals,
 }
 
 impl TranscriptSteps {

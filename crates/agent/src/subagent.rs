@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use rethread_core::entry::Origin;
 use rethread_core::message::{Call, Usage};
-use rethread_core::session::{Kind, Parent};
+use rethread_core::session::{Parent, SessionKind};
 use rethread_core::{Message, New, SessionId};
 use serde::Deserialize;
 use serde_json::json;
@@ -21,7 +21,7 @@ use crate::blocking::blocking;
 use crate::events::Events;
 use crate::leased_thread::LeasedThread;
 use crate::limits::{SUBAGENT_DEPTH_MAX, SUBAGENT_TITLE_CHARS};
-use crate::runner::{Answer, End, Instructions, Runner};
+use crate::runner::{End, Instructions, Runner, TurnAnswer};
 use crate::tool::{Spec, ToolFailure, read_arguments};
 use crate::turn::{Pace, RunningTurn, TurnOptions};
 
@@ -127,7 +127,7 @@ impl Runner {
         }
         let child = self.subagent(&input.agent, held, turn)?;
         let new = New {
-            kind: Kind::Subagent,
+            kind: SessionKind::Subagent,
             parent: Some(Parent { id: turn.id, origin: Origin::New }),
             ..child.responder.new_session()
         };
@@ -211,7 +211,7 @@ fn titled(mut new: New, prompt: &str) -> New {
 }
 
 /// What the parent is told of an answer. Its session can be looked at with `recall`.
-fn told(agent: &str, id: SessionId, answer: &Answer) -> Result<String, ToolFailure> {
+fn told(agent: &str, id: SessionId, answer: &TurnAnswer) -> Result<String, ToolFailure> {
     let place = format!("[`{agent}` worked in session {}: {} rounds]", id.short(), answer.rounds);
     let text = answer.text.trim_end();
     match answer.end {

@@ -2,7 +2,7 @@
 
 use rethread_core::entry::{Body, Summarized};
 use rethread_core::message::Usage;
-use rethread_core::summary::{Found, find};
+use rethread_core::summary::{FoundSummary, find};
 use rethread_core::{Message, Session, SessionId, Sessions, sessions};
 
 use tokio_util::sync::CancellationToken;
@@ -23,7 +23,7 @@ pub const INHERITED: &str = "inherited";
 
 /// A summary, or why there is none.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Summary {
+pub enum SummaryOutcome {
     /// It is in the log.
     Written(Summarized),
     /// The model failed twice, so sentences were picked; that is in the log.
@@ -52,8 +52,8 @@ impl Runner {
     ///
     /// # Errors
     ///
-    /// Those of the store; that a model failed is not an error but [`Summary::Extracted`].
-    pub async fn summarize(&self, id: SessionId, how: How) -> Result<Summary, TurnError> {
+    /// Those of the store; that a model failed is not an error but [`SummaryOutcome::Extracted`].
+    pub async fn summarize(&self, id: SessionId, how: How) -> Result<SummaryOutcome, TurnError> {
         // Nobody has to wait for what is there already.
         if let Some(known) = self.known_summary(id).await? {
             return Ok(known);
@@ -79,7 +79,7 @@ impl Runner {
         held: &LeasedThread,
         id: SessionId,
         how: How,
-    ) -> Result<Summary, TurnError> {
+    ) -> Result<SummaryOutcome, TurnError> {
         if let Some(known) = self.known_summary(id).await? {
             return Ok(known);
         }
@@ -94,21 +94,21 @@ impl Runner {
         let body = Body::Summary(summary.clone());
         held.with(move |thread| thread.note(body)).await?;
         Ok(match failed {
-            None => Summary::Written(summary),
-            Some(why) => Summary::Extracted { summary, why },
+            None => SummaryOutcome::Written(summary),
+            Some(why) => SummaryOutcome::Extracted { summary, why },
         })
     }
 
     /// The summary that stands, or that there is nothing to summarise.
-    async fn known_summary(&self, id: SessionId) -> Result<Option<Summary>, TurnError> {
+    async fn known_summary(&self, id: SessionId) -> Result<Option<SummaryOutcome>, TurnError> {
         let sessions = self.sessions.clone();
         let known = blocking(move || {
             if let Some(summary) = current_summary(&sessions, id)? {
-                return Ok(Some(Summary::Written(summary)));
+                return Ok(Some(SummaryOutcome::Written(summary)));
             }
             let tally = sessions.get(id)?.tally;
             let silent = tally.turn.is_none_or(|turn| turn < tally.begins());
-            Ok::<_, sessions::Error>(silent.then_some(Summary::Nothing))
+            Ok::<_, sessions::Error>(silent.then_some(SummaryOutcome::Nothing))
         });
         Ok(known.await?)
     }
@@ -163,10 +163,10 @@ impl Runner {
 /// The summary in a reply, if there is one. It may be as long as the model likes.
 fn checked(reply: &str) -> Result<String, &'static str> {
     match find(reply) {
-        Found::Nothing => Err("the reply has no summary markers"),
-        Found::Broken => Err("the summary between the markers is empty or broken"),
-        Found::Summary("[your summary here]") => Err("the reply repeats the instructions"),
-        Found::Summary(text) => Ok(text.to_owned()),
+        FoundSummary::Nothing => Err("the reply has no summary markers"),
+        FoundSummary::Broken => Err("the summary between the markers is empty or broken"),
+        FoundSummary::Summary("[your summary here]") => Err("the reply repeats the instructions"),
+        FoundSummary::Summary(text) => Ok(text.to_owned()),
     }
 }
 

@@ -11,7 +11,7 @@ use std::path::Path;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use rethread_core::Session;
-use rethread_transcript::write::markdown::Totals;
+use rethread_transcript::write::markdown::TranscriptTotals;
 use serde_json::{Map, Value, json};
 
 use crate::save::replace;
@@ -35,7 +35,7 @@ pub(crate) fn note(
     folder: &Path,
     session: &Session,
     agent: &str,
-    totals: &Totals,
+    totals: &TranscriptTotals,
 ) -> io::Result<()> {
     let lock = File::open(folder)?;
     // Where a file system cannot lock, the last writer wins; every transcript is still there.
@@ -67,7 +67,7 @@ fn read(path: &Path) -> io::Result<Map<String, Value>> {
     Ok(serde_json::from_slice(&fs::read(path)?)?)
 }
 
-fn entry(session: &Session, agent: &str, totals: &Totals) -> Value {
+fn entry(session: &Session, agent: &str, totals: &TranscriptTotals) -> Value {
     let profile = &session.header.profile;
     let preview = session.first_message.split_whitespace().collect::<Vec<_>>().join(" ");
     json!({

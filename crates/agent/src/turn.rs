@@ -15,7 +15,7 @@ use futures_util::stream;
 use rethread_core::context::{Changed, Context, Cut, Policy, Step as Cutter};
 use rethread_core::entry::{Body, Finished, RoundLimit};
 use rethread_core::message::{Call, ToolResult, Usage};
-use rethread_core::turn::{Part, left_out};
+use rethread_core::turn::{TurnPart, left_out};
 use rethread_core::{
     Block, BlockKind, Incoming, Item, Message, Place, Role, SessionId, StoreError, Thread, sessions,
 };
@@ -30,7 +30,7 @@ use crate::limits::{EDITOR_ROUNDS_MAX, LOOKING_MAX, ROUNDS_MAX};
 use crate::provider::cache_facts;
 use crate::repetition::{Answered, Repetition};
 use crate::run_call::CallDone;
-use crate::runner::{Answer, End, Instructions, Runner, TurnError};
+use crate::runner::{End, Instructions, Runner, TurnAnswer, TurnError};
 use crate::step::{Step, cut_short, next_step};
 use crate::subagent::TASK;
 use crate::tool::Spec;
@@ -144,7 +144,7 @@ impl Runner {
         options: &TurnOptions,
         events: &Events,
         stop: &CancellationToken,
-    ) -> Result<Answer, TurnError> {
+    ) -> Result<TurnAnswer, TurnError> {
         let wait = self.responder.bounds.lease_wait;
         let (sessions, cache) = (&self.sessions, &self.threads);
         let wanted = Wanted { sessions, cache, id, wait, events, stop };
@@ -172,7 +172,7 @@ impl Runner {
         options: &TurnOptions,
         events: &Events,
         stop: &CancellationToken,
-    ) -> Result<Answer, TurnError> {
+    ) -> Result<TurnAnswer, TurnError> {
         let outcome = self.run_rounds(held, turn, context, options, events, stop).await;
         if outcome.is_err() {
             // Where this fails, the next turn does it before it begins.
@@ -189,7 +189,7 @@ impl Runner {
         options: &TurnOptions,
         events: &Events,
         stop: &CancellationToken,
-    ) -> Result<Answer, TurnError> {
+    ) -> Result<TurnAnswer, TurnError> {
         let budget = self.responder.model.budget();
         let rounds = self.responder.bounds.rounds.unwrap_or(options.pace.rounds());
         let mut repetition = Repetition::default();
@@ -362,7 +362,7 @@ impl Runner {
         let again = open.is_empty() && !turn.has_answer();
         if again {
             let last = turn.parts().rev().map_while(|part| match part {
-                Part::Results(message) => Some(message),
+                TurnPart::Results(message) => Some(message),
                 _ => None,
             });
             open =
@@ -385,7 +385,7 @@ impl Runner {
         }
         let mut start = Start { seq, ..Start::default() };
         for part in turn.parts() {
-            if let Part::Reply(reply) = part {
+            if let TurnPart::Reply(reply) = part {
                 start.rounds += 1;
                 start.usage += reply.usage.unwrap_or_default();
                 let text = reply.plain_text();
@@ -491,7 +491,7 @@ impl RunningTurn {
         held: &LeasedThread,
         last: Option<Message>,
         end: End,
-    ) -> Result<Answer, TurnError> {
+    ) -> Result<TurnAnswer, TurnError> {
         if let Some(last) = &last {
             self.add(last);
         }
@@ -517,12 +517,12 @@ impl RunningTurn {
         Ok(self.answer(end, Vec::new()))
     }
 
-    fn answer(&self, end: End, calls: Vec<Call>) -> Answer {
+    fn answer(&self, end: End, calls: Vec<Call>) -> TurnAnswer {
         let text = match &self.limit {
             Some(limit) => cut_short(&self.text, limit),
             None => self.text.clone(),
         };
-        Answer {
+        TurnAnswer {
             text,
             end,
             cut_off: self.cut_off,

@@ -4,7 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use rethread_agent::agents::{
-    Agent, Agents, CHANGE_TOOLS, FILE_BYTES_MAX, FILES_MAX, Fault, Origin, Problem, READ_TOOLS,
+    Agent, AgentFault, AgentProblem, AgentSource, Agents, CHANGE_TOOLS, FILE_BYTES_MAX, FILES_MAX,
+    READ_TOOLS,
 };
 use tempfile::TempDir;
 
@@ -31,12 +32,12 @@ impl Folders {
         self
     }
 
-    fn load(&self) -> (Agents, Vec<Problem>) {
+    fn load(&self) -> (Agents, Vec<AgentProblem>) {
         Agents::load(Some(&self.path("user")), Some(&self.path("project")), &|_| true)
     }
 
     /// The problems, as file name, line and fault.
-    fn problems(&self) -> Vec<(String, Option<usize>, Fault)> {
+    fn problems(&self) -> Vec<(String, Option<usize>, AgentFault)> {
         let name = |path: &Path| path.file_name().map(|n| n.to_string_lossy().into_owned());
         let problems = self.load().1.into_iter();
         problems.map(|p| (name(&p.path).unwrap_or_default(), p.line, p.what)).collect()
@@ -75,7 +76,7 @@ fn a_file_says_all_that_an_agent_is() {
         tools: Some(vec!["grep".into(), "run".into()]),
         policy: Some("editor".into()),
         path: folders.path("user/file.md").to_string_lossy().into_owned(),
-        origin: Origin::User,
+        origin: AgentSource::User,
     };
     assert_eq!(agents.get("reviewer"), Some(&expected));
 }
@@ -94,30 +95,30 @@ fn a_file_without_a_name_is_called_after_itself_and_only_markdown_counts() {
 #[test]
 fn what_is_wrong_is_told_with_its_line_and_the_rest_loads() {
     let folders = Folders::new();
-    let tool = |name: &str| Fault::Tool { name: name.into() };
-    let name = |name: &str| Fault::Name { name: name.into() };
+    let tool = |name: &str| AgentFault::Tool { name: name.into() };
+    let name = |name: &str| AgentFault::Name { name: name.into() };
     let long = "n".repeat(65);
-    let cases: Vec<(String, Option<usize>, Fault)> = vec![
-        ("hello".into(), Some(1), Fault::NoFrontMatter),
-        ("---\nname: a\n".into(), Some(2), Fault::NoEnd),
-        ("---\nname: a\nwhat is this\n---\nx".into(), Some(3), Fault::NotAKey),
+    let cases: Vec<(String, Option<usize>, AgentFault)> = vec![
+        ("hello".into(), Some(1), AgentFault::NoFrontMatter),
+        ("---\nname: a\n".into(), Some(2), AgentFault::NoEnd),
+        ("---\nname: a\nwhat is this\n---\nx".into(), Some(3), AgentFault::NotAKey),
         ("---\n# c\nname: a b\n---\nx".into(), Some(3), name("a b")),
         ("---\nname: ../a\n---\nx".into(), Some(2), name("../a")),
         (format!("---\nname: {long}\n---\nx"), Some(2), name(&long)),
         (
             "---\nname: a\npolicy: magic\n---\nx".into(),
             Some(3),
-            Fault::Policy { name: "magic".into() },
+            AgentFault::Policy { name: "magic".into() },
         ),
         ("---\nname: a\ntools:\n  - grep\n  - Bash\n---\nx".into(), Some(3), tool("Bash")),
         (
             "---\ntools:\n  write: true\n---\nx".into(),
             Some(2),
-            Fault::NotAList { key: "tools".into() },
+            AgentFault::NotAList { key: "tools".into() },
         ),
-        ("---\nname: a\n---\n\n \n".into(), Some(5), Fault::EmptyBody),
-        ("---\nname: \"a\n---\nx".into(), Some(2), Fault::Quote),
-        ("---\nname: a\nname: b\n---\nx".into(), Some(3), Fault::Twice { key: "name".into() }),
+        ("---\nname: a\n---\n\n \n".into(), Some(5), AgentFault::EmptyBody),
+        ("---\nname: \"a\n---\nx".into(), Some(2), AgentFault::Quote),
+        ("---\nname: a\nname: b\n---\nx".into(), Some(3), AgentFault::Twice { key: "name".into() }),
     ];
     folders.file("user/zz.md", format!("---\nname: {}\n---\nx", "n".repeat(64)));
     for (index, (text, ..)) in cases.iter().enumerate() {
@@ -129,7 +130,7 @@ fn what_is_wrong_is_told_with_its_line_and_the_rest_loads() {
         .enumerate()
         .map(|(index, (_, line, fault))| (format!("case{index:02}.md"), line, fault))
         .collect();
-    expected.push(("y.md".into(), None, Fault::NotText));
+    expected.push(("y.md".into(), None, AgentFault::NotText));
     assert_eq!(folders.problems(), expected);
     assert!(folders.load().0.get(&"n".repeat(64)).is_some());
     let shown = folders.load().1[2].to_string();
@@ -143,7 +144,7 @@ fn a_file_and_a_folder_have_limits() {
     let room = FILE_BYTES_MAX as usize - front.len();
     folders.file("user/fits.md", format!("{front}{}", "x".repeat(room)));
     folders.file("user/large.md", format!("{front}{}", "x".repeat(room + 1)));
-    assert_eq!(folders.problems(), [("large.md".into(), None, Fault::TooLarge)]);
+    assert_eq!(folders.problems(), [("large.md".into(), None, AgentFault::TooLarge)]);
     assert!(folders.load().0.get("fits").is_some());
 
     let folders = Folders::new();
@@ -152,7 +153,7 @@ fn a_file_and_a_folder_have_limits() {
     }
     assert_eq!(folders.problems(), []);
     folders.file("user/b.md", "---\n---\nx");
-    let many = Fault::TooMany { count: FILES_MAX + 1 };
+    let many = AgentFault::TooMany { count: FILES_MAX + 1 };
     assert_eq!(folders.problems(), [("user".into(), None, many)]);
     let (agents, _) = folders.load();
     assert!(agents.get("a199").is_some() && agents.get("b").is_none());
@@ -169,7 +170,7 @@ fn the_project_goes_before_the_user_and_the_user_before_what_is_built_in() {
     assert_eq!(problems, []);
     let prompts =
         ["plan", "mine"].map(|name| agents.get(name).map(|a| (a.prompt.as_str(), a.origin)));
-    let expected = [("the user's", Origin::User), ("the project's", Origin::Project)];
+    let expected = [("the user's", AgentSource::User), ("the project's", AgentSource::Project)];
     assert_eq!(prompts, expected.map(Some));
     let names: Vec<&str> = agents.iter().map(|agent| agent.name.as_str()).collect();
     assert_eq!(names, ["build", "plan", "explore", "general", "compaction", "mine"]);
@@ -182,7 +183,7 @@ fn of_two_files_with_one_name_in_a_folder_the_first_stays() {
         .file("user/a.md", "---\nname: x\n---\nfirst")
         .file("user/b.md", "---\nname: x\n---\nsecond");
     let other = folders.path("user/a.md").to_string_lossy().into_owned();
-    let taken = Fault::Taken { name: "x".into(), other };
+    let taken = AgentFault::Taken { name: "x".into(), other };
     assert_eq!(folders.problems(), [("b.md".into(), None, taken)]);
     assert_eq!(folders.load().0.get("x").map(|agent| agent.prompt.clone()), Some("first".into()));
 }
@@ -197,7 +198,7 @@ fn a_project_narrows_the_tools_of_an_agent_it_replaces_and_never_widens_them() {
     folders.file("project/general.md", "---\n---\nx");
     folders.file("project/compaction.md", "---\ntools: []\n---\nx");
     folders.file("project/build.md", "---\ntools: [run]\n---\nx");
-    let narrowed = |name: &str, tools: &[&str]| Fault::Narrowed {
+    let narrowed = |name: &str, tools: &[&str]| AgentFault::Narrowed {
         name: name.into(),
         tools: tools.iter().map(|tool| (*tool).into()).collect(),
     };
@@ -239,17 +240,17 @@ fn a_link_out_of_the_projects_folder_is_not_followed() {
     fs::create_dir(folders.path("project/folder.md")).expect("a folder");
     let problems = folders.problems();
     let faults: Vec<_> = problems.iter().map(|(file, _, fault)| (file.as_str(), fault)).collect();
-    assert_eq!(faults[..1], [("folder.md", &Fault::NotAFile)]);
-    assert_eq!(faults[1], ("out.md", &Fault::LeadsOutside));
-    assert!(matches!(faults[2], ("real.md", Fault::Taken { .. })), "{faults:?}");
-    assert!(matches!(faults[3], ("zz.md", Fault::Unreadable { .. })), "{faults:?}");
+    assert_eq!(faults[..1], [("folder.md", &AgentFault::NotAFile)]);
+    assert_eq!(faults[1], ("out.md", &AgentFault::LeadsOutside));
+    assert!(matches!(faults[2], ("real.md", AgentFault::Taken { .. })), "{faults:?}");
+    assert!(matches!(faults[3], ("zz.md", AgentFault::Unreadable { .. })), "{faults:?}");
     // What is in the user's own folder is the user's business.
-    assert_eq!(folders.load().0.get("out").map(|agent| agent.origin), Some(Origin::User));
+    assert_eq!(folders.load().0.get("out").map(|agent| agent.origin), Some(AgentSource::User));
 
     symlink(folders.path("user"), folders.path("linked")).expect("a link");
     let (agents, problems) = Agents::load(None, Some(&folders.path("linked")), &|_| true);
     assert_eq!(agents, Agents::builtin());
-    assert_eq!(problems[0].what, Fault::LeadsOutside);
+    assert_eq!(problems[0].what, AgentFault::LeadsOutside);
 }
 
 #[test]
@@ -262,11 +263,11 @@ fn a_file_of_the_project_that_nobody_agreed_to_is_left_out_and_named() {
     };
     let (agents, problems) = load(false);
     let build = agents.get("build").expect("built in");
-    assert_eq!(build.origin, Origin::Builtin, "the built-in one stays");
+    assert_eq!(build.origin, AgentSource::Builtin, "the built-in one stays");
     assert!(agents.get("mine").is_some(), "the user's own need nobody's consent");
-    assert!(matches!(&problems[0].what, Fault::Untrusted { file, replaces }
+    assert!(matches!(&problems[0].what, AgentFault::Untrusted { file, replaces }
             if file.path == folders.path("project/build.md") && replaces.as_deref() == Some("build")));
     let (agents, problems) = load(true);
-    assert_eq!(agents.get("build").expect("there").origin, Origin::Project);
+    assert_eq!(agents.get("build").expect("there").origin, AgentSource::Project);
     assert!(problems.is_empty(), "{problems:?}");
 }

@@ -10,9 +10,9 @@ use rethread_agent::{FileError, TurnError};
 use rethread_core::StoreError;
 use rethread_core::name::{NameError, is_hidden};
 use rethread_core::sessions::{self, SelectError};
-use rethread_http::{ListenError, TokenError};
+use rethread_http::{AccessTokenError, ListenError};
 use rethread_store::ConnectError;
-use rethread_telegram::{ApiError, DoorError};
+use rethread_telegram::{ApiError, BotError};
 
 use crate::out::{clean, columns, json_note, note, wrapped};
 
@@ -70,11 +70,11 @@ pub(crate) enum Error {
     /// The HTTP door cannot be opened.
     Listen(ListenError),
     /// The Telegram door cannot be opened.
-    Telegram(DoorError),
+    Telegram(BotError),
     /// There is no token for a bot, or it cannot be used.
-    BotToken(Option<rethread_telegram::TokenError>),
+    BotToken(Option<rethread_telegram::BotTokenError>),
     /// A token cannot be made or revoked.
-    Token(TokenError),
+    Token(AccessTokenError),
     /// Standard input or output failed.
     Io(std::io::Error),
 }
@@ -255,21 +255,21 @@ impl Error {
                 "something else may listen there; --listen takes another ADDR:PORT"
             }
             Error::Listen(ListenError::Tokens(error)) => return token_hint(error),
-            Error::Telegram(DoorError::Sessions(error)) => return verb_hint(error),
-            Error::Telegram(DoorError::Held { .. }) => {
+            Error::Telegram(BotError::Sessions(error)) => return verb_hint(error),
+            Error::Telegram(BotError::Held { .. }) => {
                 "one bot is answered by one process; end the other one first"
             }
-            Error::Telegram(DoorError::Api(ApiError::BadAddress)) => {
+            Error::Telegram(BotError::Api(ApiError::BadAddress)) => {
                 "TELEGRAM_API_URL is an address such as https://api.telegram.org"
             }
-            Error::Telegram(DoorError::Api(_)) => {
+            Error::Telegram(BotError::Api(_)) => {
                 "check the token, and TELEGRAM_API_URL if you set it; @BotFather shows the token of a bot"
             }
-            Error::Telegram(DoorError::Stopped) => return None,
-            Error::BotToken(Some(rethread_telegram::TokenError::Open { .. })) => {
+            Error::Telegram(BotError::Stopped) => return None,
+            Error::BotToken(Some(rethread_telegram::BotTokenError::Open { .. })) => {
                 "whoever has the token is the bot: `chmod 600` the file"
             }
-            Error::BotToken(Some(rethread_telegram::TokenError::Unreadable { .. })) => {
+            Error::BotToken(Some(rethread_telegram::BotTokenError::Unreadable { .. })) => {
                 "--token-file takes a file that holds the token and nothing else"
             }
             Error::BotToken(_) => {
@@ -302,9 +302,9 @@ impl Error {
             | Error::Word { .. }
             | Error::Provider(Failure::NoKey { .. } | Failure::Unknown { .. })
             | Error::Listen(ListenError::NoToken { .. })
-            | Error::Telegram(DoorError::Api(ApiError::BadAddress))
+            | Error::Telegram(BotError::Api(ApiError::BadAddress))
             | Error::BotToken(_)
-            | Error::Token(TokenError::Name(_) | TokenError::Reserved)
+            | Error::Token(AccessTokenError::Name(_) | AccessTokenError::Reserved)
             | Error::BadModel { .. } => 2,
             _ => 1,
         }
@@ -368,17 +368,17 @@ fn verb_hint(error: &sessions::Error) -> Option<String> {
     Some(hint.into())
 }
 
-fn token_hint(error: &TokenError) -> Option<String> {
+fn token_hint(error: &AccessTokenError) -> Option<String> {
     let hint = match error {
-        TokenError::Sessions(error) => return verb_hint(error),
-        TokenError::Name(_) => {
+        AccessTokenError::Sessions(error) => return verb_hint(error),
+        AccessTokenError::Name(_) => {
             "names are made of letters and digits of any script, `.`, `_` and `-`"
         }
-        TokenError::Taken { .. } => "choose another name, or revoke the other one first",
-        TokenError::Missing { .. } => "`rethread token list` shows them all",
-        TokenError::Reserved => "choose another owner",
-        TokenError::TooMany => "`rethread token revoke NAME` makes room",
-        TokenError::NoRandomness { .. } => return None,
+        AccessTokenError::Taken { .. } => "choose another name, or revoke the other one first",
+        AccessTokenError::Missing { .. } => "`rethread token list` shows them all",
+        AccessTokenError::Reserved => "choose another owner",
+        AccessTokenError::TooMany => "`rethread token revoke NAME` makes room",
+        AccessTokenError::NoRandomness { .. } => return None,
     };
     Some(hint.into())
 }

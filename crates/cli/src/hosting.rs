@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rethread_agent::agents::{Agents, Fault, Origin};
+use rethread_agent::agents::{AgentFault, AgentSource, Agents};
 use rethread_agent::host::{FolderFile, FolderTrust};
 use rethread_agent::own_commands::{self, OwnCommand};
 use rethread_agent::provider::Env;
@@ -75,7 +75,7 @@ impl Cli {
         let mut untrusted = Vec::new();
         for problem in problems {
             match problem.what {
-                Fault::Untrusted { file, replaces } => {
+                AgentFault::Untrusted { file, replaces } => {
                     untrusted.push(UntrustedAgent { file, replaces });
                 }
                 _ => warn(&problem.to_string()),
@@ -126,7 +126,7 @@ impl Cli {
         let mut untrusted = Vec::new();
         for problem in problems {
             match problem.what {
-                Fault::Untrusted { file, .. } => untrusted.push(file),
+                AgentFault::Untrusted { file, .. } => untrusted.push(file),
                 _ => warn(&problem.to_string()),
             }
         }
@@ -250,7 +250,7 @@ impl Cli {
     /// this folder has taken the place of another.
     fn say_whose_instructions_apply(&self, roster: &Roster) {
         let usual = roster.agents().get(roster.usual());
-        if let Some(agent) = usual.filter(|agent| agent.origin == Origin::Project) {
+        if let Some(agent) = usual.filter(|agent| agent.origin == AgentSource::Project) {
             let what = format!(
                 "the agent `{}` follows the instructions of this folder, which you agreed to: {}",
                 agent.name, agent.path

@@ -5,7 +5,7 @@
 //! here decides what a model sees, and nothing is written to the terminal.
 
 use jiff::Timestamp;
-use rethread_core::turn::{Part, Turn, turns};
+use rethread_core::turn::{Turn, TurnPart, turns};
 use rethread_core::{Body, Entry, Session, Sessions, sessions};
 use rethread_render::terminal::Style;
 
@@ -55,7 +55,7 @@ impl LastTurns {
         let (mut entries, mut questions) = (Vec::new(), 0);
         for entry in sessions.entries(session.id(), range).around_damage().rev() {
             let entry = entry?;
-            questions += usize::from(matches!(Part::of(&entry.body), Part::Question(_)));
+            questions += usize::from(matches!(TurnPart::of(&entry.body), TurnPart::Question(_)));
             entries.push(entry);
             if questions == most || entries.len() == ENTRIES_MAX {
                 break;
@@ -99,7 +99,7 @@ impl LastTurns {
 }
 
 fn says_something(body: &Body) -> bool {
-    matches!(body, Body::Restored(_)) || Part::of(body) != Part::Beside
+    matches!(body, Body::Restored(_)) || TurnPart::of(body) != TurnPart::Beside
 }
 
 /// The first and the last lines of a turn.

@@ -71,7 +71,7 @@ pub use memory::MemoryStore;
 pub use message::{Block, BlockKind, Message, Role};
 pub use name::{Key, Name, Owner, SessionId};
 pub use raw::Raw;
-pub use session::{Header, Kind, Place, Profile, ProfileChange, Session};
+pub use session::{Header, Place, Profile, ProfileChange, Session, SessionKind};
 pub use sessions::{Incoming, Item, New, Sessions, Thread};
 pub use store::{Backend, Store, StoreError};
 pub use turn::Turn;

@@ -37,8 +37,8 @@ pub struct Header {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub imported: Option<String>,
     /// What sort of conversation it is.
-    #[serde(default, skip_serializing_if = "Kind::is_chat")]
-    pub kind: Kind,
+    #[serde(default, skip_serializing_if = "SessionKind::is_chat")]
+    pub kind: SessionKind,
     /// The program it was held with: a door of ours, or the one it was imported from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
@@ -53,7 +53,7 @@ pub struct Header {
 /// What sort of conversation a session is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
-pub enum Kind {
+pub enum SessionKind {
     /// Held here.
     #[default]
     Chat,
@@ -67,32 +67,37 @@ pub enum Kind {
     Other(String),
 }
 
-impl Kind {
+impl SessionKind {
     /// The word for it.
     pub fn as_str(&self) -> &str {
         match self {
-            Kind::Chat => "chat",
-            Kind::Imported => "imported",
-            Kind::Recorded => "recorded",
-            Kind::Subagent => "subagent",
-            Kind::Other(other) => other,
+            SessionKind::Chat => "chat",
+            SessionKind::Imported => "imported",
+            SessionKind::Recorded => "recorded",
+            SessionKind::Subagent => "subagent",
+            SessionKind::Other(other) => other,
         }
     }
 
     fn is_chat(&self) -> bool {
-        *self == Kind::Chat
+        *self == SessionKind::Chat
     }
 }
 
-impl From<String> for Kind {
-    fn from(text: String) -> Kind {
-        let known = [Kind::Chat, Kind::Imported, Kind::Recorded, Kind::Subagent];
-        known.into_iter().find(|kind| kind.as_str() == text).unwrap_or(Kind::Other(text))
+impl From<String> for SessionKind {
+    fn from(text: String) -> SessionKind {
+        let known = [
+            SessionKind::Chat,
+            SessionKind::Imported,
+            SessionKind::Recorded,
+            SessionKind::Subagent,
+        ];
+        known.into_iter().find(|kind| kind.as_str() == text).unwrap_or(SessionKind::Other(text))
     }
 }
 
-impl From<Kind> for String {
-    fn from(kind: Kind) -> String {
+impl From<SessionKind> for String {
+    fn from(kind: SessionKind) -> String {
         kind.as_str().into()
     }
 }
@@ -289,7 +294,7 @@ impl Grouped {
 impl Header {
     /// Whether opening it takes it out of the archive. A subagent's session stays there.
     pub fn comes_back(&self) -> bool {
-        self.archived && self.kind != Kind::Subagent
+        self.archived && self.kind != SessionKind::Subagent
     }
 
     /// A header with a name made from the time, and nothing else said.
@@ -303,7 +308,7 @@ impl Header {
             created_at,
             archived: false,
             imported: None,
-            kind: Kind::Chat,
+            kind: SessionKind::Chat,
             source: None,
             trash: None,
             foreign: Foreign::default(),

@@ -50,7 +50,7 @@ pub fn resuming(session: &Session, user: u64, assistant: u64) -> String {
 
 /// What a text says about its summary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Found<'a> {
+pub enum FoundSummary<'a> {
     /// It has one; this is what stands between the markers.
     Summary(&'a str),
     /// It has no markers.
@@ -60,15 +60,15 @@ pub enum Found<'a> {
 }
 
 /// Finds the summary in a text: between the last pair of markers.
-pub fn find(text: &str) -> Found<'_> {
+pub fn find(text: &str) -> FoundSummary<'_> {
     let Some(end) = text.rfind(END) else {
-        return if text.contains(START) { Found::Broken } else { Found::Nothing };
+        return if text.contains(START) { FoundSummary::Broken } else { FoundSummary::Nothing };
     };
-    let Some(start) = text[..end].rfind(START) else { return Found::Broken };
+    let Some(start) = text[..end].rfind(START) else { return FoundSummary::Broken };
     let inside = &text[start + START.len()..];
     match inside[..inside.find(END).unwrap_or(inside.len())].trim() {
-        "" => Found::Broken,
-        summary => Found::Summary(summary),
+        "" => FoundSummary::Broken,
+        summary => FoundSummary::Summary(summary),
     }
 }
 
@@ -105,20 +105,23 @@ mod tests {
     fn what_stands_between_the_last_pair_of_markers_is_the_summary() {
         let quoted = block("quoted in an answer");
         let text = format!("chat\n{quoted}\nmore chat\n{}\n", block("the real one"));
-        assert_eq!(find(&text), Found::Summary("the real one"));
-        assert_eq!(find(&format!("{text} and {END} once more")), Found::Summary("the real one"));
+        assert_eq!(find(&text), FoundSummary::Summary("the real one"));
+        assert_eq!(
+            find(&format!("{text} and {END} once more")),
+            FoundSummary::Summary("the real one")
+        );
     }
 
     #[test]
     fn a_text_without_markers_has_no_summary_and_half_a_pair_is_broken() {
-        assert_eq!(find("chat"), Found::Nothing);
+        assert_eq!(find("chat"), FoundSummary::Nothing);
         for broken in [
             START.to_owned(),
             END.to_owned(),
             format!("{END} text {START}"),
             format!("{START}\n \n{END}"),
         ] {
-            assert_eq!(find(&broken), Found::Broken, "{broken}");
+            assert_eq!(find(&broken), FoundSummary::Broken, "{broken}");
         }
     }
 

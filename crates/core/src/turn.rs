@@ -11,7 +11,7 @@ use crate::message::{Message, Role};
 
 /// What an entry is to the turn it is in.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Part<'a> {
+pub enum TurnPart<'a> {
     /// It opens a turn. It may carry results too, which answer calls of the turn before.
     Question(&'a Message),
     /// The model speaks; its calls begin a round.
@@ -26,19 +26,19 @@ pub enum Part<'a> {
     Beside,
 }
 
-impl<'a> Part<'a> {
+impl<'a> TurnPart<'a> {
     /// What an entry with this body is.
-    pub fn of(body: &'a Body) -> Part<'a> {
+    pub fn of(body: &'a Body) -> TurnPart<'a> {
         match body {
             Body::Message(message) => match message.role {
-                Role::System => Part::Beside,
-                Role::Assistant => Part::Reply(message),
-                Role::User | Role::Tool if message.opens_turn() => Part::Question(message),
-                Role::User | Role::Tool => Part::Results(message),
+                Role::System => TurnPart::Beside,
+                Role::Assistant => TurnPart::Reply(message),
+                Role::User | Role::Tool if message.opens_turn() => TurnPart::Question(message),
+                Role::User | Role::Tool => TurnPart::Results(message),
             },
-            Body::Finished(finished) => Part::Finished(finished),
-            Body::RoundLimit(limit) => Part::RoundLimit(limit),
-            _ => Part::Beside,
+            Body::Finished(finished) => TurnPart::Finished(finished),
+            Body::RoundLimit(limit) => TurnPart::RoundLimit(limit),
+            _ => TurnPart::Beside,
         }
     }
 }
@@ -62,7 +62,9 @@ impl<E: Borrow<Entry>> Turn<E> {
     ///
     /// The entry, where it opens the next turn.
     pub fn push(&mut self, entry: E) -> Result<(), E> {
-        if !self.entries.is_empty() && matches!(Part::of(&entry.borrow().body), Part::Question(_)) {
+        if !self.entries.is_empty()
+            && matches!(TurnPart::of(&entry.borrow().body), TurnPart::Question(_))
+        {
             return Err(entry);
         }
         self.entries.push(entry);
@@ -80,27 +82,27 @@ impl<E: Borrow<Entry>> Turn<E> {
     }
 
     /// What its entries are to it.
-    pub fn parts(&self) -> impl DoubleEndedIterator<Item = Part<'_>> {
-        self.entries.iter().map(|entry| Part::of(&entry.borrow().body))
+    pub fn parts(&self) -> impl DoubleEndedIterator<Item = TurnPart<'_>> {
+        self.entries.iter().map(|entry| TurnPart::of(&entry.borrow().body))
     }
 
     /// The entry that opens it, unless it begins with something else.
     pub fn question(&self) -> Option<&E> {
         let first = self.entries.first()?;
-        matches!(Part::of(&first.borrow().body), Part::Question(_)).then_some(first)
+        matches!(TurnPart::of(&first.borrow().body), TurnPart::Question(_)).then_some(first)
     }
 
     /// Whether it was noted as finished. A turn that was killed before that may have its answer
     /// all the same: see [`has_answer`](Turn::has_answer).
     pub fn is_over(&self) -> bool {
-        self.parts().any(|part| matches!(part, Part::Finished(_)))
+        self.parts().any(|part| matches!(part, TurnPart::Finished(_)))
     }
 
     /// Whether the model had the last word, and called nothing in it.
     pub fn has_answer(&self) -> bool {
         let last = self.parts().rev().find_map(|part| match part {
-            Part::Reply(message) => Some(Some(message)),
-            Part::Results(_) | Part::Question(_) => Some(None),
+            TurnPart::Reply(message) => Some(Some(message)),
+            TurnPart::Results(_) | TurnPart::Question(_) => Some(None),
             _ => None,
         });
         last.flatten().is_some_and(|reply| reply.calls().next().is_none())
@@ -109,8 +111,8 @@ impl<E: Borrow<Entry>> Turn<E> {
     /// Whether it has its answer, and every call in it has its result.
     pub fn is_whole(&self) -> bool {
         let replied = self.parts().rev().find_map(|part| match part {
-            Part::Reply(_) => Some(true),
-            Part::Results(_) | Part::Question(_) => Some(false),
+            TurnPart::Reply(_) => Some(true),
+            TurnPart::Results(_) | TurnPart::Question(_) => Some(false),
             _ => None,
         });
         let messages = || self.entries.iter().filter_map(|entry| entry.borrow().body.message());
@@ -124,12 +126,12 @@ impl<E: Borrow<Entry>> Turn<E> {
     /// The last text the model said in it, and why it was ended early, if it was.
     pub fn answer(&self) -> (String, Option<&RoundLimit>) {
         let texts = self.parts().filter_map(|part| match part {
-            Part::Reply(message) => Some(message.plain_text()),
+            TurnPart::Reply(message) => Some(message.plain_text()),
             _ => None,
         });
         let last = texts.rev().find(|text| !text.is_empty()).unwrap_or_default();
         let limit = self.parts().find_map(|part| match part {
-            Part::RoundLimit(limit) => Some(limit),
+            TurnPart::RoundLimit(limit) => Some(limit),
             _ => None,
         });
         (last, limit)
@@ -141,9 +143,9 @@ impl<E: Borrow<Entry>> Turn<E> {
 pub fn left_out<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> Vec<u64> {
     let mut left_out: Vec<u64> = Vec::new();
     for entry in entries {
-        match (&entry.body, Part::of(&entry.body)) {
+        match (&entry.body, TurnPart::of(&entry.body)) {
             (Body::LeftOut(mark), _) => left_out.push(mark.turn),
-            (_, Part::Reply(_) | Part::Results(_)) => {
+            (_, TurnPart::Reply(_) | TurnPart::Results(_)) => {
                 left_out.retain(|turn| Some(*turn) != entry.tally.turn);
             }
             _ => {}

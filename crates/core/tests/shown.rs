@@ -8,7 +8,7 @@ use std::time::Duration;
 use rethread_core::audit::Audit;
 use rethread_core::context::{Changed, Context, Model, Policy, Why, build, explain};
 use rethread_core::entry::{Thinned, Thinning};
-use rethread_core::shown::{Kind, alone};
+use rethread_core::shown::{ToolKind, alone};
 use rethread_core::{
     Block, Body, Fixed, Item, Log, MemoryStore, Message, New, Owner, Raw, Role, SessionId,
     Sessions, Thread,
@@ -130,9 +130,12 @@ fn a_reference_is_only_where_the_result_it_names_is_shown() {
 
 #[test]
 fn every_line_that_is_shown_is_a_line_of_the_original() {
-    for (kind, lines) in
-        [(Kind::Read, 400), (Kind::Shell, 300), (Kind::Search, 90), (Kind::Other, 200)]
-    {
+    for (kind, lines) in [
+        (ToolKind::Read, 400),
+        (ToolKind::Shell, 300),
+        (ToolKind::Search, 90),
+        (ToolKind::Other, 200),
+    ] {
         let text = file("beta", 0..lines);
         let originals: HashSet<&str> = text.lines().collect();
         let shown = alone(&text, kind);
@@ -157,10 +160,10 @@ fn lines_with_names_that_nothing_else_shows_are_kept() {
     let mut text = "the same words again and again\n".repeat(600);
     text.push_str("panicked at src/queue.rs:88 in drain_group\n");
     text.push_str(&"and more of the same words\n".repeat(50));
-    let shown = alone(&text, Kind::Read);
+    let shown = alone(&text, ToolKind::Read);
     let form = rethread_core::shown::Form::Full;
     let excerpt =
-        rethread_core::shown::excerpt(&text, Kind::Read, Some(&shown), form, "7", |_| true);
+        rethread_core::shown::excerpt(&text, ToolKind::Read, Some(&shown), form, "7", |_| true);
     assert!(excerpt.text.contains("drain_group"), "{}", excerpt.text);
 }
 

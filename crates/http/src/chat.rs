@@ -4,7 +4,7 @@
 //! `session_id` is told and never looked at: a plugin that lost it loses nothing.
 
 use axum::response::{IntoResponse, Response};
-use rethread_agent::{Answer, Event, Pace, Target, TurnOptions};
+use rethread_agent::{Event, Pace, Target, TurnAnswer, TurnOptions};
 use rethread_core::context::Policy;
 use rethread_core::{Block, Key, Message, Role, SessionId};
 use serde::{Deserialize, Serialize};
@@ -92,7 +92,7 @@ impl Wording for Editor {
         }
     }
 
-    fn ended(&self, session: SessionId, outcome: &Result<Answer, Problem>) -> Vec<Value> {
+    fn ended(&self, session: SessionId, outcome: &Result<TurnAnswer, Problem>) -> Vec<Value> {
         let last = match outcome {
             Ok(answer) => json!({ "type": "response", "content": answer.text }),
             Err(problem) => json!({ "type": "error", "error": problem.detail() }),

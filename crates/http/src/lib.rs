@@ -8,8 +8,8 @@
 //! (`problem.rs`); every limit is in [`limits`].
 //!
 //! ```no_run
-//! # async fn open(door: rethread_http::Door) -> Result<(), rethread_http::ListenError> {
-//! let listening = door.listen(rethread_http::DEFAULT_ADDRESS).await?;
+//! # async fn open(settings: rethread_http::ServerSettings) -> Result<(), rethread_http::ListenError> {
+//! let listening = settings.listen(rethread_http::DEFAULT_ADDRESS).await?;
 //! println!("listening on http://{}", listening.address());
 //! listening.serve(std::future::pending()).await;
 //! # Ok(())
@@ -20,12 +20,12 @@ mod access_log;
 mod admission;
 mod allow_lists;
 mod chat;
-mod door;
 mod health;
 mod hyper_errors;
 mod incoming;
 mod input;
 pub mod limits;
+mod listen;
 mod metrics;
 mod notifying_store;
 mod openapi_document;
@@ -42,12 +42,12 @@ mod turn_events;
 mod v1;
 
 pub use allow_lists::{OBSIDIAN, Rules};
-pub use door::{Door, ListenError};
 pub use limits::Limits;
+pub use listen::{ListenError, ServerSettings};
 pub use routes::openapi;
 
 pub use serve::Listening;
-pub use tokens::{METRICS_OWNER, TOKENS_OWNER, Token, TokenError, Tokens};
+pub use tokens::{AccessToken, AccessTokenError, AccessTokens, METRICS_OWNER, TOKENS_OWNER};
 
 /// Where the door is unless someone says otherwise: where existing plugins look for it.
 pub const DEFAULT_ADDRESS: std::net::SocketAddr =

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
-use rethread_agent::{Answer, End};
+use rethread_agent::{End, TurnAnswer};
 
 /// Upper bounds of the append histogram, in microseconds: from a memory store to a disk in trouble.
 const APPEND_BOUNDS: [u64; 10] =
@@ -67,7 +67,7 @@ impl Metrics {
     }
 
     /// A turn ended; without an answer it failed.
-    pub(crate) fn turn(&self, answer: Option<&Answer>) {
+    pub(crate) fn turn(&self, answer: Option<&TurnAnswer>) {
         let Some(answer) = answer else { return add(&self.failed, 1) };
         match answer.end {
             End::Answered => add(&self.answered, 1),

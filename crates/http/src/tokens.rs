@@ -41,7 +41,7 @@ const TRIES_MAX: usize = 16;
 
 /// A token as it is listed. The secret itself is nowhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Token {
+pub struct AccessToken {
     /// What people call it.
     pub name: Name,
     /// Whose sessions it opens.
@@ -50,7 +50,7 @@ pub struct Token {
     pub created_at: Timestamp,
 }
 
-impl Serialize for Token {
+impl Serialize for AccessToken {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let created_at = rfc3339(self.created_at);
         json!({ "name": self.name, "owner": self.owner, "created_at": created_at })
@@ -60,7 +60,7 @@ impl Serialize for Token {
 
 /// Why a token could not be made or revoked.
 #[derive(Debug, thiserror::Error)]
-pub enum TokenError {
+pub enum AccessTokenError {
     /// The store refused.
     #[error(transparent)]
     Sessions(#[from] sessions::Error),
@@ -95,7 +95,7 @@ pub enum TokenError {
 
 /// The access tokens of a store.
 #[derive(Clone)]
-pub struct Tokens {
+pub struct AccessTokens {
     sessions: Sessions,
     key: Key,
 }
@@ -103,7 +103,7 @@ pub struct Tokens {
 /// A token and what tells it from others.
 #[derive(Clone)]
 struct Known {
-    token: Token,
+    token: AccessToken,
     hash: [u8; 32],
 }
 
@@ -119,36 +119,36 @@ struct Revoked {
     name: Name,
 }
 
-impl Tokens {
+impl AccessTokens {
     /// The tokens kept in this store.
-    pub fn new(store: Arc<dyn Backend>, world: Arc<dyn World>) -> Tokens {
+    pub fn new(store: Arc<dyn Backend>, world: Arc<dyn World>) -> AccessTokens {
         let owner = Owner::new(TOKENS_OWNER).expect("a valid owner");
         let key = Key::new("tokens").expect("a valid key");
-        Tokens { sessions: Sessions::new(store, owner, world), key }
+        AccessTokens { sessions: Sessions::new(store, owner, world), key }
     }
 
     /// Makes a token for an owner and returns it: this is the only time it can be seen.
     ///
     /// # Errors
     ///
-    /// [`TokenError::Taken`], [`TokenError::Reserved`], [`TokenError::TooMany`], and those of the
+    /// [`AccessTokenError::Taken`], [`AccessTokenError::Reserved`], [`AccessTokenError::TooMany`], and those of the
     /// store.
-    pub fn create(&self, name: &Name, owner: &Owner) -> Result<String, TokenError> {
+    pub fn create(&self, name: &Name, owner: &Owner) -> Result<String, AccessTokenError> {
         // What the program keeps for itself is nobody's.
         if owner.as_str().starts_with("rethread:") && !is_only_for_metrics(owner) {
-            return Err(TokenError::Reserved);
+            return Err(AccessTokenError::Reserved);
         }
         let mut random = [0; 32];
         getrandom::fill(&mut random)
-            .map_err(|error| TokenError::NoRandomness { what: error.to_string() })?;
+            .map_err(|error| AccessTokenError::NoRandomness { what: error.to_string() })?;
         let secret = format!("{MARK}{}", hex(&random));
         let made = Made { name: name.clone(), owner: owner.clone(), sha256: hex(&hash(&secret)) };
         self.change("token", &made, |known| {
             if known.len() >= TOKENS_MAX {
-                return Err(TokenError::TooMany);
+                return Err(AccessTokenError::TooMany);
             }
             match known.iter().any(|known| known.token.name == *name) {
-                true => Err(TokenError::Taken { name: name.clone() }),
+                true => Err(AccessTokenError::Taken { name: name.clone() }),
                 false => Ok(()),
             }
         })?;
@@ -160,7 +160,7 @@ impl Tokens {
     /// # Errors
     ///
     /// Those of the store.
-    pub fn list(&self) -> Result<Vec<Token>, TokenError> {
+    pub fn list(&self) -> Result<Vec<AccessToken>, AccessTokenError> {
         Ok(self.known()?.1.into_iter().map(|known| known.token).collect())
     }
 
@@ -168,12 +168,12 @@ impl Tokens {
     ///
     /// # Errors
     ///
-    /// [`TokenError::Missing`], and those of the store.
-    pub fn revoke(&self, name: &Name) -> Result<(), TokenError> {
+    /// [`AccessTokenError::Missing`], and those of the store.
+    pub fn revoke(&self, name: &Name) -> Result<(), AccessTokenError> {
         self.change("token_revoked", &Revoked { name: name.clone() }, |known| {
             match known.iter().any(|known| known.token.name == *name) {
                 true => Ok(()),
-                false => Err(TokenError::Missing { name: name.clone() }),
+                false => Err(AccessTokenError::Missing { name: name.clone() }),
             }
         })
     }
@@ -183,8 +183,8 @@ impl Tokens {
         &self,
         kind: &str,
         body: &impl Serialize,
-        check: impl Fn(&[Known]) -> Result<(), TokenError>,
-    ) -> Result<(), TokenError> {
+        check: impl Fn(&[Known]) -> Result<(), AccessTokenError>,
+    ) -> Result<(), AccessTokenError> {
         let mut tries = 0;
         loop {
             let mut thread = self.sessions.open(&self.key, &New::default())?;
@@ -226,7 +226,7 @@ impl Tokens {
                         && let Some(hash) = bytes(&made.sha256)
                     {
                         let Made { name, owner, .. } = made;
-                        let token = Token { name, owner, created_at: entry.at };
+                        let token = AccessToken { name, owner, created_at: entry.at };
                         known.push(Known { token, hash });
                     }
                 }
@@ -249,7 +249,7 @@ fn conflict(thread: &rethread_core::Thread, actual: u64) -> sessions::Error {
 
 /// The tokens as a server remembers them, so that not every request reads the log.
 pub(crate) struct TokenCache {
-    tokens: Tokens,
+    tokens: AccessTokens,
     seen: Mutex<Seen>,
     watches: Arc<Watches>,
 }
@@ -300,7 +300,7 @@ struct Seen {
 }
 
 impl TokenCache {
-    pub(crate) fn new(tokens: Tokens) -> TokenCache {
+    pub(crate) fn new(tokens: AccessTokens) -> TokenCache {
         TokenCache { tokens, seen: Mutex::default(), watches: Arc::default() }
     }
 
@@ -403,9 +403,9 @@ mod tests {
 
     use super::*;
 
-    fn tokens() -> Tokens {
+    fn tokens() -> AccessTokens {
         let world = Arc::new(Fixed::default());
-        Tokens::new(Arc::new(MemoryStore::new(world.clone())), world)
+        AccessTokens::new(Arc::new(MemoryStore::new(world.clone())), world)
     }
 
     fn name(text: &str) -> Name {
@@ -424,7 +424,7 @@ mod tests {
         assert_eq!(ring.remembered(&secret), Some(ada));
         tokens.revoke(&name("laptop")).expect("revoked");
         assert_eq!(TokenCache::new(tokens.clone()).looked_up(&secret).expect("read"), None);
-        assert!(matches!(tokens.revoke(&name("laptop")), Err(TokenError::Missing { .. })));
+        assert!(matches!(tokens.revoke(&name("laptop")), Err(AccessTokenError::Missing { .. })));
     }
 
     #[test]
@@ -447,9 +447,9 @@ mod tests {
         let tokens = tokens();
         tokens.create(&name("a"), &Owner::local()).expect("made");
         let again = tokens.create(&name("a"), &Owner::local());
-        assert!(matches!(again, Err(TokenError::Taken { .. })));
+        assert!(matches!(again, Err(AccessTokenError::Taken { .. })));
         let reserved = Owner::new(TOKENS_OWNER).expect("valid");
-        assert!(matches!(tokens.create(&name("b"), &reserved), Err(TokenError::Reserved)));
+        assert!(matches!(tokens.create(&name("b"), &reserved), Err(AccessTokenError::Reserved)));
         assert_eq!(tokens.list().expect("read").len(), 1);
     }
 }

@@ -2,7 +2,7 @@
 
 use axum::response::Response;
 use rethread_agent::host::{EndedTurn, StartedTurn};
-use rethread_agent::{Answer, Event, Events, Target, TurnInput, TurnOptions};
+use rethread_agent::{Event, Events, Target, TurnAnswer, TurnInput, TurnOptions};
 use rethread_core::SessionId;
 use rethread_core::world::rfc3339;
 use serde_json::Value;
@@ -19,7 +19,7 @@ pub(crate) trait Wording: Send + 'static {
     fn event(&self, event: &Event) -> Option<Value>;
 
     /// The last lines of the stream.
-    fn ended(&self, session: SessionId, outcome: &Result<Answer, Problem>) -> Vec<Value>;
+    fn ended(&self, session: SessionId, outcome: &Result<TurnAnswer, Problem>) -> Vec<Value>;
 }
 
 impl Caller {
@@ -30,7 +30,7 @@ impl Caller {
         input: impl Into<TurnInput>,
         options: TurnOptions,
         room: BodyRoom,
-    ) -> Result<(SessionId, Answer), Problem> {
+    ) -> Result<(SessionId, TurnAnswer), Problem> {
         let options = self.named(options);
         let started = self.handle.start_turn(target, input, options, Events::none()).await?;
         // The host has counted the question.
@@ -81,7 +81,7 @@ impl Caller {
         TurnOptions { name, ..options }
     }
 
-    async fn ended(&self, started: StartedTurn) -> (SessionId, Result<Answer, Problem>) {
+    async fn ended(&self, started: StartedTurn) -> (SessionId, Result<TurnAnswer, Problem>) {
         let EndedTurn { session, outcome } = started.ended().await;
         let outcome = outcome.map_err(Problem::from);
         self.state.metrics.turn(outcome.as_ref().ok());

@@ -19,7 +19,7 @@ use serde_json::value::RawValue;
 use crate::limits::{
     ANSWER_BYTES_MAX, ANSWER_TIME_MAX, FILE_BYTES_MAX, FILE_TIME_MAX, POLL_SECONDS, UPDATES_MAX,
 };
-use crate::token::Token;
+use crate::token::BotToken;
 
 /// Where Telegram is.
 pub const DEFAULT_URL: &str = "https://api.telegram.org";
@@ -94,7 +94,7 @@ impl ApiError {
 pub(crate) struct Api {
     client: Client,
     base: Url,
-    token: Token,
+    token: BotToken,
 }
 
 /// What a message that was sent is called.
@@ -121,7 +121,7 @@ struct Parameters {
 
 impl Api {
     /// A way to the API at `url`.
-    pub(crate) fn new(url: &str, token: Token) -> Result<Api, ApiError> {
+    pub(crate) fn new(url: &str, token: BotToken) -> Result<Api, ApiError> {
         let base = Url::parse(&format!("{}/", url.trim().trim_end_matches('/')))
             .ok()
             .filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host())

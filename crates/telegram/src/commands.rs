@@ -6,7 +6,7 @@
 use rethread_agent::agents::Agent;
 use rethread_agent::host::Decision;
 use rethread_agent::numbers::full;
-use rethread_agent::{Compacted, Receipt, TurnError, blocking};
+use rethread_agent::{CompactReceipt, Compacted, TurnError, blocking};
 use rethread_core::sessions::Undone;
 use rethread_core::store::Cursor;
 use rethread_core::{Name, Session, SessionId, Sessions, StoreError, sessions};
@@ -235,7 +235,7 @@ impl UpdateHandler {
     ) -> Said {
         Ok(match outcome {
             Ok(Compacted::Done(receipt)) => {
-                let Receipt { before, on, .. } = *receipt;
+                let CompactReceipt { before, on, .. } = *receipt;
                 let (handle, to) = (self.handle.clone(), on.session.id());
                 blocking(move || handle.remember_inherited_trust(from, to)).await?;
                 Rich::plain(format!(

@@ -12,8 +12,8 @@ use rethread_agent::{Handle, Runner, TurnError, blocking};
 use rethread_core::{Key, Session, Sessions, sessions};
 
 use crate::allow_list::Place;
+use crate::bot::BotState;
 use crate::buttons::{Buttons, Press};
-use crate::door::BotState;
 use crate::inbox::{Before, Pending, Reply};
 use crate::markup::{Part, Rich};
 use crate::send::Undelivered;

@@ -1,6 +1,6 @@
 //! Sessions over Telegram: one for each person, kept for ever.
 //!
-//! An update walks down: `door.rs` asks Telegram for updates, `update.rs` says what one means,
+//! An update walks down: `bot.rs` asks Telegram for updates, `update.rs` says what one means,
 //! `allow_list.rs` who may send it and whose sessions they mean, and `inbox.rs` puts it on disk
 //! before it is confirmed. `handle_update.rs` handles it, in order in each chat and beside the
 //! others: a question is a turn of the owner's [`Handle`](rethread_agent::Handle) (`question.rs`,
@@ -15,9 +15,9 @@
 mod allow_list;
 mod api;
 mod attachment;
+mod bot;
 mod buttons;
 mod commands;
-mod door;
 mod handle_update;
 mod history;
 mod inbox;
@@ -33,6 +33,6 @@ mod update;
 
 pub use allow_list::People;
 pub use api::{ApiError, DEFAULT_URL};
-pub use door::{Bot, Door, DoorError, Voice};
+pub use bot::{Bot, BotError, BotSettings, Voice};
 pub use inbox::INBOX_OWNER;
-pub use token::{Token, TokenError};
+pub use token::{BotToken, BotTokenError};

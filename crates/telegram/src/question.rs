@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use rethread_agent::host::{AgentChanged, Refusal};
-use rethread_agent::{Answer, End, Event, Events, QuestionState, Target, TurnError, TurnOptions};
+use rethread_agent::{
+    End, Event, Events, QuestionState, Target, TurnAnswer, TurnError, TurnOptions,
+};
 use rethread_core::turn::turns;
 use rethread_core::{
     Block, Body, Entry, EntryId, Incoming, Message, Place, Role, SessionId, Sessions, StoreError,
@@ -207,7 +209,7 @@ impl UpdateHandler {
     async fn answered(
         &self,
         session: SessionId,
-        answer: &Answer,
+        answer: &TurnAnswer,
         note: Option<Rich>,
     ) -> Result<Reply, UpdateError> {
         let mut text = match answer.end {
@@ -251,7 +253,7 @@ impl UpdateHandler {
         input: Incoming,
         stop: &CancellationToken,
         pending: &mut Pending,
-    ) -> Result<Result<Answer, TurnError>, UpdateError> {
+    ) -> Result<Result<TurnAnswer, TurnError>, UpdateError> {
         let (events, mut heard) = Events::channel();
         let options = TurnOptions::default();
         let target = Target::Session(session);

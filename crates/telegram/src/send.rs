@@ -16,8 +16,8 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::api::{Api, ApiError};
+use crate::bot::Voice;
 use crate::buttons::Buttons;
-use crate::door::Voice;
 use crate::limits::{DRAFT_BEHIND_MAX, RETRY_WAIT, RETRY_WAIT_MAX, SENDS_PER_SECOND};
 use crate::markup::Part;
 use crate::update::{Chat, Heard};

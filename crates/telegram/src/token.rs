@@ -13,11 +13,11 @@ const HIDDEN: &str = "[token]";
 
 /// The secret of a bot, as `@BotFather` gives it. It is never shown.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Token(String);
+pub struct BotToken(String);
 
 /// Why there is no token.
 #[derive(Debug, thiserror::Error)]
-pub enum TokenError {
+pub enum BotTokenError {
     /// It cannot be one.
     #[error("this is not the token of a bot: one is digits, a colon, and letters")]
     Malformed,
@@ -39,13 +39,13 @@ pub enum TokenError {
     },
 }
 
-impl Token {
+impl BotToken {
     /// Takes over a token. Space around it is not part of it: it comes from files and terminals.
     ///
     /// # Errors
     ///
-    /// [`TokenError::Malformed`].
-    pub fn new(text: &str) -> Result<Token, TokenError> {
+    /// [`BotTokenError::Malformed`].
+    pub fn new(text: &str) -> Result<BotToken, BotTokenError> {
         let text = text.trim();
         let good = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
         match text.split_once(':') {
@@ -55,9 +55,9 @@ impl Token {
                     && !secret.is_empty()
                     && secret.chars().all(good) =>
             {
-                Ok(Token(text.to_owned()))
+                Ok(BotToken(text.to_owned()))
             }
-            _ => Err(TokenError::Malformed),
+            _ => Err(BotTokenError::Malformed),
         }
     }
 
@@ -65,20 +65,20 @@ impl Token {
     ///
     /// # Errors
     ///
-    /// [`TokenError`].
-    pub fn from_file(path: &Path) -> Result<Token, TokenError> {
-        let unreadable = |error: std::io::Error| TokenError::Unreadable {
+    /// [`BotTokenError`].
+    pub fn from_file(path: &Path) -> Result<BotToken, BotTokenError> {
+        let unreadable = |error: std::io::Error| BotTokenError::Unreadable {
             path: path.to_owned(),
             what: error.to_string(),
         };
         let file = std::fs::File::open(path).map_err(unreadable)?;
         let mode = file.metadata().map_err(unreadable)?.permissions().mode() & 0o777;
         if mode & 0o077 != 0 {
-            return Err(TokenError::Open { path: path.to_owned(), mode });
+            return Err(BotTokenError::Open { path: path.to_owned(), mode });
         }
         let mut text = String::new();
         file.take(TOKEN_FILE_BYTES_MAX).read_to_string(&mut text).map_err(unreadable)?;
-        Token::new(&text)
+        BotToken::new(&text)
     }
 
     /// The address of a method below that of an API.
@@ -93,7 +93,7 @@ impl Token {
     }
 }
 
-impl fmt::Debug for Token {
+impl fmt::Debug for BotToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Token(…)")
     }
@@ -105,14 +105,14 @@ mod tests {
 
     #[test]
     fn a_token_is_digits_a_colon_and_letters_and_is_never_shown() {
-        let token = Token::new(" 123:AAb-c_9\n").expect("a token");
+        let token = BotToken::new(" 123:AAb-c_9\n").expect("a token");
         assert_eq!(format!("{token:?}"), "Token(…)");
         assert_eq!(
             token.hide_in("at /bot123:AAb-c_9/getMe, AAb-c_9"),
             "at /bot[token]/getMe, [token]"
         );
         for bad in ["", "123", "123:", ":abc", "12a:abc", "1:a/../b", "1:a b", "1:a?x"] {
-            let error = Token::new(bad).expect_err(bad).to_string();
+            let error = BotToken::new(bad).expect_err(bad).to_string();
             assert!(bad.is_empty() || !error.contains(bad), "{error}");
         }
     }
@@ -125,12 +125,12 @@ mod tests {
         for (mode, good) in [(0o600, true), (0o400, true), (0o640, false), (0o604, false)] {
             let permissions = std::fs::Permissions::from_mode(mode);
             std::fs::set_permissions(&path, permissions).expect("set");
-            let read = Token::from_file(&path);
+            let read = BotToken::from_file(&path);
             assert_eq!(read.is_ok(), good, "{mode:o}: {read:?}");
         }
         assert!(matches!(
-            Token::from_file(&folder.path().join("none")),
-            Err(TokenError::Unreadable { .. })
+            BotToken::from_file(&folder.path().join("none")),
+            Err(BotTokenError::Unreadable { .. })
         ));
     }
 }

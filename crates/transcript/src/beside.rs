@@ -9,11 +9,12 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use rethread_core::entry::Body;
 use rethread_core::name::NameError;
 use rethread_core::sessions::{Coming, Import};
+use rethread_core::store::BoxError;
 use rethread_core::{EntryId, Message, Raw};
 
 use crate::grown::{self, Rest};
 use crate::import::IMPORTED;
-use crate::read::{BoxError, Format, fingerprint};
+use crate::read::{Format, fingerprint};
 use crate::window::Alignment;
 
 /// Powers of two: the numbers of messages by which conversations that begin alike are told apart.

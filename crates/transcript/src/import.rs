@@ -13,15 +13,16 @@ use rethread_core::limits::{FIELD_BYTES_MAX, FOREIGN_BYTES_MAX};
 use rethread_core::name::NameError;
 use rethread_core::session::Parent;
 use rethread_core::sessions::{Arrival, Coming, Import};
+use rethread_core::store::BoxError;
 use rethread_core::{
-    EntryId, Key, Kind, Name, New, Owner, Raw, SessionId, Sessions, StoreError, readable_id,
+    EntryId, Key, Name, New, Owner, Raw, SessionId, SessionKind, Sessions, StoreError, readable_id,
     sessions,
 };
 
 use crate::beside::{Beside, Numbers, names_of, now_says};
 use crate::grown::{self, Rest};
 use crate::read::{
-    self, Account, BoxError, Format, Found, FoundEntry, Link, Options, Sink, fingerprint,
+    self, Account, Format, FoundEntry, FoundSession, Link, Options, Sink, fingerprint,
 };
 
 /// The kind of the entry that says where a session came from.
@@ -44,7 +45,7 @@ const HELD_MAX: usize = 1_000;
 
 /// What an import did.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Receipt {
+pub struct ImportReceipt {
     /// What became of the records of the file.
     pub account: Account,
     /// The sessions, in the order they were found.
@@ -79,7 +80,7 @@ pub struct Imported {
 pub enum ImportError {
     /// It could not be read.
     #[error(transparent)]
-    Read(#[from] read::Error),
+    Read(#[from] read::ReadError),
     /// Records are missing from the account: a fault of the reader.
     #[error("{records} records were read, but {accounted} are accounted for")]
     Unbalanced {
@@ -101,7 +102,7 @@ pub fn import(
     path: &Path,
     options: &Options,
     progress: &mut dyn FnMut(u64),
-) -> Result<Receipt, ImportError> {
+) -> Result<ImportReceipt, ImportError> {
     let importer = Importer {
         sessions,
         format,
@@ -134,7 +135,7 @@ pub fn import(
         ));
     }
     let added = sessions.iter().map(|session| session.added).sum();
-    Ok(Receipt { account, sessions, added })
+    Ok(ImportReceipt { account, sessions, added })
 }
 
 /// Reads on one thread and writes on another: counting tokens takes as long as reading does.
@@ -161,19 +162,19 @@ fn side_by_side(
         let account = read(&mut relay);
         let account = account.and_then(|account| match relay.pass_on() {
             Ok(()) => Ok(account),
-            Err(error) => Err(read::Error::Sink(error)),
+            Err(error) => Err(read::ReadError::Sink(error)),
         });
         drop(relay);
         // What the writer says explains why the reader could not go on.
         let sessions =
-            writer.join().expect("the writer does not panic").map_err(read::Error::Sink)?;
+            writer.join().expect("the writer does not panic").map_err(read::ReadError::Sink)?;
         Ok((account?, sessions))
     })
 }
 
 /// What goes from the reader to the writer.
 enum Item {
-    Session(Box<Found>),
+    Session(Box<FoundSession>),
     Entry(usize, FoundEntry),
     Blob(usize, Vec<u8>),
 }
@@ -194,7 +195,7 @@ impl Relay {
 }
 
 impl Sink for Relay {
-    fn session(&mut self, found: Found) -> Result<(), BoxError> {
+    fn session(&mut self, found: FoundSession) -> Result<(), BoxError> {
         self.batch.push(Item::Session(Box::new(found)));
         Ok(())
     }
@@ -252,7 +253,7 @@ struct Open {
 }
 
 struct Window {
-    found: Box<Found>,
+    found: Box<FoundSession>,
     owner: Owner,
     blobs: Vec<Vec<u8>>,
 }
@@ -269,7 +270,7 @@ enum Remnant {
 }
 
 impl Sink for Importer<'_> {
-    fn session(&mut self, mut found: Found) -> Result<(), BoxError> {
+    fn session(&mut self, mut found: FoundSession) -> Result<(), BoxError> {
         // A bot's users are not what a file makes up: they are whose sessions these are.
         let keys_left = match self.takes_keys || self.format != Format::Rethread {
             true => Vec::new(),
@@ -455,7 +456,7 @@ impl Importer<'_> {
         &self,
         sessions: &Sessions,
         owner: &Owner,
-        found: &Found,
+        found: &FoundSession,
         at: Timestamp,
     ) -> Result<Import, BoxError> {
         let mut arrival = self.arrival(owner, found, at);
@@ -474,13 +475,13 @@ impl Importer<'_> {
         }
     }
 
-    fn arrival(&self, owner: &Owner, found: &Found, at: Timestamp) -> Arrival {
+    fn arrival(&self, owner: &Owner, found: &FoundSession, at: Timestamp) -> Arrival {
         let id = session_id(owner, self.format, &found.identity);
         let parent = found.parent.as_ref().map(|link| self.parent(owner, link));
         let ours = self.format == Format::Rethread;
         let source = found.source.clone().unwrap_or_else(|| self.came_from(found));
         let new = New {
-            kind: found.kind.clone().filter(|_| ours).unwrap_or(Kind::Imported),
+            kind: found.kind.clone().filter(|_| ours).unwrap_or(SessionKind::Imported),
             source: Some(source.chars().filter(|c| !c.is_control()).take(100).collect()),
             ..new_of(found)
         };
@@ -496,7 +497,7 @@ impl Importer<'_> {
     }
 
     /// The format a session came in. What was imported before it was exported stays so.
-    fn came_from(&self, found: &Found) -> String {
+    fn came_from(&self, found: &FoundSession) -> String {
         let known = |name: &&String| Format::ALL.iter().any(|format| format.name() == *name);
         let before = found.imported.as_ref().filter(known);
         before.cloned().unwrap_or_else(|| self.format.name().to_owned())
@@ -558,16 +559,21 @@ impl Importer<'_> {
 
     /// The key of a file with one conversation that has no name. It may lose its beginning, which
     /// would tell it from others; then it is known by where it lies.
-    fn key_of(&self, found: &Found) -> Option<Key> {
+    fn key_of(&self, found: &FoundSession) -> Option<Key> {
         (self.open.len() == 1).then(|| self.key_of_file(found)).flatten()
     }
 
-    fn key_of_file(&self, found: &Found) -> Option<Key> {
+    fn key_of_file(&self, found: &FoundSession) -> Option<Key> {
         found.nameless.then(|| Key::new(format!("import:{}", self.source)).ok()).flatten()
     }
 
     /// Points the key of the file at its session.
-    fn bind(&self, sessions: &Sessions, found: &Found, id: SessionId) -> Result<(), BoxError> {
+    fn bind(
+        &self,
+        sessions: &Sessions,
+        found: &FoundSession,
+        id: SessionId,
+    ) -> Result<(), BoxError> {
         if let Some(key) = self.key_of(found)
             && sessions.resolve(&key)? != Some(id)
         {
@@ -577,7 +583,7 @@ impl Importer<'_> {
     }
 
     /// Whether nothing of a window can have been imported before.
-    fn is_new(&self, sessions: &Sessions, found: &Found) -> Result<bool, BoxError> {
+    fn is_new(&self, sessions: &Sessions, found: &FoundSession) -> Result<bool, BoxError> {
         if let Some(key) = self.key_of_file(found)
             && sessions.resolve(&key)?.is_some()
         {
@@ -597,7 +603,7 @@ impl Importer<'_> {
     fn of_this_file(
         &self,
         sessions: &Sessions,
-        found: &Found,
+        found: &FoundSession,
         batch: &[Coming],
         at: Timestamp,
     ) -> Result<Option<(Import, Beside)>, BoxError> {
@@ -708,7 +714,7 @@ fn text_weight(kind: &rethread_core::BlockKind) -> usize {
 }
 
 /// What is said about a session, as far as it fits a header.
-fn new_of(found: &Found) -> New {
+fn new_of(found: &FoundSession) -> New {
     let mut profile = found.profile.clone();
     for text in profile.texts_mut() {
         let kept = text.chars().filter(|c| !c.is_control());

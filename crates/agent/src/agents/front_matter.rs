@@ -5,7 +5,7 @@
 //! in brackets, with commas or with dashes. Keys nobody here knows may hold anything, because
 //! other programs keep more in the same files.
 
-use super::Fault;
+use super::AgentFault;
 
 /// What opens and closes the front matter.
 const FENCE: &str = "---";
@@ -31,7 +31,7 @@ struct Field<'a> {
 }
 
 /// What is wrong, and in which line.
-pub(crate) type Wrong = (usize, Fault);
+pub(crate) type Wrong = (usize, AgentFault);
 
 /// Takes a file apart.
 pub(crate) fn parse(text: &str) -> Result<Front<'_>, Wrong> {
@@ -43,7 +43,7 @@ pub(crate) fn parse(text: &str) -> Result<Front<'_>, Wrong> {
         let (number, line) = (index + 1, piece.trim_end());
         match (index, line == FENCE) {
             (0, true) => continue,
-            (0, false) => return Err((1, Fault::NoFrontMatter)),
+            (0, false) => return Err((1, AgentFault::NoFrontMatter)),
             (_, true) => return Ok(Front { fields, body: text[place..].trim() }),
             (_, false) => {}
         }
@@ -57,14 +57,14 @@ pub(crate) fn parse(text: &str) -> Result<Front<'_>, Wrong> {
             }
             None if line.is_empty() => {}
             _ => {
-                let (key, value) = key_of(line).ok_or((number, Fault::NotAKey))?;
+                let (key, value) = key_of(line).ok_or((number, AgentFault::NotAKey))?;
                 fields.push(Field { key, line: number, value, below: Vec::new() });
             }
         }
     }
     match text.is_empty() {
-        true => Err((1, Fault::NoFrontMatter)),
-        false => Err((text.lines().count(), Fault::NoEnd)),
+        true => Err((1, AgentFault::NoFrontMatter)),
+        false => Err((text.lines().count(), AgentFault::NoEnd)),
     }
 }
 
@@ -83,7 +83,7 @@ impl<'a> Front<'a> {
         let mut found = self.fields.iter().filter(|field| field.key == key);
         let first = found.next();
         match found.next() {
-            Some(again) => Err((again.line, Fault::Twice { key: key.into() })),
+            Some(again) => Err((again.line, AgentFault::Twice { key: key.into() })),
             None => Ok(first),
         }
     }
@@ -109,7 +109,7 @@ impl<'a> Front<'a> {
 }
 
 impl Field<'_> {
-    fn text(&self) -> Result<String, Fault> {
+    fn text(&self) -> Result<String, AgentFault> {
         let style = uncommented(self.value);
         match style.chars().next() {
             Some('|') if is_block(style) => Ok(self.block().join("\n").trim_end().to_owned()),
@@ -131,8 +131,8 @@ impl Field<'_> {
         self.below.iter().map(|line| line.get(shared..).unwrap_or_default()).collect()
     }
 
-    fn list(&self) -> Result<Option<Vec<String>>, Fault> {
-        let not_a_list = || Fault::NotAList { key: self.key.into() };
+    fn list(&self) -> Result<Option<Vec<String>>, AgentFault> {
+        let not_a_list = || AgentFault::NotAList { key: self.key.into() };
         let value = uncommented(self.value);
         if !value.is_empty() {
             if self.below.iter().any(|line| !uncommented(line).trim().is_empty()) {
@@ -154,7 +154,7 @@ impl Field<'_> {
     }
 }
 
-fn items<'a>(parts: impl Iterator<Item = &'a str>) -> Result<Vec<String>, Fault> {
+fn items<'a>(parts: impl Iterator<Item = &'a str>) -> Result<Vec<String>, AgentFault> {
     parts.map(str::trim).filter(|part| !part.is_empty()).map(unquoted).collect()
 }
 
@@ -180,7 +180,7 @@ fn uncommented(value: &str) -> &str {
 }
 
 /// A value without its quotes, where it has some. Behind them only a comment may follow.
-fn unquoted(value: &str) -> Result<String, Fault> {
+fn unquoted(value: &str) -> Result<String, AgentFault> {
     let quote = match value.chars().next() {
         Some(quote @ ('"' | '\'')) => quote,
         _ => return Ok(uncommented(value).to_owned()),
@@ -188,8 +188,8 @@ fn unquoted(value: &str) -> Result<String, Fault> {
     let mut text = String::new();
     let mut chars = value[1..].chars().peekable();
     loop {
-        match chars.next().ok_or(Fault::Quote)? {
-            '\\' if quote == '"' => match chars.next().ok_or(Fault::Quote)? {
+        match chars.next().ok_or(AgentFault::Quote)? {
+            '\\' if quote == '"' => match chars.next().ok_or(AgentFault::Quote)? {
                 'n' => text.push('\n'),
                 't' => text.push('\t'),
                 other => text.push(other),
@@ -204,7 +204,7 @@ fn unquoted(value: &str) -> Result<String, Fault> {
     let rest: String = chars.collect();
     match uncommented(&rest).trim().is_empty() {
         true => Ok(text),
-        false => Err(Fault::Quote),
+        false => Err(AgentFault::Quote),
     }
 }
 
@@ -260,7 +260,7 @@ mod tests {
         assert_eq!(list("key: []"), Ok(Some(Vec::new())));
         assert_eq!(list("key:"), Ok(None));
         for value in ["[a, b", "a\n  b", "\n  a: true"] {
-            let fault = Fault::NotAList { key: "key".into() };
+            let fault = AgentFault::NotAList { key: "key".into() };
             assert_eq!(list(&format!("other: 1\nkey: {value}")), Err((3, fault)), "{value}");
         }
     }
@@ -274,20 +274,20 @@ mod tests {
 
     #[test]
     fn what_is_wrong_has_a_line() {
-        let not_a_key = Err((3, Fault::NotAKey));
+        let not_a_key = Err((3, AgentFault::NotAKey));
         for line in ["no key", "- item", "a b: c", ": x", "key:x", "http://x"] {
             assert_eq!(text(&format!("key: a\n{line}")), not_a_key, "{line}");
         }
-        assert_eq!(text("  indented: x"), Err((2, Fault::NotAKey)));
-        assert_eq!(text("a: 1\nkey: \"open"), Err((3, Fault::Quote)));
-        assert_eq!(text("key: 'a' b"), Err((2, Fault::Quote)));
-        assert_eq!(text("key: 1\nkey: 2"), Err((3, Fault::Twice { key: "key".into() })));
+        assert_eq!(text("  indented: x"), Err((2, AgentFault::NotAKey)));
+        assert_eq!(text("a: 1\nkey: \"open"), Err((3, AgentFault::Quote)));
+        assert_eq!(text("key: 'a' b"), Err((2, AgentFault::Quote)));
+        assert_eq!(text("key: 1\nkey: 2"), Err((3, AgentFault::Twice { key: "key".into() })));
         for file in ["", "no fence", "\n---\n---\n", "# a\n---"] {
-            assert_eq!(parse(file), Err((1, Fault::NoFrontMatter)), "{file:?}");
+            assert_eq!(parse(file), Err((1, AgentFault::NoFrontMatter)), "{file:?}");
         }
-        assert_eq!(parse("---"), Err((1, Fault::NoEnd)));
-        assert_eq!(parse("---\nkey: a\n----\n"), Err((3, Fault::NotAKey)));
-        assert_eq!(parse("---\nkey: a\n"), Err((2, Fault::NoEnd)));
+        assert_eq!(parse("---"), Err((1, AgentFault::NoEnd)));
+        assert_eq!(parse("---\nkey: a\n----\n"), Err((3, AgentFault::NotAKey)));
+        assert_eq!(parse("---\nkey: a\n"), Err((2, AgentFault::NoEnd)));
     }
 
     #[test]

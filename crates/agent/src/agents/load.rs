@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use rethread_core::context::Policy;
 
 use super::front_matter::{self, Wrong};
-use super::{Agent, Agents, CHANGE_TOOLS, Origin, READ_TOOLS, WORK_TOOLS};
+use super::{Agent, AgentSource, Agents, CHANGE_TOOLS, READ_TOOLS, WORK_TOOLS};
 use crate::host::FolderFile;
 
 /// Bytes of an agent file. A prompt of this length fills half the window of most models.
@@ -21,16 +21,16 @@ pub const NAME_CHARS_MAX: usize = 64;
 
 /// Something about an agent file that is not right.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem {
+pub struct AgentProblem {
     /// The file, or the folder.
     pub path: PathBuf,
     /// The line, 1 for the first, where one can be named.
     pub line: Option<usize>,
     /// What is not right.
-    pub what: Fault,
+    pub what: AgentFault,
 }
 
-impl std::fmt::Display for Problem {
+impl std::fmt::Display for AgentProblem {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}", self.path.display())?;
         if let Some(line) = self.line {
@@ -40,9 +40,9 @@ impl std::fmt::Display for Problem {
     }
 }
 
-/// What is not right about an agent file. All but [`Fault::Narrowed`] leave it out.
+/// What is not right about an agent file. All but [`AgentFault::Narrowed`] leave it out.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Fault {
+pub enum AgentFault {
     /// It does not begin with a fence.
     #[error("the file does not begin with `---`")]
     NoFrontMatter,
@@ -141,9 +141,9 @@ pub enum Fault {
     },
 }
 
-impl From<io::Error> for Fault {
-    fn from(error: io::Error) -> Fault {
-        Fault::Unreadable { what: error.to_string() }
+impl From<io::Error> for AgentFault {
+    fn from(error: io::Error) -> AgentFault {
+        AgentFault::Unreadable { what: error.to_string() }
     }
 }
 
@@ -152,34 +152,34 @@ impl From<io::Error> for Fault {
 pub(super) fn folder(
     agents: &mut Agents,
     folder: &Path,
-    origin: Origin,
+    origin: AgentSource,
     trusted: &dyn Fn(&FolderFile) -> bool,
-    problems: &mut Vec<Problem>,
+    problems: &mut Vec<AgentProblem>,
 ) {
     let files = match files_in(folder, origin) {
         Ok(files) => files,
         Err(what) => {
-            problems.push(Problem { path: folder.into(), line: None, what });
+            problems.push(AgentProblem { path: folder.into(), line: None, what });
             return;
         }
     };
     if files.len() > FILES_MAX {
-        let what = Fault::TooMany { count: files.len() };
-        problems.push(Problem { path: folder.into(), line: None, what });
+        let what = AgentFault::TooMany { count: files.len() };
+        problems.push(AgentProblem { path: folder.into(), line: None, what });
     }
     for path in files.into_iter().take(FILES_MAX) {
         if let Err((line, what)) = add(agents, folder, &path, origin, trusted) {
-            problems.push(Problem { path, line, what });
+            problems.push(AgentProblem { path, line, what });
         }
     }
 }
 
-pub(crate) fn files_in(folder: &Path, origin: Origin) -> Result<Vec<PathBuf>, Fault> {
+pub(crate) fn files_in(folder: &Path, origin: AgentSource) -> Result<Vec<PathBuf>, AgentFault> {
     match fs::symlink_metadata(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         // A folder that is a link could lead anywhere, and all that is in it would go to a model.
-        Ok(found) if found.is_symlink() && origin == Origin::Project => {
-            return Err(Fault::LeadsOutside);
+        Ok(found) if found.is_symlink() && origin == AgentSource::Project => {
+            return Err(AgentFault::LeadsOutside);
         }
         _ => {}
     }
@@ -200,9 +200,9 @@ fn add(
     agents: &mut Agents,
     folder: &Path,
     path: &Path,
-    origin: Origin,
+    origin: AgentSource,
     trusted: &dyn Fn(&FolderFile) -> bool,
-) -> Result<(), (Place, Fault)> {
+) -> Result<(), (Place, AgentFault)> {
     let text = text_of(folder, path, origin).map_err(|fault| (None, fault))?;
     let stem = path.file_stem().map(|stem| stem.to_string_lossy()).unwrap_or_default();
     let absolute = std::path::absolute(path).map_err(|error| (None, error.into()))?;
@@ -210,52 +210,61 @@ fn add(
     let absolute = absolute.to_string_lossy().into_owned();
     let agent =
         agent(&text, &stem, absolute, origin).map_err(|(line, fault)| (Some(line), fault))?;
-    if origin == Origin::Project && !trusted(&file) {
+    if origin == AgentSource::Project && !trusted(&file) {
         let replaces = agents.get(&agent.name).map(|other| other.name.clone());
-        return Err((None, Fault::Untrusted { file, replaces }));
+        return Err((None, AgentFault::Untrusted { file, replaces }));
     }
     let name = agent.name.clone();
     if let Some(other) = agents.get(&name).filter(|other| other.origin == origin) {
-        return Err((None, Fault::Taken { name, other: other.path.clone() }));
+        return Err((None, AgentFault::Taken { name, other: other.path.clone() }));
     }
     let tools = agents.put(agent);
     match tools.is_empty() {
         true => Ok(()),
         false => {
             let field = front_matter::parse(&text).ok().and_then(|f| f.line_of("tools"));
-            Err((field, Fault::Narrowed { name, tools }))
+            Err((field, AgentFault::Narrowed { name, tools }))
         }
     }
 }
 
 /// The text of a file, once it is certain which file that is.
-pub(crate) fn text_of(folder: &Path, path: &Path, origin: Origin) -> Result<String, Fault> {
+pub(crate) fn text_of(
+    folder: &Path,
+    path: &Path,
+    origin: AgentSource,
+) -> Result<String, AgentFault> {
     let real = path.canonicalize()?;
-    if origin == Origin::Project && !real.starts_with(folder.canonicalize()?) {
-        return Err(Fault::LeadsOutside);
+    if origin == AgentSource::Project && !real.starts_with(folder.canonicalize()?) {
+        return Err(AgentFault::LeadsOutside);
     }
     // Asked before it is opened, because opening a pipe waits for someone to write to it.
     if !fs::metadata(&real)?.is_file() {
-        return Err(Fault::NotAFile);
+        return Err(AgentFault::NotAFile);
     }
     let mut bytes = Vec::new();
     File::open(&real)?.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > FILE_BYTES_MAX {
-        return Err(Fault::TooLarge);
+        return Err(AgentFault::TooLarge);
     }
-    String::from_utf8(bytes).map_err(|_| Fault::NotText)
+    String::from_utf8(bytes).map_err(|_| AgentFault::NotText)
 }
 
 /// The agent a file describes. `stem` is its name if it does not give one.
-pub(super) fn agent(text: &str, stem: &str, path: String, origin: Origin) -> Result<Agent, Wrong> {
+pub(super) fn agent(
+    text: &str,
+    stem: &str,
+    path: String,
+    origin: AgentSource,
+) -> Result<Agent, Wrong> {
     let front = front_matter::parse(text)?;
     let (line, name) = front.text("name")?.unwrap_or_else(|| (1, stem.to_owned()));
     if !is_name(&name) {
-        return Err((line, Fault::Name { name }));
+        return Err((line, AgentFault::Name { name }));
     }
     let policy = match front.text("policy")? {
         Some((line, name)) if Policy::preset(&name).is_none() => {
-            return Err((line, Fault::Policy { name }));
+            return Err((line, AgentFault::Policy { name }));
         }
         policy => policy.map(|(_, name)| name),
     };
@@ -264,11 +273,11 @@ pub(super) fn agent(text: &str, stem: &str, path: String, origin: Origin) -> Res
         let lists = [&READ_TOOLS[..], &CHANGE_TOOLS, &WORK_TOOLS];
         let known = |tool: &str| lists.iter().any(|list| list.contains(&tool));
         if let Some(name) = tools.iter().find(|tool| !known(tool)) {
-            return Err((*line, Fault::Tool { name: name.clone() }));
+            return Err((*line, AgentFault::Tool { name: name.clone() }));
         }
     }
     if front.body.is_empty() {
-        return Err((text.lines().count().max(1), Fault::EmptyBody));
+        return Err((text.lines().count().max(1), AgentFault::EmptyBody));
     }
     Ok(Agent {
         name,

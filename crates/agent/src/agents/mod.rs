@@ -13,7 +13,7 @@
 pub(crate) mod front_matter;
 pub(crate) mod load;
 
-pub use load::{FILE_BYTES_MAX, FILES_MAX, Fault, NAME_CHARS_MAX, Problem};
+pub use load::{AgentFault, AgentProblem, FILE_BYTES_MAX, FILES_MAX, NAME_CHARS_MAX};
 
 use std::path::Path;
 
@@ -42,7 +42,7 @@ const BUILTIN: [(&str, &str); 5] = [
 
 /// Where an agent came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Origin {
+pub enum AgentSource {
     /// It is built in.
     Builtin,
     /// A file in the user's folder.
@@ -70,7 +70,7 @@ pub struct Agent {
     /// Where it came from: `builtin:build`, or the absolute path of its file.
     pub path: String,
     /// Who wrote it.
-    pub origin: Origin,
+    pub origin: AgentSource,
 }
 
 impl Agent {
@@ -115,7 +115,7 @@ impl Agents {
     /// The built-in agents.
     pub fn builtin() -> Agents {
         let agents = BUILTIN.iter().map(|(name, text)| {
-            load::agent(text, name, format!("builtin:{name}"), Origin::Builtin)
+            load::agent(text, name, format!("builtin:{name}"), AgentSource::Builtin)
                 .expect("a test reads every built-in agent")
         });
         Agents(agents.collect())
@@ -124,15 +124,15 @@ impl Agents {
     /// The built-in agents and those in the files of these two folders, if they exist. Of the
     /// project's only those that are `trusted` as they are.
     ///
-    /// A file that is not right is left out and becomes a [`Problem`]; the rest load.
+    /// A file that is not right is left out and becomes an [`AgentProblem`]; the rest load.
     pub fn load(
         user: Option<&Path>,
         project: Option<&Path>,
         trusted: &dyn Fn(&FolderFile) -> bool,
-    ) -> (Agents, Vec<Problem>) {
+    ) -> (Agents, Vec<AgentProblem>) {
         let mut agents = Agents::builtin();
         let mut problems = Vec::new();
-        for (folder, origin) in [(user, Origin::User), (project, Origin::Project)] {
+        for (folder, origin) in [(user, AgentSource::User), (project, AgentSource::Project)] {
             if let Some(folder) = folder {
                 load::folder(&mut agents, folder, origin, trusted, &mut problems);
             }
@@ -170,7 +170,7 @@ impl Agents {
             return Vec::new();
         };
         let mut refused = Vec::new();
-        if let (Origin::Project, Some(limit)) = (agent.origin, &place.tools) {
+        if let (AgentSource::Project, Some(limit)) = (agent.origin, &place.tools) {
             let mut asked = agent.tools.take().unwrap_or_else(|| limit.clone());
             refused = asked.extract_if(.., |tool| !limit.contains(tool)).collect();
             agent.tools = Some(asked);

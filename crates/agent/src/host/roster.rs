@@ -11,7 +11,7 @@ use rethread_core::Header;
 use rethread_core::context::{Model, Policy};
 
 use super::Refusal;
-use crate::agents::{Agent, Agents, NotFound, Origin};
+use crate::agents::{Agent, AgentSource, Agents, NotFound};
 use crate::grant::Grant;
 use crate::provider::{self, BadModel, Env, Failure, Models, Provider};
 use crate::responder::{Bounds, Responder, Scribe};
@@ -261,7 +261,7 @@ impl Roster {
 
     fn may_choose(&self, agent: &Agent, name: &str, usual: &Model) -> bool {
         let same = name.split_once('/').is_some_and(|(provider, _)| provider == usual.provider);
-        agent.origin != Origin::Project || same
+        agent.origin != AgentSource::Project || same
     }
 
     /// The model: the one chosen for this process, or what the agent wants, or the configured one,

@@ -26,7 +26,7 @@ use crate::fifo::{Fifo, Ticket};
 use crate::holder::is_dead;
 use crate::leased_thread::Wanted;
 use crate::limits::LEASE_WAIT;
-use crate::runner::{Answer, TurnError};
+use crate::runner::{TurnAnswer, TurnError};
 use crate::turn::{TurnInput, TurnOptions};
 
 /// Times a key may move on while a turn waits for the session it pointed at.
@@ -76,7 +76,7 @@ pub struct EndedTurn {
     /// The session it was in.
     pub session: SessionId,
     /// The answer, or why there is none.
-    pub outcome: Result<Answer, TurnError>,
+    pub outcome: Result<TurnAnswer, TurnError>,
 }
 
 /// What came of stopping the turn of a session.

@@ -24,7 +24,7 @@ use crate::events::Progress;
 
 /// The commands that run in the background.
 #[derive(Default)]
-pub struct Background(Mutex<Jobs>);
+pub struct BackgroundJobs(Mutex<Jobs>);
 
 #[derive(Default)]
 struct Jobs {
@@ -56,7 +56,7 @@ impl Job {
     }
 }
 
-impl Background {
+impl BackgroundJobs {
     /// Starts a command for a session. Returns what the model is told.
     pub(super) fn start(
         &self,
@@ -184,7 +184,7 @@ impl Jobs {
     }
 }
 
-impl Drop for Background {
+impl Drop for BackgroundJobs {
     fn drop(&mut self) {
         let mut jobs = lock(&self.0);
         jobs.jobs.values().for_each(|job| job.stop.cancel());

@@ -31,7 +31,7 @@ mod todo;
 pub mod workspace;
 mod write_file;
 
-pub use background::Background;
+pub use background::BackgroundJobs;
 pub use edit_file::EditFile;
 pub use glob::Glob;
 pub use grep::Grep;
@@ -183,7 +183,7 @@ impl Toolbox {
     /// All tools, for one workspace.
     pub fn with_settings(workspace: Workspace, run: Arc<RunSettings>) -> Toolbox {
         let workspace = Arc::new(workspace);
-        let background = Arc::new(Background::default());
+        let background = Arc::new(BackgroundJobs::default());
         let tools: Vec<Arc<dyn Tool>> = vec![
             Arc::new(ReadFile::new(workspace.clone())),
             Arc::new(ListDir::new(workspace.clone())),

@@ -14,7 +14,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::background::Background;
+use super::background::BackgroundJobs;
 use super::input::{arguments, schema};
 use super::launcher::{Launch, Report};
 use super::limits::{BACKGROUND_SECONDS_MAX, RUN_OUTPUT_WAIT, RUN_SECONDS, RUN_SECONDS_MAX};
@@ -42,7 +42,7 @@ pub struct RunSettings {
 pub struct Run {
     workspace: Arc<Workspace>,
     settings: Arc<RunSettings>,
-    background: Arc<Background>,
+    background: Arc<BackgroundJobs>,
 }
 
 #[derive(Deserialize)]
@@ -61,7 +61,7 @@ impl Run {
     pub fn new(
         workspace: Arc<Workspace>,
         settings: Arc<RunSettings>,
-        background: Arc<Background>,
+        background: Arc<BackgroundJobs>,
     ) -> Run {
         Run { workspace, settings, background }
     }

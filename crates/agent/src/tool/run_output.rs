@@ -6,14 +6,14 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::background::Background;
+use super::background::BackgroundJobs;
 use super::input::{arguments, schema};
 use super::limits::BACKGROUND_WAIT_MAX;
 use super::{Site, Spec, Tool, ToolFailure};
 
 /// Reads the output of commands in the background.
 pub struct RunOutput {
-    background: Arc<Background>,
+    background: Arc<BackgroundJobs>,
 }
 
 #[derive(Deserialize)]
@@ -28,7 +28,7 @@ struct Input {
 
 impl RunOutput {
     /// Reads the output of these commands.
-    pub fn new(background: Arc<Background>) -> RunOutput {
+    pub fn new(background: Arc<BackgroundJobs>) -> RunOutput {
         RunOutput { background }
     }
 }

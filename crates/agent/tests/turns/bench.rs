@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 
 use rethread_agent::scripted::{Answer, Server};
 use rethread_agent::{
-    Answer as Answered, Event, Events, Handle, Host, HostLimits, HostSettings, PermissionAnswer,
-    PermissionRequest, Roster, RosterSettings, Runner, TurnError, TurnOptions, Workspaces,
+    Event, Events, Handle, Host, HostLimits, HostSettings, PermissionAnswer, PermissionRequest,
+    Roster, RosterSettings, Runner, TurnAnswer as Answered, TurnError, TurnOptions, Workspaces,
 };
 use rethread_core::{Body, Entry, Fixed, MemoryStore, Message, Owner, SessionId};
 use tokio_util::sync::CancellationToken;

@@ -26,7 +26,10 @@ fn result(id: &str, text: &str) -> ToolResult {
     ToolResult { tool_use_id: id.into(), content, is_error: false }
 }
 
-fn turn(bench: &Bench, input: impl Into<TurnInput>) -> Result<rethread_agent::Answer, TurnError> {
+fn turn(
+    bench: &Bench,
+    input: impl Into<TurnInput>,
+) -> Result<rethread_agent::TurnAnswer, TurnError> {
     let (events, options) = (Events::none(), ask_user());
     run(bench.runner.run_turn(bench.session, input, &options, &events, &bench.stop))
 }

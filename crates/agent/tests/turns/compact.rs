@@ -2,7 +2,9 @@
 
 use crate::bench::{Bench, run};
 use rethread_agent::scripted::Answer;
-use rethread_agent::{Compacted, EXTRACTIVE, FileSummary, How, NO_ACKNOWLEDGMENT, Stage, Summary};
+use rethread_agent::{
+    Compacted, EXTRACTIVE, How, NO_ACKNOWLEDGMENT, Stage, SummaryOutcome, TranscriptSummary,
+};
 use rethread_core::entry::Origin;
 use rethread_core::message::Usage;
 use rethread_core::summary::block;
@@ -10,7 +12,7 @@ use rethread_core::{Body, Key, Message, SessionId, StoreError, sessions};
 
 const SUMMARY: &str = "**Background Context:** Initial session.
 
-**Current Session Summary:**
+**Current Session SummaryOutcome:**
 **Topics Discussed:**
 - rate limiter
 
@@ -32,7 +34,7 @@ fn talked(wire: &str, then: impl IntoIterator<Item = Answer>) -> Bench {
     bench
 }
 
-fn compacted(bench: &Bench) -> Box<rethread_agent::Receipt> {
+fn compacted(bench: &Bench) -> Box<rethread_agent::CompactReceipt> {
     match run(bench.runner.compact(bench.session, How::Model, |_| {})).expect("compacted") {
         Compacted::Done(receipt) => receipt,
         other => panic!("{other:?}"),
@@ -179,7 +181,7 @@ fn a_summary_that_is_not_one_is_asked_for_once_more_and_then_extracted() {
     for answer in wrong {
         let bench = talked("openai", [answer, summary(SUMMARY)]);
         let made = run(bench.runner.summarize(bench.session, How::Model)).expect("summarised");
-        assert!(matches!(made, Summary::Written(summary) if summary.text == SUMMARY));
+        assert!(matches!(made, SummaryOutcome::Written(summary) if summary.text == SUMMARY));
     }
     let bench = talked("openai", [Answer::text("no markers"), Answer::text("still none")]);
     let made = run(bench.runner.compact(bench.session, How::Model, |_| {})).expect("done");
@@ -194,7 +196,7 @@ fn markers_quoted_in_the_conversation_do_not_confuse_a_summary() {
     let quoted = format!("You wrote {}; so:\n{}", block("[your summary here]"), block(SUMMARY));
     let bench = talked("openai", [Answer::text(quoted)]);
     let made = run(bench.runner.summarize(bench.session, How::Model)).expect("summarised");
-    assert!(matches!(made, Summary::Written(summary) if summary.text == SUMMARY));
+    assert!(matches!(made, SummaryOutcome::Written(summary) if summary.text == SUMMARY));
 }
 
 #[test]
@@ -202,14 +204,14 @@ fn a_summary_may_be_longer_than_what_was_said() {
     let long = "every word of it ".repeat(2_000);
     let bench = talked("openai", [summary(&long)]);
     let made = run(bench.runner.summarize(bench.session, How::Model)).expect("summarised");
-    assert!(matches!(made, Summary::Written(summary) if summary.text == long.trim()));
+    assert!(matches!(made, SummaryOutcome::Written(summary) if summary.text == long.trim()));
 }
 
 #[test]
 fn a_model_that_fails_twice_leaves_an_extractive_summary() {
     let bench = talked("openai", [Answer::status(401), Answer::status(401)]);
     let made = run(bench.runner.summarize(bench.session, How::Model)).expect("made");
-    let Summary::Extracted { summary, why } = made else { panic!("{made:?}") };
+    let SummaryOutcome::Extracted { summary, why } = made else { panic!("{made:?}") };
     assert!(why.contains("does not accept the key"), "{why}");
     assert_eq!(summary.by, EXTRACTIVE);
     assert!(
@@ -244,9 +246,9 @@ fn a_transcript_on_disk_is_private_and_resumes_by_its_path() {
     );
     assert!(text.ends_with(&format!("{}\n", block(SUMMARY))), "{text}");
     let file = bench.runner.past_of_file(&path).expect("read");
-    assert_eq!(file.summary, FileSummary::Text(SUMMARY.into()));
+    assert_eq!(file.summary, TranscriptSummary::Text(SUMMARY.into()));
     assert_eq!((file.past.queries, file.past.id), (1, shown.clone()));
-    let FileSummary::Text(summary) = file.summary else { unreachable!() };
+    let TranscriptSummary::Text(summary) = file.summary else { unreachable!() };
     let past = bench.runner.past_of_file(&path).expect("read").past;
     let on = run(bench.runner.restore(&past, &summary, Origin::Resume, Vec::new())).expect("on");
     assert_eq!(on.acknowledgment, "Ready!");

@@ -3,7 +3,7 @@
 use rethread_agent::scripted::{Answer, Server};
 use rethread_agent::{End, Event, Events, Grant, Pace, PermissionAnswer, TurnOptions};
 use rethread_core::message::Usage;
-use rethread_core::session::Kind;
+use rethread_core::session::SessionKind;
 use rethread_core::store::Filter;
 use rethread_core::{Message, Session};
 use serde_json::json;
@@ -58,7 +58,7 @@ fn a_subagent_works_in_a_session_of_its_own_and_its_answer_and_cost_are_the_pare
         child.id().short()
     );
     assert_eq!(bench.results(), [expected]);
-    assert_eq!(child.header.kind, Kind::Subagent);
+    assert_eq!(child.header.kind, SessionKind::Subagent);
     assert_eq!(child.header.parent.map(|parent| parent.id), Some(bench.session));
     assert_eq!(child.header.profile.title.as_deref(), Some("Where is the needle?"));
     assert_eq!(child.header.profile.agent.as_deref(), Some("explore"));

@@ -63,9 +63,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use rethread_agent::agents::Origin;
+use rethread_agent::agents::AgentSource;
 use rethread_agent::{
-    Answer, End, Events, Handle, How, Runner, SessionPermissions, Target, TurnOptions,
+    End, Events, Handle, How, Runner, SessionPermissions, Target, TurnAnswer, TurnOptions,
 };
 use rethread_core::{Incoming, Key, Name, SessionId};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -369,7 +369,7 @@ impl Chat {
             "\x1b[1mrethread\x1b[0m · agent {}{} · {} · type `help` for commands",
             responder.agent.name,
             match responder.agent.origin {
-                Origin::Project => " (this folder's own, see `rethread agents`)",
+                AgentSource::Project => " (this folder's own, see `rethread agents`)",
                 _ => "",
             },
             responder.model.id()
@@ -630,7 +630,11 @@ impl Chat {
     }
 
     /// Runs a turn and shows it.
-    async fn turn(&mut self, id: SessionId, input: impl Into<Incoming>) -> Result<Answer, Error> {
+    async fn turn(
+        &mut self,
+        id: SessionId,
+        input: impl Into<Incoming>,
+    ) -> Result<TurnAnswer, Error> {
         let (events, mut heard) = Events::channel();
         let options = TurnOptions { can_ask: self.can_ask(), ..TurnOptions::default() };
         let target = Target::Session(id);
@@ -656,7 +660,7 @@ impl Chat {
     }
 
     /// Suggests `compact` when the window fills.
-    fn watch_the_window(&mut self, answer: &Answer) {
+    fn watch_the_window(&mut self, answer: &TurnAnswer) {
         self.fullness = answer.fullness;
         let suggest = self.cli.config.is_on("compact.suggest") && !self.suggested;
         if self.fullness >= SUGGEST_AT && suggest {

@@ -4,7 +4,7 @@ use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use rethread_agent::host::{Decision, Refusal};
-use rethread_agent::{Answer, End, Event, Events, Target, TurnOptions};
+use rethread_agent::{End, Event, Events, Target, TurnAnswer, TurnOptions};
 use rethread_core::{Block, Entry, Message, Place, Role, Session, SessionId};
 use serde_json::json;
 
@@ -94,7 +94,7 @@ impl Chat {
     }
 
     /// Runs a turn and prints what happens, a line of JSON each.
-    async fn stream_turn(&mut self, id: SessionId, question: Message) -> Result<Answer, Error> {
+    async fn stream_turn(&mut self, id: SessionId, question: Message) -> Result<TurnAnswer, Error> {
         let (events, mut heard) = Events::channel();
         let target = Target::Session(id);
         let options = TurnOptions::default();
@@ -150,7 +150,7 @@ impl Chat {
     }
 
     /// The whole turn, for programs.
-    fn print_turn(&self, id: SessionId, answer: &Answer) -> Result<(), Error> {
+    fn print_turn(&self, id: SessionId, answer: &TurnAnswer) -> Result<(), Error> {
         let session = self.handle.sessions().get(id)?;
         let turn = self.handle.sessions().turn_at(Place { session: id, seq: answer.seq })?;
         crate::out::json(&Out {

@@ -4,7 +4,7 @@
 //! So does the person: what was said elsewhere since they last looked is shown before their own turn,
 //! or after it where it was added while theirs waited.
 
-use rethread_core::turn::{Part, turns};
+use rethread_core::turn::{TurnPart, turns};
 use rethread_core::{SessionId, StoreError, sessions};
 
 use super::{Chat, replay};
@@ -80,6 +80,6 @@ impl Chat {
 
 /// Whether someone said it. A result alone may be that of a call a crash left open, which the own turn
 /// answered.
-fn is_said(part: Part<'_>) -> bool {
-    matches!(part, Part::Question(_) | Part::Reply(_))
+fn is_said(part: TurnPart<'_>) -> bool {
+    matches!(part, TurnPart::Question(_) | TurnPart::Reply(_))
 }

@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use rethread_agent::{
-    Compacted, EXTRACTIVE, FileSummary, FromFile, GoesOn, How, Past, Receipt, Stage, Summary,
+    CompactReceipt, Compacted, EXTRACTIVE, FromFile, GoesOn, How, Past, Stage, SummaryOutcome,
+    TranscriptSummary,
 };
 use rethread_core::entry::{Body, Origin};
 use rethread_core::sessions::SelectError;
@@ -15,10 +16,12 @@ use crate::errors::Error;
 use crate::out::{clean, count, one_line, plural};
 
 /// Said when the transcript is written without a summary.
-const SUMMARY_FAILED: &str = "⚠️ Summary generation failed - session saved but cannot be resumed";
+const SUMMARY_FAILED: &str =
+    "⚠️ SummaryOutcome generation failed - session saved but cannot be resumed";
 
 /// Said when the model failed and sentences were picked instead.
-const SUMMARY_EXTRACTED: &str = "⚠️ Summary generation failed - saved with an extract instead";
+const SUMMARY_EXTRACTED: &str =
+    "⚠️ SummaryOutcome generation failed - saved with an extract instead";
 
 /// How long a summary may take before it says how to go without it.
 const SUMMARY_SOON: std::time::Duration = std::time::Duration::from_secs(2);
@@ -115,8 +118,8 @@ impl Chat {
             None => runner.summarize(id, How::Extract).await,
         };
         match made {
-            Ok(Summary::Written(_) | Summary::Nothing) => self.voice.notice(" ✓"),
-            Ok(Summary::Extracted { why, .. }) => {
+            Ok(SummaryOutcome::Written(_) | SummaryOutcome::Nothing) => self.voice.notice(" ✓"),
+            Ok(SummaryOutcome::Extracted { why, .. }) => {
                 self.voice.notice(format_args!(" ✗\n{SUMMARY_EXTRACTED}\n  {}", one_line(&why)));
             }
             Err(error) => {
@@ -259,8 +262,10 @@ impl Chat {
         let (_silent, mut notes) = tokio::sync::mpsc::channel(1);
         let work = runner.summarize(id, How::Model);
         let summary = match self.busy("summarising", &mut notes, work).await? {
-            Some(Ok(Summary::Written(summary) | Summary::Extracted { summary, .. })) => summary,
-            Some(Ok(Summary::Nothing)) => {
+            Some(Ok(
+                SummaryOutcome::Written(summary) | SummaryOutcome::Extracted { summary, .. },
+            )) => summary,
+            Some(Ok(SummaryOutcome::Nothing)) => {
                 self.cannot_resume("no summary", busy);
                 return Ok(());
             }
@@ -286,12 +291,12 @@ impl Chat {
         let FromFile { past, summary } = file;
         self.tell_found(&past);
         let text = match summary {
-            FileSummary::Text(text) => text,
-            FileSummary::Nothing => {
+            TranscriptSummary::Text(text) => text,
+            TranscriptSummary::Nothing => {
                 self.cannot_resume("no summary", busy);
                 return Ok(());
             }
-            FileSummary::Broken => {
+            TranscriptSummary::Broken => {
                 self.voice.notice("⚠️ Session can't be resumed (invalid summary format)");
                 return Ok(());
             }
@@ -378,8 +383,8 @@ impl Chat {
                     || self.handle.sessions().get(id)?.readable_id.as_ref() == Some(&file.past.id))
             {
                 match &file.summary {
-                    FileSummary::Text(text) if !self.says(id, text)? => {}
-                    FileSummary::Text(_) => file.past.session = Some(id),
+                    TranscriptSummary::Text(text) if !self.says(id, text)? => {}
+                    TranscriptSummary::Text(_) => file.past.session = Some(id),
                     _ => return Ok(Found::Session(id)),
                 }
             }
@@ -428,7 +433,7 @@ pub(crate) fn tell_stage(stage: &Stage, say: impl Fn(String)) {
 }
 
 /// What a compaction did, and how to take it back.
-pub(crate) fn receipt(receipt: &Receipt, undo: &str) -> Vec<String> {
+pub(crate) fn receipt(receipt: &CompactReceipt, undo: &str) -> Vec<String> {
     let on = &receipt.on;
     let saved = match receipt.before {
         before if on.tokens < before => format!("{} % less", 100 - on.tokens * 100 / before),

@@ -8,7 +8,7 @@ use std::time::Instant;
 use rethread_agent::Event;
 use rethread_core::message::{BlockKind, Call, Message};
 use rethread_core::sessions::LOST;
-use rethread_core::turn::{Part, Turn};
+use rethread_core::turn::{Turn, TurnPart};
 use rethread_core::{Body, Entry};
 use rethread_render::terminal::Style;
 
@@ -23,9 +23,9 @@ pub(crate) fn turn(turn: &Turn<Entry>, agent: &str, style: &Style) -> String {
     let mut calls: Vec<&Call> = Vec::new();
     let mut lines = String::new();
     for entry in turn.entries() {
-        match Part::of(&entry.body) {
-            Part::Question(message) => lines += &question(message, paint, style.width),
-            Part::Reply(message) => {
+        match TurnPart::of(&entry.body) {
+            TurnPart::Question(message) => lines += &question(message, paint, style.width),
+            TurnPart::Reply(message) => {
                 for block in &message.content {
                     let event = match &block.kind {
                         BlockKind::Text(text) => Event::Text(text.clone()),
@@ -39,7 +39,7 @@ pub(crate) fn turn(turn: &Turn<Entry>, agent: &str, style: &Style) -> String {
                     lines += &view.event(&event, now);
                 }
             }
-            Part::Results(message) => {
+            TurnPart::Results(message) => {
                 for result in message.results() {
                     let Some(call) = calls.iter().rev().find(|call| call.id == result.tool_use_id)
                     else {
@@ -50,12 +50,12 @@ pub(crate) fn turn(turn: &Turn<Entry>, agent: &str, style: &Style) -> String {
                     lines += &view.event(&event, now);
                 }
             }
-            Part::RoundLimit(limit) => {
+            TurnPart::RoundLimit(limit) => {
                 let notice = Event::Text(format!("\n\n{}", limit.notice()));
                 lines += &view.event(&notice, now);
             }
-            Part::Finished(_) => {}
-            Part::Beside => {
+            TurnPart::Finished(_) => {}
+            TurnPart::Beside => {
                 if let Some(note) = beside(&entry.body) {
                     lines += &view.finish(now);
                     lines += &wrapped(&paint.dim(&note), style.width);

@@ -8,7 +8,7 @@ use rethread_core::context::{Model, Policy};
 use rethread_core::entry::{Body, Origin};
 use rethread_core::search::Query;
 use rethread_core::sessions::{self, Undone};
-use rethread_core::turn::{Part, Turn};
+use rethread_core::turn::{Turn, TurnPart};
 use rethread_core::{BlockKind, Entry, Name, Place, Session, SessionId};
 
 use super::say::{Look, print};
@@ -93,7 +93,7 @@ impl Chat {
     fn show_thinking(&mut self) -> Result<(), Error> {
         let turn = self.last_turn()?;
         let replies = turn.iter().flat_map(Turn::parts).filter_map(|part| match part {
-            Part::Reply(message) => Some(message),
+            TurnPart::Reply(message) => Some(message),
             _ => None,
         });
         let thoughts = replies.flat_map(|message| &message.content);
@@ -256,9 +256,9 @@ impl Chat {
         let entries = self.handle.sessions().get(id)?.tally.entries;
         let (mut turns, mut question) = (Vec::new(), String::new());
         for entry in self.handle.sessions().entries(id, 0..entries).around_damage() {
-            match Part::of(&entry?.body) {
-                Part::Question(message) => question = message.plain_text(),
-                Part::Finished(finished) => turns.push(cost::TurnCost {
+            match TurnPart::of(&entry?.body) {
+                TurnPart::Question(message) => question = message.plain_text(),
+                TurnPart::Finished(finished) => turns.push(cost::TurnCost {
                     question: std::mem::take(&mut question),
                     finished: finished.clone(),
                 }),
@@ -396,11 +396,11 @@ fn records(turn: &Turn<Entry>) -> Vec<CallRecord> {
     let mut records: Vec<CallRecord> = Vec::new();
     for part in turn.parts() {
         match part {
-            Part::Reply(message) => {
+            TurnPart::Reply(message) => {
                 let calls = message.calls().cloned();
                 records.extend(calls.map(CallRecord::new));
             }
-            Part::Results(message) => {
+            TurnPart::Results(message) => {
                 for result in message.results() {
                     let called = |record: &&mut CallRecord| record.call.id == result.tool_use_id;
                     if let Some(record) = records.iter_mut().rev().find(called) {

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use rethread_agent::host::StartedTurn;
-use rethread_agent::{Answer, Event, PermissionAnswer, PermissionRequest};
+use rethread_agent::{Event, PermissionAnswer, PermissionRequest, TurnAnswer};
 use rethread_render::terminal::wrap_line;
 use tokio::sync::mpsc::Receiver;
 use tokio_util::sync::CancellationToken;
@@ -64,7 +64,7 @@ impl Chat {
         agent: &str,
         started: StartedTurn,
         mut heard: Receiver<Event>,
-    ) -> Result<Answer, Error> {
+    ) -> Result<TurnAnswer, Error> {
         let (style, began) = (self.voice.style(), Instant::now());
         let model = self.runner.responder.model.name.clone();
         let mut watch = Watch {

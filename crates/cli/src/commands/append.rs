@@ -6,7 +6,9 @@ use std::process::ExitCode;
 use rethread_core::World;
 use rethread_core::limits::{BATCH_ENTRIES_MAX, MESSAGE_BYTES_MAX};
 use rethread_core::sessions::{self, Incoming};
-use rethread_core::{EntryId, Key, Kind, Message, Name, New, Profile, Role, SessionId, StoreError};
+use rethread_core::{
+    EntryId, Key, Message, Name, New, Profile, Role, SessionId, SessionKind, StoreError,
+};
 use rethread_store::System;
 use serde_json::json;
 
@@ -121,7 +123,7 @@ impl<'a> Target<'a> {
                 workspace: Some(cli.workspace()?),
                 ..Profile::default()
             },
-            kind: Kind::Recorded,
+            kind: SessionKind::Recorded,
             source: Some("append".into()),
             ..New::default()
         };

@@ -7,10 +7,11 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use jiff::tz::TimeZone;
+use rethread_core::entry::Previous;
 use rethread_core::limits::PREVIEW_CHARS;
 use rethread_core::{Body, Entry, Place, Session, SessionId, StoreError, sessions};
 use rethread_transcript::redact::Redactor;
-use rethread_transcript::write::markdown::{self, Page, Previous, WriteError};
+use rethread_transcript::write::markdown::{self, TranscriptHeader, WriteError};
 use rethread_transcript::write::writer;
 
 use super::{Cli, Done};
@@ -142,7 +143,7 @@ impl<'a> Job<'a> {
                 out.write_all(BETWEEN.as_bytes())?;
             }
             let shown = self.session(session)?;
-            let page = Page {
+            let page = TranscriptHeader {
                 session: &shown,
                 agent: shown.header.profile.agent.as_deref().unwrap_or_default(),
                 previous: self.previous(session)?,
@@ -170,15 +171,12 @@ impl<'a> Job<'a> {
         let Some(Body::Restored(restored)) = entry.map(|entry| entry.body) else {
             return Ok(None);
         };
-        let rethread_core::entry::Previous { id, queries, tokens, file } = restored.previous;
-        let (id, path) = match &mut self.redactor {
-            Some(redactor) => (
-                redactor.text(&id).into_owned(),
-                file.map(|file| redactor.text(&file).into_owned()),
-            ),
-            None => (id, file),
-        };
-        Ok(Some(Previous { id, path, queries, tokens }))
+        let mut previous = restored.previous;
+        if let Some(redactor) = &mut self.redactor {
+            previous.id = redactor.text(&previous.id).into_owned();
+            previous.file = previous.file.map(|file| redactor.text(&file).into_owned());
+        }
+        Ok(Some(previous))
     }
 
     fn other(&mut self, format: &str, out: &mut dyn Write) -> Result<(), Error> {

@@ -11,7 +11,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use rethread_core::{Owner, SessionId};
-use rethread_transcript::import::{ImportError, Imported, Receipt, import};
+use rethread_transcript::import::{ImportError, ImportReceipt, Imported, import};
 use rethread_transcript::read::{Account, Format, Options, is_about_another, is_twin, recognise};
 use serde_json::{Value, json};
 
@@ -360,7 +360,7 @@ fn bar(cli: &Cli, walk: &Walk) -> ProgressBar {
     ProgressBar::new(bytes).with_style(style)
 }
 
-fn tell(found: &Found, receipt: &Receipt, dry_run: bool) -> Result<(), Error> {
+fn tell(found: &Found, receipt: &ImportReceipt, dry_run: bool) -> Result<(), Error> {
     let Account { records, stored, raw, unreadable, .. } = receipt.account;
     let verb = if dry_run { "to add" } else { "added" };
     line(format_args!(
@@ -410,7 +410,7 @@ fn tell(found: &Found, receipt: &Receipt, dry_run: bool) -> Result<(), Error> {
 }
 
 /// The keys a file names that were not taken, and how to take them.
-fn keys_left(receipt: &Receipt) -> Option<String> {
+fn keys_left(receipt: &ImportReceipt) -> Option<String> {
     let keys = receipt.sessions.iter().flat_map(|session| &session.keys_left);
     let keys: Vec<String> = keys.map(|key| one_line(key)).collect();
     let shown = shown_keys(&keys);
@@ -431,7 +431,7 @@ fn shown_keys(keys: &[String]) -> String {
 }
 
 /// What a person has to know of a file, where they did not ask for all of it.
-fn tell_problems(found: &Found, receipt: &Receipt) {
+fn tell_problems(found: &Found, receipt: &ImportReceipt) {
     let (path, account) = (clean(&found.path.display().to_string()), &receipt.account);
     if let Some(keys) = keys_left(receipt) {
         note(format_args!("{path}: {keys}"));
@@ -477,7 +477,7 @@ fn tell_pairs(account: &Account) -> Result<(), Error> {
     ))
 }
 
-fn as_json(found: &Found, receipt: &Receipt) -> Value {
+fn as_json(found: &Found, receipt: &ImportReceipt) -> Value {
     let sessions: Vec<Value> = receipt
         .sessions
         .iter()
@@ -514,7 +514,7 @@ struct Totals {
 }
 
 impl Totals {
-    fn add(&mut self, receipt: &Receipt) {
+    fn add(&mut self, receipt: &ImportReceipt) {
         let account = &receipt.account;
         self.sessions += account.sessions;
         self.created += receipt.sessions.iter().filter(|session| session.created).count() as u64;

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rethread_http::{Door, Limits, Rules};
+use rethread_http::{Limits, Rules, ServerSettings};
 use rethread_store::System;
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
@@ -39,7 +39,7 @@ async fn serve(cli: &Cli, args: &Serve) -> Done {
     let settings = cli.settings(answering, cli.workspaces()?, transcripts)?;
     let model = settings.roster.connect(settings.roster.usual())?.model.id();
     let log = args.log || !std::io::stderr().is_terminal();
-    let door = Door {
+    let door = ServerSettings {
         store: cli.store.clone(),
         world: Arc::new(System),
         settings,

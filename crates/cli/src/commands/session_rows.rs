@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use jiff::Timestamp;
-use rethread_core::{Kind, Session};
+use rethread_core::{Session, SessionKind};
 
 use crate::out::{clean, fit, pad};
 
@@ -111,7 +111,7 @@ pub(crate) fn folder(session: &Session) -> Option<String> {
 pub(crate) fn source(session: &Session) -> String {
     let header = &session.header;
     let known = header.source.as_deref().or(header.imported.as_deref());
-    let kind = Some(header.kind.as_str()).filter(|_| header.kind != Kind::Chat);
+    let kind = Some(header.kind.as_str()).filter(|_| header.kind != SessionKind::Chat);
     clean(known.or(kind).unwrap_or_default())
 }
 

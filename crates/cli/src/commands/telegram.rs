@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rethread_agent::{Host, Workspaces};
 use rethread_core::context::Policy;
-use rethread_telegram::{Door, DoorError, People, Token};
+use rethread_telegram::{BotError, BotSettings, BotToken, People};
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -37,7 +37,7 @@ async fn answer(cli: &Cli, args: &Telegram) -> Done {
     let people = people(cli, args);
     let host = host(cli, args)?;
     let model = host.roster().connect(host.roster().usual())?.model.id();
-    let door = Door {
+    let door = BotSettings {
         url: cli.config.text("telegram.api_url").to_owned(),
         token,
         people: people.clone(),
@@ -46,7 +46,7 @@ async fn answer(cli: &Cli, args: &Telegram) -> Done {
     };
     let stop = stopped_by_signal(cli.global.json)?;
     let bot = match door.open(&stop).await {
-        Err(DoorError::Stopped) => return Ok(ExitCode::SUCCESS),
+        Err(BotError::Stopped) => return Ok(ExitCode::SUCCESS),
         opened => opened.map_err(Error::Telegram)?,
     };
     let name = bot.name();
@@ -74,15 +74,15 @@ async fn answer(cli: &Cli, args: &Telegram) -> Done {
 }
 
 /// The token: from the environment, or from the file that a flag or the configuration names.
-fn token(cli: &Cli, args: &Telegram) -> Result<Token, Error> {
+fn token(cli: &Cli, args: &Telegram) -> Result<BotToken, Error> {
     let bad = |error| Error::BotToken(Some(error));
     let named = args.token_file.as_deref();
     if let (None, Some(text)) = (named, env(TOKEN_VARIABLE)) {
-        return Token::new(&text).map_err(bad);
+        return BotToken::new(&text).map_err(bad);
     }
     let configured = cli.config.given("telegram.token_file").map(Path::new);
     match named.or(configured) {
-        Some(path) => Token::from_file(path).map_err(bad),
+        Some(path) => BotToken::from_file(path).map_err(bad),
         None => Err(Error::BotToken(None)),
     }
 }

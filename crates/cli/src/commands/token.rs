@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use rethread_core::Name;
-use rethread_http::Tokens;
+use rethread_http::AccessTokens;
 use rethread_store::System;
 use serde_json::json;
 
@@ -14,7 +14,7 @@ use crate::errors::Error;
 use crate::out::{ago, clean, line, note, pad};
 
 pub(super) fn run(cli: &Cli, args: &Token) -> Done {
-    let tokens = Tokens::new(cli.store.clone(), Arc::new(System));
+    let tokens = AccessTokens::new(cli.store.clone(), Arc::new(System));
     match args {
         Token::Create { name } => create(cli, &tokens, name)?,
         Token::List => list(cli, &tokens)?,
@@ -30,7 +30,7 @@ pub(super) fn run(cli: &Cli, args: &Token) -> Done {
     Ok(ExitCode::SUCCESS)
 }
 
-fn create(cli: &Cli, tokens: &Tokens, name: &str) -> Result<(), Error> {
+fn create(cli: &Cli, tokens: &AccessTokens, name: &str) -> Result<(), Error> {
     let (name, owner) = (Name::new(name)?, cli.sessions.owner());
     let token = tokens.create(&name, owner).map_err(Error::Token)?;
     if cli.global.json {
@@ -45,7 +45,7 @@ fn create(cli: &Cli, tokens: &Tokens, name: &str) -> Result<(), Error> {
     Ok(())
 }
 
-fn list(cli: &Cli, tokens: &Tokens) -> Result<(), Error> {
+fn list(cli: &Cli, tokens: &AccessTokens) -> Result<(), Error> {
     let all = tokens.list().map_err(Error::Token)?;
     if cli.global.json {
         return crate::out::json(&json!({ "tokens": all }));

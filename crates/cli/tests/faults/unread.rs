@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use rethread_agent::{HostSettings, Roster, RosterSettings, Workspaces};
 use rethread_core::{Incoming, Message, Name, Owner, Sessions};
-use rethread_http::{Door, Limits, Rules, Tokens};
+use rethread_http::{AccessTokens, Limits, Rules, ServerSettings};
 use rethread_store::System;
 
 use crate::found;
@@ -77,7 +77,8 @@ pub(crate) fn serve_carelessly(store: &str) {
         ..Limits::default()
     };
     let rules = Rules { require_token: true, ..Rules::default() };
-    let door = Door { store, world: Arc::new(System), settings, rules, limits, log: None };
+    let door =
+        ServerSettings { store, world: Arc::new(System), settings, rules, limits, log: None };
     runtime.expect("a runtime").block_on(async {
         let listening = door.listen(([127, 0, 0, 1], 0).into()).await.expect("it listens");
         println!("{{\"listening\":\"http://{}\"}}", listening.address());
@@ -168,7 +169,7 @@ fn filled(url: &str) -> Result<(String, String, String), Box<dyn std::error::Err
     let id = sessions.create(&Default::default(), None)?.id();
     let said = |n: usize| Incoming::from(Message::user(format!("{n} {}", "words ".repeat(11_000))));
     sessions.append(id, (0..MESSAGES).map(said).collect())?;
-    let tokens = Tokens::new(store, world);
+    let tokens = AccessTokens::new(store, world);
     let other = tokens.create(&Name::new("other")?, &Owner::new("other")?)?;
     Ok((id.to_string(), tokens.create(&Name::new("greedy")?, &greedy)?, other))
 }

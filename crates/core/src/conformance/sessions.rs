@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{Factory, RIVALS, created, header, key, owner, placed, query, race, said};
 use crate::entry::Origin;
 use crate::name::{Name, Owner, SessionId};
-use crate::session::{Header, Kind, Parent, Profile, ProfileChange, Session, Trash};
+use crate::session::{Header, Parent, Profile, ProfileChange, Session, SessionKind, Trash};
 use crate::store::{At, Bind, Change, Filter, Page, StoreError};
 use crate::world::World;
 
@@ -27,7 +27,7 @@ pub(super) fn a_header_is_kept_whole(place: &dyn Factory) {
         parent: Some(Parent { id: parent.id(), origin: Origin::Fork }),
         archived: true,
         imported: Some("codex".into()),
-        kind: Kind::Other("of a newer version".into()),
+        kind: SessionKind::Other("of a newer version".into()),
         source: Some("codex".into()),
         trash: Some(Box::new(Trash {
             at: place.world().now(),

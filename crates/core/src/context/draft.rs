@@ -13,7 +13,7 @@ use crate::entry::{Body, Entry, Restored, Tally, Thinned};
 use crate::log::Log;
 use crate::measure::{ResultMeasure, message_tokens};
 use crate::message::{Block, BlockKind, Call, Message, Role, ToolResult};
-use crate::turn::Part;
+use crate::turn::TurnPart;
 
 /// Stands in for a question that cannot be read.
 const DAMAGED: &str = "[this message is damaged and cannot be read]";
@@ -401,8 +401,8 @@ impl<'a> Draft<'a> {
             }
             return;
         }
-        match Part::of(&entry.body) {
-            Part::Question(message) => {
+        match TurnPart::of(&entry.body) {
+            TurnPart::Question(message) => {
                 if let Some(turn) =
                     self.turns.last_mut().filter(|_| message.results().next().is_some())
                 {
@@ -411,7 +411,7 @@ impl<'a> Draft<'a> {
                 self.read_results(entry, message);
                 self.open_turn(entry.seq, before, Some(Said::new(entry, message)));
             }
-            Part::Reply(message) => {
+            TurnPart::Reply(message) => {
                 self.ensure_turn();
                 let reply = Said::new(entry, message);
                 let turn = self.turns.last_mut().expect("a turn was opened");
@@ -419,7 +419,7 @@ impl<'a> Draft<'a> {
                 (turn.left_out, turn.thin) = (false, false);
                 turn.reply(before, reply);
             }
-            Part::Results(message) => {
+            TurnPart::Results(message) => {
                 self.ensure_turn();
                 let turn = self.turns.last_mut().expect("a turn was opened");
                 (turn.left_out, turn.thin, turn.answered) = (false, false, true);
@@ -428,12 +428,12 @@ impl<'a> Draft<'a> {
                     self.left_out(entry.seq, "a tool message without a tool_result");
                 }
             }
-            Part::Finished(_) | Part::RoundLimit(_) => {
+            TurnPart::Finished(_) | TurnPart::RoundLimit(_) => {
                 if let Some(turn) = self.turns.last_mut() {
                     turn.finished = true;
                 }
             }
-            Part::Beside => match &entry.body {
+            TurnPart::Beside => match &entry.body {
                 Body::Restored(restored) => self.read_restored(entry.seq, restored, before),
                 Body::LeftOut(left_out) => self.mark_left_out(left_out.turn),
                 Body::Thinned(thinned) => self.mark_thin(thinned),

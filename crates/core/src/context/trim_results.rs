@@ -11,7 +11,7 @@ use super::{Changed, Cut, Policy, Step, Why};
 use crate::limits::{ECHO_CHARS, THIN_CALLS_AHEAD, THIN_GAIN_TOKENS_MIN};
 use crate::log::Log;
 use crate::measure::block_tokens;
-use crate::shown::{Excerpt, Form, Kind, excerpt, kind_of};
+use crate::shown::{Excerpt, Form, ToolKind, excerpt, kind_of};
 
 const NAME: Step = Step("trim_results");
 
@@ -86,7 +86,7 @@ pub(super) fn pays_from(log: &Log, policy: &Policy) -> Option<u64> {
 fn make(round: &Round<'_>, index: usize, form: Form, visible: impl Fn(u64) -> bool) -> Excerpt {
     let answer = &round.answers[index];
     let call = round.calls().find(|call| call.id == answer.result.tool_use_id);
-    let kind = kind_of(call.map_or(Kind::Other, Kind::of), answer.result);
+    let kind = kind_of(call.map_or(ToolKind::Other, ToolKind::of), answer.result);
     let decided = answer.measure.and_then(|measure| measure.shown.as_ref());
     excerpt(&answer.result.text(), kind, decided, form, &answer.reference(), visible)
 }

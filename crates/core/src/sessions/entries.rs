@@ -8,7 +8,7 @@ use crate::entry::{Entry, Tally};
 use crate::limits::READ_ENTRIES;
 use crate::name::SessionId;
 use crate::session::{Place, Session};
-use crate::turn::{Part, Turn};
+use crate::turn::{Turn, TurnPart};
 
 /// The entries in a range of a log, read as they are needed: forwards, or with `rev` backwards.
 ///
@@ -85,7 +85,7 @@ impl Sessions {
         let mut turn = Turn::default();
         for entry in self.entries(session, seq..u64::MAX) {
             let entry = entry?;
-            let last = matches!(Part::of(&entry.body), Part::Finished(_));
+            let last = matches!(TurnPart::of(&entry.body), TurnPart::Finished(_));
             if turn.push(entry).is_err() || last {
                 break;
             }

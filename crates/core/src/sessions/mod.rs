@@ -46,7 +46,7 @@ use crate::message::Message;
 use crate::name::{Key, Name, NameError, Owner, SessionId};
 use crate::readable_id::{self, Ties};
 use crate::search::{Hit, Query};
-use crate::session::{Foreign, Header, Kind, Parent, Profile, Session};
+use crate::session::{Foreign, Header, Parent, Profile, Session, SessionKind};
 use crate::store::{At, Backend, Bind, Change, Finding, StoreError, Then};
 use crate::world::World;
 use trash::Sweeps;
@@ -185,7 +185,7 @@ pub struct New {
     /// The system message it begins with.
     pub system: Option<String>,
     /// What sort of conversation it is.
-    pub kind: Kind,
+    pub kind: SessionKind,
     /// The program it is held with.
     pub source: Option<String>,
     /// The session it came from.
@@ -356,7 +356,7 @@ impl Sessions {
         header.source.clone_from(&new.source);
         header.parent = new.parent;
         // One that a crash leaves behind must not be what someone continues by mistake.
-        header.archived = new.kind == Kind::Subagent;
+        header.archived = new.kind == SessionKind::Subagent;
         header.foreign.clone_from(&new.foreign);
         if let Some(name) = &new.name {
             header.name = name.clone();

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use super::{Kind, Lines, Part, RULE, Shown};
+use super::{LineRange, Lines, RULE, Shown, ToolKind};
 use crate::limits::{
     ECHO_CHARS, REPEAT_CHARS_MIN, REPEAT_LINES_MIN, SHOWN_NAMES_CHARS, SHOWN_SLACK_CHARS,
     THIN_FROM_CHARS, THIN_HEAD_CHARS, THIN_NAMES_CHARS,
@@ -33,11 +33,11 @@ impl Before for Nothing {
 }
 
 /// Which lines of a result are shown where nothing is known of what else is.
-pub fn alone(text: &str, kind: Kind) -> Shown {
+pub fn alone(text: &str, kind: ToolKind) -> Shown {
     by_itself(&Lines::new(text), kind)
 }
 
-pub(super) fn by_itself(lines: &Lines<'_>, kind: Kind) -> Shown {
+pub(super) fn by_itself(lines: &Lines<'_>, kind: ToolKind) -> Shown {
     decide(lines, kind, &Nothing)
 }
 
@@ -49,11 +49,11 @@ pub(super) fn number(text: &str) -> u64 {
 }
 
 /// Which lines of a result are shown.
-pub(super) fn decide(lines: &Lines<'_>, kind: Kind, before: &impl Before) -> Shown {
+pub(super) fn decide(lines: &Lines<'_>, kind: ToolKind, before: &impl Before) -> Shown {
     let length = |index: usize| lines.get(index).text.chars().count() + 1;
     let total: usize = (0..lines.len()).map(length).sum();
     let shown = |parts, thin| Shown { rule: RULE, parts, thin, echo: false };
-    if kind == Kind::Edit && total > 2 * ECHO_CHARS {
+    if kind == ToolKind::Edit && total > 2 * ECHO_CHARS {
         return Shown { echo: true, ..shown(Vec::new(), Vec::new()) };
     }
     let same = repeats(lines, before);
@@ -69,7 +69,7 @@ pub(super) fn decide(lines: &Lines<'_>, kind: Kind, before: &impl Before) -> Sho
             same.iter().any(|part| (part.start as usize..part.end as usize).contains(&index))
         };
         let (head, tail) = match kind {
-            Kind::Shell => (allowance * 7 / 10, allowance * 3 / 10),
+            ToolKind::Shell => (allowance * 7 / 10, allowance * 3 / 10),
             _ => (allowance, 0),
         };
         keep_until(&mut keep, (0..lines.len()).filter(|index| !is_same(*index)), head, length);
@@ -84,7 +84,7 @@ pub(super) fn decide(lines: &Lines<'_>, kind: Kind, before: &impl Before) -> Sho
     let parts = runs(&keep, &same);
     let seen: usize = (0..lines.len()).filter(|index| keep[*index]).map(length).sum();
     let mut thin = Vec::new();
-    if seen > THIN_FROM_CHARS && kind != Kind::Recall {
+    if seen > THIN_FROM_CHARS && kind != ToolKind::Recall {
         keep.fill(false);
         keep_until(&mut keep, 0..lines.len(), THIN_HEAD_CHARS, length);
         keep_names(&mut keep, lines, before, THIN_NAMES_CHARS);
@@ -94,7 +94,7 @@ pub(super) fn decide(lines: &Lines<'_>, kind: Kind, before: &impl Before) -> Sho
 }
 
 /// Runs of lines that an earlier result shows.
-fn repeats(lines: &Lines<'_>, before: &impl Before) -> Vec<Part> {
+fn repeats(lines: &Lines<'_>, before: &impl Before) -> Vec<LineRange> {
     let numbers: Vec<u64> = lines.iter().map(|line| number(&line.text)).collect();
     let mut same = Vec::new();
     let mut at = 0;
@@ -107,7 +107,7 @@ fn repeats(lines: &Lines<'_>, before: &impl Before) -> Vec<Part> {
         match found {
             Some((seq, count)) => {
                 let end = at + count;
-                same.push(Part { start: at as u32, end: end as u32, same_as: Some(seq) });
+                same.push(LineRange { start: at as u32, end: end as u32, same_as: Some(seq) });
                 at = end;
             }
             None => at += 1,
@@ -167,8 +167,8 @@ fn keep_names(keep: &mut [bool], lines: &Lines<'_>, before: &impl Before, chars:
 }
 
 /// The lines that are kept, as runs, with those that are shown elsewhere in between.
-fn runs(keep: &[bool], same: &[Part]) -> Vec<Part> {
-    let mut parts: Vec<Part> = Vec::new();
+fn runs(keep: &[bool], same: &[LineRange]) -> Vec<LineRange> {
+    let mut parts: Vec<LineRange> = Vec::new();
     let mut same = same.iter().peekable();
     let mut at = 0;
     while at < keep.len() {
@@ -180,7 +180,7 @@ fn runs(keep: &[bool], same: &[Part]) -> Vec<Part> {
         if keep[at] {
             match parts.last_mut() {
                 Some(last) if last.same_as.is_none() && last.end as usize == at => last.end += 1,
-                _ => parts.push(Part { start: at as u32, end: at as u32 + 1, same_as: None }),
+                _ => parts.push(LineRange { start: at as u32, end: at as u32 + 1, same_as: None }),
             }
         }
         at += 1;

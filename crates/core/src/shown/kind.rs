@@ -10,7 +10,7 @@ use crate::message::Call;
 
 /// What a tool does, as far as it matters for how much of its result is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ToolKind {
     /// Reads a file from its beginning.
     Read,
     /// Reads a part of a file that was asked for.
@@ -30,9 +30,9 @@ pub enum Kind {
 }
 
 /// Names of tools without case, `_` and `-`, as the programs whose sessions can be imported call them.
-const NAMES: [(Kind, &[&str]); 6] = [
+const NAMES: [(ToolKind, &[&str]); 6] = [
     (
-        Kind::Read,
+        ToolKind::Read,
         &[
             "read",
             "readfile",
@@ -50,7 +50,7 @@ const NAMES: [(Kind, &[&str]); 6] = [
         ],
     ),
     (
-        Kind::Shell,
+        ToolKind::Shell,
         &[
             "bash",
             "shell",
@@ -76,7 +76,7 @@ const NAMES: [(Kind, &[&str]); 6] = [
         ],
     ),
     (
-        Kind::Search,
+        ToolKind::Search,
         &[
             "grep",
             "glob",
@@ -104,7 +104,7 @@ const NAMES: [(Kind, &[&str]); 6] = [
         ],
     ),
     (
-        Kind::Edit,
+        ToolKind::Edit,
         &[
             "edit",
             "editfile",
@@ -131,8 +131,8 @@ const NAMES: [(Kind, &[&str]); 6] = [
             "updateplan",
         ],
     ),
-    (Kind::Agent, &["task", "agent", "subagent", "dispatchagent", "spawnagent"]),
-    (Kind::Recall, &["recall"]),
+    (ToolKind::Agent, &["task", "agent", "subagent", "dispatchagent", "spawnagent"]),
+    (ToolKind::Recall, &["recall"]),
 ];
 
 /// Fields that ask for a part of a file.
@@ -155,9 +155,9 @@ const READERS: [&str; 3] = ["cat", "nl", "bat"];
 const RANGE_READERS: [&str; 4] = ["sed", "head", "tail", "awk"];
 const SEARCHERS: [&str; 8] = ["rg", "grep", "ls", "find", "fd", "tree", "ag", "git-grep"];
 
-impl Kind {
+impl ToolKind {
     /// What kind of tool a call is of.
-    pub fn of(call: &Call) -> Kind {
+    pub fn of(call: &Call) -> ToolKind {
         let name: String = call
             .name
             .rsplit("__")
@@ -172,26 +172,26 @@ impl Kind {
             .collect();
         if name.contains("strreplaceedit") || name == "texteditor" {
             return match field(call, "command").as_deref() {
-                Some("view") => Kind::of_read(call),
-                _ => Kind::Edit,
+                Some("view") => ToolKind::of_read(call),
+                _ => ToolKind::Edit,
             };
         }
         let found = NAMES.iter().find(|(_, names)| names.contains(&name.as_str()));
-        match found.map_or(Kind::Other, |(kind, _)| *kind) {
-            Kind::Read => Kind::of_read(call),
-            Kind::Shell => Kind::of_command(call),
+        match found.map_or(ToolKind::Other, |(kind, _)| *kind) {
+            ToolKind::Read => ToolKind::of_read(call),
+            ToolKind::Shell => ToolKind::of_command(call),
             kind => kind,
         }
     }
 
-    fn of_read(call: &Call) -> Kind {
+    fn of_read(call: &Call) -> ToolKind {
         let input: Value = serde_json::from_str(call.input.get()).unwrap_or_default();
         let asks = |name: &str| input.get(name).is_some_and(|value| !value.is_null());
-        if RANGES.iter().any(|name| asks(name)) { Kind::Range } else { Kind::Read }
+        if RANGES.iter().any(|name| asks(name)) { ToolKind::Range } else { ToolKind::Read }
     }
 
     /// A command that only reads or searches is one of those.
-    fn of_command(call: &Call) -> Kind {
+    fn of_command(call: &Call) -> ToolKind {
         let command = field(call, "command").or_else(|| field(call, "cmd")).unwrap_or_default();
         // What is done before (changing the folder) prints nothing.
         let last = command.rsplit("&&").next().unwrap_or_default().trim();
@@ -200,25 +200,25 @@ impl Kind {
         let program = program.rsplit('/').next().unwrap_or_default();
         let piped = last.contains('|');
         match program {
-            "sed" if last.contains("-i") => Kind::Shell,
-            _ if RANGE_READERS.contains(&program) => Kind::Range,
-            _ if READERS.contains(&program) && piped => Kind::Range,
-            _ if READERS.contains(&program) => Kind::Read,
-            _ if SEARCHERS.contains(&program) => Kind::Search,
-            _ => Kind::Shell,
+            "sed" if last.contains("-i") => ToolKind::Shell,
+            _ if RANGE_READERS.contains(&program) => ToolKind::Range,
+            _ if READERS.contains(&program) && piped => ToolKind::Range,
+            _ if READERS.contains(&program) => ToolKind::Read,
+            _ if SEARCHERS.contains(&program) => ToolKind::Search,
+            _ => ToolKind::Shell,
         }
     }
 
     /// Characters that are shown of a result of this kind, before lines with new names.
     pub fn allowance(self) -> usize {
         match self {
-            Kind::Read => SHOWN_READ_CHARS,
-            Kind::Range => SHOWN_RANGE_CHARS,
-            Kind::Shell => SHOWN_SHELL_CHARS,
-            Kind::Search => SHOWN_SEARCH_CHARS,
-            Kind::Agent => SHOWN_AGENT_CHARS,
-            Kind::Recall => SHOWN_RECALL_CHARS,
-            Kind::Edit | Kind::Other => SHOWN_OTHER_CHARS,
+            ToolKind::Read => SHOWN_READ_CHARS,
+            ToolKind::Range => SHOWN_RANGE_CHARS,
+            ToolKind::Shell => SHOWN_SHELL_CHARS,
+            ToolKind::Search => SHOWN_SEARCH_CHARS,
+            ToolKind::Agent => SHOWN_AGENT_CHARS,
+            ToolKind::Recall => SHOWN_RECALL_CHARS,
+            ToolKind::Edit | ToolKind::Other => SHOWN_OTHER_CHARS,
         }
     }
 }
@@ -242,26 +242,26 @@ mod tests {
     #[test]
     fn tools_of_every_program_have_a_kind() {
         let kind = |name: &str, input: Value| {
-            Kind::of(&Call { id: "c".into(), name: name.into(), input: Raw::of(&input) })
+            ToolKind::of(&Call { id: "c".into(), name: name.into(), input: Raw::of(&input) })
         };
         let cases = [
-            ("Read", json!({"file_path": "a.rs"}), Kind::Read),
-            ("Read", json!({"file_path": "a.rs", "offset": 10}), Kind::Range),
-            ("read_file", json!({"path": "a.rs", "offset": null}), Kind::Read),
-            ("mcp__files__read_text_file", json!({}), Kind::Read),
-            ("Bash", json!({"command": "cargo test"}), Kind::Shell),
-            ("bash", json!({"command": "cd src && cat main.rs"}), Kind::Read),
-            ("exec_command", json!({"cmd": "sed -n 1,80p main.rs"}), Kind::Range),
-            ("exec_command", json!({"cmd": "sed -i s/a/b/ main.rs"}), Kind::Shell),
-            ("shell", json!({"command": ["bash", "-lc", "rg --files"]}), Kind::Search),
-            ("Grep", json!({"pattern": "x"}), Kind::Search),
-            ("run_shell_command", json!({"command": "make"}), Kind::Shell),
-            ("apply_patch", json!("*** Begin Patch"), Kind::Edit),
-            ("str_replace_editor", json!({"command": "view", "path": "a"}), Kind::Read),
-            ("str_replace_editor", json!({"command": "create", "path": "a"}), Kind::Edit),
-            ("Task", json!({"prompt": "look"}), Kind::Agent),
-            ("recall", json!({"ref": 4}), Kind::Recall),
-            ("weather", json!({}), Kind::Other),
+            ("Read", json!({"file_path": "a.rs"}), ToolKind::Read),
+            ("Read", json!({"file_path": "a.rs", "offset": 10}), ToolKind::Range),
+            ("read_file", json!({"path": "a.rs", "offset": null}), ToolKind::Read),
+            ("mcp__files__read_text_file", json!({}), ToolKind::Read),
+            ("Bash", json!({"command": "cargo test"}), ToolKind::Shell),
+            ("bash", json!({"command": "cd src && cat main.rs"}), ToolKind::Read),
+            ("exec_command", json!({"cmd": "sed -n 1,80p main.rs"}), ToolKind::Range),
+            ("exec_command", json!({"cmd": "sed -i s/a/b/ main.rs"}), ToolKind::Shell),
+            ("shell", json!({"command": ["bash", "-lc", "rg --files"]}), ToolKind::Search),
+            ("Grep", json!({"pattern": "x"}), ToolKind::Search),
+            ("run_shell_command", json!({"command": "make"}), ToolKind::Shell),
+            ("apply_patch", json!("*** Begin Patch"), ToolKind::Edit),
+            ("str_replace_editor", json!({"command": "view", "path": "a"}), ToolKind::Read),
+            ("str_replace_editor", json!({"command": "create", "path": "a"}), ToolKind::Edit),
+            ("Task", json!({"prompt": "look"}), ToolKind::Agent),
+            ("recall", json!({"ref": 4}), ToolKind::Recall),
+            ("weather", json!({}), ToolKind::Other),
         ];
         for (name, input, expected) in cases {
             assert_eq!(kind(name, input.clone()), expected, "{name} {input}");

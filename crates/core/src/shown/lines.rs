@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::Part;
+use super::LineRange;
 use crate::limits::FOLD_CHARS;
 
 /// A result as lines.
@@ -86,7 +86,7 @@ impl<'a> Lines<'a> {
     /// Writes these runs, with marks for what is left out.
     pub(crate) fn write(
         &self,
-        parts: &[Part],
+        parts: &[LineRange],
         reference: &str,
         visible: impl Fn(u64) -> bool,
     ) -> Written {
@@ -252,15 +252,15 @@ fn folded(line: &str) -> Vec<std::ops::Range<usize>> {
 mod tests {
     use super::*;
 
-    fn part(start: u32, end: u32) -> Part {
-        Part { start, end, same_as: None }
+    fn part(start: u32, end: u32) -> LineRange {
+        LineRange { start, end, same_as: None }
     }
 
     #[test]
     fn gaps_say_which_lines_and_how_to_get_them() {
         let text: String = (1..=30).map(|n| format!("line {n}\n")).collect();
         let lines = Lines::new(&text);
-        let same = Part { start: 10, end: 20, same_as: Some(7) };
+        let same = LineRange { start: 10, end: 20, same_as: Some(7) };
         let parts = [part(0, 2), part(4, 5), same];
         let shown = lines.write(&parts, "42", |_| true);
         let expected = "line 1\nline 2\n[lines 3-4 cut; recall 42]\nline 5\n[6-10 cut]\n\

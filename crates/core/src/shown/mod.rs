@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use cache::Excerpts;
 pub use decide::alone;
-pub use kind::Kind;
+pub use kind::ToolKind;
 pub(crate) use lines::{Lines, Written};
 pub use seen::Seen;
 pub(crate) use seen::kind_of;
@@ -35,11 +35,11 @@ pub struct Shown {
     pub rule: u8,
     /// The lines while the cache is warm, in order.
     #[serde(default)]
-    pub parts: Vec<Part>,
+    pub parts: Vec<LineRange>,
     /// The lines that are left when its turn is over and the cache was cold. Where there are none, it
     /// stays as it is.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub thin: Vec<Part>,
+    pub thin: Vec<LineRange>,
     /// It is the echo of an edit: only the beginning of the first line is shown.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub echo: bool,
@@ -48,7 +48,7 @@ pub struct Shown {
 /// A run of lines, counted from zero; the end is not part of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Vec<u64>", into = "Vec<u64>")]
-pub struct Part {
+pub struct LineRange {
     /// Its first line.
     pub start: u32,
     /// The line after its last.
@@ -57,20 +57,20 @@ pub struct Part {
     pub same_as: Option<u64>,
 }
 
-impl From<Part> for Vec<u64> {
-    fn from(part: Part) -> Vec<u64> {
+impl From<LineRange> for Vec<u64> {
+    fn from(part: LineRange) -> Vec<u64> {
         [part.start.into(), part.end.into()].into_iter().chain(part.same_as).collect()
     }
 }
 
-impl TryFrom<Vec<u64>> for Part {
+impl TryFrom<Vec<u64>> for LineRange {
     type Error = &'static str;
 
-    fn try_from(numbers: Vec<u64>) -> Result<Part, &'static str> {
+    fn try_from(numbers: Vec<u64>) -> Result<LineRange, &'static str> {
         let line = |at: usize| numbers.get(at).and_then(|number| u32::try_from(*number).ok());
         match (line(0), line(1), numbers.len()) {
             (Some(start), Some(end), 2 | 3) => {
-                Ok(Part { start, end, same_as: numbers.get(2).copied() })
+                Ok(LineRange { start, end, same_as: numbers.get(2).copied() })
             }
             _ => Err("a run of lines is its first line, the line after its last, and an entry"),
         }
@@ -110,7 +110,7 @@ pub enum Form {
 impl Shown {
     /// Whether it fits a result: lines in order, and all of them there.
     fn fits(&self, lines: &Lines<'_>) -> bool {
-        let in_order = |parts: &[Part]| {
+        let in_order = |parts: &[LineRange]| {
             let mut end = 0;
             parts.iter().all(|part| {
                 let right = part.start >= end && part.end > part.start;
@@ -121,7 +121,7 @@ impl Shown {
         self.rule == RULE && in_order(&self.parts) && in_order(&self.thin)
     }
 
-    fn of(&self, form: Form) -> &[Part] {
+    fn of(&self, form: Form) -> &[LineRange] {
         match form {
             Form::Thin if !self.thin.is_empty() => &self.thin,
             Form::Thin | Form::Full => &self.parts,
@@ -134,7 +134,7 @@ impl Shown {
 /// whether the result of an entry is in the same context in its full form.
 pub fn excerpt(
     text: &str,
-    kind: Kind,
+    kind: ToolKind,
     decided: Option<&Shown>,
     form: Form,
     reference: &str,

@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 
 use super::decide::{Before, decide, number};
-use super::{Kind, Lines, Shown};
+use super::{Lines, Shown, ToolKind};
 use crate::entry::{Body, Tally, Thinned};
 use crate::limits::SEEN_ENTRIES;
 use crate::measure::Measure;
@@ -32,7 +32,7 @@ pub struct Seen {
     /// The question of the turn that is read.
     turn: u64,
     /// The calls of the last replies.
-    calls: HashMap<String, (u64, Kind)>,
+    calls: HashMap<String, (u64, ToolKind)>,
     /// The turns whose results are thin.
     thinned: Vec<Thinned>,
 }
@@ -107,7 +107,7 @@ impl Seen {
             true => self.say(seq, &input.replace("\\n", " ").replace("\\t", " ")),
             false => self.say(seq, input),
         }
-        self.calls.insert(call.id.clone(), (seq, Kind::of(call)));
+        self.calls.insert(call.id.clone(), (seq, ToolKind::of(call)));
     }
 
     fn read_result(&mut self, seq: u64, result: &ToolResult, stored: Option<&Shown>) {
@@ -156,7 +156,8 @@ impl Seen {
         let from = Seen::reach(tally);
         let view = InView { seen: self, from };
         let decide = |result: &ToolResult| {
-            let kind = self.calls.get(&result.tool_use_id).map_or(Kind::Other, |(_, kind)| *kind);
+            let kind =
+                self.calls.get(&result.tool_use_id).map_or(ToolKind::Other, |(_, kind)| *kind);
             decide(&Lines::new(&result.text()), kind_of(kind, result), &view)
         };
         message.results().map(decide).collect()
@@ -164,8 +165,8 @@ impl Seen {
 }
 
 /// A failed edit says why, and that is read.
-pub(crate) fn kind_of(kind: Kind, result: &ToolResult) -> Kind {
-    if kind == Kind::Edit && result.is_error { Kind::Other } else { kind }
+pub(crate) fn kind_of(kind: ToolKind, result: &ToolResult) -> ToolKind {
+    if kind == ToolKind::Edit && result.is_error { ToolKind::Other } else { kind }
 }
 
 /// What is in view from an entry on.

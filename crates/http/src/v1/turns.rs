@@ -7,7 +7,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use rethread_agent::host::Stop;
 use rethread_agent::tool::Spec;
-use rethread_agent::{Answer, Event, Target, TurnInput, TurnOptions};
+use rethread_agent::{Event, Target, TurnAnswer, TurnInput, TurnOptions};
 use rethread_core::context::Policy;
 use rethread_core::message::{ToolResult, Usage};
 use rethread_core::{
@@ -352,7 +352,7 @@ impl Wording for Verbose {
         shown(event)
     }
 
-    fn ended(&self, session: SessionId, outcome: &Result<Answer, Problem>) -> Vec<Value> {
+    fn ended(&self, session: SessionId, outcome: &Result<TurnAnswer, Problem>) -> Vec<Value> {
         let last = match outcome {
             Ok(answer) => object!({
                 "type": "answer", "answer": answer.text, "end": answer.end.as_str(),
@@ -402,12 +402,12 @@ fn args(input: &str) -> Value {
 }
 
 /// The calls the client has to answer.
-fn calls(answer: &Answer) -> Vec<Value> {
+fn calls(answer: &TurnAnswer) -> Vec<Value> {
     let call = |call: &rethread_core::message::Call| object!({ "id": call.id, "tool": call.name, "args": args(call.input.get()) });
     answer.calls.iter().map(call).collect()
 }
 
-fn millis(answer: &Answer) -> u64 {
+fn millis(answer: &TurnAnswer) -> u64 {
     u64::try_from(answer.took.as_millis()).unwrap_or(u64::MAX)
 }
 
@@ -425,7 +425,7 @@ struct Turn {
 }
 
 impl Turn {
-    fn read(sessions: &Sessions, id: SessionId, answer: &Answer) -> sessions::Result<Turn> {
+    fn read(sessions: &Sessions, id: SessionId, answer: &TurnAnswer) -> sessions::Result<Turn> {
         let place = Place { session: id, seq: answer.seq };
         let entries = sessions.turn_at(place)?.into_entries();
         Ok(Turn {

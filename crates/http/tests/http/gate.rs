@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::sync::Arc;
 
 use rethread_agent::scripted::Answer;
-use rethread_http::{Limits, ListenError, Rules, Tokens};
+use rethread_http::{AccessTokens, Limits, ListenError, Rules};
 use rethread_store::System;
 use serde_json::json;
 
@@ -114,7 +114,7 @@ fn a_token_says_whose_sessions_are_meant_and_a_revoked_one_nothing() {
         site.sessions(owner).list(&Default::default(), None, 9).expect("listed").sessions.len()
     };
     assert_eq!((page("ada"), page("local")), (1, 0));
-    let tokens = Tokens::new(site.store(), Arc::new(System));
+    let tokens = AccessTokens::new(site.store(), Arc::new(System));
     tokens.revoke(&rethread_core::Name::new("laptop").expect("valid")).expect("revoked");
     // A server may take a revoked token for as long as it remembers tokens, and no longer.
     let deadline = std::time::Instant::now() + 5 * rethread_http::limits::TOKEN_FRESH;
@@ -475,7 +475,7 @@ fn a_revoked_token_ends_what_it_had_open_within_a_second_and_others_go_on() {
     let waits = std::thread::scope(|scope| {
         let waits = scope.spawn(|| ask(&gone, "/chat", "b.md").whole());
         site.model.wait_for_requests(2);
-        let tokens = Tokens::new(site.store(), Arc::new(System));
+        let tokens = AccessTokens::new(site.store(), Arc::new(System));
         tokens.revoke(&rethread_core::Name::new("gone").expect("valid")).expect("revoked");
         let revoked = std::time::Instant::now();
         assert_eq!(turn.count(), 0, "nothing of the turn came");

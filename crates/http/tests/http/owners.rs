@@ -110,7 +110,7 @@ fn the_log_of_the_tokens_belongs_to_nobody_who_can_come_in() {
     let logs = site.sessions(rethread_http::TOKENS_OWNER);
     let log = logs.list(&Default::default(), None, 1).expect("listed").sessions[0].id();
     site.get(&format!("/v1/sessions/{log}")).is_problem(404, "not-found");
-    let tokens = rethread_http::Tokens::new(site.store(), Arc::new(rethread_store::System));
+    let tokens = rethread_http::AccessTokens::new(site.store(), Arc::new(rethread_store::System));
     let listed = tokens.list().expect("listed");
     assert_eq!(listed.len(), 1);
     assert_eq!(listed[0].owner.as_str(), "ada");

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use rethread_agent::scripted::{self, Server};
 use rethread_agent::{HostLimits, HostSettings, Roster, RosterSettings, Workspaces};
 use rethread_core::{Backend, Name, Owner, Sessions};
-use rethread_http::{Door, Limits, ListenError, Rules, Tokens};
+use rethread_http::{AccessTokens, Limits, ListenError, Rules, ServerSettings};
 use rethread_store::System;
 use serde_json::Value;
 use tokio::runtime::Runtime;
@@ -84,7 +84,7 @@ impl Site {
         rethread_store::connect(&url, Arc::new(System)).expect("a store")
     }
 
-    pub(crate) fn door(&self, store: Arc<dyn Backend>) -> Door {
+    pub(crate) fn door(&self, store: Arc<dyn Backend>) -> ServerSettings {
         let workspace = self.folder.path().join("work");
         let settings = HostSettings {
             roster: Roster::new(RosterSettings {
@@ -99,7 +99,7 @@ impl Site {
         let world = Arc::new(System);
         let Setup { rules, limits, .. } = &self.setup;
         let (rules, limits) = (rules.clone(), *limits);
-        Door { store, world, settings, rules, limits, log: None }
+        ServerSettings { store, world, settings, rules, limits, log: None }
     }
 
     /// Stops the server as a signal would, and waits until it has.
@@ -137,7 +137,7 @@ impl Site {
     }
 
     pub(crate) fn token(&self, name: &str, owner: &str) -> String {
-        let tokens = Tokens::new(self.store(), Arc::new(System));
+        let tokens = AccessTokens::new(self.store(), Arc::new(System));
         let name = Name::new(name).expect("valid");
         tokens.create(&name, &Owner::new(owner).expect("valid")).expect("made")
     }

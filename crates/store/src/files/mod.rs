@@ -36,7 +36,7 @@ use rethread_core::store::{
     Then, Upkeep,
 };
 use rethread_core::{
-    BlobId, BlobInfo, Entry, Header, Key, Kind, NewEntry, Owner, Session, SessionId, Store,
+    BlobId, BlobInfo, Entry, Header, Key, NewEntry, Owner, Session, SessionId, SessionKind, Store,
     StoreError, World,
 };
 
@@ -159,7 +159,7 @@ impl FilesStore {
         }
         let owner = Owner::local();
         let mut chats = self.list_all(&owner, &filter)?.sessions;
-        chats.retain(|session| session.header.kind == Kind::Chat);
+        chats.retain(|session| session.header.kind == SessionKind::Chat);
         let excess = chats.len().saturating_sub(sessions);
         let now = self.mirror.way.world.now();
         let mut gone = Vec::new();
@@ -231,7 +231,7 @@ impl Store for FilesStore {
         }
         let session = self.db().create(&header, entries, binds)?;
         self.mirror.is_dirty(header.id);
-        if header.kind == Kind::Chat && !header.archived {
+        if header.kind == SessionKind::Chat && !header.archived {
             self.keep_to_limit(header.id)?;
         }
         Ok(session)

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rethread_core::store::{At, LeaseChange};
-use rethread_core::{Incoming, Kind, Message, Name, New, Owner, Sessions};
+use rethread_core::{Incoming, Message, Name, New, Owner, SessionKind, Sessions};
 use rethread_store::{System, connect};
 
 use crate::fixture::{Fixture, add, all, named, say, texts, tool_round};
@@ -105,7 +105,7 @@ fn only_chats_count_towards_the_limit_and_are_pushed_out() {
     let url = format!("{}?max_sessions=2", fixture.url());
     let store = connect(&url, Arc::new(System)).expect("a store");
     let sessions = Sessions::new(store, Owner::local(), Arc::new(System));
-    let make = |name: &str, kind: Kind| {
+    let make = |name: &str, kind: SessionKind| {
         let name = Some(Name::new(name).expect("a name"));
         let id =
             sessions.create(&New { name, kind, ..New::default() }, None).expect("created").id();
@@ -121,14 +121,14 @@ fn only_chats_count_towards_the_limit_and_are_pushed_out() {
         names.sort();
         names
     };
-    make("imported", Kind::Imported);
-    make("chat-1", Kind::Chat);
-    make("chat-2", Kind::Chat);
-    make("recorded", Kind::Recorded);
-    make("child", Kind::Subagent);
+    make("imported", SessionKind::Imported);
+    make("chat-1", SessionKind::Chat);
+    make("chat-2", SessionKind::Chat);
+    make("recorded", SessionKind::Recorded);
+    make("child", SessionKind::Subagent);
     let five = ["chat-1", "chat-2", "child", "imported", "recorded"];
     assert_eq!(active(), five);
-    make("chat-3", Kind::Chat);
+    make("chat-3", SessionKind::Chat);
     assert_eq!(active(), ["chat-2", "chat-3", "child", "imported", "recorded"]);
 }
 

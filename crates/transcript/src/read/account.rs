@@ -20,7 +20,7 @@ pub struct Account {
     /// Records that could not be read.
     pub unreadable: u64,
     /// The same for each kind of record.
-    pub kinds: BTreeMap<String, Kind>,
+    pub kinds: BTreeMap<String, KindCount>,
     /// Sessions that were found.
     pub sessions: u64,
     /// Tool calls.
@@ -38,12 +38,12 @@ pub struct Account {
     /// What a person should know about the file.
     pub notes: Vec<String>,
     /// What could not be read, the first of it.
-    pub problems: Vec<Problem>,
+    pub problems: Vec<UnreadableRecord>,
 }
 
 /// What became of the records of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Kind {
+pub struct KindCount {
     /// Records whose meaning is in an entry.
     pub stored: u64,
     /// Records that were kept byte for byte.
@@ -54,7 +54,7 @@ pub struct Kind {
 
 /// A record that could not be read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Problem {
+pub struct UnreadableRecord {
     /// Where it stands, such as `line 12`.
     pub place: String,
     /// What is wrong with it.
@@ -64,14 +64,14 @@ pub struct Problem {
 impl Account {
     /// Whether every record that was read is stored, kept raw or reported, in all and by kind.
     pub fn balances(&self) -> bool {
-        let of_kinds = self.kinds.values().fold(Kind::default(), |sum, kind| Kind {
+        let of_kinds = self.kinds.values().fold(KindCount::default(), |sum, kind| KindCount {
             stored: sum.stored + kind.stored,
             raw: sum.raw + kind.raw,
             unreadable: sum.unreadable + kind.unreadable,
         });
         self.records == self.stored + self.raw + self.unreadable
             && of_kinds
-                == (Kind { stored: self.stored, raw: self.raw, unreadable: self.unreadable })
+                == (KindCount { stored: self.stored, raw: self.raw, unreadable: self.unreadable })
     }
 
     pub(super) fn store(&mut self, kind: &str, records: u64) {
@@ -88,7 +88,7 @@ impl Account {
         self.unreadable += 1;
         self.kind(kind).unreadable += 1;
         if self.problems.len() < PROBLEMS_MAX {
-            self.problems.push(Problem { place, what });
+            self.problems.push(UnreadableRecord { place, what });
         }
     }
 
@@ -98,14 +98,14 @@ impl Account {
         self.sessions = 0;
         for kind in self.kinds.values_mut() {
             let all = kind.stored + kind.raw + kind.unreadable;
-            *kind = Kind { unreadable: all, ..Kind::default() };
+            *kind = KindCount { unreadable: all, ..KindCount::default() };
         }
     }
 
-    fn kind(&mut self, kind: &str) -> &mut Kind {
+    fn kind(&mut self, kind: &str) -> &mut KindCount {
         // Most records are of a kind that was seen before; only a new one needs its own string.
         if !self.kinds.contains_key(kind) {
-            self.kinds.insert(kind.to_owned(), Kind::default());
+            self.kinds.insert(kind.to_owned(), KindCount::default());
         }
         self.kinds.get_mut(kind).expect("it was put there")
     }

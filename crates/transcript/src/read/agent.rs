@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 
 use super::document;
 use super::fields::Fields;
-use super::found::Found;
+use super::found::FoundSession;
 use super::messages::one;
 use super::out::{Out, Slot, fingerprint};
-use super::{Error, Result, time};
+use super::{ReadError, Result, time};
 use rethread_core::Profile;
 
 /// Files beside the sessions that say nothing new.
@@ -32,7 +32,7 @@ pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
             out.told(&name);
         } else if name.ends_with(".json") {
             if let Err(error) = file(&path, out) {
-                if let Error::Sink(_) = error {
+                if let ReadError::Sink(_) = error {
                     return Err(error);
                 }
                 out.records(1);
@@ -50,16 +50,16 @@ pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
 fn file(path: &Path, out: &mut Out<'_>) -> Result<()> {
     let text = document::text(path)?;
     let (text, damage) = document::mended(&text)?;
-    let doc = Fields::parse(&text).map_err(Error::broken)?;
+    let doc = Fields::parse(&text).map_err(ReadError::broken)?;
     let meta = doc.object("metadata").unwrap_or_default();
     if !doc.has("messages") && meta.get("id").is_none() {
-        return Err(Error::broken("it has no metadata and no messages"));
+        return Err(ReadError::broken("it has no metadata and no messages"));
     }
     let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
     let id = meta.word("id").or(stem).unwrap_or_default();
     let at = |name: &str| meta.get(name).and_then(|raw| time::of_json(raw, &out.options.zone));
     let (created, last) = (at("createdAt"), at("lastActivityAt"));
-    let session = out.session(Found {
+    let session = out.session(FoundSession {
         identity: id.clone(),
         name: Some(meta.word("name").unwrap_or(id)),
         profile: Profile {
@@ -71,7 +71,7 @@ fn file(path: &Path, out: &mut Out<'_>) -> Result<()> {
         },
         created_at: created,
         windowed: true,
-        ..Found::default()
+        ..FoundSession::default()
     })?;
     out.records(1);
     out.told("metadata");

@@ -11,7 +11,7 @@ use rethread_core::Profile;
 use rethread_core::entry::{Body, Finished};
 use rethread_core::message::Usage;
 
-use super::found::Found;
+use super::found::FoundSession;
 use super::out::{Out, Slot, fingerprint};
 use super::{Result, time};
 use crate::numbers;
@@ -74,12 +74,12 @@ impl Reader {
         self.chat = format!("{started}#{count}");
         self.at = time::read(started, &out.options.zone);
         self.kind = Kind::Model;
-        self.session = Some(out.session(Found {
+        self.session = Some(out.session(FoundSession {
             identity: self.chat.clone(),
             profile: Profile { agent: Some("aider".into()), ..Profile::default() },
             created_at: self.at,
             windowed: true,
-            ..Found::default()
+            ..FoundSession::default()
         })?);
         out.records(1);
         out.told("chat");
@@ -97,12 +97,12 @@ impl Reader {
             Some(session) => session,
             // The beginning of the file is gone.
             None => {
-                let session = out.session(Found {
+                let session = out.session(FoundSession {
                     identity: fingerprint(&[text]),
                     profile: Profile { agent: Some("aider".into()), ..Profile::default() },
                     windowed: true,
                     nameless: true,
-                    ..Found::default()
+                    ..FoundSession::default()
                 })?;
                 self.session = Some(session);
                 session

@@ -16,7 +16,7 @@ use serde::Deserialize;
 
 use super::claude_tree::{Leaf, Tree, hash};
 use super::fields::{Fields, string};
-use super::found::{Found, Link};
+use super::found::{FoundSession, Link};
 use super::lines::{Line, Lines};
 use super::messages::usage_of;
 use super::out::{Out, Slot, fingerprint, said};
@@ -474,7 +474,7 @@ impl Reader {
             }
         };
         let begun = survey.begun.as_deref().and_then(|text| time::read(text, &out.options.zone));
-        let session = out.session(Found {
+        let session = out.session(FoundSession {
             identity,
             name: title.clone().filter(|_| branch == 0),
             profile: Profile {
@@ -491,7 +491,7 @@ impl Reader {
                 self.at.or(begun)
             },
             parent,
-            ..Found::default()
+            ..FoundSession::default()
         })?;
         self.sessions[branch] = Some(session);
         // The forks appear with their session, so that they get what was said before them.

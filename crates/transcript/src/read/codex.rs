@@ -15,7 +15,7 @@ use rethread_core::message::Usage;
 use super::codex_events;
 use super::codex_survey::{Source, Survey};
 use super::fields::Fields;
-use super::found::{Found, Link};
+use super::found::{FoundSession, Link};
 use super::out::{Out, Slot, fingerprint};
 use super::responses::Items;
 use super::{Result, time};
@@ -225,7 +225,7 @@ impl Reader {
         let provider = provider.unwrap_or_else(|| "openai".into());
         self.provider = Some(provider.clone());
         let identity = given.or(self.stem.clone()).unwrap_or_else(|| fingerprint(&[line]));
-        let found = Found {
+        let found = FoundSession {
             identity: identity.clone(),
             profile: Profile {
                 agent: Some("codex".into()),
@@ -235,7 +235,7 @@ impl Reader {
             },
             created_at: begun.or(self.at),
             parent: meta.and_then(parent),
-            ..Found::default()
+            ..FoundSession::default()
         };
         let main = out.session(found.clone())?;
         self.session = Some(main);
@@ -243,7 +243,7 @@ impl Reader {
             let parent = Some(Link { identity: identity.clone(), origin: Origin::Fork });
             let formerly = vec![format!("{identity}/back:{}", start.line)];
             let identity = format!("{identity}/{:016x}", start.mark);
-            let fork = out.session(Found { identity, parent, formerly, ..found.clone() })?;
+            let fork = out.session(FoundSession { identity, parent, formerly, ..found.clone() })?;
             out.mirror(main, fork);
             self.forks.push(fork);
         }

@@ -15,7 +15,7 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags, Row, ToSql};
 use serde_json::{Map, Value, json};
 
-use super::{Error, Result};
+use super::{ReadError, Result};
 
 /// What every SQLite file begins with.
 pub(super) const MAGIC: &[u8] = b"SQLite format 3\0";
@@ -91,7 +91,7 @@ impl Database {
             // Asked for all columns of such a table, the library would end the program.
             if columns.iter().any(std::result::Result::is_err) {
                 let what = format!("a column of the table `{name}` has a name that is not UTF-8");
-                return Err(Error::broken(what));
+                return Err(ReadError::broken(what));
             }
             let columns = columns.iter().flatten().filter_map(|row| text_of(row, "name"));
             let columns = columns.collect();
@@ -200,6 +200,6 @@ fn escaped(path: &Path) -> String {
     text
 }
 
-fn told(error: rusqlite::Error) -> Error {
-    Error::broken(format!("the database could not be read: {error}"))
+fn told(error: rusqlite::Error) -> ReadError {
+    ReadError::broken(format!("the database could not be read: {error}"))
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use serde_json::value::RawValue;
 
 use super::lines::unpacked;
-use super::{Error, Result};
+use super::{ReadError, Result};
 
 /// Bytes of a document that is one JSON value. It is held in memory once while it is read; what is
 /// larger is kept in lines by every program that writes that much.
@@ -18,9 +18,9 @@ pub(super) fn text(path: &Path) -> Result<String> {
     let mut bytes = Vec::new();
     unpacked(path)?.take(DOCUMENT_BYTES_MAX + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > DOCUMENT_BYTES_MAX {
-        return Err(Error::broken("it is one document of more than 512 MiB"));
+        return Err(ReadError::broken("it is one document of more than 512 MiB"));
     }
-    let text = String::from_utf8(bytes).map_err(|_| Error::broken("it is not UTF-8 text"))?;
+    let text = String::from_utf8(bytes).map_err(|_| ReadError::broken("it is not UTF-8 text"))?;
     Ok(match text.strip_prefix('\u{feff}') {
         Some(rest) => rest.to_owned(),
         None => text,
@@ -49,9 +49,9 @@ pub(super) fn mended(text: &str) -> Result<(Cow<'_, str>, Option<Damage>)> {
         }
         Some(Err(error)) => match saved(body) {
             Some(saved) => Ok((Cow::Owned(saved), Some(Damage::CutOff))),
-            None => Err(Error::broken(error.to_string())),
+            None => Err(ReadError::broken(error.to_string())),
         },
-        None => Err(Error::broken("it is empty")),
+        None => Err(ReadError::broken("it is empty")),
     }
 }
 

@@ -3,13 +3,12 @@
 use jiff::Timestamp;
 use rethread_core::entry::{Body, Origin};
 use rethread_core::session::Foreign;
-use rethread_core::{Kind, Profile};
-
-use super::BoxError;
+use rethread_core::store::BoxError;
+use rethread_core::{Profile, SessionKind};
 
 /// A session that was found in a file.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Found {
+pub struct FoundSession {
     /// What tells it from every other session of its format, wherever the file lies.
     pub identity: String,
     /// Whose it is, where the file says so.
@@ -31,7 +30,7 @@ pub struct Found {
     /// The format it was imported from before it was exported.
     pub imported: Option<String>,
     /// What sort of conversation it is, where the file says so.
-    pub kind: Option<Kind>,
+    pub kind: Option<SessionKind>,
     /// The program it was held with, where the file says so.
     pub source: Option<String>,
     /// What another program says about it, where the file carries that along.
@@ -73,7 +72,7 @@ pub trait Sink {
     /// # Errors
     ///
     /// Any; reading stops.
-    fn session(&mut self, found: Found) -> Result<(), BoxError>;
+    fn session(&mut self, found: FoundSession) -> Result<(), BoxError>;
 
     /// Takes an entry of a session.
     ///

@@ -8,12 +8,12 @@ use rethread_core::{Message, Profile, Raw};
 
 use super::document;
 use super::fields::{Fields, list, quoted, string};
-use super::found::Found;
+use super::found::FoundSession;
 use super::gemini_lines;
 use super::lines::{Line, Lines};
 use super::messages::{arguments, result_json};
 use super::out::{Out, Slot, fingerprint, said};
-use super::{Error, Result, time};
+use super::{ReadError, Result, time};
 
 /// What a message begins with that the program wrote in the user's name.
 const INJECTED: [&str; 3] = [
@@ -57,7 +57,7 @@ fn document(path: &Path, out: &mut Out<'_>) -> Result<()> {
         out.damaged(damage, turns.len());
         return Ok(());
     }
-    let doc = Fields::parse(&text).map_err(Error::broken)?;
+    let doc = Fields::parse(&text).map_err(ReadError::broken)?;
     if let (Some(turns), false) = (doc.list("history"), doc.has("messages")) {
         checkpoint(out, &doc, &turns)?;
         out.damaged(damage, turns.len());
@@ -80,7 +80,7 @@ fn document(path: &Path, out: &mut Out<'_>) -> Result<()> {
 /// What `/chat save` writes: the turns as the API takes them. They have no ids and no times.
 fn checkpoint(out: &mut Out<'_>, doc: &Fields<'_>, turns: &[&str]) -> Result<()> {
     let first = turns.first().copied().unwrap_or_default();
-    let session = out.session(Found {
+    let session = out.session(FoundSession {
         identity: fingerprint(&[first]),
         profile: Profile {
             agent: Some("gemini".into()),
@@ -89,7 +89,7 @@ fn checkpoint(out: &mut Out<'_>, doc: &Fields<'_>, turns: &[&str]) -> Result<()>
         },
         windowed: true,
         nameless: true,
-        ..Found::default()
+        ..FoundSession::default()
     })?;
     let rest = doc.without(&["history"]);
     if rest != "{}" {
@@ -149,7 +149,7 @@ fn first_of(doc: &Fields<'_>) -> String {
 
 fn begin(out: &mut Out<'_>, doc: &Fields<'_>) -> Result<usize> {
     let begun = doc.get("startTime").and_then(|raw| time::of_json(raw, &out.options.zone));
-    out.session(Found {
+    out.session(FoundSession {
         identity: doc.word("sessionId").unwrap_or_else(|| first_of(doc)),
         profile: Profile {
             description: doc.word("summary"),
@@ -158,7 +158,7 @@ fn begin(out: &mut Out<'_>, doc: &Fields<'_>) -> Result<usize> {
             ..Profile::default()
         },
         created_at: begun,
-        ..Found::default()
+        ..FoundSession::default()
     })
 }
 

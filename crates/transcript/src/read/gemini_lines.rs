@@ -8,7 +8,7 @@ use rethread_core::Profile;
 use rethread_core::entry::{Body, Origin};
 
 use super::fields::Fields;
-use super::found::{Found, Link};
+use super::found::{FoundSession, Link};
 use super::gemini::{kind_of, meaning};
 use super::gemini_fold::{Fold, List, Spot};
 use super::out::{Out, Slot, fingerprint};
@@ -145,7 +145,7 @@ impl Reader {
         let first = || self.fold.first().map_or_else(|| fingerprint(&[line]), str::to_owned);
         let identity = told.session.clone().unwrap_or_else(first);
         let begun = told.begun.as_deref().and_then(|text| time::read(text, &out.options.zone));
-        let main = Found {
+        let main = FoundSession {
             identity: identity.clone(),
             profile: Profile {
                 description: told.summary.clone(),
@@ -156,14 +156,19 @@ impl Reader {
             },
             created_at: begun,
             parent: self.parent.clone(),
-            ..Found::default()
+            ..FoundSession::default()
         };
         self.main = Some(out.session(main.clone())?);
         for (name, line) in self.fold.forks() {
             let parent = Some(Link { identity: identity.clone(), origin: Origin::Fork });
             let formerly = vec![format!("{identity}/back:{line}")];
             let identity = format!("{identity}/{name}");
-            self.forks.push(out.session(Found { identity, parent, formerly, ..main.clone() })?);
+            self.forks.push(out.session(FoundSession {
+                identity,
+                parent,
+                formerly,
+                ..main.clone()
+            })?);
         }
         Ok(())
     }

@@ -13,7 +13,7 @@ use rethread_core::{Message, Profile, Raw};
 
 use super::database::Database;
 use super::fields::{Fields, list, quoted};
-use super::found::Found;
+use super::found::FoundSession;
 use super::messages::{arguments, parts, result_json};
 use super::out::{Out, Slot, fingerprint, said};
 use super::{Result, time};
@@ -55,7 +55,7 @@ fn session(database: &Database, out: &mut Out<'_>, id: &str, row: Option<&str>) 
     let utc = |name: &str| utc(fields.get(name));
     let model = fields.text("model_config_json");
     let model = model.as_deref().and_then(Fields::of).and_then(|config| config.word("model_name"));
-    let session = out.session(Found {
+    let session = out.session(FoundSession {
         identity: id.to_owned(),
         name: Some(id.to_owned()),
         profile: Profile {
@@ -67,7 +67,7 @@ fn session(database: &Database, out: &mut Out<'_>, id: &str, row: Option<&str>) 
             ..Profile::default()
         },
         created_at: utc("created_at"),
-        ..Found::default()
+        ..FoundSession::default()
     })?;
     if let Some(row) = row {
         out.raw(Slot { session, id: "session".into(), at: utc("created_at") }, "session", row)?;

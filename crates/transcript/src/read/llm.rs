@@ -14,7 +14,7 @@ use rethread_core::{BlobId, Message, Profile, Raw};
 use super::Result;
 use super::database::Database;
 use super::fields::{Fields, quoted};
-use super::found::Found;
+use super::found::FoundSession;
 use super::goose::utc;
 use super::llm_threads::{self, Older};
 use super::messages::{arguments, id_text, result_json};
@@ -125,7 +125,7 @@ fn begin(
     fields: &Fields<'_>,
     at: Option<jiff::Timestamp>,
 ) -> Result<usize> {
-    out.session(Found {
+    out.session(FoundSession {
         identity: id.to_owned(),
         name: Some(id.to_owned()),
         profile: Profile {
@@ -135,7 +135,7 @@ fn begin(
             ..Profile::default()
         },
         created_at: at,
-        ..Found::default()
+        ..FoundSession::default()
     })
 }
 

@@ -14,7 +14,7 @@ use rethread_core::{Message, Profile, Raw};
 use super::Result;
 use super::database::{Database, RowText};
 use super::fields::{Fields, list, quoted};
-use super::found::{Found, Link};
+use super::found::{FoundSession, Link};
 use super::goose::utc;
 use super::llm;
 use super::messages::{arguments, id_text, result_json};
@@ -138,13 +138,13 @@ impl Reader<'_> {
         parent: Option<Link>,
         description: Option<String>,
     ) -> Result<usize> {
-        out.session(Found {
+        out.session(FoundSession {
             identity: id.to_owned(),
             name: Some(id.to_owned()),
             profile: Profile { description, agent: Some("llm".into()), ..Profile::default() },
             created_at,
             parent,
-            ..Found::default()
+            ..FoundSession::default()
         })
     }
 

@@ -11,15 +11,15 @@ use rethread_core::{Message, Profile, Raw};
 
 use super::document;
 use super::fields::Fields;
-use super::found::Found;
+use super::found::FoundSession;
 use super::messages::{Converted, convert, is_instructions};
 use super::out::{Out, Slot, fingerprint, said};
-use super::{Error, Result, time};
+use super::{ReadError, Result, time};
 
 pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
     let text = document::text(path)?;
     let (text, damage) = document::mended(&text)?;
-    let doc = Fields::parse(&text).map_err(Error::broken)?;
+    let doc = Fields::parse(&text).map_err(ReadError::broken)?;
     let items = doc.list("messages").unwrap_or_default();
     session(path, out, &doc, &items)?;
     out.damaged(damage, items.len());
@@ -31,7 +31,7 @@ fn session(path: &Path, out: &mut Out<'_>, doc: &Fields<'_>, items: &[&str]) -> 
     let id = doc.word("id").or(stem.clone()).unwrap_or_default();
     let at = doc.get("timestamp").and_then(|raw| time::of_json(raw, &out.options.zone));
     let agent = doc.word("agent").or_else(|| doc.object("agent").and_then(|a| a.word("name")));
-    let session = out.session(Found {
+    let session = out.session(FoundSession {
         identity: id.clone(),
         name: Some(id.clone()),
         readable_id: Some(id),
@@ -43,7 +43,7 @@ fn session(path: &Path, out: &mut Out<'_>, doc: &Fields<'_>, items: &[&str]) -> 
         // The time in the name is when it began; the one inside is when it was saved.
         created_at: stem.as_deref().and_then(|stem| begun(stem, out)).or(at),
         windowed: true,
-        ..Found::default()
+        ..FoundSession::default()
     })?;
     out.records(1);
     out.told("session");

@@ -16,7 +16,7 @@ use crate::numbers;
 
 /// What a transcript tells.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Told {
+pub struct ParsedTranscript {
     /// Its first line, without the `#`.
     pub title: String,
     /// What the session calls itself: a UUID, or another program's word.
@@ -34,11 +34,11 @@ pub struct Told {
     /// The transcript of the session it continues.
     pub previous_session: Option<String>,
     /// How it was continued.
-    pub restored: Option<Restored>,
+    pub restored: Option<RestoredFrom>,
     /// The turns, in order.
-    pub turns: Vec<Turn>,
+    pub turns: Vec<TranscriptTurn>,
     /// Its summary.
-    pub summary: Summary,
+    pub summary: TranscriptSummary,
     /// Tokens of all turns that count them; the restoration is not among them.
     pub tokens: u64,
     /// Words that belong to none of these: what was said around the summary, or half of one.
@@ -47,7 +47,7 @@ pub struct Told {
 
 /// What a transcript says about its summary.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Summary {
+pub enum TranscriptSummary {
     /// It has one; this is what stands between the markers.
     Text(String),
     /// It has no markers.
@@ -56,19 +56,19 @@ pub enum Summary {
     Broken,
 }
 
-impl Summary {
+impl TranscriptSummary {
     /// The summary, where there is one.
     pub fn text(&self) -> Option<&str> {
         match self {
-            Summary::Text(text) => Some(text),
-            Summary::Nothing | Summary::Broken => None,
+            TranscriptSummary::Text(text) => Some(text),
+            TranscriptSummary::Nothing | TranscriptSummary::Broken => None,
         }
     }
 }
 
 /// How a session was continued from an earlier one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Restored {
+pub struct RestoredFrom {
     /// At what time of the day.
     pub at: Option<Time>,
     /// The session it continues.
@@ -87,7 +87,7 @@ pub struct Restored {
 
 /// One turn.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Turn {
+pub struct TranscriptTurn {
     /// At what time of the day it began.
     pub at: Option<Time>,
     /// What the user said.
@@ -119,7 +119,7 @@ pub struct Cost {
 
 /// Why a text is no transcript.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ReadError {
+pub enum MarkdownError {
     /// There is nothing in it.
     #[error("the file is empty")]
     Empty,
@@ -137,14 +137,14 @@ pub enum ReadError {
 ///
 /// # Errors
 ///
-/// [`ReadError`] when the text is no transcript. A transcript that is cut off or damaged is no
+/// [`MarkdownError`] when the text is no transcript. A transcript that is cut off or damaged is no
 /// error: what is there is told.
-pub fn read(text: &str) -> Result<Told, ReadError> {
+pub fn read(text: &str) -> Result<ParsedTranscript, MarkdownError> {
     let text = text.trim_start_matches('\u{feff}').replace("\r\n", "\n");
     let lines: Vec<&str> = text.lines().collect();
-    let first = lines.iter().position(|l| !l.trim().is_empty()).ok_or(ReadError::Empty)?;
-    let title = lines[first].strip_prefix("# ").map(str::trim).ok_or(ReadError::NoTitle)?;
-    let titled = title.strip_suffix("Conversation").ok_or(ReadError::NoTitle)?.trim();
+    let first = lines.iter().position(|l| !l.trim().is_empty()).ok_or(MarkdownError::Empty)?;
+    let title = lines[first].strip_prefix("# ").map(str::trim).ok_or(MarkdownError::NoTitle)?;
+    let titled = title.strip_suffix("Conversation").ok_or(MarkdownError::NoTitle)?.trim();
 
     let (summary, ends, behind) = summary_of(&lines);
     let rest = words_in(&lines[behind..]);
@@ -159,9 +159,9 @@ pub fn read(text: &str) -> Result<Told, ReadError> {
     let agent = named.unwrap_or_else(|| titled.to_owned());
     let known = ["Session ID", "Date", "Agent"].iter().any(|name| field(name).is_some());
     if !known && sections.is_empty() {
-        return Err(ReadError::NoFields);
+        return Err(MarkdownError::NoFields);
     }
-    let mut told = Told {
+    let mut told = ParsedTranscript {
         title: title.to_owned(),
         id: field("Session ID"),
         date: field("Date").and_then(|date| date.trim_end_matches('Z').parse().ok()),
@@ -176,7 +176,7 @@ pub fn read(text: &str) -> Result<Told, ReadError> {
         tokens: 0,
         rest: Vec::new(),
     };
-    if let Summary::Text(text) = &mut told.summary {
+    if let TranscriptSummary::Text(text) = &mut told.summary {
         let label = marks::label(&agent);
         let lines: Vec<_> = text.lines().map(|l| marks::unescape_line(l, &label)).collect();
         *text = lines.join("\n");
@@ -285,7 +285,7 @@ fn words_in(lines: &[&str]) -> Option<String> {
 ///
 /// A conversation may quote the markers. So only what stands behind the heading of the last turn
 /// counts, a marker must open or close its line, and the last pair wins.
-fn summary_of(lines: &[&str]) -> (Summary, usize, usize) {
+fn summary_of(lines: &[&str]) -> (TranscriptSummary, usize, usize) {
     let quoted = fenced(lines);
     let from = (0..lines.len()).rfind(|at| !quoted[*at] && is_heading(lines, *at)).unwrap_or(0);
     let quoted = fenced(&lines[from..]);
@@ -308,8 +308,10 @@ fn summary_of(lines: &[&str]) -> (Summary, usize, usize) {
             let block = lines[open..=close].join("\n");
             let inner = block.trim().strip_prefix(START).and_then(|rest| rest.strip_suffix(END));
             match inner.map(str::trim) {
-                Some(text) if !text.is_empty() => (Summary::Text(text.to_owned()), open, close + 1),
-                _ => (Summary::Broken, open, close + 1),
+                Some(text) if !text.is_empty() => {
+                    (TranscriptSummary::Text(text.to_owned()), open, close + 1)
+                }
+                _ => (TranscriptSummary::Broken, open, close + 1),
             }
         }
         // Half a summary behind a rule is one that was cut off; anywhere else it is a quotation
@@ -318,10 +320,10 @@ fn summary_of(lines: &[&str]) -> (Summary, usize, usize) {
             let before = lines[from..open].iter().rev().find(|line| !line.trim().is_empty());
             let behind_rule = before.is_some_and(|line| line.trim_end() == RULE);
             let ends = if behind_rule { open } else { all };
-            (Summary::Broken, ends, ends)
+            (TranscriptSummary::Broken, ends, ends)
         }
-        (None, Some(_)) => (Summary::Broken, all, all),
-        (None, None) => (Summary::Nothing, all, all),
+        (None, Some(_)) => (TranscriptSummary::Broken, all, all),
+        (None, None) => (TranscriptSummary::Nothing, all, all),
     }
 }
 
@@ -341,14 +343,14 @@ fn time_of(text: &str) -> Option<Time> {
     text.trim().parse().ok()
 }
 
-fn turn_of(section: &Section<'_>, time: &str) -> Turn {
+fn turn_of(section: &Section<'_>, time: &str) -> TranscriptTurn {
     let (body, cost) = footer_of(section.lines);
     let asked = body.iter().position(|line| line.starts_with(YOU));
     let after = asked.map_or(0, |at| at + 1);
     let replied = section.reply_in(body, after);
     let user = asked.map(|at| spoken(&body[at..replied.unwrap_or(body.len())], YOU, section.agent));
     let reply = replied.map(|at| section.spoken_from(&body[at..])).unwrap_or_default();
-    Turn {
+    TranscriptTurn {
         at: time_of(time),
         user: user.map(|spoken| spoken.text).unwrap_or_default(),
         assistant: reply.text,
@@ -358,7 +360,7 @@ fn turn_of(section: &Section<'_>, time: &str) -> Turn {
     }
 }
 
-fn restored_of(section: &Section<'_>, time: &str) -> Restored {
+fn restored_of(section: &Section<'_>, time: &str) -> RestoredFrom {
     let (body, cost) = footer_of(section.lines);
     // An agent may be called `Context`, so the fields above the reply are stepped over first.
     let is_field = |line: &&&str| {
@@ -375,7 +377,7 @@ fn restored_of(section: &Section<'_>, time: &str) -> Restored {
         None => (told, ""),
     };
     let mut sizes = size.split(", ");
-    Restored {
+    RestoredFrom {
         at: time_of(time),
         from: Some(from.trim().to_owned()).filter(|from| !from.is_empty()),
         queries: sizes.next().and_then(leading_count),

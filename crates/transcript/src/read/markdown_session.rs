@@ -15,11 +15,11 @@ use rethread_core::sessions::RUNNING_TOTAL;
 use rethread_core::{Message, Profile, Raw, SessionId, tokens};
 
 use super::fields::quoted;
-use super::found::{Found, Link};
+use super::found::{FoundSession, Link};
 use super::lines::LINE_BYTES_MAX;
-use super::markdown::{self, Cost, Summary, Told};
+use super::markdown::{self, Cost, ParsedTranscript, TranscriptSummary};
 use super::out::{Out, Slot, fingerprint};
-use super::{Error, Result};
+use super::{ReadError, Result};
 use crate::marks::FOOTER;
 
 pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
@@ -27,7 +27,7 @@ pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
     let identity = identity(&told);
     let parent = parent_of(path, &told).filter(|parent| *parent != identity);
     let mut clock = Clock::new(&told, out);
-    let session = out.session(Found {
+    let session = out.session(FoundSession {
         identity,
         name: told.id.clone(),
         readable_id: told.id.clone(),
@@ -38,7 +38,7 @@ pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
         },
         created_at: Some(clock.now),
         parent: parent.map(|identity| Link { identity, origin: Origin::Resume }),
-        ..Found::default()
+        ..FoundSession::default()
     })?;
     out.records(1);
     out.told("header");
@@ -81,7 +81,7 @@ pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
         }
     }
     match &told.summary {
-        Summary::Text(text) => {
+        TranscriptSummary::Text(text) => {
             out.records(1);
             let by = "imported".to_owned();
             let body = Summarized { text: text.clone(), by, usage: Usage::default() };
@@ -89,8 +89,8 @@ pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
             let slot = Slot { session, id, at: Some(clock.now) };
             out.store(slot, Body::Summary(body), "summary")?;
         }
-        Summary::Broken => out.note("its summary has no end, or nothing in it"),
-        Summary::Nothing => {}
+        TranscriptSummary::Broken => out.note("its summary has no end, or nothing in it"),
+        TranscriptSummary::Nothing => {}
     }
     for words in &told.rest {
         out.records(1);
@@ -122,7 +122,7 @@ pub fn is_twin(path: &Path) -> bool {
 
 /// What the twin of a transcript holds: JSON that names the same session, or begins with the same
 /// words.
-fn twin(path: &Path, told: &Told) -> Option<String> {
+fn twin(path: &Path, told: &ParsedTranscript) -> Option<String> {
     let place = path.with_extension("json");
     let length = place.metadata().ok().filter(|meta| meta.is_file())?.len();
     if length > LINE_BYTES_MAX as u64 {
@@ -137,15 +137,15 @@ fn twin(path: &Path, told: &Told) -> Option<String> {
     marks.any(|mark| mark.len() > 2 && text.contains(&mark)).then(|| text.to_owned())
 }
 
-fn told_in(path: &Path) -> Result<Told> {
+fn told_in(path: &Path) -> Result<ParsedTranscript> {
     let text = super::document::text(path)?;
-    markdown::read(&text).map_err(|error| Error::broken(error.to_string()))
+    markdown::read(&text).map_err(|error| ReadError::broken(error.to_string()))
 }
 
 /// What tells a transcript from others. `session_3` may be the name of many, so what it begins
 /// with counts too, and when. Nothing here changes when the file is written anew with one more
 /// turn, as its date does.
-fn identity(told: &Told) -> String {
+fn identity(told: &ParsedTranscript) -> String {
     let first = told.turns.first();
     let text = first.map_or("", |turn| turn.user.as_str());
     let time = first.and_then(|turn| turn.at).map(|time| time.to_string()).unwrap_or_default();
@@ -153,7 +153,7 @@ fn identity(told: &Told) -> String {
 }
 
 /// The identity of the transcript that this one continues, if it lies beside it or where it says.
-fn parent_of(path: &Path, told: &Told) -> Option<String> {
+fn parent_of(path: &Path, told: &ParsedTranscript) -> Option<String> {
     let folder = path.parent()?;
     let mut places: Vec<PathBuf> = Vec::new();
     if let Some(previous) = &told.previous_session {
@@ -180,7 +180,7 @@ impl Clock {
     /// A clock that stands where the conversation began: at what the session's id says, where it
     /// says so. A date may be that of the beginning or, as the original program writes it, that of
     /// the last save; it is whichever gives the shorter conversation.
-    fn new(told: &Told, out: &Out<'_>) -> Clock {
+    fn new(told: &ParsedTranscript, out: &Out<'_>) -> Clock {
         let zone = out.options.zone.clone();
         let id = told.id.as_deref().unwrap_or_default();
         if let Some(now) = start_in_id(id, &zone) {
@@ -244,7 +244,7 @@ fn start_in_id(id: &str, zone: &jiff::tz::TimeZone) -> Option<Timestamp> {
     zone.to_timestamp(start).ok()
 }
 
-fn restoration(restored: &markdown::Restored) -> Restored {
+fn restoration(restored: &markdown::RestoredFrom) -> Restored {
     let from = restored.from.clone().unwrap_or_default();
     Restored {
         started: Started { origin: Origin::Resume, from: None, keys: Vec::new() },
@@ -275,7 +275,7 @@ fn usage_of(cost: &Cost) -> Usage {
 /// What each turn cost, and whether the file counts running totals. Some programs write what
 /// everything cost so far; then the counts of what was written are close to the sum of the replies
 /// up to there, and not to the reply itself.
-fn costs(told: &Told) -> (Vec<Usage>, bool) {
+fn costs(told: &ParsedTranscript) -> (Vec<Usage>, bool) {
     let counts: Vec<Usage> = told.turns.iter().map(|turn| usage_of(&turn.cost)).collect();
     let (mut sum, mut each_off, mut sum_off, mut rising) = (0_u64, 0_u64, 0_u64, true);
     let mut before = Usage::default();

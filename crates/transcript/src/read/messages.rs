@@ -8,10 +8,10 @@ use rethread_core::{Message, Profile, Raw};
 
 use super::document;
 use super::fields::{Fields, list, quoted, string};
-use super::found::Found;
+use super::found::FoundSession;
 use super::out::{Out, Slot, fingerprint, said};
 use super::responses::{self, Items};
-use super::{Error, Result, time};
+use super::{ReadError, Result, time};
 
 /// What a message of an API is here.
 pub(super) enum Converted {
@@ -34,7 +34,7 @@ pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
     let lines: Vec<&str> = body.lines().filter(|line| !line.trim().is_empty()).collect();
     if lines.len() < 2 || lines.iter().take(2).any(|line| Fields::of(line).is_none()) {
         let (text, damage) = document::mended(body)?;
-        let doc = Fields::parse(&text).map_err(Error::broken)?;
+        let doc = Fields::parse(&text).map_err(ReadError::broken)?;
         request(out, &doc, &text)?;
         out.damaged(damage, doc.list("messages").unwrap_or_default().len());
         return Ok(());
@@ -72,7 +72,7 @@ fn conversation(out: &mut Out<'_>, doc: Option<&Fields<'_>>, items: &[&str]) -> 
     let given = doc.and_then(|doc| doc.word("id"));
     let model = doc.and_then(|doc| doc.word("model"));
     let nameless = given.is_none();
-    let session = out.session(Found {
+    let session = out.session(FoundSession {
         identity: given.unwrap_or_else(|| fingerprint(&[first])),
         profile: Profile {
             provider: model.as_ref().map(|_| out.format().name().to_owned()),
@@ -81,7 +81,7 @@ fn conversation(out: &mut Out<'_>, doc: Option<&Fields<'_>>, items: &[&str]) -> 
         },
         windowed: true,
         nameless,
-        ..Found::default()
+        ..FoundSession::default()
     })?;
     if let Some(doc) = doc {
         let rest = doc.without_list("messages", &[]);

@@ -47,10 +47,11 @@ use std::path::Path;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use rethread_core::store::BoxError;
 
-pub use account::{Account, Kind, Problem};
+pub use account::{Account, KindCount, UnreadableRecord};
 pub use claude_code::is_about_another;
-pub use found::{Found, FoundEntry, Link, Sink};
+pub use found::{FoundEntry, FoundSession, Link, Sink};
 pub use lines::LINE_BYTES_MAX;
 pub use markdown_session::is_twin;
 pub use recognise::{Format, recognise};
@@ -58,12 +59,9 @@ pub use recognise::{Format, recognise};
 use out::Out;
 pub(crate) use out::fingerprint;
 
-/// Anything that went wrong in a sink.
-pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
-
 /// Why a file could not be read to its end.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum ReadError {
     /// The disk refused.
     #[error("it could not be read")]
     Io(#[from] std::io::Error),
@@ -78,14 +76,14 @@ pub enum Error {
     Sink(#[source] BoxError),
 }
 
-impl Error {
-    pub(crate) fn broken(what: impl Into<String>) -> Error {
-        Error::Broken { what: what.into() }
+impl ReadError {
+    pub(crate) fn broken(what: impl Into<String>) -> ReadError {
+        ReadError::Broken { what: what.into() }
     }
 }
 
 /// The result of reading.
-pub type Result<T> = std::result::Result<T, Error>;
+pub type Result<T> = std::result::Result<T, ReadError>;
 
 /// What a reader has to be told.
 #[derive(Clone, Debug)]
@@ -104,7 +102,7 @@ pub struct Options {
 ///
 /// # Errors
 ///
-/// [`Error`]; what was handed over until then stands.
+/// [`ReadError`]; what was handed over until then stands.
 pub fn read(
     format: Format,
     path: &Path,

@@ -10,7 +10,7 @@ use rethread_core::message::Usage;
 use super::Result;
 use super::database::{Database, quoted};
 use super::fields::Fields;
-use super::found::Found;
+use super::found::FoundSession;
 use super::goose::utc;
 use super::out::{Out, Slot};
 use super::responses::Items;
@@ -79,12 +79,12 @@ fn session(
 ) -> Result<()> {
     let fields = row.and_then(Fields::of).unwrap_or_default();
     let begun = utc(fields.get("created_at"));
-    let session = out.session(Found {
+    let session = out.session(FoundSession {
         identity: id.to_owned(),
         name: Some(id.to_owned()),
         profile: Profile { provider: Some("openai".into()), ..Profile::default() },
         created_at: begun,
-        ..Found::default()
+        ..FoundSession::default()
     })?;
     if let Some(row) = row {
         out.raw(Slot { session, id: "session".into(), at: begun }, "session", row)?;

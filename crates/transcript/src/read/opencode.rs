@@ -11,11 +11,11 @@ use rethread_core::{Message, Profile, Raw};
 use super::database::{Database, MAGIC};
 use super::document;
 use super::fields::{Fields, quoted};
-use super::found::{Found, Link};
+use super::found::{FoundSession, Link};
 use super::messages::{arguments, result_json};
 use super::opencode_rows;
 use super::out::{Out, Slot, fingerprint, said};
-use super::{Error, Result, time};
+use super::{ReadError, Result, time};
 
 /// Folders below one another that are looked into.
 const DEPTH_MAX: usize = 6;
@@ -129,7 +129,7 @@ pub(super) fn data_of(row: &str) -> String {
 fn exported(path: &Path, out: &mut Out<'_>) -> Result<()> {
     let text = document::text(path)?;
     let (text, damage) = document::mended(&text)?;
-    let doc = Fields::parse(&text).map_err(Error::broken)?;
+    let doc = Fields::parse(&text).map_err(ReadError::broken)?;
     let info = doc.get("info").unwrap_or("{}");
     let given = Fields::of(info).and_then(|info| info.word("id"));
     let id = given.unwrap_or_else(|| stem(path));
@@ -249,7 +249,7 @@ pub(super) fn begin(out: &mut Out<'_>, id: &str, text: &str, filed: bool) -> Res
     let begun = begun.and_then(|raw| time::of_json(raw, zone));
     let parent = fields.word("parentID").or_else(|| fields.word("parent_id"));
     let title = fields.word("title");
-    let session = out.session(Found {
+    let session = out.session(FoundSession {
         identity: id.to_owned(),
         name: fields.word("slug").or(title.clone()),
         profile: Profile {
@@ -260,7 +260,7 @@ pub(super) fn begin(out: &mut Out<'_>, id: &str, text: &str, filed: bool) -> Res
         },
         created_at: begun,
         parent: parent.map(|identity| Link { identity, origin: Origin::New }),
-        ..Found::default()
+        ..FoundSession::default()
     })?;
     if filed {
         out.raw(Slot { session, id: "session".into(), at: begun }, "session", text)?;
@@ -392,7 +392,7 @@ fn record(out: &mut Out<'_>, file: &Path) -> Option<String> {
     out.records(1);
     let read = document::text(file).and_then(|text| match Fields::parse(text.trim()) {
         Ok(_) => Ok(text.trim().to_owned()),
-        Err(what) => Err(Error::broken(what)),
+        Err(what) => Err(ReadError::broken(what)),
     });
     match read {
         Ok(text) => Some(text),

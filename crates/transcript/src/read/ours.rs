@@ -10,7 +10,7 @@ use rethread_core::limits::BLOB_BYTES_MAX;
 use rethread_core::session::Header;
 
 use super::fields::{Fields, string};
-use super::found::{Found, Link};
+use super::found::{FoundSession, Link};
 use super::out::{Out, Slot};
 use super::{Result, time};
 
@@ -79,9 +79,9 @@ fn blob(
     }
 }
 
-fn found(header: Header, fields: &Fields<'_>) -> Found {
+fn found(header: Header, fields: &Fields<'_>) -> FoundSession {
     let keys = fields.list("keys").unwrap_or_default();
-    Found {
+    FoundSession {
         identity: header.id.to_string(),
         owner: None,
         keys: keys.into_iter().filter_map(|key| Some(string(key)?.into_owned())).collect(),
@@ -97,7 +97,7 @@ fn found(header: Header, fields: &Fields<'_>) -> Found {
         kind: Some(header.kind),
         source: header.source,
         foreign: header.foreign,
-        ..Found::default()
+        ..FoundSession::default()
     }
 }
 

@@ -15,10 +15,10 @@ use sha2::{Digest, Sha256};
 use super::account::Account;
 use super::document::Damage;
 use super::fields::Fields;
-use super::found::{Found, FoundEntry, Sink};
+use super::found::{FoundEntry, FoundSession, Sink};
 use super::lines::{Line, Lines};
 use super::recognise::Format;
-use super::{Error, Options, Result};
+use super::{Options, ReadError, Result};
 
 /// Bytes between two words about the progress.
 const PROGRESS_BYTES: u64 = 1 << 20;
@@ -52,7 +52,7 @@ pub(super) struct Out<'a> {
 /// Sessions, and records that are kept as they were written.
 #[derive(Default)]
 struct Waiting {
-    sessions: Vec<Found>,
+    sessions: Vec<FoundSession>,
     entries: Vec<(usize, FoundEntry)>,
     bytes: usize,
 }
@@ -113,12 +113,12 @@ impl<'a> Out<'a> {
     }
 
     /// A session was found. Returns what its entries call it.
-    pub(super) fn session(&mut self, found: Found) -> Result<usize> {
+    pub(super) fn session(&mut self, found: FoundSession) -> Result<usize> {
         self.account.sessions += 1;
         self.ledgers.push(Ledger::default());
         match &mut self.waiting {
             Some(waiting) => waiting.sessions.push(found),
-            None => self.sink.session(found).map_err(Error::Sink)?,
+            None => self.sink.session(found).map_err(ReadError::Sink)?,
         }
         Ok(self.ledgers.len() - 1)
     }
@@ -127,10 +127,10 @@ impl<'a> Out<'a> {
     fn open(&mut self) -> Result<()> {
         let Some(waiting) = self.waiting.take() else { return Ok(()) };
         for found in waiting.sessions {
-            self.sink.session(found).map_err(Error::Sink)?;
+            self.sink.session(found).map_err(ReadError::Sink)?;
         }
         for (session, entry) in waiting.entries {
-            self.sink.entry(session, entry).map_err(Error::Sink)?;
+            self.sink.entry(session, entry).map_err(ReadError::Sink)?;
         }
         Ok(())
     }
@@ -184,7 +184,7 @@ impl<'a> Out<'a> {
     /// An attachment whose record is counted elsewhere.
     pub(super) fn copy_blob(&mut self, session: usize, bytes: Vec<u8>) -> Result<()> {
         self.open()?;
-        self.sink.blob(session, bytes).map_err(Error::Sink)
+        self.sink.blob(session, bytes).map_err(ReadError::Sink)
     }
 
     /// A record whose meaning is in the session itself or in another entry.
@@ -251,13 +251,13 @@ impl<'a> Out<'a> {
         {
             for (_, to) in self.mirrors.iter().filter(|(from, _)| *from == slot.session) {
                 self.copies += 1;
-                self.sink.entry(*to, entry.clone()).map_err(Error::Sink)?;
+                self.sink.entry(*to, entry.clone()).map_err(ReadError::Sink)?;
             }
             if self.copies > COPIES_MAX {
                 self.mirrors.clear();
             }
         }
-        self.sink.entry(slot.session, entry).map_err(Error::Sink)
+        self.sink.entry(slot.session, entry).map_err(ReadError::Sink)
     }
 
     /// What is said in a session from now on is said in another too, which leaves it later. All of

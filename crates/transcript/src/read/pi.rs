@@ -9,7 +9,7 @@ use rethread_core::{Message, Profile, Raw};
 
 use super::claude_tree::{Leaf, Tree};
 use super::fields::{Fields, list};
-use super::found::{Found, Link};
+use super::found::{FoundSession, Link};
 use super::lines::{Line, Lines};
 use super::messages::{arguments, result_json};
 use super::out::{Out, Slot, fingerprint, said};
@@ -166,7 +166,7 @@ struct Reader {
     named: Option<String>,
     nodes: usize,
     sessions: Vec<Option<usize>>,
-    found: Option<Found>,
+    found: Option<FoundSession>,
     at: Option<jiff::Timestamp>,
 }
 
@@ -177,7 +177,7 @@ impl Reader {
         self.at = at.or(self.at);
         let kind = fields.word("type").unwrap_or_else(|| "other".into());
         if self.found.is_none() {
-            self.found = Some(Found {
+            self.found = Some(FoundSession {
                 // Without a header the name of the file tells, which ends in the id.
                 identity: match fields.word("id") {
                     Some(id) if kind == "session" => id,
@@ -192,7 +192,7 @@ impl Reader {
                 },
                 created_at: self.at,
                 parent: parent(&fields),
-                ..Found::default()
+                ..FoundSession::default()
             });
         }
         let mut branch = 0;

@@ -6,7 +6,7 @@ use rethread_core::entry::Origin;
 use rethread_core::message::{Block, Role};
 use rethread_core::{Message, Profile, Raw};
 
-use super::found::{Found, Link};
+use super::found::{FoundSession, Link};
 use super::out::{Out, Slot, fingerprint};
 use super::{Result, time};
 
@@ -140,14 +140,14 @@ impl Reader {
             return Ok(session);
         }
         let main = self.identity.clone();
-        let session = out.session(Found {
+        let session = out.session(FoundSession {
             identity: if side { format!("{main}/side") } else { main.clone() },
             profile: Profile { agent: Some("specstory".into()), ..Profile::default() },
             created_at: at.or(self.begun),
             windowed: true,
             nameless: self.nameless,
             parent: side.then_some(Link { identity: main, origin: Origin::New }),
-            ..Found::default()
+            ..FoundSession::default()
         })?;
         self.sessions[usize::from(side)] = Some(session);
         Ok(session)

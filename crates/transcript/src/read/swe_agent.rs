@@ -7,16 +7,16 @@ use rethread_core::message::Usage;
 
 use super::document;
 use super::fields::Fields;
-use super::found::Found;
+use super::found::FoundSession;
 use super::messages::one;
 use super::out::{Out, Slot, fingerprint};
 use super::responses::{Items, is_item};
-use super::{Error, Result};
+use super::{ReadError, Result};
 
 pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
     let text = document::text(path)?;
     let (text, damage) = document::mended(&text)?;
-    let doc = Fields::parse(&text).map_err(Error::broken)?;
+    let doc = Fields::parse(&text).map_err(ReadError::broken)?;
     let said = ["history", "messages"].into_iter().find(|name| doc.list(name).is_some());
     let items = said.and_then(|name| doc.list(name)).unwrap_or_default();
     let info = doc.object("info").unwrap_or_default();
@@ -27,14 +27,14 @@ pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
     let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
     let first = items.iter().find(|item| item.contains("\"user\"")).copied().unwrap_or_default();
     let formerly = vec![fingerprint(&[first, items.first().copied().unwrap_or_default()])];
-    let session = out.session(Found {
+    let session = out.session(FoundSession {
         identity: fingerprint(&[first]),
         formerly,
         name: stem,
         profile: Profile { agent: Some("swe-agent".into()), model, ..Profile::default() },
         windowed: true,
         nameless: true,
-        ..Found::default()
+        ..FoundSession::default()
     })?;
     match items.iter().any(|item| is_item(item) || outputs(item).is_some()) {
         true => of_items(out, session, &items)?,

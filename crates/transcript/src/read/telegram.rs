@@ -13,10 +13,10 @@ use rethread_core::Profile;
 
 use super::document::{self, whole_items};
 use super::fields::{Fields, string};
-use super::found::Found;
+use super::found::FoundSession;
 use super::messages::{Converted, convert};
 use super::out::{Out, Slot, fingerprint};
-use super::{Error, Result, time};
+use super::{ReadError, Result, time};
 
 /// What newer versions call the session of a user who named none.
 const DEFAULT: &str = "default";
@@ -45,7 +45,7 @@ pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
 /// The sessions of a file, in its order.
 fn saved<'a>(text: &'a str, out: &mut Out<'_>) -> Result<Vec<Saved<'a>>> {
     let Some(mut rest) = text.trim().strip_prefix('{') else {
-        return Err(Error::broken("it is no object"));
+        return Err(ReadError::broken("it is no object"));
     };
     let mut found = Vec::new();
     loop {
@@ -170,7 +170,7 @@ fn session(out: &mut Out<'_>, whose: &Whose, saved: &[Saved<'_>]) -> Result<()> 
         Some(_) => saved.first(),
     };
     let identity = identity.map_or_else(|| user.clone(), |saved| saved.key.clone());
-    let session = out.session(Found {
+    let session = out.session(FoundSession {
         identity,
         keys: vec![match chat {
             Some(chat) => format!("{owner}:{chat}"),
@@ -180,7 +180,7 @@ fn session(out: &mut Out<'_>, whose: &Whose, saved: &[Saved<'_>]) -> Result<()> 
         name: chat.clone().or_else(|| Some(format!("telegram-{user}"))),
         profile: Profile { workspace, ..Profile::default() },
         created_at,
-        ..Found::default()
+        ..FoundSession::default()
     })?;
     for (fields, last) in heads.iter().zip(last) {
         out.records(1);

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use rethread_core::entry::Body;
 use rethread_core::message::{BlockKind, Role};
-use rethread_core::{Entry, Kind, Message, Session};
+use rethread_core::{Entry, Message, Session, SessionKind};
 use serde_json::{Value, json};
 
 use super::Writer;
@@ -37,7 +37,8 @@ impl Writer for Magent<'_> {
     fn begin(&mut self, session: &Session) -> io::Result<()> {
         if self.saved_at.is_none() {
             let header = &session.header;
-            let own = header.kind == Kind::Imported && header.imported.as_deref() == Some("magent");
+            let own = header.kind == SessionKind::Imported
+                && header.imported.as_deref() == Some("magent");
             let id = session.readable_id.clone().filter(|_| own).unwrap_or_else(|| {
                 let begun = header.created_at.to_zoned(self.zone.clone());
                 begun.strftime("session-%Y%m%d-%H%M%S").to_string()

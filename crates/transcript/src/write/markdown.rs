@@ -11,9 +11,9 @@ use std::io::{self, Write};
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use rethread_core::entry::{Body, Restored};
+use rethread_core::entry::{Body, Previous, Restored};
 use rethread_core::message::Usage;
-use rethread_core::turn::Part;
+use rethread_core::turn::TurnPart;
 use rethread_core::{Entry, Session, summary, tokens};
 
 use crate::marks::{self, BUILT_IN, CLEARED, RULE, UNDONE, YOU};
@@ -25,7 +25,7 @@ const NAMELESS: &str = "Assistant";
 
 /// What is written about a session beside its entries.
 #[derive(Clone, Debug)]
-pub struct Page<'a> {
+pub struct TranscriptHeader<'a> {
     /// The session.
     pub session: &'a Session,
     /// The agent's name as people see it.
@@ -36,35 +36,23 @@ pub struct Page<'a> {
     pub zone: TimeZone,
 }
 
-/// The session another one continues.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Previous {
-    /// Which, as its own transcript calls it: a UUID, or what another program wrote there.
-    pub id: String,
-    /// Where its transcript is.
-    pub path: Option<String>,
-    /// Turns in it.
-    pub queries: u64,
-    /// Tokens of it.
-    pub tokens: u64,
-}
-
 /// Tokens read and written by a model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tokens {
+pub struct TokenCount {
     /// Read, the provider's cache included.
     pub input: u64,
     /// Written.
     pub output: u64,
 }
 
-impl Tokens {
+impl TokenCount {
     /// What a provider charged, or nothing where it said nothing.
-    pub(super) fn charged(usage: Usage) -> Option<Tokens> {
-        (usage != Usage::default()).then(|| Tokens { input: usage.read(), output: usage.output })
+    pub(super) fn charged(usage: Usage) -> Option<TokenCount> {
+        (usage != Usage::default())
+            .then(|| TokenCount { input: usage.read(), output: usage.output })
     }
 
-    pub(super) fn add(&mut self, more: Tokens) {
+    pub(super) fn add(&mut self, more: TokenCount) {
         self.input = self.input.saturating_add(more.input);
         self.output = self.output.saturating_add(more.output);
     }
@@ -77,13 +65,13 @@ impl Tokens {
 
 /// What a transcript adds up to, for the receipt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Totals {
+pub struct TranscriptTotals {
     /// Turns that were written.
     pub queries: u64,
     /// Tokens of these turns.
-    pub session: Tokens,
+    pub session: TokenCount,
     /// Tokens of the restoration, which counts as no query.
-    pub restoration: Tokens,
+    pub restoration: TokenCount,
 }
 
 /// Why a transcript was not finished. What was written until then is not one.
@@ -104,10 +92,10 @@ pub enum WriteError<E: std::error::Error + 'static> {
 /// [`WriteError::Entries`] with the first error among the entries, and [`WriteError::Io`]. Write
 /// to a new file and rename it, so that a failure leaves the old transcript alone.
 pub fn write<E: std::error::Error + 'static>(
-    page: &Page<'_>,
+    page: &TranscriptHeader<'_>,
     entries: impl IntoIterator<Item = Result<Entry, E>>,
     out: &mut dyn io::Write,
-) -> Result<Totals, WriteError<E>> {
+) -> Result<TranscriptTotals, WriteError<E>> {
     let mut steps = Steps::begin(page)?;
     for entry in entries {
         steps.entry(entry.map_err(WriteError::Entries)?)?;
@@ -129,7 +117,7 @@ impl Steps {
     /// # Errors
     ///
     /// None: memory takes every write.
-    pub fn begin(page: &Page<'_>) -> io::Result<Steps> {
+    pub fn begin(page: &TranscriptHeader<'_>) -> io::Result<Steps> {
         let mut writer = Writer::new(page);
         writer.header()?;
         Ok(Steps(writer))
@@ -159,13 +147,16 @@ impl Steps {
     /// # Errors
     ///
     /// None: memory takes every write.
-    pub fn finish(self) -> io::Result<(Vec<u8>, Totals)> {
+    pub fn finish(self) -> io::Result<(Vec<u8>, TranscriptTotals)> {
         self.0.finish()
     }
 }
 
 /// The transcript as a string, from entries that are all there.
-pub fn text(page: &Page<'_>, entries: impl IntoIterator<Item = Entry>) -> (String, Totals) {
+pub fn text(
+    page: &TranscriptHeader<'_>,
+    entries: impl IntoIterator<Item = Entry>,
+) -> (String, TranscriptTotals) {
     let mut out = Vec::new();
     let entries = entries.into_iter().map(Ok::<_, std::convert::Infallible>);
     let totals = write(page, entries, &mut out).expect("memory takes every write");
@@ -181,11 +172,11 @@ struct Writer {
     label: String,
     turn: Option<Turn>,
     summary: Option<String>,
-    totals: Totals,
+    totals: TranscriptTotals,
 }
 
 impl Writer {
-    fn new(page: &Page<'_>) -> Writer {
+    fn new(page: &TranscriptHeader<'_>) -> Writer {
         let agent = match marks::one_line(page.agent) {
             name if name.is_empty() => NAMELESS.into(),
             name => name,
@@ -200,7 +191,7 @@ impl Writer {
             label,
             turn: None,
             summary: None,
-            totals: Totals::default(),
+            totals: TranscriptTotals::default(),
         }
     }
 
@@ -233,28 +224,28 @@ impl Writer {
     }
 
     fn entry(&mut self, entry: Entry) -> io::Result<()> {
-        match Part::of(&entry.body) {
-            Part::Question(message) => {
+        match TurnPart::of(&entry.body) {
+            TurnPart::Question(message) => {
                 self.end_turn()?;
                 let mut turn = Turn::new(entry.at, true);
                 turn.message(entry.at, message, &entry.measure);
                 self.turn = Some(turn);
             }
-            Part::Reply(message) | Part::Results(message) => {
+            TurnPart::Reply(message) | TurnPart::Results(message) => {
                 let turn = self.turn.get_or_insert_with(|| Turn::new(entry.at, false));
                 turn.message(entry.at, message, &entry.measure);
             }
-            Part::Finished(finished) => {
+            TurnPart::Finished(finished) => {
                 if let Some(turn) = &mut self.turn {
                     turn.finish(finished.clone());
                 }
             }
-            Part::RoundLimit(limit) => {
+            TurnPart::RoundLimit(limit) => {
                 if let Some(turn) = &mut self.turn {
                     turn.limit(&limit.notice());
                 }
             }
-            Part::Beside => self.beside(entry)?,
+            TurnPart::Beside => self.beside(entry)?,
         }
         Ok(())
     }
@@ -293,10 +284,10 @@ impl Writer {
         let clock = self.clock(at);
         writeln!(self.out, "## Session Restored ({clock})")?;
         writeln!(self.out, "**Context:** Resumed from {id}{}", size.unwrap_or_default())?;
-        if let Some(path) = previous.and_then(|previous| previous.path.as_deref()) {
+        if let Some(path) = previous.and_then(|previous| previous.file.as_deref()) {
             writeln!(self.out, "**Previous Session:** {}", marks::one_line(path))?;
         }
-        let tokens = Tokens::charged(restored.usage).unwrap_or_else(|| Tokens {
+        let tokens = TokenCount::charged(restored.usage).unwrap_or_else(|| TokenCount {
             input: tokens::count(&restored.prompt).into(),
             output: tokens::count(&restored.acknowledgment).into(),
         });
@@ -338,14 +329,17 @@ impl Writer {
         }
     }
 
-    fn footer(&mut self, ms: u64, tokens: Tokens) -> io::Result<()> {
-        let (total, Tokens { input, output }) = (tokens.total(), tokens);
+    fn footer(&mut self, ms: u64, tokens: TokenCount) -> io::Result<()> {
+        let (total, TokenCount { input, output }) = (tokens.total(), tokens);
         let seconds = ms as f64 / 1_000.0;
-        writeln!(self.out, "*Time: {seconds:.1}s | Tokens: {total} (in: {input}, out: {output})*")?;
+        writeln!(
+            self.out,
+            "*Time: {seconds:.1}s | TokenCount: {total} (in: {input}, out: {output})*"
+        )?;
         self.rule()
     }
 
-    fn finish(mut self) -> io::Result<(Vec<u8>, Totals)> {
+    fn finish(mut self) -> io::Result<(Vec<u8>, TranscriptTotals)> {
         self.end_turn()?;
         if let Some(summary) = self.summary.take() {
             let text = marks::clean(&summary);

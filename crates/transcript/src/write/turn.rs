@@ -5,7 +5,7 @@ use rethread_core::entry::Finished;
 use rethread_core::measure::Measure;
 use rethread_core::message::{BlockKind, Call, Message, Role};
 
-use super::markdown::{Tokens, said};
+use super::markdown::{TokenCount, said};
 use crate::marks::{FOOTER, INTERRUPTED, TOOL, clean, escape_text, is_footer, one_line};
 
 /// Characters of the line that shows a tool call. It says what was done, not with what.
@@ -22,8 +22,8 @@ pub(super) struct Turn {
     pieces: Vec<Piece>,
     /// When its latest entry was written.
     until: Timestamp,
-    charged: Option<Tokens>,
-    counted: Tokens,
+    charged: Option<TokenCount>,
+    counted: TokenCount,
     finished: Option<Finished>,
     /// The line that says what it cost, where it comes from a transcript; empty if that had none.
     pub(super) footer: Option<String>,
@@ -44,7 +44,7 @@ impl Turn {
             pieces: Vec::new(),
             until: at,
             charged: None,
-            counted: Tokens::default(),
+            counted: TokenCount::default(),
             finished: None,
             footer: None,
         }
@@ -54,14 +54,14 @@ impl Turn {
         self.until = at;
         let counted = u64::from(measure.tokens);
         if message.role == Role::Assistant {
-            self.counted.add(Tokens { input: 0, output: counted });
-            if let Some(tokens) = message.usage.and_then(Tokens::charged) {
+            self.counted.add(TokenCount { input: 0, output: counted });
+            if let Some(tokens) = message.usage.and_then(TokenCount::charged) {
                 self.charged.get_or_insert_default().add(tokens);
             }
             self.footer = footer_of(message).or(self.footer.take());
             self.reply_of(message);
         } else {
-            self.counted.add(Tokens { input: counted, output: 0 });
+            self.counted.add(TokenCount { input: counted, output: 0 });
             self.answers_of(message, measure);
         }
         if message.opens_turn() {
@@ -128,8 +128,9 @@ impl Turn {
     }
 
     /// What the provider charged; where it said nothing, our own count of what was said.
-    pub(super) fn tokens(&self) -> Tokens {
-        let finished = self.finished.as_ref().and_then(|finished| Tokens::charged(finished.usage));
+    pub(super) fn tokens(&self) -> TokenCount {
+        let finished =
+            self.finished.as_ref().and_then(|finished| TokenCount::charged(finished.usage));
         self.charged.or(finished).unwrap_or(self.counted)
     }
 

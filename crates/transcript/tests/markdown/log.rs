@@ -4,12 +4,14 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use rethread_core::entry::{Body, Finished, NewEntry, Origin, Restored, Started, Summarized};
+use rethread_core::entry::{
+    Body, Finished, NewEntry, Origin, Previous, Restored, Started, Summarized,
+};
 use rethread_core::measure::measure;
 use rethread_core::message::Usage;
 use rethread_core::session::{Header, Parent};
 use rethread_core::{Entry, Fixed, Message, Owner, Session, SessionId, Tally, World};
-use rethread_transcript::write::markdown::{Page, Previous, text};
+use rethread_transcript::write::markdown::{TranscriptHeader, text};
 
 /// What the agent of these tests is called.
 pub(crate) const SALLY: &str = "Simple Sally";
@@ -94,9 +96,9 @@ impl Log {
     }
 
     /// What is written about it.
-    pub(crate) fn page(&self) -> Page<'_> {
+    pub(crate) fn page(&self) -> TranscriptHeader<'_> {
         let previous = self.previous.clone();
-        Page { session: &self.session, agent: SALLY, previous, zone: TimeZone::UTC }
+        TranscriptHeader { session: &self.session, agent: SALLY, previous, zone: TimeZone::UTC }
     }
 
     /// Its transcript.

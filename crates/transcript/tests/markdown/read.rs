@@ -1,11 +1,13 @@
 //! What is read back.
 
 use jiff::civil::{date, time};
-use rethread_core::entry::Body;
+use rethread_core::entry::{Body, Previous};
 use rethread_core::message::Usage;
 use rethread_core::{Block, Message, Raw, Role};
-use rethread_transcript::read::markdown::{Cost, ReadError, Restored, Summary, Told, Turn, read};
-use rethread_transcript::write::markdown::{Page, Previous, text};
+use rethread_transcript::read::markdown::{
+    Cost, MarkdownError, ParsedTranscript, RestoredFrom, TranscriptSummary, TranscriptTurn, read,
+};
+use rethread_transcript::write::markdown::{TranscriptHeader, text};
 
 use crate::log::Log;
 
@@ -21,7 +23,7 @@ const FOREIGN: &str = "\
 
 ---
 
-## Session Restored (14:30:22)
+## Session RestoredFrom (14:30:22)
 **Context:** Resumed from session_2 (5 queries, 2.3K tokens)
 **Previous Session:** /conversations/session_2.md
 
@@ -68,7 +70,7 @@ fn a_file_of_the_first_program_is_read_whole() {
         tokens_in: Some(a),
         tokens_out: Some(b),
     };
-    let told = Told {
+    let told = ParsedTranscript {
         title: "Simple Sally Conversation".into(),
         id: Some("session_3".into()),
         date: Some(date(2025, 12, 30).at(14, 30, 22, 123_456_000)),
@@ -77,7 +79,7 @@ fn a_file_of_the_first_program_is_read_whole() {
         queries: Some(3),
         resumed_from: Some("session_2".into()),
         previous_session: Some("/conversations/session_2.md".into()),
-        restored: Some(Restored {
+        restored: Some(RestoredFrom {
             at: Some(time(14, 30, 22, 0)),
             from: Some("session_2".into()),
             queries: Some(5),
@@ -87,21 +89,21 @@ fn a_file_of_the_first_program_is_read_whole() {
             cost: cost("*Time: 2.1s | Tokens: 156 (in: 89, out: 67)*", 2_100, 89, 67),
         }),
         turns: vec![
-            Turn {
+            TranscriptTurn {
                 at: Some(time(14, 30, 45, 0)),
                 user: "Let's go".into(),
                 assistant: "Two parts:\n\n---\n\n## Query planning\n\nDone.".into(),
                 cost: cost("*Time: 3.2s | Tokens: 1,345 (in: 123, out: 1,222)*", 3_200, 123, 1_222),
-                ..Turn::default()
+                ..TranscriptTurn::default()
             },
-            Turn {
+            TranscriptTurn {
                 at: Some(time(14, 31, 0, 0)),
                 user: "And?".into(),
                 assistant: "That's it.".into(),
-                ..Turn::default()
+                ..TranscriptTurn::default()
             },
         ],
-        summary: Summary::Text("**Background Context:** Initial session.".into()),
+        summary: TranscriptSummary::Text("**Background Context:** Initial session.".into()),
         tokens: 1_345,
         rest: Vec::new(),
     };
@@ -118,13 +120,18 @@ fn older_and_newer_files_are_read_for_what_they_have() {
     assert_eq!((told.id, told.agent.as_str(), told.agent_path), (None, "Bob", None));
     assert_eq!(told.date, Some(date(2025, 1, 2).at(3, 4, 5, 0)));
     assert_eq!((told.queries, told.resumed_from.as_deref()), (Some(1), Some("s1")));
-    assert_eq!((told.summary, told.tokens), (Summary::Nothing, 0));
+    assert_eq!((told.summary, told.tokens), (TranscriptSummary::Nothing, 0));
     let cost = Cost { line: "*Time: 1.5s*".into(), ms: Some(1_500), ..Cost::default() };
-    let turn = Turn { user: "hi".into(), assistant: "hello".into(), cost, ..Turn::default() };
+    let turn = TranscriptTurn {
+        user: "hi".into(),
+        assistant: "hello".into(),
+        cost,
+        ..TranscriptTurn::default()
+    };
     assert_eq!(told.turns, [turn]);
 
     let told = read(
-        "# B Conversation\n**Session ID:** x\n**Date:** soon\n---\n## Session Restored (?)\n\
+        "# B Conversation\n**Session ID:** x\n**Date:** soon\n---\n## Session RestoredFrom (?)\n\
                      **Context:** Resumed from s1 (5 queries, 2.3K)\n*Tokens: 12 | Cost: $1*\n",
     )
     .unwrap();
@@ -136,12 +143,12 @@ fn older_and_newer_files_are_read_for_what_they_have() {
 #[test]
 fn what_is_no_transcript_says_what_is_missing() {
     for (text, error) in [
-        ("", ReadError::Empty),
-        (" \n\n", ReadError::Empty),
-        ("hello", ReadError::NoTitle),
-        ("# My notes\n\n**Date:** today", ReadError::NoTitle),
-        ("## Query 1 (10:00:00)\n**You:** a", ReadError::NoTitle),
-        ("# A Conversation\n\nwith my mother", ReadError::NoFields),
+        ("", MarkdownError::Empty),
+        (" \n\n", MarkdownError::Empty),
+        ("hello", MarkdownError::NoTitle),
+        ("# My notes\n\n**Date:** today", MarkdownError::NoTitle),
+        ("## Query 1 (10:00:00)\n**You:** a", MarkdownError::NoTitle),
+        ("# A Conversation\n\nwith my mother", MarkdownError::NoFields),
     ] {
         assert_eq!(read(text), Err(error), "{text}");
     }
@@ -155,35 +162,42 @@ fn a_summary_counts_only_behind_the_last_turn_and_between_its_markers() {
     let summary = |end: &str| read(&file(end)).unwrap().summary;
     let (start, end) = ("<!-- SESSION_SUMMARY_START -->", "<!-- SESSION_SUMMARY_END -->");
     let block = format!("{start}\nold\n{end}\n");
-    assert_eq!(summary(&format!("{block}\n## Query 2 (1)\n**You:** b\n")), Summary::Nothing);
-    assert_eq!(summary(&format!("{block}\n---\n{start}\nnew\n{end}")), Summary::Text("new".into()));
-    assert_eq!(summary(&format!("{start}new{end}")), Summary::Text("new".into()));
-    assert_eq!(summary(&format!("put it in `{start}` and `{end}`.")), Summary::Nothing);
+    assert_eq!(
+        summary(&format!("{block}\n## Query 2 (1)\n**You:** b\n")),
+        TranscriptSummary::Nothing
+    );
+    assert_eq!(
+        summary(&format!("{block}\n---\n{start}\nnew\n{end}")),
+        TranscriptSummary::Text("new".into())
+    );
+    assert_eq!(summary(&format!("{start}new{end}")), TranscriptSummary::Text("new".into()));
+    assert_eq!(summary(&format!("put it in `{start}` and `{end}`.")), TranscriptSummary::Nothing);
     for broken in
         [format!("{start}\n \n{end}"), start.into(), end.into(), format!("{end}\n{start}")]
     {
-        assert_eq!(summary(&broken), Summary::Broken, "{broken}");
+        assert_eq!(summary(&broken), TranscriptSummary::Broken, "{broken}");
     }
     let cut = read(&file(&format!("**A:** b\n\n---\n\n{start}\n**Backgr"))).unwrap();
-    assert_eq!((cut.turns[0].assistant.as_str(), cut.summary), ("b", Summary::Broken));
+    assert_eq!((cut.turns[0].assistant.as_str(), cut.summary), ("b", TranscriptSummary::Broken));
 }
 
 const HOSTILE: &str = "first\n---\n\\---\n## Query 3 (10:00:00)\n**You:** me\n**Simple Sally:** you\n\
-    \\\\**You:**\n<!-- SESSION_SUMMARY_START -->\nfalse <!-- SESSION_SUMMARY_END -->\n## Session Restored\n\
+    \\\\**You:**\n<!-- SESSION_SUMMARY_START -->\nfalse <!-- SESSION_SUMMARY_END -->\n## Session RestoredFrom\n\
     *Time: 1.0s | Tokens: 9 (in: 4, out: 5)*\n*Tool: rm → success*\n*[interrupted]*\n\
     *Context cleared (10:00:00)*\n\n    code\n\n\n**Note:** last\n---";
 
 #[test]
 fn text_that_looks_like_structure_is_read_back_as_it_was() {
     let mut log = Log::new();
-    log.previous = Some(Previous { id: "a (b)".into(), path: None, queries: 1, tokens: 10 });
+    log.previous = Some(Previous { id: "a (b)".into(), file: None, queries: 1, tokens: 10 });
     log.restore(HOSTILE, 5, Usage::default());
     log.turn(HOSTILE, HOSTILE).finish(1_000, 1, 2);
     log.say(Message::user("---"));
     log.turn("**You:** x", "*Tool: x → success*\nend");
     log.say(Message::user(HOSTILE)).summarize(HOSTILE);
     for agent in ["Simple Sally", "You", "Context", "A:** b", "<!-- SESSION_SUMMARY_START -->"] {
-        let (written, totals) = text(&Page { agent, ..log.page() }, log.entries.clone());
+        let (written, totals) =
+            text(&TranscriptHeader { agent, ..log.page() }, log.entries.clone());
         let told = read(&written).unwrap();
         let said: Vec<_> =
             told.turns.iter().map(|t| (t.user.as_str(), t.assistant.as_str())).collect();
@@ -217,7 +231,7 @@ fn stumble(dice: &mut u64) -> String {
         "## Query ",
         "7",
         " (10:00:00)",
-        "## Session Restored",
+        "## Session RestoredFrom",
         "**You:**",
         "**Simple Sally:**",
         "<",
@@ -293,7 +307,7 @@ fn tool_calls_and_stops_are_read_apart_from_the_text() {
 fn a_file_cut_off_anywhere_is_read_as_far_as_it_goes() {
     let mut log = Log::new();
     log.previous =
-        Some(Previous { id: "p".into(), path: Some("é".into()), queries: 1, tokens: 10 });
+        Some(Previous { id: "p".into(), file: Some("é".into()), queries: 1, tokens: 10 });
     log.restore(HOSTILE, 5, Usage::default()).turn("a – b", HOSTILE).summarize(HOSTILE);
     for sample in [FOREIGN.to_owned(), log.text()] {
         let turns = read(&sample).unwrap().turns;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use rethread_core::store::Filter;
 use rethread_core::{Fixed, MemoryStore, Message, Owner, Session, Sessions};
-use rethread_transcript::import::{Receipt, import};
+use rethread_transcript::import::{ImportReceipt, import};
 use rethread_transcript::read::{Format, recognise};
 use rusqlite::Connection;
 use serde_json::{Value, json};
@@ -32,7 +32,7 @@ impl Place {
     }
 
     /// Writes a file in the place of what was there, and imports it.
-    fn import(&self, file: &str, format: Format, write: impl FnOnce(&Path)) -> Receipt {
+    fn import(&self, file: &str, format: Format, write: impl FnOnce(&Path)) -> ImportReceipt {
         let path = self.folder.path().join(file);
         std::fs::create_dir_all(path.parent().expect("a folder")).expect("made");
         if path.is_dir() {

@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
+use rethread_core::store::BoxError;
 use rethread_core::{BlobId, Body};
-use rethread_transcript::read::{BoxError, Format, Found, FoundEntry, Sink, read, recognise};
+use rethread_transcript::read::{Format, FoundEntry, FoundSession, Sink, read, recognise};
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
@@ -91,7 +92,7 @@ struct Kept {
 }
 
 impl Sink for Kept {
-    fn session(&mut self, _: Found) -> Result<(), BoxError> {
+    fn session(&mut self, _: FoundSession) -> Result<(), BoxError> {
         Ok(())
     }
 

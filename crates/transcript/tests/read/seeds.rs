@@ -4,7 +4,7 @@ use rethread_core::measure::measure;
 use rethread_core::message::Usage;
 use rethread_core::{Body, EntryId, Header, NewEntry, Owner, Session};
 use rethread_transcript::read::{Format, is_twin};
-use rethread_transcript::write::markdown::Page;
+use rethread_transcript::write::markdown::TranscriptHeader;
 
 use crate::support::{Heap, options, read_as, read_file, written};
 
@@ -267,7 +267,7 @@ fn written_again(heap: &Heap) -> String {
         session.tally = placed.last().expect("just placed").tally;
     }
     let agent = found.profile.agent.as_deref().expect("an agent");
-    let page = Page { session: &session, agent, previous: None, zone: options().zone };
+    let page = TranscriptHeader { session: &session, agent, previous: None, zone: options().zone };
     rethread_transcript::write::markdown::text(&page, placed).0
 }
 

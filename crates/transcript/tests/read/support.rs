@@ -3,20 +3,21 @@
 use std::path::{Path, PathBuf};
 
 use jiff::tz::TimeZone;
+use rethread_core::store::BoxError;
 use rethread_core::{Body, Message, Role};
 use rethread_transcript::read::{
-    Account, BoxError, Error, Format, Found, FoundEntry, Options, Sink, read, recognise,
+    Account, Format, FoundEntry, FoundSession, Options, ReadError, Sink, read, recognise,
 };
 
 /// What was found.
 #[derive(Debug, Default)]
 pub(crate) struct Heap {
-    pub(crate) sessions: Vec<(Found, Vec<FoundEntry>)>,
+    pub(crate) sessions: Vec<(FoundSession, Vec<FoundEntry>)>,
     pub(crate) account: Account,
 }
 
 impl Sink for Heap {
-    fn session(&mut self, found: Found) -> Result<(), BoxError> {
+    fn session(&mut self, found: FoundSession) -> Result<(), BoxError> {
         self.sessions.push((found, Vec::new()));
         Ok(())
     }
@@ -48,7 +49,7 @@ impl Heap {
         bodies.filter(|body| body.message().is_none()).map(Body::kind).collect()
     }
 
-    pub(crate) fn found(&self, session: usize) -> &Found {
+    pub(crate) fn found(&self, session: usize) -> &FoundSession {
         &self.sessions[session].0
     }
 }
@@ -76,7 +77,7 @@ pub(crate) fn options() -> Options {
 }
 
 /// Reads a file that must be of this format.
-pub(crate) fn read_file(path: &Path, format: Format) -> Result<Heap, Error> {
+pub(crate) fn read_file(path: &Path, format: Format) -> Result<Heap, ReadError> {
     assert_eq!(recognise(path).expect("it can be looked at"), Some(format), "{path:?}");
     let mut heap = Heap::default();
     let account = read(format, path, &options(), &mut heap, &mut |_| {})?;

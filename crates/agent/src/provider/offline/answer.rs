@@ -1,6 +1,6 @@
 //! What the offline model says. Everything it can ever say stands here.
 
-use rethread_core::summary::{self, Found};
+use rethread_core::summary::{self, FoundSummary};
 use rethread_core::{Message, Role};
 
 use super::rank::Passage;
@@ -142,7 +142,7 @@ impl Sayer {
 
     /// What a session that continues from a summary is answered.
     pub(super) fn restored(&self, prompt: &str) -> String {
-        let Found::Summary(summary) = summary::find(prompt) else {
+        let FoundSummary::Summary(summary) = summary::find(prompt) else {
             return self.say(
                 "There is no summary in this that I can read. I am ready to continue all the same.",
             );

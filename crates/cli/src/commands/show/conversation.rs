@@ -12,7 +12,7 @@ use rethread_agent::FileChanged;
 use rethread_core::entry::Thinned;
 use rethread_core::message::{Call, ToolResult};
 use rethread_core::sessions::LOST;
-use rethread_core::{BlockKind, Body, Entry, Kind, Message, Role, Session};
+use rethread_core::{BlockKind, Body, Entry, Message, Role, Session, SessionKind};
 use rethread_render::Document;
 use rethread_render::terminal::{self, Style, wrap_line};
 
@@ -173,7 +173,7 @@ impl<'a> Conversation<'a> {
     fn answers(&self) -> String {
         let header = &self.session.header;
         let agent = header.profile.agent.as_deref();
-        let source = header.source.as_deref().filter(|_| header.kind == Kind::Imported);
+        let source = header.source.as_deref().filter(|_| header.kind == SessionKind::Imported);
         agent.or(source).map_or_else(|| "Assistant".to_owned(), one_line)
     }
 

@@ -1,4 +1,4 @@
-//! The door itself: what it needs, and how it is opened.
+//! What the server needs, and how it starts to listen.
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -18,10 +18,10 @@ use crate::quotas::Quotas;
 use crate::routes;
 use crate::serve::Listening;
 use crate::state::ServerState;
-use crate::tokens::{TokenCache, TokenError, Tokens};
+use crate::tokens::{AccessTokenError, AccessTokens, TokenCache};
 
-/// Everything the HTTP door needs.
-pub struct Door {
+/// Everything the HTTP server needs.
+pub struct ServerSettings {
     /// Where sessions live.
     pub store: Arc<dyn Backend>,
     /// Where time and ids come from.
@@ -36,7 +36,7 @@ pub struct Door {
     pub log: Option<Box<dyn Write + Send>>,
 }
 
-/// Why a door cannot be opened.
+/// Why the server cannot listen.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
     /// Anybody could come in.
@@ -47,7 +47,7 @@ pub enum ListenError {
     },
     /// The tokens could not be read.
     #[error("the tokens could not be read")]
-    Tokens(#[source] Box<TokenError>),
+    Tokens(#[source] Box<AccessTokenError>),
     /// The address cannot be listened on.
     #[error("{address} cannot be listened on: {source}")]
     Bind {
@@ -58,7 +58,7 @@ pub enum ListenError {
     },
 }
 
-impl Door {
+impl ServerSettings {
     /// Listens on an address.
     ///
     /// # Errors
@@ -66,8 +66,8 @@ impl Door {
     /// [`ListenError::NoToken`] if it can be reached from other machines while there is no token:
     /// nothing was bound then.
     pub async fn listen(self, address: SocketAddr) -> Result<Listening, ListenError> {
-        let Door { store, world, settings, rules, limits, log } = self;
-        let tokens = Tokens::new(store.clone(), world.clone());
+        let ServerSettings { store, world, settings, rules, limits, log } = self;
+        let tokens = AccessTokens::new(store.clone(), world.clone());
         if !address.ip().is_loopback() {
             let asked = tokens.clone();
             let known = blocking(move || asked.list()).await;

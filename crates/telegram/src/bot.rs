@@ -1,4 +1,4 @@
-//! The door itself: what it needs, how it is opened, and how it listens.
+//! The bot: what it needs, how it starts, and how it polls for updates.
 
 use std::sync::Arc;
 
@@ -23,19 +23,19 @@ use crate::limits::{GRACE, PENDING_MAX, TURNS_MAX};
 use crate::running::Running;
 use crate::send::{Post, Waits};
 use crate::texts;
-use crate::token::Token;
+use crate::token::BotToken;
 use crate::update::{Heard, Me, What};
 
 /// Where it is said what goes wrong: a line, without its end. It never holds the token, nor
 /// anything a person or a model said.
 pub type Voice = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// Everything the Telegram door needs.
-pub struct Door {
+/// Everything the bot needs.
+pub struct BotSettings {
     /// Where the Bot API is.
     pub url: String,
     /// The secret of the bot.
-    pub token: Token,
+    pub token: BotToken,
     /// Who may talk to it.
     pub people: People,
     /// What it stands on.
@@ -44,9 +44,9 @@ pub struct Door {
     pub voice: Voice,
 }
 
-/// Why the door cannot be opened, or had to be closed.
+/// Why the bot cannot start, or had to stop.
 #[derive(Debug, thiserror::Error)]
-pub enum DoorError {
+pub enum BotError {
     /// Telegram does not know the bot, or the address is none.
     #[error(transparent)]
     Api(#[from] ApiError),
@@ -95,20 +95,20 @@ pub(crate) struct BotState {
     lost: CancellationToken,
 }
 
-impl Door {
+impl BotSettings {
     /// Asks Telegram who the bot is, and takes its inbox. A network that is not there yet is waited
     /// for until `stop`.
     ///
     /// # Errors
     ///
-    /// [`DoorError`].
-    pub async fn open(self, stop: &CancellationToken) -> Result<Bot, DoorError> {
-        let Door { url, token, people, host, voice } = self;
+    /// [`BotError`].
+    pub async fn open(self, stop: &CancellationToken) -> Result<Bot, BotError> {
+        let BotSettings { url, token, people, host, voice } = self;
         let api = Arc::new(Api::new(&url, token)?);
         let me = who_am_i(&api, &voice, stop).await?;
         let inbox = match Inbox::open(&host, me.id, stop).await {
             Err(sessions::Error::Store(StoreError::Held { holder, .. })) => {
-                return Err(DoorError::Held { holder });
+                return Err(BotError::Held { holder });
             }
             opened => opened?,
         };
@@ -142,7 +142,7 @@ impl Door {
 }
 
 /// Asks until there is an answer. What Telegram refuses for good ends it.
-async fn who_am_i(api: &Api, voice: &Voice, stop: &CancellationToken) -> Result<Me, DoorError> {
+async fn who_am_i(api: &Api, voice: &Voice, stop: &CancellationToken) -> Result<Me, BotError> {
     let mut waits = Waits::default();
     loop {
         let failed = match api.get_me().await {
@@ -156,7 +156,7 @@ async fn who_am_i(api: &Api, voice: &Voice, stop: &CancellationToken) -> Result<
         }
         voice(&format!("{failed}; trying again"));
         tokio::select! {
-            () = stop.cancelled() => return Err(DoorError::Stopped),
+            () = stop.cancelled() => return Err(BotError::Stopped),
             () = tokio::time::sleep(waits.next(&failed)) => {}
         }
     }
@@ -173,8 +173,8 @@ impl Bot {
     ///
     /// # Errors
     ///
-    /// [`DoorError::Held`] if another process took over.
-    pub async fn serve(self, stop: &CancellationToken) -> Result<(), DoorError> {
+    /// [`BotError::Held`] if another process took over.
+    pub async fn serve(self, stop: &CancellationToken) -> Result<(), BotError> {
         let Bot { state } = self;
         let menu = state.clone();
         state.tasks.spawn(async move { menu.show_menu().await });
@@ -193,7 +193,7 @@ impl Bot {
             (state.voice)("some turns did not end in time; they go on after the next start");
         }
         if state.lost.is_cancelled() {
-            return Err(DoorError::Held { holder: "it took over".into() });
+            return Err(BotError::Held { holder: "it took over".into() });
         }
         state.inbox.close().await?;
         Ok(())

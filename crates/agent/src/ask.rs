@@ -15,7 +15,7 @@ use crate::runner::Runner;
 use crate::tool::Spec;
 
 /// What came of asking.
-pub(crate) enum Asked {
+pub(crate) enum AskOutcome {
     /// A whole reply.
     Reply(Message),
     /// Someone stopped it; the part that arrived, marked as such.
@@ -33,16 +33,16 @@ impl Runner {
         tools: &[Spec],
         events: &Events,
         stop: &CancellationToken,
-    ) -> Asked {
+    ) -> AskOutcome {
         let with_bytes = self.with_attachments(id, context).await;
         let messages = with_bytes.as_deref().unwrap_or(&context.messages);
         let mut retries = 0;
         loop {
-            let mut heard = String::new();
+            let mut streamed = String::new();
             let failure = {
                 let mut listen = |delta: Delta| match delta {
                     Delta::Text(text) => {
-                        heard.push_str(&text);
+                        streamed.push_str(&text);
                         events.more(Event::Text(text));
                     }
                     Delta::Thinking(text) => events.more(Event::Thinking(text)),
@@ -56,7 +56,7 @@ impl Runner {
                     reply = self.responder.provider.ask(request, &mut listen) => Some(reply),
                 };
                 match reply {
-                    Some(Ok(reply)) if says_something(&reply) => return Asked::Reply(reply),
+                    Some(Ok(reply)) if says_something(&reply) => return AskOutcome::Reply(reply),
                     Some(Ok(_)) => Some(Failure::Nonsense {
                         provider: model.provider.clone(),
                         what: "an empty reply".into(),
@@ -65,21 +65,21 @@ impl Runner {
                     None => None,
                 }
             };
-            let partial = self.partial(heard);
-            let Some(failure) = failure else { return Asked::Stopped(partial) };
+            let partial = self.partial(streamed);
+            let Some(failure) = failure else { return AskOutcome::Stopped(partial) };
             let wait = match failure.retry() {
                 Some(asked) if retries < RETRIES_MAX => {
                     asked.unwrap_or(RETRY_WAIT * 2_u32.pow(retries))
                 }
-                _ => return Asked::Failed(failure, partial),
+                _ => return AskOutcome::Failed(failure, partial),
             };
             if wait > RETRY_WAIT_MAX {
-                return Asked::Failed(failure, partial);
+                return AskOutcome::Failed(failure, partial);
             }
             retries += 1;
             events.send(Event::Retry { why: failure.to_string(), wait }).await;
             if stopped_while_waiting(wait, stop).await {
-                return Asked::Stopped(partial);
+                return AskOutcome::Stopped(partial);
             }
         }
     }
@@ -95,11 +95,11 @@ impl Runner {
     }
 
     /// What arrived of a reply that did not come to its end.
-    fn partial(&self, heard: String) -> Option<Message> {
-        if heard.trim().is_empty() {
+    fn partial(&self, streamed: String) -> Option<Message> {
+        if streamed.trim().is_empty() {
             return None;
         }
-        let mut message = Message::assistant(heard);
+        let mut message = Message::assistant(streamed);
         message.model = Some(self.responder.model.id());
         message.interrupted = true;
         Some(message)

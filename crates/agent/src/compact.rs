@@ -13,9 +13,9 @@ use serde_json::json;
 
 use crate::blocking::blocking;
 use crate::leased_thread::LeasedThread;
-use crate::restore::{GoesOn, Past};
+use crate::restore::{Continued, PastSession};
 use crate::runner::{Runner, TurnError};
-use crate::summarize::{How, SummaryOutcome};
+use crate::summarize::{SummaryMethod, SummaryOutcome};
 
 /// How far a compaction has come.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,7 +28,7 @@ pub enum Stage {
         why: String,
     },
     /// The old session is safe, with its summary.
-    Saved(Box<Past>),
+    Saved(Box<PastSession>),
     /// The new session is about to start.
     Restoring,
 }
@@ -65,7 +65,7 @@ pub struct CompactReceipt {
     /// How the model failed, where sentences were picked instead.
     pub failed: Option<String>,
     /// The session that goes on.
-    pub on: GoesOn,
+    pub on: Continued,
 }
 
 impl Serialize for CompactReceipt {
@@ -128,8 +128,8 @@ impl Runner {
     pub async fn compact(
         &self,
         id: SessionId,
-        how: How,
-        mut told: impl FnMut(Stage),
+        how: SummaryMethod,
+        mut report: impl FnMut(Stage),
     ) -> Result<Compacted, TurnError> {
         let sessions = self.sessions.clone();
         if blocking(move || sessions.get(id)).await?.tally.queries == 0 {
@@ -137,7 +137,7 @@ impl Runner {
         }
         // What is said from here on is said in the new session.
         let held = self.hold(id).await?;
-        let compacted = self.compact_held(&held, id, how, &mut told).await;
+        let compacted = self.compact_held(&held, id, how, &mut report).await;
         held.release(&self.threads).await?;
         compacted
     }
@@ -146,26 +146,26 @@ impl Runner {
         &self,
         held: &LeasedThread,
         id: SessionId,
-        how: How,
-        told: &mut impl FnMut(Stage),
+        how: SummaryMethod,
+        report: &mut impl FnMut(Stage),
     ) -> Result<Compacted, TurnError> {
         let (sessions, runner) = (self.sessions.clone(), self.clone());
         let (keys, before) = blocking(move || {
             Ok::<_, sessions::Error>((sessions.get(id)?.keys, runner.context_tokens(id)?))
         })
         .await?;
-        told(Stage::Summarizing);
+        report(Stage::Summarizing);
         let (summary, failed) = match self.summarize_held(held, id, how).await? {
             SummaryOutcome::Written(summary) => (summary, None),
             SummaryOutcome::Extracted { summary, why } => {
-                told(Stage::Extracted { why: why.clone() });
+                report(Stage::Extracted { why: why.clone() });
                 (summary, Some(why))
             }
             SummaryOutcome::Nothing => return Ok(Compacted::Nothing),
         };
         let past = self.past(id).await?;
-        told(Stage::Saved(Box::new(past.clone())));
-        told(Stage::Restoring);
+        report(Stage::Saved(Box::new(past.clone())));
+        report(Stage::Restoring);
         let on = self.restore(&past, &summary.text, Origin::Compact, keys).await?;
         Ok(Compacted::Done(Box::new(CompactReceipt { from: id, before, summary, failed, on })))
     }
@@ -179,7 +179,7 @@ impl Runner {
     pub async fn resume(&self, id: SessionId, keys: Vec<Key>) -> Result<Compacted, TurnError> {
         let runner = self.clone();
         let before = blocking(move || runner.context_tokens(id)).await?;
-        let (summary, failed) = match self.summarize(id, How::Model).await? {
+        let (summary, failed) = match self.summarize(id, SummaryMethod::Model).await? {
             SummaryOutcome::Written(summary) => (summary, None),
             SummaryOutcome::Extracted { summary, why } => (summary, Some(why)),
             SummaryOutcome::Nothing => return Ok(Compacted::Nothing),

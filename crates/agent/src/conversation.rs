@@ -155,7 +155,7 @@ mod tests {
 
     use super::*;
 
-    fn told(turns: usize) -> (Sessions, Session) {
+    fn session_with(turns: usize) -> (Sessions, Session) {
         let world = Arc::new(Fixed::default());
         let owner = Owner::new("local").expect("valid");
         let sessions = Sessions::new(Arc::new(MemoryStore::new(world.clone())), owner, world);
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn a_conversation_is_read_whole_and_in_order() {
-        let (sessions, session) = told(300);
+        let (sessions, session) = session_with(300);
         let all = Conversation::read(&sessions, &session, u64::MAX).expect("read");
         assert_eq!((all.turns.len(), all.left_out), (300, 0));
         assert_eq!(all.turns[299].assistant, "answer 299");
@@ -183,7 +183,7 @@ mod tests {
 
     #[test]
     fn where_there_is_no_room_the_oldest_turns_are_left_out_and_counted() {
-        let (sessions, session) = told(300);
+        let (sessions, session) = session_with(300);
         // The reading stops at a question, and at a reply.
         for room in 90..110 {
             let some = Conversation::read(&sessions, &session, room).expect("read");
@@ -200,7 +200,7 @@ mod tests {
 
     #[test]
     fn of_a_turn_longer_than_the_room_the_question_and_the_last_replies_are_there() {
-        let (sessions, session) = told(2);
+        let (sessions, session) = session_with(2);
         let mut thread = sessions.thread(session.id()).expect("opened");
         thread.append(Message::user("move the store to PostgreSQL")).expect("appended");
         for round in 0..600 {
@@ -219,7 +219,7 @@ mod tests {
 
     #[test]
     fn turns_before_a_clear_do_not_count_as_left_out() {
-        let (sessions, session) = told(50);
+        let (sessions, session) = session_with(50);
         sessions.clear(session.id()).expect("cleared");
         let mut thread = sessions.thread(session.id()).expect("opened");
         for turn in 0..50 {
@@ -232,7 +232,7 @@ mod tests {
 
     #[test]
     fn tools_are_named_in_the_order_they_were_called() {
-        let (sessions, session) = told(1);
+        let (sessions, session) = session_with(1);
         let mut thread = sessions.thread(session.id()).expect("opened");
         for names in [["glob", "grep"], ["read_file", "edit_file"]] {
             let call = |name| Block::tool_use(name, name, Raw::of(&serde_json::json!({})));
@@ -246,7 +246,7 @@ mod tests {
 
     #[test]
     fn what_was_said_before_a_clear_is_not_summarised() {
-        let (sessions, session) = told(3);
+        let (sessions, session) = session_with(3);
         sessions.clear(session.id()).expect("cleared");
         let session = sessions.get(session.id()).expect("read");
         assert!(Conversation::read(&sessions, &session, u64::MAX).expect("read").turns.is_empty());

@@ -40,7 +40,7 @@ Use the exact format with HTML comment markers:
 }
 
 /// What is told about a session that is taken up again.
-pub(crate) struct Told<'a> {
+pub(crate) struct Restoration<'a> {
     pub(crate) date: &'a str,
     pub(crate) id: &'a str,
     pub(crate) size: &'a str,
@@ -50,8 +50,8 @@ pub(crate) struct Told<'a> {
 }
 
 /// Hands a summary to the model that is to go on from it.
-pub(crate) fn restoration(told: &Told<'_>) -> String {
-    let Told { date, id, size, resumed_from, file, summary } = told;
+pub(crate) fn restoration(past: &Restoration<'_>) -> String {
+    let Restoration { date, id, size, resumed_from, file, summary } = past;
     let mut lineage = String::new();
     if let Some(parent) = resumed_from {
         lineage.push_str(&format!("This session was resumed from: {parent}\n"));
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn the_restoration_prompt_names_the_session_its_parent_and_its_file() {
-        let told = Told {
+        let past = Restoration {
             date: "2025-12-30",
             id: "session_2",
             size: "5 queries, 2.3K tokens",
@@ -109,7 +109,7 @@ mod tests {
             summary: "**Background Context:** Initial session.",
         };
         assert_eq!(
-            restoration(&told),
+            restoration(&past),
             "CONTEXT RESTORATION: You are continuing a previous conversation from 2025-12-30.
 
 Previous session summary (Session ID: session_2, 5 queries, 2.3K tokens):

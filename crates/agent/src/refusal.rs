@@ -15,7 +15,7 @@ use rethread_core::turn::{left_out, turns};
 use rethread_core::{EntryId, Item, Log, Place, Role, Thread};
 use tokio_util::sync::CancellationToken;
 
-use crate::ask::Asked;
+use crate::ask::AskOutcome;
 use crate::events::{Event, Events};
 use crate::leased_thread::LeasedThread;
 use crate::provider::{Failure, RefusalCause};
@@ -35,7 +35,7 @@ impl Runner {
         tools: &[Spec],
         events: &Events,
         stop: &CancellationToken,
-    ) -> Result<Asked, TurnError> {
+    ) -> Result<AskOutcome, TurnError> {
         let (id, turn) = (at.session, at.seq);
         let mut asked = self.ask(id, context, tools, events, stop).await;
         let Some(mut cause) = cause_of(&asked) else { return Ok(asked) };
@@ -50,7 +50,7 @@ impl Runner {
             let without = self.context_without(held, suspects.clone()).await?;
             asked = self.ask(id, &without, tools, events, stop).await;
             match cause_of(&asked) {
-                None if matches!(asked, Asked::Reply(_)) => {
+                None if matches!(asked, AskOutcome::Reply(_)) => {
                     let turns = suspects.len();
                     leave_out(held, suspects).await?;
                     events.send(Event::LeftOut { turns }).await;
@@ -67,7 +67,7 @@ impl Runner {
             let mark = LeftOut { turn, why: REFUSED.into() };
             let marks = vec![Body::LeftOut(mark).into(), Body::Finished(finished).into()];
             held.with(move |thread| thread.record(marks)).await?;
-            if let Asked::Failed(Failure::Refused { left_out, .. }, _) = &mut asked {
+            if let AskOutcome::Failed(Failure::Refused { left_out, .. }, _) = &mut asked {
                 *left_out = true;
             }
         }
@@ -110,9 +110,9 @@ impl Runner {
 }
 
 /// What was refused, if it may be what the request says.
-fn cause_of(asked: &Asked) -> Option<RefusalCause> {
+fn cause_of(asked: &AskOutcome) -> Option<RefusalCause> {
     match asked {
-        Asked::Failed(Failure::Refused { cause, .. }, None) => {
+        AskOutcome::Failed(Failure::Refused { cause, .. }, None) => {
             Some(*cause).filter(|cause| *cause != RefusalCause::Request)
         }
         _ => None,

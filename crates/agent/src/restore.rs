@@ -17,7 +17,7 @@ use rethread_core::{
 use rethread_transcript::numbers::short;
 
 use crate::blocking::blocking;
-use crate::prompt::{self, Told};
+use crate::prompt::{self, Restoration};
 use crate::responder::reply;
 use crate::runner::{Runner, TurnError};
 
@@ -27,7 +27,7 @@ pub const NO_ACKNOWLEDGMENT: &str =
 
 /// A session that is to be continued.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Past {
+pub struct PastSession {
     /// Its id, as a person would name it.
     pub id: String,
     /// The session, where it is in the store.
@@ -52,7 +52,7 @@ pub struct Past {
     pub tail: Vec<Carried>,
 }
 
-impl Past {
+impl PastSession {
     /// `5 queries, 2.3K tokens`.
     pub fn size(&self) -> String {
         let queries = if self.queries == 1 { "query" } else { "queries" };
@@ -62,7 +62,7 @@ impl Past {
 
 /// A session that goes on.
 #[derive(Clone, Debug, PartialEq)]
-pub struct GoesOn {
+pub struct Continued {
     /// The new session.
     pub session: Session,
     /// What the model said to the summary.
@@ -87,11 +87,11 @@ impl Runner {
     /// Those of the store. A model that does not answer is no error: a fixed line stands in.
     pub async fn restore(
         &self,
-        past: &Past,
+        past: &PastSession,
         summary: &str,
         origin: Origin,
         keys: Vec<Key>,
-    ) -> Result<GoesOn, TurnError> {
+    ) -> Result<Continued, TurnError> {
         let mut restored = self.restored(past, summary, origin);
         let began = Instant::now();
         let new = New { name: past.name.clone(), ..self.responder.new_session() };
@@ -135,12 +135,20 @@ impl Runner {
             Ok::<_, sessions::Error>((session, tokens))
         })
         .await?;
-        Ok(GoesOn { session, acknowledgment, acknowledged, usage, carried, carried_tokens, tokens })
+        Ok(Continued {
+            session,
+            acknowledgment,
+            acknowledged,
+            usage,
+            carried,
+            carried_tokens,
+            tokens,
+        })
     }
 
     /// The entry a continued session opens with; its acknowledgment is still to come.
-    fn restored(&self, past: &Past, summary: &str, origin: Origin) -> Restored {
-        let prompt = prompt::restoration(&Told {
+    fn restored(&self, past: &PastSession, summary: &str, origin: Origin) -> Restored {
+        let prompt = prompt::restoration(&Restoration {
             date: &past.date.strftime("%Y-%m-%d %H:%M").to_string(),
             id: &past.id,
             size: &past.size(),

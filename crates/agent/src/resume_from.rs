@@ -7,7 +7,7 @@ use rethread_core::{Header, Name, Session, SessionId, sessions};
 use rethread_transcript::read::markdown;
 
 use crate::blocking::blocking;
-use crate::restore::Past;
+use crate::restore::PastSession;
 use crate::runner::{Runner, TurnError};
 
 /// The most a transcript file may hold. A summary stands at its end, so it is read whole.
@@ -17,7 +17,7 @@ const FILE_BYTES_MAX: u64 = 256 << 20;
 #[derive(Clone, Debug, PartialEq)]
 pub struct FromFile {
     /// What it tells.
-    pub past: Past,
+    pub past: PastSession,
     /// Its summary, or what is wrong with it.
     pub summary: markdown::TranscriptSummary,
 }
@@ -50,7 +50,7 @@ impl Runner {
     /// # Errors
     ///
     /// Those of the store.
-    pub async fn past(&self, id: SessionId) -> Result<Past, TurnError> {
+    pub async fn past(&self, id: SessionId) -> Result<PastSession, TurnError> {
         let runner = self.clone();
         Ok(blocking(move || {
             // A disk that is full for the transcript must not stop the conversation.
@@ -61,7 +61,7 @@ impl Runner {
             let stats = runner.sessions.stats(id)?;
             let header = &session.header;
             let last = session.last_activity_at.to_zoned(TimeZone::system()).datetime();
-            Ok::<_, sessions::Error>(Past {
+            Ok::<_, sessions::Error>(PastSession {
                 id: session.shown_id(),
                 session: Some(id),
                 name: given_name(session),
@@ -101,27 +101,27 @@ impl Runner {
         }
         let bytes = std::fs::read(path).map_err(|error| unreadable(error.to_string()))?;
         let text = String::from_utf8_lossy(&bytes);
-        let told = markdown::read(&text).map_err(|error| FileError::NotATranscript {
+        let parsed = markdown::read(&text).map_err(|error| FileError::NotATranscript {
             path: path.to_owned(),
             what: error.to_string(),
         })?;
         let absolute = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
-        let id = told.id.clone().or(stem).unwrap_or_else(|| "unknown".into());
-        let past = Past {
+        let id = parsed.id.clone().or(stem).unwrap_or_else(|| "unknown".into());
+        let past = PastSession {
             session: None,
             id,
             name: None,
-            agent: Some(told.agent),
-            agent_path: told.agent_path,
-            date: told.date.unwrap_or_default(),
-            queries: told.queries.unwrap_or(told.turns.len() as u64),
-            tokens: told.tokens,
-            resumed_from: told.resumed_from,
+            agent: Some(parsed.agent),
+            agent_path: parsed.agent_path,
+            date: parsed.date.unwrap_or_default(),
+            queries: parsed.queries.unwrap_or(parsed.turns.len() as u64),
+            tokens: parsed.tokens,
+            resumed_from: parsed.resumed_from,
             file: Some(absolute.display().to_string()),
             tail: Vec::new(),
         };
-        Ok(FromFile { past, summary: told.summary })
+        Ok(FromFile { past, summary: parsed.summary })
     }
 }
 

@@ -23,7 +23,7 @@ pub(crate) struct CallDone {
     /// The message that answers it.
     pub(crate) message: Message,
     /// What is reported when its turn comes.
-    pub(crate) told: Event,
+    pub(crate) event: Event,
     /// What a subagent was charged for it.
     pub(crate) usage: Usage,
 }
@@ -59,7 +59,7 @@ impl Runner {
             Err(ToolFailure(text)) => (false, text),
         };
         let text = cut(text);
-        let told = Event::Result { call: call.clone(), success, text: text.clone() };
+        let event = Event::Result { call: call.clone(), success, text: text.clone() };
         let message = Message::new(
             Role::Tool,
             vec![Block::of(BlockKind::ToolResult(ToolResult {
@@ -68,7 +68,7 @@ impl Runner {
                 is_error: !success,
             }))],
         );
-        CallDone { message, told, usage }
+        CallDone { message, event, usage }
     }
 
     /// Why a call is not run at all.

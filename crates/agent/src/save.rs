@@ -140,11 +140,12 @@ fn is_free_for(path: &Path, session: &Session) -> bool {
             Err(_) => return false,
         },
     }
-    let Ok(told) = markdown::read(&String::from_utf8_lossy(&head)) else { return false };
+    let Ok(parsed) = markdown::read(&String::from_utf8_lossy(&head)) else { return false };
     // Whoever travels has other hours and the same seconds.
     let seconds = |date: jiff::civil::DateTime| (date.second(), date.subsec_nanosecond());
     let begun = session.header.created_at.to_zoned(TimeZone::UTC).datetime();
-    told.id == session.readable_id && told.date.is_some_and(|date| seconds(date) == seconds(begun))
+    parsed.id == session.readable_id
+        && parsed.date.is_some_and(|date| seconds(date) == seconds(begun))
 }
 
 /// A transcript that is made as it is taken. Between two parts it holds one turn of the log, and

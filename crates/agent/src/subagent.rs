@@ -142,7 +142,7 @@ impl Runner {
         match outcome {
             Ok(answer) => {
                 *usage = answer.usage;
-                told(&input.agent, id, &answer)
+                result_text(&input.agent, id, &answer)
             }
             Err(error) => Err(failed(&error)),
         }
@@ -211,7 +211,7 @@ fn titled(mut new: New, prompt: &str) -> New {
 }
 
 /// What the parent is told of an answer. Its session can be looked at with `recall`.
-fn told(agent: &str, id: SessionId, answer: &TurnAnswer) -> Result<String, ToolFailure> {
+fn result_text(agent: &str, id: SessionId, answer: &TurnAnswer) -> Result<String, ToolFailure> {
     let place = format!("[`{agent}` worked in session {}: {} rounds]", id.short(), answer.rounds);
     let text = answer.text.trim_end();
     match answer.end {

@@ -39,7 +39,7 @@ pub enum SummaryOutcome {
 
 /// How a summary may be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum How {
+pub enum SummaryMethod {
     /// By the model, or extractively when it fails.
     Model,
     /// Extractively: at once, without asking anybody.
@@ -53,7 +53,11 @@ impl Runner {
     /// # Errors
     ///
     /// Those of the store; that a model failed is not an error but [`SummaryOutcome::Extracted`].
-    pub async fn summarize(&self, id: SessionId, how: How) -> Result<SummaryOutcome, TurnError> {
+    pub async fn summarize(
+        &self,
+        id: SessionId,
+        how: SummaryMethod,
+    ) -> Result<SummaryOutcome, TurnError> {
         // Nobody has to wait for what is there already.
         if let Some(known) = self.known_summary(id).await? {
             return Ok(known);
@@ -78,18 +82,18 @@ impl Runner {
         &self,
         held: &LeasedThread,
         id: SessionId,
-        how: How,
+        how: SummaryMethod,
     ) -> Result<SummaryOutcome, TurnError> {
         if let Some(known) = self.known_summary(id).await? {
             return Ok(known);
         }
         let offline = self.responder.scribe.model.provider == crate::provider::OFFLINE;
         let (summary, failed) = match how {
-            How::Model if !offline => match self.ask_for_summary(id).await? {
+            SummaryMethod::Model if !offline => match self.ask_for_summary(id).await? {
                 Ok(summary) => (summary, None),
                 Err(why) => (self.extract(id).await?, Some(why)),
             },
-            How::Model | How::Extract => (self.extract(id).await?, None),
+            SummaryMethod::Model | SummaryMethod::Extract => (self.extract(id).await?, None),
         };
         let body = Body::Summary(summary.clone());
         held.with(move |thread| thread.note(body)).await?;

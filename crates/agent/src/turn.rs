@@ -21,7 +21,7 @@ use rethread_core::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::ask::Asked;
+use crate::ask::AskOutcome;
 use crate::events::{Event, Events};
 use crate::host::Refusal;
 use crate::instructions::own_again;
@@ -200,9 +200,9 @@ impl Runner {
             let at = Place { session: turn.id, seq: turn.seq };
             let asked = self.ask_past_refusals(held, at, &context, &tools, events, stop).await?;
             let reply = match asked {
-                Asked::Reply(reply) => reply,
-                Asked::Stopped(partial) => return turn.end(held, partial, End::Stopped).await,
-                Asked::Failed(failure, partial) => {
+                AskOutcome::Reply(reply) => reply,
+                AskOutcome::Stopped(partial) => return turn.end(held, partial, End::Stopped).await,
+                AskOutcome::Failed(failure, partial) => {
                     if let Some(partial) = partial {
                         turn.store_reply(held, partial).await?;
                     }
@@ -260,8 +260,8 @@ impl Runner {
             let mut results = stream::iter(group.iter().map(run)).buffered(LOOKING_MAX);
             for (_, call) in group {
                 let done = results.next().await.expect("each call has its result");
-                let CallDone { message: result, told, usage } = done;
-                events.send(told).await;
+                let CallDone { message: result, event, usage } = done;
+                events.send(event).await;
                 used += usage;
                 answered.push(Answered::new(call, &result, !self.only_looks(call, turn)));
                 held.with(move |thread| thread.append(result)).await?;

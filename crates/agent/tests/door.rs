@@ -44,14 +44,14 @@ async fn connection(host: Host, stream: UnixStream) -> std::io::Result<()> {
 /// One question, in this door's own words.
 async fn ask(handle: &Handle, key: &str, question: &str) -> String {
     let Ok(key) = Key::new(key) else { return "! that is not a key".into() };
-    let (events, mut heard) = Events::channel();
+    let (events, mut receiver) = Events::channel();
     let (target, options) = (Target::Key(key), TurnOptions::default());
     let started = match handle.start_turn(target, Message::user(question), options, events).await {
         Ok(started) => started,
         Err(error) => return format!("! {error}"),
     };
     let mut tools = 0;
-    while let Some(event) = heard.recv().await {
+    while let Some(event) = receiver.recv().await {
         tools += u32::from(matches!(event, Event::Call(_)));
     }
     match started.ended().await.outcome {

@@ -154,7 +154,7 @@ mod tests {
 
     use super::*;
 
-    fn told(messages: Vec<Message>) -> (Sessions, SessionId) {
+    fn session_with(messages: Vec<Message>) -> (Sessions, SessionId) {
         let world = Arc::new(Fixed::default());
         let store = Arc::new(MemoryStore::new(world.clone()));
         let sessions = Sessions::new(store, Owner::local(), world);
@@ -179,7 +179,7 @@ mod tests {
 
     #[test]
     fn only_the_last_turns_are_shown_with_their_calls_on_one_line() {
-        let (sessions, id) = told(vec![
+        let (sessions, id) = session_with(vec![
             Message::user("first"),
             Message::assistant("one"),
             Message::user("second"),
@@ -201,7 +201,7 @@ mod tests {
     #[test]
     fn a_long_turn_keeps_its_first_and_last_lines() {
         let text: Vec<String> = (1..=30).map(|n| format!("line {n}")).collect();
-        let (sessions, id) = told(vec![Message::user(text.join("\n"))]);
+        let (sessions, id) = session_with(vec![Message::user(text.join("\n"))]);
         assert_eq!(
             shown(&sessions, id, 1, 6),
             "3h ago\nYou: line 1\n  line 2\n… 25 more lines\n  line 28\n  line 29\n  line 30\n\
@@ -211,8 +211,10 @@ mod tests {
 
     #[test]
     fn what_was_said_never_drives_the_terminal() {
-        let (sessions, id) =
-            told(vec![Message::user("a\x1b[2Jb\rc"), Message::assistant("d\x1b]0;title\x07e")]);
+        let (sessions, id) = session_with(vec![
+            Message::user("a\x1b[2Jb\rc"),
+            Message::assistant("d\x1b]0;title\x07e"),
+        ]);
         let shown = shown(&sessions, id, 1, 20);
         assert!(!shown.chars().any(|c| c.is_control() && c != '\n'), "{shown:?}");
         assert!(shown.contains("a\\u{1b}[2Jb") && shown.contains("d\\u{1b}]0;title"), "{shown:?}");
@@ -220,7 +222,7 @@ mod tests {
 
     #[test]
     fn what_was_cleared_is_not_shown() {
-        let (sessions, id) = told(vec![Message::user("before"), Message::assistant("yes")]);
+        let (sessions, id) = session_with(vec![Message::user("before"), Message::assistant("yes")]);
         sessions.clear(id).expect("cleared");
         assert_eq!(shown(&sessions, id, 2, 20), "");
         let session = sessions.get(id).expect("it is there");

@@ -13,11 +13,11 @@ use crate::entry::{Entry, NewEntry, Tally};
 use crate::lease::LeaseRecord;
 use crate::name::{Key, Name, Owner, SessionId};
 use crate::readable_id;
-use crate::search::{Hit, Query, Rank, Said, page};
+use crate::search::{Hit, Query, Rank, SearchText, page};
 use crate::session::{Header, Place, Session, preview};
 use crate::store::{
-    Appended, At, Bind, Change, Cursor, Filter, Finding, KeyChange, Lease, Page, Result, Search,
-    Store, StoreError, Then, Upkeep,
+    Appended, At, Bind, Change, Cursor, Filter, Finding, KeyChange, Lease, OnAppended, Page,
+    Result, Search, Store, StoreError, Upkeep,
 };
 use crate::usage::{Spent, UsageByModel};
 use crate::world::World;
@@ -278,7 +278,7 @@ impl Store for MemoryStore {
         id: SessionId,
         at: At,
         entries: Vec<NewEntry>,
-        then: Then,
+        then: OnAppended,
     ) {
         then(self.append(owner, id, at, &entries));
     }
@@ -382,7 +382,7 @@ impl Search for MemoryStore {
         for stored in state.sessions.values().filter(seen) {
             let workspace = stored.header.profile.workspace.as_deref();
             for entry in &stored.entries {
-                let Some(said) = Said::of(&entry.body) else { continue };
+                let Some(said) = SearchText::of(&entry.body) else { continue };
                 if query.scope.covers(entry.at, workspace, said.speaker)
                     && query.matches(&said.text)
                 {
@@ -393,12 +393,12 @@ impl Search for MemoryStore {
         }
         page(query, found, offset, limit, |place| {
             let entry = &state.stored(owner, place.session)?.entries[place.seq as usize];
-            Ok(Said::of(&entry.body))
+            Ok(SearchText::of(&entry.body))
         })
     }
 
     /// There is no index: a search reads the entries themselves.
-    fn behind(&self) -> Result<Option<u64>> {
+    fn index_lag(&self) -> Result<Option<u64>> {
         Ok(Some(0))
     }
 }

@@ -227,7 +227,7 @@ pub enum StoreError {
 }
 
 /// Who is told how an append ended.
-pub type Then = Box<dyn FnOnce(Result<Appended>) + Send>;
+pub type OnAppended = Box<dyn FnOnce(Result<Appended>) + Send>;
 
 /// What came of an append.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -513,7 +513,14 @@ pub trait Store: Send + Sync {
     /// Begins an append and returns. `then` is told the outcome once it is on disk, or refused;
     /// it runs on a thread of the store and must not wait. This is how a server with few threads
     /// keeps many appends on their way. While very many are, this waits until there is room.
-    fn append_then(&self, owner: &Owner, id: SessionId, at: At, entries: Vec<NewEntry>, then: Then);
+    fn append_then(
+        &self,
+        owner: &Owner,
+        id: SessionId,
+        at: At,
+        entries: Vec<NewEntry>,
+        then: OnAppended,
+    );
 
     /// The entries in a range of seqs, those that exist, in order.
     ///
@@ -606,7 +613,7 @@ pub trait Search: Send + Sync {
     /// # Errors
     ///
     /// Only those of the disk.
-    fn behind(&self) -> Result<Option<u64>>;
+    fn index_lag(&self) -> Result<Option<u64>>;
 }
 
 /// Something that is not as it should be.

@@ -45,7 +45,7 @@ pub fn stub(tool: &str, result: &ToolResult) -> String {
     let mut failed = result.is_error;
     match parsed {
         Some(value) => {
-            if let Some(error) = value.get("error").and_then(told) {
+            if let Some(error) = value.get("error").and_then(error_text) {
                 stub.error = error;
                 failed = true;
             }
@@ -53,7 +53,7 @@ pub fn stub(tool: &str, result: &ToolResult) -> String {
                 failed = true;
             }
             if failed && stub.error.is_empty() {
-                stub.error = value.get("message").and_then(told).unwrap_or_default();
+                stub.error = value.get("message").and_then(error_text).unwrap_or_default();
             }
             if let Some(count) = count(&value) {
                 stub.summary = match count {
@@ -88,7 +88,7 @@ pub fn with_reference(stub: &str, reference: &str) -> String {
 }
 
 /// The text of an error field that reports one. `null`, `false`, `""` and `[]` report none.
-fn told(value: &Value) -> Option<String> {
+fn error_text(value: &Value) -> Option<String> {
     let text = match value {
         Value::Null | Value::Bool(false) => String::new(),
         Value::String(text) => first_chars(text),

@@ -66,7 +66,7 @@ pub(crate) async fn metrics(caller: Caller) -> Result<Response, Problem> {
         return Err(Problem::forbidden(what));
     }
     let kind = [("content-type", "text/plain; version=0.0.4")];
-    let behind = caller.state.behind().await;
+    let behind = caller.state.index_lag().await;
     let state = &caller.state;
     let bytes = state.quotas.bytes.taken() + state.quotas.answers.taken();
     let now = Now { turns: state.host.turns(), bytes, behind };

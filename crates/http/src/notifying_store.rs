@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 use rethread_core::entry::{Entry, NewEntry};
 use rethread_core::search::{Hit, Query};
 use rethread_core::store::{
-    Appended, At, Bind, Change, Cursor, Filter, Finding, Lease, Page, Result, Search, Then, Upkeep,
+    Appended, At, Bind, Change, Cursor, Filter, Finding, Lease, OnAppended, Page, Result, Search,
+    Upkeep,
 };
 use rethread_core::{
     Backend, BlobId, BlobInfo, Header, Key, Owner, Session, SessionId, Store, StoreError,
@@ -23,56 +24,56 @@ use crate::metrics::Metrics;
 pub(crate) struct NotifyingStore {
     store: Arc<dyn Backend>,
     metrics: Arc<Metrics>,
-    ears: Arc<Ears>,
+    subscribers: Arc<Subscribers>,
     written: Arc<Mutex<Option<Instant>>>,
 }
 
-/// Who wants to hear of which session.
+/// The live tails, by session.
 #[derive(Default)]
-pub(crate) struct Ears(Mutex<HashMap<SessionId, watch::Sender<()>>>);
+pub(crate) struct Subscribers(Mutex<HashMap<SessionId, watch::Sender<()>>>);
 
-/// Hears when something was written to one session.
-pub(crate) struct Ear {
+/// Is notified when something was written to one session.
+pub(crate) struct Subscriber {
     id: SessionId,
-    heard: watch::Receiver<()>,
-    ears: Arc<Ears>,
+    changed: watch::Receiver<()>,
+    subscribers: Arc<Subscribers>,
 }
 
-impl Ears {
-    pub(crate) fn listen(self: &Arc<Ears>, id: SessionId) -> Ear {
-        let mut ears = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let sender = ears.entry(id).or_insert_with(|| watch::channel(()).0);
-        Ear { id, heard: sender.subscribe(), ears: Arc::clone(self) }
+impl Subscribers {
+    pub(crate) fn listen(self: &Arc<Subscribers>, id: SessionId) -> Subscriber {
+        let mut subscribers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let sender = subscribers.entry(id).or_insert_with(|| watch::channel(()).0);
+        Subscriber { id, changed: sender.subscribe(), subscribers: Arc::clone(self) }
     }
 
-    fn tell(&self, id: SessionId) {
+    fn notify(&self, id: SessionId) {
         if let Some(sender) = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&id) {
             sender.send_replace(());
         }
     }
 }
 
-impl Ear {
+impl Subscriber {
     /// Waits until something was written since the last call, or for this long.
     pub(crate) async fn wait(&mut self, most: Duration) {
         // Whichever comes first, the reader looks.
-        drop(tokio::time::timeout(most, self.heard.changed()).await);
+        drop(tokio::time::timeout(most, self.changed.changed()).await);
     }
 }
 
-impl Drop for Ear {
+impl Drop for Subscriber {
     fn drop(&mut self) {
-        let mut ears = self.ears.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // The receiver of this ear still counts: it is dropped after this.
-        if ears.get(&self.id).is_some_and(|sender| sender.receiver_count() <= 1) {
-            ears.remove(&self.id);
+        let mut subscribers = self.subscribers.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // The receiver of this subscriber still counts: it is dropped after this.
+        if subscribers.get(&self.id).is_some_and(|sender| sender.receiver_count() <= 1) {
+            subscribers.remove(&self.id);
         }
     }
 }
 
 impl NotifyingStore {
     pub(crate) fn new(store: Arc<dyn Backend>, metrics: Arc<Metrics>) -> NotifyingStore {
-        NotifyingStore { store, metrics, ears: Arc::default(), written: Arc::default() }
+        NotifyingStore { store, metrics, subscribers: Arc::default(), written: Arc::default() }
     }
 
     /// When something was last written, if nothing was refused since.
@@ -85,8 +86,8 @@ impl NotifyingStore {
         note(&self.written, true);
     }
 
-    pub(crate) fn ears(&self) -> &Arc<Ears> {
-        &self.ears
+    pub(crate) fn subscribers(&self) -> &Arc<Subscribers> {
+        &self.subscribers
     }
 }
 
@@ -143,7 +144,7 @@ impl Store for NotifyingStore {
         note_append(&self.written, &done);
         if done.is_ok() {
             self.metrics.appended(began.elapsed());
-            self.ears.tell(id);
+            self.subscribers.notify(id);
         }
         done
     }
@@ -154,16 +155,16 @@ impl Store for NotifyingStore {
         id: SessionId,
         at: At,
         entries: Vec<NewEntry>,
-        then: Then,
+        then: OnAppended,
     ) {
         let began = Instant::now();
-        let (metrics, ears) = (self.metrics.clone(), self.ears.clone());
+        let (metrics, subscribers) = (self.metrics.clone(), self.subscribers.clone());
         let written = self.written.clone();
-        let then: Then = Box::new(move |done| {
+        let then: OnAppended = Box::new(move |done| {
             note_append(&written, &done);
             if done.is_ok() {
                 metrics.appended(began.elapsed());
-                ears.tell(id);
+                subscribers.notify(id);
             }
             then(done);
         });
@@ -186,7 +187,7 @@ impl Store for NotifyingStore {
         let done = self.store.update(owner, id, change);
         // Who follows a session that is deleted learns that it is gone.
         if change.trash.is_some() && done.is_ok() {
-            self.ears.tell(id);
+            self.subscribers.notify(id);
         }
         done
     }
@@ -210,7 +211,7 @@ impl Store for NotifyingStore {
     fn delete(&self, owner: &Owner, id: SessionId) -> Result<()> {
         let done = self.store.delete(owner, id);
         if done.is_ok() {
-            self.ears.tell(id);
+            self.subscribers.notify(id);
         }
         done
     }
@@ -227,8 +228,8 @@ impl Search for NotifyingStore {
         self.store.search(owner, query, offset, limit)
     }
 
-    fn behind(&self) -> Result<Option<u64>> {
-        self.store.behind()
+    fn index_lag(&self) -> Result<Option<u64>> {
+        self.store.index_lag()
     }
 }
 

@@ -44,13 +44,13 @@ pub(crate) struct ServerState {
 
 impl ServerState {
     /// How many entries search has not seen, if the store tells, and tells in time.
-    pub(crate) async fn behind(&self) -> Option<u64> {
+    pub(crate) async fn index_lag(&self) -> Option<u64> {
         let (asking, store) = (self.asking.clone(), self.store.clone());
         let asked = async move {
             // A store that does not answer keeps one thread waiting, however often it is asked.
             let turn = asking.acquire_owned().await.ok()?;
             let told = blocking(move || {
-                let behind = store.behind();
+                let behind = store.index_lag();
                 drop(turn);
                 behind
             });

@@ -51,14 +51,14 @@ impl Caller {
         options: TurnOptions,
         wording: impl Wording,
     ) -> Result<Response, Problem> {
-        let (events, mut heard) = Events::channel();
+        let (events, mut receiver) = Events::channel();
         let options = self.named(options);
         let started = self.handle.start_turn(target, input, options, events).await?;
         let (bytes, owner) = (self.state.quotas.bytes.clone(), self.handle.owner().clone());
         let (mut sender, response) = sse::channel(bytes, owner, stream);
         let caller = self.clone();
         self.state.host.spawn(async move {
-            while let Some(event) = heard.recv().await {
+            while let Some(event) = receiver.recv().await {
                 if let Some(value) = wording.event(&event) {
                     sender.send(&value);
                 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use rethread_core::audit::Audit;
-use rethread_core::search::Said;
+use rethread_core::search::SearchText;
 use rethread_core::session::preview;
 use rethread_core::store::{FindingState, Result};
 use rethread_core::usage::Spent;
@@ -54,7 +54,7 @@ impl LogCheck {
                     spent.add(&entry.body);
                 }
                 self.named.extend(entry.body.message().map(Message::blobs).unwrap_or_default());
-                self.searchable += u64::from(Said::of(&entry.body).is_some());
+                self.searchable += u64::from(SearchText::of(&entry.body).is_some());
             }
             Err(StoreError::Damaged { what, .. }) => {
                 let what = format!("it cannot be read: {what}");

@@ -40,7 +40,7 @@ mod world;
 
 pub use files::{FilesLimit, FilesStore};
 pub use postgres::PostgresStore;
-pub use progress::Tell;
+pub use progress::ProgressSink;
 pub use sqlite::SqliteStore;
 pub use url::{ConnectError, StoreUrl, connect, shown};
 pub use world::System;

@@ -7,7 +7,7 @@ use rethread_core::{Backend, StoreError, World};
 
 use crate::files::{FilesLimit, FilesStore};
 use crate::postgres::{PostgresStore, place};
-use crate::progress::Tell;
+use crate::progress::ProgressSink;
 use crate::sqlite::SqliteStore;
 
 /// Why a place could not be opened.
@@ -153,7 +153,7 @@ impl StoreUrl {
     pub fn open_telling(
         &self,
         world: Arc<dyn World>,
-        tell: Option<&Tell>,
+        tell: Option<&ProgressSink>,
     ) -> Result<Arc<dyn Backend>, ConnectError> {
         Ok(match &self.0 {
             Place::Sqlite(path) if path.is_dir() => {

@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use rethread_core::{Key, Owner, SessionId};
 
 use crate::limits::{OFFERS_MAX, STRANGERS_MAX};
-use crate::update::{Chat, Heard};
+use crate::update::{Chat, IncomingUpdate};
 
 /// Who may talk to the bot.
 #[derive(Clone, Debug, Default)]
@@ -22,7 +22,7 @@ pub struct People {
 
 /// Whose sessions are meant, and what this chat calls its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct ChatOwner {
     pub(crate) owner: Owner,
     pub(crate) key: Key,
 }
@@ -30,17 +30,17 @@ pub(crate) struct Place {
 impl People {
     /// Where this was said, if whoever said it is let in. `home` is the chat whose sessions it
     /// has: itself, or for a supergroup the group it was.
-    pub(crate) fn place(&self, heard: &Heard, home: i64) -> Option<Place> {
-        if !self.allowed.contains(&heard.user) {
+    pub(crate) fn place(&self, incoming: &IncomingUpdate, home: i64) -> Option<ChatOwner> {
+        if !self.allowed.contains(&incoming.user) {
             return None;
         }
-        let Chat { group, .. } = heard.chat;
+        let Chat { group, .. } = incoming.chat;
         let named = format!("telegram:{home}");
         let key = Key::new(named.clone()).expect("a number is visible");
         // In a chat of their own, the number of the chat is that of the person.
-        let mapped = self.owners.get(&heard.user).filter(|_| !group).cloned();
+        let mapped = self.owners.get(&incoming.user).filter(|_| !group).cloned();
         let owner = mapped.unwrap_or_else(|| Owner::new(named).expect("a number is visible"));
-        Some(Place { owner, key })
+        Some(ChatOwner { owner, key })
     }
 }
 
@@ -73,12 +73,12 @@ impl Strangers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::update::What;
+    use crate::update::UpdateKind;
 
-    fn said(user: u64, chat: i64) -> Heard {
+    fn said(user: u64, chat: i64) -> IncomingUpdate {
         let chat = Chat { id: chat, group: chat < 0, topic: None };
-        let what = What::Said("x".into());
-        Heard { update: 1, chat, user, name: "n".into(), message: 1, what }
+        let what = UpdateKind::Said("x".into());
+        IncomingUpdate { update: 1, chat, user, name: "n".into(), message: 1, what }
     }
 
     #[test]

@@ -156,19 +156,19 @@ impl Api {
     }
 
     pub(crate) async fn edit(&self, params: &EditMessageTextParams) -> Result<(), ApiError> {
-        self.told("editMessageText", params).await
+        self.call("editMessageText", params).await
     }
 
     pub(crate) async fn action(&self, params: &SendChatActionParams) -> Result<(), ApiError> {
-        self.told("sendChatAction", params).await
+        self.call("sendChatAction", params).await
     }
 
     pub(crate) async fn answer(&self, params: &AnswerCallbackQueryParams) -> Result<(), ApiError> {
-        self.told("answerCallbackQuery", params).await
+        self.call("answerCallbackQuery", params).await
     }
 
     pub(crate) async fn set_commands(&self, params: &SetMyCommandsParams) -> Result<(), ApiError> {
-        self.told("setMyCommands", params).await
+        self.call("setMyCommands", params).await
     }
 
     /// The bytes of a file that was sent to the bot.
@@ -214,7 +214,7 @@ impl Api {
     }
 
     /// Tells Telegram something whose answer is of no interest beyond yes or no.
-    async fn told(&self, method: &str, params: &impl Serialize) -> Result<(), ApiError> {
+    async fn call(&self, method: &str, params: &impl Serialize) -> Result<(), ApiError> {
         self.ask::<IgnoredAny>(method, params, ANSWER_TIME_MAX).await.map(drop)
     }
 

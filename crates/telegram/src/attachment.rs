@@ -49,7 +49,7 @@ impl UpdateHandler {
                     return Ok(Taken::Refused(too_large(file)));
                 }
                 ApiError::Refused { code: 400..=428, .. } | ApiError::Nonsense { .. } => {
-                    (self.state.voice)(&format!("a file was not fetched: {failed}"));
+                    (self.state.warn)(&format!("a file was not fetched: {failed}"));
                     let text = "Telegram does not give the file to this bot. Nothing of the message was stored; send it again.";
                     return Ok(Taken::Refused(Rich::plain(text)));
                 }

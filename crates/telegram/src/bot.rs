@@ -15,7 +15,7 @@ use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::allow_list::{Offered, People, Place, Strangers};
+use crate::allow_list::{ChatOwner, Offered, People, Strangers};
 use crate::api::{Api, ApiError};
 use crate::handle_update::{UpdateError, UpdateHandler};
 use crate::inbox::Inbox;
@@ -24,11 +24,11 @@ use crate::running::Running;
 use crate::send::{Post, Waits};
 use crate::texts;
 use crate::token::BotToken;
-use crate::update::{Heard, Me, What};
+use crate::update::{IncomingUpdate, Me, UpdateKind};
 
 /// Where it is said what goes wrong: a line, without its end. It never holds the token, nor
 /// anything a person or a model said.
-pub type Voice = Arc<dyn Fn(&str) + Send + Sync>;
+pub type Warn = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// Everything the bot needs.
 pub struct BotSettings {
@@ -41,7 +41,7 @@ pub struct BotSettings {
     /// What it stands on.
     pub host: Host,
     /// Where it is said what goes wrong.
-    pub voice: Voice,
+    pub warn: Warn,
 }
 
 /// Why the bot cannot start, or had to stop.
@@ -80,7 +80,7 @@ pub(crate) struct BotState {
     pub(crate) host: Host,
     /// The agents whose model can be asked.
     pub(crate) agents: Vec<Agent>,
-    pub(crate) voice: Voice,
+    pub(crate) warn: Warn,
     /// What is being answered, and can be stopped.
     pub(crate) running: Running,
     /// Imported sessions whose person was offered to turn tools on, by this process.
@@ -88,7 +88,7 @@ pub(crate) struct BotState {
     queues: Fifo<i64>,
     room: Semaphore,
     /// Something was dealt with.
-    dealt_with: Notify,
+    handled: Notify,
     tasks: TaskTracker,
     pub(crate) stopping: CancellationToken,
     /// Another process took the inbox over.
@@ -103,9 +103,9 @@ impl BotSettings {
     ///
     /// [`BotError`].
     pub async fn open(self, stop: &CancellationToken) -> Result<Bot, BotError> {
-        let BotSettings { url, token, people, host, voice } = self;
+        let BotSettings { url, token, people, host, warn } = self;
         let api = Arc::new(Api::new(&url, token)?);
-        let me = who_am_i(&api, &voice, stop).await?;
+        let me = who_am_i(&api, &warn, stop).await?;
         let inbox = match Inbox::open(&host, me.id, stop).await {
             Err(sessions::Error::Store(StoreError::Held { holder, .. })) => {
                 return Err(BotError::Held { holder });
@@ -114,7 +114,7 @@ impl BotSettings {
         };
         let stopping = CancellationToken::new();
         let state = BotState {
-            post: Post::new(api.clone(), voice.clone(), stopping.clone()),
+            post: Post::new(api.clone(), warn.clone(), stopping.clone()),
             api,
             inbox,
             me,
@@ -127,12 +127,12 @@ impl BotSettings {
                 .cloned()
                 .collect(),
             host,
-            voice,
+            warn,
             running: Running::default(),
             offered: Offered::default(),
             queues: Fifo::new(),
             room: Semaphore::new(TURNS_MAX),
-            dealt_with: Notify::new(),
+            handled: Notify::new(),
             tasks: TaskTracker::new(),
             stopping,
             lost: CancellationToken::new(),
@@ -142,7 +142,7 @@ impl BotSettings {
 }
 
 /// Asks until there is an answer. What Telegram refuses for good ends it.
-async fn who_am_i(api: &Api, voice: &Voice, stop: &CancellationToken) -> Result<Me, BotError> {
+async fn who_am_i(api: &Api, warn: &Warn, stop: &CancellationToken) -> Result<Me, BotError> {
     let mut waits = Waits::default();
     loop {
         let failed = match api.get_me().await {
@@ -154,7 +154,7 @@ async fn who_am_i(api: &Api, voice: &Voice, stop: &CancellationToken) -> Result<
         if matches!(failed.code(), Some(400..=428)) {
             return Err(failed.into());
         }
-        voice(&format!("{failed}; trying again"));
+        warn(&format!("{failed}; trying again"));
         tokio::select! {
             () = stop.cancelled() => return Err(BotError::Stopped),
             () = tokio::time::sleep(waits.next(&failed)) => {}
@@ -179,8 +179,8 @@ impl Bot {
         let menu = state.clone();
         state.tasks.spawn(async move { menu.show_menu().await });
         // What the last process left comes first: it was said first.
-        for heard in state.inbox.pending() {
-            state.clone().dispatch(heard);
+        for incoming in state.inbox.pending() {
+            state.clone().dispatch(incoming);
         }
         tokio::select! {
             () = stop.cancelled() => {}
@@ -190,7 +190,7 @@ impl Bot {
         state.stopping.cancel();
         state.tasks.close();
         if tokio::time::timeout(GRACE, state.tasks.wait()).await.is_err() {
-            (state.voice)("some turns did not end in time; they go on after the next start");
+            (state.warn)("some turns did not end in time; they go on after the next start");
         }
         if state.lost.is_cancelled() {
             return Err(BotError::Held { holder: "it took over".into() });
@@ -214,12 +214,12 @@ impl BotState {
         let mut waits = Waits::default();
         loop {
             while self.inbox.count() >= PENDING_MAX {
-                self.dealt_with.notified().await;
+                self.handled.notified().await;
             }
             let updates = match self.api.updates(offset).await {
                 Ok(updates) => updates,
                 Err(failed) => {
-                    (self.voice)(&format!("{}; trying again", told(&failed)));
+                    (self.warn)(&format!("{}; trying again", described(&failed)));
                     tokio::time::sleep(waits.next(&failed)).await;
                     continue;
                 }
@@ -228,65 +228,70 @@ impl BotState {
             // An answer without updates confirms all before. From there on Telegram is asked for
             // whatever it has, because after a quiet week its numbers begin somewhere else.
             let last = updates.iter().filter_map(|raw| number(raw)).max();
-            let heard: Vec<Heard> = updates.iter().filter_map(|raw| self.hear(raw)).collect();
-            self.take_in(heard).await;
+            let incoming: Vec<IncomingUpdate> =
+                updates.iter().filter_map(|raw| self.parse_update(raw)).collect();
+            self.add_updates(incoming).await;
             offset = last.map(|last| last + 1);
         }
     }
 
     /// What an update says, if it says something to the bot and whoever says it is let in.
-    fn hear(self: &Arc<BotState>, raw: &RawValue) -> Option<Heard> {
+    fn parse_update(self: &Arc<BotState>, raw: &RawValue) -> Option<IncomingUpdate> {
         let update: Update = match serde_json::from_str(raw.get()) {
             Ok(update) => update,
             Err(_) => {
                 // Of a kind nobody here knows: it is confirmed with the others.
-                (self.voice)(&format!("update {:?} cannot be read; it is left out", number(raw)));
+                (self.warn)(&format!("update {:?} cannot be read; it is left out", number(raw)));
                 return None;
             }
         };
-        let heard = Heard::of(update, &self.me)?;
-        if matches!(heard.what, What::Moved { .. }) || self.place(&heard).is_some() {
-            return Some(heard);
+        let incoming = IncomingUpdate::of(update, &self.me)?;
+        if matches!(incoming.what, UpdateKind::Moved { .. }) || self.place(&incoming).is_some() {
+            return Some(incoming);
         }
-        self.turn_away(heard);
+        self.turn_away(incoming);
         None
     }
 
     /// Whose sessions are meant, if whoever says it is let in.
-    pub(crate) fn place(&self, heard: &Heard) -> Option<Place> {
-        self.people.place(heard, self.inbox.home(heard.chat.id))
+    pub(crate) fn place(&self, incoming: &IncomingUpdate) -> Option<ChatOwner> {
+        self.people.place(incoming, self.inbox.home(incoming.chat.id))
     }
 
     /// Tells a stranger, once, in one line. Nothing is stored, here or later.
-    fn turn_away(self: &Arc<BotState>, heard: Heard) {
+    fn turn_away(self: &Arc<BotState>, incoming: IncomingUpdate) {
         let state = self.clone();
-        let told_now = self.strangers.meet(heard.user);
-        if !told_now && !matches!(heard.what, What::Pressed { .. }) {
+        let answer_now = self.strangers.meet(incoming.user);
+        if !answer_now && !matches!(incoming.what, UpdateKind::Pressed { .. }) {
             return;
         }
         self.tasks.spawn(async move {
-            let text = texts::stranger(heard.user);
-            if let What::Pressed { query, .. } = &heard.what {
+            let text = texts::stranger(incoming.user);
+            if let UpdateKind::Pressed { query, .. } = &incoming.what {
                 return state.post.pressed(query, Some("This is a private bot.")).await;
             }
             for part in text.parts() {
                 // One who blocked the bot need not be told.
-                state.post.send(&heard, &part, &Default::default()).await.ok();
+                state.post.send(&incoming, &part, &Default::default()).await.ok();
             }
         });
     }
 
     /// Puts what was heard on disk, however often that has to be tried, and begins to deal with it.
-    async fn take_in(self: &Arc<BotState>, heard: Vec<Heard>) {
+    async fn add_updates(self: &Arc<BotState>, incoming: Vec<IncomingUpdate>) {
         let mut waits = Waits::default();
-        while let Err(error) = self.follow_moves(&heard).await {
+        while let Err(error) = self.follow_moves(&incoming).await {
             self.pause(&error, &mut waits).await;
         }
-        let heard: Vec<Heard> =
-            heard.into_iter().filter(|heard| !matches!(heard.what, What::Moved { .. })).collect();
+        let incoming: Vec<IncomingUpdate> = incoming
+            .into_iter()
+            .filter(|incoming| !matches!(incoming.what, UpdateKind::Moved { .. }))
+            .collect();
         loop {
-            match self.inbox.take_in(heard.clone()).await {
-                Ok(new) => return new.into_iter().for_each(|heard| self.clone().dispatch(heard)),
+            match self.inbox.add_updates(incoming.clone()).await {
+                Ok(new) => {
+                    return new.into_iter().for_each(|incoming| self.clone().dispatch(incoming));
+                }
                 Err(error) => self.pause(&error, &mut waits).await,
             }
         }
@@ -294,11 +299,12 @@ impl BotState {
 
     /// Groups that became supergroups keep their sessions: the first word about it counts. Of a
     /// group in which nobody talked to the bot nothing is noted.
-    async fn follow_moves(&self, heard: &[Heard]) -> Result<(), sessions::Error> {
-        for moved in heard {
-            let What::Moved { from, to } = moved.what else { continue };
+    async fn follow_moves(&self, incoming: &[IncomingUpdate]) -> Result<(), sessions::Error> {
+        for moved in incoming {
+            let UpdateKind::Moved { from, to } = moved.what else { continue };
             let home = self.inbox.home(from);
-            let coming = heard.iter().any(|one| one.chat.id == from && self.place(one).is_some());
+            let coming =
+                incoming.iter().any(|one| one.chat.id == from && self.place(one).is_some());
             let known =
                 coming || !self.inbox.pending_in(home).is_empty() || self.has_session(home).await?;
             if known {
@@ -326,24 +332,24 @@ impl BotState {
 
     /// Deals with one update after those before it in the same chat, beside those of others. What
     /// is about a running turn does not wait for it.
-    fn dispatch(self: Arc<BotState>, heard: Heard) {
+    fn dispatch(self: Arc<BotState>, incoming: IncomingUpdate) {
         // What may wait is bounded for all chats together.
-        let home = self.inbox.home(heard.chat.id);
-        let ticket = match heard.is_urgent() {
+        let home = self.inbox.home(incoming.chat.id);
+        let ticket = match incoming.is_urgent() {
             true => None,
             false => self.queues.ticket(home, usize::MAX - 1),
         };
         let state = self.clone();
         self.tasks.spawn(async move {
-            let update = heard.update;
-            state.deal_with(heard, ticket.as_ref()).await;
+            let update = incoming.update;
+            state.handle(incoming, ticket.as_ref()).await;
             state.running.forget(update);
             drop(ticket);
-            state.dealt_with.notify_one();
+            state.handled.notify_one();
         });
     }
 
-    async fn deal_with(self: &Arc<BotState>, heard: Heard, ticket: Option<&Ticket<i64>>) {
+    async fn handle(self: &Arc<BotState>, incoming: IncomingUpdate, ticket: Option<&Ticket<i64>>) {
         let turn = async {
             match ticket {
                 Some(ticket) => {
@@ -360,16 +366,16 @@ impl BotState {
         };
         let mut waits = Waits::default();
         loop {
-            let dealt_with = match UpdateHandler::new(self.clone(), heard.clone()) {
+            let handled = match UpdateHandler::new(self.clone(), incoming.clone()) {
                 Some(visit) => visit.run().await,
-                None => self.inbox.done(heard.update).await.map_err(UpdateError::from),
+                None => self.inbox.done(incoming.update).await.map_err(UpdateError::from),
             };
-            match dealt_with {
+            match handled {
                 Ok(()) | Err(UpdateError::Stopping) => return,
                 // As after a restart, it goes on behind the last step that is on disk.
                 Err(UpdateError::Sessions(error)) => self.pause(&error, &mut waits).await,
                 Err(UpdateError::Refused(refusal)) => {
-                    return (self.voice)(&format!("an update was not answered: {refusal}"));
+                    return (self.warn)(&format!("an update was not answered: {refusal}"));
                 }
             }
             if self.stopping.is_cancelled() {
@@ -381,7 +387,7 @@ impl BotState {
     /// Says that the store refused, and waits a little. If it refuses because another process has
     /// taken over, everything ends.
     async fn pause(&self, error: &sessions::Error, waits: &mut Waits) {
-        (self.voice)(&format!("{error}; trying again"));
+        (self.warn)(&format!("{error}; trying again"));
         if matches!(error, sessions::Error::Store(StoreError::StaleFence { .. })) {
             self.lost.cancel();
             self.stopping.cancel();
@@ -400,7 +406,7 @@ impl BotState {
         let commands = texts::COMMANDS.iter().map(command).collect();
         let params = SetMyCommandsParams::builder().commands(commands).build();
         if let Err(failed) = self.api.set_commands(&params).await {
-            (self.voice)(&format!("the menu of commands is not shown: {failed}"));
+            (self.warn)(&format!("the menu of commands is not shown: {failed}"));
         }
     }
 }
@@ -410,7 +416,7 @@ fn number(raw: &RawValue) -> Option<i64> {
 }
 
 /// What is wrong, and what to do about it where a person can.
-fn told(failed: &ApiError) -> String {
+fn described(failed: &ApiError) -> String {
     match failed.code() {
         Some(409) => format!("{failed} (another program asks for the updates of this bot)"),
         Some(401 | 404) => format!("{failed} (was the token revoked?)"),

@@ -116,7 +116,7 @@ impl UpdateHandler {
             false => Some(Name::new(name).map_err(sessions::Error::from)?),
         };
         let (before, again) = self.begin(pending).await?;
-        if !(again && self.stands().await?.session != before.session) {
+        if !(again && self.chat_state().await?.session != before.session) {
             // The folder goes along.
             let current = self.current().await?;
             let mut new = self.viewer(current.as_ref()).await?.responder.new_session();
@@ -167,7 +167,7 @@ impl UpdateHandler {
         pending: &Pending,
     ) -> Said {
         let (before, again) = self.begin(pending).await?;
-        if !(again && self.stands().await?.session != before.session) {
+        if !(again && self.chat_state().await?.session != before.session) {
             let (id, key) = (found.await?, self.key.clone());
             self.with(move |sessions| {
                 // An archived session comes back.
@@ -195,7 +195,7 @@ impl UpdateHandler {
         pending: &Pending,
     ) -> Said {
         let (before, again) = self.begin(pending).await?;
-        if again && self.stands().await?.session != before.session {
+        if again && self.chat_state().await?.session != before.session {
             return Ok(self
                 .here()
                 .await?
@@ -206,12 +206,12 @@ impl UpdateHandler {
         let (handle, key) = (self.handle.clone(), self.key.clone());
         let work = async move { handle.runner_for(id).await?.resume(id, vec![key]).await };
         let resumed = self.typing(self.handle.in_queue(id, work)).await;
-        self.went_on("Resumed", id, resumed).await
+        self.continued("Resumed", id, resumed).await
     }
 
     async fn compact(&self, pending: &Pending) -> Said {
         let (before, again) = self.begin(pending).await?;
-        if again && self.stands().await?.session != before.session {
+        if again && self.chat_state().await?.session != before.session {
             return Ok(self
                 .here()
                 .await?
@@ -220,14 +220,14 @@ impl UpdateHandler {
         }
         let Some(session) = self.current().await? else { return Ok(texts::nothing_yet().into()) };
         let (id, handle) = (session.id(), self.handle.clone());
-        let how = rethread_agent::How::Model;
+        let how = rethread_agent::SummaryMethod::Model;
         let work = async move { handle.runner_for(id).await?.compact(id, how, |_| {}).await };
         let compacted = self.typing(self.handle.in_queue(id, work)).await;
-        self.went_on("Compacted", id, compacted).await
+        self.continued("Compacted", id, compacted).await
     }
 
     /// What a compact or a resume came to.
-    async fn went_on(
+    async fn continued(
         &self,
         verb: &str,
         from: SessionId,
@@ -265,7 +265,7 @@ impl UpdateHandler {
                 None => Ok(texts::nothing_yet().into()),
             };
         };
-        let now = self.stands().await?;
+        let now = self.chat_state().await?;
         if again && (now.session, now.cleared) != (before.session, before.cleared) {
             return Ok(Rich::plain("Undone. ").join(texts::here(&session)).into());
         }
@@ -306,7 +306,7 @@ impl UpdateHandler {
         let (before, again) = self.begin(pending).await?;
         let Some(session) = self.current().await? else { return Ok(texts::nothing_yet().into()) };
         let id = session.id();
-        let done = again && self.stands().await?.cleared > before.cleared;
+        let done = again && self.chat_state().await?.cleared > before.cleared;
         if !done {
             self.with(move |sessions| sessions.clear(id)).await?;
         }
@@ -467,7 +467,7 @@ impl UpdateHandler {
             Err(error) => return Err(error.into()),
         }
         // What was said in it is not to stay in the inbox either.
-        self.state.inbox.begin_anew().await?;
+        self.state.inbox.rotate().await?;
         let buttons = Buttons::default().row("Undo", Press::Undelete(id));
         let text = Rich::plain("It is in the trash. /sessions shows the others.");
         Ok(Reply { text, buttons })
@@ -479,7 +479,7 @@ impl UpdateHandler {
             Ok(()) | Err(sessions::Error::Store(StoreError::NotFound { .. })) => {}
             Err(error) => return Err(error.into()),
         }
-        self.state.inbox.begin_anew().await?;
+        self.state.inbox.rotate().await?;
         Ok(Rich::plain("It is erased. /sessions shows the others.").into())
     }
 

@@ -11,14 +11,14 @@ use rethread_agent::host::Refusal;
 use rethread_agent::{Handle, Runner, TurnError, blocking};
 use rethread_core::{Key, Session, Sessions, sessions};
 
-use crate::allow_list::Place;
+use crate::allow_list::ChatOwner;
 use crate::bot::BotState;
 use crate::buttons::{Buttons, Press};
 use crate::inbox::{Before, Pending, Reply};
 use crate::markup::{Part, Rich};
 use crate::send::Undelivered;
 use crate::texts;
-use crate::update::{Heard, What};
+use crate::update::{IncomingUpdate, UpdateKind};
 
 /// Why something was not dealt with to its end.
 #[derive(Debug)]
@@ -59,7 +59,7 @@ impl From<sessions::Error> for UpdateError {
 /// One thing that was heard, and everything it takes to deal with it.
 pub(crate) struct UpdateHandler {
     pub(crate) state: Arc<BotState>,
-    pub(crate) heard: Heard,
+    pub(crate) incoming: IncomingUpdate,
     pub(crate) key: Key,
     /// That of whoever is meant.
     pub(crate) handle: Handle,
@@ -67,40 +67,40 @@ pub(crate) struct UpdateHandler {
 
 impl UpdateHandler {
     /// Nothing, for someone who was taken off the list since it was heard.
-    pub(crate) fn new(state: Arc<BotState>, heard: Heard) -> Option<UpdateHandler> {
-        let Place { owner, key } = state.place(&heard)?;
+    pub(crate) fn new(state: Arc<BotState>, incoming: IncomingUpdate) -> Option<UpdateHandler> {
+        let ChatOwner { owner, key } = state.place(&incoming)?;
         let handle = state.host.handle(owner);
-        Some(UpdateHandler { state, heard, key, handle })
+        Some(UpdateHandler { state, incoming, key, handle })
     }
 
     /// Deals with it.
     pub(crate) async fn run(&self) -> Result<(), UpdateError> {
-        let Some(pending) = self.state.inbox.get(self.heard.update) else { return Ok(()) };
-        let reply = match (&pending.reply, &self.heard.what) {
+        let Some(pending) = self.state.inbox.get(self.incoming.update) else { return Ok(()) };
+        let reply = match (&pending.reply, &self.incoming.what) {
             (Some(reply), _) => reply.clone(),
-            (None, What::Said(text)) => match text.strip_prefix('/') {
-                Some(_) if self.heard.asks() => return self.retry(pending).await,
+            (None, UpdateKind::Said(text)) => match text.strip_prefix('/') {
+                Some(_) if self.incoming.asks() => return self.retry(pending).await,
                 Some(command) => self.noted(self.command(command, &pending).await?).await?,
                 None => return self.talk(text, None, pending).await,
             },
-            (None, What::Sent { text, file }) => {
+            (None, UpdateKind::Sent { text, file }) => {
                 return self.talk(text, Some(file), pending).await;
             }
-            (None, What::Pressed { query, data }) => {
+            (None, UpdateKind::Pressed { query, data }) => {
                 self.state.post.pressed(query, None).await;
                 self.noted(self.press(data, &pending).await?).await?
             }
-            (None, What::Wordless) => texts::wordless().into(),
+            (None, UpdateKind::Wordless) => texts::wordless().into(),
             // It was noted when it was heard.
-            (None, What::Moved { .. }) => {
-                return Ok(self.state.inbox.done(self.heard.update).await?);
+            (None, UpdateKind::Moved { .. }) => {
+                return Ok(self.state.inbox.done(self.incoming.update).await?);
             }
         };
         self.deliver(&pending, &reply).await
     }
 
     async fn noted(&self, reply: Reply) -> Result<Reply, UpdateError> {
-        self.state.inbox.reply(self.heard.update, &reply).await?;
+        self.state.inbox.reply(self.incoming.update, &reply).await?;
         Ok(reply)
     }
 
@@ -119,10 +119,10 @@ impl UpdateHandler {
         let none = Buttons::default();
         for (index, part) in parts.iter().enumerate() {
             let buttons = if index == last { &reply.buttons } else { &none };
-            let known = match (&self.heard.what, pending.sent.get(index)) {
+            let known = match (&self.incoming.what, pending.sent.get(index)) {
                 // What a button does is shown where the button was.
-                (What::Pressed { data, .. }, None) if last == 0 && in_place(data) => {
-                    Some(self.heard.message)
+                (UpdateKind::Pressed { data, .. }, None) if last == 0 && in_place(data) => {
+                    Some(self.incoming.message)
                 }
                 // Of messages that were sent only the first can be an unfinished one.
                 (_, Some(_)) if index > 0 => continue,
@@ -131,12 +131,12 @@ impl UpdateHandler {
             };
             let mut said = self.say(part, buttons, known).await;
             if let Err(Undelivered::Moved(to)) = said {
-                self.state.moved(self.heard.chat.id, to).await?;
+                self.state.moved(self.incoming.chat.id, to).await?;
                 said = self.say(part, buttons, None).await;
             }
             match said {
                 Ok(message) if index < last => {
-                    self.state.inbox.sent(self.heard.update, message).await?;
+                    self.state.inbox.sent(self.incoming.update, message).await?;
                 }
                 Ok(_) => {}
                 // Nobody is there to hear the rest either.
@@ -144,7 +144,7 @@ impl UpdateHandler {
                 Err(Undelivered::Stopping) => return Err(UpdateError::Stopping),
             }
         }
-        Ok(self.state.inbox.done(self.heard.update).await?)
+        Ok(self.state.inbox.done(self.incoming.update).await?)
     }
 
     /// Says one part: in place of a message that is there, or in a new one.
@@ -155,23 +155,23 @@ impl UpdateHandler {
         known: Option<i32>,
     ) -> Result<i32, Undelivered> {
         let post = &self.state.post;
-        let heard = self.addressed();
+        let incoming = self.addressed();
         if let Some(message) = known {
-            match post.edit(heard.chat, message, part, buttons).await {
+            match post.edit(incoming.chat, message, part, buttons).await {
                 Ok(()) => return Ok(message),
                 Err(Undelivered::Stopping) => return Err(Undelivered::Stopping),
                 // The person removed it, or it is too old to be changed, or the group moved.
                 Err(Undelivered::Never | Undelivered::Moved(_)) => {}
             }
         }
-        post.send(&heard, part, buttons).await
+        post.send(&incoming, part, buttons).await
     }
 
     /// What was heard, in the chat as it is reached now.
-    pub(crate) fn addressed(&self) -> Heard {
-        let mut heard = self.heard.clone();
-        heard.chat.id = self.state.inbox.address(heard.chat.id);
-        heard
+    pub(crate) fn addressed(&self) -> IncomingUpdate {
+        let mut incoming = self.incoming.clone();
+        incoming.chat.id = self.state.inbox.address(incoming.chat.id);
+        incoming
     }
 
     /// How the chat stands, noted before something is done in it; and whether that had been noted
@@ -180,13 +180,13 @@ impl UpdateHandler {
         if let Some(before) = pending.before {
             return Ok((before, true));
         }
-        let before = self.stands().await?;
-        self.state.inbox.begun(self.heard.update, before).await?;
+        let before = self.chat_state().await?;
+        self.state.inbox.begun(self.incoming.update, before).await?;
         Ok((before, false))
     }
 
     /// How the chat stands now.
-    pub(crate) async fn stands(&self) -> Result<Before, sessions::Error> {
+    pub(crate) async fn chat_state(&self) -> Result<Before, sessions::Error> {
         Ok(match self.current().await? {
             Some(session) => Before {
                 session: Some(session.id()),

@@ -24,12 +24,12 @@ use tokio_util::sync::CancellationToken;
 use crate::buttons::Buttons;
 use crate::limits::{INBOX_ENTRIES_MAX, INBOX_IDLE_ENTRIES_MAX, INBOX_WAIT, SEEN_MAX};
 use crate::markup::Rich;
-use crate::update::Heard;
+use crate::update::IncomingUpdate;
 
 /// Whose log the inbox is. Nobody can talk to the bot as this owner.
 pub const INBOX_OWNER: &str = "rethread:telegram";
 
-const HEARD: &str = "telegram_heard";
+const INCOMING: &str = "telegram_heard";
 const BEGUN: &str = "telegram_begun";
 const REPLY: &str = "telegram_reply";
 const SENT: &str = "telegram_sent";
@@ -65,7 +65,8 @@ impl From<Rich> for Reply {
 /// Something heard, and how far it was dealt with.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Pending {
-    pub(crate) heard: Heard,
+    #[serde(rename = "heard")]
+    pub(crate) incoming: IncomingUpdate,
     #[serde(default)]
     pub(crate) before: Option<Before>,
     #[serde(default)]
@@ -120,20 +121,20 @@ impl Inbox {
         let state = handle.run(move |sessions| read(sessions, id)).await?;
         let inbox = Inbox { handle, key, held: Some(held).into(), state: Mutex::new(state) };
         inbox.sweep(id).await?;
-        inbox.begin_anew().await?;
+        inbox.rotate().await?;
         Ok(inbox)
     }
 
     /// Everything that is pending, in the order it came.
-    pub(crate) fn pending(&self) -> Vec<Heard> {
-        self.state().pending.values().map(|pending| pending.heard.clone()).collect()
+    pub(crate) fn pending(&self) -> Vec<IncomingUpdate> {
+        self.state().pending.values().map(|pending| pending.incoming.clone()).collect()
     }
 
     /// What is pending in the chat of this home, in the order it came.
-    pub(crate) fn pending_in(&self, home: i64) -> Vec<Heard> {
+    pub(crate) fn pending_in(&self, home: i64) -> Vec<IncomingUpdate> {
         let state = self.state();
-        let here = |heard: &&Heard| state.home(heard.chat.id) == home;
-        state.pending.values().map(|pending| &pending.heard).filter(here).cloned().collect()
+        let here = |incoming: &&IncomingUpdate| state.home(incoming.chat.id) == home;
+        state.pending.values().map(|pending| &pending.incoming).filter(here).cloned().collect()
     }
 
     /// The chat whose sessions a chat has: itself, or for a supergroup the group it was.
@@ -171,17 +172,17 @@ impl Inbox {
 
     /// Takes in what was heard; those nobody had seen are on disk when this returns, and are
     /// given back in their order.
-    pub(crate) async fn take_in(
+    pub(crate) async fn add_updates(
         &self,
-        mut heard: Vec<Heard>,
-    ) -> Result<Vec<Heard>, sessions::Error> {
-        heard.sort_by_key(|heard| heard.update);
-        heard.dedup_by_key(|heard| heard.update);
-        heard.retain(|heard| !self.state().seen.contains(&heard.update));
-        if !heard.is_empty() {
-            self.note(HEARD, &json!({ "updates": heard })).await?;
+        mut incoming: Vec<IncomingUpdate>,
+    ) -> Result<Vec<IncomingUpdate>, sessions::Error> {
+        incoming.sort_by_key(|incoming| incoming.update);
+        incoming.dedup_by_key(|incoming| incoming.update);
+        incoming.retain(|incoming| !self.state().seen.contains(&incoming.update));
+        if !incoming.is_empty() {
+            self.note(INCOMING, &json!({ "updates": incoming })).await?;
         }
-        Ok(heard)
+        Ok(incoming)
     }
 
     /// Notes how things stood when an update began to be dealt with.
@@ -207,7 +208,7 @@ impl Inbox {
             (state.entries, state.pending.is_empty())
         };
         if entries > INBOX_ENTRIES_MAX || idle && entries > INBOX_IDLE_ENTRIES_MAX {
-            self.begin_anew().await?;
+            self.rotate().await?;
         }
         Ok(())
     }
@@ -222,7 +223,7 @@ impl Inbox {
 
     /// Begins the log anew with what is pending, and removes the one before: what people wrote
     /// and was dealt with is gone.
-    pub(crate) async fn begin_anew(&self) -> Result<(), sessions::Error> {
+    pub(crate) async fn rotate(&self) -> Result<(), sessions::Error> {
         let mut place = self.held.lock().await;
         let Some(old) = place.as_ref() else { return Ok(()) };
         let carried = {
@@ -297,7 +298,7 @@ struct Noted {
 
 #[derive(Deserialize)]
 struct Came {
-    updates: Vec<Heard>,
+    updates: Vec<IncomingUpdate>,
 }
 
 #[derive(Deserialize)]
@@ -321,12 +322,12 @@ impl State {
         let Body::Unknown { kind, raw } = body else { return };
         let raw = raw.get();
         match kind.as_str() {
-            HEARD => {
-                for heard in
+            INCOMING => {
+                for incoming in
                     serde_json::from_str::<Came>(raw).map(|came| came.updates).unwrap_or_default()
                 {
-                    self.see(heard.update);
-                    self.add(Pending { heard, before: None, reply: None, sent: Vec::new() });
+                    self.see(incoming.update);
+                    self.add(Pending { incoming, before: None, reply: None, sent: Vec::new() });
                 }
             }
             CARRIED => {
@@ -366,7 +367,7 @@ impl State {
     }
 
     fn add(&mut self, pending: Pending) {
-        self.places.insert(pending.heard.update, self.next);
+        self.places.insert(pending.incoming.update, self.next);
         self.pending.insert(self.next, pending);
         self.next += 1;
     }
@@ -431,7 +432,7 @@ mod tests {
     use rethread_core::{Fixed, MemoryStore};
 
     use super::*;
-    use crate::update::{Chat, What};
+    use crate::update::{Chat, UpdateKind};
 
     fn host() -> Host {
         let world = Arc::new(Fixed::default());
@@ -445,34 +446,35 @@ mod tests {
         Host::new(Arc::new(MemoryStore::new(world.clone())), world, settings)
     }
 
-    fn said(update: u32) -> Heard {
+    fn said(update: u32) -> IncomingUpdate {
         let chat = Chat { id: 7, group: false, topic: None };
-        let what = What::Said("secret words".into());
-        Heard { update, chat, user: 7, name: "Ada".into(), message: 1, what }
+        let what = UpdateKind::Said("secret words".into());
+        IncomingUpdate { update, chat, user: 7, name: "Ada".into(), message: 1, what }
     }
 
     async fn open(host: &Host) -> Inbox {
         Inbox::open(host, 42, &CancellationToken::new()).await.expect("opened")
     }
 
-    fn updates(heard: &[Heard]) -> Vec<u32> {
-        heard.iter().map(|heard| heard.update).collect()
+    fn updates(incoming: &[IncomingUpdate]) -> Vec<u32> {
+        incoming.iter().map(|incoming| incoming.update).collect()
     }
 
     #[tokio::test]
     async fn what_is_told_twice_or_out_of_order_is_taken_in_once_and_in_order() {
         let host = host();
         let inbox = open(&host).await;
-        let new = inbox.take_in(vec![said(12), said(10), said(12), said(11)]).await.expect("noted");
+        let new =
+            inbox.add_updates(vec![said(12), said(10), said(12), said(11)]).await.expect("noted");
         assert_eq!(updates(&new), [10, 11, 12]);
-        let new = inbox.take_in(vec![said(11), said(13), said(9)]).await.expect("noted");
+        let new = inbox.add_updates(vec![said(11), said(13), said(9)]).await.expect("noted");
         assert_eq!(updates(&new), [9, 13], "one that comes late is not lost");
         inbox.done(11).await.expect("noted");
-        assert!(inbox.take_in(vec![said(11)]).await.expect("noted").is_empty(), "done is done");
+        assert!(inbox.add_updates(vec![said(11)]).await.expect("noted").is_empty(), "done is done");
         inbox.close().await.expect("closed");
         let inbox = open(&host).await;
         assert_eq!(updates(&inbox.pending()), [10, 12, 9, 13]);
-        assert!(inbox.take_in(vec![said(11), said(10)]).await.expect("noted").is_empty());
+        assert!(inbox.add_updates(vec![said(11), said(10)]).await.expect("noted").is_empty());
     }
 
     #[tokio::test]
@@ -490,7 +492,7 @@ mod tests {
             assert_eq!((inbox.address(-5), inbox.address(-1005)), (-1005, -1005));
         };
         check(&inbox);
-        inbox.begin_anew().await.expect("begun");
+        inbox.rotate().await.expect("begun");
         inbox.close().await.expect("closed");
         check(&open(&host).await);
     }
@@ -499,7 +501,7 @@ mod tests {
     async fn a_process_that_comes_after_knows_how_far_each_was_dealt_with() {
         let host = host();
         let inbox = open(&host).await;
-        inbox.take_in(vec![said(1), said(2)]).await.expect("noted");
+        inbox.add_updates(vec![said(1), said(2)]).await.expect("noted");
         let before = Before { session: None, head: 3, cleared: Some(1) };
         inbox.begun(1, before).await.expect("noted");
         let reply = Reply::from(Rich::plain("done").bold("!"));
@@ -519,15 +521,15 @@ mod tests {
         let host = host();
         let inbox = open(&host).await;
         for update in 0..400 {
-            inbox.take_in(vec![said(update)]).await.expect("noted");
+            inbox.add_updates(vec![said(update)]).await.expect("noted");
             inbox.done(update).await.expect("noted");
         }
-        inbox.take_in(vec![said(1_000)]).await.expect("noted");
+        inbox.add_updates(vec![said(1_000)]).await.expect("noted");
         let mine = host.handle(Owner::new(INBOX_OWNER).expect("valid")).sessions().clone();
         let logs = mine.list(&Filter::default(), None, 100).expect("listed").sessions;
         assert_eq!(logs.len(), 1, "one log, however often it was begun anew");
         assert!(logs[0].tally.entries <= INBOX_IDLE_ENTRIES_MAX + 2, "{}", logs[0].tally.entries);
-        inbox.begin_anew().await.expect("begun");
+        inbox.rotate().await.expect("begun");
         let log = mine.list(&Filter::default(), None, 100).expect("listed").sessions.remove(0);
         let entries = mine.read(log.id(), 0..10).expect("read");
         assert_eq!(entries.len(), 1);

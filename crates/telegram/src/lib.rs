@@ -33,6 +33,6 @@ mod update;
 
 pub use allow_list::People;
 pub use api::{ApiError, DEFAULT_URL};
-pub use bot::{Bot, BotError, BotSettings, Voice};
+pub use bot::{Bot, BotError, BotSettings, Warn};
 pub use inbox::INBOX_OWNER;
 pub use token::{BotToken, BotTokenError};

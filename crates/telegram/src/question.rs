@@ -89,7 +89,7 @@ impl UpdateHandler {
         pending: &mut Pending,
     ) -> Result<Result<Question, Reply>, UpdateError> {
         let (session, from) = self.session(pending).await?;
-        let id = question_id(self.heard.update);
+        let id = question_id(self.incoming.update);
         let mut question = Question {
             session,
             from,
@@ -140,7 +140,7 @@ impl UpdateHandler {
         let Body::Message(message) = entry.body else { return Ok(Err(nothing())) };
         let (id, from) = match open {
             true => (entry.id, entry.seq),
-            false => (question_id(self.heard.update), before.head),
+            false => (question_id(self.incoming.update), before.head),
         };
         let incoming = Incoming { id: Some(id), message };
         Ok(Ok(Question { session, from, incoming, note: None }))
@@ -161,7 +161,7 @@ impl UpdateHandler {
             self.with(move |sessions| Ok(sessions.open(&key, &new)?.session().clone())).await?;
         let (id, head) = (session.id(), session.tally.entries);
         let before = Before { session: Some(id), head, cleared: None };
-        self.state.inbox.begun(self.heard.update, before).await?;
+        self.state.inbox.begun(self.incoming.update, before).await?;
         pending.before = Some(before);
         Ok((id, head))
     }
@@ -173,10 +173,10 @@ impl UpdateHandler {
     ) -> Result<Reply, UpdateError> {
         let Question { session, from, incoming, note } = question;
         let asked = incoming.id.clone().expect("a question here has an id");
-        let told =
+        let state =
             self.with(move |sessions| QuestionState::find(sessions, session, &asked, from)).await?;
-        let stored = told == QuestionState::Open;
-        if let QuestionState::Answered(answer) = told {
+        let stored = state == QuestionState::Open;
+        if let QuestionState::Answered(answer) = state {
             return Ok(match answer.is_empty() {
                 true => {
                     Rich::plain("This ended before there was an answer; /retry asks again.").into()
@@ -184,7 +184,7 @@ impl UpdateHandler {
                 false => Rich::markdown(&answer).into(),
             });
         }
-        let stop = self.state.running.stop(self.heard.update);
+        let stop = self.state.running.stop(self.incoming.update);
         let reply = match self.turn(session, incoming, &stop, pending).await? {
             Ok(answer) => return self.answered(session, &answer, note).await,
             Err(TurnError::Sessions(error)) if is_passing(&error) => return Err(error.into()),
@@ -201,7 +201,7 @@ impl UpdateHandler {
             Err(TurnError::Refused(Refusal::Stopped)) => return Err(UpdateError::Stopping),
             Err(TurnError::Refused(refusal)) => refused(&refusal, stored),
         };
-        self.state.inbox.reply(self.heard.update, &reply).await?;
+        self.state.inbox.reply(self.incoming.update, &reply).await?;
         Ok(reply)
     }
 
@@ -237,10 +237,10 @@ impl UpdateHandler {
     /// What was said, as it goes into the log. Among several people it is told who said it.
     fn message(&self, text: &str, sent: Vec<Block>) -> Message {
         let from = self
-            .heard
+            .incoming
             .chat
             .group
-            .then(|| Block::prefix(format!("[From: {}]\n\n", self.heard.name)));
+            .then(|| Block::prefix(format!("[From: {}]\n\n", self.incoming.name)));
         let text = (sent.is_empty() || !text.is_empty()).then(|| Block::text(text));
         Message::new(Role::User, from.into_iter().chain(sent).chain(text).collect())
     }
@@ -254,7 +254,7 @@ impl UpdateHandler {
         stop: &CancellationToken,
         pending: &mut Pending,
     ) -> Result<Result<TurnAnswer, TurnError>, UpdateError> {
-        let (events, mut heard) = Events::channel();
+        let (events, mut incoming) = Events::channel();
         let options = TurnOptions::default();
         let target = Target::Session(session);
         // It runs while a draft is on its way.
@@ -262,7 +262,7 @@ impl UpdateHandler {
             Ok(started) => started,
             Err(error) => return Ok(Err(error)),
         };
-        let every = if self.heard.chat.group { DRAFT_EVERY_IN_GROUP } else { DRAFT_EVERY };
+        let every = if self.incoming.chat.group { DRAFT_EVERY_IN_GROUP } else { DRAFT_EVERY };
         let mut writing = Writing::default();
         let mut next = Instant::now() + DRAFT_AFTER;
         let mut typing = interval(TYPING_EVERY);
@@ -271,8 +271,8 @@ impl UpdateHandler {
             tokio::select! {
                 biased;
                 () = stop.cancelled(), if !started.stop.is_cancelled() => started.stop.cancel(),
-                event = heard.recv() => match event {
-                    Some(event) => writing.hear(event),
+                event = incoming.recv() => match event {
+                    Some(event) => writing.follow(event),
                     None => break,
                 },
                 _ = typing.tick() => {
@@ -303,7 +303,7 @@ impl UpdateHandler {
             Some(message) => self.state.post.draft(self.addressed().chat, *message, &part).await,
             None => match self.state.post.first_draft(&self.addressed(), &part).await {
                 Draft::Shown(message) => {
-                    self.state.inbox.sent(self.heard.update, message).await?;
+                    self.state.inbox.sent(self.incoming.update, message).await?;
                     pending.sent.push(message);
                     Draft::Shown(())
                 }
@@ -355,7 +355,7 @@ struct Writing {
 }
 
 impl Writing {
-    fn hear(&mut self, event: Event) {
+    fn follow(&mut self, event: Event) {
         match event {
             Event::Text(text) => {
                 if self.tool.take().is_some() {
@@ -434,22 +434,22 @@ mod tests {
     fn a_draft_waits_for_some_words_and_forgets_what_is_void() {
         let mut writing = Writing::default();
         assert!(!writing.has_more());
-        writing.hear(Event::Text("Let me see. ".into()));
+        writing.follow(Event::Text("Let me see. ".into()));
         assert!(!writing.has_more(), "too short to say anything");
-        writing.hear(Event::Text("That will take a moment.".into()));
+        writing.follow(Event::Text("That will take a moment.".into()));
         assert!(writing.has_more());
-        writing.hear(Event::Retry { why: "broke off".into(), wait: Duration::ZERO });
+        writing.follow(Event::Retry { why: "broke off".into(), wait: Duration::ZERO });
         assert!(!writing.has_more());
-        writing.hear(Event::Text("Let me look at all of it first.".into()));
+        writing.follow(Event::Text("Let me look at all of it first.".into()));
         let call = rethread_core::message::Call {
             id: "1".into(),
             name: "grep".into(),
             input: rethread_core::Raw::of(&serde_json::json!({})),
         };
-        writing.hear(Event::Call(call));
+        writing.follow(Event::Call(call));
         let draft = writing.draft().parts().remove(0);
         assert_eq!(draft.plain, "Let me look at all of it first.\n\n🔎 grep …");
-        writing.hear(Event::Text("Found".into()));
+        writing.follow(Event::Text("Found".into()));
         assert_eq!(writing.draft().parts().remove(0).plain, "Found", "the next round begins anew");
     }
 }

@@ -16,11 +16,11 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::api::{Api, ApiError};
-use crate::bot::Voice;
+use crate::bot::Warn;
 use crate::buttons::Buttons;
 use crate::limits::{DRAFT_BEHIND_MAX, RETRY_WAIT, RETRY_WAIT_MAX, SENDS_PER_SECOND};
 use crate::markup::Part;
-use crate::update::{Chat, Heard};
+use crate::update::{Chat, IncomingUpdate};
 
 /// Why a message was not delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,19 +46,19 @@ pub(crate) struct Post {
     api: Arc<Api>,
     /// When the next message may go.
     next: Mutex<Instant>,
-    voice: Voice,
+    warn: Warn,
     stopping: CancellationToken,
 }
 
 impl Post {
-    pub(crate) fn new(api: Arc<Api>, voice: Voice, stopping: CancellationToken) -> Post {
-        Post { api, next: Mutex::new(Instant::now()), voice, stopping }
+    pub(crate) fn new(api: Arc<Api>, warn: Warn, stopping: CancellationToken) -> Post {
+        Post { api, next: Mutex::new(Instant::now()), warn, stopping }
     }
 
     /// Sends a message, and returns what Telegram calls it.
     pub(crate) async fn send(
         &self,
-        heard: &Heard,
+        incoming: &IncomingUpdate,
         part: &Part,
         buttons: &Buttons,
     ) -> Result<i32, Undelivered> {
@@ -66,7 +66,7 @@ impl Post {
         let mut waits = Waits::default();
         loop {
             self.my_turn().await;
-            let failed = match self.api.send(&message(heard, part, buttons, styled)).await {
+            let failed = match self.api.send(&message(incoming, part, buttons, styled)).await {
                 Ok(sent) => return Ok(sent.message_id),
                 Err(failed) => failed,
             };
@@ -102,11 +102,11 @@ impl Post {
     }
 
     /// Shows the beginning of a reply that is still being written, unless there is no room for it.
-    pub(crate) async fn first_draft(&self, heard: &Heard, part: &Part) -> Draft<i32> {
+    pub(crate) async fn first_draft(&self, incoming: &IncomingUpdate, part: &Part) -> Draft<i32> {
         if !self.has_room() {
             return Draft::Later(DRAFT_BEHIND_MAX);
         }
-        match self.api.send(&message(heard, part, &Buttons::default(), true)).await {
+        match self.api.send(&message(incoming, part, &Buttons::default(), true)).await {
             Ok(sent) => Draft::Shown(sent.message_id),
             Err(failed) => Draft::Later(failed.wait().unwrap_or(RETRY_WAIT_MAX)),
         }
@@ -170,7 +170,7 @@ impl Post {
             return Err(Undelivered::Moved(to));
         }
         if matches!(failed.code(), Some(400 | 403)) {
-            (self.voice)(&format!("a message was not delivered: {failed}"));
+            (self.warn)(&format!("a message was not delivered: {failed}"));
             return Err(Undelivered::Never);
         }
         let wait = waits.next(failed);
@@ -211,12 +211,17 @@ fn no_preview() -> LinkPreviewOptions {
     LinkPreviewOptions::builder().is_disabled(true).build()
 }
 
-fn message(heard: &Heard, part: &Part, buttons: &Buttons, styled: bool) -> SendMessageParams {
-    let Chat { id, group, topic } = heard.chat;
+fn message(
+    incoming: &IncomingUpdate,
+    part: &Part,
+    buttons: &Buttons,
+    styled: bool,
+) -> SendMessageParams {
+    let Chat { id, group, topic } = incoming.chat;
     // In a group several people talk: a reply says whose question it answers.
     let reply = group.then(|| {
         ReplyParameters::builder()
-            .message_id(heard.message)
+            .message_id(incoming.message)
             .allow_sending_without_reply(true)
             .build()
     });

@@ -11,7 +11,7 @@ use crate::inbox::Reply;
 use crate::limits::STATUS_QUESTION_CHARS;
 use crate::markup::Rich;
 use crate::texts::{self, count};
-use crate::update::{Heard, What};
+use crate::update::{IncomingUpdate, UpdateKind};
 
 impl UpdateHandler {
     /// Stops the answer that is being written. What waits is answered next.
@@ -95,11 +95,12 @@ impl UpdateHandler {
 
     /// What was heard in this chat before this and is not dealt with: the first is being dealt
     /// with, the others wait.
-    fn before_this(&self) -> Vec<Heard> {
-        let home = self.state.inbox.home(self.heard.chat.id);
+    fn before_this(&self) -> Vec<IncomingUpdate> {
+        let home = self.state.inbox.home(self.incoming.chat.id);
         let pending = self.state.inbox.pending_in(home);
-        let before = pending.into_iter().take_while(|heard| heard.update != self.heard.update);
-        before.filter(|heard| !heard.is_urgent()).collect()
+        let before =
+            pending.into_iter().take_while(|incoming| incoming.update != self.incoming.update);
+        before.filter(|incoming| !incoming.is_urgent()).collect()
     }
 
     /// Whether another program is in a turn of a session.
@@ -160,12 +161,12 @@ pub(crate) fn offer(id: SessionId) -> Buttons {
 }
 
 /// One thing that was heard, on a line.
-fn shown(heard: &Heard) -> String {
-    let text = match &heard.what {
-        What::Said(text) => text,
-        What::Sent { text, .. } if text.is_empty() => "a file",
-        What::Sent { text, .. } => text,
-        What::Pressed { .. } | What::Wordless | What::Moved { .. } => "a button",
+fn shown(incoming: &IncomingUpdate) -> String {
+    let text = match &incoming.what {
+        UpdateKind::Said(text) => text,
+        UpdateKind::Sent { text, .. } if text.is_empty() => "a file",
+        UpdateKind::Sent { text, .. } => text,
+        UpdateKind::Pressed { .. } | UpdateKind::Wordless | UpdateKind::Moved { .. } => "a button",
     };
     let line: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
     match line.chars().count() > STATUS_QUESTION_CHARS {

@@ -30,7 +30,7 @@ pub(crate) struct Chat {
 
 /// Something meant for the bot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Heard {
+pub(crate) struct IncomingUpdate {
     pub(crate) update: u32,
     pub(crate) chat: Chat,
     pub(crate) user: u64,
@@ -38,13 +38,13 @@ pub(crate) struct Heard {
     pub(crate) name: String,
     /// The message it was said in, or whose button was pressed.
     pub(crate) message: i32,
-    pub(crate) what: What,
+    pub(crate) what: UpdateKind,
 }
 
 /// What was said or done.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum What {
+pub(crate) enum UpdateKind {
     /// A text, or a command.
     Said(String),
     /// A photo or a document, with what was written below it.
@@ -88,10 +88,10 @@ pub(crate) struct SentFile {
     pub(crate) size: Option<u64>,
 }
 
-impl Heard {
+impl IncomingUpdate {
     /// The command it is, in small letters and without its slash.
     pub(crate) fn command(&self) -> Option<String> {
-        let What::Said(text) = &self.what else { return None };
+        let UpdateKind::Said(text) = &self.what else { return None };
         let name = text.strip_prefix('/')?.split(char::is_whitespace).next()?;
         Some(name.to_lowercase())
     }
@@ -99,9 +99,9 @@ impl Heard {
     /// Whether it starts a turn.
     pub(crate) fn asks(&self) -> bool {
         match &self.what {
-            What::Said(_) => self.command().is_none_or(|command| command == "retry"),
-            What::Sent { .. } => true,
-            What::Pressed { .. } | What::Wordless | What::Moved { .. } => false,
+            UpdateKind::Said(_) => self.command().is_none_or(|command| command == "retry"),
+            UpdateKind::Sent { .. } => true,
+            UpdateKind::Pressed { .. } | UpdateKind::Wordless | UpdateKind::Moved { .. } => false,
         }
     }
 
@@ -111,7 +111,7 @@ impl Heard {
     }
 
     /// What this update says to the bot; nothing, if it is not meant.
-    pub(crate) fn of(update: Update, me: &Me) -> Option<Heard> {
+    pub(crate) fn of(update: Update, me: &Me) -> Option<IncomingUpdate> {
         match update.content {
             UpdateContent::Message(message) => said(update.update_id, *message, me),
             UpdateContent::CallbackQuery(query) => {
@@ -119,13 +119,13 @@ impl Heard {
                     return None;
                 };
                 let data = query.data?;
-                Some(Heard {
+                Some(IncomingUpdate {
                     update: update.update_id,
                     chat: chat(&message),
                     user: query.from.id,
                     name: name(&query.from),
                     message: message.message_id,
-                    what: What::Pressed { query: query.id, data },
+                    what: UpdateKind::Pressed { query: query.id, data },
                 })
             }
             _ => None,
@@ -133,7 +133,7 @@ impl Heard {
     }
 }
 
-fn said(update: u32, message: Message, me: &Me) -> Option<Heard> {
+fn said(update: u32, message: Message, me: &Me) -> Option<IncomingUpdate> {
     if message.chat.type_field == ChatType::Channel {
         return None;
     }
@@ -145,9 +145,9 @@ fn said(update: u32, message: Message, me: &Me) -> Option<Heard> {
     };
     if let Some((from, to)) = moved {
         // Telegram says it, whoever did it.
-        let what = What::Moved { from, to };
+        let what = UpdateKind::Moved { from, to };
         let (chat, message) = (chat(&message), message.message_id);
-        return Some(Heard { update, chat, user: 0, name: String::new(), message, what });
+        return Some(IncomingUpdate { update, chat, user: 0, name: String::new(), message, what });
     }
     let from = message.from.as_deref().filter(|from| !from.is_bot)?;
     let chat = chat(&message);
@@ -203,12 +203,12 @@ fn said(update: u32, message: Message, me: &Me) -> Option<Heard> {
     }
     let text = String::from_utf16_lossy(&kept).trim().to_owned();
     let what = match file(&message) {
-        Some(file) => What::Sent { text, file },
-        None if text.is_empty() => What::Wordless,
-        None => What::Said(text),
+        Some(file) => UpdateKind::Sent { text, file },
+        None if text.is_empty() => UpdateKind::Wordless,
+        None => UpdateKind::Said(text),
     };
     let (user, name, message) = (from.id, name(from), message.message_id);
-    Some(Heard { update, chat, user, name, message, what })
+    Some(IncomingUpdate { update, chat, user, name, message, what })
 }
 
 /// The photo or document of a message. Of a photo, the largest size Telegram made.
@@ -256,7 +256,7 @@ mod tests {
 
     use super::*;
 
-    fn heard(message: Value) -> Option<Heard> {
+    fn incoming(message: Value) -> Option<IncomingUpdate> {
         let mut message = message;
         message["message_id"] = json!(5);
         message["date"] = json!(1);
@@ -264,12 +264,12 @@ mod tests {
             json!({"id": 7, "is_bot": false, "first_name": "Ada", "last_name": "L\n."});
         let update = json!({"update_id": 9, "message": message});
         let me = Me { id: 42, username: "ThreadBot".into() };
-        Heard::of(serde_json::from_value(update).expect("an update"), &me)
+        IncomingUpdate::of(serde_json::from_value(update).expect("an update"), &me)
     }
 
     fn words(message: Value) -> Option<String> {
-        match heard(message)?.what {
-            What::Said(text) => Some(text),
+        match incoming(message)?.what {
+            UpdateKind::Said(text) => Some(text),
             other => Some(format!("{other:?}")),
         }
     }
@@ -282,8 +282,8 @@ mod tests {
     #[test]
     fn with_one_person_everything_is_meant() {
         let chat = json!({"id": 7, "type": "private", "first_name": "Ada"});
-        let said = heard(json!({"chat": chat, "text": " hello "})).expect("meant");
-        assert_eq!(said.what, What::Said("hello".into()));
+        let said = incoming(json!({"chat": chat, "text": " hello "})).expect("meant");
+        assert_eq!(said.what, UpdateKind::Said("hello".into()));
         assert_eq!((said.user, said.name.as_str(), said.chat.group), (7, "Ada L.", false));
         assert_eq!(words(json!({"chat": chat, "caption": "look"})).as_deref(), Some("look"));
         assert_eq!(words(json!({"chat": chat})).as_deref(), Some("Wordless"));
@@ -326,7 +326,7 @@ mod tests {
         let chat = json!({"id": 7, "type": "private", "first_name": "Ada"});
         let size = |id: &str, side: u32| json!({"file_id": id, "file_unique_id": id, "width": side, "height": side, "file_size": side});
         let sizes = [size("s", 90), size("l", 1280), size("m", 320)];
-        let sent = heard(json!({"chat": chat, "photo": sizes, "caption": " what is it? "}));
+        let sent = incoming(json!({"chat": chat, "photo": sizes, "caption": " what is it? "}));
         let file = SentFile {
             id: "l".into(),
             name: None,
@@ -334,27 +334,27 @@ mod tests {
             size: Some(1280),
         };
         let text = "what is it?".into();
-        assert_eq!(sent.expect("meant").what, What::Sent { text, file });
+        assert_eq!(sent.expect("meant").what, UpdateKind::Sent { text, file });
         let document = json!({"file_id": "d", "file_unique_id": "d", "file_name": "a\n[b].txt",
             "mime_type": "text/plain"});
-        let sent = heard(json!({"chat": chat, "document": document})).expect("meant");
-        let What::Sent { text, file } = sent.what else { panic!("{sent:?}") };
+        let sent = incoming(json!({"chat": chat, "document": document})).expect("meant");
+        let UpdateKind::Sent { text, file } = sent.what else { panic!("{sent:?}") };
         assert_eq!((text.as_str(), file.name.as_deref(), file.size), ("", Some("ab.txt"), None));
     }
 
     #[test]
     fn a_group_that_moves_says_so_in_both_places() {
-        let moved = Some(What::Moved { from: -5, to: -1005 });
+        let moved = Some(UpdateKind::Moved { from: -5, to: -1005 });
         let old = json!({"chat": {"id": -5, "type": "group"}, "migrate_to_chat_id": -1005});
         let new = json!({"chat": {"id": -1005, "type": "supergroup"}, "migrate_from_chat_id": -5});
-        assert_eq!(heard(old).map(|heard| heard.what), moved);
-        assert_eq!(heard(new).map(|heard| heard.what), moved);
+        assert_eq!(incoming(old).map(|incoming| incoming.what), moved);
+        assert_eq!(incoming(new).map(|incoming| incoming.what), moved);
     }
 
     #[test]
     fn only_what_is_about_a_running_turn_is_urgent() {
         let chat = json!({"id": 7, "type": "private", "first_name": "Ada"});
-        let said = |text: &str| heard(json!({"chat": chat, "text": text})).expect("meant");
+        let said = |text: &str| incoming(json!({"chat": chat, "text": text})).expect("meant");
         assert!(said("/stop").is_urgent() && said("/STATUS now").is_urgent());
         assert!(!said("/stopp").is_urgent() && !said("stop").is_urgent());
         assert!(said("stop").asks() && said("/retry").asks() && !said("/compact").asks());
@@ -366,11 +366,11 @@ mod tests {
             "from": {"id": 8, "is_bot": false, "first_name": "Bo"},
             "message": {"message_id": 6, "date": 1, "chat": {"id": 8, "type": "private"}}}});
         let me = Me { id: 42, username: "ThreadBot".into() };
-        let heard =
-            Heard::of(serde_json::from_value(update).expect("an update"), &me).expect("meant");
-        assert_eq!((heard.user, heard.message), (8, 6));
-        assert_eq!(heard.what, What::Pressed { query: "q".into(), data: "o:1".into() });
-        let kept = serde_json::to_string(&heard).expect("JSON");
-        assert_eq!(serde_json::from_str::<Heard>(&kept).expect("the same"), heard);
+        let incoming = IncomingUpdate::of(serde_json::from_value(update).expect("an update"), &me)
+            .expect("meant");
+        assert_eq!((incoming.user, incoming.message), (8, 6));
+        assert_eq!(incoming.what, UpdateKind::Pressed { query: "q".into(), data: "o:1".into() });
+        let kept = serde_json::to_string(&incoming).expect("JSON");
+        assert_eq!(serde_json::from_str::<IncomingUpdate>(&kept).expect("the same"), incoming);
     }
 }

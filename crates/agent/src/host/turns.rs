@@ -206,7 +206,7 @@ impl Handle {
         let room = turns.room(self.owner(), input.bytes() + options.bytes())?;
         let first = turns.ticket(self.queue_of(&target))?;
         let stop = turns.stop.child_token();
-        let (tell, told) = oneshot::channel();
+        let (sender, receiver) = oneshot::channel();
         let (handle, stopped) = (self.clone(), stop.clone());
         // On the list before anybody is told of it: whoever stops a turn may mean this one.
         let live = turns.live.clone().enter(self.owner().clone(), &options, stop.clone());
@@ -217,18 +217,18 @@ impl Handle {
             let found = match handle.find(first, target, &stopped).await {
                 Ok(found) => found,
                 Err(error) => {
-                    drop(tell.send(Err(error)));
+                    drop(sender.send(Err(error)));
                     return None;
                 }
             };
             live.moves_to(found.session);
             // Whoever asked may have gone; the turn runs all the same.
-            drop(tell.send(Ok(found.session)));
+            drop(sender.send(Ok(found.session)));
             let ended = handle.turn(found, input, &options, &events, &stopped, &live).await;
             drop((room, live));
             Some(ended)
         });
-        let session = told.await.map_err(|_| Refusal::Abandoned)??;
+        let session = receiver.await.map_err(|_| Refusal::Abandoned)??;
         Ok(StartedTurn { session, stop, task })
     }
 

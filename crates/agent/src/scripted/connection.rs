@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::answer::{Answer, Kind};
 use super::wire::Wire;
-use super::{Asked, Shared, WAIT_MAX, rules};
+use super::{ReceivedRequest, Shared, WAIT_MAX, rules};
 
 /// The largest request that is read.
 const REQUEST_BYTES_MAX: u64 = 64 * 1024 * 1024;
@@ -43,7 +43,7 @@ pub(super) fn serve(stream: TcpStream, shared: &Shared) -> io::Result<()> {
     send(&stream, content_type, &chunks, &answer, shared)
 }
 
-fn read(reader: &mut impl BufRead) -> io::Result<Asked> {
+fn read(reader: &mut impl BufRead) -> io::Result<ReceivedRequest> {
     let mut line = String::new();
     reader.read_line(&mut line)?;
     let path = line.split(' ').nth(1).unwrap_or_default().to_owned();
@@ -54,7 +54,7 @@ fn read(reader: &mut impl BufRead) -> io::Result<Asked> {
         let Some((name, value)) = line.split_once(':') else { break };
         headers.push((name.to_ascii_lowercase(), value.trim().to_owned()));
     }
-    let mut asked = Asked { path, headers, text: String::new(), body: Value::Null };
+    let mut asked = ReceivedRequest { path, headers, text: String::new(), body: Value::Null };
     let length = asked.header("content-length").and_then(|length| length.parse().ok());
     let mut body = Vec::new();
     reader.take(length.unwrap_or(0)).read_to_end(&mut body)?;

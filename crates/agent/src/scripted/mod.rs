@@ -46,7 +46,7 @@ pub const KEY: &str = "sk-scripted-0123456789";
 
 /// A request as it came.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Asked {
+pub struct ReceivedRequest {
     /// Where to, such as `/v1/messages`.
     pub path: String,
     /// The headers, their names in small letters.
@@ -57,7 +57,7 @@ pub struct Asked {
     pub body: Value,
 }
 
-impl Asked {
+impl ReceivedRequest {
     /// The value of a header, by its name in small letters.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
@@ -135,7 +135,7 @@ impl Server {
     }
 
     /// Everything that was asked, in order, what was refused included.
-    pub fn requests(&self) -> Vec<Asked> {
+    pub fn requests(&self) -> Vec<ReceivedRequest> {
         self.shared.lock().requests.clone()
     }
 
@@ -144,7 +144,7 @@ impl Server {
     /// # Panics
     ///
     /// If they do not come within 30 seconds.
-    pub fn wait_for_requests(&self, count: usize) -> Vec<Asked> {
+    pub fn wait_for_requests(&self, count: usize) -> Vec<ReceivedRequest> {
         let state = self.shared.lock();
         let (state, waited) = self
             .shared
@@ -197,7 +197,7 @@ struct Shared {
 struct State {
     answers: VecDeque<Answer>,
     fallback: Option<Fallback>,
-    requests: Vec<Asked>,
+    requests: Vec<ReceivedRequest>,
     releases: usize,
     stopped: bool,
 }
@@ -208,7 +208,7 @@ impl Shared {
     }
 
     /// Keeps a request, and gives its number.
-    fn record(&self, asked: Asked) -> usize {
+    fn record(&self, asked: ReceivedRequest) -> usize {
         let mut state = self.lock();
         state.requests.push(asked);
         self.changed.notify_all();

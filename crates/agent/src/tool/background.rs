@@ -18,7 +18,7 @@ use super::launcher::Report;
 use super::limits::{
     BACKGROUND_ALL_MAX, BACKGROUND_ENDED_MAX, BACKGROUND_MAX, RUN_LOOK, RUN_OUTPUT_WAIT,
 };
-use super::process::{End, Output, Started, collect, told};
+use super::process::{End, Output, Started, collect, exit_text};
 use super::{Site, ToolFailure};
 use crate::events::Progress;
 
@@ -97,7 +97,9 @@ impl BackgroundJobs {
                         format!("killed, because {} s had passed", time.as_secs())
                     }
                     (End::Stopped, _) => "killed".into(),
-                    (End::Exited, Ok(Report::Ended { code, signal, .. })) => told(code, signal),
+                    (End::Exited, Ok(Report::Ended { code, signal, .. })) => {
+                        exit_text(code, signal)
+                    }
                     (End::Exited, Ok(Report::Failed(why))) => format!("failed: {why}"),
                     (End::Exited, Err(error)) => format!("failed: {error}"),
                 });

@@ -129,7 +129,7 @@ fn wait(child: &Child, limit: Duration, stop: &CancellationToken) -> End {
 }
 
 /// How a command ended, in words.
-pub(super) fn told(code: Option<i32>, signal: Option<i32>) -> String {
+pub(super) fn exit_text(code: Option<i32>, signal: Option<i32>) -> String {
     match (code, signal) {
         (Some(code), _) => format!("exit code {code}"),
         (None, Some(signal)) => format!("killed by signal {signal}"),

@@ -18,7 +18,7 @@ use super::background::BackgroundJobs;
 use super::input::{arguments, schema};
 use super::launcher::{Launch, Report};
 use super::limits::{BACKGROUND_SECONDS_MAX, RUN_OUTPUT_WAIT, RUN_SECONDS, RUN_SECONDS_MAX};
-use super::process::{End, Output, Started, collect, told};
+use super::process::{End, Output, Started, collect, exit_text};
 use super::run_env::passed_on;
 use super::sandbox::{Confinement, Reach};
 use super::{Site, Spec, Tool, ToolFailure, Workspace};
@@ -164,7 +164,7 @@ impl Tool for Run {
         };
         match end {
             End::Exited => {
-                let mut answer = format!("{text}[{}]", told(code, signal));
+                let mut answer = format!("{text}[{}]", exit_text(code, signal));
                 if code != Some(0) && confinement != Confinement::None && looks_refused(&text) {
                     answer.push_str(&self.refusal(&input));
                 }

@@ -82,7 +82,7 @@ pub(super) fn passed_on(also: &[String]) -> Vec<(OsString, OsString)> {
     let passes = |name: &str, value: &str| {
         also.iter().any(|pattern| fits(pattern, name))
             || USUAL.iter().any(|usual| fits(usual, &name.to_uppercase()))
-                && !tells_password(name, value)
+                && !has_password(name, value)
     };
     let all = std::env::vars_os();
     all.filter(|(name, value)| passes(&name.to_string_lossy(), &value.to_string_lossy())).collect()
@@ -97,7 +97,7 @@ fn fits(pattern: &str, name: &str) -> bool {
 }
 
 /// Whether a value holds a URL with a password.
-fn tells_password(name: &str, value: &str) -> bool {
+fn has_password(name: &str, value: &str) -> bool {
     // Programs take a proxy without its scheme, too.
     let skipped = usize::from(!name.to_uppercase().ends_with("_PROXY"));
     value.split("://").skip(skipped).any(|rest| {

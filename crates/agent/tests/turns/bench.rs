@@ -126,7 +126,7 @@ impl Bench {
         text: &str,
         stop: &CancellationToken,
     ) -> Result<Answered, TurnError> {
-        let (events, mut heard) = Events::channel();
+        let (events, mut receiver) = Events::channel();
         let answer = self.answer.borrow().clone();
         let options = TurnOptions { can_ask: answer.is_some(), ..TurnOptions::default() };
         let turn = self.runner.run_turn(self.session, Message::user(text), &options, &events, stop);
@@ -134,7 +134,7 @@ impl Bench {
         loop {
             tokio::select! {
                 biased;
-                Some(event) = heard.recv() => match question(event) {
+                Some(event) = receiver.recv() => match question(event) {
                     Ok(request) => {
                         self.questions.set(self.questions.get() + 1);
                         request.answer(answer.clone().unwrap_or(PermissionAnswer::No));
@@ -142,7 +142,7 @@ impl Bench {
                     Err(event) => self.told.lock().expect("whole").push(*event),
                 },
                 done = &mut turn => {
-                    while let Ok(event) = heard.try_recv() {
+                    while let Ok(event) = receiver.try_recv() {
                         self.told.lock().expect("whole").push(event);
                     }
                     return done;
@@ -168,7 +168,7 @@ impl Bench {
     }
 
     /// Some of the reply has arrived.
-    pub(crate) async fn heard_text(&self) {
+    pub(crate) async fn received_text(&self) {
         self.until(|bench| bench.events().iter().any(|e| matches!(e, Event::Text(_)))).await;
     }
 

@@ -3,7 +3,8 @@
 use crate::bench::{Bench, run};
 use rethread_agent::scripted::Answer;
 use rethread_agent::{
-    Compacted, EXTRACTIVE, How, NO_ACKNOWLEDGMENT, Stage, SummaryOutcome, TranscriptSummary,
+    Compacted, EXTRACTIVE, NO_ACKNOWLEDGMENT, Stage, SummaryMethod, SummaryOutcome,
+    TranscriptSummary,
 };
 use rethread_core::entry::Origin;
 use rethread_core::message::Usage;
@@ -35,7 +36,8 @@ fn talked(wire: &str, then: impl IntoIterator<Item = Answer>) -> Bench {
 }
 
 fn compacted(bench: &Bench) -> Box<rethread_agent::CompactReceipt> {
-    match run(bench.runner.compact(bench.session, How::Model, |_| {})).expect("compacted") {
+    match run(bench.runner.compact(bench.session, SummaryMethod::Model, |_| {})).expect("compacted")
+    {
         Compacted::Done(receipt) => receipt,
         other => panic!("{other:?}"),
     }
@@ -72,7 +74,8 @@ fn compacting_leaves_a_child_with_summary_tail_and_acknowledgment() {
                 .push(format!("{stage:?}").split(['(', ' ']).next().unwrap_or_default().to_owned())
         };
         let Compacted::Done(receipt) =
-            run(bench.runner.compact(bench.session, How::Model, told)).expect("compacted")
+            run(bench.runner.compact(bench.session, SummaryMethod::Model, told))
+                .expect("compacted")
         else {
             panic!("no receipt")
         };
@@ -100,7 +103,7 @@ fn compacting_leaves_a_child_with_summary_tail_and_acknowledgment() {
         let options = rethread_agent::TurnOptions::default();
         let turn = bench.runner.run_turn(child, next, &options, &events, &bench.stop);
         assert_eq!(run(turn).expect("answered").text, "on we go");
-        let texts = |asked: &rethread_agent::scripted::Asked| {
+        let texts = |asked: &rethread_agent::scripted::ReceivedRequest| {
             asked.body["messages"].as_array().map_or(0, Vec::len)
         };
         let later = bench.server.requests();
@@ -150,7 +153,7 @@ fn the_summary_of_a_continued_session_condenses_the_one_before_and_no_other() {
         &bench.stop,
     );
     run(turn).expect("answered");
-    let third = run(bench.runner.compact(second, How::Model, |_| {})).expect("compacted");
+    let third = run(bench.runner.compact(second, SummaryMethod::Model, |_| {})).expect("compacted");
     let Compacted::Done(third) = third else { panic!("{third:?}") };
     let asked = bench.server.requests()[4].body["messages"][0]["content"].to_string();
     assert!(asked.contains("Condense this previous summary to 1-2 sentences:\\n**Background Context:** Initial session."), "{asked}");
@@ -180,11 +183,13 @@ fn a_summary_that_is_not_one_is_asked_for_once_more_and_then_extracted() {
     ];
     for answer in wrong {
         let bench = talked("openai", [answer, summary(SUMMARY)]);
-        let made = run(bench.runner.summarize(bench.session, How::Model)).expect("summarised");
+        let made =
+            run(bench.runner.summarize(bench.session, SummaryMethod::Model)).expect("summarised");
         assert!(matches!(made, SummaryOutcome::Written(summary) if summary.text == SUMMARY));
     }
     let bench = talked("openai", [Answer::text("no markers"), Answer::text("still none")]);
-    let made = run(bench.runner.compact(bench.session, How::Model, |_| {})).expect("done");
+    let made =
+        run(bench.runner.compact(bench.session, SummaryMethod::Model, |_| {})).expect("done");
     let Compacted::Done(receipt) = made else { panic!("{made:?}") };
     assert_eq!(receipt.summary.by, EXTRACTIVE);
     assert_eq!(receipt.failed.as_deref(), Some("the reply has no summary markers"));
@@ -195,7 +200,8 @@ fn a_summary_that_is_not_one_is_asked_for_once_more_and_then_extracted() {
 fn markers_quoted_in_the_conversation_do_not_confuse_a_summary() {
     let quoted = format!("You wrote {}; so:\n{}", block("[your summary here]"), block(SUMMARY));
     let bench = talked("openai", [Answer::text(quoted)]);
-    let made = run(bench.runner.summarize(bench.session, How::Model)).expect("summarised");
+    let made =
+        run(bench.runner.summarize(bench.session, SummaryMethod::Model)).expect("summarised");
     assert!(matches!(made, SummaryOutcome::Written(summary) if summary.text == SUMMARY));
 }
 
@@ -203,19 +209,20 @@ fn markers_quoted_in_the_conversation_do_not_confuse_a_summary() {
 fn a_summary_may_be_longer_than_what_was_said() {
     let long = "every word of it ".repeat(2_000);
     let bench = talked("openai", [summary(&long)]);
-    let made = run(bench.runner.summarize(bench.session, How::Model)).expect("summarised");
+    let made =
+        run(bench.runner.summarize(bench.session, SummaryMethod::Model)).expect("summarised");
     assert!(matches!(made, SummaryOutcome::Written(summary) if summary.text == long.trim()));
 }
 
 #[test]
 fn a_model_that_fails_twice_leaves_an_extractive_summary() {
     let bench = talked("openai", [Answer::status(401), Answer::status(401)]);
-    let made = run(bench.runner.summarize(bench.session, How::Model)).expect("made");
+    let made = run(bench.runner.summarize(bench.session, SummaryMethod::Model)).expect("made");
     let SummaryOutcome::Extracted { summary, why } = made else { panic!("{made:?}") };
     assert!(why.contains("does not accept the key"), "{why}");
     assert_eq!(summary.by, EXTRACTIVE);
     assert!(
-        summary.text.contains("**Topics Discussed:**\n- How do we limit the rate"),
+        summary.text.contains("**Topics Discussed:**\n- SummaryMethod do we limit the rate"),
         "{}",
         summary.text
     );
@@ -231,7 +238,7 @@ fn an_acknowledgment_that_does_not_come_is_stood_in_for() {
 #[test]
 fn a_transcript_on_disk_is_private_and_resumes_by_its_path() {
     let bench = talked("openai", [summary(SUMMARY), Answer::text("Ready!")]);
-    run(bench.runner.summarize(bench.session, How::Model)).expect("summarised");
+    run(bench.runner.summarize(bench.session, SummaryMethod::Model)).expect("summarised");
     let path =
         bench.runner.save_transcript(bench.session).expect("saved").expect("a folder is set");
     let mode = std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(&path).expect("there"));
@@ -272,7 +279,8 @@ fn while_a_session_is_compacted_nothing_is_said_that_the_summary_does_not_know()
     }
     let elsewhere = sessions.create(&Default::default(), None).expect("created").id();
     let (runner, id) = (bench.runner.clone(), bench.session);
-    let compacting = std::thread::spawn(move || run(runner.compact(id, How::Model, |_| {})));
+    let compacting =
+        std::thread::spawn(move || run(runner.compact(id, SummaryMethod::Model, |_| {})));
     bench.server.wait_for_requests(2);
     let late = sessions.append(bench.session, vec![Message::user("and retries?").into()]);
     assert!(matches!(&late, Err(sessions::Error::Store(StoreError::Held { .. }))), "{late:?}");
@@ -291,6 +299,7 @@ fn while_a_session_is_compacted_nothing_is_said_that_the_summary_does_not_know()
 #[test]
 fn nothing_said_is_nothing_to_compact() {
     let bench = Bench::new("openai", []);
-    let made = run(bench.runner.compact(bench.session, How::Model, |_| {})).expect("done");
+    let made =
+        run(bench.runner.compact(bench.session, SummaryMethod::Model, |_| {})).expect("done");
     assert_eq!(made, Compacted::Nothing);
 }

@@ -13,7 +13,7 @@ fn asked(
     bench: &mut Bench,
     answers: impl IntoIterator<Item = PermissionAnswer>,
 ) -> Vec<(Value, Option<FileChange>)> {
-    let (events, mut heard) = Events::channel();
+    let (events, mut receiver) = Events::channel();
     let options = TurnOptions { can_ask: true, ..TurnOptions::default() };
     let turn =
         bench.runner.run_turn(bench.session, Message::user("go"), &options, &events, &bench.stop);
@@ -24,7 +24,7 @@ fn asked(
         loop {
             tokio::select! {
                 biased;
-                Some(event) = heard.recv() => if let Event::Permission(request) = event {
+                Some(event) = receiver.recv() => if let Event::Permission(request) = event {
                     let input = serde_json::from_str(request.call.input.get()).expect("JSON");
                     asked.push((input, request.change.clone()));
                     request.answer(answers.next().expect("one more question than expected"));

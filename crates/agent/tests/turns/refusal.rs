@@ -1,7 +1,7 @@
 //! What a provider refuses never locks a session.
 
 use rethread_agent::Event;
-use rethread_agent::scripted::{Answer, Asked};
+use rethread_agent::scripted::{Answer, ReceivedRequest};
 use rethread_core::context::{Policy, explain};
 use rethread_core::{Body, Place};
 
@@ -25,7 +25,7 @@ fn left_out(bench: &Bench) -> Vec<u64> {
 }
 
 /// Whether a request held these words.
-fn says(asked: &Asked, words: &str) -> bool {
+fn says(asked: &ReceivedRequest, words: &str) -> bool {
     asked.body.to_string().contains(words)
 }
 
@@ -162,7 +162,7 @@ fn what_was_left_out_stays_out_when_the_session_is_compacted() {
     run(bench.turn("make sense")).expect("answered");
     bench.handle.sessions().take_back_turn(bench.session).expect("taken back");
     run(bench.turn("make sense")).expect("answered");
-    let how = rethread_agent::How::Model;
+    let how = rethread_agent::SummaryMethod::Model;
     run(bench.runner.compact(bench.session, how, |_| {})).expect("compacted");
     for asked in &bench.server.requests()[2..] {
         assert!(!says(asked, "Nonsense"), "{}", asked.text);

@@ -108,7 +108,7 @@ fn stopping_keeps_what_arrived_and_marks_it() {
             tokio::pin!(turn);
             tokio::select! {
                 _ = &mut turn => panic!("the model has not finished"),
-                () = bench.heard_text() => {}
+                () = bench.received_text() => {}
             }
             bench.stop.cancel();
             let answer = turn.await.expect("stopped");

@@ -1,7 +1,7 @@
 //! What is sent is what a provider takes.
 
 use rethread_agent::provider::Failure;
-use rethread_agent::scripted::{Answer, Asked, Server};
+use rethread_agent::scripted::{Answer, ReceivedRequest, Server};
 use rethread_core::{Block, Message, Raw, Role};
 use serde_json::{Value, json};
 
@@ -86,7 +86,7 @@ fn cache_marks_stand_behind_the_system_the_stable_part_and_the_end() {
             Block::tool_use("b", "list", Raw::of(&json!({}))),
         ],
     ));
-    let marks = |asked: &Asked| -> Vec<String> {
+    let marks = |asked: &ReceivedRequest| -> Vec<String> {
         let mut found = Vec::new();
         find(&asked.body, "", &mut found);
         found

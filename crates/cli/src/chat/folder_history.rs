@@ -26,10 +26,10 @@ pub(super) fn load(
     sessions: Sessions,
     workspace: Option<String>,
 ) -> oneshot::Receiver<Vec<String>> {
-    let (told, heard) = oneshot::channel();
+    let (sender, receiver) = oneshot::channel();
     // The chat may be over by then.
-    std::thread::spawn(move || drop(told.send(questions(&sessions, workspace))));
-    heard
+    std::thread::spawn(move || drop(sender.send(questions(&sessions, workspace))));
+    receiver
 }
 
 fn questions(sessions: &Sessions, workspace: Option<String>) -> Vec<String> {

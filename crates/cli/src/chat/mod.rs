@@ -65,7 +65,7 @@ use std::time::Duration;
 
 use rethread_agent::agents::AgentSource;
 use rethread_agent::{
-    End, Events, Handle, How, Runner, SessionPermissions, Target, TurnAnswer, TurnOptions,
+    End, Events, Handle, Runner, SessionPermissions, SummaryMethod, Target, TurnAnswer, TurnOptions,
 };
 use rethread_core::{Incoming, Key, Name, SessionId};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -84,7 +84,7 @@ use line_editor::LineEditor;
 use say::{Look, Voice};
 pub(crate) use status::folder;
 pub(crate) use tool_line::lasted;
-use words::{Said, Word, understand};
+use words::{ChatCommand, TypedLine, understand};
 
 /// How full the window is when `compact` is suggested, in percent.
 const SUGGEST_AT: u64 = 70;
@@ -99,7 +99,7 @@ const ANY_MESSAGE_CONTINUES: &str = "\x1b[2m(any message continues)\x1b[0m";
 const YES_OR_NO: &str = " (y/n) ";
 
 /// What is said to a question that nobody can be heard on.
-const UNHEARD: &str = "(so much is being typed that no answer can be told from it: no)";
+const UNANSWERABLE: &str = "(so much is being typed that no answer can be told from it: no)";
 
 /// How often it is said that a turn is still going on, where no line on the screen shows it.
 const STILL_WORKING: Duration = Duration::from_secs(10);
@@ -157,7 +157,7 @@ pub(crate) struct Chat {
     /// The session that was opened, until something is done in it.
     untouched: Option<SessionId>,
     /// A signal said that it is time to go.
-    told: bool,
+    terminated: bool,
 }
 
 /// What a terminal or a supervisor may tell us.
@@ -277,7 +277,7 @@ impl Chat {
             left: None,
             deleted: None,
             untouched: None,
-            told: false,
+            terminated: false,
             cli,
         })
     }
@@ -293,39 +293,39 @@ impl Chat {
                 Ok(line) => line,
                 Err(leaving) => {
                     let how = match leaving {
-                        Leaving::Asked => How::Model,
-                        Leaving::Told => How::Extract,
+                        Leaving::Asked => SummaryMethod::Model,
+                        Leaving::Told => SummaryMethod::Extract,
                     };
                     self.leave(how).await?;
                     return Ok(ExitCode::SUCCESS);
                 }
             };
             let done = match self.meaning(&line) {
-                Ok(Said::Nothing) => Ok(None),
-                Ok(Said::Do(Word::Exit)) => Ok(Some(Leaving::Asked)),
-                Ok(Said::Do(Word::Retry)) => self.retry().await,
-                Ok(Said::Do(word)) => self.do_word(word).await.map(|()| None),
-                Ok(Said::Text(text)) => self.say(&line.saying(text)).await,
-                Ok(Said::Run(command)) => self.run_agreed(&command).await.map(|()| None),
+                Ok(TypedLine::Nothing) => Ok(None),
+                Ok(TypedLine::Do(ChatCommand::Exit)) => Ok(Some(Leaving::Asked)),
+                Ok(TypedLine::Do(ChatCommand::Retry)) => self.retry().await,
+                Ok(TypedLine::Do(word)) => self.run_command(word).await.map(|()| None),
+                Ok(TypedLine::Text(text)) => self.say(&line.saying(text)).await,
+                Ok(TypedLine::Run(command)) => self.run_agreed(&command).await.map(|()| None),
                 Err(error) => Err(error),
             };
             match done {
-                _ if self.told => {
-                    self.leave(How::Extract).await?;
+                _ if self.terminated => {
+                    self.leave(SummaryMethod::Extract).await?;
                     return Ok(ExitCode::SUCCESS);
                 }
                 Ok(None) => {}
                 Ok(Some(Leaving::Asked)) => {
-                    self.leave(How::Model).await?;
+                    self.leave(SummaryMethod::Model).await?;
                     return Ok(ExitCode::SUCCESS);
                 }
                 Ok(Some(Leaving::Told)) => {
-                    self.leave(How::Extract).await?;
+                    self.leave(SummaryMethod::Extract).await?;
                     return Ok(ExitCode::SUCCESS);
                 }
                 // Nobody reads any more.
                 Err(Error::Io(error)) => {
-                    self.leave(How::Extract).await?;
+                    self.leave(SummaryMethod::Extract).await?;
                     return Err(Error::Io(error));
                 }
                 Err(error) => self.tell(&error),
@@ -334,12 +334,12 @@ impl Chat {
     }
 
     /// What a line means: something to say, something to do, a command of the person's own.
-    fn meaning(&self, typed: &Typed) -> Result<Said, Error> {
+    fn meaning(&self, typed: &Typed) -> Result<TypedLine, Error> {
         if let Some(command) = typed.text.strip_prefix('!')
             && typed.begins_by_hand()
             && !command.trim().is_empty()
         {
-            return Ok(Said::Run(command.trim().to_owned()));
+            return Ok(TypedLine::Run(command.trim().to_owned()));
         }
         let own = typed.text.strip_prefix('/').and_then(|rest| {
             let (name, arguments) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
@@ -347,7 +347,7 @@ impl Chat {
             Some(command.with(arguments))
         });
         match own {
-            Some(text) => Ok(Said::Text(text)),
+            Some(text) => Ok(TypedLine::Text(text)),
             None => understand(&typed.text),
         }
     }
@@ -476,8 +476,8 @@ impl Chat {
     async fn unless_stopped<T>(&mut self, work: impl Future<Output = T>) -> Option<T> {
         tokio::select! {
             biased;
-            told = self.signals.next() => {
-                self.told |= told;
+            terminated = self.signals.next() => {
+                self.terminated |= terminated;
                 None
             }
             done = work => Some(done),
@@ -635,20 +635,20 @@ impl Chat {
         id: SessionId,
         input: impl Into<Incoming>,
     ) -> Result<TurnAnswer, Error> {
-        let (events, mut heard) = Events::channel();
+        let (events, mut receiver) = Events::channel();
         let options = TurnOptions { can_ask: self.can_ask(), ..TurnOptions::default() };
         let target = Target::Session(id);
         let started = self.handle.start_turn(target, input.into(), options, events).await?;
         let agent = self.runner.responder.agent.name.clone();
         if self.voice.look == Look::Rich && self.input.edits() {
-            return self.watch_turn(&agent, started, heard).await;
+            return self.watch_turn(&agent, started, receiver).await;
         }
-        let shown = self.follow(&agent, &mut heard, &started.stop).await;
+        let shown = self.follow(&agent, &mut receiver, &started.stop).await;
         if shown.is_err() {
             // Nobody reads any more.
             started.stop.cancel();
         }
-        drop(heard);
+        drop(receiver);
         let outcome = started.ended().await.outcome;
         shown?;
         let limit = outcome.as_ref().ok().and_then(|answer| answer.limit.as_ref());

@@ -70,7 +70,7 @@ impl Chat {
         }
         self.tidy()?;
         Ok(match answer.end {
-            End::Stopped if self.told => ExitCode::from(143),
+            End::Stopped if self.terminated => ExitCode::from(143),
             End::Stopped => ExitCode::from(130),
             _ => ExitCode::SUCCESS,
         })
@@ -95,14 +95,14 @@ impl Chat {
 
     /// Runs a turn and prints what happens, a line of JSON each.
     async fn stream_turn(&mut self, id: SessionId, question: Message) -> Result<TurnAnswer, Error> {
-        let (events, mut heard) = Events::channel();
+        let (events, mut receiver) = Events::channel();
         let target = Target::Session(id);
         let options = TurnOptions::default();
         let started = self.handle.start_turn(target, question, options, events).await?;
         loop {
             tokio::select! {
                 biased;
-                event = heard.recv() => {
+                event = receiver.recv() => {
                     let Some(event) = event else { break };
                     if let Some(value) = event_json(&event)
                         && let Err(error) = crate::out::json(&value)
@@ -112,8 +112,8 @@ impl Chat {
                         return Err(error);
                     }
                 }
-                told = self.signals.next() => {
-                    self.told |= told;
+                terminated = self.signals.next() => {
+                    self.terminated |= terminated;
                     started.stop.cancel();
                 }
             }

@@ -89,13 +89,13 @@ impl Chat {
     /// Asks whether an imported session may use tools. Without someone to ask they stay off.
     pub(super) async fn ask_for_trust(&mut self, session: &Session) -> Result<(), Error> {
         let Some(format) = self.runner.untrusted() else { return Ok(()) };
-        let told =
+        let notice =
             format!("This session was imported ({}): its words may be anyone's.", clean(format));
         if !self.voice.typed {
-            self.voice.notice(format_args!("{told} Tools are off."));
+            self.voice.notice(format_args!("{notice} Tools are off."));
             return Ok(());
         }
-        let question = format!("⚠️ {told} May the agent use tools in it?");
+        let question = format!("⚠️ {notice} May the agent use tools in it?");
         match self.confirmed(&question).await {
             true => {
                 self.handle.trust(session.id());

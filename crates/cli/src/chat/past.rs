@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use rethread_agent::{
-    CompactReceipt, Compacted, EXTRACTIVE, FromFile, GoesOn, How, Past, Stage, SummaryOutcome,
-    TranscriptSummary,
+    CompactReceipt, Compacted, Continued, EXTRACTIVE, FromFile, PastSession, Stage, SummaryMethod,
+    SummaryOutcome, TranscriptSummary,
 };
 use rethread_core::entry::{Body, Origin};
 use rethread_core::sessions::SelectError;
@@ -38,7 +38,7 @@ enum Found {
 
 impl Chat {
     /// Saves what there is to save, and says goodbye.
-    pub(super) async fn leave(&mut self, how: How) -> Result<(), Error> {
+    pub(super) async fn leave(&mut self, how: SummaryMethod) -> Result<(), Error> {
         self.input.give_back_terminal();
         self.leave_unused()?;
         let config = &self.cli.config;
@@ -92,11 +92,11 @@ impl Chat {
 
     /// Writes the summary that the next resume starts from. It may take a model a while, so it says
     /// how to go without it.
-    async fn summarize_at_exit(&mut self, id: SessionId, how: How) {
+    async fn summarize_at_exit(&mut self, id: SessionId, how: SummaryMethod) {
         self.voice.begin("📝 Generating session summary...");
         let runner = self.runner.clone();
         let made = match how {
-            How::Extract => Some(runner.summarize(id, how).await),
+            SummaryMethod::Extract => Some(runner.summarize(id, how).await),
             _ => {
                 let work = runner.summarize(id, how);
                 tokio::pin!(work);
@@ -115,7 +115,7 @@ impl Chat {
         let made = match made {
             Some(made) => made,
             // A person who cannot wait gets a summary that needs no waiting.
-            None => runner.summarize(id, How::Extract).await,
+            None => runner.summarize(id, SummaryMethod::Extract).await,
         };
         match made {
             Ok(SummaryOutcome::Written(_) | SummaryOutcome::Nothing) => self.voice.notice(" ✓"),
@@ -191,9 +191,9 @@ impl Chat {
         });
         let runner = self.runner.clone();
         // A compaction has at most four stages.
-        let (told, mut stages) = tokio::sync::mpsc::channel(4);
-        let work = runner.compact(id, How::Model, |stage| {
-            tell_stage(&stage, |text| drop(told.try_send(text)));
+        let (sender, mut stages) = tokio::sync::mpsc::channel(4);
+        let work = runner.compact(id, SummaryMethod::Model, |stage| {
+            show_stage(&stage, |text| drop(sender.try_send(text)));
         });
         let compacted = match self.busy("compacting", &mut stages, work).await? {
             Some(compacted) => compacted?,
@@ -208,7 +208,7 @@ impl Chat {
         };
         self.handle.inherit_trust(id, receipt.on.session.id());
         self.handle.keep_permissions(&self.runner, id, receipt.on.session.id());
-        self.goes_on(&receipt.on).await?;
+        self.show_continued(&receipt.on).await?;
         for line in self::receipt(&receipt, "/undo") {
             self.voice.notice(line);
         }
@@ -216,7 +216,7 @@ impl Chat {
     }
 
     /// The chat is in this session now, and shows what the model said to it.
-    async fn goes_on(&mut self, on: &GoesOn) -> Result<(), Error> {
+    async fn show_continued(&mut self, on: &Continued) -> Result<(), Error> {
         let agent = self.runner.responder.agent.name.clone();
         self.voice.answer(&agent, &on.acknowledgment)?;
         self.voice.close()?;
@@ -253,14 +253,14 @@ impl Chat {
     async fn resume_session(&mut self, id: SessionId) -> Result<(), Error> {
         let busy = self.session.is_some();
         let past = self.runner.past(id).await?;
-        self.tell_found(&past);
-        if !self.may_go_on(&past).await? {
+        self.show_found(&past);
+        if !self.may_continue(&past).await? {
             return Ok(());
         }
         let made = self.handle.sessions().get(id)?.tally.summary;
         let runner = self.runner.clone();
         let (_silent, mut notes) = tokio::sync::mpsc::channel(1);
-        let work = runner.summarize(id, How::Model);
+        let work = runner.summarize(id, SummaryMethod::Model);
         let summary = match self.busy("summarising", &mut notes, work).await? {
             Some(Ok(
                 SummaryOutcome::Written(summary) | SummaryOutcome::Extracted { summary, .. },
@@ -289,7 +289,7 @@ impl Chat {
 
     async fn resume_file(&mut self, file: FromFile, busy: bool) -> Result<(), Error> {
         let FromFile { past, summary } = file;
-        self.tell_found(&past);
+        self.show_found(&past);
         let text = match summary {
             TranscriptSummary::Text(text) => text,
             TranscriptSummary::Nothing => {
@@ -301,7 +301,7 @@ impl Chat {
                 return Ok(());
             }
         };
-        match self.may_go_on(&past).await? {
+        match self.may_continue(&past).await? {
             true => self.restore(&past, &text).await,
             false => Ok(()),
         }
@@ -313,7 +313,7 @@ impl Chat {
         self.voice.notice(format_args!("⚠️ Session can't be resumed ({why}){fresh}"));
     }
 
-    async fn restore(&mut self, past: &Past, summary: &str) -> Result<(), Error> {
+    async fn restore(&mut self, past: &PastSession, summary: &str) -> Result<(), Error> {
         self.voice.notice("🔄 Restoring context...");
         let (runner, keys) = (self.runner.clone(), vec![self.key.clone()]);
         let (_silent, mut notes) = tokio::sync::mpsc::channel(1);
@@ -324,7 +324,7 @@ impl Chat {
                 if let Some(from) = past.session {
                     self.handle.inherit_trust(from, on.session.id());
                 }
-                self.goes_on(&on).await?;
+                self.show_continued(&on).await?;
                 // In other programs `resume` continues the whole conversation.
                 if let Some(from) = past.session {
                     let id = self.handle.sessions().get(from)?.shown_id();
@@ -339,7 +339,7 @@ impl Chat {
         }
     }
 
-    fn tell_found(&self, past: &Past) {
+    fn show_found(&self, past: &PastSession) {
         self.voice.notice(format_args!(
             "✓ Found: {} - {} ({})",
             clean(past.agent.as_deref().unwrap_or("unknown agent")),
@@ -349,7 +349,7 @@ impl Chat {
     }
 
     /// A session of another agent goes on only if the person says so.
-    async fn may_go_on(&mut self, past: &Past) -> Result<bool, Error> {
+    async fn may_continue(&mut self, past: &PastSession) -> Result<bool, Error> {
         let mine = self.runner.responder.agent.path.clone();
         let Some(theirs) = past.agent_path.as_ref().filter(|path| **path != mine) else {
             return Ok(true);
@@ -421,7 +421,7 @@ fn kept(turns: usize) -> String {
 }
 
 /// Tells how far a compaction has come.
-pub(crate) fn tell_stage(stage: &Stage, say: impl Fn(String)) {
+pub(crate) fn show_stage(stage: &Stage, say: impl Fn(String)) {
     match stage {
         Stage::Summarizing => say("📝 Generating session summary...".into()),
         Stage::Extracted { why } => say(format!("{SUMMARY_EXTRACTED}\n  {}", one_line(why))),

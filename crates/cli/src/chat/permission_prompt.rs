@@ -35,7 +35,7 @@ pub(super) struct PermissionPrompt {
 
 /// What a line means.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Heard {
+pub(super) enum PromptAnswer {
     /// The person has decided.
     Answer(PermissionAnswer),
     /// They want to see all of the change.
@@ -138,24 +138,26 @@ impl PermissionPrompt {
     }
 
     /// What was typed.
-    pub(super) fn hear(&mut self, line: &str) -> Heard {
+    pub(super) fn read_line(&mut self, line: &str) -> PromptAnswer {
         let text = line.trim();
         if std::mem::take(&mut self.instead) {
             return match text.is_empty() {
-                true => Heard::Again("Nothing was said; the question is the same.".into()),
-                false => Heard::Answer(PermissionAnswer::NoBecause(text.to_owned())),
+                true => PromptAnswer::Again("Nothing was said; the question is the same.".into()),
+                false => PromptAnswer::Answer(PermissionAnswer::NoBecause(text.to_owned())),
             };
         }
         if let Some((first, rest)) = text.split_once(char::is_whitespace)
             && first.eq_ignore_ascii_case("e")
         {
-            return Heard::Answer(PermissionAnswer::NoBecause(rest.trim().to_owned()));
+            return PromptAnswer::Answer(PermissionAnswer::NoBecause(rest.trim().to_owned()));
         }
         match (text.to_lowercase().as_str(), &self.request.always) {
-            ("y" | "yes", _) => Heard::Answer(PermissionAnswer::Once),
-            ("n" | "no", _) => Heard::Answer(PermissionAnswer::No),
-            ("a" | "always", Some(grant)) => Heard::Answer(PermissionAnswer::Always(grant.clone())),
-            ("a" | "always", None) => Heard::Again(match &self.request.why {
+            ("y" | "yes", _) => PromptAnswer::Answer(PermissionAnswer::Once),
+            ("n" | "no", _) => PromptAnswer::Answer(PermissionAnswer::No),
+            ("a" | "always", Some(grant)) => {
+                PromptAnswer::Answer(PermissionAnswer::Always(grant.clone()))
+            }
+            ("a" | "always", None) => PromptAnswer::Again(match &self.request.why {
                 Some(_) => "This is asked about every time.".into(),
                 None => "Commands like this one have no common beginning that says what they do: \
                          answer y or n."
@@ -163,10 +165,10 @@ impl PermissionPrompt {
             }),
             ("e", _) => {
                 self.instead = true;
-                Heard::Instead
+                PromptAnswer::Instead
             }
-            ("v", _) if self.request.change.is_some() => Heard::ShowAll,
-            _ => Heard::Again(format!("Please answer one of these: {}", self.choices())),
+            ("v", _) if self.request.change.is_some() => PromptAnswer::ShowAll,
+            _ => PromptAnswer::Again(format!("Please answer one of these: {}", self.choices())),
         }
     }
 

@@ -8,7 +8,7 @@ use super::say::{Look, print};
 use super::screen::Screen;
 use super::typed_ahead::TypedAhead;
 use crate::errors::Error;
-use crate::picker::{self, Asked, Choice, Found, Picker, Surroundings, Verb};
+use crate::picker::{self, Choice, Picker, PickerAction, Surroundings, TaskResult, Verb};
 
 /// Makes the cursor visible again.
 const SHOW_CURSOR: &str = "\x1b[?25h";
@@ -66,7 +66,7 @@ impl Chat {
             now: self.cli.now(),
         };
         let mut picker = Picker::new(self.session, around);
-        let mut reading: JoinSet<Found> = JoinSet::new();
+        let mut reading: JoinSet<TaskResult> = JoinSet::new();
         loop {
             for task in picker.take_tasks() {
                 let (sessions, style) = (self.handle.sessions().clone(), picker.style());
@@ -77,8 +77,8 @@ impl Chat {
             screen.draw_over(&frame.lines, frame.cursor)?;
             tokio::select! {
                 biased;
-                told = self.signals.next() => {
-                    self.told |= told;
+                terminated = self.signals.next() => {
+                    self.terminated |= terminated;
                     return Ok(Choice::Close);
                 }
                 _ = self.window_change.recv() => {
@@ -91,13 +91,13 @@ impl Chat {
                         continue;
                     }
                     match picker.key(&key) {
-                        Asked::Nothing => {}
-                        Asked::Choice(choice) => return Ok(choice),
-                        Asked::Do(id, verb) => match self.do_picked(id, &verb) {
+                        PickerAction::Nothing => {}
+                        PickerAction::Choice(choice) => return Ok(choice),
+                        PickerAction::Do(id, verb) => match self.do_picked(id, &verb) {
                             Ok(session) => picker.done(id, &verb, &session),
                             Err(error) => picker.failed(&error.to_string()),
                         },
-                        Asked::Suspend => {
+                        PickerAction::Suspend => {
                             print(SHOW_CURSOR)?;
                             self.suspend(&mut screen);
                             picker.resize(screen.columns, screen.rows);

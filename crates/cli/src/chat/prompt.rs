@@ -236,7 +236,7 @@ impl Chat {
         if let Err(error) = done {
             self.tell_above(screen, &error);
         }
-        match self.told {
+        match self.terminated {
             true => Next::Leave(Leaving::Told),
             false => Next::Goes,
         }

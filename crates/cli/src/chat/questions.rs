@@ -9,9 +9,9 @@ use tokio::sync::mpsc::Receiver;
 use tokio_util::sync::CancellationToken;
 
 use super::input::Line;
-use super::permission_prompt::{DIFF_LINES, Heard, PermissionPrompt};
+use super::permission_prompt::{DIFF_LINES, PermissionPrompt, PromptAnswer};
 use super::say::Look;
-use super::{Chat, STILL_WORKING, UNHEARD, YES_OR_NO, tool_line};
+use super::{Chat, STILL_WORKING, UNANSWERABLE, YES_OR_NO, tool_line};
 use crate::errors::Error;
 
 impl Chat {
@@ -25,7 +25,7 @@ impl Chat {
     pub(super) fn ask_with(&mut self, end: &str) -> Option<Instant> {
         self.voice.drain();
         if !self.input.settle() {
-            self.voice.notice(UNHEARD);
+            self.voice.notice(UNANSWERABLE);
             return None;
         }
         let asked = Instant::now();
@@ -43,8 +43,8 @@ impl Chat {
                 Line::Text(text) => Some(text),
                 _ => Some(String::new()),
             },
-            told = self.signals.next() => {
-                self.told |= told;
+            terminated = self.signals.next() => {
+                self.terminated |= terminated;
                 None
             }
         }
@@ -62,8 +62,8 @@ impl Chat {
                     false => self.input.next().await,
                 }
             } => line,
-            told = self.signals.next() => {
-                self.told |= told;
+            terminated = self.signals.next() => {
+                self.terminated |= terminated;
                 None
             }
         };
@@ -86,7 +86,7 @@ impl Chat {
     pub(super) async fn follow(
         &mut self,
         agent: &str,
-        heard: &mut Receiver<Event>,
+        receiver: &mut Receiver<Event>,
         stop: &CancellationToken,
     ) -> Result<(), Error> {
         let mut question: Option<(Instant, PermissionPrompt)> = None;
@@ -97,13 +97,13 @@ impl Chat {
         loop {
             tokio::select! {
                 biased;
-                event = heard.recv() => {
+                event = receiver.recv() => {
                     let Some(event) = event else { return Ok(()) };
                     self.voice.event(agent, &event)?;
                     questions.extend(asked_in(event));
                 }
-                told = self.signals.next() => {
-                    self.told |= told;
+                terminated = self.signals.next() => {
+                    self.terminated |= terminated;
                     stop.cancel();
                 }
                 _ = clock.tick(), if self.voice.look == Look::Plain && question.is_none() => {
@@ -112,7 +112,7 @@ impl Chat {
                 }
                 line = self.input.next_since(since(&question)), if question.is_some() => {
                     if let Some((_, prompt)) = question.take() {
-                        question = self.heard(prompt, line);
+                        question = self.read_answer(prompt, line);
                     }
                 }
             }
@@ -138,30 +138,30 @@ impl Chat {
     }
 
     /// Takes a line for the answer to a question. Gives the question back where it is asked again.
-    fn heard(
+    fn read_answer(
         &mut self,
         mut prompt: PermissionPrompt,
         line: Option<Line>,
     ) -> Option<(Instant, PermissionPrompt)> {
-        let heard = match line {
-            Some(Line::Text(text)) => prompt.hear(&text),
-            Some(_) => Heard::Again("This could not be read.".into()),
+        let answer = match line {
+            Some(Line::Text(text)) => prompt.read_line(&text),
+            Some(_) => PromptAnswer::Again("This could not be read.".into()),
             // Nobody is there any more.
-            None => Heard::Answer(PermissionAnswer::No),
+            None => PromptAnswer::Answer(PermissionAnswer::No),
         };
-        match heard {
-            Heard::Answer(answer) => {
+        match answer {
+            PromptAnswer::Answer(answer) => {
                 prompt.answer(answer);
                 return None;
             }
-            Heard::ShowAll => {
+            PromptAnswer::ShowAll => {
                 let style = self.voice.style();
                 if let Some(change) = prompt.change(&style) {
                     self.voice.begin(&change.rendered(style.width));
                 }
             }
-            Heard::Instead => {}
-            Heard::Again(why) => self.voice.notice(why),
+            PromptAnswer::Instead => {}
+            PromptAnswer::Again(why) => self.voice.notice(why),
         }
         self.asked(prompt)
     }

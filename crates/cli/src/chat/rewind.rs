@@ -112,7 +112,7 @@ impl Chat {
             self.voice.notice(format_args!("  {path} cannot be restored: {why}"));
         }
         if !done.commands.is_empty() {
-            self.voice.notice(told_commands(&done.commands));
+            self.voice.notice(command_lines(&done.commands));
         }
         if changed.is_empty() {
             return Some(Which::None);
@@ -120,7 +120,7 @@ impl Chat {
         let meanwhile = changed.iter().filter(|file| file.changed_meanwhile()).count();
         self.voice.notice("The agent changed these files since:");
         for file in &changed {
-            self.voice.notice(format_args!("  {}", told_file(file)));
+            self.voice.notice(format_args!("  {}", file_line(file)));
         }
         for file in changed.iter().filter(|file| file.changed_meanwhile()) {
             self.show_meanwhile(file);
@@ -204,7 +204,7 @@ fn listed(turns: &[PastTurn], now: jiff::Timestamp, columns: usize) -> String {
     lines.join("\n")
 }
 
-fn told_file(file: &PastFile) -> String {
+fn file_line(file: &PastFile) -> String {
     let path = one_line(&file.path);
     if file.then.is_none() {
         return format!("{path}  (restoring removes it: it was not there)");
@@ -213,7 +213,7 @@ fn told_file(file: &PastFile) -> String {
     format!("{path}  (restoring it: +{} −{})", back.added(), back.removed())
 }
 
-fn told_commands(commands: &[String]) -> String {
+fn command_lines(commands: &[String]) -> String {
     let mut text =
         "These ran since. What commands changed, a subagent's too, is not restored:".to_owned();
     for command in commands.iter().take(COMMANDS_LISTED) {

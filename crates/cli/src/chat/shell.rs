@@ -38,7 +38,7 @@ const TICK: Duration = Duration::from_millis(250);
 const PIECES: usize = 64;
 
 /// What happens to a command.
-enum Heard {
+enum ChildEvent {
     Wrote(Vec<u8>),
     Ended(std::io::Result<ExitStatus>),
 }
@@ -80,9 +80,9 @@ impl Chat {
     pub(super) async fn run_own(&mut self, command: &str) -> Result<(), Error> {
         let is_rich = self.voice.look == Look::Rich && self.input.edits();
         let paint = Paint::of(&self.voice.style());
-        let (child, mut heard) = start(command, self.runner.responder.workspace.as_deref())?;
+        let (child, mut events) = start(command, self.runner.responder.workspace.as_deref())?;
         let group = Pid::from_child(&child);
-        watch_end(child, heard.1);
+        watch_end(child, events.1);
         let (mut screen, mut typed) = (Screen::new(), TypedAhead::default());
         let (began, mut clock) = (Instant::now(), tokio::time::interval(TICK));
         let (mut kept, mut line, mut status) = (Kept::default(), Vec::new(), None);
@@ -96,8 +96,8 @@ impl Chat {
             let mut done = String::new();
             tokio::select! {
                 biased;
-                told = self.signals.next() => {
-                    self.told |= told;
+                terminated = self.signals.next() => {
+                    self.terminated |= terminated;
                     end(group, std::mem::replace(&mut is_stopped, true));
                 }
                 _ = self.window_change.recv(), if is_rich => drop(screen.resized()),
@@ -110,8 +110,8 @@ impl Chat {
                     Some((_, key)) => drop(typed.key(&key)),
                     None => keys_end = true,
                 },
-                event = heard.0.recv() => match event {
-                    Some(Heard::Wrote(bytes)) => {
+                event = events.0.recv() => match event {
+                    Some(ChildEvent::Wrote(bytes)) => {
                         kept.push(&bytes);
                         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
                             line.extend_from_slice(piece);
@@ -120,7 +120,7 @@ impl Chat {
                             }
                         }
                     }
-                    Some(Heard::Ended(ended)) => {
+                    Some(ChildEvent::Ended(ended)) => {
                         status = Some(ended?);
                         deadline = Some(tokio::time::Instant::now() + OUTPUT_WAIT);
                     }
@@ -164,7 +164,7 @@ impl Chat {
     }
 }
 
-type Pipes = (mpsc::Receiver<Heard>, mpsc::Sender<Heard>);
+type Pipes = (mpsc::Receiver<ChildEvent>, mpsc::Sender<ChildEvent>);
 
 /// Starts a command with its output in a pipe, which a thread reads.
 fn start(command: &str, folder: Option<&str>) -> Result<(Child, Pipes), Error> {
@@ -178,22 +178,22 @@ fn start(command: &str, folder: Option<&str>) -> Result<(Child, Pipes), Error> {
     let child = shell.spawn()?;
     // The ends it writes to are closed here, so that the pipe ends with it.
     drop(shell);
-    let (told, heard) = mpsc::channel(PIECES);
-    let teller = told.clone();
+    let (sender, events) = mpsc::channel(PIECES);
+    let writer = sender.clone();
     std::thread::spawn(move || {
         let mut buffer = [0; 4_096];
         while let Ok(read @ 1..) = output.read(&mut buffer) {
-            if teller.blocking_send(Heard::Wrote(buffer[..read].to_vec())).is_err() {
+            if writer.blocking_send(ChildEvent::Wrote(buffer[..read].to_vec())).is_err() {
                 return;
             }
         }
     });
-    Ok((child, (heard, told)))
+    Ok((child, (events, sender)))
 }
 
 /// Tells when a command is over.
-fn watch_end(mut child: Child, told: mpsc::Sender<Heard>) {
-    std::thread::spawn(move || drop(told.blocking_send(Heard::Ended(child.wait()))));
+fn watch_end(mut child: Child, sender: mpsc::Sender<ChildEvent>) {
+    std::thread::spawn(move || drop(sender.blocking_send(ChildEvent::Ended(child.wait()))));
 }
 
 /// Ends a command and what it started; the second time at once.

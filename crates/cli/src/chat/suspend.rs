@@ -31,9 +31,9 @@ pub(super) fn stop() -> bool {
 
 /// Takes the signal of Ctrl-Z from now on.
 pub(super) fn catch(mode: ModeWatch, lines: WeakSender<(Instant, Line)>) -> std::io::Result<()> {
-    let mut told = signal(SignalKind::from_raw(Signal::TSTP.as_raw()))?;
+    let mut signals = signal(SignalKind::from_raw(Signal::TSTP.as_raw()))?;
     tokio::spawn(async move {
-        while told.recv().await.is_some() {
+        while signals.recv().await.is_some() {
             match lines.upgrade().filter(|_| mode.is_by_key()) {
                 Some(lines) => drop(lines.try_send((Instant::now(), Line::Key(Key::Suspend)))),
                 None if can_be_continued() => drop(kill_process(getpid(), Signal::STOP)),

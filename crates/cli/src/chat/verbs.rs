@@ -13,7 +13,7 @@ use rethread_core::{BlockKind, Entry, Name, Place, Session, SessionId};
 
 use super::say::{Look, print};
 use super::turn_view::CallRecord;
-use super::{Chat, Word, clipboard, cost, help, replay, window};
+use super::{Chat, ChatCommand, clipboard, cost, help, replay, window};
 use crate::args::List;
 use crate::commands::{change, context, list, search, show, stats};
 use crate::errors::Error;
@@ -21,61 +21,63 @@ use crate::out::{clean, columns, count, line, note, plural};
 
 impl Chat {
     /// Does what was typed.
-    pub(super) async fn do_word(&mut self, word: Word) -> Result<(), Error> {
+    pub(super) async fn run_command(&mut self, word: ChatCommand) -> Result<(), Error> {
         match word {
             // These need more than a verb.
-            Word::Exit | Word::Retry => {}
-            Word::Help => self.voice.notice(help::text()),
-            Word::Compact => drop(self.compact().await?),
-            Word::Resume(Some(sel)) => self.resume(&sel).await?,
-            Word::Resume(None) | Word::Sessions if self.can_pick() => drop(self.pick().await?),
-            Word::Resume(None) => self.list_to_resume()?,
-            Word::Sessions => self.sessions()?,
-            Word::New(name) => self.new_session(name.as_deref())?,
-            Word::Open(Some(sel)) => self.open_session(&sel).await?,
-            Word::Open(None) if self.can_pick() => drop(self.pick().await?),
-            Word::Open(None) => {
+            ChatCommand::Exit | ChatCommand::Retry => {}
+            ChatCommand::Help => self.voice.notice(help::text()),
+            ChatCommand::Compact => drop(self.compact().await?),
+            ChatCommand::Resume(Some(sel)) => self.resume(&sel).await?,
+            ChatCommand::Resume(None) | ChatCommand::Sessions if self.can_pick() => {
+                self.pick().await?;
+            }
+            ChatCommand::Resume(None) => self.list_to_resume()?,
+            ChatCommand::Sessions => self.sessions()?,
+            ChatCommand::New(name) => self.new_session(name.as_deref())?,
+            ChatCommand::Open(Some(sel)) => self.open_session(&sel).await?,
+            ChatCommand::Open(None) if self.can_pick() => drop(self.pick().await?),
+            ChatCommand::Open(None) => {
                 self.sessions()?;
                 let what = "/open needs a session".into();
                 return Err(Error::Word { what, hint: "`/open 1` opens the first of these" });
             }
-            Word::Agent(None) => self.list_agents()?,
-            Word::Agent(Some(name)) => self.set_agent(&name)?,
-            Word::Model(None) => self.list_models()?,
-            Word::Model(Some(name)) => self.set_model(&name)?,
-            Word::Permissions(change) => self.permissions(change.as_deref())?,
-            Word::Search(words) => {
+            ChatCommand::Agent(None) => self.list_agents()?,
+            ChatCommand::Agent(Some(name)) => self.set_agent(&name)?,
+            ChatCommand::Model(None) => self.list_models()?,
+            ChatCommand::Model(Some(name)) => self.set_model(&name)?,
+            ChatCommand::Permissions(change) => self.permissions(change.as_deref())?,
+            ChatCommand::Search(words) => {
                 search::print(&self.cli, &Query::new(&words)?, search::CHAT_HITS, 0)?;
             }
-            Word::Clear => {
+            ChatCommand::Clear => {
                 let id = self.current()?;
                 self.handle.call(|sessions| sessions.clear(id))?;
                 self.be_in(id);
                 self.voice
                     .notice("The context is empty; the log is kept, and /undo brings it back.");
             }
-            Word::History { all } => {
+            ChatCommand::History { all } => {
                 let session = self.handle.sessions().get(self.current()?)?;
                 let from = if all { 0 } else { session.tally.begins() };
                 self.show_history(&session, from..session.tally.entries)?;
             }
-            Word::Stats => {
+            ChatCommand::Stats => {
                 stats::print(&self.cli, self.current()?, self.shape())?;
             }
-            Word::Context => self.show_context()?,
-            Word::Cost => self.show_cost()?,
-            Word::Thinking => self.show_thinking()?,
-            Word::Undo => self.undo().await?,
-            Word::Rewind(turn) => self.rewind(turn.as_deref()).await?,
-            Word::Fork(name) => self.fork(name.as_deref()).await?,
-            Word::Rename(name) => {
+            ChatCommand::Context => self.show_context()?,
+            ChatCommand::Cost => self.show_cost()?,
+            ChatCommand::Thinking => self.show_thinking()?,
+            ChatCommand::Undo => self.undo().await?,
+            ChatCommand::Rewind(turn) => self.rewind(turn.as_deref()).await?,
+            ChatCommand::Fork(name) => self.fork(name.as_deref()).await?,
+            ChatCommand::Rename(name) => {
                 let renamed = self.handle.sessions().rename_to(self.current()?, &name)?;
                 self.voice.notice(format_args!("This session is {} now.", renamed.header.name));
             }
-            Word::Delete(sel) => self.delete(sel.as_deref())?,
-            Word::Export(path) => self.export(path.as_deref())?,
-            Word::Copy => self.copy()?,
-            Word::Archive => self.archive()?,
+            ChatCommand::Delete(sel) => self.delete(sel.as_deref())?,
+            ChatCommand::Export(path) => self.export(path.as_deref())?,
+            ChatCommand::Copy => self.copy()?,
+            ChatCommand::Archive => self.archive()?,
         }
         Ok(())
     }
@@ -293,11 +295,11 @@ impl Chat {
             return Ok(());
         }
         let undone = self.handle.call(|sessions| sessions.undo(id))?;
-        let told = change::told(&self.cli, &undone)?;
+        let text = change::undone_text(&self.cli, &undone)?;
         if let Undone::Start { back_to: Some(back), .. } = undone {
             self.enter(back).await?;
         }
-        self.voice.notice(told);
+        self.voice.notice(text);
         Ok(())
     }
 

@@ -18,13 +18,13 @@ use super::keys::Key;
 use super::notify;
 use super::pager::{Pager, Paging};
 use super::paint::Paint;
-use super::permission_prompt::{Heard, PermissionPrompt};
+use super::permission_prompt::{PermissionPrompt, PromptAnswer};
 use super::questions::asked_in;
 use super::say::{Look, print};
 use super::screen::Screen;
 use super::turn_view::{CallRecord, TurnView, happening};
 use super::typed_ahead::TypedAhead;
-use super::{Chat, UNHEARD, suspend};
+use super::{Chat, UNANSWERABLE, suspend};
 use crate::errors::Error;
 use crate::out::{fit_end, one_line, wrapped};
 
@@ -63,7 +63,7 @@ impl Chat {
         &mut self,
         agent: &str,
         started: StartedTurn,
-        mut heard: Receiver<Event>,
+        mut receiver: Receiver<Event>,
     ) -> Result<TurnAnswer, Error> {
         let (style, began) = (self.voice.style(), Instant::now());
         let model = self.runner.responder.model.name.clone();
@@ -78,12 +78,12 @@ impl Chat {
             done: String::new(),
         };
         self.input.watch();
-        let shown = self.follow_watched(&mut watch, &mut heard, &started.stop).await;
+        let shown = self.follow_watched(&mut watch, &mut receiver, &started.stop).await;
         if shown.is_err() {
             // Nobody reads any more.
             started.stop.cancel();
         }
-        drop(heard);
+        drop(receiver);
         let outcome = started.ended().await.outcome;
         let took = began.elapsed();
         let closed = match shown {
@@ -101,8 +101,8 @@ impl Chat {
         shown?;
         closed?;
         ended?;
-        if let Some(told) = notify::notification(self.focused, took) {
-            print(&told)?;
+        if let Some(sequence) = notify::notification(self.focused, took) {
+            print(&sequence)?;
         }
         Ok(outcome?)
     }
@@ -113,8 +113,8 @@ impl Chat {
         while watch.pager.is_some() {
             watch.draw()?;
             tokio::select! {
-                told = self.signals.next() => {
-                    self.told |= told;
+                terminated = self.signals.next() => {
+                    self.terminated |= terminated;
                     watch.close_pager()?;
                 }
                 _ = self.window_change.recv() => watch.resize(),
@@ -130,7 +130,7 @@ impl Chat {
     async fn follow_watched(
         &mut self,
         watch: &mut Watch,
-        heard: &mut Receiver<Event>,
+        receiver: &mut Receiver<Event>,
         stop: &CancellationToken,
     ) -> Result<(), Error> {
         let mut clock = tokio::time::interval(TICK);
@@ -140,9 +140,9 @@ impl Chat {
             let wait = drawn.map_or(Duration::ZERO, |at| FRAME.saturating_sub(at.elapsed()));
             tokio::select! {
                 biased;
-                told = self.signals.next() => {
-                    self.told |= told;
-                    if watch.pager.is_some() && !told {
+                terminated = self.signals.next() => {
+                    self.terminated |= terminated;
+                    if watch.pager.is_some() && !terminated {
                         watch.close_pager()?;
                     } else {
                         watch.stop(stop);
@@ -154,11 +154,11 @@ impl Chat {
                     None => keys_end = true,
                 },
                 () = tokio::time::sleep(wait), if is_due => {}
-                event = heard.recv() => {
+                event = receiver.recv() => {
                     let Some(event) = event else { return Ok(()) };
                     self.watched_event(watch, event)?;
                     // What came with it is shown with it.
-                    while let Ok(event) = heard.try_recv() {
+                    while let Ok(event) = receiver.try_recv() {
                         self.watched_event(watch, event)?;
                     }
                 }
@@ -194,7 +194,7 @@ impl Chat {
             // What was typed until now is read, so that it cannot be taken for an answer.
             self.voice.drain();
             if !self.input.settle() {
-                watch.done += &format!("{UNHEARD}\n");
+                watch.done += &format!("{UNANSWERABLE}\n");
                 prompt.answer(PermissionAnswer::No);
                 continue;
             }
@@ -267,8 +267,8 @@ impl Chat {
             tokio::select! {
                 biased;
                 Some(text) = notes.recv() => note = text,
-                told = self.signals.next() => {
-                    self.told |= told;
+                terminated = self.signals.next() => {
+                    self.terminated |= terminated;
                     break None;
                 }
                 _ = self.window_change.recv(), if is_rich => drop(screen.resized()),
@@ -321,8 +321,8 @@ impl Chat {
         loop {
             screen.draw_other(&pager.draw())?;
             tokio::select! {
-                told = self.signals.next() => {
-                    self.told |= told;
+                terminated = self.signals.next() => {
+                    self.terminated |= terminated;
                     break;
                 }
                 _ = self.window_change.recv() => {
@@ -361,16 +361,16 @@ impl Watch {
         let typed = std::mem::take(&mut question.answer);
         let line = format!("{}{}", question.prompt.question(), one_line(&typed));
         self.done += &wrapped(&line, columns);
-        match question.prompt.hear(&typed) {
-            Heard::Answer(answer) => {
+        match question.prompt.read_line(&typed) {
+            PromptAnswer::Answer(answer) => {
                 let Some(Question { prompt, .. }) = self.question.take() else { return Ok(()) };
                 // How long a person thought about it is not how long it took.
                 self.view.restart(&prompt.call().id, Instant::now());
                 prompt.answer(answer);
             }
-            Heard::ShowAll => self.open_pager()?,
-            Heard::Instead => {}
-            Heard::Again(why) => self.done += &wrapped(&why, columns),
+            PromptAnswer::ShowAll => self.open_pager()?,
+            PromptAnswer::Instead => {}
+            PromptAnswer::Again(why) => self.done += &wrapped(&why, columns),
         }
         Ok(())
     }

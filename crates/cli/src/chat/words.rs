@@ -4,7 +4,7 @@ use crate::errors::Error;
 
 /// Something to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Word {
+pub(crate) enum ChatCommand {
     Exit,
     Compact,
     Resume(Option<String>),
@@ -39,11 +39,11 @@ pub(crate) enum Word {
 
 /// A line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Said {
+pub(crate) enum TypedLine {
     /// Nothing.
     Nothing,
     /// Something to do.
-    Do(Word),
+    Do(ChatCommand),
     /// Something for the model.
     Text(String),
     /// A command of the person's, for a shell.
@@ -55,17 +55,17 @@ pub(crate) enum Said {
 /// # Errors
 ///
 /// A command that is not there, or lacks something.
-pub(crate) fn understand(line: &str) -> Result<Said, Error> {
+pub(crate) fn understand(line: &str) -> Result<TypedLine, Error> {
     let text = line.trim();
     if text.is_empty() {
-        return Ok(Said::Nothing);
+        return Ok(TypedLine::Nothing);
     }
     // What has several lines is no command, and the first may be indented like the others.
     if text.contains('\n') {
-        return Ok(Said::Text(line.trim_end().trim_start_matches('\n').into()));
+        return Ok(TypedLine::Text(line.trim_end().trim_start_matches('\n').into()));
     }
     if line.starts_with(char::is_whitespace) {
-        return Ok(Said::Text(text.into()));
+        return Ok(TypedLine::Text(text.into()));
     }
     let (first, rest) = match text.split_once(char::is_whitespace) {
         Some((first, rest)) => (first, Some(rest.trim()).filter(|rest| !rest.is_empty())),
@@ -74,7 +74,7 @@ pub(crate) fn understand(line: &str) -> Result<Said, Error> {
     let slash = first.strip_prefix('/');
     // `/usr/bin/env is missing` is something to say.
     if slash.is_some_and(|name| name.contains('/')) {
-        return Ok(Said::Text(text.into()));
+        return Ok(TypedLine::Text(text.into()));
     }
     let bare = match (first, rest) {
         ("exit" | "quit" | "compact" | "sessions" | "help" | "resume", None) => true,
@@ -87,9 +87,9 @@ pub(crate) fn understand(line: &str) -> Result<Said, Error> {
     let name = match slash {
         Some(name) => name,
         None if bare => first,
-        None => return Ok(Said::Text(text.into())),
+        None => return Ok(TypedLine::Text(text.into())),
     };
-    word(name, rest).map(Said::Do)
+    word(name, rest).map(TypedLine::Do)
 }
 
 /// Whether this is a position in the list, or an id such as `build_20251230_112153`.
@@ -101,47 +101,47 @@ fn is_position_or_id(text: &str) -> bool {
     are_digits(text) || is_id && !text.contains(char::is_whitespace)
 }
 
-fn word(name: &str, rest: Option<&str>) -> Result<Word, Error> {
+fn word(name: &str, rest: Option<&str>) -> Result<ChatCommand, Error> {
     let optional = || rest.map(str::to_owned);
     let needed = |what: &'static str| {
         rest.map(str::to_owned)
             .ok_or_else(|| Error::Word { what: format!("/{name} needs {what}"), hint: HINT })
     };
     Ok(match name {
-        "exit" | "quit" => Word::Exit,
-        "compact" => Word::Compact,
-        "resume" => Word::Resume(optional()),
-        "sessions" => Word::Sessions,
-        "help" => Word::Help,
-        "clear" => Word::Clear,
-        "new" => Word::New(optional()),
-        "open" => Word::Open(optional()),
-        "agent" => Word::Agent(optional()),
-        "model" => Word::Model(optional()),
-        "permissions" => Word::Permissions(optional()),
-        "allow" => Word::Permissions(rest.map(|grant| format!("allow {grant}"))),
+        "exit" | "quit" => ChatCommand::Exit,
+        "compact" => ChatCommand::Compact,
+        "resume" => ChatCommand::Resume(optional()),
+        "sessions" => ChatCommand::Sessions,
+        "help" => ChatCommand::Help,
+        "clear" => ChatCommand::Clear,
+        "new" => ChatCommand::New(optional()),
+        "open" => ChatCommand::Open(optional()),
+        "agent" => ChatCommand::Agent(optional()),
+        "model" => ChatCommand::Model(optional()),
+        "permissions" => ChatCommand::Permissions(optional()),
+        "allow" => ChatCommand::Permissions(rest.map(|grant| format!("allow {grant}"))),
         "history" => match rest {
-            None => Word::History { all: false },
-            Some("all") => Word::History { all: true },
+            None => ChatCommand::History { all: false },
+            Some("all") => ChatCommand::History { all: true },
             Some(other) => {
                 let what = format!("/history takes `all` or nothing, not `{other}`");
                 return Err(Error::Word { what, hint: HINT });
             }
         },
-        "stats" => Word::Stats,
-        "context" => Word::Context,
-        "cost" => Word::Cost,
-        "thinking" => Word::Thinking,
-        "undo" => Word::Undo,
-        "retry" => Word::Retry,
-        "rewind" => Word::Rewind(optional()),
-        "fork" => Word::Fork(optional()),
-        "rename" => Word::Rename(needed("a name")?),
-        "delete" => Word::Delete(optional()),
-        "search" => Word::Search(needed("words")?),
-        "export" => Word::Export(optional()),
-        "copy" => Word::Copy,
-        "archive" => Word::Archive,
+        "stats" => ChatCommand::Stats,
+        "context" => ChatCommand::Context,
+        "cost" => ChatCommand::Cost,
+        "thinking" => ChatCommand::Thinking,
+        "undo" => ChatCommand::Undo,
+        "retry" => ChatCommand::Retry,
+        "rewind" => ChatCommand::Rewind(optional()),
+        "fork" => ChatCommand::Fork(optional()),
+        "rename" => ChatCommand::Rename(needed("a name")?),
+        "delete" => ChatCommand::Delete(optional()),
+        "search" => ChatCommand::Search(needed("words")?),
+        "export" => ChatCommand::Export(optional()),
+        "copy" => ChatCommand::Copy,
+        "archive" => ChatCommand::Archive,
         other => {
             let shown: String = other.chars().take(40).collect();
             return Err(Error::Word {
@@ -159,21 +159,21 @@ mod tests {
     use super::super::help::{COMMANDS, Command};
     use super::*;
 
-    fn said(line: &str) -> Said {
+    fn said(line: &str) -> TypedLine {
         understand(line).unwrap_or_else(|error| panic!("{line}: {error}"))
     }
 
     #[test]
     fn the_five_words_work_bare_and_with_a_slash() {
         for slash in ["", "/"] {
-            assert_eq!(said(&format!("{slash}exit")), Said::Do(Word::Exit));
-            assert_eq!(said(&format!("{slash}quit")), Said::Do(Word::Exit));
-            assert_eq!(said(&format!("{slash}compact")), Said::Do(Word::Compact));
-            assert_eq!(said(&format!("{slash}sessions")), Said::Do(Word::Sessions));
-            assert_eq!(said(&format!("{slash}help")), Said::Do(Word::Help));
+            assert_eq!(said(&format!("{slash}exit")), TypedLine::Do(ChatCommand::Exit));
+            assert_eq!(said(&format!("{slash}quit")), TypedLine::Do(ChatCommand::Exit));
+            assert_eq!(said(&format!("{slash}compact")), TypedLine::Do(ChatCommand::Compact));
+            assert_eq!(said(&format!("{slash}sessions")), TypedLine::Do(ChatCommand::Sessions));
+            assert_eq!(said(&format!("{slash}help")), TypedLine::Do(ChatCommand::Help));
             assert_eq!(
                 said(&format!("{slash}resume 1 ")),
-                Said::Do(Word::Resume(Some("1".into())))
+                TypedLine::Do(ChatCommand::Resume(Some("1".into())))
             );
         }
     }
@@ -181,13 +181,16 @@ mod tests {
     #[test]
     fn open_without_a_slash_takes_a_position_or_an_id_and_nothing_else() {
         for sel in ["3", "build_20251230_112153", "simple_sally_20251230_112153_2"] {
-            assert_eq!(said(&format!("open {sel}")), Said::Do(Word::Open(Some(sel.into()))));
+            assert_eq!(
+                said(&format!("open {sel}")),
+                TypedLine::Do(ChatCommand::Open(Some(sel.into())))
+            );
         }
         for text in ["open it", "open src/main.rs", "open 3 files", "open a_1_2", "open"] {
-            assert_eq!(said(text), Said::Text(text.into()));
+            assert_eq!(said(text), TypedLine::Text(text.into()));
         }
-        assert_eq!(said("/open my plan"), Said::Do(Word::Open(Some("my plan".into()))));
-        assert_eq!(said("/open"), Said::Do(Word::Open(None)));
+        assert_eq!(said("/open my plan"), TypedLine::Do(ChatCommand::Open(Some("my plan".into()))));
+        assert_eq!(said("/open"), TypedLine::Do(ChatCommand::Open(None)));
     }
 
     #[test]
@@ -200,25 +203,28 @@ mod tests {
             "clear",
             "/usr/bin/env is missing",
         ] {
-            assert_eq!(said(text), Said::Text(text.into()));
+            assert_eq!(said(text), TypedLine::Text(text.into()));
         }
-        assert_eq!(said(" /clear"), Said::Text("/clear".into()));
-        assert_eq!(said("  \t "), Said::Nothing);
+        assert_eq!(said(" /clear"), TypedLine::Text("/clear".into()));
+        assert_eq!(said("  \t "), TypedLine::Nothing);
     }
 
     #[test]
     fn what_has_several_lines_is_something_to_say_and_keeps_its_indentation() {
-        assert_eq!(said("/clear\nthis"), Said::Text("/clear\nthis".into()));
-        assert_eq!(said("\n    if a:\n        b\n\n"), Said::Text("    if a:\n        b".into()));
-        assert_eq!(said("/clear\n"), Said::Do(Word::Clear));
-        assert_eq!(said("\n \n"), Said::Nothing);
+        assert_eq!(said("/clear\nthis"), TypedLine::Text("/clear\nthis".into()));
+        assert_eq!(
+            said("\n    if a:\n        b\n\n"),
+            TypedLine::Text("    if a:\n        b".into())
+        );
+        assert_eq!(said("/clear\n"), TypedLine::Do(ChatCommand::Clear));
+        assert_eq!(said("\n \n"), TypedLine::Nothing);
     }
 
     #[test]
     fn every_name_that_is_completed_is_a_command() {
         for Command { name, .. } in COMMANDS {
             let line = format!("/{name} all");
-            assert!(matches!(said(&line), Said::Do(_)), "{line}");
+            assert!(matches!(said(&line), TypedLine::Do(_)), "{line}");
         }
     }
 

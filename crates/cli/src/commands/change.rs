@@ -47,7 +47,7 @@ pub(crate) fn undo(cli: &Cli, args: &Undo) -> Done {
     };
     let undone = cli.handle.call(|sessions| sessions.undo(id))?;
     if !cli.global.json {
-        line(told(cli, &undone)?)?;
+        line(undone_text(cli, &undone)?)?;
         return Ok(ExitCode::SUCCESS);
     }
     crate::out::json(&undone)?;
@@ -55,7 +55,7 @@ pub(crate) fn undo(cli: &Cli, args: &Undo) -> Done {
 }
 
 /// What was taken back, in words.
-pub(crate) fn told(cli: &Cli, undone: &Undone) -> Result<String, Error> {
+pub(crate) fn undone_text(cli: &Cli, undone: &Undone) -> Result<String, Error> {
     let (session, origin, back_to, archived) = match undone {
         Undone::Delete { session } => {
             return Ok(format!("Undid the delete: {} is back.", label(cli, *session)?));

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use rethread_agent::{Compacted, How};
+use rethread_agent::{Compacted, SummaryMethod};
 
 use super::{Cli, Done};
 use crate::args::Compact;
@@ -33,10 +33,10 @@ pub(super) fn run(cli: &Cli, args: &Compact) -> Done {
         let runner = handle.runner_for(id).await?;
         let tell = |stage| {
             if !quiet {
-                past::tell_stage(&stage, note);
+                past::show_stage(&stage, note);
             }
         };
-        runner.compact(id, How::Model, tell).await
+        runner.compact(id, SummaryMethod::Model, tell).await
     })?;
     match compacted {
         Compacted::Nothing => Err(Error::Word {

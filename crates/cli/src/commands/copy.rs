@@ -58,7 +58,7 @@ pub(super) fn run(global: &Global, args: &Copy) -> Done {
         before += session.tally.entries;
     }
     bar.finish_and_clear();
-    told(global, &copied)?;
+    report(global, &copied)?;
     match failed {
         Some(error) => Err(error.into()),
         None => Ok(ExitCode::SUCCESS),
@@ -84,7 +84,7 @@ fn chosen(from: &Sessions, sels: &[String]) -> Result<Vec<Session>, Error> {
     }
 }
 
-fn told(global: &Global, copied: &[Copied]) -> Result<(), Error> {
+fn report(global: &Global, copied: &[Copied]) -> Result<(), Error> {
     let added: u64 = copied.iter().map(|copied| copied.added).sum();
     if global.json {
         let sessions: Vec<_> = copied

@@ -8,7 +8,7 @@ use std::io::IsTerminal;
 use std::sync::Arc;
 
 use rethread_core::{Backend, MemoryStore};
-use rethread_store::{StoreUrl, System, Tell};
+use rethread_store::{ProgressSink, StoreUrl, System};
 
 use crate::args::{Command, Global, Token};
 use crate::config::Config;
@@ -71,7 +71,7 @@ pub(super) fn open_url(config: &Config, url: StoreUrl) -> Result<Arc<dyn Backend
     // A directory keeps to a number of sessions by itself, and is told which.
     let keep = config.given("session.max_sessions").and_then(|keep| keep.parse().ok());
     let url = keep.map_or(url.clone(), |keep| url.keeping(keep));
-    let tell: Tell = Arc::new(|line| note(line));
+    let tell: ProgressSink = Arc::new(|line| note(line));
     url.open_telling(Arc::new(System), Some(&tell)).map_err(Error::Connect)
 }
 

@@ -42,7 +42,7 @@ async fn answer(cli: &Cli, args: &Telegram) -> Done {
         token,
         people: people.clone(),
         host,
-        voice: Arc::new(|text| note(clean(text))),
+        warn: Arc::new(|text| note(clean(text))),
     };
     let stop = stopped_by_signal(cli.global.json)?;
     let bot = match door.open(&stop).await {

@@ -2,7 +2,7 @@
 
 use rethread_core::Name;
 
-use super::{Asked, Choice, Focus, Picker, Task, Verb};
+use super::{Choice, Focus, Picker, PickerAction, Task, Verb};
 use crate::chat::keys::Key;
 
 /// Characters of a filter, and of a new name.
@@ -10,13 +10,13 @@ const TYPED_CHARS_MAX: usize = 200;
 
 impl Picker {
     /// What a key does.
-    pub(crate) fn key(&mut self, key: &Key) -> Asked {
+    pub(crate) fn key(&mut self, key: &Key) -> PickerAction {
         if let Key::Text(text) = key {
             return self.text(text);
         }
         let page = self.layout().list_rows.max(1);
         match key {
-            Key::Suspend => return Asked::Suspend,
+            Key::Suspend => return PickerAction::Suspend,
             Key::Escape => return self.escape(),
             Key::Enter => return self.enter(),
             Key::Tab => return self.text("\t"),
@@ -37,11 +37,11 @@ impl Picker {
             Key::End => self.select(usize::MAX),
             _ => {}
         }
-        Asked::Nothing
+        PickerAction::Nothing
     }
 
     /// Letters as they were typed; quick typing comes as one text.
-    fn text(&mut self, text: &str) -> Asked {
+    fn text(&mut self, text: &str) -> PickerAction {
         let mut rest = text;
         while let Some(c) = rest.chars().next() {
             let typed = rest.find('\t').unwrap_or(rest.len());
@@ -52,46 +52,46 @@ impl Picker {
             }
             rest = &rest[c.len_utf8()..];
             let asked = self.letter(c);
-            if asked != Asked::Nothing {
+            if asked != PickerAction::Nothing {
                 return asked;
             }
         }
-        Asked::Nothing
+        PickerAction::Nothing
     }
 
     /// A letter that is a key.
-    fn letter(&mut self, c: char) -> Asked {
+    fn letter(&mut self, c: char) -> PickerAction {
         if c == '\t' {
             self.focus = match self.focus {
                 Focus::Filter => Focus::Keys,
                 _ => Focus::Filter,
             };
-            return Asked::Nothing;
+            return PickerAction::Nothing;
         }
         match self.focus {
-            Focus::Filter | Focus::Name(_) => Asked::Nothing,
+            Focus::Filter | Focus::Name(_) => PickerAction::Nothing,
             Focus::Keys => self.command(c),
         }
     }
 
-    fn command(&mut self, c: char) -> Asked {
+    fn command(&mut self, c: char) -> PickerAction {
         self.note.clear();
         let Some(row) = self.selected_row() else {
             return self.move_by(c);
         };
         let (id, name) = (row.id, row.name.clone());
         let verb = match c {
-            's' => return Asked::Choice(Choice::Summary(id)),
+            's' => return PickerAction::Choice(Choice::Summary(id)),
             'r' => {
                 self.focus = Focus::Name(name);
-                return Asked::Nothing;
+                return PickerAction::Nothing;
             }
             'c' => {
                 match self.chain {
                     Some(_) => self.leave_chain(),
                     None => self.tasks.push(Task::Chain(id)),
                 }
-                return Asked::Nothing;
+                return PickerAction::Nothing;
             }
             'f' => Verb::Fork,
             'd' => Verb::Delete,
@@ -99,16 +99,16 @@ impl Picker {
             'a' => Verb::Archive,
             c => return self.move_by(c),
         };
-        Asked::Do(id, verb)
+        PickerAction::Do(id, verb)
     }
 
     /// Keys that need no session.
-    fn move_by(&mut self, c: char) -> Asked {
+    fn move_by(&mut self, c: char) -> PickerAction {
         match c {
-            'q' => return Asked::Choice(Choice::Close),
+            'q' => return PickerAction::Choice(Choice::Close),
             'u' => {
                 if let Some((id, verb)) = self.undo.clone() {
-                    return Asked::Do(id, verb);
+                    return PickerAction::Do(id, verb);
                 }
                 self.note = "There is no archive or delete to take back.".into();
             }
@@ -119,33 +119,33 @@ impl Picker {
             'G' => self.select(usize::MAX),
             _ => {}
         }
-        Asked::Nothing
+        PickerAction::Nothing
     }
 
-    fn escape(&mut self) -> Asked {
+    fn escape(&mut self) -> PickerAction {
         self.note.clear();
         match self.focus {
             Focus::Filter if self.chain.is_some() => self.leave_chain(),
-            Focus::Filter => return Asked::Choice(Choice::Close),
+            Focus::Filter => return PickerAction::Choice(Choice::Close),
             Focus::Keys if self.chain.is_some() => self.leave_chain(),
             Focus::Keys => self.focus = Focus::Filter,
             Focus::Name(_) => self.focus = Focus::Keys,
         }
-        Asked::Nothing
+        PickerAction::Nothing
     }
 
-    fn enter(&mut self) -> Asked {
-        let Some(id) = self.selected_id() else { return Asked::Nothing };
+    fn enter(&mut self) -> PickerAction {
+        let Some(id) = self.selected_id() else { return PickerAction::Nothing };
         match &self.focus {
-            Focus::Filter | Focus::Keys => Asked::Choice(Choice::Open(id)),
+            Focus::Filter | Focus::Keys => PickerAction::Choice(Choice::Open(id)),
             Focus::Name(typed) => match Name::new(typed) {
                 Ok(name) => {
                     self.focus = Focus::Keys;
-                    Asked::Do(id, Verb::Rename(name))
+                    PickerAction::Do(id, Verb::Rename(name))
                 }
                 Err(error) => {
                     self.note = error.to_string();
-                    Asked::Nothing
+                    PickerAction::Nothing
                 }
             },
         }

@@ -15,7 +15,7 @@ mod keys;
 mod row;
 mod tasks;
 
-pub(crate) use tasks::{Found, Task, run};
+pub(crate) use tasks::{Task, TaskResult, run};
 
 use std::collections::HashMap;
 
@@ -56,7 +56,7 @@ pub(crate) enum Verb {
 
 /// What a key asks of the chat.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Asked {
+pub(crate) enum PickerAction {
     Nothing,
     Choice(Choice),
     Do(SessionId, Verb),
@@ -178,10 +178,10 @@ impl Picker {
     }
 
     /// Takes what was read.
-    pub(crate) fn found(&mut self, found: Found) {
+    pub(crate) fn found(&mut self, found: TaskResult) {
         let selected = self.selected_id().filter(|_| self.selected > 0);
         match found {
-            Found::List { sessions, next } => {
+            TaskResult::List { sessions, next } => {
                 sessions.iter().for_each(|session| self.add(session, true));
                 self.is_loading = next.is_some();
                 if !self.is_loading && self.rows.iter().any(|row| !row.is_listed) {
@@ -191,7 +191,7 @@ impl Picker {
                 }
                 self.tasks.extend(next.map(|next| Task::List(Some(next))));
             }
-            Found::Said { query, hits } => {
+            TaskResult::Said { query, hits } => {
                 self.searching = None;
                 self.searched.clone_from(&query);
                 if query == self.filter {
@@ -205,7 +205,7 @@ impl Picker {
                 }
                 self.want_search();
             }
-            Found::Preview { id, columns, lines } => {
+            TaskResult::Preview { id, columns, lines } => {
                 self.previewing = None;
                 if columns == self.preview_columns {
                     if self.previews.len() == PREVIEWS_MAX {
@@ -214,14 +214,14 @@ impl Picker {
                     self.previews.insert(id, lines);
                 }
             }
-            Found::Chain { of, sessions } => {
+            TaskResult::Chain { of, sessions } => {
                 if self.selected_id() == Some(of) {
                     let row = |session| Row::new(session, &self.home, true);
                     self.chain = Some(sessions.iter().map(row).collect());
                     self.selected = 0;
                 }
             }
-            Found::Failed { task, what } => {
+            TaskResult::Failed { task, what } => {
                 match task {
                     Task::Search(query) => {
                         self.searching = None;

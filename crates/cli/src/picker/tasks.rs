@@ -42,7 +42,7 @@ pub(crate) enum Task {
 
 /// What came of a task.
 #[derive(Debug)]
-pub(crate) enum Found {
+pub(crate) enum TaskResult {
     List {
         sessions: Vec<Session>,
         next: Option<Cursor>,
@@ -68,19 +68,19 @@ pub(crate) enum Found {
 }
 
 /// Reads.
-pub(crate) fn run(sessions: &Sessions, task: Task, style: Style, now: Timestamp) -> Found {
+pub(crate) fn run(sessions: &Sessions, task: Task, style: Style, now: Timestamp) -> TaskResult {
     let found = match &task {
         Task::List(after) => sessions
             .list(&Sessions::default_filter(), *after, PAGE_ROWS)
-            .map(|page| Found::List { sessions: page.sessions, next: page.next }),
+            .map(|page| TaskResult::List { sessions: page.sessions, next: page.next }),
         Task::Search(query) => search(sessions, query),
         Task::Preview { id, columns } => preview(sessions, *id, *columns, style, now),
         Task::Chain(id) => chain(sessions, *id),
     };
-    found.unwrap_or_else(|error| Found::Failed { task, what: error.to_string() })
+    found.unwrap_or_else(|error| TaskResult::Failed { task, what: error.to_string() })
 }
 
-fn search(sessions: &Sessions, query: &str) -> sessions::Result<Found> {
+fn search(sessions: &Sessions, query: &str) -> sessions::Result<TaskResult> {
     let hits = match Query::typed(query) {
         Ok(query) => sessions.find(&query, 0, HITS_MAX)?,
         // Nothing in it can be looked for: a lone dash.
@@ -102,7 +102,7 @@ fn search(sessions: &Sessions, query: &str) -> sessions::Result<Found> {
             Err(error) => return Err(error),
         }
     }
-    Ok(Found::Said { query: query.to_owned(), hits: found })
+    Ok(TaskResult::Said { query: query.to_owned(), hits: found })
 }
 
 fn preview(
@@ -111,7 +111,7 @@ fn preview(
     columns: usize,
     style: Style,
     now: Timestamp,
-) -> sessions::Result<Found> {
+) -> sessions::Result<TaskResult> {
     let session = sessions.get(id)?;
     let style = Style { width: columns, ..style };
     let shape = Shape { style: &style, now, turn_lines: PREVIEW_TURN_LINES };
@@ -122,7 +122,7 @@ fn preview(
     if last.is_empty() {
         lines.push("(nothing was said since it was cleared or started)".into());
     }
-    Ok(Found::Preview { id, columns, lines })
+    Ok(TaskResult::Preview { id, columns, lines })
 }
 
 /// What a preview begins with.
@@ -145,7 +145,7 @@ fn head(session: &Session, style: &Style) -> Vec<String> {
     lines
 }
 
-fn chain(sessions: &Sessions, id: SessionId) -> sessions::Result<Found> {
+fn chain(sessions: &Sessions, id: SessionId) -> sessions::Result<TaskResult> {
     let mut chain = vec![sessions.get(id)?];
     while let Some(parent) = chain.last().and_then(|session| session.header.parent) {
         match sessions.get(parent.id) {
@@ -161,5 +161,5 @@ fn chain(sessions: &Sessions, id: SessionId) -> sessions::Result<Found> {
             break;
         }
     }
-    Ok(Found::Chain { of: id, sessions: chain })
+    Ok(TaskResult::Chain { of: id, sessions: chain })
 }

@@ -56,7 +56,7 @@ impl Table {
         }
     }
 
-    fn types(&mut self, text: &str) -> Asked {
+    fn types(&mut self, text: &str) -> PickerAction {
         self.picker.key(&Key::Text(text.into()))
     }
 
@@ -133,7 +133,7 @@ fn a_session_that_is_not_listed_is_found_by_what_was_said_in_it() {
     table.settle();
     assert_eq!(table.names(), ["caching"]);
     assert!(table.screen().contains("›   ·  (archived) How should we cache"), "{}", table.screen());
-    assert_eq!(table.types("\ta"), Asked::Do(table.id("caching"), Verb::Unarchive));
+    assert_eq!(table.types("\ta"), PickerAction::Do(table.id("caching"), Verb::Unarchive));
 }
 
 fn around(table: &Table) -> Surroundings {
@@ -163,10 +163,10 @@ fn one_search_runs_at_a_time_and_the_last_word_typed_is_looked_for_next() {
         table.types(letter);
         assert_eq!(searches(&mut table.picker), [""; 0], "{letter}");
     }
-    let late = Found::Said { query: "r".into(), hits: Vec::new() };
+    let late = TaskResult::Said { query: "r".into(), hits: Vec::new() };
     table.picker.found(late);
     assert_eq!(searches(&mut table.picker), ["redis"]);
-    table.picker.found(Found::Said { query: "redis".into(), hits: Vec::new() });
+    table.picker.found(TaskResult::Said { query: "redis".into(), hits: Vec::new() });
     assert_eq!(searches(&mut table.picker), [""; 0]);
     // The same word again, after it was erased: its hits were forgotten.
     table.picker.key(&Key::EraseLine);
@@ -177,22 +177,22 @@ fn one_search_runs_at_a_time_and_the_last_word_typed_is_looked_for_next() {
 #[test]
 fn letters_filter_until_tab_moves_to_the_keys() {
     let mut table = three();
-    assert_eq!(table.types("s"), Asked::Nothing);
+    assert_eq!(table.types("s"), PickerAction::Nothing);
     assert_eq!(table.picker.filter, "s");
-    assert_eq!(table.picker.key(&Key::EraseLine), Asked::Nothing);
+    assert_eq!(table.picker.key(&Key::EraseLine), PickerAction::Nothing);
     assert_eq!(
         table.picker.key(&Key::Enter),
-        Asked::Choice(Choice::Open(table.id("garden"))),
+        PickerAction::Choice(Choice::Open(table.id("garden"))),
         "Enter opens the session whole"
     );
     table.picker.key(&Key::Down);
-    assert_eq!(table.types("\ts"), Asked::Choice(Choice::Summary(table.id("limits"))));
+    assert_eq!(table.types("\ts"), PickerAction::Choice(Choice::Summary(table.id("limits"))));
     let screen = table.screen();
     for text in ["Enter opens it whole", "s starts from its summary"] {
         assert!(screen.contains(text), "{screen}");
     }
-    assert_eq!(table.picker.key(&Key::Escape), Asked::Nothing, "back to the filter");
-    assert_eq!(table.picker.key(&Key::Escape), Asked::Choice(Choice::Close));
+    assert_eq!(table.picker.key(&Key::Escape), PickerAction::Nothing, "back to the filter");
+    assert_eq!(table.picker.key(&Key::Escape), PickerAction::Choice(Choice::Close));
 }
 
 #[test]
@@ -200,17 +200,17 @@ fn what_was_archived_or_deleted_last_comes_back_where_it_was() {
     let mut table = three();
     let id = table.id("limits");
     table.picker.key(&Key::Down);
-    assert_eq!(table.types("\td"), Asked::Do(id, Verb::Delete));
+    assert_eq!(table.types("\td"), PickerAction::Do(id, Verb::Delete));
     let trashed = table.sessions.trash(id).expect("deleted");
     table.picker.done(id, &Verb::Delete, &trashed);
     assert_eq!(table.names(), ["garden", "caching"]);
     assert!(table.screen().contains("Moved limits to the trash; u brings it back."));
-    assert_eq!(table.types("u"), Asked::Do(id, Verb::Restore));
+    assert_eq!(table.types("u"), PickerAction::Do(id, Verb::Restore));
     let restored = table.sessions.restore_from_trash(id).expect("restored");
     table.picker.done(id, &Verb::Restore, &restored);
     assert_eq!(table.names(), ["garden", "limits", "caching"]);
     assert_eq!(table.picker.selected_id(), Some(id));
-    assert_eq!(table.types("u"), Asked::Nothing, "once");
+    assert_eq!(table.types("u"), PickerAction::Nothing, "once");
 }
 
 #[test]
@@ -220,11 +220,11 @@ fn a_name_is_typed_and_a_bad_one_is_refused_at_once() {
     table.types("\tr");
     table.picker.key(&Key::EraseLine);
     table.types("..");
-    assert_eq!(table.picker.key(&Key::Enter), Asked::Nothing);
+    assert_eq!(table.picker.key(&Key::Enter), PickerAction::Nothing);
     table.picker.key(&Key::EraseLine);
     table.types("roses");
     let name = Name::new("roses").expect("a name");
-    assert_eq!(table.picker.key(&Key::Enter), Asked::Do(id, Verb::Rename(name.clone())));
+    assert_eq!(table.picker.key(&Key::Enter), PickerAction::Do(id, Verb::Rename(name.clone())));
     let renamed = table.sessions.rename(id, &name).expect("renamed");
     table.picker.done(id, &Verb::Rename(name), &renamed);
     assert_eq!(table.names(), ["roses", "limits", "caching"]);
@@ -267,7 +267,7 @@ fn the_selected_session_stays_selected_while_the_list_is_read() {
     table.picker.key(&Key::End);
     let selected = table.picker.selected_id();
     let all = table.sessions.list(&Sessions::default_filter(), None, 9).expect("a page").sessions;
-    table.picker.found(Found::List { sessions: all, next: None });
+    table.picker.found(TaskResult::List { sessions: all, next: None });
     assert_eq!(table.picker.selected_id(), selected);
     assert_eq!(table.names().len(), 3, "a session is listed once");
 }

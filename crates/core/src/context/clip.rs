@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::draft::{Draft, Round, Said, Turn};
+use super::draft::{Draft, DraftMessage, Round, Turn};
 use super::steps::{Reach, Scope, StepRule};
 use super::{Changed, Cut, Policy, Step};
 use crate::measure::block_tokens;
@@ -91,7 +91,7 @@ fn apply<'a>(mut draft: Draft<'a>, policy: &Policy) -> Draft<'a> {
     draft
 }
 
-fn says_something(said: &Said<'_>) -> bool {
+fn says_something(said: &DraftMessage<'_>) -> bool {
     said.blocks.iter().any(|block| match block.as_text() {
         Some(text) => !text.trim().is_empty(),
         None => is_attached(block),
@@ -104,7 +104,7 @@ fn is_attached(block: &Block) -> bool {
 }
 
 /// Leaves the first characters of what was said in text, and what was attached to it.
-fn shorten(said: &mut Said<'_>, max: usize) {
+fn shorten(said: &mut DraftMessage<'_>, max: usize) {
     let texts: Vec<&str> = said.blocks.iter().filter_map(Block::as_text).collect();
     let text = texts.join("\n\n");
     let short: String = text.chars().take(max).collect();

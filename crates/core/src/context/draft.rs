@@ -21,7 +21,7 @@ const DAMAGED: &str = "[this message is damaged and cannot be read]";
 /// A context in the making.
 pub(super) struct Draft<'a> {
     pub(super) log: &'a Log,
-    pub(super) system: Option<Said<'a>>,
+    pub(super) system: Option<DraftMessage<'a>>,
     pub(super) turns: Vec<Turn<'a>>,
     /// What was dropped. What was shortened is told by the parts that are left.
     pub(super) cuts: Vec<Cut>,
@@ -46,7 +46,7 @@ pub(super) struct Turn<'a> {
     pub(super) before: Before,
     /// Its first entry.
     pub(super) seq: u64,
-    pub(super) user: Option<Said<'a>>,
+    pub(super) user: Option<DraftMessage<'a>>,
     pub(super) rounds: Vec<Round<'a>>,
     /// The final reply is there, or the user has spoken again.
     pub(super) finished: bool,
@@ -68,14 +68,14 @@ pub(super) struct Turn<'a> {
 /// One reply with the results of its calls.
 pub(super) struct Round<'a> {
     pub(super) before: Before,
-    pub(super) reply: Said<'a>,
-    pub(super) answers: Vec<Answer<'a>>,
+    pub(super) reply: DraftMessage<'a>,
+    pub(super) answers: Vec<DraftResult<'a>>,
     /// Its calls were made together with those of the round before: none of them had an answer yet.
     joins: bool,
 }
 
 /// A message, as it will be said.
-pub(super) struct Said<'a> {
+pub(super) struct DraftMessage<'a> {
     pub(super) seq: u64,
     /// Where it comes from, if not from this log.
     pub(super) from: Option<&'a str>,
@@ -87,7 +87,7 @@ pub(super) struct Said<'a> {
 }
 
 /// A tool result, as it will be said.
-pub(super) struct Answer<'a> {
+pub(super) struct DraftResult<'a> {
     pub(super) seq: u64,
     /// Which of the results of its entry it is.
     pub(super) place: usize,
@@ -105,7 +105,7 @@ pub(super) struct Answer<'a> {
 
 impl<'a> Turn<'a> {
     /// Adds a reply.
-    fn reply(&mut self, before: Before, reply: Said<'a>) {
+    fn reply(&mut self, before: Before, reply: DraftMessage<'a>) {
         let mut round = Round { before, reply, answers: Vec::new(), joins: false };
         let waits = |round: &Round<'_>| round.calls().next().is_some();
         round.joins = !self.answered && waits(&round) && self.rounds.last().is_some_and(waits);
@@ -126,7 +126,7 @@ impl<'a> Turn<'a> {
     /// Whether it stands by itself: it was read whole, and its question answers no call of the
     /// turn before.
     pub(super) fn is_own(&self) -> bool {
-        let answers = |said: &Said<'_>| {
+        let answers = |said: &DraftMessage<'_>| {
             said.blocks.iter().any(|block| matches!(block.kind, BlockKind::ToolResult(_)))
         };
         self.is_whole() && self.user.as_ref().is_some_and(|user| !answers(user))
@@ -165,7 +165,7 @@ impl Round<'_> {
     }
 }
 
-impl<'a> Answer<'a> {
+impl<'a> DraftResult<'a> {
     /// What pages the original back.
     pub(super) fn reference(&self) -> String {
         self.from.map_or_else(|| self.seq.to_string(), str::to_owned)
@@ -199,15 +199,15 @@ impl<'a> Answer<'a> {
     }
 }
 
-impl<'a> Said<'a> {
+impl<'a> DraftMessage<'a> {
     /// What pages the original back.
     pub(super) fn reference(&self) -> String {
         self.from.map_or_else(|| self.seq.to_string(), str::to_owned)
     }
 
-    fn new(entry: &'a Entry, message: &'a Message) -> Said<'a> {
+    fn new(entry: &'a Entry, message: &'a Message) -> DraftMessage<'a> {
         let results: u64 = entry.measure.results.iter().map(|r| u64::from(r.tokens)).sum();
-        Said {
+        DraftMessage {
             seq: entry.seq,
             from: None,
             blocks: Cow::Borrowed(&message.content),
@@ -219,15 +219,20 @@ impl<'a> Said<'a> {
     }
 
     /// A text of ours in the place of something.
-    fn stand_in(seq: u64, text: &str) -> Said<'a> {
+    fn stand_in(seq: u64, text: &str) -> DraftMessage<'a> {
         let (blocks, tokens) = (Cow::Owned(vec![Block::text(text)]), text.len().div_ceil(4) as u64);
-        Said { seq, from: None, blocks, model: None, tokens, thinking: 0, cut: None }
+        DraftMessage { seq, from: None, blocks, model: None, tokens, thinking: 0, cut: None }
     }
 
-    fn carried(seq: u64, reference: &'a str, blocks: Cow<'a, [Block]>, tokens: u32) -> Said<'a> {
+    fn carried(
+        seq: u64,
+        reference: &'a str,
+        blocks: Cow<'a, [Block]>,
+        tokens: u32,
+    ) -> DraftMessage<'a> {
         let tokens = u64::from(tokens);
         let from = Some(reference);
-        Said { seq, from, blocks, model: None, tokens, thinking: 0, cut: None }
+        DraftMessage { seq, from, blocks, model: None, tokens, thinking: 0, cut: None }
     }
 }
 
@@ -247,7 +252,8 @@ impl<'a> Draft<'a> {
             draft.cut_range(Step::CLEAR, 0, clear.seq, change);
         }
         let system = tally.system.and_then(|seq| log.get(seq));
-        draft.system = system.and_then(|e| e.body.message().map(|message| Said::new(e, message)));
+        draft.system =
+            system.and_then(|e| e.body.message().map(|message| DraftMessage::new(e, message)));
         if let Some(seq) = tally.system {
             draft.report_damage(seq);
         }
@@ -361,10 +367,10 @@ impl<'a> Draft<'a> {
 
     /// The question of a turn, or what stands in for one that cannot be read: without it, the
     /// replies after it would be answers to the question before.
-    fn question(&mut self, entry: &'a Entry) -> Option<Said<'a>> {
+    fn question(&mut self, entry: &'a Entry) -> Option<DraftMessage<'a>> {
         match self.report_damage(entry.seq) {
-            true => Some(Said::stand_in(entry.seq, DAMAGED)),
-            false => entry.body.message().map(|message| Said::new(entry, message)),
+            true => Some(DraftMessage::stand_in(entry.seq, DAMAGED)),
+            false => entry.body.message().map(|message| DraftMessage::new(entry, message)),
         }
     }
 
@@ -409,11 +415,11 @@ impl<'a> Draft<'a> {
                     turn.thin = false;
                 }
                 self.read_results(entry, message);
-                self.open_turn(entry.seq, before, Some(Said::new(entry, message)));
+                self.open_turn(entry.seq, before, Some(DraftMessage::new(entry, message)));
             }
             TurnPart::Reply(message) => {
                 self.ensure_turn();
-                let reply = Said::new(entry, message);
+                let reply = DraftMessage::new(entry, message);
                 let turn = self.turns.last_mut().expect("a turn was opened");
                 turn.finished = false;
                 (turn.left_out, turn.thin) = (false, false);
@@ -481,7 +487,7 @@ impl<'a> Draft<'a> {
     fn read_results(&mut self, entry: &'a Entry, message: &'a Message) {
         for (index, result) in message.results().enumerate() {
             let measure = entry.measure.results.get(index);
-            self.answer(Answer {
+            self.answer(DraftResult {
                 seq: entry.seq,
                 place: index,
                 from: None,
@@ -497,7 +503,7 @@ impl<'a> Draft<'a> {
 
     /// Gives a result to the call it answers: the latest with this id, because some models number
     /// their calls anew in every reply.
-    fn answer(&mut self, answer: Answer<'a>) {
+    fn answer(&mut self, answer: DraftResult<'a>) {
         let (seq, id) = (answer.seq, answer.result.tool_use_id.as_str());
         let mut second = false;
         if let Some(turn) = self.turns.last_mut().filter(|turn| !turn.pinned) {
@@ -522,7 +528,7 @@ impl<'a> Draft<'a> {
         self.cut_range(Step::VALIDITY, seq, seq, change);
     }
 
-    fn open_turn(&mut self, seq: u64, before: Before, user: Option<Said<'a>>) {
+    fn open_turn(&mut self, seq: u64, before: Before, user: Option<DraftMessage<'a>>) {
         self.turns.push(Turn {
             before,
             seq,
@@ -544,7 +550,8 @@ impl<'a> Draft<'a> {
         for carried in &restored.tail {
             let (message, reference) = (&carried.message, carried.reference.as_str());
             let tokens = message_tokens(message);
-            let said = || Said::carried(seq, reference, Cow::Borrowed(&message.content), tokens);
+            let said =
+                || DraftMessage::carried(seq, reference, Cow::Borrowed(&message.content), tokens);
             if message.role == Role::Assistant && !self.turns.is_empty() {
                 self.turns.last_mut().expect("checked above").reply(before, said());
                 continue;
@@ -554,7 +561,7 @@ impl<'a> Draft<'a> {
             }
             for result in message.results() {
                 let tokens = result.content.iter().map(crate::measure::block_tokens).sum::<u32>();
-                self.answer(Answer {
+                self.answer(DraftResult {
                     seq,
                     place: 0,
                     from: Some(reference),
@@ -573,10 +580,11 @@ impl<'a> Draft<'a> {
         }
         let text = |text: &str| Cow::Owned(vec![Block::text(text)]);
         let tokens = crate::tokens::count;
-        let prompt = Said::carried(seq, "", text(&restored.prompt), tokens(&restored.prompt));
+        let prompt =
+            DraftMessage::carried(seq, "", text(&restored.prompt), tokens(&restored.prompt));
         self.open_turn(seq, before, Some(prompt));
         let said = &restored.acknowledgment;
-        let reply = Said::carried(seq, "", text(said), tokens(said));
+        let reply = DraftMessage::carried(seq, "", text(said), tokens(said));
         let turn = self.turns.last_mut().expect("just opened");
         turn.reply(before, reply);
         turn.pinned = true;

@@ -8,7 +8,7 @@
 
 use std::borrow::Cow;
 
-use super::draft::{Draft, Round, Said, Turn};
+use super::draft::{Draft, DraftMessage, Round, Turn};
 use super::stub_tools::stub;
 use super::{Changed, Cut, Step};
 use crate::limits::TRUNCATED_MARK;
@@ -185,7 +185,7 @@ fn cut_texts(draft: &mut Draft<'_>, budget: u64) {
     }
 }
 
-fn cut_said(said: &mut Said<'_>, max: usize) {
+fn cut_said(said: &mut DraftMessage<'_>, max: usize) {
     let long = |block: &Block| match &block.kind {
         BlockKind::Text(text) | BlockKind::Prefix(text) => text.chars().nth(max).is_some(),
         BlockKind::ToolUse(call) => call.input.get().chars().nth(max).is_some(),

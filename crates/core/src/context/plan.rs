@@ -3,7 +3,7 @@
 //! The answer never depends on how long the log is, only on what the context will hold. Building
 //! on a log read until [`next`] asks for nothing more gives the same bytes as building on all of it.
 
-use super::draft::{Answer, Draft, Turn};
+use super::draft::{Draft, DraftResult, Turn};
 use super::steps::{self, Reach};
 use super::{Model, Policy};
 use crate::log::Log;
@@ -52,7 +52,7 @@ fn fills_the_window(draft: Draft<'_>, policy: &Policy, model: &Model) -> bool {
     let Some(turn) = draft.turns.last().filter(|turn| turn.partial && !turn.left_out) else {
         return false;
     };
-    let least = |answer: &Answer<'_>| match answer.measure {
+    let least = |answer: &DraftResult<'_>| match answer.measure {
         Some(measure) => answer.tokens.min(measure.stubbed.into()),
         None => answer.tokens,
     };

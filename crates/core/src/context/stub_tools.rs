@@ -1,6 +1,6 @@
 //! Tool results of finished turns become stubs.
 
-use super::draft::{Answer, Draft};
+use super::draft::{Draft, DraftResult};
 use super::steps::{Scope, StepRule};
 use super::{Policy, Step};
 use crate::stub::with_reference;
@@ -22,7 +22,7 @@ fn apply<'a>(mut draft: Draft<'a>, _: &Policy) -> Draft<'a> {
 }
 
 /// Stubs one result, if that makes it shorter.
-pub(super) fn stub(answer: &mut Answer<'_>) {
+pub(super) fn stub(answer: &mut DraftResult<'_>) {
     let Some(measure) = answer.measure else { return };
     let stub = with_reference(&measure.stub, &answer.reference());
     let shown: usize = answer

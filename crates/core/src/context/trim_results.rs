@@ -5,7 +5,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::draft::{Answer, Draft, Round};
+use super::draft::{Draft, DraftResult, Round};
 use super::steps::{Scope, StepRule};
 use super::{Changed, Cut, Policy, Step, Why};
 use crate::limits::{ECHO_CHARS, THIN_CALLS_AHEAD, THIN_GAIN_TOKENS_MIN};
@@ -38,7 +38,7 @@ fn apply<'a>(mut draft: Draft<'a>, policy: &Policy) -> Draft<'a> {
 }
 
 /// Whether a result is so short that it is always shown as it is.
-fn is_short(answer: &Answer<'_>) -> bool {
+fn is_short(answer: &DraftResult<'_>) -> bool {
     let texts = answer.result.content.iter().filter_map(|block| block.as_text());
     texts.map(str::len).sum::<usize>() <= ECHO_CHARS
 }
@@ -66,7 +66,7 @@ pub(super) fn pays_from(log: &Log, policy: &Policy) -> Option<u64> {
         let thin = policy.thin_turns && turn.thin;
         let mut shorter = 0;
         for round in turn.rounds.iter().filter(|_| !thin) {
-            let long = |(_, answer): &(usize, &Answer<'_>)| !is_short(answer);
+            let long = |(_, answer): &(usize, &DraftResult<'_>)| !is_short(answer);
             for (index, answer) in round.answers.iter().enumerate().filter(long) {
                 let (full, made) = (answer.tokens, made(log, round, index, Form::Thin));
                 shorter += full.saturating_sub(share(answer, &made));
@@ -92,7 +92,7 @@ fn make(round: &Round<'_>, index: usize, form: Form, visible: impl Fn(u64) -> bo
 }
 
 /// Sends an excerpt in place of the result, and reports it.
-fn show(answer: &mut Answer<'_>, excerpt: &Excerpt, form: Form) {
+fn show(answer: &mut DraftResult<'_>, excerpt: &Excerpt, form: Form) {
     if excerpt.whole {
         return;
     }
@@ -122,7 +122,7 @@ fn show(answer: &mut Answer<'_>, excerpt: &Excerpt, form: Form) {
 
 /// Tokens of an excerpt: a share of what was counted. Counting again would cost as much as all the
 /// rest of this.
-fn share(answer: &Answer<'_>, excerpt: &Excerpt) -> u64 {
+fn share(answer: &DraftResult<'_>, excerpt: &Excerpt) -> u64 {
     let whole = answer.measure.map_or(answer.tokens, |measure| measure.tokens.into());
     if excerpt.whole {
         return whole;
@@ -137,7 +137,7 @@ fn share(answer: &Answer<'_>, excerpt: &Excerpt) -> u64 {
 pub(super) fn shown_in_full<'a>(
     rounds: impl IntoIterator<Item = &'a Round<'a>>,
 ) -> impl Iterator<Item = u64> {
-    let full = |answer: &&Answer<'_>| match answer.cut.as_deref() {
+    let full = |answer: &&DraftResult<'_>| match answer.cut.as_deref() {
         None => true,
         Some(cut) => {
             cut.by == NAME && !matches!(cut.change, Changed::Trimmed { why: Why::Cold, .. })

@@ -6,7 +6,7 @@
 
 use std::collections::HashSet;
 
-use super::draft::{Answer, Draft, Round, Said, Turn};
+use super::draft::{Draft, DraftMessage, DraftResult, Round, Turn};
 use super::{Changed, Context, Cut, Model, Step, steps};
 use crate::log::INTERRUPTED;
 use crate::message::{Block, BlockKind, Call, Message, Role, ToolResult};
@@ -111,7 +111,7 @@ impl Out {
     }
 
     /// Says the instructions.
-    pub(super) fn system(&mut self, said: Option<Said<'_>>) {
+    pub(super) fn system(&mut self, said: Option<DraftMessage<'_>>) {
         let Some(mut said) = said else { return };
         let blocks: Vec<Block> = said
             .blocks
@@ -146,7 +146,7 @@ impl Out {
         }
     }
 
-    fn left_out(&mut self, said: &Said<'_>, what: String) {
+    fn left_out(&mut self, said: &DraftMessage<'_>, what: String) {
         self.cuts.push(Cut {
             by: Step::VALIDITY,
             seq: said.seq,
@@ -156,7 +156,7 @@ impl Out {
         });
     }
 
-    fn user(&mut self, mut said: Said<'_>) {
+    fn user(&mut self, mut said: DraftMessage<'_>) {
         let mut blocks = Vec::new();
         for block in said.blocks.iter() {
             match &block.kind {
@@ -245,7 +245,7 @@ impl Out {
         }
     }
 
-    fn answer(&mut self, answer: Answer<'_>, tool_use_id: String) {
+    fn answer(&mut self, answer: DraftResult<'_>, tool_use_id: String) {
         let mut content = Vec::new();
         for block in answer.blocks() {
             match &block.kind {

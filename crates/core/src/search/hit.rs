@@ -135,11 +135,11 @@ impl Line {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Query, Said};
+    use super::super::{Query, SearchText};
     use super::*;
 
     fn hit(query: &str, text: &str) -> Hit {
-        let said = Said { speaker: Speaker::User, text: text.into() };
+        let said = SearchText { speaker: Speaker::User, text: text.into() };
         let place = Place { session: crate::SessionId(uuid::Uuid::nil()), seq: 0 };
         Query::new(query).expect("a query").hit(place, Timestamp::UNIX_EPOCH, &said)
     }

@@ -63,17 +63,17 @@ impl Speaker {
 
 /// What can be found in an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Said {
+pub struct SearchText {
     /// Who said it.
     pub speaker: Speaker,
     /// The text, cut to [`INDEXED_BYTES_MAX`].
     pub text: String,
 }
 
-impl Said {
+impl SearchText {
     /// What can be found in an entry: what was said, called and answered; not thinking, and not what
     /// a door put before a message.
-    pub fn of(body: &Body) -> Option<Said> {
+    pub fn of(body: &Body) -> Option<SearchText> {
         let (speaker, mut text) = match body {
             Body::Message(message) => (speaker(message), text(message)),
             Body::Summary(summary) => (Speaker::Assistant, summary.text.clone()),
@@ -81,7 +81,7 @@ impl Said {
             _ => return None,
         };
         text.truncate(text.floor_char_boundary(INDEXED_BYTES_MAX));
-        (!text.trim().is_empty()).then_some(Said { speaker, text })
+        (!text.trim().is_empty()).then_some(SearchText { speaker, text })
     }
 }
 
@@ -173,7 +173,7 @@ pub fn page<E>(
     mut found: Vec<Rank>,
     offset: usize,
     limit: usize,
-    mut said: impl FnMut(Place) -> Result<Option<Said>, E>,
+    mut said: impl FnMut(Place) -> Result<Option<SearchText>, E>,
 ) -> Result<Vec<Hit>, E> {
     found.sort_unstable_by(|one, other| other.cmp(one));
     let (mut hits, mut passed) = (Vec::new(), 0);

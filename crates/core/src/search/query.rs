@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 
 use super::terms::{Run, Term, is_unspaced, runs, terms};
-use super::{Hit, Said, Speaker};
+use super::{Hit, SearchText, Speaker};
 use crate::limits::QUERY_BYTES_MAX;
 use crate::session::Place;
 use crate::store::{Result, StoreError};
@@ -132,7 +132,7 @@ impl Query {
     }
 
     /// An entry that matches, with the part of it around what was found.
-    pub fn hit(&self, place: Place, at: Timestamp, said: &Said) -> Hit {
+    pub fn hit(&self, place: Place, at: Timestamp, said: &SearchText) -> Hit {
         let (snippet, marks) = super::hit::snippet(&said.text, &self.found(&said.text));
         Hit { place, at, speaker: said.speaker, snippet, marks }
     }

@@ -47,7 +47,7 @@ use crate::name::{Key, Name, NameError, Owner, SessionId};
 use crate::readable_id::{self, Ties};
 use crate::search::{Hit, Query};
 use crate::session::{Foreign, Header, Parent, Profile, Session, SessionKind};
-use crate::store::{At, Backend, Bind, Change, Finding, StoreError, Then};
+use crate::store::{At, Backend, Bind, Change, Finding, OnAppended, StoreError};
 use crate::world::World;
 use trash::Sweeps;
 
@@ -441,7 +441,12 @@ impl Sessions {
     /// [`Error::TooLarge`] and [`Error::TooMany`]; `then` is dropped untold in that case.
     ///
     /// [`Store::append_then`]: crate::store::Store::append_then
-    pub fn append_then(&self, id: SessionId, messages: Vec<Incoming>, then: Then) -> Result<()> {
+    pub fn append_then(
+        &self,
+        id: SessionId,
+        messages: Vec<Incoming>,
+        then: OnAppended,
+    ) -> Result<()> {
         let tail = self.open_round(id, &messages)?;
         let entries = self.prepare(messages.into_iter().map(Item::from).collect(), &tail)?;
         self.store.append_then(&self.owner, id, At::END, entries, then);

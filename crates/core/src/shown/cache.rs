@@ -7,15 +7,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::{Excerpt, Form};
 
 /// Which excerpt: of which entry, which result of it, in which form.
-pub(crate) type Place = (u64, usize, Form);
+pub(crate) type ExcerptKey = (u64, usize, Form);
 
 /// The excerpts of one log. Nothing depends on what it holds.
 #[derive(Debug, Default)]
-pub(crate) struct Excerpts(Mutex<HashMap<Place, Arc<Excerpt>>>);
+pub(crate) struct Excerpts(Mutex<HashMap<ExcerptKey, Arc<Excerpt>>>);
 
 impl Excerpts {
     /// The excerpt at a place, made if it was not made before.
-    pub(crate) fn get(&self, place: Place, make: impl FnOnce() -> Excerpt) -> Arc<Excerpt> {
+    pub(crate) fn get(&self, place: ExcerptKey, make: impl FnOnce() -> Excerpt) -> Arc<Excerpt> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.entry(place).or_insert_with(|| Arc::new(make())).clone()
     }

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use rethread_core::search::{Hit, Query, Said, Wanted};
+use rethread_core::search::{Hit, Query, SearchText, Wanted};
 use rethread_core::store::{Finding, FindingState, Result, Search, Upkeep};
 use rethread_core::{Owner, Place, SessionId, Store};
 
@@ -73,8 +73,8 @@ impl Search for Opened {
         }
     }
 
-    fn behind(&self) -> Result<Option<u64>> {
-        self.inner().behind()
+    fn index_lag(&self) -> Result<Option<u64>> {
+        self.inner().index_lag()
     }
 }
 
@@ -120,7 +120,7 @@ impl Opened {
         let (inner, mut hits) = (self.inner(), Vec::new());
         for (_, session) in inner.everything()?.into_iter().filter(|(of, _)| of == owner) {
             for entry in inner.read(owner, session, 0..u64::MAX)? {
-                let Some(said) = Said::of(&entry.body) else { continue };
+                let Some(said) = SearchText::of(&entry.body) else { continue };
                 if passes(&said.text) {
                     let place = Place { session, seq: entry.seq };
                     hits.push(query.hit(place, entry.at, &said));

@@ -4,7 +4,9 @@ use std::ops::Range;
 use std::time::Duration;
 
 use rethread_core::limits::READ_ENTRIES;
-use rethread_core::store::{Appended, At, Bind, Change, Cursor, Filter, Lease, Page, Result, Then};
+use rethread_core::store::{
+    Appended, At, Bind, Change, Cursor, Filter, Lease, OnAppended, Page, Result,
+};
 use rethread_core::usage::Spent;
 use rethread_core::{
     BlobId, BlobInfo, Entry, EntryId, Header, Key, Name, NewEntry, Owner, Session, SessionId,
@@ -120,7 +122,7 @@ impl Store for Opened {
         id: SessionId,
         at: At,
         entries: Vec<NewEntry>,
-        then: Then,
+        then: OnAppended,
     ) {
         match self.fault {
             Fault::AnswersBeforeItWrites => {

@@ -18,7 +18,7 @@ use super::entries::{Written, in_steps, read_around};
 use super::shapes;
 use crate::input::{Id, Params, once};
 use crate::limits::{TAIL_BYTES_MAX, TAIL_ENTRIES, TAIL_POLL};
-use crate::notifying_store::Ear;
+use crate::notifying_store::Subscriber;
 use crate::problem::Problem;
 use crate::quotas::Stream;
 use crate::sse;
@@ -54,7 +54,7 @@ pub(crate) async fn follow(
     stream: Stream,
 ) -> Result<Response, Problem> {
     // Listening comes before looking: nothing is written unheard in between.
-    let ear = caller.state.store.ears().listen(id);
+    let subscriber = caller.state.store.subscribers().listen(id);
     let session = caller.with(move |sessions| sessions.get(id)).await?;
     let next = match (last_seen(&headers)?, from.from) {
         (Some(seen), _) => seen.wrapping_add_signed(1),
@@ -63,7 +63,7 @@ pub(crate) async fn follow(
         (None, None) => session.tally.entries,
     };
     let (ready, room, begun) = (VecDeque::new(), None, false);
-    let tail = Tail { caller, id, ear, next, ready, room, begun, stream };
+    let tail = Tail { caller, id, subscriber, next, ready, room, begun, stream };
     Ok(sse::response(unfold(tail, |mut tail| async move {
         let event = tail.event().await?;
         Some((event, tail))
@@ -84,7 +84,7 @@ fn last_seen(headers: &HeaderMap) -> Result<Option<u64>, Problem> {
 struct Tail {
     caller: Caller,
     id: SessionId,
-    ear: Ear,
+    subscriber: Subscriber,
     next: u64,
     ready: VecDeque<Written>,
     /// What is ready takes this, until it is sent.
@@ -133,7 +133,7 @@ impl Tail {
             if self.ready.is_empty() {
                 tokio::select! {
                     () = closing.cancelled() => return None,
-                    () = self.ear.wait(TAIL_POLL) => {}
+                    () = self.subscriber.wait(TAIL_POLL) => {}
                 }
             }
         }

@@ -6,7 +6,7 @@ use axum::body::{Body, Bytes};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use futures_util::stream::unfold;
-use rethread_agent::{Compacted, HeldBytes, How, TranscriptSteps};
+use rethread_agent::{Compacted, HeldBytes, SummaryMethod, TranscriptSteps};
 use rethread_core::{Key, Name, sessions};
 use serde::Deserialize;
 use serde_json::json as object;
@@ -32,7 +32,7 @@ pub(crate) async fn preview(caller: Caller, Id(id): Id) -> Result<Response, Prob
     responses((status = 201, description = "It goes on in a new session", body = shapes::GoesOn)))]
 pub(crate) async fn compact(caller: Caller, Id(id): Id) -> Result<Response, Problem> {
     let runner = caller.handle.runner_for(id).await?;
-    let work = async move { runner.compact(id, How::Model, |_| {}).await };
+    let work = async move { runner.compact(id, SummaryMethod::Model, |_| {}).await };
     match caller.handle.in_queue(id, work).await? {
         Compacted::Done(receipt) => Ok((StatusCode::CREATED, json(&receipt)).into_response()),
         Compacted::Nothing => Err(Problem::nothing_to_do("nothing was said in this session yet")),

@@ -246,7 +246,7 @@ pub(super) fn is_draft(name: &str) -> bool {
 }
 
 /// What the disk said while the store was about to do `action`.
-pub(super) fn told(place: &Path, action: &'static str, error: io::Error) -> StoreError {
+pub(super) fn store_error(place: &Path, action: &'static str, error: io::Error) -> StoreError {
     let named = || place.display().to_string();
     match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
@@ -260,13 +260,13 @@ pub(super) fn told(place: &Path, action: &'static str, error: io::Error) -> Stor
 }
 
 /// Adds the place and the action to an error of the disk.
-pub(super) trait Told<T> {
+pub(super) trait OrStoreError<T> {
     /// The value, or what the disk said while the store was about to do `action`.
-    fn told(self, place: &Path, action: &'static str) -> Result<T, StoreError>;
+    fn or_store_error(self, place: &Path, action: &'static str) -> Result<T, StoreError>;
 }
 
-impl<T> Told<T> for io::Result<T> {
-    fn told(self, place: &Path, action: &'static str) -> Result<T, StoreError> {
-        self.map_err(|error| told(place, action, error))
+impl<T> OrStoreError<T> for io::Result<T> {
+    fn or_store_error(self, place: &Path, action: &'static str) -> Result<T, StoreError> {
+        self.map_err(|error| store_error(place, action, error))
     }
 }

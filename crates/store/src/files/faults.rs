@@ -202,7 +202,7 @@ fn named(world: &Fixed, name: &str) -> Header {
 
 /// What was acknowledged before the crash.
 #[derive(Default)]
-struct Told {
+struct Acknowledged {
     plan: Option<SessionId>,
     said: Vec<String>,
     renamed: bool,
@@ -212,31 +212,36 @@ struct Told {
 
 /// A day in a directory, with the files written where a thread would write them: created, appended to, a turn with its lease, renamed, one session
 /// archived, one deleted, and closed.
-fn a_day(disk: Arc<dyn Disk>, path: &Path, world: &Arc<Fixed>, told: &mut Told) -> Result<()> {
+fn a_day(
+    disk: Arc<dyn Disk>,
+    path: &Path,
+    world: &Arc<Fixed>,
+    acknowledged: &mut Acknowledged,
+) -> Result<()> {
     let owner = Owner::local();
     let store = FilesStore::open_on(disk, path, FilesLimit::default(), world.clone(), None)?;
     let header = named(world, "plan");
     let bind = Bind { key: Key::new("file:plan").expect("a key"), seen: None };
     store.create(&header, &[said(world, "one")], &[bind])?;
-    told.plan = Some(header.id);
-    told.said.push("one".into());
-    let append = |at, texts: &[&str], told: &mut Told| {
+    acknowledged.plan = Some(header.id);
+    acknowledged.said.push("one".into());
+    let append = |at, texts: &[&str], acknowledged: &mut Acknowledged| {
         world.advance(Duration::from_millis(5));
         let entries: Vec<NewEntry> = texts.iter().map(|text| said(world, text)).collect();
         store.append(&owner, header.id, at, &entries)?;
-        told.said.extend(texts.iter().map(|text| (*text).to_owned()));
+        acknowledged.said.extend(texts.iter().map(|text| (*text).to_owned()));
         Ok::<(), StoreError>(())
     };
-    append(At::END, &["two", "three"], told)?;
+    append(At::END, &["two", "three"], acknowledged)?;
     let ttl = Duration::from_secs(30);
     let lease = store.lease(&owner, header.id, "me", ttl)?;
-    append(At { fence: Some(lease.fence), ..At::head(3) }, &["four"], told)?;
+    append(At { fence: Some(lease.fence), ..At::head(3) }, &["four"], acknowledged)?;
     store.lease(&owner, header.id, "me", Duration::ZERO)?;
     store.mirror.fold_dirty();
-    append(At::END, &["five"], told)?;
+    append(At::END, &["five"], acknowledged)?;
     let change = Change { name: Some(Name::new("scheme").expect("a name")), ..Change::default() };
     store.update(&owner, header.id, &change)?;
-    told.renamed = true;
+    acknowledged.renamed = true;
     let (old, gone) = (named(world, "old"), named(world, "gone"));
     for header in [&old, &gone] {
         store.create(header, &[said(world, "hello")], &[])?;
@@ -245,18 +250,18 @@ fn a_day(disk: Arc<dyn Disk>, path: &Path, world: &Arc<Fixed>, told: &mut Told) 
         store.lease(&owner, header.id, "me", Duration::ZERO)?;
         store.mirror.fold_dirty();
     }
-    told.archived = Some(false);
+    acknowledged.archived = Some(false);
     let away = Change { archived: Some(true), ..Change::default() };
     store.update(&owner, old.id, &away)?;
-    told.archived = Some(true);
-    told.deleted = Some(false);
+    acknowledged.archived = Some(true);
+    acknowledged.deleted = Some(false);
     store.delete(&owner, gone.id)?;
-    told.deleted = Some(true);
-    append(At::END, &["six"], told)
+    acknowledged.deleted = Some(true);
+    append(At::END, &["six"], acknowledged)
 }
 
 /// Everything that must hold once the directory was opened again.
-fn sound(path: &Path, world: &Arc<Fixed>, told: &Told, when: &str) {
+fn sound(path: &Path, world: &Arc<Fixed>, acknowledged: &Acknowledged, when: &str) {
     let owner = Owner::local();
     let open = || FilesStore::open(path, FilesLimit::default(), world.clone()).expect(when);
     drop(open());
@@ -267,29 +272,31 @@ fn sound(path: &Path, world: &Arc<Fixed>, told: &Told, when: &str) {
         assert_eq!(page.damaged, [], "{when}");
         page.sessions.iter().map(|session| session.header.name.to_string()).collect()
     };
-    if let Some(plan) = told.plan {
+    if let Some(plan) = acknowledged.plan {
         let log = store.read(&owner, plan, 0..99).expect(when);
         let texts: Vec<&str> = log.iter().map(|entry| entry.id.as_str()).collect();
         let all = ["one", "two", "three", "four", "five", "six"];
-        assert!(texts.starts_with(&told.said.iter().map(String::as_str).collect::<Vec<_>>()));
+        assert!(
+            texts.starts_with(&acknowledged.said.iter().map(String::as_str).collect::<Vec<_>>())
+        );
         assert_eq!(texts, all[..texts.len()], "{when}: nothing else, in order");
         assert_ne!(texts.len(), 2, "{when}: nobody sees half a batch");
         let key = Key::new("file:plan").expect("a key");
         assert_eq!(store.resolve(&owner, &key).expect(when), Some(plan), "{when}");
         assert!(
-            names.contains(&if told.renamed { "scheme" } else { "plan" }.to_owned())
-                || !told.renamed
+            names.contains(&if acknowledged.renamed { "scheme" } else { "plan" }.to_owned())
+                || !acknowledged.renamed
         );
         assert_eq!(names.iter().filter(|n| ["plan", "scheme"].contains(&n.as_str())).count(), 1);
     }
-    if told.deleted == Some(true) {
+    if acknowledged.deleted == Some(true) {
         assert!(!names.contains(&"gone".to_owned()), "{when}: what was deleted came back");
         assert!(!path.join("gone.json").exists(), "{when}");
     }
-    if told.archived.is_some() {
+    if acknowledged.archived.is_some() {
         assert!(names.contains(&"old".to_owned()), "{when}: a file that is moved is not deleted");
     }
-    if told.archived == Some(true) {
+    if acknowledged.archived == Some(true) {
         assert!(path.join("archive/old.json").exists(), "{when}");
         assert!(!path.join("old.json").exists(), "{when}");
     }
@@ -300,7 +307,7 @@ fn sound(path: &Path, world: &Arc<Fixed>, told: &Told, when: &str) {
     let findings = store.check(false).expect(when);
     assert!(findings.iter().all(|f| f.state != FindingState::Damaged), "{when}: {findings:?}");
     // Whoever is there writes on, and the files follow.
-    if let Some(plan) = told.plan {
+    if let Some(plan) = acknowledged.plan {
         let entries = [said(world, "afterwards")];
         let held = store.append(&owner, plan, At::END, &entries);
         assert!(matches!(held, Ok(_) | Err(StoreError::Held { .. })), "{when}: {held:?}");
@@ -360,13 +367,13 @@ fn crash_everywhere(crash: Crash) {
         let path = folder.path().join("sessions");
         let world = Arc::new(Fixed::default());
         let disk = Arc::new(Faulty::new(crash, at));
-        let mut told = Told::default();
-        let outcome = a_day(disk.clone(), &path, &world, &mut told);
-        let when = format!("{crash:?} at call {at} ({})", told.said.join(" "));
+        let mut acknowledged = Acknowledged::default();
+        let outcome = a_day(disk.clone(), &path, &world, &mut acknowledged);
+        let when = format!("{crash:?} at call {at} ({})", acknowledged.said.join(" "));
         assert!(outcome.is_ok() || disk.crashed(), "{when}: {outcome:?}");
         // A lease of the process that is gone runs out.
         world.advance(Duration::from_secs(60));
-        sound(&path, &world, &told, &when);
+        sound(&path, &world, &acknowledged, &when);
         if !disk.crashed() {
             assert!(at > 100, "a day takes more than {at} calls");
             return;

@@ -15,7 +15,7 @@ use rethread_core::{
     Body, Name, Owner, Raw, Role, Session, SessionId, Store, StoreError, readable_id,
 };
 
-use super::disk::{Draft, Told, changed};
+use super::disk::{Draft, OrStoreError, changed};
 use super::mirror::{Mirror, Pass, Reach, made_of};
 use super::visible::{self, active_at, stem_of};
 use crate::sqlite::{Mirrored, Shown, SqliteStore};
@@ -38,7 +38,7 @@ impl Pass<'_> {
 
     /// The database is written to next.
     pub(super) fn commit(&self) -> Result<()> {
-        self.mirror.way.disk.commit().told(&self.mirror.root, "write to the database")
+        self.mirror.way.disk.commit().or_store_error(&self.mirror.root, "write to the database")
     }
 
     /// Writes down how files look.
@@ -94,7 +94,7 @@ impl Pass<'_> {
         {
             let path = mirror.path_of(&shown.stem, shown.archived);
             if path.symlink_metadata().is_ok_and(|there| shown.is(&there)) {
-                mirror.way.disk.remove(&path).told(&path, "delete a session")?;
+                mirror.way.disk.remove(&path).or_store_error(&path, "delete a session")?;
                 mirror.sync_visible()?;
             }
         }
@@ -176,7 +176,7 @@ impl Pass<'_> {
         let Some((wanted, archived)) = one.wanted() else {
             // It is in the trash.
             if let Some(from) = from.filter(|from| !self.seen.skipped.contains_key(from)) {
-                mirror.way.disk.remove(&from).told(&from, ACTION)?;
+                mirror.way.disk.remove(&from).or_store_error(&from, ACTION)?;
             }
             self.note(id, None);
             return Ok(true);
@@ -198,10 +198,10 @@ impl Pass<'_> {
             && from != path
             && from.symlink_metadata().is_ok()
         {
-            mirror.way.disk.rename(&from, &path).told(&from, ACTION)?;
+            mirror.way.disk.rename(&from, &path).or_store_error(&from, ACTION)?;
             // Before its old name can be gone for good.
             let folder = path.parent().unwrap_or(&mirror.root);
-            mirror.way.disk.sync_folder(folder).told(folder, ACTION)?;
+            mirror.way.disk.sync_folder(folder).or_store_error(folder, ACTION)?;
             if let Some(skipped) = self.seen.skipped.remove(&from) {
                 self.seen.skipped.insert(path.clone(), skipped);
             }
@@ -269,9 +269,9 @@ impl Pass<'_> {
         let count = self.db().count_of(id, end, visible::FOREIGN)?;
         let used = self.last_used(id, end)?;
         let metadata = visible::metadata(&session, count, used.as_deref());
-        let mut draft = Draft::new(disk, world, path).told(path, ACTION)?;
+        let mut draft = Draft::new(disk, world, path).or_store_error(path, ACTION)?;
         let opening = format!("{{\n\"metadata\": {metadata},\n\"messages\": [");
-        draft.add(opening.as_bytes()).told(path, ACTION)?;
+        draft.add(opening.as_bytes()).or_store_error(path, ACTION)?;
         let (mut comma, mut user, mut assistant) = ("\n", 0, 0);
         for start in (0..end).step_by(READ_ENTRIES as usize) {
             for entry in self.db().read(&owner, id, start..end.min(start + READ_ENTRIES))? {
@@ -281,16 +281,16 @@ impl Pass<'_> {
                     Some(Role::Assistant) => assistant += 1,
                     _ => {}
                 }
-                draft.add(comma.as_bytes()).told(path, ACTION)?;
-                draft.add(message.as_bytes()).told(path, ACTION)?;
+                draft.add(comma.as_bytes()).or_store_error(path, ACTION)?;
+                draft.add(message.as_bytes()).or_store_error(path, ACTION)?;
                 comma = ",\n";
             }
         }
         let (summary, theirs) = self.summary(&session, one, user, assistant)?;
-        draft.add(b"\n]").told(path, ACTION)?;
+        draft.add(b"\n]").or_store_error(path, ACTION)?;
         let ending = visible::ending(summary, &session.header);
-        draft.add(ending.as_bytes()).told(path, ACTION)?;
-        draft.finish().told(path, ACTION)?;
+        draft.add(ending.as_bytes()).or_store_error(path, ACTION)?;
+        draft.finish().or_store_error(path, ACTION)?;
         let known = self.all.get(&id).and_then(|one| one.shown.clone());
         if !self.is_as_known(path, known.as_ref()) {
             return Ok(false);
@@ -299,7 +299,7 @@ impl Pass<'_> {
             // It is somebody's work, or was.
             mirror.set_aside(path)?;
         }
-        let sig = draft.publish().told(path, ACTION)?;
+        let sig = draft.publish().or_store_error(path, ACTION)?;
         let shown = Shown {
             stem: stem_of(&session.header),
             archived: session.header.archived,
@@ -435,7 +435,9 @@ impl Pass<'_> {
                 mirror.set_aside_link(&last)?;
                 mirror.replace(&last, &newest)?;
             }
-            None if said.is_some() => mirror.way.disk.remove(&last).told(&last, ACTION)?,
+            None if said.is_some() => {
+                mirror.way.disk.remove(&last).or_store_error(&last, ACTION)?
+            }
             None => {}
         }
         mirror.sync_visible()?;
@@ -508,14 +510,14 @@ impl Mirror {
                 source: format!("{} is no folder", archive.display()).into(),
             });
         }
-        self.way.disk.folder(&archive).told(&archive, ACTION)
+        self.way.disk.folder(&archive).or_store_error(&archive, ACTION)
     }
 
     /// Waits until the names of the visible files are on disk.
     pub(super) fn sync_visible(&self) -> Result<()> {
-        self.way.disk.sync_folder(&self.root).told(&self.root, ACTION)?;
+        self.way.disk.sync_folder(&self.root).or_store_error(&self.root, ACTION)?;
         match self.archive().is_dir() {
-            true => self.way.disk.sync_folder(&self.archive()).told(&self.root, ACTION),
+            true => self.way.disk.sync_folder(&self.archive()).or_store_error(&self.root, ACTION),
             false => Ok(()),
         }
     }
@@ -529,9 +531,9 @@ impl Mirror {
 
     fn replace(&self, path: &Path, text: &str) -> Result<(i64, u64)> {
         let (disk, world) = (self.way.disk.as_ref(), self.way.world.as_ref());
-        let mut draft = Draft::new(disk, world, path).told(path, ACTION)?;
-        draft.add(text.as_bytes()).told(path, ACTION)?;
-        let sig = draft.publish().told(path, ACTION)?;
+        let mut draft = Draft::new(disk, world, path).or_store_error(path, ACTION)?;
+        draft.add(text.as_bytes()).or_store_error(path, ACTION)?;
+        let sig = draft.publish().or_store_error(path, ACTION)?;
         Ok((sig.changed, sig.size))
     }
 
@@ -547,6 +549,6 @@ impl Mirror {
         let mut name = path.file_name().unwrap_or_default().to_owned();
         let random = self.way.world.uuid().as_u128() & 0xffff_ffff;
         name.push(format!(".unreadable-{random:08x}"));
-        self.way.disk.rename(path, &path.with_file_name(name)).told(path, ACTION)
+        self.way.disk.rename(path, &path.with_file_name(name)).or_store_error(path, ACTION)
     }
 }

@@ -27,9 +27,9 @@ use rethread_core::{
 };
 
 use super::compare::{Compared, compared};
-use super::disk::{Sig, Told, changed, sum};
+use super::disk::{OrStoreError, Sig, changed, sum};
 use super::mirror::{Pass, Reach, made_of};
-use super::visible::{self, NoSession, Said, Visible, is_stem, likeness, stem_of};
+use super::visible::{self, NoSession, Visible, VisibleMessage, is_stem, likeness, stem_of};
 use crate::sqlite::Shown;
 
 /// The largest file that is read as a session. Larger ones were written by no conversation.
@@ -128,8 +128,8 @@ impl Pass<'_> {
                 }
                 Err(_) => continue,
             }
-            for entry in std::fs::read_dir(&folder).told(&folder, "read the directory")? {
-                let entry = entry.told(&folder, "read the directory")?;
+            for entry in std::fs::read_dir(&folder).or_store_error(&folder, "read the directory")? {
+                let entry = entry.or_store_error(&folder, "read the directory")?;
                 let path = entry.path();
                 let name = entry.file_name().to_string_lossy().into_owned();
                 let Some(stem) = name.strip_suffix(".json") else { continue };
@@ -140,7 +140,7 @@ impl Pass<'_> {
                     // It is gone since.
                     Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
                     // A file that cannot be looked at must not count as deleted.
-                    there => there.told(&path, "read the directory")?,
+                    there => there.or_store_error(&path, "read the directory")?,
                 };
                 let (changed, size) = (changed(&there), there.len());
                 let mut leave = |why: &str| {
@@ -222,7 +222,7 @@ impl Pass<'_> {
             if self.mirror.reach == Reach::All
                 && path.symlink_metadata().is_ok_and(|t| shown.is(&t))
             {
-                self.mirror.way.disk.remove(&path).told(&path, "move a file")?;
+                self.mirror.way.disk.remove(&path).or_store_error(&path, "move a file")?;
             }
             let (stem, archived, changed) = (found.stem.clone(), found.archived, sig.changed);
             return self.keep(&[(one.id, Some(Shown { stem, archived, changed, ..shown }))]);
@@ -606,7 +606,7 @@ fn too_much(visible: &Visible, bytes: usize) -> Option<String> {
     if says > SAYS_BYTES_MAX {
         return Some(format!("beside its messages it says more than {SAYS_BYTES_MAX} bytes"));
     }
-    let large = |said: &Said| said.body.json().len() > SAID_BYTES_MAX;
+    let large = |said: &VisibleMessage| said.body.json().len() > SAID_BYTES_MAX;
     let seq = visible.messages.iter().position(large)?;
     Some(format!("message {seq} has more than {SAID_BYTES_MAX} bytes"))
 }

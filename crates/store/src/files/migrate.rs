@@ -26,7 +26,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
-use super::disk::{Disk, Told, names, sum};
+use super::disk::{Disk, OrStoreError, names, sum};
 use super::look::IMPORTED;
 use super::mirror::{Way, made_of};
 use super::repair::{read_own, rebuilt};
@@ -334,11 +334,11 @@ pub(super) fn migrate(way: &Way, root: &Path, database: &Path) -> Result<()> {
                 // It was begun, and is done with its file.
                 let path = old.path_of(&record.stem, record.header.archived);
                 if record.sig.is_some() && path.is_file() && in_place {
-                    disk.remove(&path).told(&path, ACTION)?;
+                    disk.remove(&path).or_store_error(&path, ACTION)?;
                 }
                 continue;
             }
-            disk.commit().told(root, ACTION)?;
+            disk.commit().or_store_error(root, ACTION)?;
             let shown = old.carry(way, &db, record)?;
             if old.owner == Owner::local() && shown.is_some() {
                 db.keep_shown(&[(record.header.id, shown)])?;
@@ -355,10 +355,10 @@ pub(super) fn migrate(way: &Way, root: &Path, database: &Path) -> Result<()> {
     }
     let folder = database.parent().unwrap_or(root);
     if in_place {
-        disk.sync_folder(root).told(root, ACTION)?;
+        disk.sync_folder(root).or_store_error(root, ACTION)?;
     }
-    disk.rename(&part, database).told(database, ACTION)?;
-    disk.sync_folder(folder).told(folder, ACTION)?;
+    disk.rename(&part, database).or_store_error(database, ACTION)?;
+    disk.sync_folder(folder).or_store_error(folder, ACTION)?;
     progress.finish();
     Ok(())
 }
@@ -368,7 +368,7 @@ fn remove_database(disk: &dyn Disk, path: &Path) -> Result<()> {
         let mut name = path.as_os_str().to_owned();
         name.push(end);
         if Path::new(&name).symlink_metadata().is_ok() {
-            disk.remove(Path::new(&name)).told(path, ACTION)?;
+            disk.remove(Path::new(&name)).or_store_error(path, ACTION)?;
         }
     }
     Ok(())
@@ -382,7 +382,7 @@ pub(super) fn remove_old(disk: &dyn Disk, ours: &Path) -> Result<()> {
             Ok(there) if there.is_dir() => std::fs::remove_dir_all(&path),
             Ok(_) => disk.remove(&path),
         };
-        gone.told(&path, ACTION)?;
+        gone.or_store_error(&path, ACTION)?;
     }
     Ok(())
 }

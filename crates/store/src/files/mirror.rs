@@ -16,11 +16,11 @@ use rethread_core::entry::fingerprint;
 use rethread_core::store::Result;
 use rethread_core::{Header, Owner, SessionId, StoreError, World};
 
-use super::disk::{self, Disk, Scratch, Told, changed, is_draft, names};
+use super::disk::{self, Disk, OrStoreError, Scratch, changed, is_draft, names};
 use super::look::Skipped;
 use super::visible::{active_at, stem_of};
 use super::{FilesLimit, migrate};
-use crate::progress::Tell;
+use crate::progress::ProgressSink;
 use crate::sqlite::{Mirrored, Shown, SqliteStore};
 
 /// How long to wait for another process that keeps the files up to date. Whoever holds the lock
@@ -48,7 +48,7 @@ pub(super) struct Way {
     pub(super) limit: FilesLimit,
     pub(super) world: Arc<dyn World>,
     /// Who is told what takes its time.
-    pub(super) tell: Option<Tell>,
+    pub(super) tell: Option<ProgressSink>,
 }
 
 /// What can be written.
@@ -140,7 +140,7 @@ impl Mirror {
             disk.open(&ours.join("lock"))
         });
         let (mut place, mut scratch) = (ours.clone(), None);
-        let (lock, reach) = match writable.told(path, ACTION) {
+        let (lock, reach) = match writable.or_store_error(path, ACTION) {
             Ok(lock) => (Some(lock), Reach::All),
             Err(StoreError::ReadOnly { .. }) if ours.join(DATABASE).exists() => {
                 (None, Reach::AsLeft)
@@ -199,7 +199,10 @@ impl Mirror {
             for folder in [self.root.clone(), self.archive(), self.ours.clone()] {
                 for name in names(&folder).iter().filter(|name| is_draft(name)) {
                     let path = folder.join(name);
-                    self.way.disk.remove(&path).told(&path, "remove what a crash left")?;
+                    self.way
+                        .disk
+                        .remove(&path)
+                        .or_store_error(&path, "remove what a crash left")?;
                 }
             }
         }
@@ -342,7 +345,7 @@ impl Mirror {
     pub(super) fn may_write(&self) -> Result<()> {
         match self.reach {
             Reach::Visiting => Err(StoreError::ReadOnly { place: self.root.display().to_string() }),
-            _ => self.way.disk.commit().told(&self.root, "write to the database"),
+            _ => self.way.disk.commit().or_store_error(&self.root, "write to the database"),
         }
     }
 
@@ -423,7 +426,7 @@ impl<'a> Held<'a> {
                 Ok(()) => return Ok(Some(Held(lock))),
                 Err(TryLockError::WouldBlock) => {}
                 Err(TryLockError::Error(error)) => {
-                    return Err(disk::told(place, "lock the directory", error));
+                    return Err(disk::store_error(place, "lock the directory", error));
                 }
             }
             if start.elapsed() >= patience {

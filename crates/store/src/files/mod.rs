@@ -32,8 +32,8 @@ use std::time::Duration;
 
 use rethread_core::search::{Hit, Query};
 use rethread_core::store::{
-    Appended, At, Bind, Change, Cursor, Filter, Finding, Lease, LeaseChange, Page, Result, Search,
-    Then, Upkeep,
+    Appended, At, Bind, Change, Cursor, Filter, Finding, Lease, LeaseChange, OnAppended, Page,
+    Result, Search, Upkeep,
 };
 use rethread_core::{
     BlobId, BlobInfo, Entry, Header, Key, NewEntry, Owner, Session, SessionId, SessionKind, Store,
@@ -43,7 +43,7 @@ use rethread_core::{
 use disk::{Disk, Real};
 use mirror::{BUSY, Mirror, Way};
 
-use crate::progress::Tell;
+use crate::progress::ProgressSink;
 use crate::sqlite::SqliteStore;
 
 /// How many sessions a directory keeps, and what becomes of the others.
@@ -91,7 +91,7 @@ impl FilesStore {
         path: &Path,
         limit: FilesLimit,
         world: Arc<dyn World>,
-        tell: Option<&Tell>,
+        tell: Option<&ProgressSink>,
     ) -> Result<FilesStore> {
         let mut store = FilesStore::open_on(Arc::new(Real), path, limit, world, tell)?;
         let mirror = store.mirror.clone();
@@ -112,7 +112,7 @@ impl FilesStore {
         path: &Path,
         limit: FilesLimit,
         world: Arc<dyn World>,
-        tell: Option<&Tell>,
+        tell: Option<&ProgressSink>,
     ) -> Result<FilesStore> {
         let way = Way { disk, limit, world, tell: tell.cloned() };
         Ok(FilesStore { mirror: Arc::new(Mirror::open(way, path)?), thread: None })
@@ -305,7 +305,7 @@ impl Store for FilesStore {
         id: SessionId,
         at: At,
         entries: Vec<NewEntry>,
-        then: Then,
+        then: OnAppended,
     ) {
         if let Err(error) = self.before_append(owner, id, &at) {
             return then(Err(error));
@@ -407,8 +407,8 @@ impl Search for FilesStore {
         self.db().search(owner, query, offset, limit)
     }
 
-    fn behind(&self) -> Result<Option<u64>> {
-        self.db().behind()
+    fn index_lag(&self) -> Result<Option<u64>> {
+        self.db().index_lag()
     }
 }
 

@@ -11,7 +11,7 @@ use rethread_core::measure::measure;
 use rethread_core::store::{Finding, FindingState, Result, Upkeep};
 use rethread_core::{Body, Entry, Header, NewEntry, Owner, Raw, SessionId, StoreError, World};
 
-use super::disk::{Told, names};
+use super::disk::{OrStoreError, names};
 use super::look::entries_of;
 use super::mirror::{BUSY, DATABASE, Mirror, Pass, Reach};
 use super::visible::{self, Visible, likeness};
@@ -138,10 +138,10 @@ impl Pass<'_> {
         }
         let (disk, folder) = (self.mirror.way.disk.as_ref(), self.mirror.ours.join("damaged"));
         let random = self.mirror.way.world.uuid().as_u128() & 0xffff_ffff;
-        disk.folder(&folder).told(&folder, ACTION)?;
+        disk.folder(&folder).or_store_error(&folder, ACTION)?;
         self.db().copy_to(&folder.join(format!("{random:08x}-{DATABASE}")))?;
-        disk.sync_folder(&folder).told(&folder, ACTION)?;
-        disk.sync_folder(&self.mirror.ours).told(&folder, ACTION)
+        disk.sync_folder(&folder).or_store_error(&folder, ACTION)?;
+        disk.sync_folder(&self.mirror.ours).or_store_error(&folder, ACTION)
     }
 
     /// The visible file of a session, if it can be read and is its own.

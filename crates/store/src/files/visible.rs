@@ -113,7 +113,7 @@ pub(super) struct Visible {
     pub(super) last_activity_at: Option<Timestamp>,
     pub(super) provider: Option<String>,
     pub(super) model: Option<String>,
-    pub(super) messages: Vec<Said>,
+    pub(super) messages: Vec<VisibleMessage>,
     /// `metadata` as it stands there.
     pub(super) metadata: Raw,
     /// The header we wrote into it, if we did.
@@ -124,7 +124,7 @@ pub(super) struct Visible {
 
 /// A message of a session file.
 #[derive(Clone, Debug)]
-pub(super) struct Said {
+pub(super) struct VisibleMessage {
     pub(super) id: Option<EntryId>,
     pub(super) at: Option<Timestamp>,
     pub(super) body: Body,
@@ -211,10 +211,10 @@ fn time(raw: &Raw) -> Option<Timestamp> {
     Timestamp::from_millisecond(at.as_millisecond()).ok()
 }
 
-fn said(raw: &Raw) -> Said {
+fn said(raw: &Raw) -> VisibleMessage {
     let foreign = || Body::Unknown { kind: FOREIGN.into(), raw: raw.clone() };
     let Ok(mut fields) = Fields::parse(raw.get()) else {
-        return Said { id: None, at: None, body: foreign() };
+        return VisibleMessage { id: None, at: None, body: foreign() };
     };
     let id = fields.take("id");
     let id = id.map(|id| id.as_text().unwrap_or_else(|| id.get().into()));
@@ -223,7 +223,7 @@ fn said(raw: &Raw) -> Said {
     let body = with_blocks(&fields)
         .or_else(|| serde_json::from_str::<Message>(&fields.json()).ok())
         .map_or_else(foreign, Body::Message);
-    Said { id, at, body }
+    VisibleMessage { id, at, body }
 }
 
 /// The message with the blocks that stand beside its text, if they say the same.

@@ -75,7 +75,7 @@ pub(super) fn is_read_only(error: &Error) -> bool {
 }
 
 /// What the server said while the store was about to do `action`.
-pub(super) fn told(place: &str, action: &'static str, error: Error) -> StoreError {
+pub(super) fn store_error(place: &str, action: &'static str, error: Error) -> StoreError {
     let place = place.to_owned();
     match error.code() {
         Some(code) if *code == SqlState::READ_ONLY_SQL_TRANSACTION => {

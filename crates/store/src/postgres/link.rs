@@ -18,7 +18,7 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{AsyncMessage, Client, Error, Row, Statement};
 
 use super::error::Fail;
-use super::place::Place;
+use super::place::Address;
 use super::sql;
 
 /// What a statement is given.
@@ -53,7 +53,7 @@ pub(super) struct Link {
 impl Conn {
     /// Connects, and sets the connection up.
     pub(super) async fn connect(
-        place: &Place,
+        place: &Address,
         #[cfg(feature = "testing")] faults: Arc<super::testing::Faults>,
     ) -> Result<Conn, Error> {
         let (client, connection) = place.config.connect(place.tls.clone()).await?;

@@ -36,17 +36,18 @@ use std::time::Duration;
 
 use rethread_core::search::{Hit, Query};
 use rethread_core::store::{
-    Appended, At, Bind, Change, Cursor, Filter, Finding, Lease, Page, Result, Search, Then, Upkeep,
+    Appended, At, Bind, Change, Cursor, Filter, Finding, Lease, OnAppended, Page, Result, Search,
+    Upkeep,
 };
 use rethread_core::{
     BlobId, BlobInfo, Entry, Header, Key, NewEntry, Owner, Session, SessionId, Store, StoreError,
     World,
 };
 
-use crate::progress::Tell;
+use crate::progress::ProgressSink;
 use crate::url::ConnectError;
 use append::{Ends, Request, Touched};
-use place::{BadOption, Place};
+use place::{Address, BadOption};
 use pool::Pool;
 use queue::Queue;
 
@@ -79,7 +80,7 @@ impl PostgresStore {
 
     pub(crate) fn open_telling(
         url: &str,
-        tell: Option<&Tell>,
+        tell: Option<&ProgressSink>,
     ) -> std::result::Result<PostgresStore, ConnectError> {
         PostgresStore::with_clock(url, None, tell)
     }
@@ -96,9 +97,9 @@ impl PostgresStore {
     fn with_clock(
         url: &str,
         clock: Option<Arc<dyn World>>,
-        tell: Option<&Tell>,
+        tell: Option<&ProgressSink>,
     ) -> std::result::Result<PostgresStore, ConnectError> {
-        let place = Place::new(url).map_err(|source| StoreError::Backend {
+        let place = Address::new(url).map_err(|source| StoreError::Backend {
             store: "postgres",
             action: "set up encryption",
             source,
@@ -171,7 +172,7 @@ impl Store for PostgresStore {
         id: SessionId,
         at: At,
         entries: Vec<NewEntry>,
-        then: Then,
+        then: OnAppended,
     ) {
         self.queue.append_then(&self.db, Request::new(owner, id, at, &entries), then);
     }
@@ -224,8 +225,8 @@ impl Search for PostgresStore {
         self.db.search(owner, query, offset, limit)
     }
 
-    fn behind(&self) -> Result<Option<u64>> {
-        self.db.behind().map(Some)
+    fn index_lag(&self) -> Result<Option<u64>> {
+        self.db.index_lag().map(Some)
     }
 }
 

@@ -19,7 +19,7 @@ const SILENCE: Duration = Duration::from_secs(15);
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
 
 /// A database, and how to reach it.
-pub(super) struct Place {
+pub(super) struct Address {
     /// How people see it: without the password.
     pub(super) shown: String,
     pub(super) config: tokio_postgres::Config,
@@ -85,8 +85,8 @@ struct Guard {
     trust: Trust,
 }
 
-impl Place {
-    pub(super) fn new(url: &str) -> Result<Result<Place, BadOption>, BoxError> {
+impl Address {
+    pub(super) fn new(url: &str) -> Result<Result<Address, BadOption>, BoxError> {
         let (url, mode, roots) = match without_tls(url) {
             Ok(parts) => parts,
             Err(option) => return Ok(Err(option)),
@@ -127,7 +127,7 @@ impl Place {
         {
             config.password(password.as_encoded_bytes());
         }
-        Ok(Ok(Place { shown: shown(&url), config, tls: Tls::new(&guard.trust)? }))
+        Ok(Ok(Address { shown: shown(&url), config, tls: Tls::new(&guard.trust)? }))
     }
 }
 

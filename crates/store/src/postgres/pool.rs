@@ -14,7 +14,7 @@ use tokio_postgres::config::TargetSessionAttrs;
 
 use super::error::{self, Fail};
 use super::link::{Conn, Link};
-use super::place::Place;
+use super::place::Address;
 use super::{sql, wait};
 
 /// Connections one process has at the most. A server has room for a hundred by default, and several
@@ -39,7 +39,7 @@ const PAUSE: Duration = Duration::from_millis(2);
 const PAUSE_MAX: Duration = Duration::from_millis(500);
 
 pub(super) struct Pool {
-    pub(super) place: Place,
+    pub(super) place: Address,
     runtime: Option<Runtime>,
     state: Mutex<State>,
     freed: Condvar,
@@ -74,7 +74,7 @@ struct Taken<'a> {
 }
 
 impl Pool {
-    pub(super) fn new(place: Place) -> Result<Pool> {
+    pub(super) fn new(place: Address) -> Result<Pool> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .thread_name("rethread-postgres")
@@ -138,7 +138,7 @@ impl Pool {
             Retry::Leaving => {
                 StoreError::Unreachable { place, source: "the server goes down".into() }
             }
-            Retry::Server(error) => error::told(&place, action, error),
+            Retry::Server(error) => error::store_error(&place, action, error),
         }
     }
 

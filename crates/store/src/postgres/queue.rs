@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use rethread_core::StoreError;
-use rethread_core::store::Then;
+use rethread_core::store::OnAppended;
 
 use super::Db;
 use super::append::{ACTION, Request};
@@ -26,13 +26,13 @@ const WAITING_MAX: usize = 512;
 pub(super) struct Queue(Mutex<Vec<Lane>>);
 
 struct Lane {
-    sender: Option<SyncSender<(Request, Then)>>,
+    sender: Option<SyncSender<(Request, OnAppended)>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Queue {
     /// Appends, and tells how it ended.
-    pub(super) fn append_then(&self, db: &Arc<Db>, request: Request, then: Then) {
+    pub(super) fn append_then(&self, db: &Arc<Db>, request: Request, then: OnAppended) {
         let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(request.id);
         let lane = hash as usize % THREADS;
         let sender = {
@@ -59,7 +59,7 @@ impl Lane {
     }
 }
 
-fn run(db: &Db, receiver: &Receiver<(Request, Then)>) {
+fn run(db: &Db, receiver: &Receiver<(Request, OnAppended)>) {
     while let Ok((request, then)) = receiver.recv() {
         let outcome = db.append(&request);
         // Whoever is told may panic; everybody else still wants to be told.

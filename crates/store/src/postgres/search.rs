@@ -11,7 +11,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use jiff::Timestamp;
-use rethread_core::search::{Hit, Query, Rank, Said, Speaker, terms};
+use rethread_core::search::{Hit, Query, Rank, SearchText, Speaker, terms};
 use rethread_core::store::Result;
 use rethread_core::{Owner, Place, SessionId, StoreError};
 use sha2::{Digest, Sha256};
@@ -89,7 +89,7 @@ impl Db {
     }
 
     /// Entries that the index has not seen, in as many sessions as are looked at.
-    pub(super) fn behind(&self) -> Result<u64> {
+    pub(super) fn index_lag(&self) -> Result<u64> {
         self.pool.run(WHAT, async |link, _| {
             let answer = link.one(sql::BEHIND, &[&BEHIND_SESSIONS]).await?;
             let behind: i64 = answer.rows.first().map_or(Ok(0), |row| row.try_get(0))?;
@@ -221,7 +221,7 @@ async fn read_said(
     link: &mut Link,
     owner: &Owner,
     places: &[Rank],
-) -> std::result::Result<HashMap<Place, Said>, Fail> {
+) -> std::result::Result<HashMap<Place, SearchText>, Fail> {
     let (sessions, seqs): (Vec<Uuid>, Vec<i64>) =
         places.iter().map(|rank| (rank.session.0, number(rank.seq))).unzip();
     let answer = link.one(sql::FOUND, &[&owner.as_str(), &sessions, &seqs]).await?;
@@ -230,7 +230,7 @@ async fn read_said(
         let session = SessionId(row.try_get(0)?);
         let entry = read::stored(row, 1)?.entry(session);
         if let Some((seq, said)) =
-            entry.ok().and_then(|entry| Some((entry.seq, Said::of(&entry.body)?)))
+            entry.ok().and_then(|entry| Some((entry.seq, SearchText::of(&entry.body)?)))
         {
             found.insert(Place { session, seq }, said);
         }
@@ -263,7 +263,7 @@ async fn fill_some(
         next = seq + 1;
         // An entry that cannot be read cannot be found; `doctor` reports it.
         let Ok(entry) = stored.entry(id) else { continue };
-        if let Some(said) = Said::of(&entry.body) {
+        if let Some(said) = SearchText::of(&entry.body) {
             seqs.push(seq);
             times.push(at);
             speakers.push(number_of(said.speaker));

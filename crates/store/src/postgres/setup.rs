@@ -8,7 +8,7 @@ use super::error::Fail;
 use super::link::Link;
 use super::upkeep::search_again;
 use super::{Db, search, sql};
-use crate::progress::{Progress, Tell};
+use crate::progress::{Progress, ProgressSink};
 
 /// The format this version writes, and the newest it reads.
 const FORMAT: i64 = 3;
@@ -18,7 +18,7 @@ const WHAT: &str = "set up the database";
 impl Db {
     /// Checks that the database holds a store of this format, and makes one in a database that
     /// holds none.
-    pub(super) fn set_up(&self, tell: Option<&Tell>) -> Result<()> {
+    pub(super) fn set_up(&self, tell: Option<&ProgressSink>) -> Result<()> {
         let found = self.pool.run(WHAT, async |link, _| match self.format(link).await? {
             Some(found @ 1..=FORMAT) => Ok(found),
             Some(0) | None => self.make(link).await,
@@ -33,7 +33,7 @@ impl Db {
     /// Brings a database of an earlier format up to date, while others go on working in it: what is
     /// new is added beside what is there, and no row that holds anything is written anew. Whoever
     /// dies in the middle leaves a database of the earlier format, and the next one begins again.
-    fn migrate(&self, found: i64, tell: Option<&Tell>) -> Result<()> {
+    fn migrate(&self, found: i64, tell: Option<&ProgressSink>) -> Result<()> {
         const WHAT: &str = "bring the database up to date";
         let what = format!("bringing {} from format {found} to {FORMAT}", self.place());
         let mut progress = Progress::new(what, tell);

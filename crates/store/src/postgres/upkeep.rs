@@ -1,6 +1,6 @@
 //! Looking after the database: what can be worked out from the entries is checked against them.
 
-use rethread_core::search::Said;
+use rethread_core::search::SearchText;
 use rethread_core::store::{Finding, FindingState, Result};
 use rethread_core::usage::UsageByModel;
 use rethread_core::{Owner, SessionId, StoreError, Tally};
@@ -175,7 +175,7 @@ impl Db {
                 last_at = Some(stored.at);
                 let seq = stored.seq;
                 let text = stored.clone().entry(id).ok();
-                if text.and_then(|entry| Said::of(&entry.body)).is_some() {
+                if text.and_then(|entry| SearchText::of(&entry.body)).is_some() {
                     texts.push(seq);
                 }
                 log.entry(stored)?;

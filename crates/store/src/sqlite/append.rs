@@ -9,7 +9,7 @@ use rethread_core::usage::{SUM_MAX, Spent};
 use rethread_core::{NewEntry, Owner, SessionId, StoreError, Tally};
 use rusqlite::{CachedStatement, Connection, ErrorCode, OptionalExtension, Row, params};
 
-use super::error::Told;
+use super::error::OrStoreError;
 use super::row::{self, sql_id};
 use super::{Db, FOLDED};
 use crate::row::{Ready, number, ready, time};
@@ -60,7 +60,7 @@ pub(super) struct Ends {
 #[derive(Clone)]
 struct End {
     owner: Owner,
-    place: Place,
+    place: AppendTarget,
     tally: Tally,
 }
 
@@ -87,7 +87,7 @@ pub(super) struct Unfolded {
 
 /// A session as the append sees it.
 #[derive(Clone)]
-pub(super) struct Place {
+pub(super) struct AppendTarget {
     pub(super) n: i64,
     pub(super) lease: LeaseRecord,
 }
@@ -99,11 +99,12 @@ impl Db {
         let mut outcomes = Vec::with_capacity(requests.len());
         let committed = self.write(ACTION, |tx| {
             let mut statement =
-                tx.prepare_cached("PRAGMA data_version").told(self.place(), ACTION)?;
-            let version = statement.query_row([], |row| row.get(0)).told(self.place(), ACTION)?;
+                tx.prepare_cached("PRAGMA data_version").or_store_error(self.place(), ACTION)?;
+            let version =
+                statement.query_row([], |row| row.get(0)).or_store_error(self.place(), ACTION)?;
             let mut ends = self.ends();
             ends.see(version);
-            let mut insert = tx.prepare_cached(row::INSERT).told(self.place(), ACTION)?;
+            let mut insert = tx.prepare_cached(row::INSERT).or_store_error(self.place(), ACTION)?;
             for request in requests {
                 let outcome = self.append(tx, &mut insert, request, &mut ends);
                 // Anything else may have come in the middle of a batch, whose first entries
@@ -208,19 +209,19 @@ impl Db {
     pub(super) fn keep_lease(
         &self,
         tx: &Connection,
-        place: &mut Place,
+        place: &mut AppendTarget,
         record: Option<LeaseRecord>,
     ) -> Result<()> {
         let Some(record) = record else { return Ok(()) };
         let sql = "UPDATE sessions SET fence = ?2, holder = ?3, until = ?4 WHERE n = ?1";
-        let mut statement = tx.prepare_cached(sql).told(self.place(), "take a lease")?;
+        let mut statement = tx.prepare_cached(sql).or_store_error(self.place(), "take a lease")?;
         let (holder, until) = match &record.holder {
             Some((holder, until)) => (Some(holder), Some(until.as_millisecond())),
             None => (None, None),
         };
         let fence = i64::try_from(record.fence).unwrap_or(i64::MAX);
         let done = statement.execute(params![place.n, fence, holder, until]);
-        done.told(self.place(), "take a lease")?;
+        done.or_store_error(self.place(), "take a lease")?;
         place.lease = record;
         Ok(())
     }
@@ -243,7 +244,8 @@ impl Db {
 
     /// A session, and what its log adds up to, in one look.
     fn end_of(&self, tx: &Connection, owner: &Owner, id: SessionId) -> Result<End> {
-        let mut statement = tx.prepare_cached(row::END).told(self.place(), "find a session")?;
+        let mut statement =
+            tx.prepare_cached(row::END).or_store_error(self.place(), "find a session")?;
         let found = statement.query_row(params![id.0.as_bytes(), owner.as_str()], |row| {
             let place = place(row, 12)?;
             let tally = match row.get::<_, Option<i64>>(0)? {
@@ -252,7 +254,10 @@ impl Db {
             };
             Ok(End { owner: owner.clone(), place, tally })
         });
-        found.optional().told(self.place(), "find a session")?.ok_or(StoreError::NotFound { id })
+        found
+            .optional()
+            .or_store_error(self.place(), "find a session")?
+            .ok_or(StoreError::NotFound { id })
     }
 
     /// Writes entries behind what `tally` counts; `insert` is [`row::INSERT`].
@@ -268,11 +273,13 @@ impl Db {
         for ready in entries {
             let seq = tally.entries;
             tally = tally.with(ready.effect);
-            row::insert(insert, (id, n), ready, &tally).told(self.place(), ACTION)?;
+            row::insert(insert, (id, n), ready, &tally).or_store_error(self.place(), ACTION)?;
             if tally.first == Some(seq) {
                 let sql = "UPDATE sessions SET first_message = ?2 WHERE n = ?1";
-                let mut statement = tx.prepare_cached(sql).told(self.place(), ACTION)?;
-                statement.execute(params![n, ready.preview]).told(self.place(), ACTION)?;
+                let mut statement = tx.prepare_cached(sql).or_store_error(self.place(), ACTION)?;
+                statement
+                    .execute(params![n, ready.preview])
+                    .or_store_error(self.place(), ACTION)?;
             }
             seqs.push(seq);
         }
@@ -293,7 +300,7 @@ impl Db {
         entries: &[Ready],
     ) -> Result<Option<Vec<u64>>> {
         let sql = "SELECT seq, hash FROM entries WHERE session = ?1 AND id = ?2";
-        let mut statement = tx.prepare_cached(sql).told(self.place(), ACTION)?;
+        let mut statement = tx.prepare_cached(sql).or_store_error(self.place(), ACTION)?;
         let mut ids = std::collections::HashSet::new();
         let mut seqs = Vec::new();
         let mut seen = None;
@@ -305,7 +312,7 @@ impl Db {
             let found: Option<(i64, Vec<u8>)> = statement
                 .query_row(params![n, sql_id(&ready.id)], |row| Ok((row.get(0)?, row.get(1)?)))
                 .optional()
-                .told(self.place(), ACTION)?;
+                .or_store_error(self.place(), ACTION)?;
             match found {
                 Some((_, hash)) if !ready.is_stored_as(&hash) => return Err(reused()),
                 Some((seq, _)) => {
@@ -323,7 +330,12 @@ impl Db {
     }
 
     /// Finds a session that is not in the trash.
-    pub(super) fn place_of(&self, tx: &Connection, owner: &Owner, id: SessionId) -> Result<Place> {
+    pub(super) fn place_of(
+        &self,
+        tx: &Connection,
+        owner: &Owner,
+        id: SessionId,
+    ) -> Result<AppendTarget> {
         let sql = "SELECT n, fence, holder, until FROM sessions \
                    WHERE id = ?1 AND owner = ?2 AND trashed IS NULL";
         self.find_place(tx, sql, owner, id)
@@ -335,7 +347,7 @@ impl Db {
         tx: &Connection,
         owner: &Owner,
         id: SessionId,
-    ) -> Result<Place> {
+    ) -> Result<AppendTarget> {
         let sql = "SELECT n, fence, holder, until FROM sessions WHERE id = ?1 AND owner = ?2";
         self.find_place(tx, sql, owner, id)
     }
@@ -346,24 +358,29 @@ impl Db {
         sql: &str,
         owner: &Owner,
         id: SessionId,
-    ) -> Result<Place> {
-        let mut statement = tx.prepare_cached(sql).told(self.place(), "find a session")?;
+    ) -> Result<AppendTarget> {
+        let mut statement =
+            tx.prepare_cached(sql).or_store_error(self.place(), "find a session")?;
         let found =
             statement.query_row(params![id.0.as_bytes(), owner.as_str()], |row| place(row, 0));
-        found.optional().told(self.place(), "find a session")?.ok_or(StoreError::NotFound { id })
+        found
+            .optional()
+            .or_store_error(self.place(), "find a session")?
+            .ok_or(StoreError::NotFound { id })
     }
 
     /// What a session's log adds up to, and when its last entry was written.
     pub(super) fn tally(&self, tx: &Connection, n: i64) -> Result<Option<(Tally, i64)>> {
         let mut statement =
-            tx.prepare_cached(row::LAST_TALLY).told(self.place(), "read a tally")?;
-        statement.query_row([n], row::tally).optional().told(self.place(), "read a tally")
+            tx.prepare_cached(row::LAST_TALLY).or_store_error(self.place(), "read a tally")?;
+        statement.query_row([n], row::tally).optional().or_store_error(self.place(), "read a tally")
     }
 
     /// What stands behind the mark up to which lists are up to date.
     pub(super) fn lag(&self, snapshot: &Connection) -> Result<Unfolded> {
         let sql = format!("SELECT (SELECT coalesce(max(rid), 0) FROM entries) - {FOLDED}");
-        let lag: i64 = snapshot.query_row(&sql, [], |row| row.get(0)).told(self.place(), FOLD)?;
+        let lag: i64 =
+            snapshot.query_row(&sql, [], |row| row.get(0)).or_store_error(self.place(), FOLD)?;
         let sessions = self.written_since_the_mark(snapshot)?.into_iter().collect();
         Ok(Unfolded { entries: u64::try_from(lag).unwrap_or_default(), sessions })
     }
@@ -371,8 +388,8 @@ impl Db {
     /// Writes a mark as it is.
     pub(super) fn mark_again(&self, tx: &Connection) -> Result<()> {
         let sql = "UPDATE progress SET rid = rid WHERE what = 'folded'";
-        let mut statement = tx.prepare_cached(sql).told(self.place(), ACTION)?;
-        statement.execute([]).told(self.place(), ACTION).map(drop)
+        let mut statement = tx.prepare_cached(sql).or_store_error(self.place(), ACTION)?;
+        statement.execute([]).or_store_error(self.place(), ACTION).map(drop)
     }
 
     /// Brings the times of sessions up to date, once enough stands behind the mark.
@@ -384,19 +401,19 @@ impl Db {
         *unfolded = Unfolded::default();
         drop(unfolded);
         let sql = format!("SELECT {FOLDED}, (SELECT coalesce(max(rid), 0) FROM entries)");
-        let mut statement = tx.prepare_cached(&sql).told(self.place(), FOLD)?;
+        let mut statement = tx.prepare_cached(&sql).or_store_error(self.place(), FOLD)?;
         let (mark, last): (i64, i64) = statement
             .query_row([], |row| Ok((row.get(0)?, row.get(1)?)))
-            .told(self.place(), FOLD)?;
+            .or_store_error(self.place(), FOLD)?;
         let sql = "UPDATE sessions SET last_at = (SELECT at FROM entries WHERE session = n \
                    ORDER BY seq DESC LIMIT 1) \
                    WHERE n IN (SELECT session FROM entries NOT INDEXED WHERE rid > ?1)";
-        let mut statement = tx.prepare_cached(sql).told(self.place(), FOLD)?;
-        statement.execute([mark]).told(self.place(), FOLD)?;
+        let mut statement = tx.prepare_cached(sql).or_store_error(self.place(), FOLD)?;
+        statement.execute([mark]).or_store_error(self.place(), FOLD)?;
         let sql = "INSERT INTO progress (what, rid) VALUES ('folded', ?1) \
                    ON CONFLICT (what) DO UPDATE SET rid = excluded.rid";
-        let mut statement = tx.prepare_cached(sql).told(self.place(), FOLD)?;
-        statement.execute([last]).told(self.place(), FOLD)?;
+        let mut statement = tx.prepare_cached(sql).or_store_error(self.place(), FOLD)?;
+        statement.execute([last]).or_store_error(self.place(), FOLD)?;
         Ok(())
     }
 }
@@ -406,8 +423,8 @@ pub(super) fn spend(path: &Path, tx: &Connection, n: i64, spent: &Spent) -> Resu
     const WHAT: &str = "count what was charged";
     if spent.anew {
         let mut statement =
-            tx.prepare_cached("DELETE FROM usage WHERE session = ?1").told(path, WHAT)?;
-        statement.execute([n]).told(path, WHAT)?;
+            tx.prepare_cached("DELETE FROM usage WHERE session = ?1").or_store_error(path, WHAT)?;
+        statement.execute([n]).or_store_error(path, WHAT)?;
     }
     for (model, usage) in &spent.models {
         let sql = "INSERT INTO usage (session, model, input, output, cache_read, cache_write, ms) \
@@ -417,24 +434,24 @@ pub(super) fn spend(path: &Path, tx: &Connection, n: i64, spent: &Spent) -> Resu
                    cache_read = min(cache_read + excluded.cache_read, ?8), \
                    cache_write = min(cache_write + excluded.cache_write, ?8), \
                    ms = min(ms + excluded.ms, ?8)";
-        let mut statement = tx.prepare_cached(sql).told(path, WHAT)?;
+        let mut statement = tx.prepare_cached(sql).or_store_error(path, WHAT)?;
         let [input, output, read, write, ms] = usage.columns().map(number);
         let most = number(SUM_MAX);
         statement
             .execute(params![n, model, input, output, read, write, ms, most])
-            .told(path, WHAT)?;
+            .or_store_error(path, WHAT)?;
     }
     Ok(())
 }
 
-fn place(row: &Row<'_>, first: usize) -> rusqlite::Result<Place> {
+fn place(row: &Row<'_>, first: usize) -> rusqlite::Result<AppendTarget> {
     let fence: i64 = row.get(first + 1)?;
     let lease: (Option<String>, Option<i64>) = (row.get(first + 2)?, row.get(first + 3)?);
     let lease = LeaseRecord {
         fence: u64::try_from(fence).unwrap_or_default(),
         holder: lease.0.zip(lease.1.map(time)),
     };
-    Ok(Place { n: row.get(first)?, lease })
+    Ok(AppendTarget { n: row.get(first)?, lease })
 }
 
 /// Whether SQLite refused a row because another has its id.

@@ -5,7 +5,7 @@ use rethread_core::{BlobId, BlobInfo, Owner, SessionId, StoreError};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::Db;
-use super::error::Told;
+use super::error::OrStoreError;
 use crate::pack;
 use crate::row::number;
 
@@ -21,9 +21,9 @@ impl Db {
             let n = self.place_of(tx, owner, id)?.n;
             let sql = "INSERT OR IGNORE INTO blobs (session, hash, size, body) \
                        VALUES (?1, ?2, ?3, ?4)";
-            let mut statement = tx.prepare_cached(sql).told(self.place(), WHAT)?;
+            let mut statement = tx.prepare_cached(sql).or_store_error(self.place(), WHAT)?;
             let size = number(bytes.len() as u64);
-            statement.execute(params![n, blob.0, size, body]).told(self.place(), WHAT)?;
+            statement.execute(params![n, blob.0, size, body]).or_store_error(self.place(), WHAT)?;
             Ok(blob)
         })
     }
@@ -48,11 +48,11 @@ impl Db {
         blob: BlobId,
     ) -> Result<Vec<u8>> {
         let sql = "SELECT size, body FROM blobs WHERE session = ?1 AND hash = ?2";
-        let mut statement = snapshot.prepare_cached(sql).told(self.place(), READ)?;
+        let mut statement = snapshot.prepare_cached(sql).or_store_error(self.place(), READ)?;
         let found: Option<(i64, Vec<u8>)> = statement
             .query_row(params![n, blob.0], |row| Ok((row.get(0)?, row.get(1)?)))
             .optional()
-            .told(self.place(), READ)?;
+            .or_store_error(self.place(), READ)?;
         let (size, body) = found.ok_or(StoreError::NoBlob { id, blob })?;
         crate::row::blob(id, blob, size, body)
     }
@@ -70,11 +70,11 @@ impl Db {
     /// What is kept with a session, in the trash or not.
     pub(super) fn kept_blobs(&self, snapshot: &Connection, n: i64) -> Result<Vec<BlobInfo>> {
         let sql = "SELECT hash, size FROM blobs WHERE session = ?1 ORDER BY hash";
-        let mut statement = snapshot.prepare_cached(sql).told(self.place(), READ)?;
+        let mut statement = snapshot.prepare_cached(sql).or_store_error(self.place(), READ)?;
         let rows = statement.query_map([n], |row| {
             let size: i64 = row.get(1)?;
             Ok(BlobInfo { id: BlobId(row.get(0)?), size: u64::try_from(size).unwrap_or_default() })
         });
-        rows.and_then(Iterator::collect).told(self.place(), READ)
+        rows.and_then(Iterator::collect).or_store_error(self.place(), READ)
     }
 }

@@ -74,7 +74,7 @@ fn works(path: &Path) {
     for word in ["word0x0", "word31x4", "word59x7"] {
         assert_eq!(sessions.search(word, 0, 9).expect("searched").len(), 1, "{word}");
     }
-    assert_eq!(store.behind().expect("told"), Some(0));
+    assert_eq!(store.index_lag().expect("read"), Some(0));
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn a_damaged_page_of_entries_is_told_for_the_sessions_it_hits_alone() {
                 let page = sessions.list(&Filter::default(), None, 100).expect("listed");
                 assert_eq!(page.sessions.len() + page.damaged.len(), SESSIONS);
             }
-            for (owner, id) in store.everything().expect("told") {
+            for (owner, id) in store.everything().expect("read") {
                 let read = store.read(&owner, id, 0..99).is_ok_and(|read| read.len() == ENTRIES);
                 assert_eq!(read, !hit.contains(&id), "{name}: {id}");
             }

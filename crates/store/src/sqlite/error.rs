@@ -7,7 +7,11 @@ use rusqlite::ErrorCode;
 use rusqlite::ffi::SQLITE_IOERR_SHMSIZE;
 
 /// What SQLite said while the store was about to do `action`.
-pub(super) fn told(place: &Path, action: &'static str, error: rusqlite::Error) -> StoreError {
+pub(super) fn store_error(
+    place: &Path,
+    action: &'static str,
+    error: rusqlite::Error,
+) -> StoreError {
     let place = place.display().to_string();
     // What SQLite says where it cannot make its `-shm` file as long as it must be.
     let no_room = |error: &rusqlite::ffi::Error| error.extended_code == SQLITE_IOERR_SHMSIZE;
@@ -25,13 +29,13 @@ pub(super) fn told(place: &Path, action: &'static str, error: rusqlite::Error) -
 }
 
 /// Adds the place and the action to an error of SQLite.
-pub(super) trait Told<T> {
+pub(super) trait OrStoreError<T> {
     /// The value, or what SQLite said while the store was about to do `action`.
-    fn told(self, place: &Path, action: &'static str) -> Result<T, StoreError>;
+    fn or_store_error(self, place: &Path, action: &'static str) -> Result<T, StoreError>;
 }
 
-impl<T> Told<T> for rusqlite::Result<T> {
-    fn told(self, place: &Path, action: &'static str) -> Result<T, StoreError> {
-        self.map_err(|error| told(place, action, error))
+impl<T> OrStoreError<T> for rusqlite::Result<T> {
+    fn or_store_error(self, place: &Path, action: &'static str) -> Result<T, StoreError> {
+        self.map_err(|error| store_error(place, action, error))
     }
 }

@@ -72,8 +72,8 @@ fn nothing_of_a_batch_stays_when_the_file_fails_in_the_middle_of_it() {
 
     let (_store, sessions) = open_in(&path, world);
     let error = sessions.append(mine, vec![said("small"), said(&noise(4 * PAGE))]).unwrap_err();
-    let told = "is damaged";
-    assert!(error.to_string().contains(told), "{error}");
+    let expected = "is damaged";
+    assert!(error.to_string().contains(expected), "{error}");
     assert_eq!(sessions.read(mine, 0..9).expect("read").len(), 1, "a refused batch left something");
 
     // Together with others only the one that fails is refused.
@@ -129,21 +129,21 @@ fn a_panic_while_writing_is_an_error_and_the_next_append_is_stored() {
     for round in 0..2 {
         // The clock is looked at for a session that someone holds.
         world.panics.store(true, Ordering::SeqCst);
-        let (tell, told) = mpsc::channel();
+        let (sender, receiver) = mpsc::channel();
         match round {
             0 => {
                 let then = Box::new(move |outcome: Result<_, StoreError>| {
-                    tell.send(outcome.is_err()).expect("the test waits");
+                    sender.send(outcome.is_err()).expect("the test waits");
                 });
                 sessions.append_then(held, vec![said("no")], then).expect("taken");
             }
-            _ => tell.send(sessions.append(held, vec![said("no")]).is_err()).expect("it waits"),
+            _ => sender.send(sessions.append(held, vec![said("no")]).is_err()).expect("it waits"),
         }
-        assert_eq!(told.recv_timeout(minute), Ok(true), "round {round}");
+        assert_eq!(receiver.recv_timeout(minute), Ok(true), "round {round}");
         let sessions = sessions.clone();
-        let (tell, told) = mpsc::channel();
-        std::thread::spawn(move || tell.send(sessions.append(free, vec![said("yes")]).ok()));
-        assert_eq!(told.recv_timeout(minute), Ok(Some(vec![1 + round])), "round {round}");
+        let (sender, receiver) = mpsc::channel();
+        std::thread::spawn(move || sender.send(sessions.append(free, vec![said("yes")]).ok()));
+        assert_eq!(receiver.recv_timeout(minute), Ok(Some(vec![1 + round])), "round {round}");
     }
 }
 

@@ -12,11 +12,11 @@ use rethread_core::usage::Spent;
 use rethread_core::{SessionId, StoreError};
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
 
-use super::error::Told;
+use super::error::OrStoreError;
 use super::rebuild::{SEARCH, statements};
 use super::schema::{self, FORMAT, File};
 use super::{append, row};
-use crate::progress::{Progress, Tell};
+use crate::progress::{Progress, ProgressSink};
 
 const WHAT: &str = "bring the file up to date";
 
@@ -28,7 +28,7 @@ pub(super) fn migrate(
     file: &File,
     connection: &Connection,
     found: i64,
-    tell: Option<&Tell>,
+    tell: Option<&ProgressSink>,
 ) -> Result<(), StoreError> {
     let path = &file.path;
     let what = format!("bringing {} from format {found} to {FORMAT}", path.display());
@@ -36,11 +36,11 @@ pub(super) fn migrate(
     // Nobody else writes from here on; whoever migrates as well waits here and finds it done.
     let behaviour = TransactionBehavior::Immediate;
     let transaction =
-        rusqlite::Transaction::new_unchecked(connection, behaviour).told(path, WHAT)?;
+        rusqlite::Transaction::new_unchecked(connection, behaviour).or_store_error(path, WHAT)?;
     if schema::format(file, &transaction)? == Some(FORMAT) {
         return Ok(());
     }
-    let run = |sql: &str| transaction.execute_batch(sql).told(path, WHAT);
+    let run = |sql: &str| transaction.execute_batch(sql).or_store_error(path, WHAT);
     if found < 2 {
         progress.part("copying the file");
         copy(file, found)?;
@@ -52,7 +52,7 @@ pub(super) fn migrate(
     }
     replace_index(path, &transaction)?;
     run(&format!("PRAGMA user_version = {FORMAT}"))?;
-    transaction.commit().told(path, WHAT)?;
+    transaction.commit().or_store_error(path, WHAT)?;
     remove_copy(path);
     progress.finish();
     Ok(())
@@ -60,13 +60,13 @@ pub(super) fn migrate(
 
 /// Puts an empty search index in the place of an earlier one; the next search fills it.
 fn replace_index(path: &Path, tx: &Connection) -> Result<(), StoreError> {
-    let run = |sql: &str| tx.execute_batch(sql).told(path, WHAT);
+    let run = |sql: &str| tx.execute_batch(sql).or_store_error(path, WHAT);
     if tx.execute_batch("DROP TABLE search").is_err() {
         // It is too damaged for that. Its pages stay in the file, used by nothing.
         run("PRAGMA writable_schema = ON")?;
         for name in SEARCH {
             let sql = "DELETE FROM sqlite_schema WHERE name = ?1 OR tbl_name = ?1";
-            tx.execute(sql, [name]).told(path, WHAT)?;
+            tx.execute(sql, [name]).or_store_error(path, WHAT)?;
         }
         run("PRAGMA writable_schema = RESET")?;
     }
@@ -102,11 +102,14 @@ pub(super) fn copy_as(file: &File, path: &Path) -> Result<(), StoreError> {
     }
     schema::make(path)?;
     let source = schema::connect(file)?;
-    let mut target = Connection::open(path).told(path, "copy the file")?;
-    let backup = rusqlite::backup::Backup::new(&source, &mut target).told(path, "copy the file")?;
-    backup.run_to_completion(4_096, std::time::Duration::ZERO, None).told(path, "copy the file")?;
+    let mut target = Connection::open(path).or_store_error(path, "copy the file")?;
+    let backup = rusqlite::backup::Backup::new(&source, &mut target)
+        .or_store_error(path, "copy the file")?;
+    backup
+        .run_to_completion(4_096, std::time::Duration::ZERO, None)
+        .or_store_error(path, "copy the file")?;
     drop(backup);
-    target.close().map_err(|(_, error)| super::error::told(path, "copy the file", error))?;
+    target.close().map_err(|(_, error)| super::error::store_error(path, "copy the file", error))?;
     let copy = std::fs::File::open(path).map_err(failed)?;
     copy.sync_all().map_err(failed)
 }
@@ -127,14 +130,14 @@ fn count_usage(
 ) -> Result<(), StoreError> {
     let all: i64 = tx
         .query_row("SELECT coalesce(max(rid), 0) FROM entries", [], |row| row.get(0))
-        .told(path, WHAT)?;
+        .or_store_error(path, WHAT)?;
     let mut sums: BTreeMap<i64, Spent> = BTreeMap::new();
     let sql = format!(
         "SELECT {}, session, rid FROM entries NOT INDEXED WHERE rid >= ?1 AND (kind IS NULL OR \
          kind IN ('finished', 'summary', 'started', 'restored')) ORDER BY rid LIMIT 1",
         row::COLUMNS
     );
-    let mut statement = tx.prepare(&sql).told(path, WHAT)?;
+    let mut statement = tx.prepare(&sql).or_store_error(path, WHAT)?;
     let (mut next, mut unreadable) = (0_i64, 0);
     // What cannot be read is not counted here, and `doctor` says which it is.
     while unreadable < UNREADABLE_MAX {

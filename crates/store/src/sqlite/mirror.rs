@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::SqliteStore;
 use super::append::{self, Request};
-use super::error::Told;
+use super::error::OrStoreError;
 use super::read::session_id;
 use super::{migrate, row};
 
@@ -77,9 +77,9 @@ impl SqliteStore {
     pub(crate) fn begin_mirror(&self) -> Result<()> {
         let place = self.db.place();
         self.db.write(WHAT, |tx| {
-            tx.execute(TABLE, []).told(place, WHAT)?;
+            tx.execute(TABLE, []).or_store_error(place, WHAT)?;
             let orphans = "DELETE FROM mirror WHERE session NOT IN (SELECT id FROM sessions)";
-            tx.execute(orphans, []).told(place, WHAT).map(drop)
+            tx.execute(orphans, []).or_store_error(place, WHAT).map(drop)
         })
     }
 
@@ -87,9 +87,9 @@ impl SqliteStore {
     pub(crate) fn mirrored(&self, owner: &Owner) -> Result<Vec<Mirrored>> {
         let place = self.db.place();
         self.db.read(|snapshot| {
-            let mut statement = snapshot.prepare_cached(MIRRORED).told(place, WHAT)?;
+            let mut statement = snapshot.prepare_cached(MIRRORED).or_store_error(place, WHAT)?;
             let rows = statement.query_map([owner.as_str()], mirrored);
-            rows.and_then(Iterator::collect).told(place, WHAT)
+            rows.and_then(Iterator::collect).or_store_error(place, WHAT)
         })
     }
 
@@ -98,9 +98,9 @@ impl SqliteStore {
         let place = self.db.place();
         let sql = format!("{MIRRORED} AND s.id = ?2");
         self.db.read(|snapshot| {
-            let mut statement = snapshot.prepare_cached(&sql).told(place, WHAT)?;
+            let mut statement = snapshot.prepare_cached(&sql).or_store_error(place, WHAT)?;
             let found = statement.query_row(params![owner.as_str(), id.0.as_bytes()], mirrored);
-            found.optional().told(place, WHAT)
+            found.optional().or_store_error(place, WHAT)
         })
     }
 
@@ -118,7 +118,7 @@ impl SqliteStore {
                         params![id.0.as_bytes(), json],
                     ),
                 };
-                done.told(place, WHAT)?;
+                done.or_store_error(place, WHAT)?;
             }
             Ok(())
         })
@@ -130,10 +130,10 @@ impl SqliteStore {
         let sql = "SELECT count(*) FROM entries WHERE session = (SELECT n FROM sessions WHERE id = ?1) \
                    AND seq < ?2 AND (kind IS NULL OR kind = ?3)";
         self.db.read(|snapshot| {
-            let mut statement = snapshot.prepare_cached(sql).told(place, WHAT)?;
+            let mut statement = snapshot.prepare_cached(sql).or_store_error(place, WHAT)?;
             let end = i64::try_from(end).unwrap_or(i64::MAX);
             let count = statement.query_row(params![id.0.as_bytes(), end, kind], |row| row.get(0));
-            count.map(|count: i64| count.unsigned_abs()).told(place, WHAT)
+            count.map(|count: i64| count.unsigned_abs()).or_store_error(place, WHAT)
         })
     }
 
@@ -146,7 +146,7 @@ impl SqliteStore {
                 "SELECT {} FROM entries WHERE session = ?1 AND seq >= ?2 ORDER BY seq LIMIT 1",
                 row::COLUMNS
             );
-            let mut statement = snapshot.prepare_cached(&sql).told(place, WHAT)?;
+            let mut statement = snapshot.prepare_cached(&sql).or_store_error(place, WHAT)?;
             let (mut entries, mut next, mut unreadable) = (Vec::new(), 0_i64, 0);
             // A damaged page may hold many; behind this many it is given up.
             while unreadable < 10_000 {
@@ -181,13 +181,13 @@ impl SqliteStore {
                 "DELETE FROM usage WHERE session = ?1",
                 "UPDATE sessions SET first_message = '' WHERE n = ?1",
             ] {
-                tx.execute(sql, [n]).told(place, WHAT)?;
+                tx.execute(sql, [n]).or_store_error(place, WHAT)?;
             }
             let marks =
                 "UPDATE progress SET rid = min(rid, (SELECT coalesce(max(rid), 0) FROM entries))";
-            tx.execute(marks, []).told(place, WHAT)?;
+            tx.execute(marks, []).or_store_error(place, WHAT)?;
             db.empty_index(tx)?;
-            let mut insert = tx.prepare_cached(row::INSERT).told(place, WHAT)?;
+            let mut insert = tx.prepare_cached(row::INSERT).or_store_error(place, WHAT)?;
             db.insert(tx, &mut insert, (id, n), Tally::default(), &new.entries)?;
             append::spend(place, tx, n, &new.spent)
         })

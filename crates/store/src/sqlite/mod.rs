@@ -34,7 +34,8 @@ use std::time::Duration;
 
 use rethread_core::search::{Hit, Query};
 use rethread_core::store::{
-    Appended, At, Bind, Change, Cursor, Filter, Finding, Lease, Page, Result, Search, Then, Upkeep,
+    Appended, At, Bind, Change, Cursor, Filter, Finding, Lease, OnAppended, Page, Result, Search,
+    Upkeep,
 };
 use rethread_core::{
     BlobId, BlobInfo, Entry, Header, Key, NewEntry, Owner, Session, SessionId, Store, StoreError,
@@ -45,11 +46,11 @@ use rusqlite::Connection;
 pub(crate) use mirror::{Mirrored, Shown};
 
 use append::{Ends, Unfolded};
-use error::Told;
+use error::OrStoreError;
 use queue::Queue;
 use schema::{Access, File};
 
-use crate::progress::Tell;
+use crate::progress::ProgressSink;
 
 /// Connections kept for reading.
 const READERS_MAX: usize = 8;
@@ -101,7 +102,7 @@ impl SqliteStore {
     pub(crate) fn open_telling(
         path: &Path,
         world: Arc<dyn World>,
-        tell: Option<&Tell>,
+        tell: Option<&ProgressSink>,
     ) -> Result<SqliteStore> {
         let (file, connection) = schema::open(path, tell)?;
         let db = Arc::new(Db {
@@ -149,14 +150,14 @@ impl Db {
         let connection = connection;
         let run =
             |sql| connection.prepare_cached(sql).and_then(|mut statement| statement.execute([]));
-        run("BEGIN IMMEDIATE").told(&self.path, action)?;
+        run("BEGIN IMMEDIATE").or_store_error(&self.path, action)?;
         // Whatever ends this early, a panic too, takes the transaction back.
         let open = Open(&connection);
         if action != append::ACTION {
             self.ends().forget();
         }
         let done = work(&connection)?;
-        run("COMMIT").told(&self.path, action)?;
+        run("COMMIT").or_store_error(&self.path, action)?;
         std::mem::forget(open);
         Ok(done)
     }
@@ -189,7 +190,7 @@ impl Db {
             Some(connection) => connection,
             None => schema::connect(&file)?,
         };
-        let snapshot = connection.unchecked_transaction().told(&self.path, "read")?;
+        let snapshot = connection.unchecked_transaction().or_store_error(&self.path, "read")?;
         let done = work(&snapshot);
         drop(snapshot);
         // On a full disk a connection may see the file as if nobody wrote to it. As soon as somebody
@@ -229,7 +230,9 @@ impl Db {
 
 /// Sets up a connection to write with.
 fn for_writing(path: &Path, connection: Connection) -> Result<Connection> {
-    connection.pragma_update(None, "cache_size", WRITER_CACHE).told(path, "open the file")?;
+    connection
+        .pragma_update(None, "cache_size", WRITER_CACHE)
+        .or_store_error(path, "open the file")?;
     Ok(connection)
 }
 
@@ -291,7 +294,7 @@ impl Store for SqliteStore {
         id: SessionId,
         at: At,
         entries: Vec<NewEntry>,
-        then: Then,
+        then: OnAppended,
     ) {
         self.queue.append_then(append::Request::new(owner, id, at, &entries), then);
     }
@@ -347,8 +350,8 @@ impl Search for SqliteStore {
         self.db.read(|snapshot| self.db.search(snapshot, owner, query, filled, (offset, limit)))
     }
 
-    fn behind(&self) -> Result<Option<u64>> {
-        self.db.read(|snapshot| self.db.behind(snapshot)).map(Some)
+    fn index_lag(&self) -> Result<Option<u64>> {
+        self.db.read(|snapshot| self.db.index_lag(snapshot)).map(Some)
     }
 }
 

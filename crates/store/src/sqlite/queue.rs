@@ -10,7 +10,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use rethread_core::StoreError;
-use rethread_core::store::{Appended, Result, Then};
+use rethread_core::store::{Appended, OnAppended, Result};
 
 use super::Db;
 use super::append::Request;
@@ -40,7 +40,7 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
-    waiting: Vec<(Request, Then)>,
+    waiting: Vec<(Request, OnAppended)>,
     /// Someone is writing, or the thread is about to.
     busy: bool,
     closed: bool,
@@ -67,9 +67,9 @@ impl Shared {
         std::panic::catch_unwind(write).unwrap_or_else(|_| {
             self.db.ends().forget();
             let failed = || "the append panicked; nothing of it was stored".into();
-            let told =
+            let error =
                 || StoreError::Backend { store: "sqlite", action: "append", source: failed() };
-            requests.iter().map(|_| Err(told())).collect()
+            requests.iter().map(|_| Err(error())).collect()
         })
     }
 
@@ -83,14 +83,14 @@ impl Shared {
                 state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
             }
             let group = state.waiting.len().min(GROUP_MAX);
-            let group: Vec<(Request, Then)> = state.waiting.drain(..group).collect();
+            let group: Vec<(Request, OnAppended)> = state.waiting.drain(..group).collect();
             drop(state);
-            let (requests, thens): (Vec<Request>, Vec<Then>) = group.into_iter().unzip();
+            let (requests, thens): (Vec<Request>, Vec<OnAppended>) = group.into_iter().unzip();
             let outcomes = self.write(&requests);
             for (then, outcome) in thens.into_iter().zip(outcomes) {
-                // Whoever is told may panic; everybody else still wants to be told.
-                let told = std::panic::AssertUnwindSafe(|| then(outcome));
-                drop(std::panic::catch_unwind(told));
+                // A callback may panic; the others must still be called.
+                let call = std::panic::AssertUnwindSafe(|| then(outcome));
+                drop(std::panic::catch_unwind(call));
             }
             state = self.state();
             self.room.notify_all();
@@ -127,14 +127,14 @@ impl Queue {
             return outcome.unwrap_or_else(|| Err(gone()));
         }
         drop(state);
-        let (tell, told) = mpsc::sync_channel(1);
+        let (sender, receiver) = mpsc::sync_channel(1);
         // The waiting caller may only miss the answer by having gone away itself.
-        self.append_then(request, Box::new(move |outcome| drop(tell.send(outcome))));
-        told.recv().unwrap_or_else(|_| Err(gone()))
+        self.append_then(request, Box::new(move |outcome| drop(sender.send(outcome))));
+        receiver.recv().unwrap_or_else(|_| Err(gone()))
     }
 
     /// Appends, and tells how it ended.
-    pub(super) fn append_then(&self, request: Request, then: Then) {
+    pub(super) fn append_then(&self, request: Request, then: OnAppended) {
         let mut state = self.shared.state();
         while state.waiting.len() >= WAITING_MAX {
             state = self.shared.room.wait(state).unwrap_or_else(PoisonError::into_inner);

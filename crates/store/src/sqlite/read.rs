@@ -10,7 +10,7 @@ use rethread_core::{
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
 
-use super::error::Told;
+use super::error::OrStoreError;
 use super::row;
 use super::{Db, FOLDED};
 use crate::row::{time, without_gaps};
@@ -72,11 +72,12 @@ impl Db {
         id: SessionId,
     ) -> Result<SessionRow> {
         let sql = format!("SELECT {SESSION} FROM sessions WHERE id = ?1 AND owner = ?2");
-        let mut statement = snapshot.prepare_cached(&sql).told(self.place(), "read a session")?;
+        let mut statement =
+            snapshot.prepare_cached(&sql).or_store_error(self.place(), "read a session")?;
         statement
             .query_row(params![id.0.as_bytes(), owner.as_str()], session_row)
             .optional()
-            .told(self.place(), "read a session")?
+            .or_store_error(self.place(), "read a session")?
             .ok_or(StoreError::NotFound { id })
     }
 
@@ -85,10 +86,11 @@ impl Db {
         let (tally, last_at) =
             self.tally(snapshot, row.n)?.unwrap_or((Tally::default(), row.last_at));
         let sql = "SELECT key FROM keys WHERE session = ?1 ORDER BY key";
-        let mut statement = snapshot.prepare_cached(sql).told(self.place(), "read keys")?;
+        let mut statement =
+            snapshot.prepare_cached(sql).or_store_error(self.place(), "read keys")?;
         let keys = statement.query_map([row.n], |row| row.get::<_, String>(0));
         let keys = keys.and_then(Iterator::collect::<rusqlite::Result<Vec<_>>>);
-        let keys = keys.told(self.place(), "read keys")?;
+        let keys = keys.or_store_error(self.place(), "read keys")?;
         let keys = keys.into_iter().filter_map(|key| Key::new(key).ok());
         let (keys, readable_id) = readable_id::split(keys);
         let usage = self.usage(snapshot, row.n)?;
@@ -108,7 +110,7 @@ impl Db {
         const WHAT: &str = "read what was charged";
         let sql = "SELECT model, input, output, cache_read, cache_write, ms FROM usage \
                    WHERE session = ?1";
-        let mut statement = snapshot.prepare_cached(sql).told(self.place(), WHAT)?;
+        let mut statement = snapshot.prepare_cached(sql).or_store_error(self.place(), WHAT)?;
         let rows = statement.query_map([n], |row| {
             let mut columns = [0; 5];
             for (index, column) in columns.iter_mut().enumerate() {
@@ -116,7 +118,7 @@ impl Db {
             }
             Ok((row.get::<_, String>(0)?, ModelUsage::of_columns(columns)))
         });
-        rows.and_then(Iterator::collect).told(self.place(), WHAT)
+        rows.and_then(Iterator::collect).or_store_error(self.place(), WHAT)
     }
 
     pub(super) fn named(
@@ -126,9 +128,10 @@ impl Db {
         name: &str,
     ) -> Result<Option<SessionId>> {
         let sql = "SELECT id FROM sessions WHERE owner = ?1 AND name = ?2 AND trashed IS NULL";
-        let mut statement = snapshot.prepare_cached(sql).told(self.place(), "find a name")?;
+        let mut statement =
+            snapshot.prepare_cached(sql).or_store_error(self.place(), "find a name")?;
         let found = statement.query_row([owner.as_str(), name], |row| session_id(row, 0));
-        found.optional().told(self.place(), "find a name")
+        found.optional().or_store_error(self.place(), "find a name")
     }
 
     pub(super) fn with_prefix(
@@ -146,11 +149,12 @@ impl Db {
         let sql = "SELECT id FROM sessions INDEXED BY sessions_id \
                    WHERE id BETWEEN ?1 AND ?2 AND owner = ?3 AND trashed IS NULL \
                    ORDER BY id LIMIT ?4";
-        let mut statement = snapshot.prepare_cached(sql).told(self.place(), "find an id")?;
+        let mut statement =
+            snapshot.prepare_cached(sql).or_store_error(self.place(), "find an id")?;
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let found = statement
             .query_map(params![low, high, owner.as_str(), limit], |row| session_id(row, 0));
-        found.and_then(Iterator::collect).told(self.place(), "find an id")
+        found.and_then(Iterator::collect).or_store_error(self.place(), "find an id")
     }
 
     pub(super) fn resolve(
@@ -161,9 +165,10 @@ impl Db {
     ) -> Result<Option<SessionId>> {
         let sql = "SELECT s.id FROM keys k JOIN sessions s ON s.n = k.session \
                    WHERE k.owner = ?1 AND k.key = ?2";
-        let mut statement = snapshot.prepare_cached(sql).told(self.place(), "resolve a key")?;
+        let mut statement =
+            snapshot.prepare_cached(sql).or_store_error(self.place(), "resolve a key")?;
         let found = statement.query_row([owner.as_str(), key.as_str()], |row| session_id(row, 0));
-        found.optional().told(self.place(), "resolve a key")
+        found.optional().or_store_error(self.place(), "resolve a key")
     }
 
     pub(super) fn entries(
@@ -178,12 +183,13 @@ impl Db {
             "SELECT {} FROM entries WHERE session = ?1 AND seq >= ?2 AND seq < ?3 ORDER BY seq",
             row::COLUMNS
         );
-        let mut statement = snapshot.prepare_cached(&sql).told(self.place(), "read entries")?;
+        let mut statement =
+            snapshot.prepare_cached(&sql).or_store_error(self.place(), "read entries")?;
         let bound = |seq: u64| i64::try_from(seq).unwrap_or(i64::MAX);
         let rows = statement
             .query_map(params![n, bound(range.start), bound(range.end)], row::stored)
-            .told(self.place(), "read entries")?;
-        let rows = rows.map(|row| row.told(self.place(), "read entries"));
+            .or_store_error(self.place(), "read entries")?;
+        let rows = rows.map(|row| row.or_store_error(self.place(), "read entries"));
         let end = || Ok(self.tally(snapshot, n)?.map_or(0, |(tally, _)| tally.entries));
         without_gaps(id, &range, rows, end)
     }
@@ -247,9 +253,9 @@ impl Db {
     /// Sessions whose times are behind.
     pub(super) fn written_since_the_mark(&self, snapshot: &Connection) -> Result<Vec<i64>> {
         let sql = format!("SELECT DISTINCT session FROM entries NOT INDEXED WHERE rid > {FOLDED}");
-        let mut statement = snapshot.prepare_cached(&sql).told(self.place(), "list")?;
+        let mut statement = snapshot.prepare_cached(&sql).or_store_error(self.place(), "list")?;
         let found = statement.query_map([], |row| row.get(0));
-        found.and_then(Iterator::collect).told(self.place(), "list")
+        found.and_then(Iterator::collect).or_store_error(self.place(), "list")
     }
 
     fn page(
@@ -262,9 +268,9 @@ impl Db {
         limit: usize,
     ) -> Result<Vec<SessionRow>> {
         let (sql, values) = page_sql(owner, filter, archived, after, limit);
-        let mut statement = snapshot.prepare_cached(&sql).told(self.place(), "list")?;
+        let mut statement = snapshot.prepare_cached(&sql).or_store_error(self.place(), "list")?;
         let found = statement.query_map(params_from_iter(values), session_row);
-        found.and_then(Iterator::collect).told(self.place(), "list")
+        found.and_then(Iterator::collect).or_store_error(self.place(), "list")
     }
 
     /// The row of one session, if the filter shows it.
@@ -282,9 +288,9 @@ impl Db {
             values.push(archived.into());
         }
         narrow(&mut sql, &mut values, filter);
-        let mut statement = snapshot.prepare_cached(&sql).told(self.place(), "list")?;
+        let mut statement = snapshot.prepare_cached(&sql).or_store_error(self.place(), "list")?;
         let found = statement.query_row(params_from_iter(values), session_row);
-        found.optional().told(self.place(), "list")
+        found.optional().or_store_error(self.place(), "list")
     }
 }
 

@@ -10,7 +10,7 @@ use rethread_core::store::{Finding, FindingState, Result};
 use rusqlite::Connection;
 
 use super::Db;
-use super::error::Told;
+use super::error::OrStoreError;
 use super::schema::SCHEMA;
 use super::upkeep::repairable;
 
@@ -59,7 +59,9 @@ impl Db {
         };
         let marks = self.read(|snapshot| {
             let sql = "SELECT count(*) FROM progress WHERE what IN ('folded', 'searched')";
-            snapshot.query_row(sql, [], |row| row.get::<_, i64>(0)).told(self.place(), WHAT)
+            snapshot
+                .query_row(sql, [], |row| row.get::<_, i64>(0))
+                .or_store_error(self.place(), WHAT)
         });
         let marks = unless_damaged(marks)?;
         if marks != Some(2) {
@@ -67,7 +69,7 @@ impl Db {
                 self.remake(&["progress"])?;
             } else if repair {
                 let sql = "INSERT OR IGNORE INTO progress VALUES ('folded', 0), ('searched', 0)";
-                self.write(WHAT, |tx| tx.execute(sql, []).told(self.place(), WHAT))?;
+                self.write(WHAT, |tx| tx.execute(sql, []).or_store_error(self.place(), WHAT))?;
             }
             if repair {
                 self.empty_or_remake_index()?;
@@ -138,7 +140,7 @@ impl Db {
         let read = self.read(|snapshot| {
             // SQLite would count in a tree of its own choice.
             let sql = format!("SELECT sum(1) FROM {from}");
-            snapshot.query_row(&sql, [], |_| Ok(())).told(self.place(), WHAT)
+            snapshot.query_row(&sql, [], |_| Ok(())).or_store_error(self.place(), WHAT)
         });
         Ok(unless_damaged(read)?.is_some())
     }
@@ -147,14 +149,17 @@ impl Db {
     fn lines(&self, pragma: &str) -> Result<Vec<String>> {
         self.read(|snapshot| {
             let mut said = Vec::new();
-            let prepared = snapshot.prepare(&format!("PRAGMA {pragma}")).told(self.place(), WHAT);
+            let prepared =
+                snapshot.prepare(&format!("PRAGMA {pragma}")).or_store_error(self.place(), WHAT);
             let Some(mut statement) = unless_damaged(prepared)? else { return Ok(said) };
             let rows = statement.query_map([], |row| row.get::<_, String>(0));
-            let Some(rows) = unless_damaged(rows.told(self.place(), WHAT))? else {
+            let Some(rows) = unless_damaged(rows.or_store_error(self.place(), WHAT))? else {
                 return Ok(said);
             };
             for row in rows {
-                let Some(text) = unless_damaged(row.told(self.place(), WHAT))? else { break };
+                let Some(text) = unless_damaged(row.or_store_error(self.place(), WHAT))? else {
+                    break;
+                };
                 let lines = text.lines().filter(|line| *line != "ok" && !line.starts_with("***"));
                 said.extend(lines.map(str::to_owned));
             }
@@ -174,15 +179,16 @@ impl Db {
     fn remake_keys(&self, table: &str) -> Result<()> {
         let rows: Vec<(String, String, i64)> = self.read(|snapshot| {
             let sql = format!("SELECT owner, key, session FROM {table} NOT INDEXED");
-            let mut statement = snapshot.prepare(&sql).told(self.place(), WHAT)?;
+            let mut statement = snapshot.prepare(&sql).or_store_error(self.place(), WHAT)?;
             let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)));
-            rows.and_then(Iterator::collect).told(self.place(), WHAT)
+            rows.and_then(Iterator::collect).or_store_error(self.place(), WHAT)
         })?;
         self.remake_with(&[table], |tx| {
             let sql = format!("INSERT INTO {table} (owner, key, session) VALUES (?1, ?2, ?3)");
-            let mut insert = tx.prepare(&sql).told(self.place(), WHAT)?;
-            rows.iter()
-                .try_for_each(|row| insert.execute(row.clone()).told(self.place(), WHAT).map(drop))
+            let mut insert = tx.prepare(&sql).or_store_error(self.place(), WHAT)?;
+            rows.iter().try_for_each(|row| {
+                insert.execute(row.clone()).or_store_error(self.place(), WHAT).map(drop)
+            })
         })
     }
 
@@ -208,11 +214,11 @@ impl Db {
         fill: impl FnOnce(&Connection) -> Result<()>,
     ) -> Result<()> {
         let done = self.write(WHAT, |tx| {
-            let run = |sql: &str| tx.execute_batch(sql).told(self.place(), WHAT);
+            let run = |sql: &str| tx.execute_batch(sql).or_store_error(self.place(), WHAT);
             run("PRAGMA writable_schema = ON")?;
             for name in names {
                 let sql = "DELETE FROM sqlite_schema WHERE name = ?1 OR tbl_name = ?1";
-                tx.execute(sql, [name]).told(self.place(), WHAT)?;
+                tx.execute(sql, [name]).or_store_error(self.place(), WHAT)?;
             }
             // SQLite reads the list again, and forgets what it knew.
             run("PRAGMA writable_schema = RESET")?;
@@ -224,7 +230,7 @@ impl Db {
         // A transaction that was taken back leaves neither the right to do this behind nor the
         // memory of it.
         let reset = self.writer().execute_batch("PRAGMA writable_schema = RESET");
-        done.and(reset.told(self.place(), WHAT))
+        done.and(reset.or_store_error(self.place(), WHAT))
     }
 }
 

@@ -7,9 +7,9 @@ use rethread_core::StoreError;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
-use super::error::Told;
+use super::error::OrStoreError;
 use super::migrate;
-use crate::progress::Tell;
+use crate::progress::ProgressSink;
 
 /// The format this version writes, and the newest it reads.
 pub(super) const FORMAT: i64 = 3;
@@ -53,7 +53,10 @@ pub(super) enum Access {
 
 /// Opens the file for writing, making it if it is not there. A file that cannot be written to, or
 /// on a full disk, is opened for reading.
-pub(super) fn open(path: &Path, tell: Option<&Tell>) -> Result<(File, Connection), StoreError> {
+pub(super) fn open(
+    path: &Path,
+    tell: Option<&ProgressSink>,
+) -> Result<(File, Connection), StoreError> {
     let file = File { path: path.into(), access: Access::All };
     let opened = make(path).and_then(|()| connect(&file)).and_then(|connection| {
         set_up(&file, &connection, tell)?;
@@ -178,9 +181,10 @@ pub(super) fn connect(file: &File) -> Result<Connection, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
         | OpenFlags::SQLITE_OPEN_CREATE
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(path, flags).told(path, "open the file")?;
+    let connection =
+        Connection::open_with_flags(path, flags).or_store_error(path, "open the file")?;
     // SQLite opens for reading what it may not write, and says so only when asked.
-    if connection.is_readonly("main").told(path, "open the file")? {
+    if connection.is_readonly("main").or_store_error(path, "open the file")? {
         return Err(StoreError::ReadOnly { place: path.display().to_string() });
     }
     prepared(path, connection)
@@ -197,12 +201,12 @@ fn connect_read_only(path: &Path) -> Result<Connection, StoreError> {
         let name = path.display().to_string();
         let name = name.replace('%', "%25").replace('?', "%3f").replace('#', "%23");
         let connection = Connection::open_with_flags(format!("file:{name}?{mode}"), flags);
-        prepared(path, connection.told(path, "open the file")?)
+        prepared(path, connection.or_store_error(path, "open the file")?)
     };
     // The log is opened by the first look at the file.
     let opened = open("mode=ro").and_then(|connection| {
         let seen = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()));
-        seen.told(path, "open the file").map(|()| connection)
+        seen.or_store_error(path, "open the file").map(|()| connection)
     });
     match opened {
         Ok(connection) => Ok(connection),
@@ -236,25 +240,29 @@ fn hidden(log: &Path) -> StoreError {
 
 /// Sets up a connection.
 fn prepared(path: &Path, connection: Connection) -> Result<Connection, StoreError> {
-    connection.busy_timeout(BUSY).told(path, "open the file")?;
+    connection.busy_timeout(BUSY).or_store_error(path, "open the file")?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
     // Otherwise SQLite may plan a statement anew each time it is given other values.
     connection
         .set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)
-        .told(path, "open the file")?;
+        .or_store_error(path, "open the file")?;
     // A file made by someone else must not be able to run code through its schema. The write-ahead
     // log may grow to 16 MiB, because everybody who appends waits while it is moved to the file,
     // and a page written often in between is moved only once.
     let settings = "PRAGMA trusted_schema = OFF; PRAGMA synchronous = FULL; \
                     PRAGMA temp_store = MEMORY; PRAGMA secure_delete = ON; PRAGMA cache_size = -16384; \
                     PRAGMA journal_size_limit = 67108864; PRAGMA wal_autocheckpoint = 4000;";
-    connection.execute_batch(settings).told(path, "open the file")?;
+    connection.execute_batch(settings).or_store_error(path, "open the file")?;
     Ok(connection)
 }
 
 /// Checks that the file is ours, makes its tables if it is empty, and brings it up to date if it is
 /// older.
-fn set_up(file: &File, connection: &Connection, tell: Option<&Tell>) -> Result<(), StoreError> {
+fn set_up(
+    file: &File,
+    connection: &Connection,
+    tell: Option<&ProgressSink>,
+) -> Result<(), StoreError> {
     let path = &file.path;
     match format(file, connection)? {
         Some(FORMAT) => {
@@ -264,24 +272,24 @@ fn set_up(file: &File, connection: &Connection, tell: Option<&Tell>) -> Result<(
         Some(found) => return migrate::migrate(file, connection, found, tell),
         None => {}
     }
-    let mode = switch_to_wal(connection).told(path, "set up the file")?;
+    let mode = switch_to_wal(connection).or_store_error(path, "set up the file")?;
     if mode != "wal" {
         let source = format!("the file system does not allow WAL (it is in `{mode}` mode)").into();
         return Err(StoreError::Backend { store: "sqlite", action: "set up the file", source });
     }
     let behaviour = TransactionBehavior::Immediate;
     let transaction = rusqlite::Transaction::new_unchecked(connection, behaviour)
-        .told(path, "set up the file")?;
+        .or_store_error(path, "set up the file")?;
     // Another process may have been faster.
     if format(file, &transaction)?.is_none() {
-        transaction.execute_batch(SCHEMA).told(path, "set up the file")?;
+        transaction.execute_batch(SCHEMA).or_store_error(path, "set up the file")?;
         transaction
             .execute_batch(&format!(
                 "PRAGMA application_id = {APPLICATION}; PRAGMA user_version = {FORMAT};"
             ))
-            .told(path, "set up the file")?;
+            .or_store_error(path, "set up the file")?;
     }
-    transaction.commit().told(path, "set up the file")
+    transaction.commit().or_store_error(path, "set up the file")
 }
 
 /// Switches a new file to WAL mode. SQLite does not wait for others who are doing the same, so this
@@ -310,7 +318,7 @@ pub(super) fn format(file: &File, connection: &Connection) -> Result<Option<i64>
                (SELECT count(*) FROM sqlite_schema)";
     let (application, format, tables): (i64, i64, i64) = connection
         .query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
-        .told(&file.path, "read the file")?;
+        .or_store_error(&file.path, "read the file")?;
     let place = file.path.display().to_string();
     if application == APPLICATION {
         return match format {

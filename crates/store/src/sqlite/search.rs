@@ -7,12 +7,12 @@ use std::sync::mpsc;
 
 use jiff::Timestamp;
 use rethread_core::limits::AT_ONCE_MIN;
-use rethread_core::search::{Hit, Query, Rank, Said, Speaker, Wanted, line_of_terms, page};
+use rethread_core::search::{Hit, Query, Rank, SearchText, Speaker, Wanted, line_of_terms, page};
 use rethread_core::store::Result;
 use rethread_core::{Owner, Place, SessionId, StoreError};
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::error::Told;
+use super::error::OrStoreError;
 use super::read::session_id;
 use super::row;
 use super::{Db, INDEXED};
@@ -43,7 +43,7 @@ impl Unindexed {
     /// An entry that cannot be read cannot be found; `doctor` reports it.
     fn indexed(self) -> Option<Indexed> {
         let entry = self.stored.entry(self.session).ok()?;
-        Some((self.rid, indexed(&self.owner, &Said::of(&entry.body)?)))
+        Some((self.rid, indexed(&self.owner, &SearchText::of(&entry.body)?)))
     }
 }
 
@@ -52,7 +52,7 @@ impl Db {
     pub(super) fn fill_search(&self) -> Result<bool> {
         let behind = format!("SELECT EXISTS (SELECT 1 FROM entries WHERE rid > {INDEXED})");
         let waiting = |connection: &Connection| -> Result<bool> {
-            connection.query_row(&behind, [], |row| row.get(0)).told(self.place(), WHAT)
+            connection.query_row(&behind, [], |row| row.get(0)).or_store_error(self.place(), WHAT)
         };
         while self.read(waiting)? {
             match self.write(WHAT, |tx| self.fill_some(tx)) {
@@ -66,16 +66,16 @@ impl Db {
 
     fn fill_some(&self, tx: &Connection) -> Result<()> {
         let known = "SELECT EXISTS (SELECT 1 FROM progress WHERE what = 'searched')";
-        if !tx.query_row(known, [], |row| row.get(0)).told(self.place(), WHAT)? {
+        if !tx.query_row(known, [], |row| row.get(0)).or_store_error(self.place(), WHAT)? {
             // What the index holds is not known, and it must not be told twice.
             self.empty_index(tx)?;
         }
         let rows = self.unindexed(tx)?;
         let last = rows.last().map(|row| row.rid);
         let insert = "INSERT INTO search (rowid, terms) VALUES (?1, ?2)";
-        let mut insert = tx.prepare_cached(insert).told(self.place(), WHAT)?;
+        let mut insert = tx.prepare_cached(insert).or_store_error(self.place(), WHAT)?;
         let mut index = |(rid, terms): Indexed| {
-            insert.execute(params![rid, terms]).told(self.place(), WHAT).map(drop)
+            insert.execute(params![rid, terms]).or_store_error(self.place(), WHAT).map(drop)
         };
         if rows.len() < AT_ONCE_MIN {
             rows.into_iter().filter_map(Unindexed::indexed).try_for_each(index)?;
@@ -95,7 +95,7 @@ impl Db {
         // Rows of sessions that are gone are passed over.
         let sql = "UPDATE progress SET rid = coalesce(?1, (SELECT max(rid) FROM entries)) \
                    WHERE what = 'searched'";
-        tx.execute(sql, [last]).told(self.place(), WHAT)?;
+        tx.execute(sql, [last]).or_store_error(self.place(), WHAT)?;
         Ok(())
     }
 
@@ -107,15 +107,15 @@ impl Db {
              ORDER BY e.rid LIMIT {FILL_ENTRIES}",
             columns_of_entry()
         );
-        let mut statement = tx.prepare_cached(&sql).told(self.place(), WHAT)?;
+        let mut statement = tx.prepare_cached(&sql).or_store_error(self.place(), WHAT)?;
         let rows = statement.query_map([], |row| {
             let (stored, rid) = (row::stored(row)?, row.get(20)?);
             Ok(Unindexed { rid, session: session_id(row, 21)?, owner: row.get(22)?, stored })
         });
         let mut found = Vec::new();
         let mut bytes = 0;
-        for row in rows.told(self.place(), WHAT)? {
-            let row = row.told(self.place(), WHAT)?;
+        for row in rows.or_store_error(self.place(), WHAT)? {
+            let row = row.or_store_error(self.place(), WHAT)?;
             bytes += row.stored.bytes();
             found.push(row);
             if bytes > FILL_BYTES {
@@ -127,10 +127,10 @@ impl Db {
 
     /// Entries behind the mark of the index. Numbers are given in order, so the last one and the
     /// mark tell; where entries between them were deleted, they still count.
-    pub(super) fn behind(&self, snapshot: &Connection) -> Result<u64> {
+    pub(super) fn index_lag(&self, snapshot: &Connection) -> Result<u64> {
         let sql = format!("SELECT coalesce((SELECT max(rid) FROM entries), 0) - {INDEXED}");
         let behind: i64 =
-            snapshot.query_row(&sql, [], |row| row.get(0)).told(self.place(), WHAT)?;
+            snapshot.query_row(&sql, [], |row| row.get(0)).or_store_error(self.place(), WHAT)?;
         Ok(u64::try_from(behind).unwrap_or_default())
     }
 
@@ -150,7 +150,8 @@ impl Db {
             self.match_unindexed(snapshot, owner, query, &mut found)?;
         }
         let mark = format!("SELECT {INDEXED}");
-        let mark: i64 = snapshot.query_row(&mark, [], |row| row.get(0)).told(self.place(), WHAT)?;
+        let mark: i64 =
+            snapshot.query_row(&mark, [], |row| row.get(0)).or_store_error(self.place(), WHAT)?;
         // One that was never filled may be of an earlier layout, where nothing can be written.
         if mark > 0 {
             self.match_index(snapshot, owner, query, &mut found)?;
@@ -160,14 +161,16 @@ impl Db {
              WHERE s.id = ?1 AND e.seq = ?2",
             columns_of_entry()
         );
-        let mut statement = snapshot.prepare_cached(&sql).told(self.place(), WHAT)?;
+        let mut statement = snapshot.prepare_cached(&sql).or_store_error(self.place(), WHAT)?;
         page(query, found, offset, limit, |place| {
             let key = params![place.session.0.as_bytes(), number(place.seq)];
-            let stored =
-                statement.query_row(key, row::stored).optional().told(self.place(), WHAT)?;
+            let stored = statement
+                .query_row(key, row::stored)
+                .optional()
+                .or_store_error(self.place(), WHAT)?;
             // What cannot be read cannot be shown; `doctor` reports it.
             let entry = stored.and_then(|stored| stored.entry(place.session).ok());
-            Ok(entry.and_then(|entry| Said::of(&entry.body)))
+            Ok(entry.and_then(|entry| SearchText::of(&entry.body)))
         })
     }
 
@@ -184,14 +187,14 @@ impl Db {
              WHERE e.rid > {INDEXED} AND s.owner = ?1 AND s.trashed IS NULL",
             columns_of_entry()
         );
-        let mut statement = snapshot.prepare_cached(&sql).told(self.place(), WHAT)?;
+        let mut statement = snapshot.prepare_cached(&sql).or_store_error(self.place(), WHAT)?;
         let rows = statement.query_map([owner.as_str()], |row| {
             Ok((row::stored(row)?, session_id(row, 20)?, row.get::<_, Option<String>>(21)?))
         });
-        for row in rows.told(self.place(), WHAT)? {
-            let (stored, session, workspace) = row.told(self.place(), WHAT)?;
+        for row in rows.or_store_error(self.place(), WHAT)? {
+            let (stored, session, workspace) = row.or_store_error(self.place(), WHAT)?;
             let Ok(entry) = stored.entry(session) else { continue };
-            let Some(said) = Said::of(&entry.body) else { continue };
+            let Some(said) = SearchText::of(&entry.body) else { continue };
             if query.scope.covers(entry.at, workspace.as_deref(), said.speaker)
                 && query.matches(&said.text)
             {
@@ -216,7 +219,7 @@ impl Db {
              AND s.trashed IS NULL AND (?3 IS NULL OR s.workspace = ?3) \
              AND e.at >= ?4 AND +e.rid <= {INDEXED}"
         );
-        let mut statement = snapshot.prepare_cached(&sql).told(self.place(), WHAT)?;
+        let mut statement = snapshot.prepare_cached(&sql).or_store_error(self.place(), WHAT)?;
         let since = query.scope.since.map_or(i64::MIN, Timestamp::as_millisecond);
         for (converses, speakers) in speakers(query) {
             let matching = format!("\"{}\" AND {}", term_of_owner(owner.as_str()), matching(query));
@@ -228,8 +231,8 @@ impl Db {
                 params![matching, owner.as_str(), query.scope.workspace, since],
                 |row| Ok((row.get::<_, i64>(0)?, session_id(row, 1)?, row.get::<_, i64>(2)?)),
             );
-            for row in rows.told(self.place(), WHAT)? {
-                let (at, session, seq) = row.told(self.place(), WHAT)?;
+            for row in rows.or_store_error(self.place(), WHAT)? {
+                let (at, session, seq) = row.or_store_error(self.place(), WHAT)?;
                 let at = Timestamp::from_millisecond(at).unwrap_or(Timestamp::UNIX_EPOCH);
                 found.push(Rank { converses, at, session, seq: seq.unsigned_abs() });
             }
@@ -250,21 +253,21 @@ impl Db {
              AND rid <= {INDEXED}",
             row::COLUMNS
         );
-        let mut statement = tx.prepare(&sql).told(self.place(), WHAT)?;
+        let mut statement = tx.prepare(&sql).or_store_error(self.place(), WHAT)?;
         let rows = statement.query_map([n], |row| Ok((row::stored(row)?, row.get::<_, i64>(20)?)));
         // An index without text of its own must be told what it is to forget.
         let forget = "INSERT INTO search (search, rowid, terms) VALUES ('delete', ?1, ?2)";
-        let mut forget = tx.prepare(forget).told(self.place(), WHAT)?;
-        for row in rows.told(self.place(), WHAT)? {
-            let (stored, rid) = row.told(self.place(), WHAT)?;
+        let mut forget = tx.prepare(forget).or_store_error(self.place(), WHAT)?;
+        for row in rows.or_store_error(self.place(), WHAT)? {
+            let (stored, rid) = row.or_store_error(self.place(), WHAT)?;
             let Ok(entry) = stored.entry(id) else {
                 // Its words cannot be told any more, so the index forgets everything, and is
                 // filled anew by the next search.
                 return self.empty_index(tx);
             };
-            if let Some(said) = Said::of(&entry.body) {
+            if let Some(said) = SearchText::of(&entry.body) {
                 let terms = indexed(owner.as_str(), &said);
-                forget.execute(params![rid, terms]).told(self.place(), WHAT)?;
+                forget.execute(params![rid, terms]).or_store_error(self.place(), WHAT)?;
             }
         }
         Ok(())
@@ -280,7 +283,7 @@ fn columns_of_entry() -> String {
 
 /// The line of terms of an entry: whose it is, who said it, and what. The first two begin with a
 /// character that no term has.
-fn indexed(owner: &str, said: &Said) -> String {
+fn indexed(owner: &str, said: &SearchText) -> String {
     let text = line_of_terms(&said.text);
     format!("{} {} {text}", term_of_owner(owner), term_of_speaker(said.speaker))
 }
@@ -351,7 +354,7 @@ mod tests {
             };
             let lost: Vec<usize> = (0..count).filter(|number| found(*number) != 1).collect();
             assert_eq!(lost, [count - 4]);
-            assert_eq!(store.db.read(|snapshot| store.db.behind(snapshot)).expect("told"), 0);
+            assert_eq!(store.db.read(|snapshot| store.db.index_lag(snapshot)).expect("read"), 0);
         }
     }
 
@@ -361,7 +364,7 @@ mod tests {
         let (store, sessions) = store(&folder);
         let long = |number: usize| format!("word{number} {}", "filling ".repeat(FILL_BYTES / 30));
         say(&sessions, (0..12).map(long).collect());
-        let behind = || store.db.read(|snapshot| store.db.behind(snapshot)).expect("told");
+        let behind = || store.db.read(|snapshot| store.db.index_lag(snapshot)).expect("read");
         let mut parts = Vec::new();
         while behind() > 0 {
             let before = behind();

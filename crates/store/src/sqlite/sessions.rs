@@ -8,7 +8,7 @@ use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
 
 use super::Db;
 use super::append::{self, Request};
-use super::error::Told;
+use super::error::OrStoreError;
 use super::row;
 use crate::row::Ready;
 
@@ -32,7 +32,8 @@ impl Db {
         let sql = "INSERT INTO sessions (id, owner, name, header, archived, workspace, parent, \
                    continues, last_at, trashed, first_message) \
                    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, '')";
-        let mut statement = tx.prepare_cached(sql).told(self.place(), "create a session")?;
+        let mut statement =
+            tx.prepare_cached(sql).or_store_error(self.place(), "create a session")?;
         let inserted = statement.insert(params![
             id.0.as_bytes(),
             owner.as_str(),
@@ -47,7 +48,8 @@ impl Db {
         ]);
         let n = inserted.map_err(|error| self.name_taken(error, header))?;
         self.repeated(tx, n, id, entries)?;
-        let mut insert = tx.prepare_cached(row::INSERT).told(self.place(), "create a session")?;
+        let mut insert =
+            tx.prepare_cached(row::INSERT).or_store_error(self.place(), "create a session")?;
         self.insert(tx, &mut insert, (header.id, n), Tally::default(), entries)?;
         append::spend(self.place(), tx, n, &new.spent)?;
         self.fold(tx)?;
@@ -66,9 +68,10 @@ impl Db {
     ) -> Result<Option<Session>> {
         let id = header.id;
         let sql = "SELECT owner FROM sessions WHERE id = ?1";
-        let mut statement = tx.prepare_cached(sql).told(self.place(), "create a session")?;
+        let mut statement =
+            tx.prepare_cached(sql).or_store_error(self.place(), "create a session")?;
         let found = statement.query_row([id.0.as_bytes()], |row| row.get::<_, String>(0));
-        let Some(owner) = found.optional().told(self.place(), "create a session")? else {
+        let Some(owner) = found.optional().or_store_error(self.place(), "create a session")? else {
             return Ok(None);
         };
         let exists = || StoreError::Exists { id };
@@ -94,7 +97,7 @@ impl Db {
             Some(ErrorCode::ConstraintViolation) => {
                 StoreError::NameTaken { name: header.name.clone() }
             }
-            _ => super::error::told(self.place(), "name a session", error),
+            _ => super::error::store_error(self.place(), "name a session", error),
         }
     }
 
@@ -118,7 +121,7 @@ impl Db {
                 [owner.as_str(), key.as_str()],
             ),
         };
-        done.told(self.place(), "bind a key")?;
+        done.or_store_error(self.place(), "bind a key")?;
         Ok(())
     }
 
@@ -156,13 +159,13 @@ impl Db {
             KeyChange::Keep => {}
             KeyChange::Release => {
                 let released = tx.execute("DELETE FROM keys WHERE session = ?1", [row.n]);
-                released.told(self.place(), "release keys")?;
+                released.or_store_error(self.place(), "release keys")?;
             }
             KeyChange::Claim(keys) => {
                 let sql = "INSERT OR IGNORE INTO keys (owner, key, session) VALUES (?1, ?2, ?3)";
                 for key in keys {
                     let claimed = tx.execute(sql, params![owner.as_str(), key.as_str(), row.n]);
-                    claimed.told(self.place(), "claim keys")?;
+                    claimed.or_store_error(self.place(), "claim keys")?;
                 }
             }
         }
@@ -173,7 +176,8 @@ impl Db {
     pub(super) fn write_header(&self, tx: &Connection, n: i64, header: &Header) -> Result<()> {
         let sql = "UPDATE sessions SET name = ?2, header = ?3, archived = ?4, workspace = ?5, \
                    parent = ?6, continues = ?7, trashed = ?8 WHERE n = ?1";
-        let mut statement = tx.prepare_cached(sql).told(self.place(), "change a session")?;
+        let mut statement =
+            tx.prepare_cached(sql).or_store_error(self.place(), "change a session")?;
         let done = statement.execute(params![
             n,
             header.name.as_str(),
@@ -214,12 +218,12 @@ impl Db {
             "DELETE FROM keys WHERE session = ?1",
             "DELETE FROM sessions WHERE n = ?1",
         ] {
-            tx.execute(sql, [place.n]).told(self.place(), WHAT)?;
+            tx.execute(sql, [place.n]).or_store_error(self.place(), WHAT)?;
         }
         // The numbers of the last rows may be given out again; what follows the entries must
         // not take them for seen.
         let sql = "UPDATE progress SET rid = min(rid, (SELECT coalesce(max(rid), 0) FROM entries))";
-        tx.execute(sql, []).told(self.place(), WHAT)?;
+        tx.execute(sql, []).or_store_error(self.place(), WHAT)?;
         Ok(())
     }
 }

@@ -8,7 +8,7 @@ use rethread_core::usage::Spent;
 use rethread_core::{Header, Owner, SessionId, StoreError, Tally};
 use rusqlite::{Connection, params};
 
-use super::error::Told;
+use super::error::OrStoreError;
 use super::read::session_id;
 use super::rebuild::{SEARCH, unless_damaged};
 use super::row;
@@ -42,10 +42,10 @@ impl Db {
     pub(super) fn everything(&self, snapshot: &Connection) -> Result<Vec<(Owner, SessionId)>> {
         let read = |from: &str| -> Result<Vec<(String, SessionId)>> {
             let sql = format!("SELECT owner, id FROM {from} WHERE length(id) = 16 ORDER BY n");
-            let mut statement = snapshot.prepare(&sql).told(self.place(), WHAT)?;
+            let mut statement = snapshot.prepare(&sql).or_store_error(self.place(), WHAT)?;
             let rows =
                 statement.query_map([], |row| Ok((row.get::<_, String>(0)?, session_id(row, 1)?)));
-            rows.and_then(Iterator::collect).told(self.place(), WHAT)
+            rows.and_then(Iterator::collect).or_store_error(self.place(), WHAT)
         };
         let rows = match unless_damaged(read("sessions NOT INDEXED"))? {
             Some(rows) => rows,
@@ -71,7 +71,9 @@ impl Db {
         // What cannot be counted for a damaged page was told above.
         let count = |sql: &str| {
             let counted = self.read(|snapshot| {
-                snapshot.query_row(sql, [], |row| row.get::<_, i64>(0)).told(self.place(), WHAT)
+                snapshot
+                    .query_row(sql, [], |row| row.get::<_, i64>(0))
+                    .or_store_error(self.place(), WHAT)
             });
             unless_damaged(counted).map(Option::unwrap_or_default)
         };
@@ -90,7 +92,8 @@ impl Db {
         if keys > 0 {
             if repair {
                 self.write(WHAT, |tx| {
-                    tx.execute(&format!("DELETE FROM {dangling}"), []).told(self.place(), WHAT)
+                    tx.execute(&format!("DELETE FROM {dangling}"), [])
+                        .or_store_error(self.place(), WHAT)
                 })?;
             }
             note(format!("{keys} keys point at sessions that are gone"), repairable);
@@ -100,7 +103,7 @@ impl Db {
         if count(ahead)? > 0 {
             if repair {
                 self.write(WHAT, |tx| {
-                    tx.execute("UPDATE progress SET rid = 0", []).told(self.place(), WHAT)
+                    tx.execute("UPDATE progress SET rid = 0", []).or_store_error(self.place(), WHAT)
                 })?;
                 self.empty_or_remake_index()?;
             }
@@ -134,11 +137,12 @@ impl Db {
     fn sessions_without_an_id(&self, repair: bool) -> Result<Vec<Finding>> {
         let rows = self.read(|snapshot| {
             let sql = "SELECT n, name, header FROM sessions NOT INDEXED WHERE length(id) <> 16";
-            let mut statement = snapshot.prepare(sql).told(self.place(), WHAT)?;
+            let mut statement = snapshot.prepare(sql).or_store_error(self.place(), WHAT)?;
             let rows = statement.query_map([], |row| {
                 Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?, row.get::<_, String>(2)?))
             });
-            rows.and_then(Iterator::collect::<rusqlite::Result<Vec<_>>>).told(self.place(), WHAT)
+            rows.and_then(Iterator::collect::<rusqlite::Result<Vec<_>>>)
+                .or_store_error(self.place(), WHAT)
         });
         let mut findings = Vec::new();
         for (n, name, header) in unless_damaged(rows)?.unwrap_or_default() {
@@ -148,7 +152,8 @@ impl Db {
                 Some(id) if repair => {
                     let sql = "UPDATE OR IGNORE sessions SET id = ?2 WHERE n = ?1";
                     let changed = self.write(WHAT, |tx| {
-                        tx.execute(sql, params![n, id.0.as_bytes()]).told(self.place(), WHAT)
+                        tx.execute(sql, params![n, id.0.as_bytes()])
+                            .or_store_error(self.place(), WHAT)
                     })?;
                     if changed == 1 { FindingState::Repaired } else { FindingState::Damaged }
                 }
@@ -177,7 +182,7 @@ impl Db {
                     Some(rusqlite::ErrorCode::DatabaseCorrupt | rusqlite::ErrorCode::Unknown) => {
                         Ok(false)
                     }
-                    _ => Err(super::error::told(self.place(), WHAT, error)),
+                    _ => Err(super::error::store_error(self.place(), WHAT, error)),
                 };
             }
         }
@@ -186,7 +191,7 @@ impl Db {
 
     pub(super) fn empty_index(&self, tx: &Connection) -> Result<()> {
         let sql = "INSERT INTO search (search) VALUES ('delete-all')";
-        tx.execute(sql, []).told(self.place(), WHAT)?;
+        tx.execute(sql, []).or_store_error(self.place(), WHAT)?;
         self.restart_index(tx)
     }
 
@@ -194,7 +199,7 @@ impl Db {
     pub(super) fn restart_index(&self, tx: &Connection) -> Result<()> {
         let sql = "INSERT INTO progress (what, rid) VALUES ('searched', 0) \
                    ON CONFLICT (what) DO UPDATE SET rid = 0";
-        tx.execute(sql, []).told(self.place(), WHAT).map(drop)
+        tx.execute(sql, []).or_store_error(self.place(), WHAT).map(drop)
     }
 
     /// Checks one session, entry by entry. One that stands on a damaged page is named, and the
@@ -237,15 +242,15 @@ impl Db {
     ) -> Result<Vec<Finding>> {
         let n = self.session_row(snapshot, owner, id)?.n;
         let sql = "SELECT seq FROM entries INDEXED BY entries_seq WHERE session = ?1 ORDER BY seq";
-        let mut statement = snapshot.prepare(sql).told(self.place(), WHAT)?;
+        let mut statement = snapshot.prepare(sql).or_store_error(self.place(), WHAT)?;
         let seqs = statement.query_map([n], |row| row.get::<_, i64>(0));
-        let seqs: Vec<i64> = seqs.and_then(Iterator::collect).told(self.place(), WHAT)?;
+        let seqs: Vec<i64> = seqs.and_then(Iterator::collect).or_store_error(self.place(), WHAT)?;
         let sql = format!("SELECT {} FROM entries WHERE session = ?1 AND seq = ?2", row::COLUMNS);
-        let mut statement = snapshot.prepare(&sql).told(self.place(), WHAT)?;
+        let mut statement = snapshot.prepare(&sql).or_store_error(self.place(), WHAT)?;
         let mut log = LogCheck::new(id);
         for seq in seqs {
             let row = statement.query_row([n, seq], row::stored);
-            match unless_damaged(row.told(self.place(), WHAT))? {
+            match unless_damaged(row.or_store_error(self.place(), WHAT))? {
                 Some(stored) => log.entry(stored)?,
                 None => {
                     let what = "it cannot be read: its page of the file is damaged".to_owned();
@@ -266,12 +271,12 @@ impl Db {
                 "SELECT {}, rid <= {INDEXED} FROM entries WHERE session = ?1 ORDER BY seq",
                 row::COLUMNS
             );
-            let mut statement = snapshot.prepare(&sql).told(self.place(), WHAT)?;
+            let mut statement = snapshot.prepare(&sql).or_store_error(self.place(), WHAT)?;
             let rows =
                 statement.query_map([n], |row| Ok((row::stored(row)?, row.get::<_, bool>(20)?)));
             let mut expected = 0;
-            for row in rows.told(self.place(), WHAT)? {
-                let (stored, indexed) = row.told(self.place(), WHAT)?;
+            for row in rows.or_store_error(self.place(), WHAT)? {
+                let (stored, indexed) = row.or_store_error(self.place(), WHAT)?;
                 let before = log.searchable;
                 log.entry(stored)?;
                 expected += i64::from(indexed && log.searchable > before);
@@ -281,7 +286,8 @@ impl Db {
                  (SELECT rid FROM entries WHERE session = ?1 AND rid <= {INDEXED})"
             );
             // A damaged index was told before.
-            let found = snapshot.query_row(&sql, [n], |row| row.get(0)).told(self.place(), WHAT);
+            let found =
+                snapshot.query_row(&sql, [n], |row| row.get(0)).or_store_error(self.place(), WHAT);
             Ok((n, expected > unless_damaged(found)?.unwrap_or(expected)))
         })?;
         let LogCheck { mut audit, first_message, spent, named, .. } = log;
@@ -369,7 +375,7 @@ impl Db {
                 let at: i64 = row.get(6)?;
                 Ok((says, (at, last.unwrap_or(at)), row.get::<_, bool>(8)?))
             });
-            read.told(self.place(), WHAT)
+            read.or_store_error(self.place(), WHAT)
         })?;
         let expected = Says {
             name: header.name.to_string(),
@@ -387,7 +393,7 @@ impl Db {
                     self.write_header(tx, row.n, &header)?;
                     let sql = "UPDATE sessions SET first_message = ?2, last_at = ?3 WHERE n = ?1";
                     tx.execute(sql, params![row.n, first_message, last_at.1])
-                        .told(self.place(), WHAT)
+                        .or_store_error(self.place(), WHAT)
                 })?;
             }
             audit.note(None, "the list showed it wrongly".into(), repairable(repair));
@@ -397,10 +403,10 @@ impl Db {
 
     fn write_tokens(&self, tx: &Connection, n: i64, wrong: &[(u64, u32)]) -> Result<()> {
         let sql = "UPDATE entries SET tokens = ?3 WHERE session = ?1 AND seq = ?2";
-        let mut statement = tx.prepare(sql).told(self.place(), WHAT)?;
+        let mut statement = tx.prepare(sql).or_store_error(self.place(), WHAT)?;
         for (seq, tokens) in wrong {
             let seq = i64::try_from(*seq).unwrap_or(i64::MAX);
-            statement.execute(params![n, seq, tokens]).told(self.place(), WHAT)?;
+            statement.execute(params![n, seq, tokens]).or_store_error(self.place(), WHAT)?;
         }
         Ok(())
     }
@@ -409,7 +415,7 @@ impl Db {
         let sql = "UPDATE entries SET t_messages = ?3, t_queries = ?4, t_tokens = ?5, t_first = ?6, \
                    t_turn = ?7, t_system = ?8, t_started = ?9, t_summary = ?10, t_clear = ?11, \
                    t_clear_messages = ?12, t_clear_tokens = ?13 WHERE session = ?1 AND seq = ?2";
-        let mut statement = tx.prepare(sql).told(self.place(), WHAT)?;
+        let mut statement = tx.prepare(sql).or_store_error(self.place(), WHAT)?;
         for (seq, tally) in wrong {
             let [
                 messages,
@@ -439,7 +445,7 @@ impl Db {
                 before,
                 spent,
             ]);
-            done.told(self.place(), WHAT)?;
+            done.or_store_error(self.place(), WHAT)?;
         }
         Ok(())
     }

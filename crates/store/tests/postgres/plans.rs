@@ -101,7 +101,7 @@ fn use_it(store: &PostgresStore, round: usize) {
             assert_eq!(second.sessions.len(), 50);
         }
     }
-    assert_eq!(store.behind().expect("told"), Some(5), "what this round has said");
+    assert_eq!(store.index_lag().expect("told"), Some(5), "what this round has said");
     assert_eq!(
         store
             .search(&owner, &Query::new("zebra").expect("a query"), 0, 20)

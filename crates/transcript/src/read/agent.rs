@@ -29,7 +29,7 @@ pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
         out.bytes(bytes);
         if SIDE_FILES.contains(&name.as_str()) {
             out.records(1);
-            out.told(&name);
+            out.used(&name);
         } else if name.ends_with(".json") {
             if let Err(error) = file(&path, out) {
                 if let ReadError::Sink(_) = error {
@@ -74,7 +74,7 @@ fn file(path: &Path, out: &mut Out<'_>) -> Result<()> {
         ..FoundSession::default()
     })?;
     out.records(1);
-    out.told("metadata");
+    out.used("metadata");
     let rest = doc.without_list("messages", &["metadata", "contextSummary"]);
     if rest != "{}" {
         out.records(1);

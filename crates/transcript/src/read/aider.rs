@@ -82,7 +82,7 @@ impl Reader {
             ..FoundSession::default()
         })?);
         out.records(1);
-        out.told("chat");
+        out.used("chat");
         Ok(())
     }
 

@@ -349,7 +349,7 @@ impl Reader {
                 match self.id_of(uuid, line) {
                     Some(id) => (branch, id),
                     None => {
-                        out.told("repeated");
+                        out.used("repeated");
                         return Ok(());
                     }
                 }

@@ -59,7 +59,7 @@ impl Database {
             | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection =
             Connection::open_with_flags(format!("file:{}?{how}", escaped(&path)), flags);
-        Database::begin(connection.map_err(told)?, None)
+        Database::begin(connection.map_err(read_error)?, None)
     }
 
     fn copied(path: &Path) -> Result<Database> {
@@ -71,15 +71,15 @@ impl Database {
                 std::fs::copy(from, beside(&copy, end))?;
             }
         }
-        Database::begin(Connection::open(&copy).map_err(told)?, Some(folder))
+        Database::begin(Connection::open(&copy).map_err(read_error)?, Some(folder))
     }
 
     fn begin(connection: Connection, copy: Option<tempfile::TempDir>) -> Result<Database> {
-        connection.busy_timeout(LOCK_WAIT).map_err(told)?;
-        connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, VALUE_BYTES_MAX).map_err(told)?;
+        connection.busy_timeout(LOCK_WAIT).map_err(read_error)?;
+        connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, VALUE_BYTES_MAX).map_err(read_error)?;
         connection
             .execute_batch("PRAGMA trusted_schema = OFF; PRAGMA query_only = ON; BEGIN;")
-            .map_err(told)?;
+            .map_err(read_error)?;
         let mut database = Database { connection, tables: BTreeMap::new(), _copy: copy };
         let names = database.rows(
             "SELECT name FROM sqlite_schema WHERE type = 'table' AND sql NOT LIKE 'CREATE VIRTUAL%'",
@@ -134,9 +134,9 @@ impl Database {
         given: &[&dyn ToSql],
         mut take: impl FnMut(RowText) -> Result<()>,
     ) -> Result<()> {
-        let mut statement = self.connection.prepare_cached(query).map_err(told)?;
+        let mut statement = self.connection.prepare_cached(query).map_err(read_error)?;
         let columns: Vec<String> = statement.column_names().map(str::to_owned).collect();
-        let mut rows = statement.query(given).map_err(told)?;
+        let mut rows = statement.query(given).map_err(read_error)?;
         loop {
             match rows.next() {
                 Ok(Some(row)) => take(json_of(row, &columns))?,
@@ -200,6 +200,6 @@ fn escaped(path: &Path) -> String {
     text
 }
 
-fn told(error: rusqlite::Error) -> ReadError {
+fn read_error(error: rusqlite::Error) -> ReadError {
     ReadError::broken(format!("the database could not be read: {error}"))
 }

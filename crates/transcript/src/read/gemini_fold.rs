@@ -25,7 +25,7 @@ pub(super) struct Fold {
     /// The last line that was looked at.
     pub(super) lines: u64,
     /// What the session says of itself.
-    pub(super) told: Told,
+    pub(super) fields: SessionFields,
     nodes: Vec<Node>,
     /// The message that each place writes.
     spots: HashMap<Spot, usize>,
@@ -41,7 +41,7 @@ pub(super) struct Fold {
 
 /// What a session says of itself, in its header or later.
 #[derive(Default)]
-pub(super) struct Told {
+pub(super) struct SessionFields {
     pub(super) session: Option<String>,
     pub(super) begun: Option<String>,
     pub(super) summary: Option<String>,
@@ -117,7 +117,7 @@ impl Fold {
         }
         let patch = fields.object("$set");
         let patch = patch.as_ref().unwrap_or(fields);
-        self.told.look(patch);
+        self.fields.look(patch);
         if let Some(items) = patch.list("messages") {
             self.list(number, &items);
         }
@@ -235,7 +235,7 @@ impl Fold {
     }
 }
 
-impl Told {
+impl SessionFields {
     fn look(&mut self, fields: &Fields<'_>) {
         self.session = self.session.take().or_else(|| fields.word("sessionId"));
         self.begun = self.begun.take().or_else(|| fields.word("startTime"));

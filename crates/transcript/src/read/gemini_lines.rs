@@ -45,7 +45,7 @@ pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
 /// Helpers lie in a folder that is named after the session that sent them.
 fn parent(path: &Path, fold: &Fold) -> Option<Link> {
     let folder = path.parent()?.file_name()?.to_str()?;
-    let named = fold.told.is_helper && folder != "chats";
+    let named = fold.fields.is_helper && folder != "chats";
     named.then(|| Link { identity: folder.to_owned(), origin: Origin::New })
 }
 
@@ -141,7 +141,7 @@ impl Reader {
         if self.main.is_some() {
             return Ok(());
         }
-        let told = &self.fold.told;
+        let told = &self.fold.fields;
         let first = || self.fold.first().map_or_else(|| fingerprint(&[line]), str::to_owned);
         let identity = told.session.clone().unwrap_or_else(first);
         let begun = told.begun.as_deref().and_then(|text| time::read(text, &out.options.zone));

@@ -219,7 +219,7 @@ fn calls(database: &Database, out: &mut Out<'_>, id: &str) -> Result<Vec<Block>>
                 let name = call.word("name").unwrap_or_else(|| "unknown".into());
                 let call_id = call.word("tool_call_id").unwrap_or_else(|| name.clone());
                 calls.push(Block::tool_use(call_id, name, arguments(call.get("arguments"))));
-                out.told("tool_call");
+                out.used("tool_call");
             }
             Err(what) => out.unreadable("tool_call", format!("of response {id}"), what),
         }
@@ -243,7 +243,7 @@ fn results(database: &Database, out: &mut Out<'_>, id: &str) -> Result<Vec<Strin
                 };
                 let call = call.unwrap_or_default();
                 results.push(result_json(&call, &quoted(text), failed.is_some()));
-                out.told("tool_result");
+                out.used("tool_result");
             }
             Err(what) => out.unreadable("tool_result", format!("of response {id}"), what),
         }
@@ -340,7 +340,7 @@ pub(super) fn attachment(
     let is_large = bytes.as_ref().is_some_and(|bytes| bytes.len() > BLOB_BYTES_MAX);
     match is_new {
         true if is_large => out.unreadable("attachment", place(), "it has more than 64 MiB"),
-        true => out.told("attachment"),
+        true => out.used("attachment"),
         false => {}
     }
     let Some(bytes) = bytes.filter(|_| !is_large) else {

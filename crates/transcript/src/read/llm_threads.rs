@@ -225,8 +225,8 @@ impl Reader<'_> {
         }
         if skip {
             if is_new {
-                out.told("repeated");
-                parts.iter().for_each(|_| out.told("part"));
+                out.used("repeated");
+                parts.iter().for_each(|_| out.used("part"));
             }
             return Ok(());
         }
@@ -257,7 +257,7 @@ impl Reader<'_> {
             let (block, known) = self.block(role, part)?;
             blocks.extend(block);
             match is_new {
-                true if known => out.told("part"),
+                true if known => out.used("part"),
                 true => out.kept("part"),
                 false => {}
             }
@@ -325,7 +325,7 @@ impl Reader<'_> {
                 out.raw(Slot { session, id, at }, "turn", turn)?;
                 continue;
             }
-            out.told("turn");
+            out.used("turn");
             let model = fields.word("resolved_model").or_else(|| fields.word("model"));
             message.model =
                 model.map(|model| if model.contains('/') { model } else { format!("llm/{model}") });

@@ -46,7 +46,7 @@ fn session(path: &Path, out: &mut Out<'_>, doc: &Fields<'_>, items: &[&str]) -> 
         ..FoundSession::default()
     })?;
     out.records(1);
-    out.told("session");
+    out.used("session");
     let rest = doc.without_list("messages", &["id", "timestamp", "agent"]);
     if rest != "{}" {
         out.records(1);

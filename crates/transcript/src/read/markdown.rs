@@ -161,7 +161,7 @@ pub fn read(text: &str) -> Result<ParsedTranscript, MarkdownError> {
     if !known && sections.is_empty() {
         return Err(MarkdownError::NoFields);
     }
-    let mut told = ParsedTranscript {
+    let mut parsed = ParsedTranscript {
         title: title.to_owned(),
         id: field("Session ID"),
         date: field("Date").and_then(|date| date.trim_end_matches('Z').parse().ok()),
@@ -176,31 +176,32 @@ pub fn read(text: &str) -> Result<ParsedTranscript, MarkdownError> {
         tokens: 0,
         rest: Vec::new(),
     };
-    if let TranscriptSummary::Text(text) = &mut told.summary {
+    if let TranscriptSummary::Text(text) = &mut parsed.summary {
         let label = marks::label(&agent);
         let lines: Vec<_> = text.lines().map(|l| marks::unescape_line(l, &label)).collect();
         *text = lines.join("\n");
     }
-    let sections = not_fenced(lines, sections, told.queries);
-    let sections = not_quoted(lines, sections, told.queries);
+    let sections = not_fenced(lines, sections, parsed.queries);
+    let sections = not_quoted(lines, sections, parsed.queries);
     for (index, &start) in sections.iter().enumerate() {
         let end = sections.get(index + 1).copied().unwrap_or(lines.len());
         let section = Section { lines: &lines[start + 1..end], agent: &agent, is_named };
-        told.rest.extend(behind_footer(section.lines));
+        parsed.rest.extend(after_footer(section.lines));
         match marks::heading(lines[start]) {
-            Some(Heading::Query(time)) => told.turns.push(turn_of(&section, time)),
-            Some(Heading::Restored(time)) => told.restored = Some(restored_of(&section, time)),
+            Some(Heading::Query(time)) => parsed.turns.push(turn_of(&section, time)),
+            Some(Heading::Restored(time)) => parsed.restored = Some(restored_of(&section, time)),
             None => {}
         }
     }
-    if let Some(restored) = &told.restored {
-        told.resumed_from = told.resumed_from.or_else(|| restored.from.clone());
-        told.previous_session = told.previous_session.or_else(|| restored.previous_session.clone());
+    if let Some(restored) = &parsed.restored {
+        parsed.resumed_from = parsed.resumed_from.or_else(|| restored.from.clone());
+        parsed.previous_session =
+            parsed.previous_session.or_else(|| restored.previous_session.clone());
     }
-    let counted = told.turns.iter().filter_map(|turn| turn.cost.tokens);
-    told.tokens = counted.fold(0, u64::saturating_add);
-    told.rest.extend(rest);
-    Ok(told)
+    let counted = parsed.turns.iter().filter_map(|turn| turn.cost.tokens);
+    parsed.tokens = counted.fold(0, u64::saturating_add);
+    parsed.rest.extend(rest);
+    Ok(parsed)
 }
 
 /// Whether a turn or a restoration begins at a line. Below the heading of a turn stands what the
@@ -263,7 +264,7 @@ fn not_quoted(lines: &[&str], sections: Vec<usize>, queries: Option<u64>) -> Vec
 }
 
 /// What stands below the line that says what a turn cost: words around a summary, for example.
-fn behind_footer(lines: &[&str]) -> Option<String> {
+fn after_footer(lines: &[&str]) -> Option<String> {
     let (body, _) = footer_of(lines);
     let footer = body.len();
     let has_footer = lines.get(footer).is_some_and(|line| line.starts_with('*'));
@@ -370,11 +371,11 @@ fn restored_of(section: &Section<'_>, time: &str) -> RestoredFrom {
     let replied = section.reply_in(body, above);
     let fields = &body[..replied.unwrap_or(body.len())];
     let context = field_in(fields, "Context").unwrap_or_default();
-    let told = context.strip_prefix("Resumed from ").unwrap_or(&context);
+    let parsed = context.strip_prefix("Resumed from ").unwrap_or(&context);
     // The id may hold anything but the size is last: `session_2 (5 queries, 2.3K tokens)`.
-    let (from, size) = match told.rsplit_once(" (") {
+    let (from, size) = match parsed.rsplit_once(" (") {
         Some((from, size)) => (from, size.trim_end_matches(')')),
-        None => (told, ""),
+        None => (parsed, ""),
     };
     let mut sizes = size.split(", ");
     RestoredFrom {

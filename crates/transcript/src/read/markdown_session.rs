@@ -23,17 +23,17 @@ use super::{ReadError, Result};
 use crate::marks::FOOTER;
 
 pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
-    let told = told_in(path)?;
-    let identity = identity(&told);
-    let parent = parent_of(path, &told).filter(|parent| *parent != identity);
-    let mut clock = Clock::new(&told, out);
+    let parsed = parse_file(path)?;
+    let identity = identity(&parsed);
+    let parent = parent_of(path, &parsed).filter(|parent| *parent != identity);
+    let mut clock = Clock::new(&parsed, out);
     let session = out.session(FoundSession {
         identity,
-        name: told.id.clone(),
-        readable_id: told.id.clone(),
+        name: parsed.id.clone(),
+        readable_id: parsed.id.clone(),
         profile: Profile {
-            agent: Some(told.agent.clone()).filter(|agent| !agent.is_empty()),
-            agent_path: told.agent_path.clone(),
+            agent: Some(parsed.agent.clone()).filter(|agent| !agent.is_empty()),
+            agent_path: parsed.agent_path.clone(),
             ..Profile::default()
         },
         created_at: Some(clock.now),
@@ -41,8 +41,8 @@ pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
         ..FoundSession::default()
     })?;
     out.records(1);
-    out.told("header");
-    if let Some(restored) = &told.restored {
+    out.used("header");
+    if let Some(restored) = &parsed.restored {
         out.records(1);
         let at = Some(clock.at(restored.at));
         let id = format!("restored:{}", fingerprint(&[&restored.acknowledgment]));
@@ -50,11 +50,11 @@ pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
         out.tokens(usage_of(&restored.cost));
         out.store(Slot { session, id, at }, Body::Restored(Box::new(body)), "restored")?;
     }
-    let (costs, running) = costs(&told);
+    let (costs, running) = costs(&parsed);
     if running {
         out.note("its token counts are running totals; each turn counts what it added");
     }
-    for (number, turn) in told.turns.iter().enumerate() {
+    for (number, turn) in parsed.turns.iter().enumerate() {
         out.records(1);
         let at = Some(clock.at(turn.at));
         let mark = fingerprint(&[&number.to_string(), &turn.user]);
@@ -80,7 +80,7 @@ pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
             out.beside(slot("finished"), Body::Finished(finished))?;
         }
     }
-    match &told.summary {
+    match &parsed.summary {
         TranscriptSummary::Text(text) => {
             out.records(1);
             let by = "imported".to_owned();
@@ -92,21 +92,21 @@ pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
         TranscriptSummary::Broken => out.note("its summary has no end, or nothing in it"),
         TranscriptSummary::Nothing => {}
     }
-    for words in &told.rest {
+    for words in &parsed.rest {
         out.records(1);
         let id = format!("rest:{}", fingerprint(&[words]));
         out.raw(Slot { session, id, at: Some(clock.now) }, "rest", words)?;
     }
-    if let Some(twin) = twin(path, &told) {
+    if let Some(twin) = twin(path, &parsed) {
         out.records(1);
         let id = format!("twin:{}", fingerprint(&[&twin]));
         out.raw(Slot { session, id, at: Some(clock.now) }, "twin", &twin)?;
     }
-    if told.queries.is_some_and(|queries| queries != told.turns.len() as u64) {
+    if parsed.queries.is_some_and(|queries| queries != parsed.turns.len() as u64) {
         out.note(format!(
             "it says {} queries; {} are there",
-            told.queries.unwrap_or_default(),
-            told.turns.len()
+            parsed.queries.unwrap_or_default(),
+            parsed.turns.len()
         ));
     }
     Ok(())
@@ -117,12 +117,12 @@ pub fn is_twin(path: &Path) -> bool {
     let transcript = path.with_extension("md");
     path.extension().is_some_and(|extension| extension == "json")
         && matches!(super::recognise(&transcript), Ok(Some(super::Format::Markdown)))
-        && told_in(&transcript).is_ok_and(|told| twin(&transcript, &told).is_some())
+        && parse_file(&transcript).is_ok_and(|parsed| twin(&transcript, &parsed).is_some())
 }
 
 /// What the twin of a transcript holds: JSON that names the same session, or begins with the same
 /// words.
-fn twin(path: &Path, told: &ParsedTranscript) -> Option<String> {
+fn twin(path: &Path, parsed: &ParsedTranscript) -> Option<String> {
     let place = path.with_extension("json");
     let length = place.metadata().ok().filter(|meta| meta.is_file())?.len();
     if length > LINE_BYTES_MAX as u64 {
@@ -131,13 +131,13 @@ fn twin(path: &Path, told: &ParsedTranscript) -> Option<String> {
     let text = super::document::text(&place).ok()?;
     let text = text.trim();
     serde_json::from_str::<&serde_json::value::RawValue>(text).ok()?;
-    let id = told.id.as_ref().map(|id| quoted(id));
-    let words = told.turns.first().map(|turn| quoted(&turn.user));
+    let id = parsed.id.as_ref().map(|id| quoted(id));
+    let words = parsed.turns.first().map(|turn| quoted(&turn.user));
     let mut marks = id.into_iter().chain(words);
     marks.any(|mark| mark.len() > 2 && text.contains(&mark)).then(|| text.to_owned())
 }
 
-fn told_in(path: &Path) -> Result<ParsedTranscript> {
+fn parse_file(path: &Path) -> Result<ParsedTranscript> {
     let text = super::document::text(path)?;
     markdown::read(&text).map_err(|error| ReadError::broken(error.to_string()))
 }
@@ -145,28 +145,28 @@ fn told_in(path: &Path) -> Result<ParsedTranscript> {
 /// What tells a transcript from others. `session_3` may be the name of many, so what it begins
 /// with counts too, and when. Nothing here changes when the file is written anew with one more
 /// turn, as its date does.
-fn identity(told: &ParsedTranscript) -> String {
-    let first = told.turns.first();
+fn identity(parsed: &ParsedTranscript) -> String {
+    let first = parsed.turns.first();
     let text = first.map_or("", |turn| turn.user.as_str());
     let time = first.and_then(|turn| turn.at).map(|time| time.to_string()).unwrap_or_default();
-    fingerprint(&[told.id.as_deref().unwrap_or_default(), &time, &told.agent, text])
+    fingerprint(&[parsed.id.as_deref().unwrap_or_default(), &time, &parsed.agent, text])
 }
 
 /// The identity of the transcript that this one continues, if it lies beside it or where it says.
-fn parent_of(path: &Path, told: &ParsedTranscript) -> Option<String> {
+fn parent_of(path: &Path, parsed: &ParsedTranscript) -> Option<String> {
     let folder = path.parent()?;
     let mut places: Vec<PathBuf> = Vec::new();
-    if let Some(previous) = &told.previous_session {
+    if let Some(previous) = &parsed.previous_session {
         let previous = Path::new(previous);
         places.extend(previous.file_name().map(|name| folder.join(name)));
     }
     // An id becomes a file name only after nothing of it can lead elsewhere.
     let plain = |id: &&String| !id.contains(['/', '\\', '\0']) && !id.contains("..");
-    if let Some(id) = told.resumed_from.as_ref().filter(plain) {
+    if let Some(id) = parsed.resumed_from.as_ref().filter(plain) {
         places.push(folder.join(format!("{id}.md")));
     }
     let place = places.into_iter().find(|place| place.is_file() && place != path)?;
-    Some(identity(&told_in(&place).ok()?))
+    Some(identity(&parse_file(&place).ok()?))
 }
 
 /// Times of day become times: a day ends where the clock goes back.
@@ -180,17 +180,17 @@ impl Clock {
     /// A clock that stands where the conversation began: at what the session's id says, where it
     /// says so. A date may be that of the beginning or, as the original program writes it, that of
     /// the last save; it is whichever gives the shorter conversation.
-    fn new(told: &ParsedTranscript, out: &Out<'_>) -> Clock {
+    fn new(parsed: &ParsedTranscript, out: &Out<'_>) -> Clock {
         let zone = out.options.zone.clone();
-        let id = told.id.as_deref().unwrap_or_default();
+        let id = parsed.id.as_deref().unwrap_or_default();
         if let Some(now) = start_in_id(id, &zone) {
             return Clock { now, zone };
         }
-        let date = told.date.and_then(|date| zone.to_timestamp(date).ok());
+        let date = parsed.date.and_then(|date| zone.to_timestamp(date).ok());
         let clock = Clock { now: date.unwrap_or(out.options.modified), zone };
-        let restored = told.restored.as_ref().and_then(|restored| restored.at);
+        let restored = parsed.restored.as_ref().and_then(|restored| restored.at);
         let times: Vec<Time> =
-            restored.into_iter().chain(told.turns.iter().filter_map(|turn| turn.at)).collect();
+            restored.into_iter().chain(parsed.turns.iter().filter_map(|turn| turn.at)).collect();
         let mut after = clock.clone();
         let last = times.iter().map(|time| after.at(Some(*time))).last().unwrap_or(clock.now);
         let first = times.iter().rev().fold(clock.now, |next, time| clock.before(next, *time));
@@ -275,11 +275,11 @@ fn usage_of(cost: &Cost) -> Usage {
 /// What each turn cost, and whether the file counts running totals. Some programs write what
 /// everything cost so far; then the counts of what was written are close to the sum of the replies
 /// up to there, and not to the reply itself.
-fn costs(told: &ParsedTranscript) -> (Vec<Usage>, bool) {
-    let counts: Vec<Usage> = told.turns.iter().map(|turn| usage_of(&turn.cost)).collect();
+fn costs(parsed: &ParsedTranscript) -> (Vec<Usage>, bool) {
+    let counts: Vec<Usage> = parsed.turns.iter().map(|turn| usage_of(&turn.cost)).collect();
     let (mut sum, mut each_off, mut sum_off, mut rising) = (0_u64, 0_u64, 0_u64, true);
     let mut before = Usage::default();
-    for (turn, usage) in told.turns.iter().zip(&counts).filter(|(_, u)| u.output > 0) {
+    for (turn, usage) in parsed.turns.iter().zip(&counts).filter(|(_, u)| u.output > 0) {
         let own = u64::from(tokens::count(&turn.assistant));
         sum = sum.saturating_add(own);
         each_off = each_off.saturating_add(usage.output.abs_diff(own));

@@ -303,7 +303,7 @@ fn message(out: &mut Out<'_>, slot: Slot, text: &str, parts: &[String]) -> Resul
             }
             false => {
                 message.content.append(&mut blocks);
-                out.told(&format!("part/{kind}"));
+                out.used(&format!("part/{kind}"));
             }
         }
     }

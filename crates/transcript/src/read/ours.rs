@@ -33,7 +33,7 @@ pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
                 }
                 Some(Ok(header)) => {
                     session = Some(out.session(found(header, &fields))?);
-                    out.told("session");
+                    out.used("session");
                 }
                 Some(Err(error)) => {
                     out.unreadable("session", place, error.to_string());
@@ -66,7 +66,7 @@ fn blob(
     let part = fields.text("base64").and_then(|text| BASE64.decode(text.as_bytes()).ok());
     attached.extend(part.unwrap_or_default());
     if fields.get("more") == Some("true") && attached.len() <= BLOB_BYTES_MAX {
-        out.told("attachment");
+        out.used("attachment");
         return Ok(());
     }
     let bytes = std::mem::take(attached);

@@ -188,7 +188,7 @@ impl<'a> Out<'a> {
     }
 
     /// A record whose meaning is in the session itself or in another entry.
-    pub(super) fn told(&mut self, kind: &str) {
+    pub(super) fn used(&mut self, kind: &str) {
         self.account.store(kind, 1);
     }
 

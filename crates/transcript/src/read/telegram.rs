@@ -184,7 +184,7 @@ fn session(out: &mut Out<'_>, whose: &Whose, saved: &[Saved<'_>]) -> Result<()> 
     })?;
     for (fields, last) in heads.iter().zip(last) {
         out.records(1);
-        out.told("session");
+        out.used("session");
         let known = ["user_id", "created_at", "last_activity", "current_workspace"];
         let rest = fields.without_list("history", &known);
         if rest != "{}" {
@@ -196,7 +196,7 @@ fn session(out: &mut Out<'_>, whose: &Whose, saved: &[Saved<'_>]) -> Result<()> 
     for Item { id, at, raw, again } in items(out, saved) {
         out.records(1);
         if again {
-            out.told("message saved twice");
+            out.used("message saved twice");
             continue;
         }
         let said = Fields::of(raw);

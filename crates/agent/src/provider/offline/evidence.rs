@@ -19,7 +19,7 @@ pub(super) struct Evidence {
     /// The lines that were read in one go: path, first and last.
     pub(super) windows: Vec<(String, u64, u64)>,
     /// What was said in sessions.
-    pub(super) said: Vec<Said>,
+    pub(super) said: Vec<PastMessage>,
     /// How much each word counts: rare ones more.
     pub(super) weights: Vec<f64>,
     /// Finds the question itself.
@@ -27,7 +27,7 @@ pub(super) struct Evidence {
 }
 
 /// Something said in a session.
-pub(super) struct Said {
+pub(super) struct PastMessage {
     /// The session's name.
     pub(super) session: String,
     /// The entry.
@@ -42,7 +42,7 @@ pub(super) struct Said {
     pub(super) follows: Option<String>,
 }
 
-impl Said {
+impl PastMessage {
     /// Whether it asks something.
     pub(super) fn asks(&self) -> bool {
         self.text.trim_end().ends_with('?')
@@ -100,7 +100,14 @@ impl Evidence {
                 && !text.contains(NOTE_BEGINS)
             {
                 let by_user = found["role"] == "user";
-                self.said.push(Said { session, seq, reference, text, by_user, follows: None });
+                self.said.push(PastMessage {
+                    session,
+                    seq,
+                    reference,
+                    text,
+                    by_user,
+                    follows: None,
+                });
             }
         }
     }
@@ -109,7 +116,7 @@ impl Evidence {
         let weight = |word: &Word| {
             let lines = self.files.values().flat_map(BTreeMap::values);
             let said = self.said.iter().map(|said| &said.text);
-            let count = lines.chain(said).filter(|text| word.stands_in(text)).count();
+            let count = lines.chain(said).filter(|text| word.is_in(text)).count();
             let rare = 1.0 / (1.0 + (1.0 + count as f64).ln());
             if word.exact { rare * 1.5 } else { rare }
         };
@@ -146,7 +153,7 @@ impl Evidence {
         let before =
             self.said.iter().find(|said| said.next().is_some_and(|next| next == reference));
         if let Some(before) = before {
-            self.said.push(Said {
+            self.said.push(PastMessage {
                 session: before.session.clone(),
                 seq: before.seq + 1,
                 reference: reference.into(),

@@ -198,8 +198,8 @@ fn answer(question: &Question, turn: &Turn<'_>, tools: &Tools<'_>, sayer: &Sayer
     if keywords.is_empty() {
         return Step::Say(sayer.no_words());
     }
-    let told = question.is_newcomers && (turn.rounds == 0 || newcomer::is_told(turn));
-    let searched_before = usize::from(question.is_newcomers && !told);
+    let answered = question.is_newcomers && (turn.rounds == 0 || newcomer::is_answered(turn));
+    let searched_before = usize::from(question.is_newcomers && !answered);
     let rounds = turn.rounds - searched_before;
     if searched_before > 0
         && let Some(custom) = newcomer::custom(turn)
@@ -207,8 +207,8 @@ fn answer(question: &Question, turn: &Turn<'_>, tools: &Tools<'_>, sayer: &Sayer
         return Step::Say(sayer.passages(&[], &keywords, Some(custom), false));
     }
     if rounds == 0 {
-        let mut calls = searches(&keywords, if told { newcomer::FILES } else { NOT_THESE });
-        if told {
+        let mut calls = searches(&keywords, if answered { newcomer::FILES } else { NOT_THESE });
+        if answered {
             calls.retain(|(tool, _)| *tool == "grep");
             calls.push(("glob", json!({"pattern": newcomer::FILES})));
         }

@@ -113,7 +113,7 @@ pub(super) fn readme(turn: &Turn<'_>) -> Option<String> {
 }
 
 /// Whether something was found where projects tell what newcomers ask.
-pub(super) fn is_told(turn: &Turn<'_>) -> bool {
+pub(super) fn is_answered(turn: &Turn<'_>) -> bool {
     let there = turn.of("grep").filter(|answer| answer.asked("glob") == FILES);
     there.into_iter().any(|answer| !answer.objects().is_empty())
 }

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::answer::Source;
-use super::evidence::{Evidence, Said};
+use super::evidence::{Evidence, PastMessage};
 use super::words::{Keywords, Word};
 
 /// Lines of a passage that is quoted.
@@ -37,7 +37,7 @@ const REPLY_SHARE: f64 = 0.9;
 
 /// A place in a file.
 #[derive(Clone, Debug)]
-pub(super) struct Place {
+pub(super) struct FilePlace {
     pub(super) path: String,
     pub(super) line: u64,
     score: f64,
@@ -61,7 +61,7 @@ impl Passage {
 }
 
 /// The best places in files, apart from each other, best first.
-pub(super) fn places(evidence: &Evidence, keywords: &Keywords) -> Vec<Place> {
+pub(super) fn places(evidence: &Evidence, keywords: &Keywords) -> Vec<FilePlace> {
     let mut all = Vec::new();
     for (path, lines) in &evidence.files {
         all.extend(scored(path, lines, evidence, keywords));
@@ -70,8 +70,8 @@ pub(super) fn places(evidence: &Evidence, keywords: &Keywords) -> Vec<Place> {
 }
 
 /// What was said, best first.
-pub(super) fn said<'e>(evidence: &'e Evidence, keywords: &Keywords) -> Vec<&'e Said> {
-    let mut all: Vec<(f64, &Said)> = evidence
+pub(super) fn said<'e>(evidence: &'e Evidence, keywords: &Keywords) -> Vec<&'e PastMessage> {
+    let mut all: Vec<(f64, &PastMessage)> = evidence
         .said
         .iter()
         .map(|said| (score_said(said, evidence, keywords), said))
@@ -108,7 +108,7 @@ pub(super) fn passages(evidence: &Evidence, keywords: &Keywords) -> Vec<Passage>
 }
 
 fn covered(text: &str, keywords: &Keywords) -> usize {
-    keywords.words.iter().filter(|word| word.stands_in(text)).count()
+    keywords.words.iter().filter(|word| word.is_in(text)).count()
 }
 
 /// The places of one file in which a word stands, with what they are worth.
@@ -117,17 +117,17 @@ fn scored(
     lines: &BTreeMap<u64, String>,
     evidence: &Evidence,
     keywords: &Keywords,
-) -> Vec<Place> {
+) -> Vec<FilePlace> {
     let stands = |word: &Word| -> Vec<u64> {
-        lines.iter().filter(|(_, text)| word.stands_in(text)).map(|(line, _)| *line).collect()
+        lines.iter().filter(|(_, text)| word.is_in(text)).map(|(line, _)| *line).collect()
     };
     let at: Vec<Vec<u64>> = keywords.words.iter().map(stands).collect();
-    let named: Vec<bool> = keywords.words.iter().map(|word| word.stands_in(path)).collect();
+    let named: Vec<bool> = keywords.words.iter().map(|word| word.is_in(path)).collect();
     let kind = of_kind(path);
     let mut places = Vec::new();
     for (line, text) in lines {
         let here = at.iter().any(|lines| lines.contains(line));
-        let phrase = keywords.phrases.iter().any(|phrase| phrase.stands_in(text));
+        let phrase = keywords.phrases.iter().any(|phrase| phrase.is_in(text));
         let top = *line == 1 && named.contains(&true);
         if !here && !phrase && !top {
             continue;
@@ -148,7 +148,7 @@ fn scored(
             score *= 1.1;
         }
         score *= kind;
-        places.push(Place { path: path.into(), line: *line, score });
+        places.push(FilePlace { path: path.into(), line: *line, score });
     }
     places
 }
@@ -161,7 +161,7 @@ fn together(values: &[f64]) -> f64 {
 }
 
 /// What something said is worth. A question is not an answer: what follows it is.
-fn score_said(said: &Said, evidence: &Evidence, keywords: &Keywords) -> f64 {
+fn score_said(said: &PastMessage, evidence: &Evidence, keywords: &Keywords) -> f64 {
     let own = words_of(said, evidence, keywords);
     let asked = said.follows.as_ref().and_then(|reference| {
         evidence.said.iter().find(|other| other.reference == *reference && other.asks())
@@ -171,14 +171,14 @@ fn score_said(said: &Said, evidence: &Evidence, keywords: &Keywords) -> f64 {
     score * if keywords.past { SAID_WANTED } else { SAID }
 }
 
-fn words_of(said: &Said, evidence: &Evidence, keywords: &Keywords) -> f64 {
+fn words_of(said: &PastMessage, evidence: &Evidence, keywords: &Keywords) -> f64 {
     let mut values = Vec::new();
     for (word, weight) in keywords.words.iter().zip(&evidence.weights) {
-        let text = if word.stands_in(&said.text) { 1.0 } else { 0.0 };
-        let name = if word.stands_in(&said.session) { IN_PATH } else { 0.0 };
+        let text = if word.is_in(&said.text) { 1.0 } else { 0.0 };
+        let name = if word.is_in(&said.session) { IN_PATH } else { 0.0 };
         values.push((text + name) * weight);
     }
-    let phrase = keywords.phrases.iter().any(|phrase| phrase.stands_in(&said.text));
+    let phrase = keywords.phrases.iter().any(|phrase| phrase.is_in(&said.text));
     let phrase = if phrase { PHRASE } else { 0.0 };
     together(&values) + phrase
 }
@@ -199,14 +199,15 @@ fn is_heading(text: &str) -> bool {
 }
 
 /// The best ones that are not too close to a better one.
-fn apart(mut all: Vec<Place>, distance: u64) -> Vec<Place> {
+fn apart(mut all: Vec<FilePlace>, distance: u64) -> Vec<FilePlace> {
     all.sort_by(|a, b| {
         b.score.total_cmp(&a.score).then_with(|| (&a.path, a.line).cmp(&(&b.path, b.line)))
     });
-    let mut kept: Vec<Place> = Vec::new();
+    let mut kept: Vec<FilePlace> = Vec::new();
     for place in all {
-        let close =
-            |other: &Place| other.path == place.path && other.line.abs_diff(place.line) < distance;
+        let close = |other: &FilePlace| {
+            other.path == place.path && other.line.abs_diff(place.line) < distance
+        };
         if !kept.iter().any(close) {
             kept.push(place);
         }
@@ -235,8 +236,8 @@ fn extent(lines: &BTreeMap<u64, String>, center: u64, keywords: &Keywords) -> (u
     let further = |last: u64| {
         let shown = shown(last).join("\n");
         let new = |line: &u64| {
-            let there = |word: &&Word| text(*line).is_some_and(|text| word.stands_in(text));
-            keywords.words.iter().filter(there).any(|word| !word.stands_in(&shown))
+            let there = |word: &&Word| text(*line).is_some_and(|text| word.is_in(text));
+            keywords.words.iter().filter(there).any(|word| !word.is_in(&shown))
         };
         (last + 1..=end).any(|line| new(&line))
     };

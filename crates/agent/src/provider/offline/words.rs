@@ -112,7 +112,7 @@ impl Word {
     }
 
     /// Whether it stands in a text.
-    pub(super) fn stands_in(&self, text: &str) -> bool {
+    pub(super) fn is_in(&self, text: &str) -> bool {
         self.regex.is_match(text)
     }
 }
@@ -275,7 +275,7 @@ mod tests {
             ("stopped", "stop"),
         ] {
             let word = Word::stemmed(a).expect("a word");
-            assert!(word.stands_in(b), "{a} ({}) finds {b}", word.stem);
+            assert!(word.is_in(b), "{a} ({}) finds {b}", word.stem);
         }
     }
 
@@ -283,9 +283,9 @@ mod tests {
     fn a_word_is_found_inside_names_but_not_inside_other_words() {
         let port = Word::stemmed("port").expect("a word");
         for there in ["the port", "http_port", "httpPort", "Ports"] {
-            assert!(port.stands_in(there), "{there}");
+            assert!(port.is_in(there), "{there}");
         }
-        assert!(!port.stands_in("report and support"));
+        assert!(!port.is_in("report and support"));
     }
 
     #[test]

@@ -76,7 +76,7 @@ pub fn comes_home(data: &[u8]) {
     let session = Session::new(header);
     let bodies: Vec<Body> = heap.entries.iter().map(|(_, entry)| entry.body.clone()).collect();
     let entries: Vec<Entry> = (0_u64..).zip(&bodies).map(|(seq, body)| entry(seq, body)).collect();
-    for format in ["jsonl", "openai", "anthropic", "magent", "agent", "telegram", "html"] {
+    for format in ["rethread", "openai", "anthropic", "magent", "agent", "telegram", "html"] {
         let mut text = Vec::new();
         let mut out = writer(format, &mut text, TimeZone::UTC).expect("a writer");
         out.begin(&session).expect("written");
@@ -85,7 +85,7 @@ pub fn comes_home(data: &[u8]) {
         }
         out.finish().expect("written");
         drop(out);
-        if format != "jsonl" {
+        if format != "rethread" {
             continue;
         }
         let path = folder.file("home", &text);

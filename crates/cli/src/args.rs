@@ -239,13 +239,13 @@ Examples:
   rethread import --from codex --dry-run
   rethread import old-chats/*.json notes.md";
 
-const EXPORT: &str = "Formats: markdown (for people), jsonl (loses nothing; `import` brings it back), openai and anthropic \
+const EXPORT: &str = "Formats: markdown (for people), rethread (JSON lines, loses nothing; `import` brings it back), openai and anthropic \
 (messages), magent, agent and telegram (files of those programs), html (one page, nothing loaded from elsewhere).
 
 Examples:
   rethread export last -o chat.md
   rethread export rate-limiter --format html -o chat.html
-  rethread export 1 --format jsonl --chain > chat.jsonl";
+  rethread export 1 --format rethread --chain > chat.jsonl";
 
 /// Flags of `import`.
 #[derive(Debug, ClapArgs)]
@@ -303,7 +303,7 @@ pub(crate) struct Export {
     /// The sessions it continues too, oldest first, in one document
     #[arg(long)]
     pub(crate) chain: bool,
-    /// Everything, also what was said before the last clear (jsonl always holds everything)
+    /// Everything, also what was said before the last clear (rethread always contains everything)
     #[arg(long, short)]
     pub(crate) all: bool,
     /// Take out secrets and home folders, and say what was taken out
@@ -319,7 +319,7 @@ pub(crate) struct Export {
 
 /// Formats that are written.
 pub(crate) const FORMATS: [&str; 8] =
-    ["markdown", "jsonl", "openai", "anthropic", "magent", "agent", "telegram", "html"];
+    ["markdown", "rethread", "openai", "anthropic", "magent", "agent", "telegram", "html"];
 const SERVE: &str =
     "On the loopback nobody needs a token: whoever is on this machine is the owner `local`. An \
 address that other machines can reach needs at least one (`rethread token create`).

@@ -37,7 +37,7 @@ pub(super) fn run(cli: &Cli, args: &Export) -> Done {
         format: &args.format,
         chain: &chain,
         // The lines hold the whole log: they are what a session is moved and backed up with.
-        all: args.all || args.format == "jsonl",
+        all: args.all || args.format == "rethread",
         cleared: 0,
         redactor: redacts.then(Redactor::new),
         left_out: Vec::new(),

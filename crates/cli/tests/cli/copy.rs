@@ -151,7 +151,7 @@ fn a_session_of_another_program_is_named_by_its_file_and_copied_with_all_it_says
     let said = home.run(&["show", id, "--store", "there.db"]);
     assert_eq!(said.code, 0, "its id is known there as well: {said:?}");
     // Through lines and back, too.
-    let lines = home.run(&["export", id, "--format", "jsonl", "--store", "there.db"]).out;
+    let lines = home.run(&["export", id, "--format", "rethread", "--store", "there.db"]).out;
     std::fs::write(home.path().join("lines.jsonl"), lines).expect("written");
     assert_eq!(home.run(&["import", "lines.jsonl", "--store", "files:again"]).code, 0);
     let again = std::fs::read_to_string(home.path().join(format!("again/{id}.json")));

@@ -106,7 +106,7 @@ fn a_lineage_leaves_as_one_document_oldest_first() {
     std::fs::write(folder.join("one.md"), FOREIGN).expect("written");
     std::fs::write(folder.join("two.md"), second).expect("written");
     assert_eq!(home.run(&["import", "chain"]).code, 0);
-    for format in ["markdown", "jsonl", "html"] {
+    for format in ["markdown", "rethread", "html"] {
         let said = home.run(&["export", "s2", "--chain", "--format", format]);
         assert_eq!(said.code, 0, "{said:?}");
         let (first, then) = (said.out.find("hi"), said.out.find("again"));

@@ -116,7 +116,7 @@ fn what_only_the_twin_of_a_transcript_holds_is_kept() {
         said.err.contains("s.json is the twin of a transcript, and is kept with it"),
         "{said:?}"
     );
-    let lines = home.run(&["export", "s", "--format", "jsonl"]).out;
+    let lines = home.run(&["export", "s", "--format", "rethread"]).out;
     assert!(lines.contains("only here"), "{lines}");
 }
 
@@ -241,7 +241,7 @@ fn an_export_comes_back_as_the_identical_log() {
     // What is escaped on its way out comes back byte for byte.
     let hidden = "{\"role\":\"user\",\"content\":\"\u{9b}\u{e0041}\",\"odd\":\"\u{202e} \\u202e\"}";
     home.feed(&["append", "plan"], hidden);
-    assert_eq!(home.run(&["export", "plan", "--format", "jsonl", "-o", "plan.jsonl"]).code, 0);
+    assert_eq!(home.run(&["export", "plan", "--format", "rethread", "-o", "plan.jsonl"]).code, 0);
     let there = Home::new();
     let path = home.path().join("plan.jsonl");
     let said = there.run(&["import", path.to_str().expect("a path")]);
@@ -250,12 +250,26 @@ fn an_export_comes_back_as_the_identical_log() {
         (home.json(&["show", "plan", "--all"]), there.json(&["show", "1", "--all"]));
     assert_eq!(mine["entries"], theirs["entries"]);
     assert_eq!(mine["session"]["id"], theirs["session"]["id"]);
-    let again = there.run(&["export", "1", "--format", "jsonl"]).out;
+    let again = there.run(&["export", "1", "--format", "rethread"]).out;
     let before = std::fs::read_to_string(&path).expect("there");
     assert_eq!(
         again.lines().skip(1).collect::<Vec<_>>(),
         before.lines().skip(1).collect::<Vec<_>>()
     );
+}
+
+#[test]
+fn export_and_import_call_the_lossless_format_the_same() {
+    let home = Home::new();
+    home.session("plan", &WITH_TOOL);
+    assert_eq!(home.run(&["export", "plan", "--format", "rethread", "-o", "plan.jsonl"]).code, 0);
+    let said = home.run(&["import", "plan.jsonl", "--from", "rethread"]);
+    assert_eq!(said.code, 0, "{said:?}");
+    for other in [["export", "plan", "--format", "jsonl"], ["import", "x", "--from", "jsonl"]] {
+        let said = home.run(&other);
+        assert_eq!(said.code, 2, "{said:?}");
+        assert!(said.err.contains("rethread"), "{said:?}");
+    }
 }
 
 #[test]
@@ -358,7 +372,7 @@ fn no_escape_hides_a_secret_from_redaction() {
     home.session(&name, &[call, &file.to_string(), &said.to_string()]);
     let secrets = ["s3cretpw", "alice", "hunter2", "hunter3", &token[..50]];
     for format in
-        ["jsonl", "html", "openai", "anthropic", "magent", "agent", "telegram", "markdown"]
+        ["rethread", "html", "openai", "anthropic", "magent", "agent", "telegram", "markdown"]
     {
         let shown = home.run(&["export", "1", "--format", format, "--redact"]);
         assert_eq!(shown.code, 0, "{shown:?}");
@@ -366,7 +380,7 @@ fn no_escape_hides_a_secret_from_redaction() {
             assert!(!shown.out.contains(secret), "{format} {secret}: {}", shown.out);
         }
     }
-    let whole = home.run(&["export", "1", "--format", "jsonl"]).out;
+    let whole = home.run(&["export", "1", "--format", "rethread"]).out;
     assert!(secrets.iter().all(|secret| whole.contains(secret)), "{whole}");
 }
 
@@ -419,7 +433,7 @@ fn an_export_leaves_out_what_was_cleared_unless_asked() {
     }
     let openai = home.run(&["export", "plan", "--format", "openai"]).out;
     assert!(openai.contains("be brief"), "the instructions still hold: {openai}");
-    let log = home.run(&["export", "plan", "--format", "jsonl"]).out;
+    let log = home.run(&["export", "plan", "--format", "rethread"]).out;
     assert!(log.contains("before the clear"), "the log is always whole: {log}");
     assert_eq!(home.run(&["undo", "plan"]).code, 0);
     let back = home.run(&["export", "plan", "--format", "telegram"]).out;

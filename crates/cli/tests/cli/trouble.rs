@@ -60,7 +60,7 @@ fn what_was_said_cannot_drive_the_terminal_and_json_keeps_it() {
         &["show", "\u{9b}\u{e0041}", "--json"],
         &["context", "hostile", "--json"],
         &["search", "owned", "--json"],
-        &["export", "hostile", "--format", "jsonl"],
+        &["export", "hostile", "--format", "rethread"],
         &["export", "hostile", "--format", "openai"],
         &["export", "hostile", "--format", "anthropic"],
         &["export", "hostile", "--format", "magent"],

@@ -71,7 +71,7 @@ fn import(place: &Place, lines: &[String]) -> Value {
 
 /// The lines without what says where and when they were brought in.
 fn exported(place: &Place, name: &str) -> Vec<Value> {
-    let text = place.run(&["export", name, "--format", "jsonl"]);
+    let text = place.run(&["export", name, "--format", "rethread"]);
     let mut lines: Vec<Value> =
         text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     lines[0]["session"].as_object_mut().expect("a header").remove("imported");
@@ -146,7 +146,7 @@ fn an_attachment_longer_than_a_line_may_be_is_carried_in_parts() {
         (0u32..5 << 20).flat_map(|n| n.wrapping_mul(2_654_435_761).to_le_bytes()).collect();
     let blob = open(&place).put_blob(&owner, id, &large).expect("kept");
     let file = place.folder.path().join("large.jsonl");
-    place.run(&["export", "pictured", "--format", "jsonl", "-o", file.to_str().expect("text")]);
+    place.run(&["export", "pictured", "--format", "rethread", "-o", file.to_str().expect("text")]);
     let longest = std::fs::read_to_string(&file).expect("read").lines().map(str::len).max();
     assert!(longest < Some(16 << 20), "{longest:?}");
     let other = Place::new(|folder| format!("files:{}", folder.join("b").display()));
@@ -169,7 +169,7 @@ fn doctor_tells_which_attachment_is_damaged() {
     let told = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(told.contains(&format!("the attachment {name} is not what was stored")), "{told}");
     let output =
-        place.command(&["export", "pictured", "--format", "jsonl"]).output().expect("runs");
+        place.command(&["export", "pictured", "--format", "rethread"]).output().expect("runs");
     assert!(output.status.success(), "the conversation is not the worse for it");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(said.contains("1 damaged attachment"), "{said}");

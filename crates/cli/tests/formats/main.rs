@@ -98,9 +98,9 @@ fn journals_are_whole(place: &Place, _: &str) {
         let expected = format!("tests/formats/2/expected/{name}.jsonl");
         let expected = Path::new(env!("CARGO_MANIFEST_DIR")).join(expected);
         let expected = std::fs::read_to_string(expected).expect("an expectation");
-        assert_eq!(place.run(&["export", name, "--format", "jsonl"]), expected, "{name}");
+        assert_eq!(place.run(&["export", name, "--format", "rethread"]), expected, "{name}");
     }
-    let theirs = place.run(&["export", "2025-01-02-03-04-05-006-aB_9", "--format", "jsonl"]);
+    let theirs = place.run(&["export", "2025-01-02-03-04-05-006-aB_9", "--format", "rethread"]);
     for said in [
         "where is the key?",
         "under the mat",
@@ -138,7 +138,7 @@ fn is_whole(place: &Place, kind: &str) {
     for name in SESSIONS {
         let expected = made_by_format_1(&format!("expected/{kind}-{name}.jsonl"));
         let expected = std::fs::read_to_string(expected).expect("an expectation");
-        let exported = place.run(&["export", name, "--format", "jsonl"]);
+        let exported = place.run(&["export", name, "--format", "rethread"]);
         assert_eq!(exported, expected, "{kind}: {name}");
     }
     let doctor = place.json(&["doctor", "--check"]);
@@ -223,7 +223,7 @@ fn a_directory_with_journals_that_cannot_be_written_is_read_and_left_as_it_is() 
     }
     let binary = place.command(&[]).get_program().to_owned();
     let script = format!(
-        "{bind} && export RETHREAD_STORE={} && {} export garden --format jsonl",
+        "{bind} && export RETHREAD_STORE={} && {} export garden --format rethread",
         place.store,
         binary.to_string_lossy()
     );

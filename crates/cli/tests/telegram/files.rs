@@ -39,7 +39,8 @@ fn first_part(question: &Value) -> Value {
 /// Whether the session keeps these bytes.
 fn keeps(place: &Place, bytes: &[u8]) -> bool {
     let id = place.sessions("telegram:7")[0]["id"].as_str().expect("an id").to_owned();
-    let lines = place.home.run(&["export", &id, "--owner", "telegram:7", "--format", "jsonl"]).out;
+    let lines =
+        place.home.run(&["export", &id, "--owner", "telegram:7", "--format", "rethread"]).out;
     lines.lines().any(|line| {
         let line: Value = serde_json::from_str(line).expect("JSON");
         line["blob"] == json!(BlobId::of(bytes).to_string())

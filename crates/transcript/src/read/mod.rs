@@ -32,11 +32,11 @@ mod messages;
 mod openai_agents;
 mod opencode;
 mod opencode_rows;
-mod ours;
 mod out;
 mod pi;
 mod recognise;
 mod responses;
+mod rethread;
 mod section;
 mod specstory;
 mod swe_agent;
@@ -116,7 +116,7 @@ pub fn read(
         Format::Agent => agent::read(path, &mut out)?,
         Format::Telegram => telegram::read(path, &mut out)?,
         Format::Markdown => markdown_session::read(path, &mut out)?,
-        Format::Rethread => ours::read(path, &mut out)?,
+        Format::Rethread => rethread::read(path, &mut out)?,
         Format::ClaudeCode => claude_code::read(path, &mut out)?,
         Format::Codex => codex::read(path, &mut out)?,
         Format::OpenAi | Format::Anthropic => messages::read(path, &mut out)?,

@@ -49,7 +49,7 @@ formats! {
     Telegram = "telegram", "Telegram";
     /// A Markdown transcript, ours or that of a program with the same layout.
     Markdown = "markdown", "Markdown";
-    /// Our own lines, which lose nothing.
+    /// Our own JSON lines, which lose nothing.
     Rethread = "rethread", "Rethread";
     /// Claude Code's lines.
     ClaudeCode = "claude-code", "Claude Code";

@@ -7,11 +7,11 @@
 mod agent;
 mod anthropic;
 pub mod html;
-mod jsonl;
 mod magent;
 pub mod markdown;
 mod openai;
 mod pairs;
+mod rethread;
 mod telegram;
 mod turn;
 pub mod visible_json;
@@ -22,7 +22,7 @@ use std::io;
 use jiff::tz::TimeZone;
 use rethread_core::{BlobId, Entry, Session};
 
-pub use jsonl::VERSION;
+pub use rethread::VERSION;
 
 /// What writes sessions in some format.
 pub trait Writer {
@@ -65,7 +65,7 @@ pub trait Writer {
     fn left_out(&self) -> &BTreeMap<&'static str, u64>;
 }
 
-/// A writer for a format: `jsonl`, `openai`, `anthropic`, `magent`, `agent`, `telegram` or `html`.
+/// A writer for a format: `rethread`, `openai`, `anthropic`, `magent`, `agent`, `telegram` or `html`.
 /// Times that do not name their zone are read from the clock of `zone`.
 pub fn writer<'a>(
     format: &str,
@@ -73,7 +73,7 @@ pub fn writer<'a>(
     zone: TimeZone,
 ) -> Option<Box<dyn Writer + 'a>> {
     Some(match format {
-        "jsonl" => Box::new(jsonl::Jsonl::new(out)),
+        "rethread" => Box::new(rethread::RethreadLines::new(out)),
         "openai" => Box::new(openai::OpenAi::new(out)),
         "anthropic" => Box::new(anthropic::Anthropic::new(out)),
         "magent" => Box::new(magent::Magent::new(out, zone)),

@@ -1,4 +1,5 @@
-//! Our own lines: everything a log holds, so that reading them gives the same log again.
+//! The format `rethread`: JSON lines with everything a log contains, so that importing them gives the
+//! same log again.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -13,24 +14,24 @@ use serde_json::json;
 use super::Writer;
 use super::visible_json::VisibleJson;
 
-/// The version of these lines.
+/// The version of the format that is written, and the newest that is read.
 pub const VERSION: u64 = 1;
 
 /// Bytes of an attachment in one line: readers pass over lines that are much longer.
 const PART_BYTES: usize = 6 << 20;
 
-pub(super) struct Jsonl<'a> {
+pub(super) struct RethreadLines<'a> {
     out: VisibleJson<&'a mut dyn Write>,
     left_out: BTreeMap<&'static str, u64>,
 }
 
-impl<'a> Jsonl<'a> {
-    pub(super) fn new(out: &'a mut dyn Write) -> Jsonl<'a> {
-        Jsonl { out: VisibleJson::new(out), left_out: BTreeMap::new() }
+impl<'a> RethreadLines<'a> {
+    pub(super) fn new(out: &'a mut dyn Write) -> RethreadLines<'a> {
+        RethreadLines { out: VisibleJson::new(out), left_out: BTreeMap::new() }
     }
 }
 
-impl Writer for Jsonl<'_> {
+impl Writer for RethreadLines<'_> {
     fn begin(&mut self, session: &Session) -> io::Result<()> {
         // What another program says about it is kept as it was written, but in one line.
         let header = Raw::of(&session.header).get().replace(['\n', '\r'], " ");

@@ -1,4 +1,5 @@
-//! Our own lines: a session, then its entries, each with everything a log holds of it.
+//! The format `rethread`: JSON lines, a session and then its entries, each with everything a log
+//! contains.
 
 use std::path::Path;
 
@@ -13,9 +14,7 @@ use super::fields::{Fields, string};
 use super::found::{FoundSession, Link};
 use super::out::{Out, Slot};
 use super::{Result, time};
-
-/// The newest version of these lines that is read.
-pub(crate) const VERSION: u64 = 1;
+use crate::write::VERSION;
 
 pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
     let mut session = None;

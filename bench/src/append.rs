@@ -32,7 +32,7 @@ pub(crate) fn one_writer(setting: &Setting) -> Vec<Report> {
         let text = prose(round, CHARS);
         let entry = vec![Incoming::from(Message::user(text.clone()))];
         let id = ids[round % ids.len()];
-        // Whoever comes first in a round may find the disk awake or asleep; take turns.
+        // The first in a round may find the disk busy or idle; take turns.
         let (mine, raws) = if round % 2 == 0 {
             let mine = timed(|| sessions.append(id, entry).expect("appended")).0;
             (mine, timed(|| raw_append(&mut raw, &text)).0)

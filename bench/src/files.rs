@@ -15,7 +15,7 @@ use crate::run::{Report, Setting, Target, median, prose, quantile, timed, us};
 const CHARS: usize = 1_000;
 
 /// The last appends to a long session and the first to a new one, in turns; and the same with a
-/// store that writes its JSON file anew each time.
+/// store that rewrites its JSON file each time.
 pub(crate) fn long_session(setting: &Setting) -> Vec<Report> {
     let messages = setting.size(10_000, 1_000);
     let window = messages / 20;
@@ -31,7 +31,7 @@ pub(crate) fn long_session(setting: &Setting) -> Vec<Report> {
             let message = vec![Incoming::from(Message::user(prose(number, CHARS)))];
             timed(|| sessions.append(id, message).expect("appended")).0
         };
-        // Whoever comes first in a round may find the disk awake or asleep; take turns.
+        // The first in a round may find the disk busy or idle; take turns.
         match number % 2 {
             0 => {
                 last.push(append(long));

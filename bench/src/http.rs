@@ -332,7 +332,7 @@ fn resident() -> f64 {
     line.split_whitespace().next().and_then(|kib| kib.parse().ok()).expect("a number")
 }
 
-/// What idle streams hold, and what finished requests leave behind.
+/// The memory of idle streams, and what finished requests do not free.
 fn memory(setting: &Setting) -> Vec<Report> {
     let site = Site::new(setting, "memory.db", Arc::new(Forgetful));
     let sessions = (0..100).map(|_| {

@@ -203,7 +203,7 @@ impl Served {
 
     fn stop(mut self) {
         let own = self.child.id().to_string();
-        // Whoever traces it ends with it.
+        // The tracer ends with it.
         let traced = std::fs::read_to_string(format!("/proc/{own}/task/{own}/children"));
         let traced = traced.unwrap_or_default();
         for pid in traced.split_whitespace().chain([own.as_str()]) {

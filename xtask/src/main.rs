@@ -191,7 +191,7 @@ fn test(arguments: &[String]) -> Result<(), Failure> {
     }
 }
 
-/// Every check is made even if one before it failed, so that one run tells everything.
+/// Every check is made even if one before it failed, so that one run reports everything.
 fn lint(arguments: &[String]) -> Result<(), Failure> {
     if let Some(argument) = arguments.first() {
         return Err(Failure {
@@ -395,7 +395,7 @@ fn code(status: ExitStatus) -> u8 {
     status.code().and_then(|code| u8::try_from(code).ok()).filter(|code| *code != 0).unwrap_or(1)
 }
 
-/// Whether a command can be started and succeeds, whatever it prints.
+/// Whether a command can be started and succeeds.
 fn answers(mut command: Command) -> bool {
     command.output().is_ok_and(|output| output.status.success())
 }

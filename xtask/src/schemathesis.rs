@@ -18,8 +18,9 @@ use super::{Failure, Need, cargo, install, is_root, root, run};
 /// The version that is installed, so that a run today is a run tomorrow.
 const VERSION: &str = "4.32.5";
 
-/// Everything it can check but one: that whatever fits the document is accepted. A document cannot
-/// say which agents there are, which cursors were given out or which names are reserved.
+/// Everything it can check but one: that every request that fits the document is accepted. A
+/// document cannot say which agents there are, which cursors were given out or which names are
+/// reserved.
 const CHECKS: &str = "not_a_server_error,status_code_conformance,content_type_conformance,\
                       response_headers_conformance,response_schema_conformance,\
                       negative_data_rejection,missing_required_header,unsupported_method,\
@@ -90,8 +91,8 @@ pub(super) fn chore(arguments: &[String]) -> Result<(), Failure> {
     ask(&tester()?, arguments)
 }
 
-/// Asks the server that the tests have built. Where the tester cannot be had, that is said, and
-/// the other tests stand for themselves.
+/// Asks the server that the tests have built. If the tester is not available, that is reported, and
+/// only the other tests count.
 pub(super) fn after_the_tests() -> Result<(), Failure> {
     match tester() {
         Ok(tester) => ask(&tester, &[]),

@@ -1,8 +1,7 @@
 //! The rules of the house, checked on the house.
 //!
 //! Each rule is a function from data to what is wrong with it. Beside the test that applies it to
-//! this repository stands one that hands it a breach, because a rule that cannot fail protects
-//! nothing.
+//! this repository is one that gives it a breach, because a rule that cannot fail protects nothing.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -39,7 +38,7 @@ const EDGES: &[(&str, &[&str])] = &[
 /// Measures everything, so it may use everything; nothing depends on it.
 const FREE: &str = "rethread-bench";
 
-/// Crates that bring a runtime, a database or a network, beside those told by their names.
+/// Crates that bring a runtime, a database or a network, besides those recognised by their names.
 const OUTSIDE_CORE: &[&str] = &[
     "actix-rt",
     "axum",
@@ -79,7 +78,7 @@ const OUTSIDE_CORE_PREFIXES: &[&str] = &[
 /// Lines of a source file. Two hundred read well; nobody holds eight hundred in their head.
 const LINES_BELOW: usize = 800;
 
-/// The name that stands for any reader in an example path.
+/// The user name in example paths.
 const ANYBODY: &str = "you";
 
 #[test]
@@ -269,7 +268,7 @@ fn edges(metadata: &Value) -> BTreeSet<(String, String)> {
         .collect()
 }
 
-/// Those crates that have no place below core.
+/// The crates that core must not depend on.
 fn outside_core<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     names
         .into_iter()
@@ -323,7 +322,7 @@ fn machine_paths(text: &str) -> Vec<String> {
     text.lines().enumerate().flat_map(in_line).collect()
 }
 
-/// Whether a slash behind this text starts an absolute path, rather than going on with one.
+/// Whether a slash after this text starts an absolute path, rather than continuing one.
 fn begins_a_path(before: &str) -> bool {
     match before.chars().next_back() {
         Some('/') => before.ends_with("://"),

@@ -149,7 +149,7 @@ pub(crate) fn run(args: &Args) -> ExitCode {
     }
 }
 
-/// Where the table stands in the document.
+/// Where the table is in the document.
 const TABLE: [&str; 2] =
     ["<!-- table: written by the command -->\n", "<!-- end of the table -->\n"];
 

@@ -42,14 +42,13 @@ pub(super) enum Change {
     /// Of each result only the lines with names that nothing before it shows: a control, for a rule
     /// that looks good only because of how recall is measured.
     NewNames,
-    /// Of each result so many characters of lines drawn by lot: a control, for a rule that is no better
-    /// than chance.
+    /// Of each result so many characters of lines drawn by lot: a control: a rule must beat it.
     Drawn {
         chars: usize,
     },
 }
 
-/// What stands in for a result.
+/// The replacement for a result.
 const PLACEHOLDER: &str = "[result removed]";
 
 /// Every rule, in the order of the table.

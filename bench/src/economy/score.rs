@@ -154,7 +154,7 @@ impl Scorer {
         }
     }
 
-    /// Counts the names in view, going on from what was in view before.
+    /// Counts the names in view, starting from what was in view before.
     fn look_at(&mut self, blocks: &[Rc<View>]) {
         let same = self.view.iter().zip(blocks).take_while(|(a, b)| a.key == b.key).count();
         for name in self.view.drain(same..).flat_map(|block| block.names.clone()) {

@@ -20,7 +20,7 @@ pub(crate) enum AskOutcome {
     Reply(Message),
     /// Someone stopped it; the part that arrived, marked as such.
     Stopped(Option<Message>),
-    /// There is none; the part that arrived, marked as such.
+    /// No reply; the part that arrived, marked as such.
     Failed(Failure, Option<Message>),
 }
 

@@ -2,7 +2,7 @@
 
 use tokio::task::spawn_blocking;
 
-/// Runs blocking work on a thread for it. A panic in it goes on in the caller.
+/// Runs blocking work on a thread for it. A panic is propagated to the caller.
 pub async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     match spawn_blocking(work).await {
         Ok(done) => done,

@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_waits_is_let_in_when_something_is_given_back() {
+    async fn a_waiter_is_let_in_when_bytes_are_given_back() {
         let budget = Arc::new(ByteBudget::new(10, 10));
         let (ada, bob) = (owner("ada"), owner("bob"));
         let all = budget.take(&ada, 10).await;

@@ -1,4 +1,4 @@
-//! Compacting: a session is summarised and goes on in a new one, lighter.
+//! Compacting: a session is summarised and continues in a new, smaller one.
 //!
 //! Nothing is destroyed by it: the old session keeps its whole log, everything that is no longer
 //! in the context is one `recall` away, and `undo` goes back.
@@ -47,7 +47,7 @@ pub struct Preview {
 /// What a compaction came to.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Compacted {
-    /// The conversation goes on in a new session.
+    /// The conversation continues in a new session.
     Done(Box<CompactReceipt>),
     /// Nothing was said yet.
     Nothing,
@@ -64,7 +64,7 @@ pub struct CompactReceipt {
     pub summary: Summarized,
     /// How the model failed, where sentences were picked instead.
     pub failed: Option<String>,
-    /// The session that goes on.
+    /// The new session.
     pub on: Continued,
 }
 
@@ -99,14 +99,15 @@ impl Runner {
     ///
     /// # Errors
     ///
-    /// Those of the store.
+    /// [`StoreError::NotFound`](rethread_core::StoreError::NotFound) if there is no such session;
+    /// otherwise I/O errors.
     pub fn preview(&self, id: SessionId) -> Result<Preview, sessions::Error> {
         let mut thread = self.sessions.thread(id)?;
         let before = thread.context(&self.responder.policy, &self.responder.model)?.tokens;
         let tail = self.tail(&mut thread)?;
         let tokens: u64 = tail.iter().map(|c| u64::from(message_tokens(&c.message))).sum();
         let system = self.responder.new_session().system.unwrap_or_default();
-        // A summary is much shorter than what it stands for, and has only so many words.
+        // A summary is much shorter than what it replaces, and its length is bounded.
         let summary = PROMPT_TOKENS + (before / 4).min(SUMMARY_TOKENS);
         let after = tokens + summary + u64::from(rethread_core::tokens::count(&system));
         let carried = tail.iter().filter(|c| c.message.opens_turn()).count();
@@ -120,11 +121,12 @@ impl Runner {
         Ok(carried(thread.log(), thread.session().id(), most))
     }
 
-    /// Summarises a session and goes on from the summary in a new one, which takes over its keys.
+    /// Summarises a session and continues from the summary in a new one, which takes over its keys.
     ///
     /// # Errors
     ///
-    /// Those of the store. That a model failed is not an error: sentences are picked instead.
+    /// [`StoreError::Held`](rethread_core::StoreError::Held) while another turn runs; otherwise I/O
+    /// errors. A failing model is not an error: the summary is extractive then.
     pub async fn compact(
         &self,
         id: SessionId,
@@ -175,7 +177,8 @@ impl Runner {
     ///
     /// # Errors
     ///
-    /// Those of the store.
+    /// [`StoreError::NotFound`](rethread_core::StoreError::NotFound) if there is no such session;
+    /// otherwise I/O errors.
     pub async fn resume(&self, id: SessionId, keys: Vec<Key>) -> Result<Compacted, TurnError> {
         let runner = self.clone();
         let before = blocking(move || runner.context_tokens(id)).await?;

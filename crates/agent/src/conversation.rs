@@ -10,7 +10,7 @@ use crate::limits::SUMMARY_TEXT_CHARS;
 pub(crate) struct Conversation {
     /// The turns, oldest first: what the person said, what the model said, the tools it called.
     pub(crate) turns: Vec<Exchange>,
-    /// Turns there was no room for.
+    /// Turns that did not fit.
     pub(crate) left_out: u64,
     /// Tokens of what is here.
     pub(crate) tokens: u64,
@@ -25,8 +25,8 @@ pub(crate) struct Exchange {
 }
 
 impl Conversation {
-    /// Reads a session from its end until there are this many tokens. Of a turn there is no room
-    /// for as a whole, its question and its last replies are here.
+    /// Reads a session from its end until there are this many tokens. A turn that does not fit is
+    /// shortened to its question and its last replies.
     pub(crate) fn read(
         sessions: &Sessions,
         session: &Session,
@@ -41,7 +41,7 @@ impl Conversation {
         for entry in entries.rev() {
             let entry = entry?;
             if let Body::LeftOut(mark) = &entry.body {
-                // A turn that went on after its mark is shown again.
+                // A turn that continued after its mark is shown again.
                 let went_on = !turn.is_empty() && entry.tally.turn == Some(mark.turn);
                 left_out.extend((!went_on).then_some(mark.turn));
             }
@@ -100,7 +100,7 @@ impl Conversation {
     }
 }
 
-/// Stands for the replies of a turn there was no room for.
+/// Replaces the replies of a turn that did not fit.
 const EARLIER: &str = "[… earlier replies …]";
 
 /// The replies of a turn, the last one first.
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn where_there_is_no_room_the_oldest_turns_are_left_out_and_counted() {
+    fn the_oldest_turns_are_left_out_and_counted_if_they_do_not_fit() {
         let (sessions, session) = session_with(300);
         // The reading stops at a question, and at a reply.
         for room in 90..110 {

@@ -37,7 +37,7 @@ pub enum Event {
         /// Characters the model sees.
         to_chars: u64,
     },
-    /// An entry of the session cannot be read. The model is not shown it, and the turn goes on.
+    /// An entry of the session cannot be read. It is not sent to the model, and the turn continues.
     Damaged {
         /// The entry.
         seq: u64,
@@ -126,8 +126,8 @@ impl Events {
         }))
     }
 
-    /// Where a tool reports its progress. It does not keep the queue open: a tool that is left
-    /// behind must not keep listeners waiting for the end of its turn.
+    /// Where a tool reports its progress. It does not keep the queue open: a tool that was
+    /// abandoned must not keep listeners waiting for the end of its turn.
     pub(crate) fn progress(&self, call: &str) -> Progress {
         let sender = self.0.as_ref().map(Arc::downgrade).unwrap_or_default();
         Progress { sender, call: call.to_owned() }
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_tool_that_is_left_behind_does_not_keep_the_queue_open() {
+    async fn an_abandoned_tool_does_not_keep_the_queue_open() {
         let (events, mut receiver) = Events::channel();
         let left_behind = events.progress("1");
         left_behind.report("working");

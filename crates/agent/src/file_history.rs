@@ -1,9 +1,9 @@
 //! Files as they were before the agent changed them.
 //!
-//! Before `write_file` or `edit_file` writes, what the file holds and what it will hold are kept as blobs
-//! of the session, and an entry of the log says so. All of that is on disk before the file is touched,
-//! so whatever happens next, there is a way back: see `rewind.rs`. What a subagent changes is noted in
-//! the sessions it works for as well. What commands change is not known here.
+//! Before `write_file` or `edit_file` writes, what the file holds and what it will hold are kept as
+//! blobs of the session, and an entry of the log says so. All of that is on disk before the file is
+//! touched, so the change can always be undone: see `rewind.rs`. What a subagent changes is noted
+//! in the sessions it works for as well. What commands change is not known here.
 
 use rethread_core::{BlobId, Body, Raw, Thread, sessions};
 use serde::{Deserialize, Serialize};

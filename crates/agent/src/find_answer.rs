@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_question_someone_went_on_from_is_over_with_what_was_said_until_then() {
+    fn a_question_that_was_followed_by_another_is_over_with_what_was_said_until_then() {
         let (sessions, mut thread, id) = asked("q");
         thread.append(Message::user("another")).expect("appended");
         thread.append(Message::assistant("to the other")).expect("appended");
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_at_its_limit_is_told_with_the_notice() {
+    fn a_turn_at_its_limit_is_reported_with_the_notice() {
         let (sessions, mut thread, id) = asked("q");
         thread.append(Message::assistant("so far")).expect("appended");
         thread.note(Body::RoundLimit(RoundLimit::default())).expect("noted");

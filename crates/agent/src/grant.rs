@@ -43,7 +43,7 @@ pub enum BadGrant {
         /// The words.
         prefix: String,
     },
-    /// The program runs whatever it is told to.
+    /// The program runs any command it is given.
     #[error("`{program}` runs any command it is given; allow `run` if that is what you want")]
     RunsOthers {
         /// The program.
@@ -81,7 +81,7 @@ impl Grant {
     }
 
     /// The grant for calls like this one: the tool, or the beginning of its command. None for a
-    /// command that is not simple, or whose program runs whatever it is told to.
+    /// command that is not simple, or whose program runs any command it is given.
     pub(crate) fn like(tool: &str, command: Option<&str>) -> Option<Grant> {
         if tool != RUN {
             return Some(Grant::Tool(tool.to_owned()));
@@ -155,8 +155,8 @@ impl Permissions {
         !self.read_only && (self.can_ask || self.allow.iter().any(|g| g.tool_name() == tool))
     }
 
-    /// What is to be done with a call. `must_ask` says why a person has to agree to this very one,
-    /// whatever was allowed before.
+    /// What is to be done with a call. `must_ask` says why a person has to agree to this call even
+    /// if earlier ones were allowed.
     pub(crate) fn verdict(
         &self,
         tool: &str,
@@ -274,7 +274,7 @@ const WITH_VERBS: [&str; 46] = [
     "zig",
 ];
 
-/// Verbs of such programs behind which another program is named.
+/// Verbs of such programs that are followed by the name of another program.
 const RUNNING_VERBS: [&str; 8] =
     ["exec", "x", "dlx", "foreach", "shell", "develop", "debug", "ssh"];
 
@@ -371,14 +371,14 @@ const RUNNING_OTHERS: [&str; 84] = [
     "zsh",
 ];
 
-/// Whether this program runs whatever it is told to, wherever it is and whatever its version.
+/// Whether this program runs any command it is given. Its folder and its version do not matter.
 fn runs_others(program: &str) -> bool {
     let name = program.rsplit('/').next().unwrap_or(program);
     let bare = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.' || c == '-');
     [name, bare].iter().any(|name| name.is_empty() || RUNNING_OTHERS.contains(name))
 }
 
-/// How many words of a command stand for it: the program, with its verb where it has one.
+/// How many words of a command identify it: the program, and its verb if it has one.
 fn prefix_length(words: &[String]) -> Option<usize> {
     let program = words.first().filter(|program| !runs_others(program))?;
     let name = program.rsplit('/').next().unwrap_or(program);

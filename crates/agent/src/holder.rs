@@ -10,7 +10,7 @@ use rethread_core::{Sessions, StoreError, sessions};
 use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
 
-/// Who holds a session: this process, told apart from any other that has or had its number, and
+/// Who holds a session: this process, distinguished from any other that has or had its pid, and
 /// this turn.
 pub(crate) fn holder() -> String {
     static TURNS: AtomicU64 = AtomicU64::new(0);
@@ -44,7 +44,7 @@ pub fn is_dead(holder: &str) -> bool {
 ///
 /// # Errors
 ///
-/// Whatever the work fails with; [`StoreError::Held`] only while the holder lives.
+/// The error of the work; [`StoreError::Held`] only while the holder is alive.
 pub(crate) fn ignoring_dead_holders<T>(
     sessions: &Sessions,
     mut work: impl FnMut(&Sessions) -> sessions::Result<T>,
@@ -58,7 +58,7 @@ pub(crate) fn ignoring_dead_holders<T>(
     }
 }
 
-/// This machine since it was last started, as Linux tells it.
+/// The boot id of this machine, as Linux reports it.
 fn machine() -> &'static str {
     static MACHINE: LazyLock<String> = LazyLock::new(|| {
         let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
@@ -69,7 +69,7 @@ fn machine() -> &'static str {
     &MACHINE
 }
 
-/// When a process was started, by what Linux tells about it.
+/// When a process was started, as Linux reports it.
 fn started(stat: &str) -> Option<&str> {
     // The name is in parentheses and may contain spaces; the start time is the 20th field after it.
     let (_, rest) = stat.rsplit_once(')')?;

@@ -43,18 +43,18 @@ impl Wanted<'_> {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Held`] when someone else has it for longer, and those of the store.
+    /// [`StoreError::Held`] if someone else holds it until the timeout; otherwise I/O errors.
     pub(crate) async fn take(&self) -> Result<LeasedThread, sessions::Error> {
         let (leased, ()) = self.begin(|_| Ok(())).await?;
         Ok(leased)
     }
 
-    /// Does the first work of a turn: its first append takes the lease. The work is done anew where
-    /// someone else wrote in between, with what they wrote in view.
+    /// Does the first work of a turn: its first append takes the lease. The work is retried if
+    /// someone else wrote in between, with their entries in view.
     ///
     /// # Errors
     ///
-    /// As [`take`](Wanted::take), and those of the work; the lease is not kept then.
+    /// As [`take`](Wanted::take), and the errors of the work; the lease is not kept then.
     pub(crate) async fn begin<T: Send + 'static>(
         &self,
         first: impl Fn(&mut Thread) -> Result<T, sessions::Error> + Send + Sync + 'static,
@@ -150,7 +150,7 @@ fn unarchive(thread: &Thread) -> Result<(), sessions::Error> {
     }
 }
 
-/// Does work, and does it anew where someone else wrote first.
+/// Does work, and retries it if someone else wrote first.
 fn unless_overtaken<T>(
     thread: &mut Thread,
     work: &(impl Fn(&mut Thread) -> Result<T, sessions::Error> + ?Sized),
@@ -175,7 +175,7 @@ impl LeasedThread {
     ///
     /// # Errors
     ///
-    /// Those of the work.
+    /// The error of the work.
     pub async fn with<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Thread) -> Result<T, sessions::Error> + Send + 'static,
@@ -193,7 +193,7 @@ impl LeasedThread {
     ///
     /// # Errors
     ///
-    /// Those of the store.
+    /// I/O errors; the lease expires by itself then.
     pub(crate) async fn release(self, cache: &ThreadCache) -> Result<(), sessions::Error> {
         let (thread, owner) = self.returned().await?;
         // A renewal that is just ending may still hold it; then it is read again next time.
@@ -226,11 +226,11 @@ impl Drop for LeasedThread {
     /// A turn that is dropped in the middle frees the session, too.
     fn drop(&mut self) {
         self.renewal.abort();
-        // Whoever works with it is in the middle of something.
+        // Another task is using the thread.
         let returned = self.thread.try_lock().is_ok_and(|thread| !thread.holds());
         if let (false, Ok(runtime)) = (returned, tokio::runtime::Handle::try_current()) {
             let (thread, holder) = (self.thread.clone(), self.holder.clone());
-            // Nobody is left to tell; the lease ends by itself if this fails.
+            // Nobody is left to report to; the lease expires by itself if this fails.
             runtime.spawn_blocking(move || give_back(&thread, &holder).ok());
         }
     }
@@ -242,8 +242,8 @@ fn give_back(thread: &Mutex<Thread>, holder: &str) -> Result<(), sessions::Error
     if thread.holds() { thread.release(holder) } else { Ok(()) }
 }
 
-/// Renews the lease for as long as somebody works with the thread. It holds the thread only while it
-/// does so, because whoever gives it back wants it whole.
+/// Renews the lease for as long as somebody works with the thread. It holds the thread only while
+/// it does so, because releasing it needs sole ownership.
 async fn renew(thread: Weak<Mutex<Thread>>, holder: String) {
     loop {
         tokio::time::sleep(LEASE / 3).await;

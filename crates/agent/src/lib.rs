@@ -1,4 +1,4 @@
-//! The loop between a session and a model, and the host that every door stands on.
+//! The loop between a session and a model, and the host that every door uses.
 //!
 //! A turn walks down: a door asks its [`Handle`] to start one (`host/turns.rs`), which finds the
 //! session, waits its turn, decides who answers (`host/decision.rs`) and runs it (`turn.rs`):

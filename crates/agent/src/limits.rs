@@ -3,25 +3,25 @@
 use std::time::Duration;
 
 /// Rounds one turn may take. Finding, changing and testing something takes dozens; a model that
-/// needs more than this has lost its way, and a person should look before it goes on.
+/// needs more than this has lost its way, and a person should look before it continues.
 pub const ROUNDS_MAX: u32 = 200;
 
 /// Rounds a turn of an editor's question may take. Its clients wait for one whole answer, and were
 /// promised this number.
 pub const EDITOR_ROUNDS_MAX: u32 = 10;
 
-/// Times the same call may give the same result before the turn is ended. The second time may be
-/// an oversight; a third one tells the model nothing it does not know.
+/// Times the same call may give the same result before the turn is ended. The second time may be an
+/// oversight; a third one gives the model no new information.
 pub const SAME_RESULTS_MAX: u32 = 3;
 
 /// Times a request is sent again when that may help. With the waits below, a provider has 3.5
-/// seconds to recover; longer than that a person wants to be told.
+/// seconds to recover; after that the error is reported.
 pub const RETRIES_MAX: u32 = 3;
 
 /// How long the first wait before asking again is; each further one is twice as long.
 pub const RETRY_WAIT: Duration = Duration::from_millis(500);
 
-/// The longest wait a provider may ask for. Above it the person is told instead.
+/// The longest wait a provider may ask for. If it asks for more, the error is reported instead.
 pub const RETRY_WAIT_MAX: Duration = Duration::from_secs(60);
 
 /// Turns that run or wait, of all owners. A turn outlives its connection, so connections do not
@@ -48,7 +48,7 @@ pub const WORKSPACES_MAX: usize = 64;
 /// How long a tool may take. A command may ask for its own, longer time.
 pub const TOOL_TIME_MAX: Duration = Duration::from_secs(60);
 
-/// How long a tool that was told to stop may take to do so before it is left behind.
+/// Timeout for a tool to stop after it was asked to; then it is abandoned.
 pub const STOP_GRACE: Duration = Duration::from_secs(2);
 
 /// Bytes of a tool result that are stored; what a model sees of it is cut in the view.
@@ -80,8 +80,8 @@ pub const LEASE_POLL: Duration = Duration::from_millis(50);
 /// How long a model may take to write a summary or to acknowledge one.
 pub const SUMMARY_TIME_MAX: Duration = Duration::from_secs(60);
 
-/// Bytes of one `AGENTS.md` that a model is told. Good ones have a tenth of it; every request pays
-/// for all of them.
+/// Bytes of one `AGENTS.md` that are sent to a model. Good ones have a tenth of it; every request
+/// pays for all of them.
 pub const PROJECT_FILE_BYTES_MAX: u64 = 32 << 10;
 
 /// Bytes of all of them together.

@@ -25,7 +25,7 @@ impl FileKind {
         }
     }
 
-    /// What a file is that begins like this, where its first bytes tell.
+    /// The kind of a file, if its first bytes identify it.
     pub fn of_start(bytes: &[u8]) -> Option<FileKind> {
         Some(match bytes {
             [0x89, b'P', b'N', b'G', ..] => FileKind::Picture("image/png"),

@@ -17,7 +17,7 @@ pub struct PermissionRequest {
     pub call: Call,
     /// What it would do to a file, where it changes one.
     pub change: Option<FileChange>,
-    /// Why a person is asked about this very call, whatever they allowed before.
+    /// Why a person is asked about this call even if they allowed others before.
     pub why: Option<String>,
     /// What [`Always`](PermissionAnswer::Always) would allow; none where that would allow anything,
     /// or would not help because each such call is asked about.
@@ -38,7 +38,7 @@ pub enum PermissionAnswer {
     NoBecause(String),
 }
 
-/// What a model is told about a call that a person declined. What they said follows it.
+/// The result of a call that a person declined. Their comment follows it.
 pub const DECLINED: &str = "the user declined this call";
 
 impl PermissionRequest {

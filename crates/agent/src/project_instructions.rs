@@ -5,7 +5,7 @@
 //! first used, and again when it has changed. So a context stays a function of its log. It is text
 //! and nothing else: tools, permissions and models are never read from it.
 //!
-//! A file is used if it is a text file that really lies in the repository. One that a link leads
+//! A file is used if it is a text file that is really inside the repository. One that a link leads
 //! out of it, or that is binary, is left out; a long one is cut.
 
 use std::path::{Path, PathBuf};
@@ -28,17 +28,17 @@ const INTRODUCTION: &str = "The project says this to agents that work in it. It 
 /// What a project says, as it is on disk now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProjectInstructions {
-    /// What the model is told; empty where there is nothing.
+    /// The text for the model; empty if there is none.
     text: String,
     files: Vec<ProjectFile>,
 }
 
-/// A file whose text a model is told.
+/// A file whose text is sent to the model.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProjectFile {
     /// The file, from the root of the repository on.
     pub path: String,
-    /// Bytes of it the model is told.
+    /// How many of its bytes are sent to the model.
     pub bytes: u64,
     /// Bytes it has.
     pub of: u64,
@@ -95,7 +95,7 @@ impl ProjectInstructions {
         project
     }
 
-    /// A system message that begins with `own` and tells what the project says.
+    /// A system message that begins with `own`, followed by the project's instructions.
     pub(crate) fn message(&self, own: &str) -> Message {
         if self.text.is_empty() {
             return Message::system(own);
@@ -143,7 +143,7 @@ pub(crate) fn note_of(message: &Message) -> Option<(String, Raw)> {
     message.extra.iter().find(|(name, _)| name == PROJECT).cloned()
 }
 
-/// The files of a project that a session's model is told, by its log.
+/// The project files that are in a session's system message, according to its log.
 ///
 /// # Errors
 ///
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn the_files_of_a_folder_and_those_above_it_up_to_the_repository_are_told_root_first() {
+    fn the_files_of_a_folder_and_its_parents_up_to_the_repository_are_listed_root_first() {
         let repository = Repository::new();
         repository.write("AGENTS.md", "outside of the repository");
         repository.write("repo/AGENTS.md", "at the root\n");
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_told_up_to_its_limit_and_the_nearest_ones_first() {
+    fn a_file_is_cut_at_its_limit_and_the_nearest_ones_come_first() {
         let repository = Repository::new();
         let max = PROJECT_FILE_BYTES_MAX as usize;
         for (bytes, is_cut) in [(max - 1, false), (max, false), (max + 1, true)] {

@@ -39,7 +39,7 @@ Use the exact format with HTML comment markers:
     )
 }
 
-/// What is told about a session that is taken up again.
+/// What the model needs to know about the session it continues.
 pub(crate) struct Restoration<'a> {
     pub(crate) date: &'a str,
     pub(crate) id: &'a str,
@@ -49,7 +49,7 @@ pub(crate) struct Restoration<'a> {
     pub(crate) summary: &'a str,
 }
 
-/// Hands a summary to the model that is to go on from it.
+/// Gives a summary to the model that continues from it.
 pub(crate) fn restoration(past: &Restoration<'_>) -> String {
     let Restoration { date, id, size, resumed_from, file, summary } = past;
     let mut lineage = String::new();

@@ -61,7 +61,7 @@ impl Runner {
             }
         }
         if cause == RefusalCause::Content && self.answered_before(held).await? {
-            // It is over: whoever asks it again opens another turn.
+            // It is over: asking it again opens another turn.
             let finished =
                 Finished { model: Some(self.responder.model.id()), ..Finished::default() };
             let mark = LeftOut { turn, why: REFUSED.into() };

@@ -1,10 +1,10 @@
 //! Noticing that a model repeats itself.
 //!
-//! A call that gave the same result before tells the model nothing new. Three times of that in one
-//! turn, and the turn is ended. What may have changed the answer counts as progress: after a
+//! A call that gave the same result before gives the model no new information. After three of those
+//! in one turn, the turn is ended. What may have changed the answer counts as progress: after a
 //! successful call of a tool that changes something, which was not made before, the count starts
-//! again. Running the tests, changing a file and running the tests again is work, whatever the
-//! tests say.
+//! again. Running the tests, changing a file and running the tests again is work, even if the tests
+//! fail in the same way.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn the_third_time_is_one_too_many_whatever_is_called_between() {
+    fn the_third_time_is_one_too_many_even_with_other_calls_between() {
         let mut seen = Repetition::default();
         assert_eq!(seen.count(&[read("a", "x")]), None);
         assert_eq!(seen.count(&[read("b", "y")]), None);

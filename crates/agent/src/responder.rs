@@ -125,8 +125,8 @@ impl Responder {
         self
     }
 
-    /// The tools the model is told about: those of the agent, and of those that change something
-    /// only the ones that it may get to use.
+    /// The tools that are offered to the model: those of the agent, but of the ones that change
+    /// something only those it may use.
     pub fn specs(&self, permissions: &Permissions) -> Vec<Spec> {
         let specs = self.tools.specs(|tool| permissions.offers(tool));
         let may_use = |spec: &Spec| {

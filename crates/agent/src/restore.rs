@@ -1,8 +1,8 @@
-//! Going on from a summary, in a new session.
+//! Continuing from a summary in a new session.
 //!
-//! A session that goes on knows the one before it and no further: its summary, its last turns
-//! word for word, and where the rest can be read. The child appears whole, with the model's
-//! acknowledgment in it, or not at all.
+//! A continued session knows only the one before it: its summary, its last turns word for word, and
+//! where the rest can be read. The child appears whole, with the model's acknowledgment in it, or
+//! not at all.
 
 use std::time::Instant;
 
@@ -21,7 +21,7 @@ use crate::prompt::{self, Restoration};
 use crate::responder::reply;
 use crate::runner::{Runner, TurnError};
 
-/// What stands in for an acknowledgment that did not come.
+/// The text used if the model did not acknowledge the summary.
 pub const NO_ACKNOWLEDGMENT: &str =
     "(No acknowledgment came. The summary of the previous session is restored; go on.)";
 
@@ -60,7 +60,7 @@ impl PastSession {
     }
 }
 
-/// A session that goes on.
+/// A session that was continued from a summary.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Continued {
     /// The new session.
@@ -84,7 +84,8 @@ impl Runner {
     ///
     /// # Errors
     ///
-    /// Those of the store. A model that does not answer is no error: a fixed line stands in.
+    /// [`StoreError::KeyMoved`](rethread_core::StoreError::KeyMoved) if a key was moved meanwhile;
+    /// otherwise I/O errors. A model that does not answer is not an error: a fixed line is used.
     pub async fn restore(
         &self,
         past: &PastSession,

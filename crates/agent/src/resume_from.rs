@@ -10,13 +10,13 @@ use crate::blocking::blocking;
 use crate::restore::PastSession;
 use crate::runner::{Runner, TurnError};
 
-/// The most a transcript file may hold. A summary stands at its end, so it is read whole.
+/// The most a transcript file may hold. The summary is at its end, so it is read whole.
 const FILE_BYTES_MAX: u64 = 256 << 20;
 
 /// A transcript that is to be continued.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FromFile {
-    /// What it tells.
+    /// Its content.
     pub past: PastSession,
     /// Its summary, or what is wrong with it.
     pub summary: markdown::TranscriptSummary,
@@ -49,7 +49,8 @@ impl Runner {
     ///
     /// # Errors
     ///
-    /// Those of the store.
+    /// [`StoreError::NotFound`](rethread_core::StoreError::NotFound) if there is no such session;
+    /// otherwise I/O errors.
     pub async fn past(&self, id: SessionId) -> Result<PastSession, TurnError> {
         let runner = self.clone();
         Ok(blocking(move || {
@@ -132,7 +133,7 @@ fn given_name(session: &Session) -> Option<Name> {
     (header.name != made).then(|| base(&header.name))
 }
 
-/// The name without the number that tells the members of a chain apart.
+/// The name without the number that distinguishes the members of a chain.
 fn base(name: &Name) -> Name {
     let text = name.as_str();
     match text.rsplit_once('-') {

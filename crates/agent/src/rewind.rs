@@ -98,8 +98,8 @@ struct Span {
     left: Option<BlobId>,
 }
 
-/// What became of each file in these entries. Where a person went back meanwhile, that is no change of
-/// the agent's: it only says what the file holds since.
+/// What became of each file in these entries. If a person went back in between, that is not a
+/// change by the agent: it only says what the file contains since.
 fn spans<'e>(entries: impl IntoIterator<Item = &'e Entry>) -> Vec<Span> {
     let mut spans: Vec<Span> = Vec::new();
     for changed in entries.into_iter().filter_map(|entry| FileChanged::of(&entry.body)) {

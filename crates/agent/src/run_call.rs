@@ -29,7 +29,7 @@ pub(crate) struct CallDone {
 }
 
 impl Runner {
-    /// Runs a call, the `index`-th of its reply. Whatever goes wrong is told to the model.
+    /// Runs a call, the `index`-th of its reply. Errors are returned to the model.
     #[allow(clippy::too_many_arguments, reason = "a turn, one of its calls, and who listens")]
     pub(crate) async fn run_call(
         &self,
@@ -127,7 +127,7 @@ impl Runner {
             biased;
             done = &mut work => done,
             () = stop.cancelled() => {
-                // It is told to stop; what it still did is worth knowing.
+                // It was asked to stop; what it still did is worth knowing.
                 let late = tokio::time::timeout(STOP_GRACE, &mut work).await;
                 late.unwrap_or_else(|_| Err(interrupted()))
             }

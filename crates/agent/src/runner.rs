@@ -50,9 +50,10 @@ pub struct Runner {
 pub(crate) enum Instructions {
     /// Those the session has.
     Own,
-    /// Those of the responder, from here on: the session may have come with anyone's.
+    /// The responder's, from here on: the session may have come with instructions of unknown
+    /// origin.
     Ours,
-    /// Those of the responder, for one turn.
+    /// The responder's, for one turn.
     Once,
 }
 

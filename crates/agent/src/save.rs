@@ -25,13 +25,12 @@ const TRANSCRIPT_ENTRIES: u64 = 8;
 
 impl Runner {
     /// Writes a session's transcript into the folder of transcripts, as `<Session ID>.md`, and
-    /// notes it in the folder's index. Returns where it is, or nothing where there is no such
-    /// folder.
+    /// notes it in the folder's index. Returns its path, or nothing if there is no such folder.
     ///
     /// # Errors
     ///
-    /// Those of the disk, and those of the store as such. A transcript that was there before is
-    /// replaced whole, or not at all.
+    /// I/O errors; an error of the store is wrapped in one. An existing transcript is replaced
+    /// whole, or not at all.
     pub fn save_transcript(&self, id: SessionId) -> io::Result<Option<PathBuf>> {
         let Some(folder) = &self.transcripts else { return Ok(None) };
         DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
@@ -66,11 +65,11 @@ impl Runner {
         })
     }
 
-    /// Writes a session's transcript, Markdown, to wherever it is wanted.
+    /// Writes a session's transcript as Markdown.
     ///
     /// # Errors
     ///
-    /// Those of the store, and those of what it is written to.
+    /// [`WriteError::Entries`] if the log cannot be read, [`WriteError::Io`] if `out` fails.
     pub fn transcript(
         &self,
         id: SessionId,
@@ -84,11 +83,12 @@ impl Runner {
         Ok(steps.totals)
     }
 
-    /// A session's transcript for whoever takes it in parts, and may be slow to.
+    /// A session's transcript in parts, for a reader that may be slow.
     ///
     /// # Errors
     ///
-    /// Those of the store.
+    /// [`StoreError::NotFound`](rethread_core::StoreError::NotFound) if there is no such session;
+    /// otherwise I/O errors.
     pub fn transcript_steps(
         &self,
         id: SessionId,
@@ -114,7 +114,7 @@ impl Runner {
         session.header.profile.agent.as_deref().unwrap_or(&self.responder.agent.name)
     }
 
-    /// What a session tells about the one it continues.
+    /// What a session knows about the one it continues.
     fn previous(&self, session: &Session) -> Result<Option<Previous>, sessions::Error> {
         let Some(seq) = session.tally.started else { return Ok(None) };
         let entry = self.sessions.read(session.id(), seq..seq + 1)?.pop();
@@ -130,7 +130,7 @@ const HEAD_BYTES: u64 = 64 << 10;
 
 /// Whether a session's transcript may be written to this file: there is none, or it is its own. A
 /// transcript of another program, or of a session in another store, may have the same name; its
-/// date, to the millisecond, tells it apart.
+/// date, to the millisecond, distinguishes it.
 fn is_free_for(path: &Path, session: &Session) -> bool {
     let mut head = Vec::new();
     match File::open(path) {
@@ -141,7 +141,7 @@ fn is_free_for(path: &Path, session: &Session) -> bool {
         },
     }
     let Ok(parsed) = markdown::read(&String::from_utf8_lossy(&head)) else { return false };
-    // Whoever travels has other hours and the same seconds.
+    // In another time zone the hours differ, and the seconds do not.
     let seconds = |date: jiff::civil::DateTime| (date.second(), date.subsec_nanosecond());
     let begun = session.header.created_at.to_zoned(TimeZone::UTC).datetime();
     parsed.id == session.readable_id
@@ -166,7 +166,7 @@ impl TranscriptSteps {
     ///
     /// # Errors
     ///
-    /// Those of the store. The transcript is not whole then.
+    /// I/O errors of the store. The transcript is incomplete then.
     pub fn part(&mut self, bytes: usize) -> Result<Option<Vec<u8>>, WriteError<sessions::Error>> {
         let Some(steps) = &mut self.steps else { return Ok(None) };
         while self.next < self.end && steps.ready() < bytes {
@@ -213,7 +213,7 @@ pub(crate) fn replace<T>(
         Ok(filled)
     })();
     if written.is_err() {
-        // What could not be written is no use to anybody; the first error is the one to tell.
+        // An incomplete file is useless; the first error is the one to report.
         drop(fs::remove_file(&beside));
     }
     written

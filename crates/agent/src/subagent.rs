@@ -1,10 +1,10 @@
 //! `task`: another agent works on a part of the job, in a session of its own.
 //!
-//! The child session has its own log, which says what was done and what it cost; the parent gets the
-//! answer. While it works, its events are reported as those of a subagent. It has no permission its
-//! parent lacks: it is offered only tools the parent is offered, whatever its own agent says, and
-//! what a person is asked about is asked in the name of the parent's session. It is archived from
-//! the beginning: not listed, still found and opened.
+//! The child session has its own log, which says what was done and what it cost; the parent gets
+//! the answer. While it works, its events are reported as those of a subagent. It has no permission
+//! its parent lacks: it is offered only tools the parent is offered, even if its own agent lists
+//! more, and what a person is asked about is asked in the name of the parent's session. It is
+//! archived from the beginning: not listed, still found and opened.
 
 use std::sync::Arc;
 
@@ -45,14 +45,15 @@ pub(crate) struct TaskDone {
 }
 
 impl Runner {
-    /// The tools a model is told about in a turn of this session, besides those of the client.
+    /// The tools that are offered to the model in a turn of this session, besides those of the
+    /// client.
     pub fn offered(&self, session: SessionId, options: &TurnOptions) -> Vec<Spec> {
         let mut tools = self.responder.specs(&self.permissions(session, options.can_ask));
         tools.extend(self.task_spec(options));
         tools
     }
 
-    /// What a model is told about `task`, where it may use it.
+    /// The description of `task`, if the model may use it.
     fn task_spec(&self, options: &TurnOptions) -> Option<Spec> {
         let may = self.depth < SUBAGENT_DEPTH_MAX
             && options.pace == Pace::Work
@@ -210,7 +211,7 @@ fn titled(mut new: New, prompt: &str) -> New {
     new
 }
 
-/// What the parent is told of an answer. Its session can be looked at with `recall`.
+/// The result that the parent gets. The subagent's session can be read with `recall`.
 fn result_text(agent: &str, id: SessionId, answer: &TurnAnswer) -> Result<String, ToolFailure> {
     let place = format!("[`{agent}` worked in session {}: {} rounds]", id.short(), answer.rounds);
     let text = answer.text.trim_end();

@@ -47,12 +47,13 @@ pub enum SummaryMethod {
 }
 
 impl Runner {
-    /// Summarises a session and writes the summary to its log. Where nothing was said since the
-    /// last summary, that one stands.
+    /// Summarises a session and writes the summary to its log. If nothing was said since the last
+    /// summary, that one is returned.
     ///
     /// # Errors
     ///
-    /// Those of the store; that a model failed is not an error but [`SummaryOutcome::Extracted`].
+    /// [`StoreError::Held`](rethread_core::StoreError::Held) while another turn runs; otherwise I/O
+    /// errors. A failing model is not an error but [`SummaryOutcome::Extracted`].
     pub async fn summarize(
         &self,
         id: SessionId,
@@ -77,7 +78,7 @@ impl Runner {
         Ok(wanted.take().await?)
     }
 
-    /// As [`summarize`](Runner::summarize), by whoever holds the session.
+    /// As [`summarize`](Runner::summarize), for a caller that holds the session.
     pub(crate) async fn summarize_held(
         &self,
         held: &LeasedThread,
@@ -103,7 +104,7 @@ impl Runner {
         })
     }
 
-    /// The summary that stands, or that there is nothing to summarise.
+    /// The summary that is still current, or that there is nothing to summarise.
     async fn known_summary(&self, id: SessionId) -> Result<Option<SummaryOutcome>, TurnError> {
         let sessions = self.sessions.clone();
         let known = blocking(move || {
@@ -174,7 +175,7 @@ fn checked(reply: &str) -> Result<String, &'static str> {
     }
 }
 
-/// The last summary of a session, if nothing was said since: its own, or the one it goes on from.
+/// The last summary of a session, if nothing was said since: its own, or the one it continues from.
 pub(crate) fn current_summary(
     sessions: &Sessions,
     id: SessionId,

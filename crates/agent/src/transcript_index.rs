@@ -29,8 +29,8 @@ const PREVIEW_CHARS: usize = 100;
 ///
 /// # Errors
 ///
-/// Those of the disk, and [`io::ErrorKind::InvalidData`] for an index that is damaged or not one;
-/// it is left as it is.
+/// I/O errors, and [`io::ErrorKind::InvalidData`] if the file is not an intact index; it is left as
+/// it is.
 pub(crate) fn note(
     folder: &Path,
     session: &Session,

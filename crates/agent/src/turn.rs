@@ -1,8 +1,9 @@
 //! One turn: from a question to its answer.
 //!
 //! The question is on disk before the model is asked, each reply before its tools run, each result
-//! before anything else changes: calls that only look run at the same time. Whatever stops a turn, the log says how far it came; the next turn
-//! answers the calls that were left open, and continues.
+//! before anything else changes: calls that only look run at the same time. However a turn is
+//! interrupted, the log says how far it came; the next turn answers the calls that were left open,
+//! and continues.
 //!
 //! A turn may offer tools that are the client's. It ends at their calls, and continues when the
 //! client comes back with the results.
@@ -237,7 +238,7 @@ impl Runner {
     }
 
     /// Runs the calls of a reply, those that only look at the same time. Those of the client's
-    /// tools are given back, ours with what came of them, and what subagents were charged.
+    /// tools are given back, ours with their results, and what subagents were charged.
     async fn run_calls(
         &self,
         held: &LeasedThread,

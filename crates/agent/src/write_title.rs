@@ -1,7 +1,7 @@
 //! A title by a model: a few words that say more than the first question does.
 //!
-//! It is a call of its own that nobody waits for. Whoever runs it does so while nothing else runs,
-//! and drops it as soon as something does. A title that is there, or a name that a person chose, is
+//! It is a call of its own that nobody waits for. The caller runs it while nothing else runs, and
+//! drops it as soon as something does. A title that is there, or a name that a person chose, is
 //! never replaced. Without a model that writes there is none: the first question is the title then.
 
 use rethread_core::message::Role;
@@ -26,7 +26,7 @@ impl Runner {
     ///
     /// # Errors
     ///
-    /// I/O errors. That the model fails is none: the session keeps the title it has.
+    /// I/O errors. A failing model is not an error: the session keeps its title.
     pub async fn write_title(&self, id: SessionId) -> sessions::Result<Option<String>> {
         let scribe = &self.responder.scribe;
         if scribe.model.provider == OFFLINE {

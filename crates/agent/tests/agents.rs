@@ -93,7 +93,7 @@ fn a_file_without_a_name_is_called_after_itself_and_only_markdown_counts() {
 }
 
 #[test]
-fn what_is_wrong_is_told_with_its_line_and_the_rest_loads() {
+fn a_problem_is_reported_with_its_line_and_the_rest_loads() {
     let folders = Folders::new();
     let tool = |name: &str| AgentFault::Tool { name: name.into() };
     let name = |name: &str| AgentFault::Name { name: name.into() };

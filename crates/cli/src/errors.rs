@@ -508,7 +508,7 @@ fn is_database(place: &str) -> bool {
     place.starts_with("postgres")
 }
 
-/// Tells what was typed wrongly. Help and version are no errors.
+/// Reports a wrong command line. Help and version are not errors.
 pub(crate) fn misuse(error: &clap::Error) -> ExitCode {
     let rendered = error.render().to_string();
     if error.use_stderr() {
@@ -526,7 +526,7 @@ pub(crate) fn misuse(error: &clap::Error) -> ExitCode {
             return ExitCode::from(2);
         }
     }
-    // Whoever closed the pipe does not want to hear about it.
+    // The reader closed the pipe: there is nobody to report to.
     if error.print().is_err() {
         return ExitCode::FAILURE;
     }
@@ -541,9 +541,9 @@ fn say(text: &str) {
     }
 }
 
-/// Tells an error on standard error.
+/// Prints an error to standard error.
 pub(crate) fn tell(error: &Error, as_json: bool) -> ExitCode {
-    // A reader that went away (`| head`) is no failure of ours to talk about.
+    // A reader that went away (`| head`) is not an error to report.
     if let Error::Io(error) = error
         && error.kind() == std::io::ErrorKind::BrokenPipe
     {

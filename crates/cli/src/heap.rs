@@ -13,7 +13,8 @@ use std::process::Command;
 /// for every part of an answer.
 const BYTES: &str = "1048576";
 
-/// What the allocator reads, and what it is told. Few arenas, because each keeps something.
+/// The environment variable of the allocator, and its value. Few arenas, because each keeps
+/// something.
 const SETTINGS: [(&str, &str); 3] = [
     ("MALLOC_MMAP_THRESHOLD_", BYTES),
     ("MALLOC_TRIM_THRESHOLD_", BYTES),
@@ -24,8 +25,8 @@ const SETTINGS: [(&str, &str); 3] = [
 /// for a program with capabilities of its own.
 const STARTED_OVER: &str = "RETHREAD_STARTED_OVER";
 
-/// Starts this process over so that it gives memory back, unless somebody set that otherwise. Where
-/// it cannot, it goes on as it is.
+/// Starts this process over so that it gives memory back, unless somebody set that otherwise. If it
+/// cannot, it continues as it is.
 pub(crate) fn give_back_what_is_freed() {
     let set = |name: &str| std::env::var_os(name).is_some();
     let is_set =

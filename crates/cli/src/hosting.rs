@@ -35,7 +35,7 @@ const RUN: &str = "run";
 pub(crate) struct Answering {
     /// The agent that answers where a session names none; the configured one without it.
     pub(crate) agent: Option<String>,
-    /// The model that answers, whatever an agent wants.
+    /// The model that answers, even if the agent names another.
     pub(crate) model: Option<String>,
     /// Tokens the model sees at once; as configured without it.
     pub(crate) window: Option<u64>,
@@ -84,8 +84,8 @@ impl Cli {
         Ok((agents, untrusted))
     }
 
-    /// The same for a command that answers: the person is asked about the files of this folder,
-    /// or is told that they are not used.
+    /// The same for a command that answers: the person is asked about the files of this folder, or
+    /// a note says that they are not used.
     fn agents_agreed_to(&self) -> Result<Agents, Error> {
         let (agents, untrusted) = self.agents()?;
         if untrusted.is_empty() {
@@ -140,8 +140,8 @@ impl Cli {
         Ok((commands, untrusted))
     }
 
-    /// The same for the chat: the person is asked about the files of this folder, or is told that
-    /// they are not used.
+    /// The same for the chat: the person is asked about the files of this folder, or a note says
+    /// that they are not used.
     pub(crate) fn own_commands_agreed_to(&self) -> Result<Vec<OwnCommand>, Error> {
         let (commands, untrusted) = self.own_commands()?;
         if untrusted.is_empty() {

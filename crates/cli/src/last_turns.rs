@@ -45,7 +45,8 @@ impl LastTurns {
     ///
     /// # Errors
     ///
-    /// Those of the store.
+    /// [`StoreError::NotFound`](rethread_core::StoreError::NotFound) if there is no such session;
+    /// otherwise I/O errors.
     pub(crate) fn read(
         sessions: &Sessions,
         session: &Session,

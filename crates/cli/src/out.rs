@@ -36,7 +36,7 @@ pub(crate) fn json_note(value: &serde_json::Value) {
 
 /// Says something to the person, beside the data.
 pub(crate) fn note(text: impl std::fmt::Display) {
-    // Whoever closed the terminal does not want to hear about it, and work goes on without them.
+    // The terminal was closed: there is nobody to report to, and work continues.
     writeln!(anstream::stderr().lock(), "{text}").ok();
 }
 
@@ -108,7 +108,7 @@ pub(crate) fn fit_end(text: &str, columns: usize) -> String {
     format!("…{}", &text[from..])
 }
 
-/// The text with spaces behind it, up to a width in columns.
+/// The text, padded with spaces to a width in columns.
 pub(crate) fn pad(text: &str, columns: usize) -> String {
     let width: usize = text.chars().map(|c| c.width().unwrap_or(0)).sum();
     format!("{text}{}", " ".repeat(columns.saturating_sub(width)))

@@ -24,7 +24,7 @@ impl AccessLog {
             let (sender, lines) = sync_channel::<String>(LOG_LINES_MAX);
             std::thread::spawn(move || {
                 for line in lines {
-                    // A log that cannot be written is no reason to refuse a request.
+                    // A request is not refused because its log line cannot be written.
                     drop(sink.write_all(line.as_bytes()).and_then(|()| sink.flush()));
                 }
             });
@@ -50,7 +50,7 @@ mod tests {
 
     use super::*;
 
-    /// A pipe that is full until it is told otherwise.
+    /// A pipe that stays full until the test drains it.
     struct Full {
         open: Receiver<()>,
         written: Sender<String>,

@@ -133,8 +133,8 @@ fn bytes_of(response: &Response) -> Option<usize> {
     response.body().size_hint().exact().and_then(|bytes| usize::try_from(bytes).ok())
 }
 
-/// Counts what an answer takes in memory. There may be no room for one that only shows something;
-/// one that says what was done is sent in any case.
+/// Counts what an answer takes in memory. A response that only shows something is refused if there
+/// is no room; one that confirms a change is always sent.
 async fn counted(caller: &Caller, response: Response, reads: bool) -> Response {
     let Some(bytes) = bytes_of(&response).filter(|bytes| *bytes > FRAME_BYTES) else {
         return response;
@@ -254,7 +254,7 @@ fn preflight(headers: &HeaderMap) -> Response {
     response
 }
 
-/// Tells the browser that the page may read this answer, whatever it is.
+/// Adds the CORS headers that let the page read this response, errors included.
 fn allowing(mut response: Response, origin: Option<&str>) -> Response {
     let headers = response.headers_mut();
     headers.append(header::VARY, HeaderValue::from_static("Origin"));

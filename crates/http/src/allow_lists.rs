@@ -27,7 +27,7 @@ pub struct Rules {
 /// The rules, for the address that is listened on.
 #[derive(Debug)]
 pub(crate) struct Gate {
-    /// Whoever comes in without a token is the owner `local`.
+    /// Requests without a token act as the owner `local`.
     pub(crate) open: bool,
     hosts: Vec<String>,
     names: Vec<String>,

@@ -1,7 +1,7 @@
 //! Seed 0's contract: `POST /chat` and `POST /chat/stream`, for the plugin of an editor.
 //!
 //! The session is found by the file that is open, and no file is a session of its own. The
-//! `session_id` is told and never looked at: a plugin that lost it loses nothing.
+//! `session_id` is returned, and ignored on input: a plugin that lost it loses nothing.
 
 use axum::response::{IntoResponse, Response};
 use rethread_agent::{Event, Pace, Target, TurnAnswer, TurnOptions};

@@ -17,8 +17,8 @@ use crate::v1::shapes;
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// What anybody may read who may come to this server at all: a browser sends no token when a
-/// person types an address, and these say nothing but what stands in the source.
+/// What anybody may read who may come to this server at all: a browser sends no token when a person
+/// types an address, and these contain only what is in the source.
 pub(crate) const PUBLIC: [&str; 4] = ["/openapi.json", "/docs", "/docs/page.js", "/docs/page.css"];
 
 /// What a token of the metrics may read.

@@ -27,7 +27,7 @@ impl Spoken {
     }
 }
 
-/// What a client of HTTP/2 begins with, as far as it tells the version.
+/// The start of the HTTP/2 connection preface, long enough to identify the version.
 const HTTP2: &[u8] = b"PRI * HTTP/2";
 
 /// Changes the version a client of HTTP/2 begins with into one that nobody speaks: the library
@@ -44,7 +44,7 @@ fn unspoken(seen: usize, bytes: &mut [u8]) -> Option<usize> {
     None
 }
 
-/// The problem for a refusal that has no body, where these bytes are one.
+/// The problem document for a bare refusal, if these bytes are one.
 fn explained(bytes: &[u8]) -> Option<Vec<u8>> {
     let status = bytes.strip_prefix(b"HTTP/1.1 4")?.get(..2)?;
     let head = std::str::from_utf8(bytes.strip_suffix(b"\r\n\r\n")?).ok()?;

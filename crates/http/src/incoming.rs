@@ -45,12 +45,12 @@ impl Unread {
         if !self.is_small || self.waits {
             headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
-        // A client that waits to be told sends nothing, and must not be told to.
+        // A client that waits for `100 Continue` sends nothing, and must not be asked to.
         if !self.waits {
             tokio::spawn(async move {
                 let mut rest = Limited::new(body, BODY_BYTES_MAX);
                 let read = async { while let Some(Ok(_)) = rest.frame().await {} };
-                // Whoever takes longer finds the connection closed.
+                // After the timeout the connection is closed.
                 drop(tokio::time::timeout(DRAIN_TIME_MAX, read).await);
             });
         }

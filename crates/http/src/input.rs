@@ -193,7 +193,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Id {
         let Path(text) = Path::<String>::from_request_parts(parts, state)
             .await
             .map_err(|_| Problem::nothing_here())?;
-        // What is no id names nothing, and is told apart from nothing else.
+        // A malformed id gets the same answer as an unknown one.
         text.parse().map(|id| Id(SessionId(id))).map_err(|_| Problem::nothing_here())
     }
 }

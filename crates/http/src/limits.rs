@@ -21,7 +21,7 @@ pub const HEAD_BYTES_MAX: usize = 20 << 10;
 /// Headers of a request. A browser sends about twenty.
 pub const HEADERS_MAX: usize = 100;
 
-/// Levels of nesting in JSON. Messages need six; each level more is work for whoever reads it.
+/// Levels of nesting in JSON. Messages need six; each level more is work for the parser.
 pub const NESTING_MAX: usize = 64;
 
 /// How long a client may take to send the head of a request.
@@ -87,11 +87,11 @@ pub const RATE_PER_SECOND: u32 = 500;
 /// after a night asks for every note at once.
 pub const RATE_BURST: u32 = 1_000;
 
-/// Events a client may be behind before its stream is ended. It can pick the turn up from the
-/// session's own events; a turn waits for nobody.
+/// Events a client may lag before its stream is ended. It can pick the turn up from the session's
+/// own events; a turn waits for nobody.
 pub const BEHIND_MAX: usize = 4_096;
 
-/// Bytes of events a client may be behind, or one event. They count among those of its owner.
+/// Bytes of events a client may lag, or one event. They count among those of its owner.
 pub const BEHIND_BYTES_MAX: u32 = 4 << 20;
 
 /// How long the store may take to say that it is there. Balancers ask every few seconds and give up
@@ -102,8 +102,8 @@ pub const READY_TIME_MAX: Duration = Duration::from_secs(2);
 /// writes no more often than this.
 pub const WRITTEN_FRESH: Duration = Duration::from_secs(5);
 
-/// How long running turns may take to end when the server is told to stop; then they are stopped,
-/// and what they said is kept.
+/// Timeout for running turns when the server shuts down; then they are stopped, and what they said
+/// is kept.
 pub const GRACE: Duration = Duration::from_secs(8);
 
 /// How long stopped turns and open connections may take to end after [`GRACE`].
@@ -112,11 +112,11 @@ pub const GRACE_LAST: Duration = Duration::from_secs(2);
 /// How often an idle stream sends a comment, so that a connection nobody listens to is noticed.
 pub const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
-/// How often a live tail looks for what other programs wrote. What this server writes it is told
+/// How often a live tail looks for what other programs wrote. What this server writes is reported
 /// at once.
 pub const TAIL_POLL: Duration = Duration::from_millis(500);
 
-/// How long `/metrics` waits for the store to say how far search is behind. A scrape is given ten
+/// Timeout of `/metrics` for the question how far the search index lags. A scrape is given ten
 /// seconds by default, and the counters are wanted most while the store does not answer.
 pub const LAG_TIME_MAX: Duration = Duration::from_secs(2);
 

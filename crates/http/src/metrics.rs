@@ -39,7 +39,7 @@ pub(crate) struct Now {
     pub(crate) turns: usize,
     /// Bytes of bodies and answers in memory.
     pub(crate) bytes: usize,
-    /// How far search is behind, where the store tells.
+    /// How far the search index lags, if the store reports it.
     pub(crate) behind: Option<u64>,
 }
 

@@ -1,7 +1,7 @@
-//! A store that tells what is appended through it: how long it took, and to whom it matters.
+//! A store that reports what is appended through it: it times appends and notifies subscribers.
 //!
-//! Every turn, tool and verb of this server writes through one of these, so a live tail hears of
-//! their entries at once. What other programs write it finds by looking.
+//! Every turn, tool and verb of this server writes through one of these, so a live tail learns of
+//! their entries at once. What other programs write it finds by polling.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -56,7 +56,7 @@ impl Subscribers {
 impl Subscriber {
     /// Waits until something was written since the last call, or for this long.
     pub(crate) async fn wait(&mut self, most: Duration) {
-        // Whichever comes first, the reader looks.
+        // The reader looks in either case.
         drop(tokio::time::timeout(most, self.changed.changed()).await);
     }
 }
@@ -95,12 +95,12 @@ fn note(written: &Mutex<Option<Instant>>, can: bool) {
     *written.lock().unwrap_or_else(PoisonError::into_inner) = can.then(Instant::now);
 }
 
-/// Whether the store takes what is written, as far as an append tells.
+/// Whether the store accepts writes, judging by an append.
 fn note_append(written: &Mutex<Option<Instant>>, done: &Result<Appended>) {
     match done {
         Ok(_) => note(written, true),
         Err(StoreError::Full { .. } | StoreError::ReadOnly { .. }) => note(written, false),
-        // What is wrong with an append is no fault of the store.
+        // An invalid append is not a fault of the store.
         Err(_) => {}
     }
 }

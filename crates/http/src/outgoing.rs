@@ -26,7 +26,7 @@ pub(crate) fn keep(mut response: Response, mut room: HeldBytes) -> Response {
     if let Some(bytes) = response.body().size_hint().exact() {
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
         room.shrink_to(bytes);
-        // What is in memory already is sent in any case; whoever comes next finds less room.
+        // What is in memory already is always sent; the next request finds less room.
         room.grow_to(bytes).ok();
     }
     response.extensions_mut().insert(Room::new(room));

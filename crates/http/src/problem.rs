@@ -16,7 +16,7 @@ use rethread_core::{StoreError, sessions};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// Why a request was refused. It is passed on by many and read by few, so it stands apart.
+/// Why a request was refused. It is passed on often and read rarely, so it is boxed.
 #[derive(Clone, Debug, Serialize)]
 #[serde(transparent)]
 pub(crate) struct Problem(Box<Shape>);
@@ -48,7 +48,7 @@ struct Shape {
     head: Option<u64>,
     #[serde(skip)]
     retry_after: Option<u64>,
-    /// What is the administrator's matter, and stands in the log alone.
+    /// For the administrator: written to the log only.
     #[serde(skip)]
     cause: Option<String>,
 }
@@ -130,7 +130,7 @@ kinds! {
         "look at the disk or the database, the server's log says what is wrong; what was acknowledged is safe";
 }
 
-/// The detail of every session, entry or key that is not there: it must not tell more.
+/// The detail of every session, entry or key that is not there: it must not reveal more.
 const NOTHING_HERE: &str = "there is nothing under this address";
 
 impl Problem {
@@ -278,7 +278,7 @@ impl From<StoreError> for Problem {
             | StoreError::Unreachable { .. }
             | StoreError::Denied { .. }
             | StoreError::Slow { .. } => {
-                // Where the store is, is the administrator's matter and stands in the log.
+                // The location of the store is for the administrator: it goes to the log.
                 Problem::unready("the store cannot be used at the moment").because(whole)
             }
             StoreError::NoBlob { .. } => Problem::nothing_here(),

@@ -22,7 +22,7 @@ pub(crate) struct Quotas {
     /// Bodies, and events that wait to be sent.
     pub(crate) bytes: Arc<ByteBudget>,
     /// Answers. Apart from the rest: an answer that is being read takes more than it may need, and
-    /// whoever sends little must not be refused for it.
+    /// a client that sends little must not be refused for it.
     pub(crate) answers: ByteBudget,
     /// Of everybody together who reads what needs no owner.
     anybody: Account,

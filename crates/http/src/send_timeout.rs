@@ -1,8 +1,8 @@
 //! A connection that is given up when its client takes nothing any more.
 //!
-//! A client that stops reading keeps its answer in memory, and its place among the connections.
-//! One that reads slowly is served as slowly; only one that takes nothing at all for a while is
-//! gone, as far as anybody can tell.
+//! A client that stops reading keeps its answer in memory, and its place among the connections. One
+//! that reads slowly is served as slowly; only one that reads nothing at all until the timeout is
+//! taken for gone.
 
 use std::io;
 use std::pin::Pin;

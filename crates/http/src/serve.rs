@@ -94,8 +94,7 @@ async fn end_revoked(state: Arc<ServerState>) {
     }
 }
 
-/// Lets turns and connections end by themselves for a while, and both together no longer than
-/// [`GRACE_LAST`] behind it.
+/// Gives turns and connections time to end by themselves, and at most [`GRACE_LAST`] more.
 async fn wind_down(host: &Host, connections: &TaskTracker, grace: Duration) {
     let end = Instant::now() + grace + GRACE_LAST;
     host.drain(grace, end).await;
@@ -124,7 +123,7 @@ async fn connection(
         .max_buf_size(2 * HEAD_BYTES_MAX)
         .serve_connection(TokioIo::new(Spoken::new(stream)), TowerToHyperService::new(router));
     tokio::pin!(served);
-    // What goes wrong on a connection is the client's to notice: there is nobody left to tell.
+    // An error on a connection is for the client to notice: there is nobody left to report it to.
     tokio::select! {
         done = served.as_mut() => return drop(done),
         () = state.closing.cancelled() => {}
@@ -136,7 +135,7 @@ async fn connection(
 /// Answers one connection too many, without reading what it asks.
 async fn turn_away(mut stream: TcpStream) {
     let answer = Problem::busy("there are too many connections").alone();
-    // Whoever does not take the answer loses it.
+    // A client that does not read its response loses it.
     let sent = async {
         stream.write_all(&answer).await?;
         stream.shutdown().await

@@ -15,8 +15,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use crate::limits::{BEHIND_BYTES_MAX, BEHIND_MAX, KEEP_ALIVE};
 use crate::quotas;
 
-/// Where the events of one turn go. A client that is too far behind is let go: a turn waits for
-/// nobody.
+/// Where the events of one turn go. A client that lags too far is disconnected: a turn never waits
+/// for a reader.
 pub(crate) struct Sender {
     queue: Option<mpsc::Sender<Queued>>,
     /// Bytes that may wait in this queue, and those of the owner.
@@ -92,7 +92,7 @@ mod tests {
     use crate::quotas::Quotas;
 
     #[tokio::test]
-    async fn a_client_too_far_behind_is_let_go_and_holds_up_nobody() {
+    async fn a_client_that_lags_too_far_is_disconnected_and_holds_up_nobody() {
         let quotas = Quotas::new(Limits::default(), Arc::default());
         let account = quotas.account(&Owner::local());
         let right = quotas.stream(&account).expect("the first");
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_client_is_behind_by_so_many_bytes_and_what_it_is_behind_counts_until_it_is_taken() {
+    async fn the_lag_of_a_client_is_counted_in_bytes_until_they_are_taken() {
         let limits = Limits { owner_bytes: 6 << 20, ..Limits::default() };
         let quotas = Quotas::new(limits, Arc::default());
         let account = quotas.account(&Owner::local());

@@ -34,7 +34,7 @@ pub(crate) struct ServerState {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) limits: Limits,
     pub(crate) log: AccessLog,
-    /// One question at a time about how far search is behind.
+    /// At most one query at a time about how far the search index lags.
     pub(crate) asking: Arc<Semaphore>,
     /// One try at a time whether the store takes anything.
     pub(crate) trying: Arc<Semaphore>,
@@ -43,7 +43,7 @@ pub(crate) struct ServerState {
 }
 
 impl ServerState {
-    /// How many entries search has not seen, if the store tells, and tells in time.
+    /// How many entries are not indexed yet, if the store reports it before the timeout.
     pub(crate) async fn index_lag(&self) -> Option<u64> {
         let (asking, store) = (self.asking.clone(), self.store.clone());
         let asked = async move {
@@ -77,7 +77,7 @@ impl ServerState {
             let now = rfc3339(state.world.now());
             let profile = ProfileChange { description: Some(Some(now)), ..Default::default() };
             sessions.update(id, &profile.into())?;
-            // Whoever asked may have gone; the next one is told nevertheless.
+            // The caller may have disconnected; the result is kept for the next one.
             state.store.wrote();
             drop(turn);
             Ok::<(), sessions::Error>(())
@@ -119,8 +119,8 @@ impl Caller {
         })
     }
 
-    /// The same for an answer that has begun: it waits for as long as it takes. Whoever has the
-    /// room takes something of an answer, or is cut off.
+    /// The same for an answer that has begun: it waits for as long as it takes. The holders of the
+    /// room make progress or are disconnected.
     pub(crate) async fn room_at_last(&self) -> HeldBytes {
         self.state.quotas.answers.take(self.handle.owner(), READ_BYTES).await
     }
@@ -133,7 +133,7 @@ impl Caller {
         })
     }
 
-    /// What shows a session, whoever answers in it.
+    /// A runner that can show a session, with any agent.
     pub(crate) async fn viewer(&self, id: SessionId) -> Result<Runner, Problem> {
         let handle = self.handle.clone();
         self.blocking(move || Ok(handle.viewer(&handle.sessions().get(id)?)?)).await
@@ -145,7 +145,7 @@ impl Caller {
         self.blocking(move || Ok(handle.runner(agent.as_deref(), None)?)).await
     }
 
-    /// Runs blocking work. If it panics, the caller is told, and everybody else is served.
+    /// Runs blocking work. If it panics, the caller gets an error, and everybody else is served.
     pub(crate) async fn blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> Result<T, Problem> + Send + 'static,

@@ -1,4 +1,4 @@
-//! Who may come in from afar: access tokens.
+//! Access tokens for remote clients.
 //!
 //! A token is 256 random bits. It is shown once, when it is made; what is kept is its SHA-256, as
 //! an entry of a log under a reserved owner, in the same store as everything else. Nothing is
@@ -100,7 +100,7 @@ pub struct AccessTokens {
     key: Key,
 }
 
-/// A token and what tells it from others.
+/// A token and its hash.
 #[derive(Clone)]
 struct Known {
     token: AccessToken,
@@ -159,7 +159,7 @@ impl AccessTokens {
     ///
     /// # Errors
     ///
-    /// Those of the store.
+    /// [`AccessTokenError::Sessions`] if the store cannot be read.
     pub fn list(&self) -> Result<Vec<AccessToken>, AccessTokenError> {
         Ok(self.known()?.1.into_iter().map(|known| known.token).collect())
     }
@@ -168,7 +168,7 @@ impl AccessTokens {
     ///
     /// # Errors
     ///
-    /// [`AccessTokenError::Missing`], and those of the store.
+    /// [`AccessTokenError::Missing`]; otherwise errors of the store.
     pub fn revoke(&self, name: &Name) -> Result<(), AccessTokenError> {
         self.change("token_revoked", &Revoked { name: name.clone() }, |known| {
             match known.iter().any(|known| known.token.name == *name) {
@@ -254,7 +254,7 @@ pub(crate) struct TokenCache {
     watches: Arc<Watches>,
 }
 
-/// What tells a token from others, and is not the token.
+/// The hash of a token.
 pub(crate) type TokenHash = [u8; 32];
 
 /// The tokens of requests that are not over, and what ends when one of them is revoked.
@@ -367,7 +367,7 @@ impl TokenCache {
     }
 }
 
-/// Looks at every token, whichever it is, so that the time it takes says nothing.
+/// Compares with every token, so that the time it takes reveals nothing.
 fn find(known: &[Known], hash: &[u8; 32]) -> Option<Owner> {
     let mut found = None;
     for known in known {

@@ -23,7 +23,7 @@ pub(crate) trait Wording: Send + 'static {
 }
 
 impl Caller {
-    /// Runs a turn and waits for it. It goes on when the caller goes away.
+    /// Runs a turn and waits for it. It continues when the caller disconnects.
     pub(crate) async fn run_turn(
         &self,
         target: Target,
@@ -42,7 +42,7 @@ impl Caller {
         Ok((session, outcome?))
     }
 
-    /// Runs a turn and streams what happens. It goes on when the caller goes away.
+    /// Runs a turn and streams what happens. It continues when the caller disconnects.
     pub(crate) async fn stream_turn(
         &self,
         stream: Stream,

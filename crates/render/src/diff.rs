@@ -1,8 +1,8 @@
 //! What a change does to a text: the lines around it, with their numbers.
 //!
-//! Bounded in time and size, whatever the two texts are: binary and very large files are summarised,
-//! a comparison that takes too long becomes coarser, and a very long diff says how much it leaves out.
-//! Names of files are not here; the caller knows them.
+//! Bounded in time and size for any two texts: binary and very large files are summarised, a
+//! comparison that takes too long becomes coarser, and a very long diff says how much it leaves
+//! out. Names of files are not here; the caller knows them.
 
 use std::time::{Duration, Instant};
 
@@ -25,7 +25,7 @@ const TIME_MAX: Duration = Duration::from_millis(200);
 /// Lines of a change in which changed words are looked for. In longer ones little is left to find.
 const WORD_LINES_MAX: usize = 100;
 
-/// Bytes at the start of a file that tell whether it is binary, as git does.
+/// Bytes at the start of a file that decide whether it is binary, as in git.
 const BINARY_PROBE_BYTES: usize = 8_000;
 
 /// The difference between two texts, with three lines of context. See

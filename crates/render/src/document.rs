@@ -12,7 +12,7 @@ use crate::parse;
 /// level. A tree this flat can be walked and dropped by recursion on any stack.
 pub(crate) const NESTING_MAX: usize = 24;
 
-/// A parsed Markdown text. It holds no control characters and no raw HTML, whatever was in the text.
+/// A parsed Markdown text. It never contains control characters or raw HTML, even if the text did.
 #[derive(Debug, Clone)]
 pub struct Document {
     pub(crate) blocks: Vec<Block>,

@@ -7,7 +7,7 @@
 /// this many.
 const ADDRESS_BYTES_MAX: usize = 2_083;
 
-/// The address as it may stand in a link: printable ASCII only, everything else percent-encoded.
+/// The address as it is safe in a link: printable ASCII only, everything else percent-encoded.
 /// `None` if it must not be a link.
 pub(crate) fn safe(address: &str) -> Option<String> {
     let address = address.trim();
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_in_a_sentence_ends_where_the_sentence_goes_on() {
+    fn an_address_in_a_sentence_ends_where_the_sentence_continues() {
         for (text, address) in [
             ("see https://e.org/a_b, or", "https://e.org/a_b"),
             ("(https://e.org/a(b)).", "https://e.org/a(b)"),

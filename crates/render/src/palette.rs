@@ -31,8 +31,8 @@ pub enum Background {
     Light,
     /// Light text on black.
     Dark,
-    /// Nobody knows. The colours are those of the sixteen that can be read on both, whatever else the
-    /// terminal has: a person who has changed what they look like has made them readable.
+    /// Unknown. Only those of the sixteen colours are used that can be read on both, even if the
+    /// terminal has more: a user who changed the palette made it readable.
     #[default]
     Unknown,
 }
@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn every_colour_is_readable_on_its_background() {
-        // White, the grey behind code on light pages, black, and the dark page.
+        // White, the grey background of code on light pages, black, and the dark page.
         let light = [(0xff, 0xff, 0xff), (0xf6, 0xf8, 0xfa)];
         let dark = [(0, 0, 0), (0x0d, 0x11, 0x17), (0x16, 0x1b, 0x22)];
         for (role, light, dark) in [

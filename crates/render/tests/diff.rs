@@ -47,7 +47,7 @@ fn changes_are_shown_with_three_lines_around_them_and_their_numbers() {
 }
 
 #[test]
-fn what_changed_inside_a_line_stands_out() {
+fn changes_inside_a_line_are_highlighted() {
     let diff = Diff::new(b"let total = count;\n", b"let total = sum;\n");
     let background = Background::Dark;
     let style = Style { colour: Colour::Ansi16, background, plain: false, ..Style::plain(80) };

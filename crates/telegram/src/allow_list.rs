@@ -28,8 +28,8 @@ pub(crate) struct ChatOwner {
 }
 
 impl People {
-    /// Where this was said, if whoever said it is let in. `home` is the chat whose sessions it
-    /// has: itself, or for a supergroup the group it was.
+    /// Where this was said, if the sender is allowed. `home` is the chat whose sessions it has:
+    /// itself, or for a supergroup the group it was.
     pub(crate) fn place(&self, incoming: &IncomingUpdate, home: i64) -> Option<ChatOwner> {
         if !self.allowed.contains(&incoming.user) {
             return None;
@@ -57,13 +57,12 @@ impl Offered {
     }
 }
 
-/// Strangers who were told so. They are remembered by this process alone: nothing of them is
-/// stored.
+/// Strangers who have been answered. Only this process remembers them: nothing of theirs is stored.
 #[derive(Default)]
 pub(crate) struct Strangers(Mutex<HashSet<u64>>);
 
 impl Strangers {
-    /// Whether this one is to be told now.
+    /// Whether this one is to be answered now.
     pub(crate) fn meet(&self, user: u64) -> bool {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.len() < STRANGERS_MAX && known.insert(user)
@@ -102,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stranger_is_told_once_and_only_so_many_are() {
+    fn a_stranger_is_answered_once_and_only_so_many_are() {
         let strangers = Strangers::default();
         assert!(strangers.meet(1));
         assert!(!strangers.meet(1));

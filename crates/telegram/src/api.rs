@@ -27,7 +27,7 @@ pub const DEFAULT_URL: &str = "https://api.telegram.org";
 /// Why Telegram did not do something.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ApiError {
-    /// The address is none.
+    /// The address is invalid.
     #[error("the address of the Bot API is not an http or https address")]
     BadAddress,
     /// It said no.
@@ -51,7 +51,7 @@ pub enum ApiError {
     /// A file is longer than one a bot is given.
     #[error("the file is over {} MB", FILE_BYTES_MAX >> 20)]
     TooLarge,
-    /// An answer came that is none.
+    /// The response is not a valid one.
     #[error("Telegram's answer cannot be read: {what}")]
     Nonsense {
         /// What is wrong with it.
@@ -135,8 +135,7 @@ impl Api {
         self.ask("getMe", &serde_json::json!({}), ANSWER_TIME_MAX).await
     }
 
-    /// Updates from `offset` on, each by itself: one that cannot be read is no reason to lose the
-    /// others.
+    /// Updates from `offset` on, each by itself: one that cannot be read does not lose the others.
     pub(crate) async fn updates(
         &self,
         offset: Option<i64>,
@@ -213,7 +212,7 @@ impl Api {
         tokio::time::timeout(FILE_TIME_MAX, fetched).await.unwrap_or_else(|_| Err(silent()))
     }
 
-    /// Tells Telegram something whose answer is of no interest beyond yes or no.
+    /// Calls a method whose result is only success or failure.
     async fn call(&self, method: &str, params: &impl Serialize) -> Result<(), ApiError> {
         self.ask::<IgnoredAny>(method, params, ANSWER_TIME_MAX).await.map(drop)
     }

@@ -1,8 +1,7 @@
 //! Photos and documents that are sent to the bot.
 //!
-//! They become attachments of the session, whatever the model can do with them: what it cannot see
-//! now, another may later. The kind of a file is determined from its bytes, not from what its sender
-//! says.
+//! They become attachments of the session even if the current model cannot read them: another may
+//! later. The kind of a file is determined from its bytes, not from what its sender says.
 
 use rethread_agent::media::FileKind;
 use rethread_core::{Block, SessionId};

@@ -38,7 +38,7 @@ pub struct BotSettings {
     pub token: BotToken,
     /// Who may talk to it.
     pub people: People,
-    /// What it stands on.
+    /// The host that runs its turns.
     pub host: Host,
     /// Where it is said what goes wrong.
     pub warn: Warn,
@@ -47,7 +47,7 @@ pub struct BotSettings {
 /// Why the bot cannot start, or had to stop.
 #[derive(Debug, thiserror::Error)]
 pub enum BotError {
-    /// Telegram does not know the bot, or the address is none.
+    /// Telegram does not know the bot, or the address is invalid.
     #[error(transparent)]
     Api(#[from] ApiError),
     /// The store refused.
@@ -59,7 +59,7 @@ pub enum BotError {
         /// Who.
         holder: String,
     },
-    /// It was told to stop before it was open.
+    /// It was stopped before it was open.
     #[error("stopped before Telegram was reached")]
     Stopped,
 }
@@ -168,8 +168,8 @@ impl Bot {
         format!("@{}", self.state.me.username)
     }
 
-    /// Answers until it is told to stop; then lets turns that run come to their end, for 25
-    /// seconds at the most. What has not ended by then goes on after the next start.
+    /// Answers until it is stopped; then gives running turns 25 seconds to end. What has not ended
+    /// by then continues after the next start.
     ///
     /// # Errors
     ///
@@ -225,8 +225,8 @@ impl BotState {
                 }
             };
             waits.reset();
-            // An answer without updates confirms all before. From there on Telegram is asked for
-            // whatever it has, because after a quiet week its numbers begin somewhere else.
+            // An answer without updates confirms all before. From there on Telegram is asked
+            // without an offset, because after a quiet week its numbers begin somewhere else.
             let last = updates.iter().filter_map(|raw| number(raw)).max();
             let incoming: Vec<IncomingUpdate> =
                 updates.iter().filter_map(|raw| self.parse_update(raw)).collect();
@@ -235,7 +235,7 @@ impl BotState {
         }
     }
 
-    /// What an update says, if it says something to the bot and whoever says it is let in.
+    /// The content of an update, if it is meant for the bot and the sender is allowed.
     fn parse_update(self: &Arc<BotState>, raw: &RawValue) -> Option<IncomingUpdate> {
         let update: Update = match serde_json::from_str(raw.get()) {
             Ok(update) => update,
@@ -253,12 +253,12 @@ impl BotState {
         None
     }
 
-    /// Whose sessions are meant, if whoever says it is let in.
+    /// Whose sessions are meant, if the sender is allowed.
     pub(crate) fn place(&self, incoming: &IncomingUpdate) -> Option<ChatOwner> {
         self.people.place(incoming, self.inbox.home(incoming.chat.id))
     }
 
-    /// Tells a stranger, once, in one line. Nothing is stored, here or later.
+    /// Answers a stranger, once, in one line. Nothing is stored, here or later.
     fn turn_away(self: &Arc<BotState>, incoming: IncomingUpdate) {
         let state = self.clone();
         let answer_now = self.strangers.meet(incoming.user);
@@ -271,13 +271,13 @@ impl BotState {
                 return state.post.pressed(query, Some("This is a private bot.")).await;
             }
             for part in text.parts() {
-                // One who blocked the bot need not be told.
+                // A user who blocked the bot does not need an answer.
                 state.post.send(&incoming, &part, &Default::default()).await.ok();
             }
         });
     }
 
-    /// Puts what was heard on disk, however often that has to be tried, and begins to deal with it.
+    /// Puts updates on disk, with retries for as long as it takes, and begins to handle them.
     async fn add_updates(self: &Arc<BotState>, incoming: Vec<IncomingUpdate>) {
         let mut waits = Waits::default();
         while let Err(error) = self.follow_moves(&incoming).await {
@@ -372,7 +372,7 @@ impl BotState {
             };
             match handled {
                 Ok(()) | Err(UpdateError::Stopping) => return,
-                // As after a restart, it goes on behind the last step that is on disk.
+                // As after a restart, it continues after the last step that is on disk.
                 Err(UpdateError::Sessions(error)) => self.pause(&error, &mut waits).await,
                 Err(UpdateError::Refused(refusal)) => {
                     return (self.warn)(&format!("an update was not answered: {refusal}"));

@@ -66,7 +66,7 @@ impl Purpose {
 }
 
 impl Press {
-    /// What stands behind the button, at most 64 bytes.
+    /// The data of the button, at most 64 bytes.
     pub(crate) fn data(self) -> String {
         let data = match self {
             Press::Open(id) => format!("o:{}", id.0.simple()),
@@ -126,7 +126,7 @@ impl Press {
     }
 }
 
-/// What stands behind a button for a name that may be too long for one.
+/// The button data for a name that may be too long for it.
 pub(crate) fn mark(name: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     name.hash(&mut hasher);

@@ -1,7 +1,8 @@
 //! What can be sent beside talking: the same verbs as at every door.
 //!
-//! A verb that changes something notes how the chat stood before it ([`Before`](crate::inbox::Before)). When it is found
-//! begun and not ended, the chat as it stands now tells whether it was done.
+//! A verb that changes something first notes the state of the chat
+//! ([`Before`](crate::inbox::Before)). If it is found begun and not ended, the current state of the
+//! chat shows whether it was done.
 
 use rethread_agent::agents::Agent;
 use rethread_agent::host::Decision;
@@ -52,7 +53,7 @@ impl UpdateHandler {
         said(done)
     }
 
-    /// Does what a button stands for.
+    /// Runs the action of a button.
     pub(crate) async fn press(&self, data: &str, pending: &Pending) -> Said {
         let done = match Press::read(data) {
             Some(Press::Open(id)) => self.open(async { Ok(id) }, pending).await,

@@ -1,4 +1,4 @@
-//! Dealing with one thing that was heard, from wherever the last try ended.
+//! Handling one update, from the step where the last try ended.
 //!
 //! Every step is noted before the next one, and looks at the notes first. So this may be begun
 //! again at any time, by this process or by one that comes after it: what is done is not done
@@ -23,7 +23,7 @@ use crate::update::{IncomingUpdate, UpdateKind};
 /// Why something was not dealt with to its end.
 #[derive(Debug)]
 pub(crate) enum UpdateError {
-    /// The bot is stopping; the next process goes on.
+    /// The bot is stopping; the next process continues.
     Stopping,
     /// The store refused.
     Sessions(sessions::Error),
@@ -56,17 +56,17 @@ impl From<sessions::Error> for UpdateError {
     }
 }
 
-/// One thing that was heard, and everything it takes to deal with it.
+/// One update, and everything that handling it takes.
 pub(crate) struct UpdateHandler {
     pub(crate) state: Arc<BotState>,
     pub(crate) incoming: IncomingUpdate,
     pub(crate) key: Key,
-    /// That of whoever is meant.
+    /// That of the user whose sessions are meant.
     pub(crate) handle: Handle,
 }
 
 impl UpdateHandler {
-    /// Nothing, for someone who was taken off the list since it was heard.
+    /// Nothing, for a user who was removed from the allow list since.
     pub(crate) fn new(state: Arc<BotState>, incoming: IncomingUpdate) -> Option<UpdateHandler> {
         let ChatOwner { owner, key } = state.place(&incoming)?;
         let handle = state.host.handle(owner);
@@ -91,7 +91,7 @@ impl UpdateHandler {
                 self.noted(self.press(data, &pending).await?).await?
             }
             (None, UpdateKind::Wordless) => texts::wordless().into(),
-            // It was noted when it was heard.
+            // It was noted when the update arrived.
             (None, UpdateKind::Moved { .. }) => {
                 return Ok(self.state.inbox.done(self.incoming.update).await?);
             }
@@ -104,7 +104,7 @@ impl UpdateHandler {
         Ok(reply)
     }
 
-    /// Says it, in as many messages as it takes, going on where the last try ended; and then it is
+    /// Says it, in as many messages as it takes, continuing where the last try ended; then it is
     /// done.
     pub(crate) async fn deliver(
         &self,
@@ -167,15 +167,15 @@ impl UpdateHandler {
         post.send(&incoming, part, buttons).await
     }
 
-    /// What was heard, in the chat as it is reached now.
+    /// The update, in the chat as it is reached now.
     pub(crate) fn addressed(&self) -> IncomingUpdate {
         let mut incoming = self.incoming.clone();
         incoming.chat.id = self.state.inbox.address(incoming.chat.id);
         incoming
     }
 
-    /// How the chat stands, noted before something is done in it; and whether that had been noted
-    /// already, by someone who did not come to the end.
+    /// The state of the chat, noted before something is done in it; and whether an earlier try had
+    /// noted it already.
     pub(crate) async fn begin(&self, pending: &Pending) -> Result<(Before, bool), UpdateError> {
         if let Some(before) = pending.before {
             return Ok((before, true));
@@ -185,7 +185,7 @@ impl UpdateHandler {
         Ok((before, false))
     }
 
-    /// How the chat stands now.
+    /// The current state of the chat.
     pub(crate) async fn chat_state(&self) -> Result<Before, sessions::Error> {
         Ok(match self.current().await? {
             Some(session) => Before {
@@ -207,7 +207,7 @@ impl UpdateHandler {
         .await
     }
 
-    /// Does something with the sessions of whoever is meant, where it may block.
+    /// Runs blocking work on the sessions that are meant.
     pub(crate) async fn with<T: Send + 'static>(
         &self,
         work: impl FnMut(&Sessions) -> Result<T, sessions::Error> + Send + 'static,
@@ -234,8 +234,8 @@ impl UpdateHandler {
     }
 }
 
-/// Whether what a button does stands in place of the message it was below. What was said earlier
-/// does not: both are there to be read.
+/// Whether the result of a button replaces the message it was below. Messages of the conversation
+/// are never replaced.
 fn in_place(data: &str) -> bool {
     !matches!(Press::read(data), Some(Press::History { .. }))
 }

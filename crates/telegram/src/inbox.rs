@@ -1,13 +1,13 @@
-//! What was heard and is not dealt with yet, on disk.
+//! The inbox: updates that are not handled yet, on disk.
 //!
-//! An update is confirmed to Telegram only when it is here; from then on it is this log that
-//! knows it. Each step of dealing with it is noted before the next one: where it began, what is to
-//! be said, which messages were sent, that it is done. A process that was killed between any two
-//! of them goes on behind the last.
+//! An update is confirmed to Telegram only when it is here; from then on it is this log that knows
+//! it. Each step of handling it is noted before the next one: where it began, what is to be said,
+//! which messages were sent, that it is done. After a crash between any two of them, the next
+//! process continues after the last.
 //!
-//! The log belongs to a reserved owner, in the same store as everything else, and one process
-//! holds it. What people wrote is in it only until it is begun anew, which happens whenever it has
-//! grown a little: then everything that is done is gone.
+//! The log belongs to a reserved owner, in the same store as everything else, and one process holds
+//! it. What people wrote is in it only until it is rotated, which happens whenever it has grown a
+//! little: then everything that is done is gone.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -37,7 +37,7 @@ const DONE: &str = "telegram_done";
 const CARRIED: &str = "telegram_carried";
 const MOVED: &str = "telegram_moved";
 
-/// How a chat stood before something was done in it. Whether it was done is told by comparing.
+/// The state of a chat before something was done in it. Comparing shows whether it was done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Before {
     /// The session its key pointed at.
@@ -62,7 +62,7 @@ impl From<Rich> for Reply {
     }
 }
 
-/// Something heard, and how far it was dealt with.
+/// An update, and how far it was handled.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Pending {
     #[serde(rename = "heard")]
@@ -90,7 +90,7 @@ struct State {
     entries: u64,
 }
 
-/// What was heard and is not dealt with yet.
+/// The updates that are not handled yet.
 pub(crate) struct Inbox {
     /// That of the reserved owner.
     handle: Handle,
@@ -104,7 +104,7 @@ impl Inbox {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Held`] if that one does not let go, and those of the store.
+    /// [`StoreError::Held`] if that one does not let go; otherwise I/O errors.
     pub(crate) async fn open(
         host: &Host,
         bot: u64,
@@ -170,8 +170,7 @@ impl Inbox {
         state.places.get(&update).and_then(|place| state.pending.get(place)).cloned()
     }
 
-    /// Takes in what was heard; those nobody had seen are on disk when this returns, and are
-    /// given back in their order.
+    /// Adds updates; the new ones are on disk when this returns, and are returned in order.
     pub(crate) async fn add_updates(
         &self,
         mut incoming: Vec<IncomingUpdate>,
@@ -185,7 +184,7 @@ impl Inbox {
         Ok(incoming)
     }
 
-    /// Notes how things stood when an update began to be dealt with.
+    /// Notes the state in which handling of an update began.
     pub(crate) async fn begun(&self, update: u32, before: Before) -> Result<(), sessions::Error> {
         self.note(BEGUN, &json!({ "update": update, "before": before })).await
     }
@@ -221,8 +220,8 @@ impl Inbox {
         }
     }
 
-    /// Begins the log anew with what is pending, and removes the one before: what people wrote
-    /// and was dealt with is gone.
+    /// Rotates the log: a new one starts with what is pending, and the old one is removed with
+    /// everything that was handled.
     pub(crate) async fn rotate(&self) -> Result<(), sessions::Error> {
         let mut place = self.held.lock().await;
         let Some(old) = place.as_ref() else { return Ok(()) };
@@ -247,8 +246,8 @@ impl Inbox {
         self.handle.run(move |sessions| gone(sessions.erase(before))).await
     }
 
-    /// Removes logs of this bot that a process left behind when it was killed while it began anew.
-    /// One without a key may be what another bot begins with at this moment.
+    /// Removes logs of this bot that a process left when it was killed during a rotation. One
+    /// without a key may be what another bot is starting at this moment.
     async fn sweep(&self, current: SessionId) -> Result<(), sessions::Error> {
         let (handle, ours) = (self.handle.clone(), a_log(&self.key).profile.description);
         blocking(move || {
@@ -461,7 +460,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_told_twice_or_out_of_order_is_taken_in_once_and_in_order() {
+    async fn updates_delivered_twice_or_out_of_order_are_added_once_and_in_order() {
         let host = host();
         let inbox = open(&host).await;
         let new =
@@ -538,7 +537,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_was_left_behind_is_removed_by_its_own_bot_and_by_no_other() {
+    async fn a_leftover_log_is_removed_by_its_own_bot_and_by_no_other() {
         let host = host();
         let mine = host.handle(Owner::new(INBOX_OWNER).expect("valid")).sessions().clone();
         let left = |bot: u64| {
@@ -558,7 +557,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_second_process_is_told_that_the_inbox_is_held() {
+    async fn a_second_process_learns_that_the_inbox_is_held() {
         let host = host();
         let inbox = open(&host).await;
         let stop = CancellationToken::new();

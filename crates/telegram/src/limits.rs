@@ -5,7 +5,7 @@ use std::time::Duration;
 /// UTF-16 units of one message, formatting not counted: Telegram takes no more.
 pub const MESSAGE_UNITS_MAX: usize = 4_096;
 
-/// Bytes of the data behind a button: Telegram takes no more.
+/// Bytes of the data of a button: Telegram's limit.
 pub const BUTTON_BYTES_MAX: usize = 64;
 
 /// Updates asked for at once: Telegram gives no more.
@@ -28,24 +28,24 @@ pub const PENDING_MAX: usize = 1_000;
 /// log and a reply, well below a megabyte.
 pub const TURNS_MAX: usize = 64;
 
-/// Update ids that are remembered, so that one told twice is worked on once. Telegram repeats at
+/// Update ids that are remembered, so that one delivered twice is handled once. Telegram repeats at
 /// most what it gave and was not confirmed, a hundred.
 pub const SEEN_MAX: usize = 4_096;
 
-/// Entries of the inbox before it is begun anew with what is still pending.
+/// Entries of the inbox before it is rotated.
 pub const INBOX_ENTRIES_MAX: u64 = 2_000;
 
 /// The same, at a moment when nothing is pending: what people wrote is not kept there for long.
 pub const INBOX_IDLE_ENTRIES_MAX: u64 = 200;
 
-/// How long a new process waits for the one before it to let go of the inbox. A process that is
-/// told to stop takes [`GRACE`] at the most.
+/// How long a new process waits for the one before it to let go of the inbox. A process that shuts
+/// down takes [`GRACE`] at most.
 pub const INBOX_WAIT: Duration = Duration::from_secs(30);
 
 /// Messages and edits in a second, to all chats together: Telegram allows about thirty.
 pub const SENDS_PER_SECOND: u32 = 25;
 
-/// How far behind that rate a draft is left out: the next one shows more anyway.
+/// How far a draft may lag behind that rate before it is dropped: the next one shows more anyway.
 pub const DRAFT_BEHIND_MAX: Duration = Duration::from_millis(500);
 
 /// Time between two edits of a reply that is being written, with one person: Telegram allows
@@ -71,8 +71,8 @@ pub const RETRY_WAIT: Duration = Duration::from_millis(500);
 /// Longest such wait: a bot is back within this after its network is.
 pub const RETRY_WAIT_MAX: Duration = Duration::from_secs(30);
 
-/// How long turns that run may take to end when the bot is told to stop. What has not ended then
-/// goes on after the next start. Service managers wait ninety seconds before they kill.
+/// Timeout for running turns when the bot shuts down. What has not ended then continues after the
+/// next start. Service managers wait ninety seconds before they kill.
 pub const GRACE: Duration = Duration::from_secs(25);
 
 /// Sessions shown in one list of buttons: more do not fit a phone.
@@ -81,8 +81,8 @@ pub const LIST_ROWS: usize = 8;
 /// Messages one page of `/history` may take.
 pub const HISTORY_PARTS_MAX: usize = 5;
 
-/// Strangers that are told they are strangers, each once, by one process. More are not answered:
-/// nobody shall use the bot to have messages sent.
+/// Strangers that are answered, each once, by one process. More are not answered: nobody shall use
+/// the bot to have messages sent.
 pub const STRANGERS_MAX: usize = 1_000;
 
 /// Characters of a name shown to a model. Telegram allows 64 for each half.

@@ -41,7 +41,7 @@ struct Question {
     /// It is in the log here or after it, if it is.
     from: u64,
     incoming: Incoming,
-    /// What the person is told with the answer.
+    /// A note for the person, sent with the answer.
     note: Option<Rich>,
 }
 
@@ -146,8 +146,8 @@ impl UpdateHandler {
         Ok(Ok(Question { session, from, incoming, note: None }))
     }
 
-    /// The session it is said in, and where in it to look for what was said. It is the same one
-    /// whatever happens to the chat's key meanwhile.
+    /// The session it is said in, and where in it to look for what was said. It stays the same even
+    /// if the chat's key moves meanwhile.
     async fn session(&self, pending: &mut Pending) -> Result<(SessionId, u64), UpdateError> {
         if let Some(Before { session: Some(session), head, .. }) = pending.before
             && self.with(move |sessions| sessions.get(session)).await.is_ok()
@@ -234,7 +234,7 @@ impl UpdateHandler {
         }
     }
 
-    /// What was said, as it goes into the log. Among several people it is told who said it.
+    /// What was said, as it goes into the log. In a group it says who said it.
     fn message(&self, text: &str, sent: Vec<Block>) -> Message {
         let from = self
             .incoming

@@ -5,8 +5,8 @@ use std::sync::{Mutex, PoisonError};
 
 use tokio_util::sync::CancellationToken;
 
-/// Tokens that stop a turn, by the update that asked for it. One may be stopped before it began:
-/// it was heard, and is found stopped when its turn comes.
+/// Tokens that stop a turn, by the update that asked for it. One may be stopped before it began: it
+/// is found stopped when its turn comes.
 #[derive(Default)]
 pub(crate) struct Running(Mutex<HashMap<u32, CancellationToken>>);
 

@@ -1,7 +1,7 @@
 //! Getting messages to Telegram, at the pace it allows, for as long as it takes.
 //!
 //! A message that matters is tried until Telegram takes it or says that it never will. When the
-//! answer to a try is lost, nobody can tell whether Telegram took the message: it is sent again,
+//! answer to a try is lost, it is unknown whether Telegram took the message: it is sent again,
 //! because two are better than none. An edit may be repeated without harm.
 
 use std::sync::{Arc, Mutex, PoisonError};

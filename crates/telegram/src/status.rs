@@ -1,4 +1,4 @@
-//! What is going on in a chat: `/status`, `/stop`, and whether an imported session has tools.
+//! What is running in a chat: `/status`, `/stop`, and whether an imported session has tools.
 
 use rethread_agent::blocking;
 use rethread_agent::host::{Decision, Stop};
@@ -93,8 +93,8 @@ impl UpdateHandler {
         self.with_offer(text, &session).await
     }
 
-    /// What was heard in this chat before this and is not dealt with: the first is being dealt
-    /// with, the others wait.
+    /// Earlier updates of this chat that are not handled yet: the first is being handled, the
+    /// others wait.
     fn before_this(&self) -> Vec<IncomingUpdate> {
         let home = self.state.inbox.home(self.incoming.chat.id);
         let pending = self.state.inbox.pending_in(home);
@@ -160,7 +160,7 @@ pub(crate) fn offer(id: SessionId) -> Buttons {
     Buttons::default().row("Turn tools on", Press::Trust(id))
 }
 
-/// One thing that was heard, on a line.
+/// One update, on a line.
 fn shown(incoming: &IncomingUpdate) -> String {
     let text = match &incoming.what {
         UpdateKind::Said(text) => text,

@@ -52,7 +52,7 @@ pub(crate) fn help() -> Rich {
     .and(".")
 }
 
-/// For whoever is not on the list.
+/// For users who are not on the allow list.
 pub(crate) fn stranger(user: u64) -> Rich {
     Rich::plain("This is a private bot, and you are not on its list. If it should know you, give whoever runs it this number: ")
         .code(user.to_string())

@@ -58,7 +58,7 @@ pub(crate) enum UpdateKind {
     Pressed {
         /// What Telegram calls the pressing.
         query: String,
-        /// What stands behind the button.
+        /// The data of the button.
         data: String,
     },
     /// A voice, a place: nothing with words.
@@ -105,7 +105,7 @@ impl IncomingUpdate {
         }
     }
 
-    /// Whether it is about what is going on in the chat, and so does not wait for that to end.
+    /// Whether it is about what is running in the chat, and so does not wait for that to end.
     pub(crate) fn is_urgent(&self) -> bool {
         self.command().is_some_and(|command| matches!(command.as_str(), "stop" | "status"))
     }
@@ -144,7 +144,7 @@ fn said(update: u32, message: Message, me: &Me) -> Option<IncomingUpdate> {
         (None, None) => None,
     };
     if let Some((from, to)) = moved {
-        // Telegram says it, whoever did it.
+        // Telegram itself reports it.
         let what = UpdateKind::Moved { from, to };
         let (chat, message) = (chat(&message), message.message_id);
         return Some(IncomingUpdate { update, chat, user: 0, name: String::new(), message, what });
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn a_photo_is_heard_in_its_largest_size_and_a_document_by_its_name() {
+    fn a_photo_is_read_in_its_largest_size_and_a_document_by_its_name() {
         let chat = json!({"id": 7, "type": "private", "first_name": "Ada"});
         let size = |id: &str, side: u32| json!({"file_id": id, "file_unique_id": id, "width": side, "height": side, "file_size": side});
         let sizes = [size("s", 90), size("l", 1280), size("m", 320)];
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn a_button_and_who_pressed_it_are_heard() {
+    fn a_button_and_who_pressed_it_are_read() {
         let update = json!({"update_id": 3, "callback_query": {"id": "q", "chat_instance": "i", "data": "o:1",
             "from": {"id": 8, "is_bot": false, "first_name": "Bo"},
             "message": {"message_id": 6, "date": 1, "chat": {"id": 8, "type": "private"}}}});

@@ -14,7 +14,7 @@ const FENCE: &str = "---";
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Front<'a> {
     fields: Vec<Field<'a>>,
-    /// What stands below the front matter, without white space around it.
+    /// The text below the front matter, without surrounding white space.
     pub(crate) body: &'a str,
 }
 
@@ -24,7 +24,7 @@ struct Field<'a> {
     key: &'a str,
     /// Its line, 1 for the first of the file.
     line: usize,
-    /// What stands behind the colon.
+    /// The text after the colon.
     value: &'a str,
     /// The lines below that belong to it.
     below: Vec<&'a str>,
@@ -69,7 +69,7 @@ pub(crate) fn parse(text: &str) -> Result<Front<'_>, Wrong> {
 }
 
 /// Splits `key: value`. The colon must be followed by white space or nothing, so that an address
-/// (`http://…`) is no key.
+/// (`http://…`) is not a key.
 fn key_of(line: &str) -> Option<(&str, &str)> {
     let (key, value) = line.split_once(':')?;
     let is_key =
@@ -100,7 +100,7 @@ impl<'a> Front<'a> {
         Ok(Some((field.line, text)).filter(|(_, text)| !text.is_empty()))
     }
 
-    /// The list under this key; none when there is no key.
+    /// The list under this key; none when there is not a key.
     pub(super) fn list(&self, key: &str) -> Result<Option<(usize, Vec<String>)>, Wrong> {
         let Some(field) = self.field(key)? else { return Ok(None) };
         let list = field.list().map_err(|fault| (field.line, fault))?;
@@ -170,7 +170,7 @@ fn folded(lines: &[&str]) -> String {
     paragraphs.collect::<Vec<_>>().join("\n")
 }
 
-/// A plain value without the comment behind it.
+/// A plain value without its trailing comment.
 fn uncommented(value: &str) -> &str {
     let value = value.trim_end();
     if value.trim_start().starts_with('#') {
@@ -179,7 +179,7 @@ fn uncommented(value: &str) -> &str {
     value.find(" #").map_or(value, |end| &value[..end]).trim_end()
 }
 
-/// A value without its quotes, where it has some. Behind them only a comment may follow.
+/// A value without its quotes, if it has any. Only a comment may follow them.
 fn unquoted(value: &str) -> Result<String, AgentFault> {
     let quote = match value.chars().next() {
         Some(quote @ ('"' | '\'')) => quote,
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_may_hold_colons_quotes_and_a_comment_behind_it() {
+    fn a_value_may_contain_colons_quotes_and_a_trailing_comment() {
         for (front, value) in [
             ("key: a: b", "a: b"),
             ("key:   http://x/#y  ", "http://x/#y"),

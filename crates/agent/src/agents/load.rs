@@ -49,7 +49,7 @@ pub enum AgentFault {
     /// The fence is never closed.
     #[error("the front matter has no closing `---`")]
     NoEnd,
-    /// A line of the front matter is none.
+    /// A line is not `key: value`.
     #[error("this is not a `key: value` line")]
     NotAKey,
     /// A key is there more than once.
@@ -107,13 +107,13 @@ pub enum AgentFault {
         /// How many there are.
         count: usize,
     },
-    /// The file is no text.
+    /// The file is not text.
     #[error("the file is not UTF-8")]
     NotText,
     /// A link of the project leads out of its folder.
     #[error("the link leads out of the project's folder, and is not followed")]
     LeadsOutside,
-    /// It is no ordinary file.
+    /// It is not a regular file.
     #[error("this is not an ordinary file")]
     NotAFile,
     /// The file or the folder could not be read.

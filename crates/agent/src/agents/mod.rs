@@ -4,11 +4,11 @@
 //! and in the project's; a later one takes the place of an earlier one of the same name, in the
 //! order built in, user, project.
 //!
-//! An agent never gives a permission. A tool that changes something is offered only when the user
-//! allows it by name (`--allow`), whatever an agent says; the `tools` of an agent only leave tools
-//! out. A project's files come with the code, from people the user may not know, so one rule more
-//! holds for them: where such a file takes the place of another agent, it has at the most the tools
-//! of the agent it replaces. A project cannot turn `plan` into something that writes.
+//! An agent never gives a permission. A tool that changes something is offered only if the user
+//! allows it by name (`--allow`), even if an agent lists it; the `tools` of an agent only leave
+//! tools out. A project's files come with the code, from people the user may not know, so one rule
+//! more holds for them: where such a file takes the place of another agent, it has at the most the
+//! tools of the agent it replaces. A project cannot turn `plan` into something that writes.
 
 pub(crate) mod front_matter;
 pub(crate) mod load;
@@ -182,7 +182,7 @@ impl Agents {
 
 /// The name that differs least, if the difference looks like a slip of the fingers.
 fn nearest(name: &str, known: &[String]) -> Option<String> {
-    // Whoever is further off than this meant something else.
+    // A name that differs by more than this is probably not a typo.
     const SLIPS_MAX: usize = 2;
     if name.chars().count() > NAME_CHARS_MAX {
         return None;

@@ -1,9 +1,9 @@
 //! A summary made by picking sentences, without a model.
 //!
-//! It is what a session gets when no model can be asked: offline, or when the program is told to
-//! end at once. It looks like any other summary and says in its first line what it is. It only
-//! repeats what was said: topics are the user's questions, decisions and what is pending are
-//! sentences with the words people use for them. Same turns, same summary.
+//! It is what a session gets when no model can be asked: offline, or when the program has to exit
+//! at once. It looks like any other summary and says in its first line what it is. It only repeats
+//! what was said: topics are the user's questions, decisions and what is pending are sentences with
+//! the words people use for them. Same turns, same summary.
 
 mod sentence;
 
@@ -17,7 +17,7 @@ use sentence::{Cue, clean, cue, sentences, shortened, weighty_words};
 /// What the background says about how the summary was made.
 pub(crate) const MARKING: &str = "(Extractive summary, made without a model.)";
 
-/// What stands in an empty list.
+/// The text of an empty list.
 const NONE: &str = "None noted.";
 
 /// Topics: the questions that say most. More than this is a transcript, not a summary.
@@ -32,7 +32,7 @@ const PENDING_MAX: usize = 5;
 /// Characters of a topic.
 const TOPIC_CHARS_MAX: usize = 120;
 
-/// Characters of a decision or a pending point; the reason often stands in its second half.
+/// Characters of a decision or a pending point; the reason is often in its second half.
 const POINT_CHARS_MAX: usize = 160;
 
 /// Characters of one sentence of the background.
@@ -44,8 +44,8 @@ const WEIGHED_WORDS_MAX: usize = 6;
 /// Words a summary stays below.
 const WORDS_BELOW: usize = 500;
 
-/// Tokens a summary stays below. A summary of up to a thousand tokens is accepted whatever it
-/// replaces, so this one always is.
+/// Tokens a summary stays below. A summary of up to a thousand tokens is always accepted, so this
+/// one is.
 const TOKENS_BELOW: u32 = 1_000;
 
 /// Summarises turns (what the user said, what the assistant said) without a model, in the format
@@ -148,7 +148,7 @@ fn topics(turns: &[(String, String)]) -> Vec<String> {
     let mut asked: Vec<(String, BTreeSet<String>)> = Vec::new();
     let mut seen = BTreeSet::new();
     for (user, _) in turns {
-        // The sentence with the most to say stands for the whole message.
+        // The sentence with the highest score represents the whole message.
         let weighed =
             sentences(user).into_iter().map(|sentence| (weighty_words(&sentence), sentence));
         let Some((words, sentence)) =
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_said_the_summary_is_short_and_has_no_markers() {
+    fn a_summary_is_always_short_and_without_markers() {
         let pieces = [
             "🧑‍🚀🦀".repeat(200),
             "次に使う".repeat(100),

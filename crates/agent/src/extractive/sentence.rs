@@ -117,7 +117,7 @@ pub(super) fn cue(sentence: &str) -> Option<Cue> {
     }
 }
 
-/// Whether these words stand in the text, as whole words.
+/// Whether the text contains these words, as whole words.
 fn holds(text: &str, words: &str) -> bool {
     let is_edge = |c: Option<char>| c.is_none_or(|c| c == ' ');
     text.match_indices(words).any(|(at, _)| {
@@ -184,7 +184,7 @@ fn split(line: &str, sentences: &mut Vec<String>) {
     push(clean(&line[start..]), sentences);
 }
 
-/// Whether the full stop behind this belongs to a word.
+/// Whether the full stop after this belongs to a word.
 fn is_abbreviation(before: &str) -> bool {
     let word = before.rsplit(char::is_whitespace).next().unwrap_or_default();
     let word = word.trim_start_matches(['(', '"', '\'']).to_lowercase();
@@ -201,13 +201,13 @@ fn push(sentence: String, sentences: &mut Vec<String>) {
     }
 }
 
-/// Text on one line as it may stand in a summary: no control characters and no markers.
+/// Text on one line that is safe in a summary: no control characters and no markers.
 pub(super) fn clean(text: &str) -> String {
     // The joiners inside emoji are harmless, and without them one becomes three.
     let visible = |c: &char| c.is_whitespace() || *c == '\u{200d}' || !is_invisible(*c);
     let text: String = text.chars().filter(visible).collect();
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    // Something must stand in a marker's place: without it, what is around could form another.
+    // A removed marker needs a replacement: otherwise the text around it could form another marker.
     text.replace(START, "…").replace(END, "…")
 }
 

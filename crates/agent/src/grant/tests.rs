@@ -110,7 +110,7 @@ fn a_command_like_another_begins_with_its_program_and_its_verb() {
 }
 
 #[test]
-fn what_could_be_any_command_has_no_prefix() {
+fn a_program_that_runs_any_command_has_no_prefix() {
     for command in [
         "",
         "git",
@@ -206,7 +206,8 @@ const PIECES: [&str; 52] = [
     "é", "<<x", ":", ",",
 ];
 
-/// A shell is the judge: whatever fits the prefix `ok` starts `ok` once, and nothing else.
+/// A real shell is the judge: a command that matches the prefix `ok` starts `ok` once, and nothing
+/// else.
 #[test]
 fn no_random_command_that_fits_runs_anything_but_its_program() {
     let folder = tempfile::tempdir().expect("a folder");

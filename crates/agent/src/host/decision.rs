@@ -177,8 +177,8 @@ impl Handle {
         Ok(self.trusted_as_far(&session, runner))
     }
 
-    /// A runner for a session whose words may be anyone's has no tools and its own instructions,
-    /// until a person trusts it.
+    /// A runner for a session of unknown origin has no tools and its own instructions until a
+    /// person trusts the session.
     fn trusted_as_far(&self, session: &Session, mut runner: Runner) -> Runner {
         let Some(format) = &session.header.imported else { return runner };
         runner.instructions = Instructions::Ours;

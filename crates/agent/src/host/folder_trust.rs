@@ -1,7 +1,6 @@
 //! One rule for files that come with a folder and take the place of what the user has (agents,
 //! commands, the configuration of tools): they are used once a person has agreed to exactly what
-//! they say. What a project tells agents besides is only text, and needs no consent
-//! (`project_instructions.rs`).
+//! they say. Project instructions are only text, and need no consent (`project_instructions.rs`).
 //!
 //! A folder's files come with its code, from people the user may not know. What was agreed to is
 //! remembered by the file's path and the SHA-256 of its content, so a file that changes is asked

@@ -179,7 +179,7 @@ impl Handle {
     ///
     /// # Errors
     ///
-    /// Whatever the work fails with.
+    /// The error of the work.
     pub fn call<T>(
         &self,
         work: impl FnMut(&Sessions) -> sessions::Result<T>,
@@ -191,7 +191,7 @@ impl Handle {
     ///
     /// # Errors
     ///
-    /// Whatever the work fails with.
+    /// The error of the work.
     pub async fn run<T: Send + 'static>(
         &self,
         work: impl FnMut(&Sessions) -> sessions::Result<T> + Send + 'static,

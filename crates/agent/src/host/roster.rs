@@ -27,7 +27,7 @@ pub struct RosterSettings {
     pub agents: Agents,
     /// The one that answers where none is named.
     pub agent: String,
-    /// The model that answers, whatever an agent wants.
+    /// The model that answers, even if the agent names another.
     pub model: Option<String>,
     /// The model that answers where no agent wants another; without it, the one a key is there
     /// for, or the offline one.
@@ -51,7 +51,7 @@ pub struct RosterSettings {
 }
 
 impl Default for RosterSettings {
-    /// The built-in agents, and whatever model needs nothing.
+    /// The built-in agents, and the model that needs no key.
     fn default() -> RosterSettings {
         RosterSettings {
             agents: Agents::builtin(),
@@ -89,7 +89,7 @@ pub struct Roster {
     settings: RosterSettings,
     /// A model and a provider that were made elsewhere, for every agent.
     given: Option<(Model, Arc<dyn Provider>)>,
-    /// The model that was chosen since, whatever the settings say.
+    /// The model that was chosen since; it overrides the settings.
     chosen: Mutex<Option<String>>,
     made: Mutex<HashMap<String, Responder>>,
 }

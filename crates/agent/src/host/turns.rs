@@ -49,7 +49,7 @@ pub(super) struct Turns {
 enum QueueName {
     /// Requests that are finding their session.
     Key(Owner, Key),
-    /// Turns, and whatever else takes its time in a session.
+    /// Turns, and other long work in a session.
     Session(Owner, SessionId),
 }
 
@@ -208,7 +208,7 @@ impl Handle {
         let stop = turns.stop.child_token();
         let (sender, receiver) = oneshot::channel();
         let (handle, stopped) = (self.clone(), stop.clone());
-        // On the list before anybody is told of it: whoever stops a turn may mean this one.
+        // On the list before it is reported: a request to stop may mean this turn.
         let live = turns.live.clone().enter(self.owner().clone(), &options, stop.clone());
         if let Target::Session(id) = target {
             live.moves_to(id);
@@ -222,7 +222,7 @@ impl Handle {
                 }
             };
             live.moves_to(found.session);
-            // Whoever asked may have gone; the turn runs all the same.
+            // The caller may have disconnected; the turn runs anyway.
             drop(sender.send(Ok(found.session)));
             let ended = handle.turn(found, input, &options, &events, &stopped, &live).await;
             drop((room, live));
@@ -233,7 +233,7 @@ impl Handle {
     }
 
     /// Stops the turn of this [name](TurnOptions::name), whether it runs or waits; without a name
-    /// the one that runs, unless others wait: whoever asked for one of those may mean it.
+    /// the one that runs, unless others wait: the caller may mean one of those.
     ///
     /// # Errors
     ///
@@ -263,7 +263,7 @@ impl Handle {
     ///
     /// # Errors
     ///
-    /// [`TurnError::Refused`] as for a turn, and whatever the work fails with.
+    /// [`TurnError::Refused`] as for a turn, and the error of the work.
     pub async fn in_queue<T: Send + 'static>(
         &self,
         id: SessionId,

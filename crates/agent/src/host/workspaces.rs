@@ -1,7 +1,7 @@
 //! The folders sessions may be about: those below the configured roots, and no others.
 //!
-//! What a session remembers, a person types or an import brought is a wish. It is looked up on
-//! disk each time, detours followed, and used only if it really lies below a root.
+//! What a session remembers, a person types or an import brought is a wish. It is looked up on disk
+//! each time, detours followed, and used only if it really is below a root.
 
 use std::collections::HashMap;
 use std::io;
@@ -187,7 +187,7 @@ mod tests {
         {
             assert_eq!(found(bad), None, "{bad}");
         }
-        // What a session remembers is no better, and neither is a usual folder outside.
+        // The folder a session remembers is checked like any other, and so is the default one.
         for remembered in [Some(outside.as_str()), Some("/"), Some("detour"), None] {
             assert_eq!(spaces.folder(remembered).expect("opened").path, root);
         }

@@ -1,8 +1,8 @@
 //! The Messages API of Anthropic.
 //!
 //! What the model thought goes back byte for byte, in the order it gave it: a block that was kept
-//! as it came is written as it came. Up to three places of a request are marked for the cache:
-//! the end of what never changes, the end of what stays while the turn goes on, and the end.
+//! as it came is written as it came. Up to three places of a request are marked for the cache: the
+//! end of what never changes, the end of what stays during the turn, and the end.
 
 use std::collections::BTreeMap;
 
@@ -107,7 +107,7 @@ fn body(request: &Request<'_>) -> Vec<u8> {
         for (place, part) in message.content.iter().enumerate() {
             let written = block(part);
             let written = if cached == Some(place) { marked(&written) } else { written };
-            // Results stand before everything else the user says.
+            // Results come before everything else the user says.
             if matches!(part.kind, BlockKind::ToolResult(_)) {
                 last.content.insert(last.results, written);
                 last.results += 1;
@@ -121,7 +121,7 @@ fn body(request: &Request<'_>) -> Vec<u8> {
             json!({"name": tool.name, "description": tool.description, "input_schema": tool.input})
         })
         .collect();
-    // The tools stand before the system message, so a mark on that holds for both.
+    // The tools come before the system message, so a mark on that covers both.
     if let Some(last) = system.last_mut() {
         *last = marked(last);
     } else if let Some(last) = tools.last_mut() {
@@ -146,8 +146,8 @@ fn can_be_marked(block: &Block) -> bool {
     !matches!(block.kind, BlockKind::Thinking(_)) && block.raw().is_none()
 }
 
-/// The block with a mark behind its other fields. What is in them is not read for it: numbers in
-/// the arguments of a call would come out differently.
+/// The block with a cache mark after its other fields. The fields are not parsed: numbers in the
+/// arguments of a call would come out differently.
 fn marked(block: &Raw) -> Raw {
     let fields = block.get().strip_suffix('}').expect("a block is an object");
     let marked = format!("{fields},\"cache_control\":{{\"type\":\"ephemeral\"}}}}");
@@ -265,7 +265,7 @@ impl Draft {
         Ok(())
     }
 
-    /// The counts only grow while a reply goes on.
+    /// The counts only grow during a reply.
     fn count(&mut self, counts: Option<Counts>) {
         let counts = counts.unwrap_or_default();
         let grow = |field: &mut u64, count: Option<u64>| *field = count.unwrap_or(0).max(*field);

@@ -8,9 +8,9 @@ use super::http::Secret;
 pub(super) const ANTHROPIC_API_KEY: &str = "ANTHROPIC_API_KEY";
 /// The variable with the address of Anthropic.
 pub(super) const ANTHROPIC_BASE_URL: &str = "ANTHROPIC_BASE_URL";
-/// The variable with the key to OpenAI, or to whoever speaks its protocol.
+/// The variable with the key to OpenAI or a compatible provider.
 pub(super) const OPENAI_API_KEY: &str = "OPENAI_API_KEY";
-/// The variable with the address of OpenAI, or of whoever speaks its protocol.
+/// The variable with the address of OpenAI or a compatible provider.
 pub(super) const OPENAI_BASE_URL: &str = "OPENAI_BASE_URL";
 /// The variable with the address of Ollama.
 pub(super) const OLLAMA_HOST: &str = "OLLAMA_HOST";
@@ -22,9 +22,9 @@ pub struct Env {
     pub anthropic_key: Option<Secret>,
     /// Where Anthropic is, without `/v1`.
     pub anthropic_base: Option<String>,
-    /// The key to OpenAI, or to whoever speaks its protocol.
+    /// The key to OpenAI or a compatible provider.
     pub openai_key: Option<Secret>,
-    /// Where OpenAI or whoever speaks its protocol is, with `/v1`.
+    /// The address of OpenAI or a compatible provider, with `/v1`.
     pub openai_base: Option<String>,
     /// Where Ollama is: an address, or `host:port`.
     pub ollama_host: Option<String>,

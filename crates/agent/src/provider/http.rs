@@ -1,9 +1,9 @@
 //! The one way to ask over HTTP: all wires send and read through here.
 //!
-//! A request is a JSON body; a reply is read as it comes, with a bound on its size and on how
-//! long it may be silent, but none on how long it takes: a model may talk for an hour. Whatever
-//! goes wrong becomes a [`Failure`] that holds neither the key nor more of an address than
-//! scheme, host and port. Nothing is retried here.
+//! A request is a JSON body; a reply is read as it comes, with a bound on its size and on how long
+//! it may be silent, but none on how long it takes: a model may talk for an hour. Every error
+//! becomes a [`Failure`] that contains neither the key nor more of an address than scheme, host and
+//! port. Nothing is retried here.
 
 use std::error::Error;
 use std::fmt;
@@ -83,7 +83,7 @@ impl Fault {
     }
 }
 
-/// How a provider wants to be told the key.
+/// How a provider expects the key.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Scheme {
     /// `authorization: Bearer …`
@@ -110,7 +110,7 @@ impl Http {
     ///
     /// # Errors
     ///
-    /// [`Failure::Unreachable`] if `base` is no HTTP address, which is said of `variable`;
+    /// [`Failure::Unreachable`] if `base`, the value of `variable`, is not an HTTP address;
     /// [`Failure::Denied`] if the key cannot be a key.
     pub(super) fn new(
         provider: &'static str,
@@ -407,7 +407,7 @@ impl Incoming<'_> {
     }
 }
 
-/// The message of an error, where it can be told which part that is.
+/// The message of an error, if it can be found in the body.
 fn message_in(text: &str, status: StatusCode) -> String {
     let found = serde_json::from_str::<Value>(text).ok().and_then(|body| message_of(&body));
     let message = found.unwrap_or_else(|| shortened(text));

@@ -23,7 +23,7 @@ pub(super) struct Lines {
     start: usize,
     /// How far the buffer holds no end of that line.
     searched: usize,
-    /// The last line ended with CR, so an LF right behind it belongs to that end.
+    /// The last line ended with CR, so an LF right after it belongs to that end.
     after_cr: bool,
 }
 
@@ -47,7 +47,7 @@ impl Lines {
         Ok(())
     }
 
-    /// The next complete line, without its end. Bytes that are no UTF-8 become U+FFFD.
+    /// The next complete line, without its end. Invalid UTF-8 becomes U+FFFD.
     pub(super) fn next(&mut self) -> Option<String> {
         if self.after_cr && self.start < self.buffer.len() {
             self.after_cr = false;
@@ -89,7 +89,7 @@ fn is_end(byte: u8) -> bool {
 pub(super) struct Events {
     lines: Lines,
     data: Option<String>,
-    /// The first line was seen, before which a byte order mark may stand.
+    /// The first line, which may start with a byte order mark, was seen.
     begun: bool,
 }
 
@@ -113,8 +113,8 @@ impl Events {
         None
     }
 
-    /// The data that came when no more bytes will: some servers leave out the blank line behind
-    /// the last event. A line that is cut is not data.
+    /// The data that came when no more bytes will: some servers omit the blank line after the last
+    /// event. A line that is cut is not data.
     pub(super) fn rest(&mut self) -> Option<String> {
         self.data.take()
     }
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn only_one_space_behind_the_colon_is_not_data() {
+    fn only_one_space_after_the_colon_is_not_data() {
         assert_eq!(events(&[b"data:  two\n\n"]), [" two"]);
     }
 
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_text_do_not_stop_the_stream() {
+    fn invalid_utf8_does_not_stop_the_stream() {
         assert_eq!(lines(&[b"a\xffb\n"]), ["a\u{fffd}b"]);
     }
 }

@@ -1,9 +1,9 @@
 //! Who runs a model, and how it is asked.
 //!
-//! A provider takes the messages of a context and gives back one reply, telling what it says
-//! while it says it. It does not retry, store or decide anything: that is the loop's business.
-//! One file per wire: `anthropic`, `openai` (and everything that speaks its protocol), `ollama`.
-//! `offline` needs no network at all.
+//! A provider takes the messages of a context and returns one reply, reporting it while it streams.
+//! It does not retry, store or decide anything: that is the loop's business. One file per wire:
+//! `anthropic`, `openai` (and everything that speaks its protocol), `ollama`. `offline` needs no
+//! network at all.
 
 mod anthropic;
 mod cache;
@@ -44,8 +44,8 @@ pub struct Request<'a> {
     pub model: &'a Model,
     /// What it sees, the system message first; always valid for any provider.
     pub messages: &'a [Message],
-    /// How many leading messages stay as they are while the turn goes on: the provider may be
-    /// told to cache up to there.
+    /// How many leading messages stay as they are during the turn: the provider may cache up to
+    /// there.
     pub stable: usize,
     /// The tools it may call.
     pub tools: &'a [Spec],
@@ -63,7 +63,7 @@ pub enum Delta {
 /// A reply on its way.
 pub type Reply<'a> = Pin<Box<dyn Future<Output = Result<Message, Failure>> + Send + 'a>>;
 
-/// Who is told what a model says.
+/// Called with what a model says.
 pub type Listener<'a> = &'a mut (dyn FnMut(Delta) + Send);
 
 /// Who runs a model.

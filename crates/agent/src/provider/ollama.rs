@@ -1,4 +1,4 @@
-//! The chat API of Ollama: models of this machine, or of one nearby.
+//! The chat API of Ollama: models on this machine, or on one nearby.
 //!
 //! A reply comes as lines of JSON. Calls have no ids in older versions, and results say which
 //! tool they come from and not which call they answer.
@@ -180,7 +180,7 @@ fn assistant(message: &Message) -> Option<Said> {
 /// A reply as far as it has come.
 #[derive(Debug, Default)]
 struct Draft {
-    /// When the reply began, which tells it from others.
+    /// When the reply began, which distinguishes it from others.
     created: String,
     thinking: String,
     text: String,

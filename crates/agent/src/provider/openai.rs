@@ -1,9 +1,9 @@
 //! The Chat Completions API of OpenAI, and of everything else that speaks it.
 //!
-//! Those who speak it do so with accents: calls without an index or an id, arguments that are no
-//! string, what the model thinks under one of two names, one JSON document where a stream was
-//! asked for. All of them are understood here; what a model thought is kept but never sent back,
-//! because nobody takes it.
+//! Those who speak it do so with accents: calls without an index or an id, arguments that are not a
+//! string, what the model thinks under one of two names, one JSON document where a stream was asked
+//! for. All of them are understood here; what a model thought is kept but never sent back, because
+//! nobody takes it.
 
 use rethread_core::message::Usage;
 use rethread_core::{Block, Raw};

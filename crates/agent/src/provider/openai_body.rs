@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::Request;
 use crate::tool::Spec;
 
-/// Stands for a picture where the wire has no place for one.
+/// Replaces a picture if the wire format cannot carry one.
 pub(super) const PICTURE: &str = "[a picture that cannot be shown here]";
 
 /// A message as it is written: from what the context holds, without a copy in between.
@@ -58,7 +58,7 @@ pub(super) fn body(request: &Request<'_>) -> Vec<u8> {
     serde_json::to_vec(&body).expect("messages are always valid JSON")
 }
 
-/// What a model is told about a tool.
+/// The description of a tool for the model.
 pub(super) fn tool(spec: &Spec) -> Value {
     json!({"type": "function", "function": {
         "name": spec.name, "description": spec.description, "parameters": spec.input,

@@ -13,7 +13,7 @@ pub enum RefusalCause {
     Unclear,
 }
 
-/// Words for what is wrong with a request, whatever is said in it.
+/// Words about the form of a request, not its content.
 const REQUEST: [&str; 37] = [
     // Its length.
     "context_length",

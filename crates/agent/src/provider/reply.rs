@@ -52,7 +52,7 @@ pub(super) fn input(written: &str) -> Raw {
     Raw::parse(written.replace(['\n', '\r'], " ")).unwrap_or_else(|_| Raw::of(&written))
 }
 
-/// An id for a call that came without one: `seed` is what tells its reply from others.
+/// An id for a call that came without one: `seed` distinguishes its reply from others.
 pub(super) fn call_id(seed: &str, index: usize) -> String {
     let plain: Vec<char> = seed.chars().filter(char::is_ascii_alphanumeric).collect();
     let from = plain.len().saturating_sub(SEED_CHARS_MAX);
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_that_are_no_json_become_a_string() {
+    fn arguments_that_are_not_json_become_a_string() {
         assert_eq!(input("{\"path\": \"a").get(), r#""{\"path\": \"a""#);
         assert_eq!(input("{} {}").get(), "\"{} {}\"");
     }

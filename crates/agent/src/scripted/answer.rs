@@ -55,12 +55,12 @@ impl Answer {
         Answer::of(Kind::Status { status, message, retry_after: None })
     }
 
-    /// Something that is no reply in any wire.
+    /// Something that is not a reply in any wire format.
     pub fn garbage() -> Answer {
         Answer::of(Kind::Garbage)
     }
 
-    /// These chunks, whatever they are, with status 200.
+    /// These chunks as they are, with status 200.
     pub fn raw<C: Into<Vec<u8>>>(
         content_type: impl Into<String>,
         chunks: impl IntoIterator<Item = C>,
@@ -69,7 +69,7 @@ impl Answer {
         Answer::of(Kind::Raw { content_type: content_type.into(), chunks })
     }
 
-    /// Adds calls behind the text.
+    /// Adds calls after the text.
     ///
     /// # Panics
     ///

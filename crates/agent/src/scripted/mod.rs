@@ -1,4 +1,4 @@
-//! A model behind a real HTTP server that says what a test tells it to.
+//! A model behind a real HTTP server that replies what a test scripts.
 //!
 //! The server listens on a free port of the loopback and speaks three wires: `/v1/messages` as
 //! Anthropic, `/v1/chat/completions` as OpenAI and `/api/chat` as Ollama. All three take their
@@ -53,7 +53,7 @@ pub struct ReceivedRequest {
     pub headers: Vec<(String, String)>,
     /// The body, byte for byte.
     pub text: String,
-    /// The body as JSON; null if it is none.
+    /// The body as JSON; null if it is not JSON.
     pub body: Value,
 }
 
@@ -67,7 +67,7 @@ impl ReceivedRequest {
 /// What is said when nothing is left in the queue.
 type Fallback = Arc<dyn Fn(&Value) -> Answer + Send + Sync>;
 
-/// A model that says what a test tells it to. It stops when it is dropped.
+/// A scripted model. The server stops when it is dropped.
 pub struct Server {
     address: SocketAddr,
     shared: Arc<Shared>,
@@ -127,8 +127,8 @@ impl Server {
         self.shared.lock().fallback = Some(Arc::new(answer));
     }
 
-    /// Lets one answer that waits go on (see [`Answer::slowly`]); if none waits yet, the next
-    /// that would.
+    /// Releases one answer that waits (see [`Answer::slowly`]); if none waits yet, the next that
+    /// would.
     pub fn release(&self) {
         self.shared.lock().releases += 1;
         self.shared.changed.notify_all();

@@ -127,7 +127,7 @@ fn anthropic(says: &Says, number: usize) -> Vec<String> {
         let id = format!("toolu_{number}_{index}");
         let block = json!({"type": "tool_use", "id": id, "name": name, "input": {}});
         before += &start(index, block);
-        // No arguments are no pieces, as with the real one.
+        // A call without arguments has no pieces, as with the real provider.
         if input.as_object().is_none_or(|input| !input.is_empty()) {
             let input = input.to_string();
             let (left, right) = halves(&input);

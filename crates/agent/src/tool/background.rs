@@ -57,7 +57,7 @@ impl Job {
 }
 
 impl BackgroundJobs {
-    /// Starts a command for a session. Returns what the model is told.
+    /// Starts a command for a session. Returns the result for the model.
     pub(super) fn start(
         &self,
         site: &Site,
@@ -90,7 +90,7 @@ impl BackgroundJobs {
                 let written = collect(reader, unread, Progress::default());
                 let end = started.wait(time, &stop);
                 let report = started.end();
-                // Its end, or that nobody will tell it.
+                // Its exit, or that nobody will report it.
                 written.recv_timeout(RUN_OUTPUT_WAIT).ok();
                 *lock(&ended) = Some(match (end, report) {
                     (End::TimedOut, _) => {

@@ -108,7 +108,7 @@ impl EditFile {
         let path = input.path.clone();
         let edits = edits_of(input)?;
         let path = self.workspace.resolve_for_writing(&path)?;
-        // What is shown with stand-ins for broken characters must not be written back with them.
+        // Text that is shown with replacement characters must not be written back with them.
         let before = String::from_utf8(self.workspace.read(&path)?)
             .map_err(|_| ToolFailure(format!("`{}` is not valid UTF-8", path.display())))?;
         let shown = path.display().to_string();

@@ -1,4 +1,4 @@
-//! `grep`: lines by what stands in them.
+//! `grep`: lines by their content.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use super::limits::{
 use super::workspace::{RealPath, shown};
 use super::{Site, Spec, Tool, ToolFailure, Workspace, written};
 
-/// Characters shown before a match that stands far out in a long line.
+/// Characters shown before a match far into a long line.
 const LEAD_CHARS: usize = 100;
 
 /// Files that are searched together, in their order.

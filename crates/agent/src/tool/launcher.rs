@@ -27,7 +27,7 @@ const LAUNCH_BYTES_MAX: u64 = 2 << 20;
 /// A command to start.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Launch {
-    /// What the shell is told.
+    /// The command line for the shell.
     pub(super) command: String,
     /// Where it starts.
     pub(super) folder: PathBuf,
@@ -103,7 +103,7 @@ fn launch() -> io::Result<Report> {
     Ok(Report::Ended { code, signal, confinement })
 }
 
-/// Children, and what they leave behind.
+/// Children, and the processes they leave running.
 #[cfg(target_os = "linux")]
 mod family {
     use std::io;
@@ -168,7 +168,7 @@ mod family {
         }
     }
 
-    /// The second field behind the name, which may itself hold anything.
+    /// The second field after the name; the name may contain anything.
     fn parent_of(pid: i32) -> Option<i32> {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()

@@ -29,7 +29,7 @@ pub const DIR_ENTRIES_MAX: usize = 100_000;
 /// takes minutes.
 pub const WALK_FILES_MAX: usize = 500_000;
 
-/// Edits one `edit_file` makes. Whoever changes more writes the file anew.
+/// Edits in one `edit_file`. For more, rewrite the file.
 pub const EDITS_MAX: usize = 100;
 
 /// Matches `grep` gives when the model does not say.
@@ -38,7 +38,7 @@ pub const MATCHES: u64 = 100;
 /// Matches `grep` gives at the most.
 pub const MATCHES_MAX: u64 = 500;
 
-/// Lines `grep` shows before and after a match at the most. Whoever needs more reads the file.
+/// Lines of context `grep` shows before and after a match, at most. For more, read the file.
 pub const CONTEXT_LINES_MAX: u64 = 5;
 
 /// Characters of a line that `grep` shows. Longer lines are data or minified code.
@@ -98,7 +98,7 @@ pub const BACKGROUND_ENDED_MAX: usize = 32;
 /// How long `run_output` waits for the end of a command at the most.
 pub const BACKGROUND_WAIT_MAX: u64 = 300;
 
-/// Things on a `todo` list. Whoever needs more has more than one task.
+/// Items on a `todo` list. More than this is more than one task.
 pub const TODO_ITEMS_MAX: usize = 50;
 
 /// Characters of one of them.

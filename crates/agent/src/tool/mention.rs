@@ -16,7 +16,7 @@ use crate::media::FileKind;
 /// Bytes of text that go with one question, from all that is attached. About 64,000 tokens.
 pub const ATTACHED_TEXT_BYTES_MAX: usize = 256 << 10;
 
-/// Files of a folder that are taken. Whoever wants more means a search.
+/// Files of a folder that are attached. For more, use a search.
 pub const FOLDER_FILES_MAX: usize = 100;
 
 /// Files of a folder that are looked at, the ones that are not taken included.
@@ -57,7 +57,7 @@ impl Content {
     }
 }
 
-/// What a name stands for.
+/// What a name refers to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mentioned {
     /// What is attached.
@@ -150,8 +150,7 @@ impl Workspace {
     }
 }
 
-/// The picture at an absolute path, wherever that is; none where there is no picture that a model
-/// would take.
+/// The picture at an absolute path; none if the file is not a picture that models accept.
 pub fn picture_at(path: &Path) -> Option<Attachment> {
     // Asked before it is opened, because opening a pipe waits for someone to write to it.
     if !path.is_absolute() || !std::fs::metadata(path).ok()?.is_file() {

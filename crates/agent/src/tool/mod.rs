@@ -1,8 +1,8 @@
 //! What a model can do: read the workspace, look things up, and, where it is allowed, write.
 //!
-//! A tool is a plain function on a thread of its own; the loop limits its time. Its answer is
-//! text for the model; JSON where there is something to count, so that its stub can say how much
-//! there was. Whatever it is given comes from a model: it never leaves the workspace.
+//! A tool is a plain function on a thread of its own; the loop limits its time. Its answer is text
+//! for the model; JSON where there is something to count, so that its stub can say how much there
+//! was. Its input comes from a model: it never leaves the workspace.
 //!
 //! One file per tool. What they share: [`workspace`] opens files, `input` reads arguments, and
 //! [`limits`] says how much is too much. `run` has [`launcher`], `process`,
@@ -59,7 +59,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::events::Progress;
 
-/// What a model is told about a tool.
+/// The description of a tool for the model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Spec {
     /// Its name.
@@ -101,7 +101,7 @@ pub struct FileChange {
 
 /// Something a model can do.
 pub trait Tool: Send + Sync {
-    /// What a model is told about it.
+    /// Its description for the model.
     fn spec(&self) -> Spec;
 
     /// Whether it changes anything: then each call is asked about unless it was allowed, and it is
@@ -115,7 +115,7 @@ pub trait Tool: Send + Sync {
         None
     }
 
-    /// Why a person must agree to this very call, whatever they allowed before; where nobody can be
+    /// Why a person must agree to this call even if they allowed others before; where nobody can be
     /// asked, it is then refused. Most calls need no more than the tool does.
     fn must_ask(&self, input: &str) -> Option<String> {
         let _: &str = input;
@@ -126,8 +126,8 @@ pub trait Tool: Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`ToolFailure`] where it cannot be done at all: then nobody is asked, and the model is
-    /// told.
+    /// [`ToolFailure`] where it cannot be done at all: then nobody is asked, and the failure is
+    /// returned to the model.
     fn preview(&self, input: &str) -> Result<Option<FileChange>, ToolFailure> {
         let _: &str = input;
         Ok(None)
@@ -148,7 +148,7 @@ pub trait Tool: Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`ToolFailure`], which the model is told.
+    /// [`ToolFailure`], which is returned to the model.
     fn run(&self, input: &str, site: &Site) -> Result<String, ToolFailure>;
 }
 
@@ -207,7 +207,7 @@ impl Toolbox {
         self
     }
 
-    /// Adds a tool from elsewhere, behind the others. One of the same name is replaced.
+    /// Adds a tool from elsewhere after the others. One of the same name is replaced.
     #[must_use]
     pub fn with(mut self, tool: Arc<dyn Tool>) -> Toolbox {
         self.tools.retain(|other| other.spec().name != tool.spec().name);
@@ -215,8 +215,8 @@ impl Toolbox {
         self
     }
 
-    /// What a model is told: the tools that only look, and those that change something and are
-    /// `offered`.
+    /// The descriptions for the model: the tools that only read, and those that change something
+    /// and are `offered`.
     pub fn specs(&self, offered: impl Fn(&str) -> bool) -> Vec<Spec> {
         let all = self.tools.iter().map(|tool| (tool, tool.spec()));
         let told = all.filter(|(tool, spec)| !tool.changes() || offered(&spec.name));

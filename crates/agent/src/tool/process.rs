@@ -181,7 +181,7 @@ pub(super) fn collect(
             output.lock().unwrap_or_else(PoisonError::into_inner).push(&buffer[..n]);
             progress.report(String::from_utf8_lossy(&buffer[..n]));
         }
-        // Whoever no longer waits need not be told.
+        // A receiver that no longer waits does not need it.
         sender.send(()).ok();
     });
     receiver

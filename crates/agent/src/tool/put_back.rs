@@ -1,4 +1,4 @@
-//! A file as a whole, whatever is in it: read before it is changed, and put back.
+//! A file as a whole, text or binary: read before it is changed, and restored.
 
 use std::io::{self, Read};
 

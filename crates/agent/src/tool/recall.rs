@@ -72,8 +72,8 @@ impl Tool for Recall {
     }
 }
 
-/// What all references in a list stand for. One by itself is given as it is; of several, each is
-/// headed by its reference.
+/// The texts of all references in a list. A single one is returned as it is; several each get a
+/// heading with their reference.
 fn all(list: &str, site: &Site) -> Result<String, ToolFailure> {
     let references: Vec<&str> =
         list.split(',').map(str::trim).filter(|one| !one.is_empty()).collect();
@@ -92,7 +92,7 @@ fn all(list: &str, site: &Site) -> Result<String, ToolFailure> {
     }
 }
 
-/// The text of a reference, or the lines of it that are asked for behind a `#`.
+/// The text of a reference, or the lines of it that are selected after a `#`.
 fn lines_of(reference: &str, site: &Site) -> Result<String, ToolFailure> {
     let Some((one, range)) = reference.rsplit_once('#') else { return original(reference, site) };
     let number = |text: &str| text.trim().parse::<usize>().ok().filter(|number| *number > 0);
@@ -108,7 +108,7 @@ fn lines_of(reference: &str, site: &Site) -> Result<String, ToolFailure> {
     Ok(text.lines().skip(first - 1).take(last - first + 1).collect::<Vec<_>>().join("\n"))
 }
 
-/// A part of a text, counted in characters, and where to go on.
+/// A part of a text, counted in characters, and where to continue.
 fn page(text: &str, offset: u64, limit: u64) -> Result<String, ToolFailure> {
     let total = text.chars().count() as u64;
     if offset > 0 && offset >= total {
@@ -126,7 +126,7 @@ fn page(text: &str, offset: u64, limit: u64) -> Result<String, ToolFailure> {
     })
 }
 
-/// The whole text a reference stands for.
+/// The whole text of a reference.
 fn original(reference: &str, site: &Site) -> Result<String, ToolFailure> {
     if let Ok(seq) = reference.parse() {
         return entry(&site.sessions, site.session, seq);

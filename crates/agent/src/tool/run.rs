@@ -1,10 +1,11 @@
 //! `run`: a command of the shell.
 //!
 //! A command reads what this program can read. It writes only the workspace, the temporary folder
-//! and what the settings name, and opens no TCP connection unless a person agreed (`sandbox.rs`); it
-//! gets the variables on a list (`run_env.rs`), and what it leaves running is ended with it
-//! (`launcher.rs`); one in the background is kept in `background.rs`. That is a net for accidents and for a model that was talked into something;
-//! whoever can read the files of a user and change a workspace can still do harm.
+//! and what the settings name, and opens no TCP connection unless a person agreed (`sandbox.rs`);
+//! it gets the variables on a list (`run_env.rs`), and what it leaves running is ended with it
+//! (`launcher.rs`); one in the background is kept in `background.rs`. That is a net for accidents
+//! and for a model that was talked into something; a command that can read a user's files and
+//! change a workspace can still do harm.
 
 use std::io::{self, PipeReader};
 use std::path::PathBuf;
@@ -26,8 +27,8 @@ use super::{Site, Spec, Tool, ToolFailure, Workspace};
 /// What commands get, and how far they reach, besides what every command does.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RunSettings {
-    /// Variables that are passed on besides the usual ones. A `*` at the end of a name stands for
-    /// any rest.
+    /// Variables that are passed on besides the usual ones. A `*` at the end of a name matches any
+    /// suffix.
     pub env: Vec<String>,
     /// Folders and files that may be written besides the workspace and the temporary folder.
     pub writable: Vec<PathBuf>,
@@ -152,7 +153,7 @@ impl Tool for Run {
         let ended = collect(reader, output.clone(), site.progress.clone());
         let end = started.wait(Duration::from_secs(seconds), &site.stop);
         let report = started.end().map_err(failed)?;
-        // Its end, or that nobody will tell it.
+        // Its exit, or that nobody will report it.
         ended.recv_timeout(RUN_OUTPUT_WAIT).ok();
         let mut text = output.lock().map_or_else(|e| e.into_inner().text(), |out| out.text());
         if !text.is_empty() && !text.ends_with('\n') {

@@ -6,7 +6,7 @@
 use std::ffi::OsString;
 
 /// Variables that shells, compilers and package managers need to find things and that hold paths,
-/// names and switches. A `*` at the end stands for any rest.
+/// names and switches. A `*` at the end matches any suffix.
 const USUAL: [&str; 62] = [
     // Who, where, and in which language.
     "PATH",
@@ -77,7 +77,7 @@ const USUAL: [&str; 62] = [
 ];
 
 /// The variables a command gets: the usual ones, unless their value holds a password, and those
-/// `also` names, whatever their value.
+/// that `also` names, with any value.
 pub(super) fn passed_on(also: &[String]) -> Vec<(OsString, OsString)> {
     let passes = |name: &str, value: &str| {
         also.iter().any(|pattern| fits(pattern, name))
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_star_stands_for_any_rest_and_nothing_else_does() {
+    fn a_star_matches_any_suffix_and_nothing_else_does() {
         assert!(fits("LC_*", "LC_ALL") && fits("HOME", "HOME") && fits("*", "ANY"));
         assert!(!fits("LC_*", "LANG") && !fits("HOME", "HOME_2") && !fits("HOME_2", "HOME"));
     }

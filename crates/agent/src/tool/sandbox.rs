@@ -29,7 +29,7 @@ pub enum Confinement {
     Full,
     /// Some: this kernel's Landlock is older than the rules.
     Partial,
-    /// Nothing: there is no Landlock here, and a command may do whatever this program may.
+    /// Not at all: there is no Landlock here, and a command may do everything this program may.
     None,
 }
 

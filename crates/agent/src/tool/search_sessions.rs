@@ -95,7 +95,7 @@ struct Known<'a> {
 }
 
 impl Known<'_> {
-    /// What is told about a hit; nothing if it is gone by now.
+    /// The description of a hit; nothing if it is gone by now.
     fn place(&mut self, hit: Hit) -> Done<Option<Place>> {
         if !self.headers.contains_key(&hit.place.session) {
             let session = match self.sessions.get(hit.place.session) {

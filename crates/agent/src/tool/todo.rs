@@ -1,7 +1,7 @@
 //! `todo`: the steps of a longer job, where everyone can see them.
 //!
 //! The list is what the latest call says, all of it. It is kept nowhere else: a call is an entry of
-//! the log like any other, so it survives whatever the log survives.
+//! the log like any other, so it is as durable as the log.
 
 use serde::Deserialize;
 use serde_json::json;

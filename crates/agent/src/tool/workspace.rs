@@ -24,7 +24,7 @@ pub struct Workspace {
     dir: Dir,
     /// Where it is, for the walker and for commands. Never opened for reading.
     root: PathBuf,
-    /// Where whoever opened it said it is, which may lead through links.
+    /// The path it was opened with, which may lead through links.
     given: PathBuf,
 }
 
@@ -202,7 +202,7 @@ impl Workspace {
         Ok(dir)
     }
 
-    /// Opens a regular file, whatever its content. Nothing here waits for a pipe's other end.
+    /// Opens a regular file, text or binary. Nothing here waits for a pipe's other end.
     pub(super) fn file(&self, path: &RealPath) -> Result<std::fs::File, ToolFailure> {
         let error = |error: io::Error| failed("read", path, &error);
         let Some(name) = path.file_name() else {
@@ -258,9 +258,9 @@ impl Workspace {
     /// The files below `base` that are neither hidden nor ignored, as paths from the workspace,
     /// in the order of their paths.
     ///
-    /// Ignore files are those of the workspace itself, also where it is no git repository; what
-    /// stands in a folder above has no say. The walker reads folders by path, so what it finds is
-    /// only a proposal: [`is_file`](Workspace::is_file) or an attempt to read it says what is there.
+    /// Ignore files are those of the workspace itself, also if it is not a git repository; those in
+    /// parent folders do not apply. The walker reads folders by path, so what it finds is only a
+    /// proposal: [`is_file`](Workspace::is_file) or an attempt to read it says what is there.
     ///
     /// A file or a hidden folder that is named is searched, ignored or not.
     pub(super) fn walk(&self, base: &RealPath) -> Box<dyn Iterator<Item = RealPath> + '_> {

@@ -114,7 +114,7 @@ pub(super) fn replace(
         folder.rename(&temporary, &folder, name)
     })();
     written.map_err(|failure| {
-        // The first failure is the one to tell; a file that is left behind is hidden.
+        // The first failure is the one to report; a leftover file is hidden.
         folder.remove_file(&temporary).ok();
         error(failure)
     })?;

@@ -1,4 +1,4 @@
-//! A small project and what was said about it before, built anew for every test.
+//! A small project and earlier conversations about it, built again for every test.
 
 use std::path::Path;
 use std::sync::Arc;

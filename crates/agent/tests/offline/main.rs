@@ -108,7 +108,7 @@ fn talk() -> (TempDir, Talk) {
     (folder, talk)
 }
 
-/// A question, where its answer stands (one of these), and what must be in it.
+/// A question, where its answer is (one of these), and what must be in it.
 type Case = (&'static str, &'static [&'static str], &'static str);
 
 const QUESTIONS: [Case; 10] = [
@@ -279,7 +279,7 @@ fn call_ids_never_repeat_in_a_session() {
 }
 
 #[test]
-fn text_is_streamed_as_it_stands_and_usage_is_counted() {
+fn text_is_streamed_unchanged_and_usage_is_counted() {
     let (_folder, mut talk) = talk();
     let told = talk.ask("How are duplicate parcels detected?");
     assert!(told.streamed.len() > 1);
@@ -411,7 +411,7 @@ fn how_a_project_is_tested_comes_from_its_readme_or_its_manifest() {
 }
 
 #[test]
-fn a_line_that_repeats_the_question_is_no_answer() {
+fn a_line_that_repeats_the_question_is_not_an_answer() {
     let (_folder, mut talk) = small_project(README);
     let told = talk.ask("where is the order of the steps decided?");
     assert!(told.text.contains("— src/steps.rs:1"), "{}", told.text);

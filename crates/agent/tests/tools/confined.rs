@@ -66,7 +66,7 @@ fn a_walk_does_not_follow_links() {
 }
 
 #[test]
-fn a_link_swapped_in_while_a_walk_goes_on_leaks_nothing() {
+fn a_link_swapped_in_during_a_walk_leaks_nothing() {
     let fixture = Fixture::new();
     for n in 0..200 {
         fixture.write(&format!("d{n:03}/plain.txt"), "nothing here\n");
@@ -192,7 +192,7 @@ fn what_a_store_keeps_in_its_directory_is_read_by_no_tool() {
 }
 
 #[test]
-fn a_link_into_the_store_is_no_way_around_the_rule() {
+fn a_link_into_the_store_does_not_get_around_the_rule() {
     let fixture = Fixture::new();
     fixture.write(".rethread/logs/x.log", SECRET);
     symlink(".rethread", fixture.work().join("storelink")).unwrap();
@@ -298,7 +298,7 @@ fn what_runs_by_itself_is_not_written() {
 }
 
 #[test]
-fn folders_that_are_missing_are_made_behind_a_link_too() {
+fn missing_folders_are_created_below_a_link_too() {
     let fixture = Fixture::new();
     fixture.write("real/a.txt", "one\n");
     symlink("real", fixture.work().join("alias")).unwrap();

@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::fixture::{Fixture, paths};
 
 #[test]
-fn a_file_is_given_with_line_numbers_and_a_range_says_where_to_go_on() {
+fn a_file_is_returned_with_line_numbers_and_a_range_says_where_to_continue() {
     let fixture = Fixture::new();
     fixture.write("a.txt", "one\ntwo\nthree\nfour");
     assert_eq!(

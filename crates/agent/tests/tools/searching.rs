@@ -130,7 +130,7 @@ fn matches_are_in_the_order_of_the_files_however_many_there_are() {
 }
 
 #[test]
-fn a_pattern_is_about_a_line_whatever_the_file_is_like() {
+fn a_pattern_matches_within_a_line_in_every_kind_of_file() {
     let fixture = Fixture::new();
     fixture.write("a.txt", "first\r\nbeta\r\n\r\nlast");
     let lines = |pattern: &str| -> Vec<u64> {

@@ -192,7 +192,7 @@ fn a_call_is_found_under_the_name_the_view_gave_it() {
     let session = fixture.site.session;
     fixture.say(session, Message::user("q"));
     for text in ["first", "second"] {
-        // Some models number their calls anew in every reply.
+        // Some models restart the numbers of their calls in every reply.
         fixture.say(session, call("0", "grep"));
         fixture.say(session, Message::tool_result("0", text));
     }

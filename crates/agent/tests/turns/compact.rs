@@ -1,4 +1,4 @@
-//! Summaries, compaction and going on, against a scripted model behind a real HTTP server.
+//! Summaries, compaction and continuing, against a scripted model behind a real HTTP server.
 
 use crate::bench::{Bench, run};
 use rethread_agent::scripted::Answer;
@@ -96,7 +96,7 @@ fn compacting_leaves_a_child_with_summary_tail_and_acknowledgment() {
             )
         );
         assert_eq!(receipt.on.session.tally.queries, 0);
-        // What the model saw when it acknowledged is what it sees when it goes on.
+        // What the model saw when it acknowledged is what it sees when it continues.
         let asked = bench.server.requests();
         let events = rethread_agent::Events::none();
         let next = rethread_core::Message::user("next");
@@ -229,7 +229,7 @@ fn a_model_that_fails_twice_leaves_an_extractive_summary() {
 }
 
 #[test]
-fn an_acknowledgment_that_does_not_come_is_stood_in_for() {
+fn a_missing_acknowledgment_is_replaced_by_a_fixed_line() {
     let bench = talked("openai", [summary(SUMMARY), Answer::status(500)]);
     let on = compacted(&bench).on;
     assert_eq!((on.acknowledgment.as_str(), on.acknowledged), (NO_ACKNOWLEDGMENT, false));

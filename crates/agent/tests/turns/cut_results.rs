@@ -1,4 +1,4 @@
-//! What a model does where a result was cut: it is told, and finds its way.
+//! What a model does if a result was cut: it learns of it, and can read the rest.
 
 use rethread_agent::Grant;
 use rethread_agent::scripted::Answer;

@@ -1,4 +1,4 @@
-//! Turns, summaries and going on, against a scripted model behind a real HTTP server.
+//! Turns, summaries and continuing, against a scripted model behind a real HTTP server.
 
 mod attachments;
 mod bench;

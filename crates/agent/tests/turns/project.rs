@@ -17,7 +17,7 @@ fn ask(bench: &Bench, text: &str) {
     });
 }
 
-/// What the model was told last, before the conversation.
+/// The last system message.
 fn told(bench: &Bench) -> String {
     let asked = bench.server.requests();
     asked.last().expect("asked").body["system"].to_string()
@@ -61,7 +61,7 @@ fn the_text_is_an_entry_when_first_used_and_when_changed_and_at_no_other_time() 
 }
 
 #[test]
-fn another_agent_that_answers_once_is_told_too_and_the_own_instructions_come_back_whole() {
+fn another_agent_that_answers_once_gets_them_too_and_the_own_instructions_come_back_whole() {
     let answers = ["one", "two", "three"].map(Answer::text);
     let bench = Bench::new("anthropic", answers);
     bench.file("AGENTS.md", "Use tabs.");

@@ -30,7 +30,7 @@ fn says(asked: &ReceivedRequest, words: &str) -> bool {
 }
 
 #[test]
-fn a_turn_that_was_refused_for_its_content_is_left_out_and_the_session_goes_on() {
+fn a_turn_that_was_refused_for_its_content_is_left_out_and_the_session_continues() {
     for wire in WIRES {
         let answers = [Answer::text("Hello."), refused(FILTERED), Answer::text("Gladly.")];
         let bench = Bench::new(wire, answers);

@@ -71,7 +71,7 @@ fn the_question_of_an_editor_takes_ten_rounds_repeated_or_not() {
 }
 
 #[test]
-fn a_model_that_gets_the_same_result_for_the_same_call_three_times_is_stopped_and_told_of() {
+fn a_model_that_gets_the_same_result_for_the_same_call_three_times_is_stopped_and_reported() {
     let call = |text: &str| Answer::text(text).and_calls([("list_dir", json!({"path": "."}))]);
     let texts = ["one", "two", "three", "four", "five", "six", "seven"];
     let bench = Bench::new("anthropic", texts.map(call));

@@ -53,7 +53,7 @@ fn the_question_is_on_disk_before_the_model_is_asked() {
 }
 
 #[test]
-fn results_are_stored_in_the_order_of_their_calls_and_told_after_them() {
+fn results_are_stored_in_the_order_of_their_calls_and_reported_after_them() {
     for wire in WIRES {
         let bench = Bench::new(
             wire,
@@ -118,7 +118,7 @@ fn stopping_keeps_what_arrived_and_marks_it() {
         let partial =
             bench.messages().into_iter().find(|m| m.role == Role::Assistant).expect("kept");
         assert!(partial.interrupted && partial.plain_text().starts_with("one"), "{partial:?}");
-        // The session goes on.
+        // The session continues.
         let answer = run(bench.again("and now?")).expect("answered");
         assert_eq!(answer.text, "again", "{wire}");
     }
@@ -146,7 +146,7 @@ fn what_passes_by_itself_is_asked_again() {
 }
 
 #[test]
-fn a_model_that_stays_away_leaves_the_question_and_a_session_that_goes_on() {
+fn an_unreachable_model_leaves_the_question_and_a_session_that_can_continue() {
     let bench = Bench::new("openai", [Answer::status(401), Answer::text("back")]);
     let error = run(bench.turn("hello?")).expect_err("denied");
     assert!(matches!(error, TurnError::Provider(_)), "{error}");
@@ -166,7 +166,7 @@ fn what_arrived_before_the_last_failure_is_kept() {
 }
 
 #[test]
-fn a_model_that_says_nothing_is_asked_again_and_then_told_apart() {
+fn an_empty_reply_is_retried_and_then_reported_as_such() {
     let bench = Bench::new("openai", (0..4).map(|_| Answer::text("")));
     let error = run(bench.turn("hello?")).expect_err("nonsense");
     assert!(error.to_string().contains("empty reply"), "{error}");
@@ -230,7 +230,7 @@ impl Tool for Hangs {
 }
 
 #[test]
-fn a_tool_that_hangs_is_told_to_the_model_as_such() {
+fn a_tool_timeout_is_returned_to_the_model() {
     let mut bench =
         Bench::new("openai", [Answer::calls([("hang", json!({}))]), Answer::text("it hung")]);
     let (_keep, never) = std::sync::mpsc::channel();
@@ -320,7 +320,7 @@ fn inside_a_turn_the_bytes_already_sent_stay_the_same() {
     }
 }
 
-/// The messages without the marks that tell a provider what to cache: those move on.
+/// The messages without the cache marks: those move.
 fn without_breakpoints(mut messages: serde_json::Value) -> String {
     for message in messages.as_array_mut().into_iter().flatten() {
         for block in message["content"].as_array_mut().into_iter().flatten() {

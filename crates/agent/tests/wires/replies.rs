@@ -26,7 +26,7 @@ fn text_arrives_in_pieces_and_is_whole_in_the_end() {
 }
 
 #[test]
-fn text_is_told_before_the_reply_has_ended() {
+fn text_is_reported_before_the_reply_has_ended() {
     for provider in PROVIDERS {
         let server = Server::start([Answer::text("One two three").slowly(2)]);
         let model = describe(provider, "model");
@@ -37,7 +37,7 @@ fn text_is_told_before_the_reply_has_ended() {
             let mut listener = |delta| {
                 let Delta::Text(more) = delta else { return };
                 heard.push_str(&more);
-                // The server goes on only because this was heard.
+                // The server continues only because this was received.
                 if heard == "One two " {
                     server.release();
                 }
@@ -91,7 +91,7 @@ fn blocks_nobody_knows_and_hidden_thinking_keep_their_bytes() {
 }
 
 #[test]
-fn usage_tells_cached_tokens_from_others() {
+fn usage_counts_cached_tokens_separately() {
     let usage = Usage { input: 100, output: 20, cache_read: 7_000, cache_write: 300 };
     let used = |provider| {
         let server = Server::start([Answer::text("Hm.").usage(usage)]);
@@ -103,7 +103,7 @@ fn usage_tells_cached_tokens_from_others() {
 }
 
 #[test]
-fn calls_without_an_index_or_an_id_are_told_apart() {
+fn calls_without_an_index_or_an_id_are_distinguished() {
     let event = |calls: Value| {
         let chunk = json!({"id": "r-1", "choices": [{"delta": {"tool_calls": calls}}]});
         format!("data: {chunk}\n\n")
@@ -146,7 +146,7 @@ fn one_plain_document_is_a_reply_too() {
 }
 
 #[test]
-fn arguments_that_are_no_json_become_a_string_the_tool_can_refuse() {
+fn arguments_that_are_not_json_become_a_string_the_tool_can_refuse() {
     let call = json!([{"index": 0, "id": "a", "function": {"name": "read", "arguments": "{\"pa"}}]);
     let chunk = json!({"choices": [{"delta": {"tool_calls": call}, "finish_reason": "length"}]});
     let openai = format!("data: {chunk}\n\ndata: [DONE]\n\n");

@@ -61,7 +61,7 @@ fn signed_thinking_goes_back_byte_for_byte_and_in_order() {
 }
 
 #[test]
-fn unsigned_thinking_is_told_and_kept_but_not_sent_back() {
+fn unsigned_thinking_is_reported_and_kept_but_not_sent_back() {
     for provider in ["openai", "ollama"] {
         let answer = Answer::text("Yes.").thinking("Is it so?", "");
         let server = Server::start([answer.and_calls([("list", json!({}))])]);
@@ -76,7 +76,7 @@ fn unsigned_thinking_is_told_and_kept_but_not_sent_back() {
 }
 
 #[test]
-fn cache_marks_stand_behind_the_system_the_stable_part_and_the_end() {
+fn cache_marks_follow_the_system_message_the_stable_part_and_the_end() {
     let server = Server::start([]);
     let mut messages = continued(Message::new(
         Role::Assistant,
@@ -96,7 +96,7 @@ fn cache_marks_stand_behind_the_system_the_stable_part_and_the_end() {
     let asked = server.requests().pop().unwrap();
     let expected = ["/system/0", "/messages/2/content/0", "/messages/2/content/1"];
     assert_eq!(marks(&asked), expected);
-    // A mark changes nothing in the arguments of a call, and stands behind the last block.
+    // A mark changes nothing in the arguments of a call, and follows the last block.
     messages.truncate(3);
     ask_in(&server.env(), "anthropic", &messages, 3).0.unwrap_err();
     let asked = server.requests().pop().unwrap();
@@ -144,7 +144,7 @@ fn the_scripted_server_refuses_what_providers_refuse() {
 }
 
 #[test]
-fn results_stand_before_what_the_user_says_with_them() {
+fn results_come_before_what_the_user_says_with_them() {
     let call = Block::tool_use("a", "list", Raw::of(&json!({})));
     let messages = [
         Message::user("Hi"),

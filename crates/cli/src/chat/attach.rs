@@ -34,7 +34,7 @@ pub(super) struct Attached {
     /// What was named already, and the files that were taken.
     known: Vec<String>,
     taken: Vec<String>,
-    /// What the person is told about it.
+    /// A note for the person.
     pub(super) notes: Vec<String>,
 }
 
@@ -117,7 +117,7 @@ impl Attached {
             (None, Some(picture)) => {
                 Ok(Mentioned { attachments: vec![picture], ..Mentioned::default() })
             }
-            // An address or a handle is no file, and needs no note.
+            // An e-mail address or a handle is not a file, and needs no note.
             (None, None) if !name.contains(['/', '.']) || name.is_empty() => return,
             (None, None) => Err(ToolFailure(match Path::new(name).is_absolute() {
                 true => format!("`{name}` is not in the workspace, and not a picture"),
@@ -260,8 +260,8 @@ pub(super) fn mention(path: &str) -> String {
     }
 }
 
-/// The picture a paste stands for: terminals paste the path of a file that is dropped on them, some
-/// in quotes, some with backslashes.
+/// The picture that a paste refers to: terminals paste the path of a file that is dropped on them,
+/// some in quotes, some with backslashes.
 pub(super) fn dropped_picture(pasted: &str) -> Option<String> {
     let text = pasted.trim();
     if text.is_empty() || text.contains('\n') || text.len() > 4_096 {

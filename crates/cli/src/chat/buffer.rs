@@ -63,7 +63,7 @@ pub(super) struct Glyph {
     /// What is shown, where that is something else.
     shown: Option<String>,
     is_pasted: bool,
-    /// It stands for more than it shows.
+    /// It represents more text than it shows.
     is_fold: bool,
 }
 
@@ -95,7 +95,7 @@ impl Glyph {
         self.text == "\n"
     }
 
-    /// Whether it stands for more than it shows.
+    /// Whether it represents more text than it shows.
     pub(super) fn is_fold(&self) -> bool {
         self.is_fold
     }
@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_pasted_is_told_from_what_is_typed() {
+    fn pasted_text_is_distinguished_from_typed_text() {
         let mut buffer = Buffer::default();
         buffer.paste("!rm @x");
         buffer.insert(" and @y");

@@ -58,7 +58,7 @@ impl Completions {
         Completions { own, agents, models: models.collect(), ..Completions::default() }
     }
 
-    /// Begins anew, for a prompt in this session and folder: what was listed may have changed.
+    /// Starts again, for a prompt in this session and folder: what was listed may have changed.
     pub(super) fn renew(
         &mut self,
         sessions: &Sessions,
@@ -111,7 +111,7 @@ impl Completions {
         let list = || {
             let Some((sessions, id)) = &self.sessions else { return Vec::new() };
             let page = sessions.list(&Sessions::default_filter(), None, SESSIONS_MAX);
-            // A menu is not worth an error; the command itself tells of one.
+            // A menu does not report errors; the command itself does.
             let page = page.map(|page| page.sessions).unwrap_or_default();
             let others = page.iter().filter(|session| Some(session.id()) != *id);
             let now = rethread_core::World::now(&rethread_store::System);

@@ -13,8 +13,8 @@ use super::keys::Key;
 use super::suspend;
 use super::typed_ahead::TypedAhead;
 
-/// Bytes of one line. A page of code is some kilobytes; a megabyte is a pasted log and still
-/// fine; beyond this something is wrong with whoever writes.
+/// Bytes of one line. A page of code is some kilobytes; a megabyte is a pasted log and still fine;
+/// beyond this something is wrong with the writer.
 const LINE_BYTES_MAX: u64 = 4 << 20;
 
 /// One line of input.
@@ -34,7 +34,7 @@ pub(crate) enum Line {
     Failed(String),
 }
 
-/// Where lines arrive. Reading waits on a thread of its own, so that signals are heard meanwhile.
+/// Where lines arrive. Reading waits on a thread of its own, so that signals are handled meanwhile.
 pub(crate) struct Input {
     lines: mpsc::Receiver<(Instant, Line)>,
     /// Lines that were read and are for later.
@@ -49,11 +49,11 @@ pub(crate) struct Input {
     keyboard: Option<Keyboard>,
 }
 
-/// Lines read ahead. Someone who types ahead has to be heard at once, so that it is known when
-/// they typed; a pipe is read as fast as it is used.
+/// Lines read ahead. Type-ahead has to be read at once, so that the time of typing is known; a pipe
+/// is read as fast as it is used.
 const AHEAD: usize = 8_192;
 
-/// How long someone may go on typing before a question counts as not answered.
+/// How long someone may keep typing before a question counts as not answered.
 const SETTLE_MAX: Duration = Duration::from_secs(2);
 
 impl Input {
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_text_or_too_long_is_told_and_the_next_line_is_whole() {
+    fn a_line_that_is_not_text_or_too_long_is_reported_and_the_next_line_is_whole() {
         let text = |text: &str| Line::Text(text.into());
         assert_eq!(all(b"\xff\xfe\nfine\n"), [Line::NotText, text("fine")]);
         let mut long = vec![b'x'; LINE_BYTES_MAX as usize];

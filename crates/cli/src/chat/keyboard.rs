@@ -29,7 +29,7 @@ const MODE_WAIT: Duration = Duration::from_secs(1);
 /// network may part it, and a person who presses Esc does not notice this.
 const ESCAPE_WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 
-/// Has the terminal mark what is pasted, and tell when the window gets or loses the focus.
+/// Switches on bracketed paste and focus reporting.
 const REPORTS_ON: &[u8] = b"\x1b[?2004h\x1b[?1004h";
 
 /// No longer, and ends a frame that was being drawn.
@@ -41,7 +41,7 @@ pub(super) enum Mode {
     /// Line by line, as every program has it.
     #[default]
     Lines,
-    /// Key by key. Ctrl-C is a signal, which is heard whatever the program is busy with.
+    /// Key by key. Ctrl-C is a signal, which is handled even while the program is busy.
     Keys,
     /// Key by key. Ctrl-C is a key like others, in order with them.
     Prompt,
@@ -146,13 +146,13 @@ impl Keyboard {
         self.shared.state().mode
     }
 
-    /// Tells whether keys are read one by one, from anywhere.
+    /// Whether keys are read one by one.
     pub(super) fn mode_watch(&self) -> ModeWatch {
         ModeWatch(self.shared.clone())
     }
 
     fn wake(&mut self) {
-        // Where the thread is gone there are no more lines, which is told in another way.
+        // If the thread is gone there are no more lines, which is reported in another way.
         self.wake.write_all(b".").ok();
     }
 
@@ -298,7 +298,7 @@ impl Reader {
             if let Some(before) = self.before.take() {
                 tcsetattr(keyboard, OptionalActions::Now, &before).ok();
             }
-            // What is being pasted has not ended, and is none of the lines.
+            // A paste that has not ended is not a line yet.
             let keys = if self.keys.is_in_paste() { Vec::new() } else { self.keys.decide() };
             return self.send_keys(keys);
         }

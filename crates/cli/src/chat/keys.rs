@@ -60,7 +60,7 @@ pub(crate) enum Key {
     End,
     /// The window got the focus, or lost it.
     Focus(bool),
-    /// The colour behind the text: how light it is, of 255.
+    /// The lightness of the background, 0 to 255.
     Background(u8),
 }
 
@@ -94,7 +94,7 @@ enum Found {
     Key(Key, usize),
     /// Bytes that mean nothing here.
     Nothing(usize),
-    /// More has to come to tell.
+    /// More bytes are needed to decide.
     Part,
 }
 
@@ -283,8 +283,8 @@ fn escape(bytes: &[u8]) -> Found {
     }
 }
 
-/// How light a colour is: `11;rgb:ffff/ffff/ffff`, as a terminal answers when it is asked for the
-/// one behind the text.
+/// How light a colour is: `11;rgb:ffff/ffff/ffff`, as a terminal answers a query for its
+/// background.
 fn background(report: &[u8]) -> Option<u8> {
     let report = std::str::from_utf8(report).ok()?;
     let colour = report.strip_prefix("11;")?;
@@ -315,7 +315,7 @@ fn control_sequence(bytes: &[u8]) -> Found {
         // With Ctrl or Alt.
         (b"1;5" | b"1;3", b'C') => Some(Key::WordRight),
         (b"1;5" | b"1;3", b'D') => Some(Key::WordLeft),
-        // Shift-Enter, where a terminal tells it from Enter.
+        // Shift-Enter, if a terminal distinguishes it from Enter.
         (b"13;2", b'u') | (b"27;2;13", b'~') => Some(Key::Text("\n".into())),
         (b"", last) => arrow(last),
         _ => None,
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn text_and_the_keys_that_change_it_are_told_apart() {
+    fn text_and_editing_keys_are_distinguished() {
         assert_eq!(keys("né 漢\r".as_bytes()), [text("né 漢"), Key::Enter]);
         assert_eq!(keys(b"a\x7f\x15\x17\n"), {
             [text("a"), Key::Backspace, Key::EraseLine, Key::EraseWord, Key::Enter]
@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_pasted_is_text_whatever_is_in_it() {
+    fn pasted_bytes_are_always_text() {
         let pasted = b"\x1b[200~one\r\ntwo\x1b\x0f\rthree\x1b\x1b[201~x";
         let text_of = "one\ntwo\x1b\x0f\nthree\x1b";
         assert_eq!(keys(pasted), [Key::Paste(text_of.into()), text("x")]);
@@ -414,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn the_colour_behind_the_text_is_understood_in_every_form() {
+    fn the_background_colour_is_parsed_in_every_form() {
         assert_eq!(keys(b"\x1b]11;rgb:0000/0000/0000\x07"), [Key::Background(0)]);
         assert_eq!(keys(b"\x1b]11;rgb:ffff/ffff/ffff\x1b\\"), [Key::Background(255)]);
         assert_eq!(keys(b"\x1b]11;rgba:ff/ff/ff/ff\x1b\\q"), [Key::Background(255), text("q")]);

@@ -1,8 +1,9 @@
 //! The line that is being typed: what each key does to it, and what is shown below it.
 //!
-//! Keys come in; the caller is told what they mean for it (a line is sent, the pager is wanted). What
-//! is shown is asked for whenever the screen is drawn, see `prompt_view.rs`. Nothing here reads a key,
-//! writes to a terminal or looks for a file: what can be completed is given by a [`Candidates`].
+//! Keys come in; the result says what they mean for the caller (a line is sent, the pager is
+//! wanted). What is shown is asked for whenever the screen is drawn, see `prompt_view.rs`. Nothing
+//! here reads a key, writes to a terminal or looks for a file: what can be completed is given by a
+//! [`Candidates`].
 
 use unicode_segmentation::UnicodeSegmentation;
 
@@ -135,7 +136,7 @@ impl LineEditor {
         self.search.as_ref().map(|search| search.query.as_str())
     }
 
-    /// What was asked in other sessions is known now; a search that is going on finds it, too.
+    /// What was asked in other sessions is known now; a search in progress finds it, too.
     pub(super) fn add_older(&mut self, older: Vec<String>) {
         self.past.add_older(older);
         self.show_matches();

@@ -98,10 +98,10 @@ const ANY_MESSAGE_CONTINUES: &str = "\x1b[2m(any message continues)\x1b[0m";
 /// How a question ends.
 const YES_OR_NO: &str = " (y/n) ";
 
-/// What is said to a question that nobody can be heard on.
+/// The note for a question that nobody can answer.
 const UNANSWERABLE: &str = "(so much is being typed that no answer can be told from it: no)";
 
-/// How often it is said that a turn is still going on, where no line on the screen shows it.
+/// How often a turn reports that it is still running, if no line on the screen shows it.
 const STILL_WORKING: Duration = Duration::from_secs(10);
 
 /// Bytes of a line a terminal keeps; what is typed beyond is lost before it gets here.
@@ -160,7 +160,7 @@ pub(crate) struct Chat {
     terminated: bool,
 }
 
-/// What a terminal or a supervisor may tell us.
+/// The signals of a terminal or a supervisor.
 struct Signals {
     interrupt: Signal,
     terminate: Signal,
@@ -242,7 +242,7 @@ impl Chat {
         let window_change = signal(SignalKind::window_change())?;
         let voice = Voice::new(cli.global.json, talk.plain);
         let edits = voice.look == Look::Rich && talk.prompt.is_none();
-        // Whoever asks once sends no command.
+        // `-p` never sends a command.
         let own = if talk.prompt.is_none() { cli.own_commands_agreed_to()? } else { Vec::new() };
         let agents = handle.host().agents().iter();
         let agents = agents.map(|agent| (agent.name.clone(), agent.description.clone())).collect();
@@ -352,8 +352,8 @@ impl Chat {
         }
     }
 
-    /// Runs a command of the person's. Where lines are not edited, what is pasted cannot be told from
-    /// what is typed, so they are asked.
+    /// Runs a command of the person's. Where lines are not edited, pasted text cannot be
+    /// distinguished from typed text, so they are asked.
     async fn run_agreed(&mut self, command: &str) -> Result<(), Error> {
         let question = format!("Run `{}`?", one_line(command));
         match self.input.edits() || self.confirmed(&question).await {
@@ -362,7 +362,7 @@ impl Chat {
         }
     }
 
-    /// What a person is told first. False where they were to pick a session, and picked none.
+    /// The opening lines. False if a session was to be picked and none was.
     async fn greet(&mut self, talk: &Talk) -> Result<bool, Error> {
         let responder = &self.runner.responder;
         self.voice.notice(format_args!(
@@ -508,7 +508,7 @@ impl Chat {
                 let seq = sessions.append(session, vec![question])?[0];
                 id = sessions.read(session, seq..seq + 1)?.pop().map(|entry| entry.id);
             }
-            // That it fails is no reason not to send what was typed.
+            // If it fails, what was typed is still sent.
             let stopped = match self.compact().await {
                 Ok(stopped) => stopped,
                 Err(error) => {
@@ -541,7 +541,7 @@ impl Chat {
         self.converse(id, question).await
     }
 
-    /// Runs a turn, and tells how it ended.
+    /// Runs a turn, and shows how it ended.
     async fn converse(
         &mut self,
         id: SessionId,
@@ -599,7 +599,7 @@ impl Chat {
             return;
         }
         let responder = &self.runner.responder;
-        // What it cost is not worth an error here; `/cost` tells of one.
+        // An error about the cost is not shown here; `/cost` shows it.
         let session = self.session.and_then(|id| self.handle.sessions().get(id).ok());
         let workspace = responder.workspace.as_deref().map(std::path::Path::new);
         let home = std::env::var_os("HOME").map(PathBuf::from);
@@ -672,7 +672,7 @@ impl Chat {
         }
     }
 
-    /// Tells an error; the chat goes on.
+    /// Shows an error; the chat continues.
     fn tell(&self, error: &Error) {
         let _code: ExitCode = errors::tell(error, self.cli.global.json);
     }

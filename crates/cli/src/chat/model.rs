@@ -28,7 +28,7 @@ impl Chat {
         Ok(())
     }
 
-    /// Another model answers from now on, whatever the agent wants.
+    /// Another model answers from now on, even if the agent names one.
     pub(super) fn set_model(&mut self, name: &str) -> Result<(), Error> {
         let roster = self.handle.host().roster();
         let agent = self.runner.responder.agent.name.clone();

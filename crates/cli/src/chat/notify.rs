@@ -5,7 +5,7 @@ use std::time::Duration;
 /// How long a turn takes before someone is called back to it. Shorter ones are waited for.
 const LONG: Duration = Duration::from_secs(10);
 
-/// What is told.
+/// The text of the notification.
 const TEXT: &str = "rethread: the answer is there";
 
 /// Terminals that know notifications by the number 777, by a variable they set.
@@ -14,7 +14,7 @@ const BY_777: [&str; 1] = ["VTE_VERSION"];
 /// The same, by how their `TERM` begins.
 const BY_777_NAMES: [&str; 2] = ["rxvt", "foot"];
 
-/// What tells a terminal to notify its person, unless they are looking at it.
+/// The escape sequence that makes a terminal notify its user, unless they are looking at it.
 pub(super) fn notification(focused: bool, took: Duration) -> Option<String> {
     let variable = |name: &str| std::env::var(name).unwrap_or_default();
     (!focused && took >= LONG).then(|| written(variable))
@@ -35,14 +35,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_whoever_looks_elsewhere_is_called_and_only_after_a_long_turn() {
+    fn only_a_user_who_looks_elsewhere_is_notified_and_only_after_a_long_turn() {
         let told = |focused, ms| notification(focused, Duration::from_millis(ms)).is_some();
         assert!(told(false, 10_000) && told(false, 10_001));
         assert!(!told(false, 9_999) && !told(true, 60_000));
     }
 
     #[test]
-    fn each_terminal_is_told_in_its_own_way() {
+    fn each_terminal_gets_its_own_escape_sequence() {
         let of = |name: &'static str, value: &'static str| {
             written(|asked| if asked == name { value.into() } else { String::new() })
         };

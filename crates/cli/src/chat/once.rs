@@ -33,7 +33,7 @@ impl Chat {
                 hint: "-p takes a question",
             });
         }
-        // Whoever reads a file or a pipe wants the answer, not how it came about.
+        // A file or a pipe gets the answer only, not the steps.
         let json = self.cli.global.json || talk.json_stream;
         let streams = std::io::stdout().is_terminal() && !json;
         self.voice.mute = true;

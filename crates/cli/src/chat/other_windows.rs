@@ -1,8 +1,8 @@
 //! A session that is open in another window too.
 //!
-//! Turns of one session run one after the other, whichever window asks, and a model sees all of them.
-//! So does the person: what was said elsewhere since they last looked is shown before their own turn,
-//! or after it where it was added while theirs waited.
+//! Turns of one session run one after the other, also from several windows, and a model sees all of
+//! them. So does the person: what was said elsewhere since they last looked is shown before their
+//! own turn, or after it where it was added while theirs waited.
 
 use rethread_core::turn::{TurnPart, turns};
 use rethread_core::{SessionId, StoreError, sessions};
@@ -20,7 +20,7 @@ const ENTRIES_MAX: u64 = 1_024;
 impl Chat {
     /// All of the session has been seen now.
     pub(super) fn have_seen_all(&mut self) {
-        // What cannot be read is told by the verb that needs it.
+        // A read error is reported by the verb that needs the entry.
         if let Some(session) = self.session.and_then(|id| self.handle.sessions().get(id).ok()) {
             self.seen = session.tally.entries;
         }

@@ -49,7 +49,8 @@ impl Pager {
         Some(pager)
     }
 
-    /// Takes over what changed in these calls. Whoever is at the end of what a command writes stays there.
+    /// Takes over what changed in these calls. A view that is at the end of a command's output
+    /// stays there.
     pub(super) fn update(&mut self, records: &[CallRecord]) {
         let shown = self.records[self.at].changes;
         for (index, record) in records.iter().enumerate() {

@@ -167,7 +167,7 @@ impl Chat {
         Ok(())
     }
 
-    /// Compacts the session and goes on in the new one.
+    /// Compacts the session and continues in the new one.
     ///
     /// Returns whether someone stopped it.
     pub(super) async fn compact(&mut self) -> Result<bool, Error> {
@@ -225,8 +225,8 @@ impl Chat {
         Ok(())
     }
 
-    /// Starts from the summary of an earlier session. Without one the chat starts fresh, or goes
-    /// on as it is where something was said in it.
+    /// Starts from the summary of an earlier session. Without one the chat starts fresh, or
+    /// continues if something was said in it.
     pub(super) async fn resume(&mut self, sel: &str) -> Result<(), Error> {
         self.voice.notice("📋 Loading session...");
         let busy = self.session.is_some();
@@ -307,7 +307,7 @@ impl Chat {
         }
     }
 
-    /// Says why a session cannot be resumed; a chat that is going on goes on.
+    /// Says why a session cannot be resumed; the current chat continues.
     fn cannot_resume(&self, why: &str, busy: bool) {
         let fresh = if busy { "" } else { ", starting fresh" };
         self.voice.notice(format_args!("⚠️ Session can't be resumed ({why}){fresh}"));
@@ -348,7 +348,7 @@ impl Chat {
         ));
     }
 
-    /// A session of another agent goes on only if the person says so.
+    /// A session of another agent continues only if the person agrees.
     async fn may_continue(&mut self, past: &PastSession) -> Result<bool, Error> {
         let mine = self.runner.responder.agent.path.clone();
         let Some(theirs) = past.agent_path.as_ref().filter(|path| **path != mine) else {
@@ -376,8 +376,8 @@ impl Chat {
         let is_path = sel.ends_with(".md") || sel.contains('/');
         if is_path && path.exists() {
             let mut file = self.runner.past_of_file(path).map_err(Error::File)?;
-            // A transcript of a session that is here: its whole log is, too. What the log does not
-            // say may be anyone's words, whatever session the file names.
+            // A transcript of a session that is here: its whole log is, too. Text that is not in
+            // the log is untrusted, even if the file names a session.
             if let Ok(id) = self.handle.sessions().select(&file.past.id)
                 && (id.to_string() == file.past.id
                     || self.handle.sessions().get(id)?.readable_id.as_ref() == Some(&file.past.id))
@@ -420,7 +420,7 @@ fn kept(turns: usize) -> String {
     }
 }
 
-/// Tells how far a compaction has come.
+/// Shows how far a compaction has come.
 pub(crate) fn show_stage(stage: &Stage, say: impl Fn(String)) {
     match stage {
         Stage::Summarizing => say("📝 Generating session summary...".into()),

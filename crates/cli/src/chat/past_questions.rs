@@ -66,7 +66,7 @@ impl PastQuestions {
         self.at = None;
     }
 
-    /// The questions that contain all these words, whatever their case, the newest first.
+    /// The questions that contain all these words, ignoring case, newest first.
     pub(super) fn find(&self, query: &str) -> impl Iterator<Item = &str> {
         let words: Vec<String> = query.split_whitespace().map(str::to_lowercase).collect();
         let matches = move |question: &&String| {

@@ -19,8 +19,8 @@ impl Chat {
         self.voice.look == Look::Rich && self.input.edits()
     }
 
-    /// Begins a chat with the picker, or with the list where there cannot be one. Whether the chat
-    /// goes on: someone who picks nothing wants to leave.
+    /// Begins a chat with the picker, or with the list where there cannot be one. Returns whether
+    /// the chat continues: someone who picks nothing wants to leave.
     pub(super) async fn pick_first(&mut self) -> Result<bool, Error> {
         if self.can_pick() {
             return self.pick().await;
@@ -105,7 +105,7 @@ impl Chat {
                     }
                 }
                 Some(found) = reading.join_next() => {
-                    // A read that panicked has told so, and the list is as it was.
+                    // A read that panicked has reported it, and the list is unchanged.
                     if let Ok(found) = found {
                         picker.found(found);
                     }

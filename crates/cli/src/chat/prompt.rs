@@ -17,7 +17,7 @@ use super::screen::Screen;
 use super::{Chat, Leaving, clipboard, folder_history};
 use crate::errors::Error;
 
-/// Asks a terminal for the colour behind the text.
+/// Asks a terminal for its background colour.
 const ASK_BACKGROUND: &str = "\x1b]11;?\x1b\\";
 
 /// Keys that are taken before the screen is drawn again. What is typed without marks may be long.
@@ -202,7 +202,7 @@ impl Chat {
     async fn wanted(&mut self, screen: &mut Screen, key: &Key) -> Next {
         let done = match key {
             Key::Open => {
-                // The program may be stopped while the pager is open: the prompt is drawn anew.
+                // The program may be stopped while the pager is open: the prompt is redrawn.
                 screen.end("").ok();
                 let done = self.page_last_turn().await;
                 self.input.prompt();
@@ -247,7 +247,7 @@ impl Chat {
         self.voice.notice("(`exit` or Ctrl-C again leaves)");
     }
 
-    /// Tells an error above the prompt.
+    /// Shows an error above the prompt.
     pub(super) fn tell_above(&mut self, screen: &mut Screen, error: &Error) {
         screen.end("").ok();
         self.tell(error);

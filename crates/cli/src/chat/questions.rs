@@ -16,7 +16,7 @@ use crate::errors::Error;
 
 impl Chat {
     /// Ends a question that is on the line. Returns the moment from which on an answer can have
-    /// been typed, however quick whoever reads it is; none where it cannot be told from the rest.
+    /// been typed, even by a quick reader; none if it cannot be distinguished from the rest.
     pub(super) fn ask(&mut self) -> Option<Instant> {
         self.ask_with(YES_OR_NO)
     }

@@ -20,13 +20,13 @@ use crate::out::{clean, columns, count, fit, one_line, plural, wrapped};
 /// Terminals that cannot move their cursor.
 const SIMPLE: [&str; 3] = ["dumb", "cons25", "emacs"];
 
-/// What is told of an entry that cannot be read.
+/// The note for an entry that cannot be read.
 pub(super) fn damaged(seq: u64, what: &str) -> String {
     let what = one_line(what);
     format!("entry {seq} of this session is left out, {what}; `rethread doctor` says more")
 }
 
-/// What is told of earlier questions that a provider refuses.
+/// The note for earlier questions that a provider refuses.
 pub(super) fn left_out(turns: usize) -> String {
     let (questions, were) =
         (plural(turns as u64, "question"), if turns == 1 { "was" } else { "were" });
@@ -125,7 +125,7 @@ impl Voice {
         }
     }
 
-    /// Writes beside the answers. What cannot be shown is lost; the conversation goes on.
+    /// Writes beside the answers. What cannot be shown is lost; the conversation continues.
     fn write(&self, text: std::fmt::Arguments<'_>) {
         let written = match self.shown {
             true => {
@@ -139,7 +139,7 @@ impl Voice {
 
     /// Waits until all that was written has reached the terminal.
     pub(crate) fn drain(&self) {
-        // What is no terminal has nothing to wait for.
+        // Output that is not a terminal needs no flush.
         match self.shown {
             true => rustix::termios::tcdrain(std::io::stdout()).ok(),
             false => rustix::termios::tcdrain(std::io::stderr()).ok(),
@@ -209,7 +209,7 @@ impl Voice {
         Ok(())
     }
 
-    /// Tells what happens in a turn. Questions are not answered here.
+    /// Shows what happens in a turn. Questions are not answered here.
     pub(crate) fn event(&mut self, agent: &str, event: &Event) -> Result<(), Error> {
         match event {
             Event::Text(text) => return self.answer(agent, text),

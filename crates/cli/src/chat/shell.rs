@@ -191,7 +191,7 @@ fn start(command: &str, folder: Option<&str>) -> Result<(Child, Pipes), Error> {
     Ok((child, (events, sender)))
 }
 
-/// Tells when a command is over.
+/// Resolves when a command is over.
 fn watch_end(mut child: Child, sender: mpsc::Sender<ChildEvent>) {
     std::thread::spawn(move || drop(sender.blocking_send(ChildEvent::Ended(child.wait()))));
 }

@@ -1,4 +1,4 @@
-//! Stopping the program until someone continues it: Ctrl-Z, and the signal it stands for.
+//! Stopping the program until someone continues it: Ctrl-Z, and its signal.
 //!
 //! While keys are read one by one Ctrl-Z is a key, and the signal (`kill -TSTP`, or a shell's
 //! `suspend`) is taken for that key, so that the terminal is given back before the program stops.

@@ -189,7 +189,7 @@ fn changed(call: &Call) -> Option<String> {
 
 /// The line of a failure that says why. What a command wrote comes before it.
 fn reason(text: &str) -> String {
-    // The model is told that the user did; this is the user.
+    // The model reads "the user declined"; here the reader is that user.
     if let Some(said) = text.strip_prefix(DECLINED) {
         return format!("you declined{said}");
     }

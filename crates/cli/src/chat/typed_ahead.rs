@@ -3,7 +3,7 @@
 use super::buffer::{Buffer, Typed};
 use super::keys::Key;
 
-/// Lines that may wait. Someone types a few; whoever pastes this many without marks gets no more.
+/// Lines that may wait. People type a few; more than this is an unmarked paste.
 const LINES_MAX: usize = 1_000;
 
 /// What was typed ahead.

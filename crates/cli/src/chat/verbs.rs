@@ -117,7 +117,7 @@ impl Chat {
         Ok(())
     }
 
-    /// What was said, rendered as it was; behind a pipe, one line for each entry.
+    /// The conversation, rendered; into a pipe, one line for each entry.
     fn show_history(&self, session: &Session, range: Range<u64>) -> Result<(), Error> {
         if self.voice.look == Look::Raw {
             show::print(&self.cli, session, range)?;
@@ -223,7 +223,7 @@ impl Chat {
         (responder.policy.clone(), responder.model.clone())
     }
 
-    /// What fills the window; behind a pipe, what the model would see line by line.
+    /// What fills the context window; into a pipe, what the model would see, line by line.
     fn show_context(&self) -> Result<(), Error> {
         let session = self.handle.sessions().get(self.current()?)?;
         if self.voice.look != Look::Raw {

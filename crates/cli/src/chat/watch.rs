@@ -244,8 +244,8 @@ impl Chat {
         Ok(())
     }
 
-    /// Waits for something that is not a turn, unless someone stops it. What `notes` says meanwhile is
-    /// shown; where the screen allows it, so is that it is going on.
+    /// Waits for something that is not a turn, unless someone stops it. What `notes` says meanwhile
+    /// is shown; if the screen allows it, so is a progress line.
     pub(super) async fn busy<T>(
         &mut self,
         what: &str,

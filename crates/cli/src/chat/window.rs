@@ -113,7 +113,7 @@ fn spent(context: &Context, specs: &[Spec], restored: Option<&Restored>) -> Vec<
             spent.push((share, block_tokens(block)));
         }
     }
-    // What stands around the blocks of a message, so that the sum is the one that counts.
+    // The overhead around the blocks of a message, so that the sum matches the total.
     let counted: u64 = spent[1..].iter().map(|(_, tokens)| tokens).sum();
     spent.push((Share::Turns, context.tokens.saturating_sub(counted)));
     spent

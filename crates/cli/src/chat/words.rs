@@ -60,7 +60,7 @@ pub(crate) fn understand(line: &str) -> Result<TypedLine, Error> {
     if text.is_empty() {
         return Ok(TypedLine::Nothing);
     }
-    // What has several lines is no command, and the first may be indented like the others.
+    // Several lines are not a command, and the first may be indented like the others.
     if text.contains('\n') {
         return Ok(TypedLine::Text(line.trim_end().trim_start_matches('\n').into()));
     }
@@ -78,7 +78,7 @@ pub(crate) fn understand(line: &str) -> Result<TypedLine, Error> {
     }
     let bare = match (first, rest) {
         ("exit" | "quit" | "compact" | "sessions" | "help" | "resume", None) => true,
-        // One word behind it: more would be a sentence.
+        // One word after it: more would be a sentence.
         ("resume", Some(rest)) => !rest.contains(char::is_whitespace) || rest.ends_with(".md"),
         // `open src/main.rs` is for the agent: only what can be nothing else is a session.
         ("open", Some(rest)) => is_position_or_id(rest),

@@ -49,7 +49,7 @@ pub(super) fn run(cli: &Cli, args: &Append) -> Done {
             match input.next() {
                 Ok(Some(incoming)) => ahead.push((input.number, incoming)),
                 Ok(None) => break,
-                // What stands before it is stored first.
+                // The lines before it are stored first.
                 Err(error) => {
                     broken = Some(error);
                     break;
@@ -103,7 +103,7 @@ fn store(
 }
 
 /// The session to append to. A new one is started together with what is said first in it, so that
-/// bad input, or an end in the middle, leaves no empty session behind.
+/// bad input, or an end in the middle, leaves no empty session.
 struct Target<'a> {
     cli: &'a Cli,
     args: &'a Append,
@@ -132,7 +132,7 @@ impl<'a> Target<'a> {
         Ok(Target { cli, args, new, key, id })
     }
 
-    /// Appends messages as one, and says where they stand.
+    /// Appends messages as one batch, and prints their positions.
     fn append(&mut self, messages: &[Incoming]) -> sessions::Result<(SessionId, Vec<u64>)> {
         let sessions = &self.cli.sessions;
         let known = match self.id {
@@ -198,11 +198,12 @@ fn is_a_tools(incoming: &Incoming) -> bool {
     incoming.message.role == Role::Tool || incoming.message.results().next().is_some()
 }
 
-/// Says where messages stand, now that they are on disk, and which results nobody asked for.
+/// Prints the positions of messages, now that they are on disk, and which results nobody asked for.
 fn acknowledge(cli: &Cli, id: SessionId, seqs: &[u64], asked: bool) -> Result<(), Error> {
     for seq in seqs {
         match crate::out::json(&json!({ "session": id, "seq": seq })) {
-            // Whoever reads the acknowledgements went away (`| head`): what was sent is stored anyway.
+            // The reader of the acknowledgements went away (`| head`): what was sent is stored
+            // anyway.
             Err(Error::Io(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => {}
             told => told?,
         }
@@ -291,7 +292,7 @@ impl<R: BufRead> Input<R> {
     }
 }
 
-/// Why a line is not JSON, or not a message. It is one line, so only the column is told.
+/// Why a line is not JSON, or not a message. It is one line, so only the column is reported.
 fn why(error: &serde_json::Error) -> String {
     let place = format!(" at line {} column {}", error.line(), error.column());
     let mut text = error.to_string();

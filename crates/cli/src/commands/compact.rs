@@ -1,4 +1,4 @@
-//! `compact`: a session is summarised and goes on in a new one.
+//! `compact`: a session is summarised and continues in a new one.
 
 use std::process::ExitCode;
 

@@ -75,7 +75,7 @@ pub(crate) fn print(
     Ok(ExitCode::SUCCESS)
 }
 
-/// The files of the project that the model of a session is told, on one line.
+/// The project files in a session's system message, on one line.
 pub(crate) fn project_line(
     sessions: &Sessions,
     session: &Session,

@@ -22,7 +22,7 @@ use crate::out::{json_note, note, plural};
 /// Sessions of a chain that are followed. A longer one was made by going round.
 const CHAIN_MAX: usize = 10_000;
 
-/// What stands between two transcripts in one document.
+/// The separator between two transcripts in one document.
 const BETWEEN: &str = "\n---\n\n";
 
 pub(super) fn run(cli: &Cli, args: &Export) -> Done {
@@ -92,7 +92,7 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// The session as the file describes it: previews and counts do not tell what was cleared.
+    /// The session as the file describes it: previews and counts leave out what was cleared.
     fn session(&mut self, session: &Session) -> Result<Session, Error> {
         let mut shown = session.clone();
         if let Some(clear) = session.tally.boundary.filter(|_| !self.all) {
@@ -164,7 +164,7 @@ impl<'a> Job<'a> {
         Ok(())
     }
 
-    /// What a session tells about the one it continues.
+    /// What a session knows about the one it continues.
     fn previous(&mut self, session: &Session) -> Result<Option<Previous>, sessions::Error> {
         let Some(seq) = session.tally.started else { return Ok(None) };
         let entry = self.cli.sessions.read(session.id(), seq..seq + 1)?.pop();
@@ -265,7 +265,7 @@ fn replace(
         file.sync_all().and_then(|()| std::fs::rename(&beside, path)).map_err(wrong)
     });
     if written.is_err() {
-        // What is half written helps nobody; the error that is told is the first one.
+        // A partial file is useless; the first error is the one that is reported.
         std::fs::remove_file(&beside).ok();
     }
     written

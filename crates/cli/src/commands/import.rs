@@ -1,6 +1,6 @@
 //! `import`: sessions from files of other programs.
 //!
-//! Files are found and told about here; what is in them is read by `rethread_transcript`.
+//! Files are found and reported here; their content is read by `rethread_transcript`.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::io::IsTerminal;
@@ -27,13 +27,13 @@ const DEPTH_MAX: usize = 32;
 /// Bytes of a document beside the sessions that is looked at whole, to see whether it is damaged.
 const ASIDE_BYTES_MAX: u64 = 16 << 20;
 
-/// Keys of one file that are told; of the rest only the number is.
+/// Keys of one file that are listed; the rest are only counted.
 const KEYS_TOLD: usize = 5;
 
-/// Columns of what tells the newest session from others.
+/// Columns for the description of the newest session.
 const TITLE_COLUMNS: usize = 60;
 
-/// Problems of one file that are told; of the rest only the number is.
+/// Problems of one file that are listed; the rest are only counted.
 const PROBLEMS_TOLD: usize = 5;
 
 pub(super) fn run(cli: &Cli, args: &Import) -> Done {
@@ -186,7 +186,7 @@ struct Walk {
 struct Skipped {
     path: PathBuf,
     what: String,
-    /// It may be a session. Other files of a program, which lie beside its sessions, are not.
+    /// It may be a session. Other files of the program, beside its sessions, are not.
     bad: bool,
 }
 
@@ -233,7 +233,7 @@ impl Walk {
                 self.found.push(Found { path: path.to_owned(), format, bytes });
             }
             _ if meta.is_dir() => self.folder(path, depth),
-            // Beside the sessions of a program lie other files of it.
+            // There are other files beside the sessions of a program.
             _ if self.only.is_some() && !asked_for => {}
             _ => {
                 let bad = asked_for || !is_something_else(path, meta.len());
@@ -272,8 +272,9 @@ impl Walk {
         }
     }
 
-    /// Lines of another kind that lie beside sessions are something else of the same program, such
-    /// as a journal. Where nothing else is there, they may be sessions of a kind nobody knows.
+    /// Lines of another kind in a file beside sessions belong to something else of the same
+    /// program, such as a journal. If nothing else is there, they may be sessions of an unknown
+    /// format.
     fn excuse(&mut self) {
         let folders: HashSet<&Path> =
             self.found.iter().filter_map(|found| found.path.parent()).collect();
@@ -308,8 +309,8 @@ fn is_lines(path: &Path) -> bool {
         })
 }
 
-/// Whether a file that is no transcript is none that was damaged either: it has another kind of
-/// name, or it is one whole JSON document.
+/// Whether a file is neither a transcript nor a damaged one: it has another kind of name, or it is
+/// one whole JSON document.
 fn is_something_else(path: &Path, bytes: u64) -> bool {
     match path.extension().and_then(|kind| kind.to_str()) {
         Some("json") if (1..=ASIDE_BYTES_MAX).contains(&bytes) => std::fs::read(path)
@@ -567,7 +568,7 @@ impl Tools {
         }
     }
 
-    /// Tells of each program how many sessions there are of it, and which is the newest.
+    /// Reports for each program how many sessions it has, and which is the newest.
     fn tell(&self, cli: &Cli, dry_run: bool) -> Result<(), Error> {
         if self.0.iter().all(|(_, sessions)| sessions.is_empty()) {
             return line("No sessions found.");
@@ -595,7 +596,7 @@ impl Tools {
     }
 }
 
-/// What tells a session from others: its title, how it begins, or its name.
+/// How a session is identified: by its title, its first words, or its name.
 fn shown(cli: &Cli, session: &Imported, dry_run: bool) -> String {
     let stored = || cli.sessions.of_owner(session.owner.clone()).get(session.id).ok();
     let named = || session.name.clone().unwrap_or_else(|| session.id.short());

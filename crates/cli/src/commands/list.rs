@@ -134,7 +134,7 @@ fn hides_a_chain(cli: &Cli, page: &Page, filter: &Filter) -> Result<bool, Error>
                     return Ok(true);
                 }
             }
-            // It was deleted, so nothing is hidden; what is damaged is for `doctor` to tell.
+            // It was deleted, so nothing is hidden; damage is for `doctor` to report.
             Err(sessions::Error::Store(
                 StoreError::NotFound { .. } | StoreError::Damaged { .. },
             )) => {}
@@ -185,7 +185,7 @@ mod tests {
     use super::quoted;
 
     #[test]
-    fn a_folder_is_one_word_whatever_its_name() {
+    fn a_folder_is_always_one_word() {
         assert_eq!(quoted("/home/you/src"), "/home/you/src");
         assert_eq!(quoted("/it's here"), r"'/it'\''s here'");
         assert_eq!(quoted("/a;b"), "'/a;b'");

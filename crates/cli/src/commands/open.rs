@@ -64,7 +64,7 @@ fn bind(cli: &Cli, sel: &str, args: &Open) -> Done {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What a person is told when a conversation goes on. A model is not sent this.
+/// The note for the person when a conversation continues. It is not sent to the model.
 pub(crate) fn summary(session: &Session, user: u64, assistant: u64) -> String {
     let text = resuming(session, user, assistant);
     text.lines().map(clean).collect::<Vec<_>>().join("\n")

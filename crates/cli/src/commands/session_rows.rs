@@ -61,7 +61,7 @@ impl Rows {
             None => {
                 let left = self.columns.saturating_sub(5);
                 let counted = format!("{messages} msgs");
-                // The folder is cut first: the rest is short, and tells more.
+                // The folder is cut first: the rest is short, and more useful.
                 let rest = [source, age, counted];
                 let rest: Vec<String> = rest.into_iter().filter(|part| !part.is_empty()).collect();
                 let rest = rest.join(" · ");

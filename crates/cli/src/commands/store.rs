@@ -1,8 +1,8 @@
 //! Opening the store: which one, and whether it may be made.
 //!
-//! A mistyped path must not leave a folder and an empty database behind. Only commands that start
+//! A mistyped path must not create a folder and an empty database. Only commands that start
 //! sessions make a store, and they say so; every other command finds nothing in a store that is not
-//! there, and leaves nothing behind.
+//! there, and creates nothing.
 
 use std::io::IsTerminal;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ impl Missing {
             | Command::Telegram(_)
             | Command::Resume(_)
             | Command::Token(Token::Create { .. }) => Missing::Make,
-            // Whoever picks a session may go on talking.
+            // A session that was picked may be continued.
             Command::Open(args) if args.sel.is_none() => Missing::Make,
             Command::Import(args) if !args.dry_run => Missing::Make,
             Command::Agents(args) if args.trust => Missing::Make,
@@ -68,7 +68,7 @@ pub(super) fn open(
 
 /// The store at a place, made if nothing is there.
 pub(super) fn open_url(config: &Config, url: StoreUrl) -> Result<Arc<dyn Backend>, Error> {
-    // A directory keeps to a number of sessions by itself, and is told which.
+    // A directory limits its number of sessions by itself; this sets the limit.
     let keep = config.given("session.max_sessions").and_then(|keep| keep.parse().ok());
     let url = keep.map_or(url.clone(), |keep| url.keeping(keep));
     let tell: ProgressSink = Arc::new(|line| note(line));

@@ -19,7 +19,7 @@ use crate::errors::Error;
 use crate::hosting::Answering;
 use crate::out::{clean, line, note, plural};
 
-/// Where the token is, if it is in the environment. It is no setting: `config` shows those.
+/// Where the token is, if it is in the environment. It is not a setting: `config` shows those.
 const TOKEN_VARIABLE: &str = "TELEGRAM_BOT_TOKEN";
 
 /// How long work that cannot be stopped may hold up the end of the process.
@@ -111,8 +111,8 @@ fn workspaces(cli: &Cli, args: &Telegram) -> Result<Workspaces, Error> {
     Ok(below.with_run_settings(cli.run_settings()))
 }
 
-/// What the bot stands on. An agent that wants a model nobody has a key for is named, and the
-/// others answer.
+/// The host of the bot. An agent that wants a model nobody has a key for is named, and the others
+/// answer.
 fn host(cli: &Cli, args: &Telegram) -> Result<Host, Error> {
     let answering = Answering {
         agent: args.agent.clone(),
@@ -148,7 +148,7 @@ fn policy(cli: &Cli, args: &Telegram) -> Policy {
     policy
 }
 
-/// Cancelled by Ctrl-C, or by whoever manages services here.
+/// Cancelled by Ctrl-C, or by the service manager.
 fn stopped_by_signal(quiet: bool) -> Result<CancellationToken, Error> {
     let (mut term, mut int) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let stop = CancellationToken::new();

@@ -1,4 +1,4 @@
-//! `token`: who may come in from afar.
+//! `token`: access tokens for remote clients.
 
 use std::process::ExitCode;
 use std::sync::Arc;

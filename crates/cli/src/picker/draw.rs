@@ -186,7 +186,7 @@ impl Picker {
         lines
     }
 
-    /// What is asked or told above the keys.
+    /// The question or note above the keys.
     fn question(&self) -> String {
         match &self.focus {
             Focus::Name(name) if self.note.is_empty() => format!("New name: {}", one_line(name)),
@@ -201,7 +201,7 @@ impl Picker {
             Focus::Keys => KEYS,
             Focus::Name(_) => NAME_KEYS,
         };
-        // Of the same height whatever has the focus, so that nothing jumps.
+        // Always of the same height, so that nothing jumps when the focus moves.
         let columns = self.size.0.max(1);
         let height = wrap_line(KEYS, columns, 0).len();
         let mut lines = wrap_line(keys, columns, 0);

@@ -94,7 +94,7 @@ impl Row {
     }
 }
 
-/// The end of a path: what tells folders apart.
+/// The end of a path: the part that distinguishes folders.
 fn last_part(path: &str, columns: usize) -> String {
     if line_width(path) <= columns {
         return path.to_owned();

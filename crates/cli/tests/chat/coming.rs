@@ -1,4 +1,4 @@
-//! Coming back and leaving: what is continued, what is undone, what is left behind.
+//! Coming back and leaving: what is continued, what is undone, what remains.
 
 use rethread_agent::scripted::{Answer, Server};
 use serde_json::{Value, json};
@@ -93,7 +93,7 @@ fn a_resume_that_nothing_was_said_after_leaves_the_session_where_it_was() {
     chat(&home, &["--resume", "auth"], &["exit"]);
     assert_eq!(home.json(&["list"]), before);
     assert_eq!(names(&home, &["list"]), ["auth"]);
-    // Where something was said, it is the session that goes on.
+    // If something was said, that session continues.
     chat(&home, &["--resume", "auth"], &["And refresh tokens?", "exit"]);
     let list = home.json(&["list"]);
     assert_eq!(list["sessions"].as_array().map(Vec::len), Some(1));

@@ -121,7 +121,7 @@ fn lines_that_a_terminal_sends_in_one_go_are_all_said() {
 }
 
 #[test]
-fn a_byte_that_is_no_text_costs_the_line_and_not_the_chat() {
+fn a_byte_that_is_not_text_costs_the_line_and_not_the_chat() {
     let (home, server) = (Home::new(), Server::start([Answer::text("done")]));
     let mut terminal = start(&home, &server, &[]);
     terminal.press(b"caf\xe9\r");
@@ -186,7 +186,7 @@ fn a_paste_that_comes_while_a_turn_ends_is_whole() {
 }
 
 #[test]
-fn control_z_stops_the_chat_and_the_line_is_there_when_it_goes_on() {
+fn control_z_stops_the_chat_and_the_line_is_there_when_it_continues() {
     let (home, server) = (Home::new(), Server::start([Answer::text("done")]));
     let rethread = env!("CARGO_BIN_EXE_rethread");
     let mut terminal =
@@ -329,7 +329,7 @@ fn lines_typed_during_a_turn_are_said_after_it_and_a_part_of_one_can_be_finished
 }
 
 #[test]
-fn a_chat_that_is_told_to_go_gives_the_terminal_back_as_it_was() {
+fn a_chat_that_is_terminated_restores_the_terminal() {
     let (home, server) = (Home::new(), Server::start([]));
     let rethread = env!("CARGO_BIN_EXE_rethread");
     let line = format!(

@@ -1,4 +1,4 @@
-//! The chat behind pipes: plain lines in, plain text out.
+//! The chat on pipes: plain lines in, plain text out.
 
 use serde_json::{Value, json};
 
@@ -33,7 +33,7 @@ fn a_first_run_needs_no_key_and_answers() {
 }
 
 #[test]
-fn leaving_tells_what_was_saved_word_for_word() {
+fn leaving_prints_what_was_saved_word_for_word() {
     let home = Home::new();
     let said = chat(&home, &[], &["hello", "exit", "never read"]);
     let session = newest(&home);
@@ -58,7 +58,7 @@ fn leaving_tells_what_was_saved_word_for_word() {
 }
 
 #[test]
-fn a_chat_in_which_nothing_was_said_leaves_nothing_behind() {
+fn a_chat_in_which_nothing_was_said_leaves_no_session() {
     let home = Home::new();
     let said = chat(&home, &[], &["", "  ", "help", "exit"]);
     assert_eq!(said.code, 0);
@@ -106,7 +106,7 @@ fn session_max_sessions_archives_the_oldest() {
 }
 
 #[test]
-fn continue_opens_the_newest_session_of_this_folder_and_tells_about_it() {
+fn continue_opens_the_newest_session_of_this_folder_and_introduces_it() {
     let home = Home::new();
     chat(&home, &["--name", "first"], &["hello", "exit"]);
     chat(&home, &["--name", "second"], &["hello there", "exit"]);
@@ -186,7 +186,7 @@ fn continue_without_an_earlier_session_starts_one() {
 }
 
 #[test]
-fn compact_tells_what_it_saves_undo_takes_it_back_and_compact_works_again() {
+fn compact_reports_what_it_saves_undo_reverts_it_and_compact_works_again() {
     let home = Home::new();
     let said = chat(
         &home,
@@ -341,7 +341,7 @@ fn a_session_without_a_summary_gets_one_when_it_is_resumed() {
 }
 
 #[test]
-fn bad_lines_are_told_and_the_chat_goes_on() {
+fn bad_lines_are_reported_and_the_chat_continues() {
     let home = Home::new();
     let mut input =
         b"hello\n\xff\xfe broken\n/nosuch\n/open\n/open nothing\n/rename ../x\n/agent nobody\n"

@@ -1,4 +1,4 @@
-//! The chat, as people meet it: the real binary in a real pseudo-terminal, or behind pipes.
+//! The chat, as people meet it: the real binary in a real pseudo-terminal, or on pipes.
 
 mod agreed_work;
 mod coming;

@@ -36,14 +36,14 @@ fn offered(server: &Server) -> Vec<String> {
     names.filter_map(|tool| tool["function"]["name"].as_str().map(str::to_owned)).collect()
 }
 
-/// What the model was told last.
+/// The last request to the model.
 fn told(server: &Server) -> String {
     let requests = server.requests();
     let messages = requests.last().expect("a request").body["messages"].clone();
     messages.as_array().and_then(|all| all.last()).map(Value::to_string).unwrap_or_default()
 }
 
-/// Waits for a question that shows all of this. What is typed before it is there is no answer.
+/// Waits for a question that shows all of this. What is typed before it appears is not an answer.
 pub(crate) fn asks(window: &Window, texts: &[&str]) -> String {
     window.until(&format!("{texts:?} and a question"), |shown| {
         shown.ends_with("/e)") && texts.iter().all(|text| shown.contains(text))
@@ -102,7 +102,7 @@ fn a_diff_has_colours_where_the_terminal_has() {
 }
 
 #[test]
-fn a_declined_edit_changes_nothing_and_the_model_is_told_what_to_do_instead() {
+fn a_declined_edit_changes_nothing_and_the_model_gets_the_comment() {
     let home = home();
     let server = Server::start([
         Answer::calls([edit("five", "FIVE")]),
@@ -133,7 +133,7 @@ fn a_declined_edit_changes_nothing_and_the_model_is_told_what_to_do_instead() {
 }
 
 #[test]
-fn what_is_no_answer_is_asked_again() {
+fn an_unclear_answer_is_asked_again() {
     let home = home();
     let server = Server::start([Answer::calls([run("touch made")]), Answer::text("Done.")]);
     let mut window = open(&home, &server, (80, 40), &[]);

@@ -109,7 +109,7 @@ fn what_someone_else_changed_is_shown_first_and_can_be_kept() {
     window.until("the prompt", |shown| shown.ends_with("\nYou: more"));
     assert_eq!(text(&home, "a.txt").as_deref(), Some("1\n2\nmine\n"));
     assert_eq!(text(&home, "b.txt"), None);
-    // What was put back is no change of the agent's: going back once more is about the first turn.
+    // Restoring a file is not a change by the agent: going back once more is about the first turn.
     window.press("\x15/rewind 1\r");
     let shown = window.until("the question", |shown| shown.ends_with("? (y/o/n/c)"));
     assert!(from(&shown, "before turn 1").contains("a.txt  (restoring removes it"), "{shown}");

@@ -115,7 +115,7 @@ It is a token bucket, in `src/limit.rs`; the paper explains why a bucket needs o
 }
 
 #[test]
-fn a_resize_in_the_middle_of_a_reply_loses_nothing_and_leaves_nothing_behind() {
+fn a_resize_in_the_middle_of_a_reply_loses_nothing_and_leaves_no_artefacts() {
     for (before, after) in [(80, 40), (40, 80), (80, 200)] {
         let home = Home::new();
         // The first part is finished, the paragraph after it is open when the window changes.
@@ -163,7 +163,7 @@ fn a_slow_first_word_is_waited_for_with_a_clock_and_a_way_out() {
     assert!(shown.contains("You: hi\n\nbuild:\nHello.\n\nbuild · scripted-1 · "), "{shown}");
 }
 
-/// A command that writes two lines, and goes on when there is a file.
+/// A command that writes two lines, and continues when there is a file.
 const WAITING: &str = "echo one; echo two; until [ -e go ]; do sleep 0.02; done; echo three";
 
 #[test]
@@ -191,7 +191,7 @@ fn a_long_command_is_seen_running_with_its_output_and_then_in_one_line() {
 }
 
 #[test]
-fn escape_stops_a_command_and_a_reply_and_the_chat_goes_on() {
+fn escape_stops_a_command_and_a_reply_and_the_chat_continues() {
     let home = Home::new();
     let server = Server::start([
         Answer::calls([("run", json!({"command": WAITING}))]),
@@ -306,7 +306,7 @@ fn thinking_is_one_line_and_can_be_shown() {
 }
 
 #[test]
-fn what_is_typed_ahead_is_seen_and_sent_and_is_no_answer_to_a_question() {
+fn what_is_typed_ahead_is_shown_and_sent_and_never_answers_a_question() {
     let home = Home::new();
     let server = Server::start([
         Answer::calls([("run", json!({"command": "touch hidden"}))]).slowly(0),
@@ -361,7 +361,7 @@ fn the_history_of_a_session_is_rendered_as_it_was_seen() {
 }
 
 #[test]
-fn whoever_looks_at_another_window_is_told_when_a_long_turn_ends() {
+fn a_user_who_looks_at_another_window_is_notified_when_a_long_turn_ends() {
     let home = Home::new();
     let server = Server::start([Answer::text("At last.").slowly(0), Answer::text("Soon.")]);
     let mut window = open(&home, &server, (80, 24), &[]);

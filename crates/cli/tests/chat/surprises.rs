@@ -45,7 +45,7 @@ fn what_was_said_in_another_window_is_shown_before_the_next_turn() {
     ];
     let at = order.map(|text| shown.find(text).unwrap_or_else(|| panic!("{text}: {shown}")));
     assert!(at.is_sorted(), "{shown}");
-    // It is told once, and the own turns never.
+    // It is shown once, and the own turns never.
     let shown = say(&mut first, "fourth question", "Four.");
     assert_eq!(shown.matches("elsewhere)").count(), 1, "{shown}");
 }
@@ -135,7 +135,7 @@ fn a_terminal_that_goes_away_ends_the_chat_and_nothing_is_lost() {
 }
 
 #[test]
-fn a_full_disk_is_told_at_the_prompt_and_the_message_can_be_sent_again() {
+fn a_full_disk_is_reported_at_the_prompt_and_the_message_can_be_sent_again() {
     let home = Home::new();
     let small = home.path().join("small");
     std::fs::create_dir(&small).expect("made");
@@ -147,7 +147,7 @@ fn a_full_disk_is_told_at_the_prompt_and_the_message_can_be_sent_again() {
     }
     let server = Server::start(["One.", "Two."].map(Answer::text));
     let program = quoted(&[env!("CARGO_BIN_EXE_rethread"), "--model", "openai/scripted-1"]);
-    // Reading a line of the terminal is how the shell beside it is told to make room.
+    // A line from the terminal makes the shell beside it free space.
     let line = format!(
         "unshare -m sh -c '{mount}; export RETHREAD_STORE={0}/s.db; stty cols 200 rows 50; \
          (while [ ! -e go ]; do sleep 0.05; done; head -c 4000000 /dev/zero >{0}/fill; touch full; \

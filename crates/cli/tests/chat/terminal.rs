@@ -30,7 +30,7 @@ impl Terminal {
     /// Starts `rethread` with these arguments and variables.
     pub(crate) fn start(home: &Home, args: &[&str], variables: &[(&str, String)]) -> Terminal {
         let all = [&[env!("CARGO_BIN_EXE_rethread")], args].concat();
-        // The window is wide, so that what is waited for is on one line. The shell tells its number,
+        // The window is wide, so that what is waited for is on one line. The shell prints its pid,
         // and becomes the program: a test may kill it.
         let line = format!("stty cols 200 rows 50; echo \"pid $$.\"; exec {}", quoted(&all));
         Terminal::run(home, &line, variables)
@@ -68,7 +68,7 @@ impl Terminal {
         Terminal { child, keys, screen, seen: 0 }
     }
 
-    /// Waits until this is shown, behind what was waited for before. Returns what stands between.
+    /// Waits until this is shown after what was waited for before. Returns the text between.
     pub(crate) fn expect(&mut self, text: &str) -> String {
         let began = Instant::now();
         let mut screen = self.screen.0.lock().expect("whole");
@@ -159,7 +159,7 @@ impl Terminal {
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        // A test that failed leaves nobody behind.
+        // A failed test leaves no process.
         drop(self.child.kill());
         drop(self.child.wait());
     }

@@ -123,7 +123,7 @@ fn a_file_and_a_folder_go_with_the_question_and_it_is_said_what_was_taken() {
     let shown = finished(&window, "Two.");
     assert!(shown.contains("the first 16,384 lines (262,144 of 640,000 bytes)"), "{shown}");
     assert!(asked(&server).concat().contains("[cut: 262144 of 640000 bytes]"));
-    // The attachment is no part of what was asked: neither in the history nor in the list.
+    // The attachment is not part of the question: neither in the history nor in the list.
     window.press(UP);
     window.until("the question", |shown| shown.ends_with("\nYou: and @long.txt"));
 }

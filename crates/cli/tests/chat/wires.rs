@@ -294,7 +294,7 @@ fn what_a_model_says_cannot_drive_the_terminal() {
 }
 
 #[test]
-fn a_failed_summary_is_told_and_an_extract_is_saved_in_its_place() {
+fn a_failed_summary_is_reported_and_an_extract_is_saved_in_its_place() {
     let home = Home::new();
     let server = Server::start([Answer::text("hello"), Answer::text("no"), Answer::text("no")]);
     let mut terminal =
@@ -418,7 +418,7 @@ fn control_c_stops_a_compaction_and_the_session_is_as_it_was() {
 }
 
 #[test]
-fn a_call_is_asked_about_whole_and_what_was_typed_before_is_no_answer() {
+fn a_call_is_shown_whole_and_what_was_typed_before_does_not_answer_it() {
     let home = Home::new();
     let command = format!("echo {}; touch hidden", "a".repeat(300));
     let server = Server::start([
@@ -444,7 +444,7 @@ fn a_call_is_asked_about_whole_and_what_was_typed_before_is_no_answer() {
 }
 
 #[test]
-fn whoever_redirects_standard_error_is_asked_all_the_same() {
+fn a_person_is_asked_even_if_standard_error_is_redirected() {
     let home = Home::new();
     let server = Server::start([
         Answer::calls([("run", json!({"command": "touch hidden"}))]),
@@ -462,7 +462,7 @@ fn whoever_redirects_standard_error_is_asked_all_the_same() {
 }
 
 #[test]
-fn what_was_typed_far_ahead_of_a_question_is_no_answer() {
+fn what_was_typed_far_ahead_of_a_question_does_not_answer_it() {
     let home = Home::new();
     let server = Server::start([
         Answer::calls([("run", json!({"command": "touch hidden"}))]).slowly(0),

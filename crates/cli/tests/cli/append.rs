@@ -23,7 +23,7 @@ fn content_is_a_string_a_block_or_blocks() {
 }
 
 #[test]
-fn a_mark_of_the_encoding_and_foreign_fields_are_no_obstacle() {
+fn a_byte_order_mark_and_unknown_fields_are_accepted() {
     let home = Home::new();
     let line = r#"{"role":"user","content":"hello \ud83d","at":"2001-01-01","n":1.0e2}"#;
     home.session("foreign", &[&format!("\u{feff}{line}")]);
@@ -99,7 +99,7 @@ fn an_error_names_one_line_and_it_is_the_right_one() {
 }
 
 #[test]
-fn what_is_refused_leaves_no_session_and_no_key_behind() {
+fn a_refused_append_leaves_no_session_and_no_key() {
     let home = Home::new();
     let named = r#"{"role":"user","content":"hello","id":"m-1"}"#;
     let twice = [named, &named.replace("hello", "bye")].join("\n");

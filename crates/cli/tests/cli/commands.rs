@@ -73,7 +73,7 @@ fn context_prints_what_a_model_would_be_sent() {
     let result = json!({"role": "tool", "content": {"type": "tool_result", "tool_use_id": "call_123", "content": long}});
     let lines = [WITH_TOOL[0], WITH_TOOL[1], &result.to_string()];
     home.session("plan", &lines);
-    // The turn goes on: the result is cut exactly at 4,000 characters.
+    // The turn continues: the result is cut exactly at 4,000 characters.
     let context = home.json(&["context", "plan", "--policy", "editor"]);
     let shown = context["messages"][2]["content"][0]["content"].as_str().expect("a text");
     assert_eq!(shown, format!("{}\n\n[truncated]", "x".repeat(4_000)));
@@ -345,7 +345,7 @@ fn a_list_of_a_folder_says_where_the_others_are() {
 }
 
 #[test]
-fn a_chain_is_told_of_on_the_page_where_its_newest_session_stands() {
+fn a_chain_is_shown_on_the_page_of_its_newest_session() {
     let home = Home::new();
     for name in ["one", "two", "chain"] {
         home.session(name, &WITH_TOOL);

@@ -77,7 +77,7 @@ fn copy_there_and_back_gives_the_same_entries() {
 }
 
 #[test]
-fn copy_takes_what_is_missing_and_says_when_both_went_on() {
+fn copy_takes_what_is_missing_and_reports_when_both_sides_continued() {
     let home = Home::new();
     home.session("plan", &WITH_TOOL);
     home.json(&["copy", "--to", "files:sessions", "plan"]);
@@ -104,7 +104,7 @@ fn a_copy_puts_nothing_away_and_a_session_that_differs_stops_no_other() {
     assert_eq!(kept, 60 + 3, "60 files, the index, last_session and .rethread");
     assert!(!home.path().join("there/archive").exists());
 
-    // Both sides go on by themselves in one of them; the others are copied all the same.
+    // In one of them both sides continued; the others are copied all the same.
     let hello = r#"{"role":"user","content":"here"}"#;
     home.feed(&["append", "s7"], hello);
     home.feed(&["append", "s7", "--store", "files:there?max_sessions=0"], hello);

@@ -27,7 +27,7 @@ fn a_transcript_of_someone_else_is_asked_about_at_the_terminal() {
     assert_eq!(terminal.end().1, 0);
     let list = home.json(&["list", "--all"]);
     let id = list["sessions"][0]["id"].as_str().expect("an id").to_owned();
-    // Whoever goes on with it later is told again.
+    // It is shown again to a person who continues it later.
     let said = home.run(&["-c", "-p", "what does foreign.md say?"]);
     assert!(said.err.contains("Tools are off"), "{said:?}");
     let shown = home.json(&["show", &id, "--all"]);

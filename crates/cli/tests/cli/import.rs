@@ -121,7 +121,7 @@ fn what_only_the_twin_of_a_transcript_holds_is_kept() {
 }
 
 #[test]
-fn what_lies_beside_the_sessions_is_named_and_is_no_failure_unless_it_may_be_one() {
+fn other_files_beside_sessions_are_named_and_fail_only_if_they_may_be_sessions() {
     let home = Home::new();
     file(&home, "in/good.jsonl", claude(1));
     file(&home, "in/agent-1.meta.json", r#"{"agentType":"explore"}"#);
@@ -143,7 +143,7 @@ fn what_lies_beside_the_sessions_is_named_and_is_no_failure_unless_it_may_be_one
 }
 
 #[test]
-fn what_is_said_about_a_helper_is_kept_with_it_and_is_no_failure() {
+fn notes_about_a_subagent_are_kept_with_it_and_are_not_a_failure() {
     let home = Home::new();
     let helper = claude(1).replace("\"cwd\"", "\"isSidechain\":true,\"agentId\":\"1\",\"cwd\"");
     let folder = "in/s-1/subagents";
@@ -502,7 +502,7 @@ fn many_small_messages_in_one_document_take_a_bounded_multiple_of_its_size() {
     let document = |messages: Vec<String>| format!("[{}]", messages.join(","));
     let small = document((0..MESSAGES).map(|n| message(n.to_string())).collect());
     let bytes = small.len() as u64;
-    // The same bytes in a few messages: what an import takes whatever it reads.
+    // The same bytes in a few messages: the base cost of any import.
     let large = document((0..4).map(|n| message(format!("{n}").repeat(small.len() / 4))).collect());
     let (small, large) = (file(&home, "small.json", small), file(&home, "large.json", large));
     let (_, usual) = measured(&home, &large);

@@ -17,7 +17,7 @@ fn model(input: Value) -> Server {
     Server::start([Answer::calls([("run", input)]), Answer::text("done")])
 }
 
-/// Runs a command; gives what the program said and what the model was told.
+/// Runs a command; returns the program's output and the result for the model.
 fn ran(home: &Home, command: &str, variables: &[(&str, &str)]) -> (Said, String) {
     let server = model(json!({ "command": command }));
     let mut rethread = home.command(&FLAGS);

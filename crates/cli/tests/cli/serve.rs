@@ -102,7 +102,7 @@ fn ask(file: &str) -> Value {
 }
 
 #[test]
-fn a_plugin_is_answered_without_a_key_and_goes_on_after_a_restart() {
+fn a_plugin_is_answered_without_a_key_and_continues_after_a_restart() {
     let home = Home::new();
     std::fs::write(home.path().join("notes.md"), "The deploy key lives in the vault.\n")
         .expect("written");
@@ -112,7 +112,8 @@ fn a_plugin_is_answered_without_a_key_and_goes_on_after_a_restart() {
     assert!(first["response"].as_str().is_some_and(|text| text.contains("in the vault")));
     let (code, log) = served.stop();
     assert_eq!(code, Some(0), "{log}");
-    // Standard error is no terminal here, so there is a line for the request, and no secret in it.
+    // Standard error is not a terminal here, so there is a line for the request, and no secret in
+    // it.
     let line: Value = serde_json::from_str(log.lines().next().expect("a line")).expect("JSON");
     assert_eq!((&line["path"], &line["status"]), (&json!("/chat"), &json!(200)));
     assert!(!log.contains("deploy"), "{log}");

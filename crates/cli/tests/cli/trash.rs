@@ -101,7 +101,7 @@ fn what_is_thirty_days_old_is_erased_by_the_next_command_that_writes() {
         home.session(name, &[HELLO]);
         assert_eq!(home.run(&["delete", name]).code, 0);
     }
-    // The store itself is told that one of them was deleted a month ago.
+    // In the store itself, one of them was deleted a month ago.
     let connection = rusqlite::Connection::open(home.store()).expect("a store");
     let sql = "SELECT n, header FROM sessions WHERE header LIKE '%\"old\"%'";
     let (n, header): (i64, String) =

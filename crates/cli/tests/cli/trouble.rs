@@ -271,7 +271,7 @@ fn doctor_never_changes_an_entry() {
 }
 
 #[test]
-fn a_full_disk_is_told_and_what_was_acknowledged_stays() {
+fn a_full_disk_is_reported_and_what_was_acknowledged_stays() {
     let home = Home::new();
     let small = home.path().join("small");
     std::fs::create_dir(&small).expect("a folder");
@@ -451,8 +451,8 @@ fn a_disk_that_cannot_be_written_to_can_still_be_read() {
     let data = home.store().parent().expect("a folder").to_owned();
     let files = format!("files:{}", data.join("sessions").display());
     assert_eq!(home.run(&["copy", "--to", &files]).code, 0);
-    // SQLite's index of words is written by the first search behind an append; what is appended
-    // behind that is found as well.
+    // SQLite's index of words is written by the first search after an append; what is appended
+    // after that is found as well.
     assert_eq!(home.run(&["search", "hello"]).code, 0);
     let later = r#"{"role":"user","content":"hello later"}"#;
     assert_eq!(home.feed(&["append", "plan"], later).code, 0);
@@ -624,7 +624,7 @@ fn a_directory_nobody_here_wrote_to_can_be_read_though_nothing_can_be_written() 
 }
 
 #[test]
-fn a_directory_named_as_a_file_is_told_with_the_right_url() {
+fn a_directory_named_as_a_file_is_reported_with_the_right_url() {
     let home = Home::new();
     let said = home.feed(&["append", "--new", "--store", "files:sessions"], HELLO);
     assert_eq!(said.code, 0, "{said:?}");

@@ -33,7 +33,7 @@ enum Decided {
     Answers { tools: bool },
     /// Someone has to agree that another agent continues.
     AgentChanged,
-    /// It waits for whoever is in a turn.
+    /// It waits for the turn that runs.
     Waits,
     /// There is no such session.
     NotFound,
@@ -170,7 +170,7 @@ impl Scene {
         command
     }
 
-    /// What the model was last asked, as far as it tells the decision.
+    /// What the model was last asked, as far as it shows the decision.
     fn answered(&self) -> Decided {
         let requests = self.model.requests();
         let asked = requests.iter().rev().find(|asked| asked.text.contains("what now?"));
@@ -355,7 +355,7 @@ fn every_door_makes_the_same_decision_about_a_session() {
 }
 
 #[test]
-fn a_damaged_entry_is_reported_and_the_session_goes_on() {
+fn a_damaged_entry_is_reported_and_the_session_continues() {
     let scene = Scene::new(Situation::Damaged);
     let typed = format!("/open {}\nwhat now?\n", scene.id);
     let mut child = scene.command(&[]).stdin(std::process::Stdio::piped()).spawn().expect("starts");

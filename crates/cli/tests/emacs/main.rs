@@ -1,6 +1,6 @@
 //! The Emacs client, in a real Emacs, against the real binary.
 //!
-//! What is tested stands in `clients/emacs/test`; this starts it, and tells by name what failed.
+//! The tests are in `clients/emacs/test`; this runs them, and reports failures by name.
 
 mod grid;
 #[path = "../cli/home.rs"]

@@ -76,7 +76,7 @@ fn a_person_asks_and_looks_at_the_list_without_a_key() {
 }
 
 #[test]
-fn a_person_stops_a_reply_with_c_g_and_goes_on() {
+fn a_person_stops_a_reply_with_c_g_and_continues() {
     let home = new_home();
     let story = "Once upon a time there was a heron, and it lived happily ever after.";
     let server = Server::start([

@@ -199,8 +199,8 @@ impl Store {
     fn each_flip(&self, seed: u64, step: usize, mut work: impl FnMut(&Path, usize)) {
         let mut skip = usize::try_from(mixed(seed) % step as u64).expect("small");
         for (path, bytes) in &self.files {
-            // What other programs may change is no secret of ours, and the index of words is thrown
-            // away when it does not fit the logs.
+            // What other programs may change is not a secret of ours, and the index of words is
+            // thrown away when it does not fit the logs.
             let ours =
                 path.strip_prefix(self.root()).is_ok_and(|path| path.starts_with(".rethread"));
             if self.place == Place::Files && (!ours || path.ends_with("search.db")) {

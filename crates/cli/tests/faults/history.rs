@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use rethread_core::{Owner, SessionId, Store};
 
-/// One thing a writer had stored: what it said, and where it was told that it stands.
+/// One thing a writer had stored: what it said, and the position that was acknowledged.
 #[derive(Clone, Debug)]
 pub(crate) struct Acknowledged {
     pub(crate) writer: usize,
@@ -12,8 +12,8 @@ pub(crate) struct Acknowledged {
     pub(crate) seq: u64,
 }
 
-/// Checks that the log is one order in which every acknowledged thing stands once, where it was
-/// said to stand, in the order of its writer; and that nothing stands there twice.
+/// Checks that every acknowledged thing is in the log once, at the acknowledged position, in the
+/// order of its writer; and that nothing is there twice.
 pub(crate) fn check(
     store: &dyn Store,
     id: SessionId,

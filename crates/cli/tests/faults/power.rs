@@ -1,6 +1,6 @@
 //! A writer that is killed at a sync, a retry by another process, and then a power cut.
 //!
-//! What a power cut leaves is worked out from what the processes did: `strace` tells every write
+//! What a power cut leaves is worked out from what the processes did: `strace` reports every write
 //! and every sync, and of each file only what was written before a sync of it is kept. That is the
 //! worst a disk may do.
 
@@ -169,7 +169,7 @@ impl Image {
     /// Writes what is left to another folder.
     fn write(&self, root: &Path, to: &Path) {
         for (path, file) in &self.0 {
-            // SQLite makes this one anew.
+            // SQLite rebuilds this one.
             if path.to_string_lossy().ends_with("-shm") {
                 continue;
             }

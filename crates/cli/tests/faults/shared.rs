@@ -27,7 +27,7 @@ pub(crate) fn control() -> Result<String, String> {
     found(run(false))
 }
 
-/// Dice whose throws can be told from the seed, which is printed.
+/// A random source that can be replayed from its seed, which is printed.
 struct Dice(u64);
 
 impl Dice {
@@ -107,7 +107,7 @@ fn run(same_ids: bool) -> Result<String, String> {
     Ok(format!("{said}; {} faults", faults.load(Ordering::SeqCst)))
 }
 
-/// Says one thing until a server acknowledges it: where it stands.
+/// Sends one message until a server acknowledges it, and returns its position.
 fn say(
     id: SessionId,
     writer: usize,

@@ -155,7 +155,7 @@ fn an_attachment_longer_than_a_line_may_be_is_carried_in_parts() {
 }
 
 #[test]
-fn doctor_tells_which_attachment_is_damaged() {
+fn doctor_names_the_damaged_attachment() {
     let place = Place::new(|folder| format!("files:{}", folder.join("b").display()));
     import(&place, &lines());
     let path = place.folder.path().join("b/.rethread/sessions.db");

@@ -1,9 +1,9 @@
 //! Stores that earlier versions made: this version opens them, and nothing in them is lost.
 //!
 //! `1/` was made by the last version that wrote format 1, with its own commands: a session with
-//! tools, usage and a key, cleared and gone on with; a fork of it that was compacted; one that was
+//! tools, usage and a key, cleared and continued; a fork of it that was compacted; one that was
 //! archived, one that was undone, one that the offline model answered in, and one of another owner.
-//! What that version exported of each stands in `1/expected`.
+//! What that version exported of each is in `1/expected`.
 //!
 //! `2/files` is a directory as the last version left it that kept journals of its own in it: a session
 //! with tools, usage and a key, cleared and continued; a fork of it, one that was archived, one with an
@@ -238,7 +238,7 @@ fn a_directory_with_journals_that_cannot_be_written_is_read_and_left_as_it_is() 
 }
 
 #[test]
-fn a_database_of_format_1_is_brought_up_to_date_whoever_comes() {
+fn a_database_of_format_1_is_migrated_by_every_command() {
     let cluster = Cluster::start();
     is_brought_up_to_date(&postgres(&cluster), "postgres");
     // Several servers at once, and one that died after it had added a table.
@@ -263,7 +263,7 @@ fn a_file_that_cannot_be_written_is_left_as_it_is_and_said_to_be_old() {
     };
     mode(&file, 0o444);
     mode(place.folder.path(), 0o555);
-    // A copy, because whoever may write nothing may not reach the original either.
+    // A copy, because a user without write access may not reach the original either.
     let tools = tempfile::tempdir().expect("a folder");
     mode(tools.path(), 0o755);
     let binary = tools.path().join("rethread");
@@ -279,8 +279,8 @@ fn a_file_that_cannot_be_written_is_left_as_it_is_and_said_to_be_old() {
     assert_eq!(std::fs::read(&file).expect("read"), before);
 }
 
-/// Kills the first command at its `n`th call of these, for every `n` until there are no more.
-/// Whatever it left, the next command finds everything.
+/// Kills the first command at its `n`th call of these, for every `n` until there are no more. After
+/// any crash the next command finds everything.
 fn killed_at_every(
     calls: &str,
     place: impl Fn() -> Place,
@@ -308,7 +308,7 @@ fn killed_at_every(
 }
 
 #[test]
-fn whoever_dies_while_a_store_is_brought_up_to_date_loses_nothing() {
+fn a_crash_during_a_migration_loses_nothing() {
     for calls in ["fdatasync", "unlink", "ftruncate"] {
         assert!(killed_at_every(calls, sqlite, "sqlite", is_whole) > 0, "{calls}");
     }

@@ -67,7 +67,7 @@ fn a_session_is_kept_found_copied_and_checked() {
     let (mine, theirs) = (home.json(&["list", "--all"]), other.json(&["list", "--all"]));
     assert_eq!(mine, theirs);
 
-    // Search is behind where nobody has searched, and says so; then it has caught up.
+    // The index lags until somebody searches, and says so; then it has caught up.
     let lag = other.json(&["doctor"]);
     let what = lag["findings"][0]["what"].as_str().unwrap_or_default();
     assert!(what.starts_with("search is behind with"), "{lag}");
@@ -79,7 +79,7 @@ fn a_session_is_kept_found_copied_and_checked() {
 }
 
 #[test]
-fn what_search_lost_is_noticed_and_made_anew() {
+fn a_lost_search_index_is_noticed_and_rebuilt() {
     let home = Home::new();
     let (code, _, err) =
         home.feed(&["append", "--key", "file:a"], "{\"role\":\"user\",\"content\":\"zebra\"}\n");

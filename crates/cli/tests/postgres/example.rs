@@ -1,4 +1,4 @@
-//! The worked example of `docs/scale.md`, as it stands there.
+//! The worked example of `docs/scale.md`, to the letter.
 
 use std::path::Path;
 
@@ -25,7 +25,7 @@ fn the_worked_example_of_two_servers_works_word_for_word() {
     let folder = folder();
     // The user of the database cannot look into everybody's folders.
     std::fs::copy(env!("CARGO_BIN_EXE_rethread"), folder.join("rethread")).expect("copied");
-    // Whatever fails, nothing is left behind.
+    // After any failure, nothing remains.
     let script = format!(
         "set -e\nexport HOME=$PWD PATH=$PWD:$PATH\n\
          trap 'kill $(jobs -p) 2>&-; pg_ctl --pgdata=pg --mode=immediate stop' EXIT\n\

@@ -11,8 +11,8 @@ use serde_json::Value;
 /// How long an answer may take. Longer than a turn waits for another.
 const PATIENCE: Duration = Duration::from_secs(180);
 
-/// The command, with nothing of this machine's environment. The store is told by the environment,
-/// where a password stands in no process list.
+/// The command, with nothing of this machine's environment. The store comes from the environment,
+/// so that no password is in the process list.
 pub(crate) fn command(home: &Path, store: &str, args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rethread"));
     command.args(args).current_dir(home).env_clear();

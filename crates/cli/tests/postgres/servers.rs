@@ -53,7 +53,7 @@ fn chat(server: &Served, message: &str) -> Option<(u16, Value)> {
 }
 
 #[test]
-fn one_turn_at_a_time_whichever_server_runs_it() {
+fn one_turn_at_a_time_across_servers() {
     let pair = Pair::new();
     let servers = [pair.server(&[], &[]), pair.server(&[], &[])];
     std::thread::scope(|scope| {
@@ -107,7 +107,7 @@ fn what_one_server_writes_is_followed_at_the_other() {
     }
 }
 
-/// How many entries search has not seen, as the server tells Prometheus.
+/// How many entries search has not seen, as the server reports to Prometheus.
 fn lag(server: &Served) -> String {
     let mut page = String::new();
     let mut answer = send(&server.address, "GET", "/metrics", None).expect("sent");
@@ -117,7 +117,7 @@ fn lag(server: &Served) -> String {
 }
 
 #[test]
-fn how_far_search_is_behind_is_told_by_every_server() {
+fn every_server_reports_how_far_the_search_index_lags() {
     let pair = Pair::new();
     let home = tempfile::tempdir().expect("a folder");
     let file = format!("sqlite:{}", home.path().join("one.db").display());
@@ -135,7 +135,7 @@ fn how_far_search_is_behind_is_told_by_every_server() {
         let path = format!("/v1/sessions/{id}/entries");
         let asked = ask(&servers[0].address, "POST", &path, Some(&body)).expect("answered");
         assert_eq!(asked.0, 200, "{asked:?}");
-        // The session begins with an entry of its own: what the agent is told.
+        // The session begins with an entry of its own: the system message.
         assert_eq!(lags(), ["3", "3"], "{store}");
         let found = ask(&servers[1].address, "GET", "/v1/search?q=zebra", None).expect("answered");
         assert_eq!(found.0, 200, "{found:?}");
@@ -144,7 +144,7 @@ fn how_far_search_is_behind_is_told_by_every_server() {
 }
 
 #[test]
-fn what_the_database_said_stands_in_the_log_and_not_in_the_answer() {
+fn database_errors_go_to_the_log_and_not_into_the_response() {
     let pair = Pair::new();
     let log = pair.home.path().join("log");
     let server = Served::logging(pair.home.path(), &pair.store, &log);
@@ -225,7 +225,7 @@ fn a_server_that_slept_through_its_lease_is_refused_when_it_wakes() {
     });
 }
 
-/// Whoever asks first, and wherever: a file has one conversation.
+/// Whichever server is asked first, a file has one conversation.
 #[test]
 fn a_file_that_two_servers_are_asked_about_at_once_gets_one_session() {
     const FILES: usize = 30;

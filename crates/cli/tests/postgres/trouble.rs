@@ -28,7 +28,7 @@ impl Home {
         home
     }
 
-    /// Says something in that session: how it ended, and what was told.
+    /// Says something in that session: how it ended, and what was printed.
     fn say(&self) -> (i32, String) {
         let (code, _, err) = self.feed(&["append", "--key", "file:a"], SAYS);
         let told = err.lines().filter(|line| line.starts_with("error") || line.starts_with("hint"));
@@ -70,7 +70,7 @@ impl Drop for Open {
 }
 
 #[test]
-fn a_lock_that_somebody_keeps_is_told_with_whom_to_look_for() {
+fn a_lock_that_is_not_released_is_reported_with_its_holder() {
     let home = Home::with_a_session();
     let open = Open::begin(&home, "SELECT 1 FROM rethread_sessions FOR UPDATE");
     let began = std::time::Instant::now();
@@ -104,7 +104,7 @@ fn a_server_whose_database_does_not_answer_says_so_while_it_still_waits() {
 }
 
 #[test]
-fn a_statement_that_takes_too_long_is_told_and_stores_nothing() {
+fn a_statement_timeout_is_reported_and_stores_nothing() {
     let home = Home::with_a_session();
     home.sql(
         "CREATE FUNCTION dawdle() RETURNS trigger LANGUAGE plpgsql AS \
@@ -121,7 +121,7 @@ fn a_statement_that_takes_too_long_is_told_and_stores_nothing() {
     let began = std::time::Instant::now();
     assert_eq!(home.say(), (1, expected.clone()));
     assert!(began.elapsed() >= Duration::from_secs(30), "a statement is waited for");
-    // What the database was told to be stricter about stays so.
+    // Stricter settings of the database stay in force.
     home.sql(&format!("ALTER DATABASE {} SET statement_timeout = '200ms'", home.database()));
     let began = std::time::Instant::now();
     assert_eq!(home.say(), (1, expected));
@@ -132,7 +132,7 @@ fn a_statement_that_takes_too_long_is_told_and_stores_nothing() {
 }
 
 #[test]
-fn a_role_without_rights_is_told_which_it_needs() {
+fn a_role_without_rights_learns_which_it_needs() {
     let hint = "hint: the role needs SELECT, INSERT, UPDATE and DELETE on the tables, and for the \
                 first start in a new database CREATE on the schema, or a start as a role that has it";
     let home = Home::new();
@@ -159,7 +159,7 @@ fn a_role_without_rights_is_told_which_it_needs() {
 }
 
 #[test]
-fn a_standby_is_told_from_the_server_that_takes_writes() {
+fn a_standby_is_distinguished_from_the_primary() {
     let primary = Cluster::with(Settings { more: &["wal_level=replica"], ..Settings::default() });
     let folder = || tempfile::tempdir().expect("a folder");
     let home = Home { folder: folder(), store: primary.database() };
@@ -175,7 +175,7 @@ fn a_standby_is_told_from_the_server_that_takes_writes() {
         reader.store
     );
     assert_eq!(reader.say(), (1, expected));
-    // With both of them in the URL, in whichever order, the right one is found.
+    // With both of them in the URL, in either order, the right one is found.
     let both = format!(
         "postgres://rethread@127.0.0.1:{},127.0.0.1:{}/{}?target_session_attrs=read-write",
         standby.port(),
@@ -186,7 +186,7 @@ fn a_standby_is_told_from_the_server_that_takes_writes() {
 }
 
 #[test]
-fn a_server_that_does_not_encrypt_is_told_with_the_way_without() {
+fn a_server_without_tls_is_reported_with_the_option_that_allows_it() {
     let home = Home::new();
     let strict = Home {
         folder: tempfile::tempdir().expect("a folder"),

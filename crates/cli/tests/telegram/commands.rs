@@ -162,7 +162,7 @@ fn a_long_list_has_more_pages() {
 }
 
 #[test]
-fn compact_goes_on_lighter_and_is_undone() {
+fn compact_continues_smaller_and_is_undone() {
     let place = Place::new();
     let bot = place.start();
     for n in 0..3 {

@@ -1,5 +1,5 @@
 //! A Bot API on the loopback, over real HTTP: keeps updates until they are confirmed, holds long
-//! polls open, checks every message by Telegram's rules, and breaks when a test tells it to.
+//! polls open, checks every message by Telegram's rules, and fails when a test asks for it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -26,7 +26,7 @@ pub(crate) const WAIT_MAX: Duration = Duration::from_secs(60);
 pub(crate) enum Fault {
     /// This status with this body, and nothing is done.
     Status(u16, Value),
-    /// A page that is no JSON.
+    /// A page that is not JSON.
     Page(u16),
     /// The connection is cut before anything is done.
     CutBefore,

@@ -98,7 +98,7 @@ fn a_local_model_that_sees_gets_the_bytes_of_a_photo() {
 }
 
 #[test]
-fn what_a_model_cannot_see_is_kept_and_the_person_is_told() {
+fn a_file_the_model_cannot_read_is_kept_and_the_person_is_informed() {
     let place = Place::new();
     let bot = start(&place, "ollama/llama3.2");
     place.fake.sends_photo(7, "what is it?", JPEG);

@@ -23,7 +23,7 @@ fn goes_on(place: &Place) {
 }
 
 #[test]
-fn a_group_that_becomes_a_supergroup_keeps_its_session_whichever_is_heard_first() {
+fn a_group_that_becomes_a_supergroup_keeps_its_session_in_either_order() {
     for order in [[true, false], [false, true]] {
         let place = Place::new();
         let bot = place.start();

@@ -56,7 +56,7 @@ fn telegram_is_left_alone_for_as_long_as_it_says() {
 }
 
 #[test]
-fn updates_told_twice_or_in_the_wrong_order_are_dealt_with_once_and_in_order() {
+fn updates_delivered_twice_or_out_of_order_are_handled_once_and_in_order() {
     let place = Place::new();
     place.fake.shuffle();
     for text in ["one", "two", "three"] {
@@ -94,7 +94,7 @@ fn an_update_of_a_kind_nobody_knows_does_not_stop_the_others() {
 }
 
 #[test]
-fn whoever_blocked_the_bot_does_not_hold_up_the_others() {
+fn a_user_who_blocked_the_bot_does_not_hold_up_the_others() {
     let place = Place::new();
     let blocked = json!({ "ok": false, "error_code": 403, "description": "Forbidden: bot was blocked by the user" });
     place.fake.fault("sendMessage", Fault::Status(403, blocked));
@@ -119,7 +119,7 @@ fn the_token_is_in_no_output_and_in_no_list_of_processes() {
         }
         command
     };
-    // Whoever listens there hangs up: every try says so, until it is stopped.
+    // The listener there hangs up: every try reports it, until it is stopped.
     let rude = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
     let url = format!("http://{}", rude.local_addr().expect("an address"));
     let bot = Bot::of(command(&url, Some(TOKEN), &[]));

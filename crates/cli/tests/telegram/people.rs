@@ -76,7 +76,7 @@ fn in_a_group_the_bot_answers_only_when_mentioned_in_one_session_for_all() {
 }
 
 #[test]
-fn a_person_who_is_local_goes_on_in_the_terminal_where_the_phone_left_off() {
+fn a_local_user_continues_in_the_terminal_where_the_phone_left_off() {
     let place = Place::new();
     let config = place.home.path().join("config.toml");
     std::fs::write(&config, "[telegram]\nallow_users = [7, \"8\"]\nowners = [\"7=local\"]\n")
@@ -110,7 +110,7 @@ fn a_person_who_is_local_goes_on_in_the_terminal_where_the_phone_left_off() {
 }
 
 #[test]
-fn sessions_of_an_earlier_bot_are_gone_on_with() {
+fn sessions_of_an_earlier_bot_are_continued() {
     let place = Place::new();
     let file = place.home.path().join("sessions.json");
     let old = json!({ "7": {
@@ -163,7 +163,7 @@ fn old_file(place: &Place, key: &str) {
 }
 
 #[test]
-fn the_default_session_of_a_newer_bot_is_gone_on_with() {
+fn the_default_session_of_a_newer_bot_is_continued() {
     let place = Place::new();
     old_file(&place, "7:default");
     let bot = place.start();
@@ -217,7 +217,7 @@ fn a_button_turns_tools_on_in_an_imported_session_for_good() {
 }
 
 #[test]
-fn a_workspace_is_remembered_and_lies_below_the_roots() {
+fn a_workspace_is_remembered_and_must_be_below_the_roots() {
     let place = Place::new();
     for folder in ["projects/alpha", "projects/beta", "private"] {
         std::fs::create_dir_all(place.home.path().join(folder)).expect("made");

@@ -134,7 +134,7 @@ fn a_message_that_telegram_cannot_parse_is_sent_without_styles() {
 }
 
 #[test]
-fn a_model_that_fails_is_said_and_the_session_goes_on() {
+fn a_failing_model_is_reported_and_the_session_continues() {
     let place = Place::new();
     place.model.push(Answer::status(401).saying("wrong key"));
     let bot = place.start();

@@ -24,7 +24,7 @@ use crate::state::Caller;
 /// memory before anybody knows how large they are.
 const STEP_MAX: u64 = 8;
 
-/// Bytes of entries behind which the next one is read alone.
+/// Bytes of entries after which the next one is read alone.
 const LARGE_BYTES: usize = 256 << 10;
 
 /// Which entries.
@@ -121,7 +121,7 @@ impl Run {
         Ok(part)
     }
 
-    /// The end of the answer. It tells where to go on, wherever that is.
+    /// The end of the response, with the position to continue from.
     fn end(&self) -> String {
         let next = Some(self.range.start).filter(|next| self.written > 0 && *next < self.head);
         let next = next.map_or("null".into(), |next| next.to_string());
@@ -129,7 +129,7 @@ impl Run {
     }
 
     /// The whole answer, from its first part on. What cannot be read any more, or finds no room in
-    /// memory, ends it early: whoever asks for `next` is told why.
+    /// memory, ends it early: the request for `next` gets the error.
     fn stream(
         self,
         first: String,
@@ -198,8 +198,8 @@ pub(super) fn in_steps<E>(
     Ok(written)
 }
 
-/// Reads entries. Where one is damaged there is one of the kind `lost` in its place, so that whoever
-/// reads a log gets past it.
+/// Reads entries. Where one is damaged there is one of the kind `lost` in its place, so that a
+/// reader gets past it.
 pub(super) fn read_around(
     sessions: &Sessions,
     id: SessionId,

@@ -1,7 +1,7 @@
 //! The live tail of a session: every entry, once, in order, as it is written.
 //!
-//! The id of an event is the seq of its entry, and the log is the memory: whoever comes back with
-//! `Last-Event-ID` goes on behind that entry, whatever happened to this server in between.
+//! The id of an event is the seq of its entry, and the log is the memory: a client that reconnects
+//! with `Last-Event-ID` continues after that entry, even if this server was restarted in between.
 
 use std::collections::VecDeque;
 
@@ -116,7 +116,7 @@ impl Tail {
             // A session that was deleted, or a store that is gone, ends the stream.
             let head = self.caller.with(move |sessions| Ok(sessions.get(id)?.tally.entries));
             if head.await.ok()? > next {
-                // Where there is no room for what was written, it is told when there is.
+                // If there is no room for what was written, it is sent later.
                 let mut room = tokio::select! {
                     () = closing.cancelled() => return None,
                     room = self.caller.room_at_last() => room,

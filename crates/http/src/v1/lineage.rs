@@ -1,4 +1,4 @@
-//! Starting over, branching off, going on from a summary, and taking it back; and the transcript.
+//! Clear, fork, compact, resume and undo; and the transcript.
 
 use std::io;
 

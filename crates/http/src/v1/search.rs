@@ -68,7 +68,7 @@ pub(crate) async fn search(
     let room = caller.room().await?;
     let found = caller.with(move |sessions| {
         let query = core::Query::new(&query.q)?.within(scope.clone());
-        // One more than is shown tells whether there are more.
+        // One more than is shown, to know whether there are more.
         let mut hits = sessions.find(&query, skip, limit + 1)?;
         let next = (hits.len() > limit).then_some(skip + limit);
         hits.truncate(limit);

@@ -110,7 +110,7 @@ pub(crate) async fn create(
         ..New::default()
     };
     let session = caller.with(move |sessions| sessions.create(&new, key.as_ref())).await?;
-    // The keys of a session stand beside it in the store; what was created is read as it is.
+    // The keys of a session are stored beside it; the created session is read back as it is.
     let id = session.id();
     let session = caller.with(move |sessions| sessions.get(id)).await?;
     let body = json(&serde_json::json!({ "session": session }));

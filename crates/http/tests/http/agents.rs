@@ -168,7 +168,7 @@ fn an_agent_named_with_a_question_answers_once() {
     assert_eq!(given[0], json!("Be brief.").to_string());
     assert!(given[1].contains(&prompt("plan")), "{given:?}");
     assert_eq!(given[2], given[0]);
-    // Whoever looks in between sees the session's own instructions, too.
+    // A reader in between sees the session's own instructions, too.
     let context = site.get(&format!("{path}/context")).json();
     assert_eq!(context["messages"][0]["content"], "Be brief.");
 }
@@ -185,7 +185,7 @@ fn a_turn_that_fails_leaves_the_own_instructions_in_place() {
 }
 
 #[test]
-fn instructions_that_a_crash_left_behind_hold_for_no_other_turn() {
+fn instructions_left_by_a_crash_hold_for_no_other_turn() {
     let site = Site::new([Answer::text("one")]);
     let id = id_of(&site, &json!({"system": "Be brief."}));
     let path = format!("/v1/sessions/{id}");

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::site::{JSON, Site};
 
-/// What everything that was refused must leave behind.
+/// What must be left after every refusal.
 fn nothing_is_stored(site: &Site) {
     let page = site.sessions("local").list(&Default::default(), None, 9).expect("listed");
     assert!(page.sessions.is_empty(), "{page:?}");

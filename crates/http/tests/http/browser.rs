@@ -297,7 +297,7 @@ fn the_page_of_the_document_loads_what_it_needs_from_here_and_nothing_from_elsew
     let elsewhere: Vec<String> = seen.lock().expect("not poisoned").iter().cloned().collect();
     let foreign = |url: &&String| {
         let own = url.starts_with(&format!("http://{server}/"));
-        // The browser asks its maker about itself; that is no business of the page.
+        // The browser asks its maker about itself; that is not the page's doing.
         !own && !url.contains("google")
     };
     let elsewhere: Vec<&String> = elsewhere.iter().filter(foreign).collect();

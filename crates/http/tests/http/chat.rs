@@ -59,7 +59,7 @@ fn a_new_session_is_the_system_prompt_and_the_question_with_its_prefix() {
 }
 
 #[test]
-fn the_same_file_goes_on_another_starts_anew_and_going_back_resumes_also_after_a_restart() {
+fn the_same_file_continues_another_starts_again_and_going_back_resumes_also_after_a_restart() {
     let mut site = Site::new([]);
     site.model.fallback(|body| {
         Answer::text(format!("{} messages", body["messages"].as_array().map_or(0, Vec::len)))
@@ -154,7 +154,7 @@ fn events_come_one_by_one_call_result_call_result_response_done_on_each_wire() {
 }
 
 #[test]
-fn a_model_that_fails_is_an_error_and_then_done_and_the_session_goes_on() {
+fn a_failing_model_is_an_error_event_then_done_and_the_session_continues() {
     let site = Site::new([Answer::status(401), Answer::status(401), Answer::text("back")]);
     let events: Vec<Event> = site.stream("/chat/stream", &ask("hello", None)).collect();
     assert_eq!(types(&events), ["error", "done"]);

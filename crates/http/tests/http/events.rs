@@ -32,7 +32,7 @@ fn seq(event: &Event) -> u64 {
 }
 
 #[test]
-fn what_is_written_is_told_as_it_happens_whoever_writes_it() {
+fn every_write_is_streamed_as_it_happens() {
     let site = Site::new([]);
     let id = created(&site);
     let mut events = follow(&site, &id, None, None);
@@ -50,7 +50,7 @@ fn what_is_written_is_told_as_it_happens_whoever_writes_it() {
     let session = other.select(&id).expect("found");
     other.append(session, vec![Message::user("from there").into()]).expect("appended");
     assert_eq!(events.next().expect("an event").json()["content"], "from there");
-    // And a turn is told entry by entry.
+    // And a turn is streamed entry by entry.
     site.post(&format!("/v1/sessions/{id}/turns"), &json!({"content": "a turn"}));
     let kinds: Vec<Value> =
         events.by_ref().take(3).map(|event| event.json()["kind"].clone()).collect();

@@ -51,7 +51,7 @@ fn a_cross_site_form_a_foreign_page_and_a_foreign_preflight_are_refused() {
     }
     let preflight = [evil, ("access-control-request-method", "POST")];
     site.request("OPTIONS", "/chat", &preflight, b"").is_problem(403, "origin");
-    // A form without an origin, as an old browser sends it, is no JSON.
+    // A form without an origin, as an old browser sends it, is not JSON.
     site.request("POST", "/chat", &[form], CHAT).is_problem(415, "content-type");
     nothing_is_stored(&site);
 }
@@ -180,7 +180,7 @@ fn turns_of_everybody_are_bounded_and_one_that_ends_makes_room() {
     refused.is_problem(503, "busy");
     assert!(refused.header("retry-after").is_some());
     assert!(refused.json()["detail"].as_str().is_some_and(|text| text.starts_with("2 turns")));
-    // Whatever is no turn goes on.
+    // Requests that are not turns are still served.
     assert_eq!(site.get("/v1/sessions").status, 200);
     site.model.release();
     site.model.release();
@@ -233,7 +233,7 @@ fn the_document_and_its_page_are_for_everybody_who_may_come_to_the_server_at_all
     let pages = ["/openapi.json", "/docs", "/docs/page.js", "/docs/page.css"];
     for page in pages {
         assert_eq!(site.get(page).status, 200, "{page}");
-        // Whoever names a token must have one, and the other rules hold here too.
+        // A request that sends a token needs a valid one, and the other rules apply here too.
         let wrong = [("authorization", "Bearer rt_wrong")];
         site.request("GET", page, &wrong, b"").is_problem(401, "unauthorized");
         site.request("GET", page, &[("host", "evil.example")], b"").is_problem(403, "host");
@@ -247,7 +247,7 @@ fn the_document_and_its_page_are_for_everybody_who_may_come_to_the_server_at_all
     assert_eq!(answers.last(), Some(&429), "{answers:?}");
 }
 
-/// Sends bytes as they are, on a connection of their own, and reads whatever comes until the end.
+/// Sends bytes as they are, on a connection of their own, and reads until the end.
 fn raw(site: &Site, bytes: &[u8]) -> String {
     let mut stream = TcpStream::connect(site.address()).expect("it listens");
     stream.set_read_timeout(Some(std::time::Duration::from_secs(60))).expect("a timeout");
@@ -260,7 +260,7 @@ fn raw(site: &Site, bytes: &[u8]) -> String {
 }
 
 #[test]
-fn what_is_no_request_or_could_be_read_as_two_is_refused_and_nothing_of_it_is_stored() {
+fn a_malformed_or_ambiguous_request_is_refused_and_nothing_of_it_is_stored() {
     let site = Site::new([]);
     let host = site.address();
     let chat = String::from_utf8_lossy(CHAT).into_owned();
@@ -314,7 +314,7 @@ fn what_is_no_request_or_could_be_read_as_two_is_refused_and_nothing_of_it_is_st
 }
 
 #[test]
-fn who_asks_too_often_is_told_when_to_come_back() {
+fn a_rate_limited_client_is_given_a_retry_time() {
     let limits = Limits { rate: 1, burst: 3, count_local: true, ..Limits::default() };
     let site = Site::of(Setup { limits, ..Setup::default() }, []);
     let statuses: Vec<u16> = (0..4).map(|_| site.get("/healthz").status).collect();
@@ -371,7 +371,7 @@ fn one_connection_too_many_is_turned_away() {
 }
 
 #[test]
-fn turns_that_wait_for_one_session_are_bounded_and_others_go_on() {
+fn turns_that_wait_for_one_session_are_bounded_and_others_continue() {
     let limits = Limits { waiting: 2, ..Limits::default() };
     let site = Site::of(Setup { limits, ..Setup::default() }, [Answer::text("slow").slowly(0)]);
     let ask = |file: &str| json!({"message": "hello", "session_id": null, "active_file": file});
@@ -444,7 +444,7 @@ fn a_connection_whose_request_was_refused_by_its_head_lives_on_or_says_that_it_d
     let refused = answer(&other);
     refused.is_problem(400, "bad-request");
     assert_eq!(refused.header("connection"), None);
-    // A client that waits to be told to send is told not to, and nothing else.
+    // A client that waits for `100 Continue` gets the refusal, and nothing else.
     let waits = head("text/plain", 5).replace("host:", "expect: 100-continue\r\nhost:");
     other.write_all(waits.as_bytes()).expect("sent");
     let refused = answer(&other);
@@ -453,7 +453,7 @@ fn a_connection_whose_request_was_refused_by_its_head_lives_on_or_says_that_it_d
 }
 
 #[test]
-fn a_revoked_token_ends_what_it_had_open_within_a_second_and_others_go_on() {
+fn a_revoked_token_ends_what_it_had_open_within_a_second_and_others_continue() {
     let slow = || Answer::text("slow").slowly(0);
     let site = Site::of(Setup::default(), [slow(), slow()]);
     let bearer = |name: &str| format!("Bearer {}", site.token(name, "ada"));
@@ -490,7 +490,7 @@ fn a_revoked_token_ends_what_it_had_open_within_a_second_and_others_go_on() {
     site.sessions("ada").append(id, vec![rethread_core::Message::user("later").into()]).expect("x");
     assert_eq!(others.next().expect("where it begins").data, "");
     assert_eq!(others.next().expect("an event").json()["content"], "later");
-    // The turns are their owner's, and go on.
+    // The turns belong to their owner, and continue.
     site.model.release();
     site.model.release();
     let answered = ask(&stays, "/chat", "a.md").whole();

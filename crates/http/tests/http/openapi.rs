@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::site::Site;
 
-/// Set to write the document anew instead of comparing it.
+/// Set to rewrite the document instead of comparing it.
 const UPDATE: &str = "UPDATE_OPENAPI";
 
 #[test]

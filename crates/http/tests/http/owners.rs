@@ -1,4 +1,4 @@
-//! Two owners: whatever one tries on the other's sessions looks as if they were not there.
+//! Two owners: to each, the other's sessions do not exist.
 
 use std::sync::Arc;
 
@@ -89,7 +89,7 @@ fn on_every_route_another_owners_session_is_one_that_never_existed() {
             let target = path.replace("{id}", &hers).replace("{key}", "k");
             let nobody = site.request(&method.to_uppercase(), &target, &[], b"");
             match document["paths"][path][method]["security"] == json!([]) {
-                // What stands in the source is no secret.
+                // What is in the source is not a secret.
                 true => assert_eq!(nobody.status, 200, "{method} {path}"),
                 false => nobody.is_problem(401, "unauthorized"),
             }

@@ -155,7 +155,7 @@ fn bodies_in_memory_are_bounded_by_their_bytes_for_each_owner_and_in_all() {
     let his: Vec<TcpStream> = (0..2).map(|_| stalled(&bob)).collect();
     wait_until("five are", || taken() == 20 << 20);
     client::send(site.address(), &head(&bob), b"").whole().is_problem(503, "busy");
-    // What needs no room is served, whoever asks.
+    // Requests that need no room are served for everyone.
     assert_eq!(site.request("GET", "/healthz", &[("authorization", &ada)], b"").status, 200);
     drop((hers, his));
     wait_until("all are gone", || taken() == 0);
@@ -193,7 +193,7 @@ fn questions_that_wait_are_bounded_by_their_bytes() {
 }
 
 #[test]
-fn whoever_sends_little_is_not_refused_for_the_answers_that_are_being_read() {
+fn a_client_that_sends_little_is_not_refused_for_responses_being_read() {
     let limits = Limits { owner_bytes: 8 << 20, bytes: 8 << 20, ..Limits::default() };
     let limits = Limits { room_time: Duration::from_millis(100), ..limits };
     let site = Site::of(Setup { limits, ..Setup::default() }, []);

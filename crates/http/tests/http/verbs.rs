@@ -335,7 +335,7 @@ fn a_client_that_waits_stops_its_own_turn_and_never_somebody_elses() {
     let name = waits.headers.iter().find(|(name, _)| name == "x-request-id");
     let name = name.expect("every answer has one").1.clone();
     let other = open(&json!({"content": "c", "turn": "theirs"}).to_string()).events();
-    // Whoever says nothing may mean any of the three.
+    // Without a name any of the three may be meant.
     stop(&json!({})).is_problem(409, "which-turn");
     assert_eq!(stop(&json!({"turn": "nobody's"})).json(), json!({"stopped": false}));
     assert_eq!(stop(&json!({"turn": name})).json(), json!({"stopped": true}));

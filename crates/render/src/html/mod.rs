@@ -241,7 +241,7 @@ fn escape(text: &str, out: &mut String) {
     out.push_str(rest);
 }
 
-/// The text reduced to what may stand in an id or a class: letters, digits and single dashes.
+/// The text reduced to what is allowed in an id or a class: letters, digits and single dashes.
 fn identifier(text: &str) -> String {
     let mut name = String::new();
     for c in text.chars().take(80).flat_map(char::to_lowercase) {

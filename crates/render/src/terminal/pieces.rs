@@ -7,7 +7,7 @@
 use crate::document::{Block, Item, Kind, List, Span, Table};
 
 pub(crate) struct Piece<'d> {
-    /// Whether a blank line comes first, and how many of the containers it lies in.
+    /// Whether a blank line comes first, and how many of the containers it is in.
     pub(crate) blank: Option<usize>,
     pub(crate) containers: Vec<Container>,
     pub(crate) body: Body<'d>,

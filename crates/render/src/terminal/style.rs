@@ -47,9 +47,9 @@ impl Style {
     /// What the environment says about a terminal. `variable` looks a variable up:
     /// `|name| std::env::var(name).ok()`.
     ///
-    /// `NO_COLOR` switches colours off and leaves links; `TERM=dumb` is plain. `COLORFGBG`, where a
-    /// terminal sets it, tells light from dark. Whether the output is a terminal at all is for the
-    /// caller to find out.
+    /// `NO_COLOR` switches colours off and leaves links; `TERM=dumb` is plain. `COLORFGBG`, if a
+    /// terminal sets it, distinguishes light from dark. Whether the output is a terminal at all is
+    /// for the caller to find out.
     pub fn detect(width: usize, variable: impl Fn(&str) -> Option<String>) -> Style {
         let of = |name: &str| variable(name).filter(|value| !value.is_empty());
         let term = of("TERM").unwrap_or_default();

@@ -81,7 +81,7 @@ impl Grid<'_> {
         let (mut lines, _) = self.row(head);
         lines.push(self.rule());
         let rows: Vec<(Vec<Line>, bool)> = rows.iter().map(|row| self.row(row)).collect();
-        // Where a row takes several lines, rows are told apart by rules.
+        // If a row takes several lines, rows are separated by rules.
         let ruled = rows.iter().any(|(_, is_wrapped)| *is_wrapped);
         for (index, (row, _)) in rows.into_iter().enumerate() {
             if ruled && index > 0 {

@@ -3,7 +3,7 @@
 //! A text becomes runs: pieces of plain text, each with its style. Runs are cut into parts, and
 //! each part is written as HTML by itself: every tag that is opened is closed in the same part, and
 //! everything a text holds is escaped, so there is no text that could break a message or carry a
-//! tag of its own. A block of code that is cut goes on as a block of code in the next part.
+//! tag of its own. A block of code that is cut continues as a block of code in the next part.
 //!
 //! HTML and not MarkdownV2, because three characters have to be escaped and not eighteen.
 
@@ -78,27 +78,27 @@ impl Rich {
         writer.rich
     }
 
-    /// With a text behind it.
+    /// With a text appended.
     pub(crate) fn and(self, text: impl Into<String>) -> Rich {
         self.with(text, Style::default())
     }
 
-    /// With a bold text behind it.
+    /// With a bold text appended.
     pub(crate) fn bold(self, text: impl Into<String>) -> Rich {
         self.with(text, Style { bold: true, ..Style::default() })
     }
 
-    /// With an italic text behind it.
+    /// With an italic text appended.
     pub(crate) fn italic(self, text: impl Into<String>) -> Rich {
         self.with(text, Style { italic: true, ..Style::default() })
     }
 
-    /// With something to type or a name behind it.
+    /// With something to type, or a name, appended.
     pub(crate) fn code(self, text: impl Into<String>) -> Rich {
         self.with(text, Style { code: true, ..Style::default() })
     }
 
-    /// With another text behind it.
+    /// With another text appended.
     pub(crate) fn join(mut self, other: Rich) -> Rich {
         self.0.extend(other.0);
         self
@@ -154,7 +154,7 @@ fn visible(text: &str) -> bool {
     text.chars().any(|c| !c.is_whitespace() && !rethread_core::name::is_invisible(c) && !blank(c))
 }
 
-/// Characters that are shown as nothing though they are no space.
+/// Invisible characters that are not white space.
 fn blank(c: char) -> bool {
     matches!(c, '\u{ad}' | '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'
         | '\u{2800}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{ffa0}' | '\u{fff0}'..='\u{fff8}'
@@ -216,7 +216,7 @@ fn cut(mut runs: Vec<Run>, most: usize) -> (Vec<Run>, Vec<Run>) {
     (runs, left)
 }
 
-/// The byte behind at most so many UTF-16 units.
+/// The byte offset after at most so many UTF-16 units.
 fn byte_at(text: &str, most: usize) -> usize {
     let mut used = 0;
     for (at, c) in text.char_indices() {
@@ -257,7 +257,8 @@ fn html(runs: &[Run]) -> String {
     out
 }
 
-/// The tags of a style, outermost first. Code holds nothing else, and a block of code stands alone.
+/// The tags of a style, outermost first. Code holds nothing else, and a block of code is not
+/// nested.
 fn tags(style: &Style) -> Vec<String> {
     if let Some(language) = &style.block {
         return match language.is_empty() {
@@ -383,7 +384,7 @@ impl Writer {
                 self.say("🖼 ");
             }
             Tag::Table(_) => {
-                // Columns stand under each other only where all characters are as wide.
+                // Columns line up only if all characters have the same width.
                 self.paragraph();
                 let style = Style { block: Some(String::new()), ..Style::default() };
                 self.rich.push(source[place].trim_end(), &style);
@@ -443,7 +444,7 @@ impl Writer {
         }
     }
 
-    /// What follows begins a paragraph, but in an item it goes on behind the mark.
+    /// What follows begins a paragraph, but in an item it continues after the marker.
     fn paragraph(&mut self) {
         let Some(last) = self.rich.0.last() else { return };
         if !self.lists.is_empty() {

@@ -1,4 +1,4 @@
-//! Whatever a model says, Telegram takes it, whole.
+//! Telegram accepts everything a model can say, whole.
 
 use super::checker::check;
 use super::*;
@@ -61,7 +61,7 @@ fn a_message_is_cut_at_4096_utf16_units_and_not_before() {
 }
 
 #[test]
-fn a_block_of_code_that_is_cut_goes_on_as_one() {
+fn a_block_of_code_that_is_cut_continues_as_one() {
     let code: String = (0..600).map(|line| format!("    line {line} <&>\n")).collect();
     let parts = html(&format!("Before.\n\n```rust\n{code}```\n\nAfter."));
     assert!(parts.len() > 2, "{}", parts.len());
@@ -97,7 +97,7 @@ fn a_block_that_fits_a_message_is_not_cut() {
 }
 
 #[test]
-fn nothing_visible_is_no_message() {
+fn invisible_text_is_not_a_message() {
     for text in ["", "  \n\t", "\u{200b}\u{feff}", "\u{2800}", "\0\u{7}", "```\n```", "# "] {
         assert_eq!(Rich::markdown(text).parts(), [], "{text:?}");
     }
@@ -186,7 +186,7 @@ const PIECES: [&str; 64] = [
 ];
 
 #[test]
-fn whatever_a_model_says_telegram_takes_it() {
+fn telegram_accepts_everything_a_model_can_say() {
     let mut dice = Dice(0x5eed_cafe_f00d_1234);
     for round in 0..6_000 {
         let start = dice.0;

@@ -1,4 +1,4 @@
-//! What the offline model says. Everything it can ever say stands here.
+//! What the offline model says. Everything it can ever say is here.
 
 use rethread_core::summary::{self, FoundSummary};
 use rethread_core::{Message, Role};
@@ -35,10 +35,10 @@ const LINE_CHARS: usize = 400;
 /// Points of a summary that an acknowledgment names under each heading.
 const POINTS: usize = 4;
 
-/// What stands under a heading of a summary that has nothing to tell.
+/// The text under a heading of a summary that has no content.
 const NOTHING: &str = "None noted.";
 
-/// Where a passage stands.
+/// Where a passage is.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Source {
     File { path: String, line: u64 },
@@ -199,7 +199,7 @@ impl Sayer {
         self.say(&format!("This is `{path}`:\n\n{fence}\n{text}\n{fence}"))
     }
 
-    /// Every place where a text stands.
+    /// Every place where a text appears.
     pub(super) fn matches(&self, wanted: &str, turn: &Turn<'_>) -> String {
         let mut rows = Vec::new();
         let mut partial = false;

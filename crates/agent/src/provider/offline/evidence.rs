@@ -48,7 +48,7 @@ impl PastMessage {
         self.text.trim_end().ends_with('?')
     }
 
-    /// The reference of the entry behind it.
+    /// The reference of the entry after it.
     pub(super) fn next(&self) -> Option<String> {
         let (session, _) = self.reference.rsplit_once(':')?;
         Some(format!("{session}:{}", self.seq + 1))
@@ -94,8 +94,8 @@ impl Evidence {
             if let (Some(session), Some(seq), Some(reference), Some(text)) =
                 (text("session"), found["seq"].as_u64(), text("ref"), text("text"))
                 && !self.said.iter().any(|said| said.reference == reference)
-                // What tools answered, and what this model said, stands elsewhere and is quoted
-                // from there.
+                // What tools answered, and what this model said, is found elsewhere and quoted from
+                // there.
                 && !matches!(found["role"].as_str(), Some("tool"))
                 && !text.contains(NOTE_BEGINS)
             {
@@ -190,7 +190,7 @@ impl Evidence {
     }
 }
 
-/// Finds a question word for word, where it has enough words to be told from others.
+/// Finds a question word for word, if it has enough words to be distinctive.
 fn echo(question: &str) -> Option<Query> {
     let query = Query::new(&format!("\"{}\"", question.replace('"', " "))).ok()?;
     (query.terms().len() > 2).then_some(query)

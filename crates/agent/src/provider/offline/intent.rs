@@ -1,4 +1,4 @@
-//! What the user wants, as far as that can be told from the words.
+//! What the user wants, as far as the words show it.
 
 use rethread_core::{Message, Role};
 
@@ -20,7 +20,7 @@ pub(super) enum Intent {
     List(String),
     /// A file.
     Read(String),
-    /// The places where a text stands.
+    /// The places where a text appears.
     Find(String),
     /// What this project is.
     About,
@@ -54,7 +54,7 @@ const SUMMARY: &str = "Generate a progressive session summary:";
 /// Words in a text to find; longer ones are a question.
 const FIND_WORDS_MAX: usize = 4;
 
-/// Tells what the user wants.
+/// Works out what the user wants.
 pub(super) fn of(text: &str, earlier: &[Message]) -> Intent {
     if text.starts_with(RESTORATION) {
         return Intent::Restore;
@@ -199,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn plain_requests_are_told_from_questions() {
+    fn plain_requests_are_distinguished_from_questions() {
         let list = |path: &str| Intent::List(path.into());
         let read = |path: &str| Intent::Read(path.into());
         let find = |text: &str| Intent::Find(text.into());

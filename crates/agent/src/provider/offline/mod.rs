@@ -1,9 +1,9 @@
 //! The model for those who have none yet: no network, no key, always the same answer.
 //!
-//! It answers as a model would, through the same loop and the same tools: it looks at the
-//! messages and the tools it is offered, and replies with calls or with a text. It understands
-//! nothing; it picks the words of a question, searches files and earlier sessions for them, reads
-//! around the best places, and quotes what stands there with its source. It says so, too.
+//! It answers as a model would, through the same loop and the same tools: it looks at the messages
+//! and the tools it is offered, and replies with calls or with a text. It understands nothing; it
+//! picks the words of a question, searches files and earlier sessions for them, reads around the
+//! best places, and quotes them with their sources. It says so, too.
 
 mod answer;
 mod evidence;
@@ -24,10 +24,10 @@ use intent::{Intent, Question};
 use view::Turn;
 use words::Keywords;
 
-/// The name of the model, as it stands in a log.
+/// The name of the model in logs.
 pub const MODEL: &str = "offline/offline";
 
-/// Pieces a text is told in. Enough to see that it streams.
+/// Pieces a text is streamed in. Enough to see that it streams.
 const DELTAS: usize = 4;
 
 /// Matches asked of one search. More would not fit into the 4,000 characters of a result that
@@ -52,7 +52,7 @@ const PLACES_READ: usize = 3;
 const LINES_READ: u64 = 40;
 const LINES_BEFORE: u64 = 12;
 
-/// Characters of what was said. They fit into a result, with the line that says where to go on.
+/// Characters of what was said. They fit into a result, with the line that says where to continue.
 const RECALL_CHARS: u64 = 3_500;
 
 /// Lines of a file that was asked for by name.
@@ -126,7 +126,7 @@ impl Tools<'_> {
         self.0.tools.iter().any(|tool| tool.name == name)
     }
 
-    /// The calls that can be made; none is no step.
+    /// The calls that can be made; without any there is no step.
     fn step(&self, calls: Vec<(&'static str, Value)>) -> Option<Step> {
         let calls: Vec<_> = calls.into_iter().filter(|(name, _)| self.offer(name)).collect();
         (!calls.is_empty()).then_some(Step::Call(calls))
@@ -191,8 +191,8 @@ fn about(turn: &Turn<'_>, tools: &Tools<'_>, sayer: &Sayer) -> Step {
     })
 }
 
-/// Searches, reads around the best places, and quotes the best of what was read. What a newcomer
-/// asks is searched for where projects tell it, and everywhere only if they do not.
+/// Searches, reads around the best places, and quotes the best of what was read. A newcomer's
+/// question is searched for first where projects usually answer it, and then everywhere.
 fn answer(question: &Question, turn: &Turn<'_>, tools: &Tools<'_>, sayer: &Sayer) -> Step {
     let keywords = Keywords::of(&question.text);
     if keywords.is_empty() {
@@ -227,8 +227,8 @@ fn answer(question: &Question, turn: &Turn<'_>, tools: &Tools<'_>, sayer: &Sayer
     Step::Say(sayer.passages(&passages, &keywords, custom, !question.shown.is_empty()))
 }
 
-/// What to search for: words that stand together, each word by itself, files that are called so,
-/// and what was said before.
+/// What to search for: words next to each other, each word by itself, files with these names, and
+/// what was said before.
 fn searches(keywords: &Keywords, files: &str) -> Vec<(&'static str, Value)> {
     let mut calls = Vec::new();
     let mut grep = |pattern: String| {

@@ -112,7 +112,7 @@ pub(super) fn readme(turn: &Turn<'_>) -> Option<String> {
     readmes.min_by_key(String::len)
 }
 
-/// Whether something was found where projects tell what newcomers ask.
+/// Whether something was found where projects usually answer newcomers' questions.
 pub(super) fn is_answered(turn: &Turn<'_>) -> bool {
     let there = turn.of("grep").filter(|answer| answer.asked("glob") == FILES);
     there.into_iter().any(|answer| !answer.objects().is_empty())
@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn first_questions_are_told_from_others() {
+    fn first_questions_are_distinguished_from_others() {
         for about in [
             "what does this project do?",
             "What is this repository about?",

@@ -1,7 +1,7 @@
 //! Which places are most likely to hold the answer.
 //!
-//! A place counts for the words that stand near it: rare words more than common ones, near ones
-//! more than far ones, all together more than each alone. Headings count a little extra.
+//! A place scores by the words near it: rare words more than common ones, near ones more than far
+//! ones, all together more than each alone. Headings count a little extra.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ const PLACES_APART: u64 = 20;
 /// How much a word counts at some distance in lines, up to each.
 const NEARNESS: [(u64, f64); 4] = [(0, 1.0), (2, 0.85), (6, 0.6), (12, 0.35)];
 
-/// How much a word counts that stands elsewhere in the file.
+/// The weight of a word that appears elsewhere in the file.
 const SAME_FILE: f64 = 0.15;
 
 /// How much a word in the path counts.
@@ -49,7 +49,7 @@ pub(super) struct Passage {
     pub(super) source: Source,
     pub(super) lines: Vec<String>,
     pub(super) score: f64,
-    /// How many of the words stand in it.
+    /// How many of the words it contains.
     pub(super) words: usize,
 }
 
@@ -111,7 +111,7 @@ fn covered(text: &str, keywords: &Keywords) -> usize {
     keywords.words.iter().filter(|word| word.is_in(text)).count()
 }
 
-/// The places of one file in which a word stands, with what they are worth.
+/// The places in one file where a word appears, with their scores.
 fn scored(
     path: &str,
     lines: &BTreeMap<u64, String>,
@@ -215,8 +215,8 @@ fn apart(mut all: Vec<FilePlace>, distance: u64) -> Vec<FilePlace> {
     kept
 }
 
-/// The lines around one that belong together: its paragraph with the heading above, or its
-/// section where it is a heading, and as far on as further words stand; twelve lines at the most.
+/// The lines around one that belong together: its paragraph with the heading above, or its section
+/// where it is a heading, extended as long as further words follow; twelve lines at most.
 fn extent(lines: &BTreeMap<u64, String>, center: u64, keywords: &Keywords) -> (u64, u64) {
     let text = |line: u64| lines.get(&line).map(|text| text.trim_end());
     let blank = |line: u64| text(line).is_none_or(str::is_empty);

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::tool::without_numbers;
 
-/// The turn that is going on.
+/// The current turn.
 pub(super) struct Turn<'a> {
     /// What the user said last.
     pub(super) question: &'a str,
@@ -34,7 +34,7 @@ impl<'a> Turn<'a> {
     pub(super) fn current(messages: &'a [Message]) -> Option<Turn<'a>> {
         let opened = messages.iter().rposition(Message::opens_turn)?;
         let (earlier, since) = (&messages[..opened], &messages[opened + 1..]);
-        // Where two messages of the user came to stand together, the last one is the question.
+        // If there are two messages of the user in a row, the last one is the question.
         let mut texts = messages[opened].content.iter().filter_map(|block| block.as_text());
         let calls: Vec<_> = since.iter().flat_map(Message::calls).collect();
         let mut answers = Vec::new();

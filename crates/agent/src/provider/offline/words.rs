@@ -63,7 +63,7 @@ pub(super) struct Word {
 pub(super) struct Keywords {
     /// Its words, in order.
     pub(super) words: Vec<Word>,
-    /// What stood in quotes and has several words.
+    /// Phrases of several words that were in quotes.
     pub(super) phrases: Vec<Word>,
     /// It asks for what was said before.
     pub(super) past: bool,
@@ -75,9 +75,9 @@ impl Word {
         Word::new(text, text.to_lowercase(), pattern, true)
     }
 
-    /// Fits the word and what is made from it: at the beginning of a word, behind an underscore,
-    /// or where a capital begins a part of a name. A long one stands in
-    /// other words (`duplicate` in `deduplication`) for a reason.
+    /// Fits the word and what is made from it: at the beginning of a word, after an underscore, or
+    /// where a capital begins a part of a name. A long word may match inside others (`duplicate` in
+    /// `deduplication`).
     fn stemmed(text: &str) -> Option<Word> {
         let stem = stem(&text.to_lowercase());
         let loose = regex::escape(&stem);
@@ -111,7 +111,7 @@ impl Word {
         }
     }
 
-    /// Whether it stands in a text.
+    /// Whether a text contains it.
     pub(super) fn is_in(&self, text: &str) -> bool {
         self.regex.is_match(text)
     }
@@ -205,7 +205,7 @@ impl Keywords {
         words.into_iter()
     }
 
-    /// Finds lines in which two of the words stand.
+    /// Finds lines that contain two of the words.
     pub(super) fn pairs(&self) -> Option<String> {
         let words: Vec<&Word> = self.by_length().take(5).collect();
         let mut pairs = Vec::new();

@@ -34,7 +34,7 @@ pub(super) fn open() -> Out {
         }
         Err(_) => Command::new("less"),
     };
-    // What is shown is UTF-8, whatever the locale says.
+    // The output is UTF-8 in every locale.
     if std::env::var_os("LESSCHARSET").is_none() {
         command.env("LESSCHARSET", "utf-8");
     }

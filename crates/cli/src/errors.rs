@@ -351,7 +351,7 @@ fn verb_hint(error: &sessions::Error) -> Option<String> {
         }
         sessions::Error::Name(NameError::Reserved { .. }) => "choose another name",
         sessions::Error::Name(_) => {
-            "names are made of letters and digits of any script, `.`, `_` and `-`; keys of anything visible"
+            "a name has a letter or a digit, and no `/`, `\\` or `..`; a key is any visible text"
         }
         sessions::Error::TooLarge { .. } => {
             "keep large things in files, and say where they are; nothing of it was stored"
@@ -371,9 +371,7 @@ fn verb_hint(error: &sessions::Error) -> Option<String> {
 fn token_hint(error: &AccessTokenError) -> Option<String> {
     let hint = match error {
         AccessTokenError::Sessions(error) => return verb_hint(error),
-        AccessTokenError::Name(_) => {
-            "names are made of letters and digits of any script, `.`, `_` and `-`"
-        }
+        AccessTokenError::Name(_) => "a name has a letter or a digit, and no `/`, `\\` or `..`",
         AccessTokenError::Taken { .. } => "choose another name, or revoke the other one first",
         AccessTokenError::Missing { .. } => "`rethread token list` shows them all",
         AccessTokenError::Reserved => "choose another owner",

@@ -135,7 +135,8 @@ impl State {
 
     fn name_is_free(&self, owner: &Owner, name: &Name, id: SessionId) -> Result<()> {
         let taken = self.sessions.values().any(|stored| {
-            stored.header.owner == *owner && stored.header.name == *name && stored.header.id != id
+            let header = &stored.header;
+            header.owner == *owner && header.name.folded() == name.folded() && header.id != id
         });
         match taken {
             true => Err(StoreError::NameTaken { name: name.clone() }),
@@ -197,7 +198,7 @@ impl Store for MemoryStore {
     fn named(&self, owner: &Owner, name: &str) -> Result<Option<SessionId>> {
         let state = self.state();
         let mut all = state.headers().filter(|header| header.trash.is_none());
-        Ok(all.find(|header| header.owner == *owner && header.name.as_str() == name).map(|h| h.id))
+        Ok(all.find(|header| header.owner == *owner && header.name.folded() == name).map(|h| h.id))
     }
 
     fn with_prefix(&self, owner: &Owner, digits: &str, limit: usize) -> Result<Vec<SessionId>> {

@@ -141,11 +141,16 @@ impl std::fmt::Display for Key {
     }
 }
 
-/// What people call a session: lowercase letters and digits of any script, `.`, `_` and `-`, at most 64
-/// characters, in the composed form of Unicode (NFC).
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(transparent)]
-pub struct Name(String);
+/// What people call a session, spelt as they gave it: `Café für Ärzte`.
+///
+/// Two names that fold to the same text (`café-für-ärzte`) are the same name to a store: only one
+/// session of an owner has it, and each spelling finds it. `==` compares spellings, so that a
+/// change from `plan` to `Plan` is a change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Name {
+    spelling: String,
+    folded: String,
+}
 
 /// Names that mean something else: to a selector, to the files store, or to Windows, where a session of this
 /// name could never be copied to.
@@ -169,13 +174,13 @@ const RESERVED: [&str; 16] = [
 ];
 
 impl Name {
-    /// Makes a name valid: lowercase, every invalid character a `-`, no repeated or outer dashes,
-    /// at most 64 characters.
+    /// A name spelt like `text`: in the composed form of Unicode (NFC), on one line, without what
+    /// nobody sees, at most 64 characters.
     ///
     /// # Errors
     ///
-    /// [`NameError`] when it could be a path (`..`, `/`, `\`), holds NUL, is reserved, or nothing
-    /// valid is left of it.
+    /// [`NameError`] when it could be a path (`..`, `/`, `\`), holds NUL, is reserved, or has no
+    /// letter and no digit.
     pub fn new(text: &str) -> Result<Name, NameError> {
         const WHAT: &str = "name";
         let length = text.chars().take(NAME_INPUT_CHARS_MAX + 1).count();
@@ -189,19 +194,24 @@ impl Name {
                 return Err(NameError::Forbidden { what: WHAT, found });
             }
         }
-        let name = dashed(text.trim().chars().flat_map(char::to_lowercase).nfc(), |c| {
-            (c.is_alphanumeric() || is_combining_mark(c)) && !is_blank(c)
-        });
-        let name: String = name.chars().take(NAME_CHARS_MAX).collect();
-        let name = name.trim_end_matches('-');
-        if name.is_empty() || name == "." {
+        let name = Name::spelt(&on_one_line(text));
+        if name.folded.is_empty() || name.folded == "." {
             return Err(NameError::Empty { what: WHAT, given: !text.is_empty() });
         }
-        let stem = name.split('.').next().unwrap_or(name);
-        if RESERVED.contains(&name) || RESERVED[4..].contains(&stem) {
-            return Err(NameError::Reserved { name: name.into() });
+        let stem = name.folded.split('.').next().unwrap_or(&name.folded);
+        if RESERVED.contains(&name.folded.as_str()) || RESERVED[4..].contains(&stem) {
+            return Err(NameError::Reserved { name: name.folded });
         }
-        Ok(Name(name.into()))
+        Ok(name)
+    }
+
+    /// A name with this spelling, cut at the limit. A spelling read back folds to the same text.
+    fn spelt(spelling: &str) -> Name {
+        let spelling = shortened(spelling, NAME_CHARS_MAX).trim_end().to_owned();
+        let lower = spelling.chars().flat_map(char::to_lowercase).nfc();
+        let folded = dashed(lower, |c| c.is_alphanumeric() || is_combining_mark(c));
+        let folded = shortened(&folded, NAME_CHARS_MAX).trim_end_matches('-').to_owned();
+        Name { spelling, folded }
     }
 
     /// The name a session gets when nobody gave one: `2025-01-04-14-32-15-001-abcd`.
@@ -211,13 +221,13 @@ impl Name {
         let letters = b"abcdefghijklmnopqrstuvwxyz234567";
         let rand: String =
             (0..4).map(|i| char::from(letters[(tail >> (5 * i) & 31) as usize])).collect();
-        Name(format!("{time}-{rand}"))
+        Name::spelt(&format!("{time}-{rand}"))
     }
 
     /// Whether this is a name that nobody chose: one made from the time, also where a fork or a
     /// number has added to it.
     pub fn is_automatic(&self) -> bool {
-        let mut rest = self.0.as_str();
+        let mut rest = self.folded.as_str();
         while let Some((base, last)) = rest.rsplit_once('-') {
             if last != "fork" && !(last.bytes().all(|b| b.is_ascii_digit()) && base.len() >= 28) {
                 break;
@@ -236,35 +246,77 @@ impl Name {
 
     /// What a session is called in the trash, where its own name is free for others.
     pub fn in_trash(id: SessionId) -> Name {
-        Name(format!("trash-{id}"))
+        Name::spelt(&format!("trash-{id}"))
     }
 
     /// The id of a session with this name, for programs that know ASCII alone: everything else is a
     /// `-`. Where nothing is left, it is the name it would have got if nobody had given one.
     pub fn ascii_id(&self, at: jiff::Timestamp, id: SessionId) -> String {
-        if self.0.is_ascii() {
-            return self.0.clone();
+        if self.folded.is_ascii() {
+            return self.folded.clone();
         }
-        let plain = dashed(self.0.chars(), |c| c.is_ascii_alphanumeric());
+        let plain = dashed(self.folded.chars(), |c| c.is_ascii_alphanumeric());
         let plain = plain.trim_matches(['-', '.', '_']);
         match Name::new(plain) {
-            Ok(name) => name.0,
+            Ok(name) => name.folded,
             // Nothing is left, or what is left means something else.
-            Err(_) => Name::of_time(at, id).0,
+            Err(_) => Name::of_time(at, id).folded,
         }
     }
 
-    /// This name with a number behind it, still within the limit.
+    /// This name with a number after it, still within the limit.
     pub fn numbered(&self, number: u32) -> Name {
         let suffix = format!("-{number}");
-        let base: String = self.0.chars().take(NAME_CHARS_MAX - suffix.len()).collect();
-        Name(format!("{}{suffix}", base.trim_end_matches('-')))
+        let with_suffix = |text: &str| {
+            let base = shortened(text, NAME_CHARS_MAX - suffix.len());
+            Name::spelt(&format!("{}{suffix}", base.trim_end_matches([' ', '-'])))
+        };
+        let name = with_suffix(&self.spelling);
+        // Letters that fold to two leave no room for the number, and signs none to number.
+        let fits = name.folded.ends_with(&suffix);
+        if fits { name } else { with_suffix(&self.folded) }
     }
 
-    /// The text.
+    /// The spelling, as it was given.
     pub fn as_str(&self) -> &str {
-        &self.0
+        &self.spelling
     }
+
+    /// What is unique among an owner's names, and can be typed without quotes: lowercase, with single
+    /// dashes in the place of everything but letters, digits, `.` and `_`; at most 64 characters.
+    pub fn folded(&self) -> &str {
+        &self.folded
+    }
+
+    /// Whether someone who typed this means this name: case and composition do not matter, and
+    /// dashes may stand for spaces. `plan!` does not mean `plan`: it could be a slip.
+    pub fn is_meant_by(&self, typed: &str) -> bool {
+        let lower = |text: &str| text.to_lowercase().nfc().collect::<String>();
+        let typed = lower(shortened(&on_one_line(typed), NAME_CHARS_MAX).trim_end());
+        typed == lower(&self.spelling) || typed.replace(' ', "-") == self.folded
+    }
+}
+
+/// The first characters of a text.
+fn shortened(text: &str, chars: usize) -> &str {
+    text.char_indices().nth(chars).map_or(text, |(at, _)| &text[..at])
+}
+
+/// A text in composed form, with single spaces between its words. What nobody sees is a space, and
+/// there is no mark without a letter before it.
+fn on_one_line(text: &str) -> String {
+    let mut line = String::new();
+    for c in text.nfc() {
+        let is_gap = c.is_whitespace() || is_hidden(c) || is_blank(c);
+        let alone = line.is_empty() || line.ends_with(' ');
+        match is_gap {
+            true if !alone => line.push(' '),
+            false if !(alone && is_combining_mark(c)) => line.push(c),
+            _ => {}
+        }
+    }
+    line.truncate(line.trim_end().len());
+    line
 }
 
 /// Characters with a single `-` in the place of those that are not valid. `.` and `_` always are. None
@@ -291,7 +343,13 @@ fn is_blank(c: char) -> bool {
 
 impl std::fmt::Display for Name {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.spelling)
+    }
+}
+
+impl Serialize for Name {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.spelling.serialize(serializer)
     }
 }
 
@@ -343,12 +401,55 @@ fn checked(what: &'static str, text: &str, max: usize) -> Result<(), NameError> 
 mod tests {
     use super::*;
 
+    /// A name's folded form.
     fn name(text: &str) -> String {
-        Name::new(text).map_or_else(|error| format!("error: {error}"), |name| name.0)
+        Name::new(text).map_or_else(|error| format!("error: {error}"), |name| name.folded)
+    }
+
+    fn spelling(text: &str) -> String {
+        Name::new(text).expect("a name").spelling
     }
 
     #[test]
-    fn a_name_becomes_lowercase_with_single_inner_dashes() {
+    fn a_name_is_spelt_as_it_was_given() {
+        for text in ["Café für Ärzte", "Auth Refactoring!", "日本語", "naïve_v1.2", "--a -- b--"]
+        {
+            assert_eq!(spelling(text), text);
+        }
+        assert_eq!(spelling("  Two\n\tlines "), "Two lines");
+        assert_eq!(spelling("Cafe\u{301}"), "Caf\u{e9}");
+        assert_eq!(spelling("\u{1b}[2Jred\u{202e} \u{301}x"), "[2Jred x");
+    }
+
+    #[test]
+    fn a_name_that_is_read_back_is_the_same() {
+        let marks = "a\u{3164}\u{fe0f}b\u{301}\u{200d}c";
+        for text in ["Café für Ärzte", "🦀 crab!", marks, &"İ ".repeat(60), &"x\u{301} ".repeat(90)]
+        {
+            let name = Name::new(text).expect("a name");
+            for name in [name.clone(), name.numbered(7), Name::new(&name.folded).expect("a name")] {
+                assert_eq!(Name::new(&name.spelling), Ok(name.clone()));
+                assert!(name.spelling.chars().count() <= NAME_CHARS_MAX, "{name}");
+                assert!(name.folded.chars().count() <= NAME_CHARS_MAX, "{}", name.folded);
+            }
+        }
+    }
+
+    #[test]
+    fn a_name_is_meant_in_any_case_and_with_dashes_for_spaces() {
+        let name = Name::new("Café für Ärzte!").expect("a name");
+        let meant =
+            ["Café für Ärzte!", "CAFÉ FÜR  ÄRZTE!", "cafe\u{301}-für-ärzte", "café für ärzte"];
+        for typed in meant {
+            assert!(name.is_meant_by(typed), "{typed}");
+        }
+        for typed in ["cafe für ärzte", "café-für-ärzte?", "café", ""] {
+            assert!(!name.is_meant_by(typed), "{typed}");
+        }
+    }
+
+    #[test]
+    fn a_name_folds_to_lowercase_with_single_inner_dashes() {
         assert_eq!(name("Auth Refactoring!"), "auth-refactoring");
         assert_eq!(name("--a  --  b--"), "a-b");
         assert_eq!(name("naïve_v1.2"), "naïve_v1.2");
@@ -380,7 +481,7 @@ mod tests {
         }
         for text in ["a.b_c", "naïve_v1.2", &"é1".repeat(32)] {
             let id = id(text);
-            assert!(id.is_ascii() && Name::new(&id).is_ok_and(|name| name.0 == id), "{id}");
+            assert!(id.is_ascii() && Name::new(&id).is_ok_and(|name| name.folded == id), "{id}");
         }
     }
 
@@ -420,8 +521,20 @@ mod tests {
     #[test]
     fn a_numbered_name_stays_within_the_limit() {
         let long = Name::new(&"x".repeat(64)).expect("valid");
-        assert_eq!(long.numbered(2).0, format!("{}-2", "x".repeat(62)));
-        assert_eq!(Name::new("a").expect("valid").numbered(17).0, "a-17");
+        assert_eq!(long.numbered(2).as_str(), format!("{}-2", "x".repeat(62)));
+        for (text, spelling, folded) in [
+            ("a", "a-17", "a-17"),
+            ("My Plan", "My Plan-17", "my-plan-17"),
+            (
+                &"İ".repeat(64),
+                &format!("{}i-17", "i\u{307}".repeat(30)),
+                &format!("{}i-17", "i\u{307}".repeat(30)),
+            ),
+            (&format!("{}a", "!".repeat(63)), "a-17", "a-17"),
+        ] {
+            let numbered = Name::new(text).expect("valid").numbered(17);
+            assert_eq!((numbered.as_str(), numbered.folded()), (spelling, folded));
+        }
     }
 
     #[test]
@@ -438,7 +551,7 @@ mod tests {
     fn the_default_name_is_the_time_and_four_letters() {
         let at: jiff::Timestamp = "2025-01-04T14:32:15.001Z".parse().expect("a time");
         let name = Name::of_time(at, SessionId(Uuid::from_u128(0)));
-        assert_eq!(name.0, "2025-01-04-14-32-15-001-aaaa");
-        assert_eq!(Name::new(&name.0), Ok(name));
+        assert_eq!(name.as_str(), "2025-01-04-14-32-15-001-aaaa");
+        assert_eq!(Name::new(name.as_str()), Ok(name));
     }
 }

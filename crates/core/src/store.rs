@@ -457,7 +457,7 @@ pub trait Store: Send + Sync {
     /// [`StoreError::NotFound`].
     fn get(&self, owner: &Owner, id: SessionId) -> Result<Session>;
 
-    /// The session with exactly this name.
+    /// The session whose name folds to this ([`Name::folded`]).
     ///
     /// # Errors
     ///

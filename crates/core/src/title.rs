@@ -19,6 +19,19 @@ impl Session {
         given.or_else(chosen).or_else(|| of_text(&self.first_message))
     }
 
+    /// What messages call it: the name a person chose, else its title in quotation marks.
+    pub fn label(&self) -> String {
+        match self.title().filter(|_| self.header.name.is_automatic()) {
+            Some(title) => format!("“{title}”"),
+            None => self.shown_name(),
+        }
+    }
+
+    /// What a person can type to mean it, in a shell without quotes.
+    pub fn selector(&self) -> &str {
+        self.header.name.folded()
+    }
+
     /// Whether it has a title that a person or a model gave it, or a name a person chose.
     pub fn is_titled(&self) -> bool {
         self.header.profile.title.is_some() || !self.header.name.is_automatic()

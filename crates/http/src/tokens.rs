@@ -147,7 +147,7 @@ impl AccessTokens {
             if known.len() >= TOKENS_MAX {
                 return Err(AccessTokenError::TooMany);
             }
-            match known.iter().any(|known| known.token.name == *name) {
+            match known.iter().any(|known| known.token.name.folded() == name.folded()) {
                 true => Err(AccessTokenError::Taken { name: name.clone() }),
                 false => Ok(()),
             }
@@ -171,7 +171,7 @@ impl AccessTokens {
     /// [`AccessTokenError::Missing`]; otherwise errors of the store.
     pub fn revoke(&self, name: &Name) -> Result<(), AccessTokenError> {
         self.change("token_revoked", &Revoked { name: name.clone() }, |known| {
-            match known.iter().any(|known| known.token.name == *name) {
+            match known.iter().any(|known| known.token.name.folded() == name.folded()) {
                 true => Ok(()),
                 false => Err(AccessTokenError::Missing { name: name.clone() }),
             }
@@ -232,7 +232,7 @@ impl AccessTokens {
                 }
                 "token_revoked" => {
                     if let Ok(gone) = serde_json::from_str::<Revoked>(raw.get()) {
-                        known.retain(|known| known.token.name != gone.name);
+                        known.retain(|known| known.token.name.folded() != gone.name.folded());
                     }
                 }
                 _ => {}

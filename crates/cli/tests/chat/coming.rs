@@ -189,6 +189,6 @@ fn a_model_writes_a_better_title_while_nobody_types() {
         assert!(began.elapsed() < std::time::Duration::from_secs(60), "{}", title());
     }
     terminal.say("/rename Limits of ours");
-    terminal.expect("This session is limits-of-ours now.");
+    terminal.expect("This session is Limits of ours now.");
     assert_eq!(title(), "Limits of ours");
 }

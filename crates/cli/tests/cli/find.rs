@@ -98,14 +98,18 @@ fn search_keeps_to_a_time_and_a_folder() {
 #[test]
 fn names_have_letters_of_any_script() {
     let home = Home::new();
-    for (given, name) in [("Café für Ärzte", "café-für-ärzte"), ("日本語", "日本語")] {
-        home.session(given, &[&user("hello")]);
-        assert_eq!(home.json(&["show", given])["session"]["name"], name);
+    for (name, typed) in [("Café für Ärzte", "café-für-ÄRZTE"), ("日本語", "日本語")] {
+        home.session(name, &[&user("hello")]);
+        assert_eq!(home.json(&["show", name])["session"]["name"], name);
+        assert_eq!(home.json(&["show", typed])["session"]["name"], name);
+        assert_eq!(home.json(&["list"])["sessions"][0]["name"], name);
         assert!(home.run(&["list"]).out.contains(name));
     }
     assert_eq!(home.run(&["show", "日本"]).code, 1);
     let renamed = home.run(&["rename", "日本語", "Ελληνικά"]);
-    assert!(renamed.out.contains("ελληνικά"), "{renamed:?}");
+    assert!(renamed.out.contains("Ελληνικά"), "{renamed:?}");
+    let again = home.session("ελληνικά", &[&user("hello")]);
+    assert_eq!(home.json(&["show", "ελληνικά-2"])["session"]["name"], "ελληνικά-2", "{again:?}");
     assert_eq!(home.run(&["show", "ΕΛΛΗΝΙΚΆ"]).code, 0);
 }
 

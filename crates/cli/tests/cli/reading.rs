@@ -65,7 +65,7 @@ fn a_rename_is_the_title_from_then_on() {
     home.session("plan", &WITH_TOOL);
     assert_eq!(home.run(&["rename", "plan", "Finding Lisp Files"]).code, 0);
     let session = home.json(&["list"])["sessions"][0].clone();
-    assert_eq!(session["name"], "finding-lisp-files");
+    assert_eq!(session["name"], "Finding Lisp Files");
     assert_eq!(session["title"], "Finding Lisp Files");
     assert_eq!(home.run(&["rename", "1", "lisp"]).code, 0);
     assert_eq!(home.json(&["list"])["sessions"][0]["title"], "lisp");

@@ -84,6 +84,7 @@ cases! {
         a_session_is_created_whole_or_not_at_all,
         creating_the_same_session_again_changes_nothing,
         a_name_is_taken_once_per_owner,
+        a_name_is_kept_as_it_was_given_and_taken_in_every_spelling,
         rivals_for_one_name_have_one_winner,
         an_update_changes_what_it_names,
         updates_of_different_fields_all_stand,

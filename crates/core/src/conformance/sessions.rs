@@ -101,9 +101,37 @@ pub(super) fn a_name_is_taken_once_per_owner(place: &dyn Factory) {
     assert!(matches!(error, StoreError::NameTaken { .. }), "{error}");
     let stranger = Owner::new("stranger").expect("an owner");
     store.create(&named(stranger), &[], &[]).expect("another owner's name is another name");
-    assert_eq!(store.named(&owner(), first.name.as_str()).expect("found"), Some(first.id));
+    assert_eq!(store.named(&owner(), first.name.folded()).expect("found"), Some(first.id));
     let free = Name::new("free").expect("a name");
     assert_eq!(store.named(&owner(), free.as_str()).expect("looked"), None);
+}
+
+pub(super) fn a_name_is_kept_as_it_was_given_and_taken_in_every_spelling(place: &dyn Factory) {
+    let store = place.store();
+    let name = |text: &str| Name::new(text).expect("a name");
+    let named = |text: &str| Header { name: name(text), ..header(place) };
+    let rename = |id, text: &str| {
+        store.update(&owner(), id, &Change { name: Some(name(text)), ..Change::default() })
+    };
+    let shown = |id| place.store().get(&owner(), id).expect("there").header.name.to_string();
+    let taken = |result: Result<Session, StoreError>| {
+        assert!(matches!(result, Err(StoreError::NameTaken { .. })), "{result:?}");
+    };
+    let first = store.create(&named("Café für Ärzte"), &[], &[]).expect("created").id();
+    let other = store.create(&named("日本語"), &[], &[]).expect("created").id();
+    assert_eq!((shown(first), shown(other)), ("Café für Ärzte".into(), "日本語".into()));
+    for spelling in ["Café für Ärzte", "café-für-ärzte", "CAFÉ FÜR ÄRZTE!"] {
+        taken(store.create(&named(spelling), &[], &[]));
+        taken(rename(other, spelling));
+    }
+    let found = store.named(&owner(), name("CAFÉ für ärzte").folded()).expect("looked");
+    assert_eq!(found, Some(first));
+    rename(first, "CAFÉ für Ärzte!").expect("it is its own name");
+    assert_eq!(shown(first), "CAFÉ für Ärzte!");
+    let listed = store.list(&owner(), &Filter::default(), None, 9).expect("a page").sessions;
+    let mut listed: Vec<String> = listed.iter().map(|one| one.header.name.to_string()).collect();
+    listed.sort();
+    assert_eq!(listed, ["CAFÉ für Ärzte!", "日本語"]);
 }
 
 pub(super) fn rivals_for_one_name_have_one_winner(place: &dyn Factory) {
@@ -126,7 +154,7 @@ pub(super) fn rivals_for_one_name_have_one_winner(place: &dyn Factory) {
                 .iter()
                 .all(|result| matches!(result, Ok(_) | Err(StoreError::NameTaken { .. })))
         );
-        assert_eq!(store.named(&owner(), name.as_str()).expect("looked"), Some(winners[0]));
+        assert_eq!(store.named(&owner(), name.folded()).expect("looked"), Some(winners[0]));
         for header in &headers {
             let there = store.get(&owner(), header.id).is_ok();
             assert_eq!(there, header.id == winners[0], "a loser's session is not there");
@@ -156,8 +184,8 @@ pub(super) fn an_update_changes_what_it_names(place: &dyn Factory) {
     let expected = Header { name: name.clone(), profile, ..session.header.clone() };
     let expected_session = Session { header: expected.clone(), ..session.clone() };
     assert_eq!(updated, expected_session, "a change of the header is no activity");
-    assert_eq!(store.named(&owner(), name.as_str()).expect("looked"), Some(session.id()));
-    assert_eq!(store.named(&owner(), session.header.name.as_str()).expect("looked"), None);
+    assert_eq!(store.named(&owner(), name.folded()).expect("looked"), Some(session.id()));
+    assert_eq!(store.named(&owner(), session.header.name.folded()).expect("looked"), None);
     assert_eq!(place.store().get(&owner(), session.id()).expect("there"), updated);
     let empty = ProfileChange { description: Some(None), ..ProfileChange::default() };
     let updated = store.update(&owner(), session.id(), &empty.into()).expect("updated");
@@ -211,7 +239,7 @@ pub(super) fn a_deleted_session_is_gone_with_its_keys(place: &dyn Factory) {
     let page = store.list(&owner(), &Filter::default(), None, 9).expect("listed");
     assert_eq!(page.sessions, [neighbour], "nobody else lost anything");
     assert_eq!(store.search(&owner(), &query("zebra"), 0, 9).expect("searched"), []);
-    assert_eq!(store.named(&owner(), header.name.as_str()).expect("looked"), None);
+    assert_eq!(store.named(&owner(), header.name.folded()).expect("looked"), None);
     let error = store.delete(&owner(), header.id).expect_err("gone");
     assert!(matches!(error, StoreError::NotFound { .. }), "{error}");
     let again = store.create(&header, &[], &[]).expect("an id that is free again");
@@ -236,7 +264,7 @@ pub(super) fn nobody_sees_another_owner(place: &dyn Factory) {
     not_found(store.delete(&stranger, id).expect_err("hidden"));
     not_found(store.bind(&stranger, &bind, Some(id)).expect_err("hidden"));
     assert_eq!(store.resolve(&stranger, &bind.key).expect("resolved"), None);
-    assert_eq!(store.named(&stranger, session.header.name.as_str()).expect("looked"), None);
+    assert_eq!(store.named(&stranger, session.header.name.folded()).expect("looked"), None);
     let digits = id.0.simple().to_string();
     assert_eq!(store.with_prefix(&stranger, &digits, 9).expect("looked"), []);
     let page = store.list(&stranger, &Filter::default(), None, 9).expect("listed");

@@ -25,8 +25,8 @@ impl Sessions {
         Err(Error::NoFreeName { name: name.clone() })
     }
 
-    /// Calls a session what a person typed: its name is made of it, and its title is the text where
-    /// the name cannot be.
+    /// Calls a session what a person typed: that is its name, and its title where it is longer than
+    /// a name.
     ///
     /// # Errors
     ///

@@ -1,7 +1,5 @@
 //! Which session a person means.
 
-use unicode_normalization::UnicodeNormalization;
-
 use super::{Result, Sessions};
 use crate::limits::{NAME_INPUT_CHARS_MAX, PAGE_ROWS_MAX};
 use crate::name::{Name, SessionId, is_invisible};
@@ -114,12 +112,9 @@ impl Sessions {
         {
             return Ok(id);
         }
-        // Names are lowercase and without spaces, but people type them as they please.
-        let spelt = selector.to_lowercase().nfc().collect::<String>();
-        let spelt = spelt.split_whitespace().collect::<Vec<_>>().join("-");
         if let Ok(name) = Name::new(selector)
-            && name.as_str() == spelt
-            && let Some(id) = self.store.named(&self.owner, name.as_str())?
+            && let Some(id) = self.store.named(&self.owner, name.folded())?
+            && self.get(id)?.header.name.is_meant_by(selector)
         {
             return Ok(id);
         }

@@ -52,7 +52,7 @@ impl Opened {
             }
             Fault::SharesNamesAmongOwners => {
                 for (other, _) in inner.everything()? {
-                    if inner.named(&other, header.name.as_str())?.is_some_and(|found| found != id) {
+                    if inner.named(&other, header.name.folded())?.is_some_and(|found| found != id) {
                         return Err(StoreError::NameTaken { name: header.name.clone() });
                     }
                 }
@@ -93,12 +93,18 @@ impl Opened {
             }
             Fault::KeepsOldNames => {
                 let session = inner.create(header, entries, binds)?;
-                let name = (owner.clone(), session.header.name.clone());
+                let name = (owner.clone(), session.header.name.folded().to_owned());
                 locked(&self.shared.names).insert(name, id);
                 Ok(session)
             }
-            Fault::ChecksNamesThenWrites => {
-                let free = inner.named(owner, header.name.as_str())?.is_none();
+            Fault::ChecksNamesThenWrites | Fault::ComparesSpellings => {
+                let free = match inner.named(owner, header.name.folded())? {
+                    None => true,
+                    Some(other) if self.has(Fault::ComparesSpellings) => {
+                        inner.get(owner, other)?.header.name != header.name
+                    }
+                    Some(_) => false,
+                };
                 dawdle();
                 match inner.create(header, entries, binds) {
                     Err(StoreError::NameTaken { name }) if free => {

@@ -27,6 +27,10 @@ pub(crate) enum Fault {
     AnswersBeforeItWrites,
     /// A unique index on the name that leaves out the owner.
     SharesNamesAmongOwners,
+    /// A unique index on the name as it is spelt.
+    ComparesSpellings,
+    /// A column for the name that is unique, and read back as the name.
+    FoldsNames,
     /// A taken name gets a number, where the caller should be asked.
     NumbersNames,
     /// Each process keeps the headers it has used, and counts on being alone.
@@ -195,6 +199,8 @@ pub(crate) const FAULTS: &[(Fault, &[&str])] = &[
     (Fault::TellsOnlyOfSuccess, &["an_append_begun_is_told_its_outcome"]),
     (Fault::AnswersBeforeItWrites, &["an_append_begun_is_told_its_outcome"]),
     (Fault::SharesNamesAmongOwners, &["a_name_is_taken_once_per_owner"]),
+    (Fault::ComparesSpellings, &["a_name_is_kept_as_it_was_given_and_taken_in_every_spelling"]),
+    (Fault::FoldsNames, &["a_name_is_kept_as_it_was_given_and_taken_in_every_spelling"]),
     (Fault::NumbersNames, &["a_name_is_taken_once_per_owner", "an_update_changes_what_it_names"]),
     (Fault::CachesHeaders, &["two_stores_on_one_place_see_the_same_log"]),
     (Fault::CountsSystemMessages, &["counts_are_those_of_the_entries"]),

@@ -58,7 +58,7 @@ pub(super) struct Shared {
     /// When [`Fault::TouchesOnUpdate`] last changed a header.
     pub(super) touched: Mutex<BTreeMap<SessionId, Timestamp>>,
     /// What [`Fault::KeepsOldNames`] ever heard of.
-    pub(super) names: Mutex<BTreeMap<(Owner, Name), SessionId>>,
+    pub(super) names: Mutex<BTreeMap<(Owner, String), SessionId>>,
     /// What [`Fault::LeavesEntriesBehind`] did not delete.
     pub(super) left: Mutex<BTreeMap<SessionId, Vec<NewEntry>>>,
     /// Sessions to which [`Fault::ChecksNamesThenWrites`] gave a name that another one has.

@@ -45,6 +45,9 @@ impl Store for Opened {
         if let Some(name) = locked(&self.shared.twins).get(&id) {
             session.header.name.clone_from(name);
         }
+        if self.has(Fault::FoldsNames) {
+            session.header.name = Name::new(session.header.name.folded()).expect("a name");
+        }
         if self.has(Fault::LeavesKeysUnsorted) {
             session.keys.reverse();
         }
@@ -56,8 +59,8 @@ impl Store for Opened {
 
     fn named(&self, owner: &Owner, name: &str) -> Result<Option<SessionId>> {
         let found = self.inner().named(&self.whose(owner), name)?;
-        let Ok(name) = Name::new(name) else { return Ok(found) };
-        Ok(found.or_else(|| locked(&self.shared.names).get(&(owner.clone(), name)).copied()))
+        let old = (owner.clone(), name.to_owned());
+        Ok(found.or_else(|| locked(&self.shared.names).get(&old).copied()))
     }
 
     fn with_prefix(&self, owner: &Owner, digits: &str, limit: usize) -> Result<Vec<SessionId>> {
@@ -206,7 +209,7 @@ impl Store for Opened {
             }
             Fault::ChecksNamesThenWrites => {
                 if let Some(name) = &change.name
-                    && self.inner().named(owner, name.as_str())?.is_none()
+                    && self.inner().named(owner, name.folded())?.is_none()
                 {
                     dawdle();
                     if let Err(StoreError::NameTaken { name }) =

@@ -36,9 +36,11 @@ fn sessions_are_created_shown_changed_archived_and_deleted() {
     let id = created(&site, &json!({"name": "Auth Work", "description": "tokens", "key": "k:1"}));
     let path = format!("/v1/sessions/{id}");
     let session = site.get(&path).json()["session"].clone();
-    assert_eq!(session["name"], "auth-work");
+    assert_eq!(session["name"], "Auth Work");
     assert_eq!(session["keys"], json!(["k:1"]));
     assert_eq!(session["agent"], "build");
+    let spelt = site.json("PATCH", &path, &json!({"name": "AUTH work"})).json();
+    assert_eq!(spelt["session"]["name"], "AUTH work", "another spelling of its own name");
     let patched = site.json("PATCH", &path, &json!({"name": "auth", "description": null})).json();
     assert_eq!(patched["session"]["name"], "auth");
     assert_eq!(patched["session"]["description"], Value::Null);

@@ -241,7 +241,7 @@ impl Pass<'_> {
         }
         let name = Name::new(wanted);
         let numbers = (2..2 + NAME_TRIES_MAX).map(|number| match &name {
-            Ok(name) => name.numbered(number).to_string(),
+            Ok(name) => name.numbered(number).folded().to_owned(),
             Err(_) => format!("session-{number}"),
         });
         let taken_all = || StoreError::Backend {

@@ -343,7 +343,7 @@ impl Pass<'_> {
     }
 
     fn is_free(&self, name: &Name, id: SessionId) -> bool {
-        let named = |header: &Header| header.name == *name && header.id != id;
+        let named = |header: &Header| header.name.folded() == name.folded() && header.id != id;
         !self.all.values().any(|one| one.header.as_ref().is_some_and(named))
     }
 
@@ -354,7 +354,7 @@ impl Pass<'_> {
         let numbered = (2..2 + NAME_TRIES_MAX).map(|number| name.numbered(number));
         let mut names = std::iter::once(name.clone()).chain(numbered);
         let is_other = |name: &Name| {
-            let name = name.as_str();
+            let name = name.folded();
             name != stem && self.mirror.path_of(name, false).symlink_metadata().is_ok()
         };
         names.find(|name| self.is_free(name, id) && !is_other(name)).unwrap_or(at)
@@ -471,7 +471,7 @@ impl Pass<'_> {
             let name = &parent.header.name;
             let numbered = (2..2 + NAME_TRIES_MAX).map(|number| name.numbered(number));
             let there =
-                |name: &Name, archived| self.mirror.path_of(name.as_str(), archived).exists();
+                |name: &Name, archived| self.mirror.path_of(name.folded(), archived).exists();
             let is_new =
                 |name: &Name| self.is_free(name, from) && !there(name, false) && !there(name, true);
             let aside = numbered.into_iter().find(is_new);

@@ -117,7 +117,7 @@ impl Db {
         let columns = Columns::new(header);
         let last_at = entries.last().map_or(header.created_at.as_millisecond(), |entry| entry.at);
         let first = first_question(&Default::default(), entries).unwrap_or_default();
-        let name = header.name.as_str();
+        let name = header.name.folded();
         let Columns { json, workspace, parent, continues, trashed } = &columns;
         let create: Statement<'_> = (
             sql::CREATE,
@@ -299,7 +299,7 @@ pub(super) async fn write_header(
     header: &Header,
     after: &[Statement<'_>],
 ) -> Write<Vec<Answer>> {
-    let (owner, name) = (owner.as_str(), header.name.as_str());
+    let (owner, name) = (owner.as_str(), header.name.folded());
     let Columns { json, workspace, parent, continues, trashed } = &Columns::new(header);
     let update: Statement<'_> = (
         sql::UPDATE,

@@ -205,7 +205,7 @@ impl Db {
             // The time of a session that was written to just now follows later.
             let fresh: bool = row.try_get(8)?;
             let last_at = last_at.unwrap_or(stored_at);
-            let right = row.try_get::<_, &str>(0)? == header.name.as_str()
+            let right = row.try_get::<_, &str>(0)? == header.name.folded()
                 && row.try_get::<_, bool>(2)? == header.archived
                 && row.try_get::<_, Option<Vec<u8>>>(3)?
                     == header.profile.workspace.as_deref().map(hash)

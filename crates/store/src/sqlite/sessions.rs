@@ -37,7 +37,7 @@ impl Db {
         let inserted = statement.insert(params![
             id.0.as_bytes(),
             owner.as_str(),
-            header.name.as_str(),
+            header.name.folded(),
             json,
             header.archived,
             header.profile.workspace,
@@ -180,7 +180,7 @@ impl Db {
             tx.prepare_cached(sql).or_store_error(self.place(), "change a session")?;
         let done = statement.execute(params![
             n,
-            header.name.as_str(),
+            header.name.folded(),
             json_of(header),
             header.archived,
             header.profile.workspace,

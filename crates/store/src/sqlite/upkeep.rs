@@ -378,7 +378,7 @@ impl Db {
             read.or_store_error(self.place(), WHAT)
         })?;
         let expected = Says {
-            name: header.name.to_string(),
+            name: header.name.folded().to_owned(),
             first_message: first_message.to_owned(),
             archived: header.archived,
             workspace: header.profile.workspace.clone(),

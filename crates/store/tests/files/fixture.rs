@@ -86,7 +86,7 @@ pub(crate) fn all(sessions: &Sessions) -> Vec<Session> {
 }
 
 pub(crate) fn named(sessions: &Sessions, name: &str) -> SessionId {
-    let found = all(sessions).into_iter().find(|session| session.header.name.as_str() == name);
+    let found = all(sessions).into_iter().find(|session| session.header.name.folded() == name);
     found.unwrap_or_else(|| panic!("no session `{name}`")).id()
 }
 

@@ -141,7 +141,7 @@ fn what_it_renames_is_the_same_session() {
     let listed = all(&sessions);
     assert_eq!(listed.len(), 1);
     assert_eq!(listed[0].id(), id, "its id stays");
-    assert_eq!(listed[0].header.name.as_str(), "better-plan");
+    assert_eq!(listed[0].header.name.as_str(), "Better Plan");
     assert_eq!(listed[0].keys, [key]);
     assert_eq!(texts(&sessions, id), ["one", "two"]);
     drop(sessions);
@@ -383,7 +383,6 @@ fn what_it_says_goes_along_from_directory_to_directory_and_through_a_database() 
     let lost = lost.expect("copied").left_behind;
     let all_of_it = [
         "metadata.id",
-        "metadata.name",
         "metadata.lastActivityAt",
         "metadata.stars",
         "metadata.cut",

@@ -23,6 +23,10 @@ fn a_name_is_the_name_of_a_file() {
     drop(sessions);
     assert_eq!(names(&fixture, "."), [".rethread", "index.json", "last_session", "my-plan.json"]);
     let file = fixture.json("my-plan.json");
+    assert_eq!(
+        (&file["metadata"]["id"], &file["metadata"]["name"]),
+        (&"my-plan".into(), &"My Plan!".into())
+    );
     let created = file["metadata"]["createdAt"].clone();
     let sessions = fixture.sessions();
     sessions.rename(id, &Name::new("Scheme").expect("a name")).expect("renamed");
@@ -31,7 +35,7 @@ fn a_name_is_the_name_of_a_file() {
     assert_eq!(names(&fixture, "."), [".rethread", "index.json", "last_session", "scheme.json"]);
     let file = fixture.json("scheme.json");
     assert_eq!(file["metadata"]["createdAt"], created, "kept when it is written again");
-    assert_eq!(file["metadata"]["name"], "scheme");
+    assert_eq!(file["metadata"]["name"], "Scheme");
     assert_eq!(fixture.seed2(&["last"]), "scheme");
     assert_eq!(fixture.seed2(&["check"]), "");
 }
@@ -45,14 +49,16 @@ fn a_name_in_any_script_has_a_file_that_other_programs_can_name() {
     drop(sessions);
     let file = fixture.json("caf-f-r-rzte.json");
     assert_eq!(file["metadata"]["id"], "caf-f-r-rzte");
-    assert_eq!(file["metadata"]["name"], "café-für-ärzte");
+    assert_eq!(file["metadata"]["name"], "Café für Ärzte");
     let index = fixture.json("index.json");
     let stems: Vec<&String> = index["sessions"].as_object().expect("an object").keys().collect();
     let timed = stems.iter().find(|stem| stem.starts_with("20")).expect("one named by its time");
     assert_eq!(fixture.json(&format!("{timed}.json"))["metadata"]["name"], "日本語");
     assert_eq!(fixture.seed2(&["check"]), "");
     let sessions = fixture.sessions();
-    for (selector, id) in [("Café für Ärzte", doctors), ("日本語", japanese)] {
+    for (selector, id) in
+        [("Café für Ärzte", doctors), ("café-für-ärzte", doctors), ("日本語", japanese)]
+    {
         assert_eq!(sessions.select(selector).expect("one"), id);
         assert!(sessions.get(id).expect("there").header.foreign.is_empty());
     }

@@ -252,9 +252,8 @@ fn a_database_of_format_1_is_migrated_by_every_command() {
     is_brought_up_to_date(&place, "postgres");
 }
 
-#[test]
-fn a_file_that_cannot_be_written_is_left_as_it_is_and_said_to_be_old() {
-    let place = sqlite();
+/// Runs commands as someone who may read `store.db` and write nothing. The file must be as it was.
+fn without_writing(place: &Place, commands: &[&[&str]]) -> Vec<Output> {
     let file = place.folder.path().join("store.db");
     let before = std::fs::read(&file).expect("read");
     let mode = |path: &Path, mode| {
@@ -263,20 +262,62 @@ fn a_file_that_cannot_be_written_is_left_as_it_is_and_said_to_be_old() {
     };
     mode(&file, 0o444);
     mode(place.folder.path(), 0o555);
-    // A copy, because a user without write access may not reach the original either.
+    // A copy: an account that may write nothing may not reach the original either.
     let tools = tempfile::tempdir().expect("a folder");
     mode(tools.path(), 0o755);
     let binary = tools.path().join("rethread");
     std::fs::copy(env!("CARGO_BIN_EXE_rethread"), &binary).expect("copied");
-    let mut command = as_nobody(&binary);
-    command.arg("list").current_dir("/").env("HOME", "/nowhere");
-    command.env("RETHREAD_STORE", &place.store);
-    let output = command.output().expect("it runs");
+    let run = |args: &&[&str]| {
+        let mut command = as_nobody(&binary);
+        command.args(*args).current_dir("/").env("HOME", "/nowhere");
+        command.env("RETHREAD_STORE", &place.store);
+        command.output().expect("it runs")
+    };
+    let outputs = commands.iter().map(run).collect();
+    mode(place.folder.path(), 0o755);
+    assert_eq!(std::fs::read(&file).expect("read"), before);
+    outputs
+}
+
+#[test]
+fn a_file_that_cannot_be_written_is_left_as_it_is_and_said_to_be_old() {
+    let output = without_writing(&sqlite(), &[&["list"]]).remove(0);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(said.contains("has format 1; this version reads 3"), "{said}");
     assert!(said.contains("nothing was changed"), "{said}");
-    mode(place.folder.path(), 0o755);
-    assert_eq!(std::fs::read(&file).expect("read"), before);
+}
+
+#[test]
+fn a_file_of_format_2_that_cannot_be_written_is_read_and_searched() {
+    let place = sqlite();
+    let expected = place.run(&["export", "garden", "--format", "jsonl"]);
+    let path = place.folder.path().join("store.db");
+    let database = rusqlite::Connection::open(path).expect("the database");
+    let earlier = "DROP TABLE search;
+        CREATE VIRTUAL TABLE search USING fts5 (
+            owner, text, content = '', tokenize = \"unicode61 remove_diacritics 2\"
+        );
+        DELETE FROM progress WHERE what = 'searched';
+        INSERT OR REPLACE INTO progress VALUES ('indexed', 1000);
+        PRAGMA user_version = 2;";
+    database.execute_batch(earlier).expect("as it was");
+    drop(database);
+    let commands: [&[&str]; 3] =
+        [&["list"], &["export", "garden", "--format", "jsonl"], &["search", "bucket*"]];
+    let outputs = without_writing(&place, &commands);
+    for output in &outputs {
+        assert!(output.status.success(), "{output:?}");
+        assert!(!output.stdout.is_empty(), "{output:?}");
+    }
+    assert_eq!(String::from_utf8_lossy(&outputs[1].stdout), expected);
+    // Where it can be written, it is brought up to date.
+    place.run(&["search", "bucket*"]);
+    let database = rusqlite::Connection::open(place.folder.path().join("store.db"));
+    let format: i64 = database
+        .expect("the database")
+        .query_row("PRAGMA user_version", [], |row| row.get(0))
+        .expect("a format");
+    assert_eq!(format, 3);
 }
 
 /// Kills the first command at its `n`th call of these, for every `n` until there are no more. After

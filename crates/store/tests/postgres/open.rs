@@ -3,7 +3,7 @@
 use std::sync::{Arc, Barrier};
 
 use rethread_core::store::At;
-use rethread_core::{Header, Owner, SessionId, Store, StoreError, World};
+use rethread_core::{Header, Message, New, Owner, SessionId, Sessions, Store, StoreError, World};
 use rethread_store::{ConnectError, PostgresStore, System};
 
 use crate::CLUSTER;
@@ -65,6 +65,50 @@ fn a_newer_format_and_somebody_elses_tables_are_refused_and_left_alone() {
         );
         let tables = "SELECT count(*) FROM pg_tables WHERE tablename LIKE 'rethread\\_sessions%'";
         assert_eq!(CLUSTER.sql(name_of(&url), tables), "0", "{theirs}");
+    }
+}
+
+/// What a database of format 2 had in the place of today's index: other words, and nobody who said
+/// them.
+const AS_FORMAT_2: &str = "DROP TABLE rethread_search; \
+    CREATE TABLE rethread_search (owner text NOT NULL, session uuid NOT NULL, seq bigint NOT NULL, \
+      at bigint NOT NULL, words tsvector NOT NULL, PRIMARY KEY (owner, session, seq)); \
+    CREATE INDEX rethread_search_words ON rethread_search USING gin (words); \
+    INSERT INTO rethread_search SELECT owner, id, 0, last_at, 'forgotten'::tsvector \
+      FROM rethread_sessions; \
+    UPDATE rethread_sessions SET indexed = 2; DELETE FROM rethread_unsearched; \
+    UPDATE rethread_store SET format = 2";
+
+#[test]
+fn a_database_of_format_2_gets_another_index_and_keeps_everything() {
+    let url = CLUSTER.database();
+    let open = || {
+        let store = Arc::new(PostgresStore::open(&url).expect("a store"));
+        Sessions::new(store, Owner::local(), Arc::new(System))
+    };
+    let before = open();
+    let said = || vec![Message::user("日本語の質問").into(), Message::assistant("a zebra").into()];
+    let create = |_| before.create_with(&New::default(), None, said()).expect("created").0.id();
+    let ids: Vec<SessionId> = (0..3).map(create).collect();
+    let read = |sessions: &Sessions, id| sessions.read(id, 0..9).expect("read");
+    let entries: Vec<_> = ids.iter().map(|id| read(&before, *id)).collect();
+    drop(before);
+    CLUSTER.sql(name_of(&url), AS_FORMAT_2);
+    // One that died after it had replaced the index, and then several servers at once.
+    for begun in ["", "DROP TABLE rethread_search; UPDATE rethread_store SET format = 2"] {
+        CLUSTER.sql(name_of(&url), begun);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(open);
+            }
+        });
+        let sessions = open();
+        assert_eq!(CLUSTER.sql(name_of(&url), "SELECT format FROM rethread_store"), "3");
+        let found = |word: &str| sessions.search(word, 0, 9).expect("searched").len();
+        assert_eq!((found("forgotten"), found("質問"), found("zeb*")), (0, 3, 3), "{begun}");
+        for (id, entries) in ids.iter().zip(&entries) {
+            assert_eq!(read(&sessions, *id), *entries);
+        }
     }
 }
 

@@ -212,6 +212,34 @@ impl Runner {
         tools.put_back(&file.path, file.then.as_deref()).map_err(|failure| failure.0)
     }
 
+    /// The files that a person put back in a session since it was started, as they were before that.
+    /// None where that was in another workspace.
+    ///
+    /// # Errors
+    ///
+    /// I/O errors of the store.
+    pub fn files_put_back(&self, id: SessionId) -> Result<Vec<PastFile>, sessions::Error> {
+        let started = self.sessions().get(id)?.tally.started.unwrap_or(0);
+        let here = self.responder.workspace.as_deref();
+        let mut files = Vec::new();
+        for entry in self.since(id, started)? {
+            let Some(changed) = FileChanged::of(&entry.body) else { continue };
+            let found = match self.responder.tools.workspace() {
+                Some(tools) if here == Some(changed.workspace.as_str()) => {
+                    tools.content(&changed.path)
+                }
+                _ => continue,
+            };
+            let bytes =
+                |blob: Option<BlobId>| blob.map(|blob| self.sessions().blob(id, blob)).transpose();
+            if let (None, Ok(now)) = (changed.call, found) {
+                let (then, left) = (bytes(changed.before)?, bytes(changed.after)?);
+                files.push(PastFile { path: changed.path, then, left, now });
+            }
+        }
+        Ok(files)
+    }
+
     fn since(&self, id: SessionId, seq: u64) -> Result<Vec<Entry>, sessions::Error> {
         let end = self.sessions().get(id)?.tally.entries;
         self.sessions().entries(id, seq..end).around_damage().collect()

@@ -213,7 +213,11 @@ fn titled(mut new: New, prompt: &str) -> New {
 
 /// The result that the parent gets. The subagent's session can be read with `recall`.
 fn result_text(agent: &str, id: SessionId, answer: &TurnAnswer) -> Result<String, ToolFailure> {
-    let place = format!("[`{agent}` worked in session {}: {} rounds]", id.short(), answer.rounds);
+    let rounds = match answer.rounds {
+        1 => "1 round".to_owned(),
+        rounds => format!("{rounds} rounds"),
+    };
+    let place = format!("[`{agent}` worked in session {}: {rounds}]", id.short());
     let text = answer.text.trim_end();
     match answer.end {
         End::Answered | End::RoundLimit | End::Repeated => Ok(format!("{text}\n\n{place}")),

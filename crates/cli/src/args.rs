@@ -675,9 +675,9 @@ pub(crate) struct Fork {
 
 /// Flags of `undo`.
 #[derive(Debug, ClapArgs)]
-#[command(group = ArgGroup::new("where").required(true).args(["sel", "key"]))]
+#[command(group = ArgGroup::new("where").args(["sel", "key"]))]
 pub(crate) struct Undo {
-    /// Which session
+    /// Which session [default: the one deleted last]
     pub(crate) sel: Option<String>,
     /// The session this key points at
     #[arg(long)]

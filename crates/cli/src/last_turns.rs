@@ -121,10 +121,9 @@ fn folded(lines: &[&str], most: usize, paint: Paint) -> Vec<String> {
 /// Characters of a title in the line that says which session is opened.
 const TITLE_CHARS: usize = 60;
 
-/// The line that says which session is opened: `Continuing NAME · 14 turns, last active 3h ago`.
+/// The line that says which session is opened: `Continuing TITLE · 14 turns, last active 3h ago`.
 pub(crate) fn heading(session: &Session, now: Timestamp) -> String {
-    let title = session.header.profile.title.as_deref().map(|title| fit(title, TITLE_CHARS));
-    let title = title.filter(|title| !title.is_empty());
+    let title = session.title().map(|title| fit(&title, TITLE_CHARS));
     let name = title.unwrap_or_else(|| clean(session.header.name.as_str()));
     match session.tally.queries {
         0 => format!("Continuing {name} · nothing was asked in it yet"),

@@ -245,7 +245,7 @@ impl UpdateHandler {
                     full(on.tokens),
                     count(on.carried as u64, "turn"),
                 ))
-                .code(on.session.header.name.as_str())
+                .join(texts::called(&on.session))
                 .and("; nothing is lost, and /undo goes back.")
                 .into()
             }
@@ -292,15 +292,15 @@ impl UpdateHandler {
     /// Brings a session back from the trash.
     async fn undelete(&self, id: SessionId) -> Said {
         let restored = self.with(move |sessions| sessions.restore_from_trash(id)).await;
-        let name = match restored {
-            Ok(session) => session.header.name,
+        let session = match restored {
+            Ok(session) => session,
             // The button may be pressed twice.
             Err(sessions::Error::Store(StoreError::NotFound { .. })) => {
-                self.with(move |sessions| sessions.get(id)).await?.header.name
+                self.with(move |sessions| sessions.get(id)).await?
             }
             Err(error) => return Err(error.into()),
         };
-        Ok(Rich::default().code(name.as_str()).and(" is back. ").join(self.here().await?).into())
+        Ok(texts::called(&session).and(" is back. ").join(self.here().await?).into())
     }
 
     async fn clear(&self, pending: &Pending) -> Said {
@@ -409,7 +409,7 @@ impl UpdateHandler {
             .with(move |sessions| Ok((sessions.stats(id)?, counted.context_tokens(id)?)))
             .await?;
         let mut text = Rich::default()
-            .bold(session.header.name.as_str())
+            .bold(session.title().unwrap_or_else(|| session.header.name.to_string()))
             .and(format!(
                 "\nMessages: {} from you, {} from the assistant, {} from tools",
                 full(stats.user),
@@ -449,7 +449,7 @@ impl UpdateHandler {
     ) -> Said {
         let id = found.await?;
         let session = self.with(move |sessions| sessions.get(id)).await?;
-        let text = Rich::plain("Delete ").code(session.header.name.as_str()).and(format!(
+        let text = Rich::plain("Delete ").join(texts::called(&session)).and(format!(
             "? It has {}. It goes to the trash, where /undo finds it for {}; /clear empties the history and keeps it.",
             count(session.tally.messages, "message"),
             sessions::trash_kept(),

@@ -89,7 +89,7 @@ impl UpdateHandler {
                 runner.fullness_of(&context),
             ))
             .and("\nSession: ")
-            .code(session.header.name.as_str());
+            .join(texts::called(&session));
         self.with_offer(text, &session).await
     }
 
@@ -147,7 +147,7 @@ impl UpdateHandler {
         blocking(move || handle.remember_trust(id)).await?;
         let runner = self.viewer(Some(&session)).await?;
         Ok(Rich::plain("Tools are on in ")
-            .code(session.header.name.as_str())
+            .join(texts::called(&session))
             .and(", also after a restart. They see the folder ")
             .code(self.folder(&runner))
             .and(".")

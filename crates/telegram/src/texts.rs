@@ -79,7 +79,15 @@ pub(crate) fn nothing_yet() -> Rich {
 
 /// Where the person is now.
 pub(crate) fn here(session: &Session) -> Rich {
-    Rich::plain("You are in ").code(session.header.name.as_str()).and(".")
+    Rich::plain("You are in ").join(called(session)).and(".")
+}
+
+/// What a session is called: its name, to be tapped and copied, or its title where nobody named it.
+pub(crate) fn called(session: &Session) -> Rich {
+    match session.title().filter(|_| session.header.name.is_automatic()) {
+        Some(title) => Rich::default().bold(&title),
+        None => Rich::default().code(session.header.name.as_str()),
+    }
 }
 
 /// For a button whose time is over.
@@ -95,7 +103,7 @@ pub(crate) fn trouble(error: &sessions::Error) -> Rich {
         Error::Select(SelectError::None { .. } | SelectError::Several { .. })
         | Error::Store(StoreError::NotFound { .. }) => "/sessions shows them all.",
         Error::Select(SelectError::Empty) => "Write something, and there is one.",
-        Error::Name(_) => "Names are made of letters, digits, “.”, “_” and “-”.",
+        Error::Name(_) => "A name has a letter or a digit, and no “/”, “\\” or “..”.",
         Error::NothingToUndo { .. } => "Nothing was changed.",
         Error::GoneOn { .. } => "It stays as it is.",
         Error::Store(StoreError::Held { .. }) => {

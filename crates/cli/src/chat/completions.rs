@@ -117,8 +117,8 @@ impl Completions {
             let now = rethread_core::World::now(&rethread_store::System);
             others
                 .map(|session| Choice {
-                    text: session.header.name.to_string(),
-                    label: one_line(session.header.name.as_str()),
+                    text: session.selector().to_owned(),
+                    label: one_line(&session.label()),
                     about: format!(
                         "{} · {}",
                         ago(session.last_activity_at, now),

@@ -11,6 +11,7 @@ use rethread_core::sessions::SelectError;
 use rethread_core::{SessionId, StoreError, sessions};
 
 use super::Chat;
+use crate::commands::change;
 use crate::commands::stats::tokens_block;
 use crate::errors::Error;
 use crate::out::{clean, count, one_line, plural};
@@ -82,6 +83,9 @@ impl Chat {
             for line in tokens_block(&stats) {
                 self.voice.notice(line);
             }
+        }
+        if let Some(title) = session.title() {
+            self.voice.notice(format_args!("  Title: {}", clean(&title)));
         }
         if let Some(path) = transcript {
             self.voice.notice(format_args!("  Transcript: {}", clean(&path.display().to_string())));
@@ -446,7 +450,7 @@ pub(crate) fn receipt(receipt: &CompactReceipt, undo: &str) -> Vec<String> {
     vec![
         format!(
             "✓ Compacted into {}: {} → {} tokens in the context ({saved})",
-            on.session.header.name,
+            change::shown(&on.session),
             count(receipt.before),
             count(on.tokens)
         ),

@@ -4,12 +4,14 @@
 //! it. Files are put back only if the person says so, after they saw what that would undo.
 
 use rethread_agent::{DoneSince, PastFile, PastTurn};
+use rethread_core::SessionId;
 use rethread_core::sessions::Fork;
 use rethread_render::Diff;
 use rethread_render::terminal::render_diff;
 
 use super::Chat;
 use super::say::Look;
+use crate::commands::change;
 use crate::errors::Error;
 use crate::out::{ago, clean, fit, one_line, plural};
 
@@ -80,26 +82,40 @@ impl Chat {
             which == Which::All || which == Which::Untouched && !file.changed_meanwhile()
         });
         for file in chosen {
-            let path = one_line(&file.path);
-            match self.runner.put_back(session.id(), file) {
-                Ok(()) if file.then.is_none() => {
-                    self.voice.notice(format_args!("  removed {path}"))
-                }
-                Ok(()) => self.voice.notice(format_args!("  restored {path}")),
-                Err(why) => {
-                    self.voice.notice(format_args!("  {path} is as it was: {}", clean(&why)));
-                }
-            }
+            self.put_back(session.id(), file);
         }
         self.voice.notice(format_args!(
-            "You are in {} now, before that turn; the session you came from is kept, and /undo goes back \
-             to it. Files stay as they are then.",
-            session.header.name
+            "You are in {} now, before that turn; the session you came from is kept. /undo goes back to \
+             it, and brings the files back unless you go on here first.",
+            change::shown(&session)
         ));
         if clean(&turn.question) == turn.question {
             self.input.begin_with(&turn.question);
         }
         Ok(())
+    }
+
+    /// Puts files back as they were before a person went back to an earlier turn. Those that someone
+    /// changed since stay as they are.
+    pub(super) fn undo_put_back(&self, id: SessionId, files: &[PastFile]) {
+        for file in files.iter().filter(|file| !file.is_as_it_was()) {
+            match file.changed_meanwhile() {
+                true => self.voice.notice(format_args!(
+                    "  {} was changed since, and stays as it is",
+                    one_line(&file.path)
+                )),
+                false => self.put_back(id, file),
+            }
+        }
+    }
+
+    fn put_back(&self, id: SessionId, file: &PastFile) {
+        let path = one_line(&file.path);
+        match self.runner.put_back(id, file) {
+            Ok(()) if file.then.is_none() => self.voice.notice(format_args!("  removed {path}")),
+            Ok(()) => self.voice.notice(format_args!("  restored {path}")),
+            Err(why) => self.voice.notice(format_args!("  {path} is as it was: {}", clean(&why))),
+        }
     }
 
     /// Shows what was done since, and asks which files are to be put back. None: the person thought

@@ -4,6 +4,7 @@ use rethread_core::SessionId;
 use rethread_core::sessions::trash_kept;
 
 use super::Chat;
+use crate::commands::change::shown;
 use crate::errors::Error;
 
 impl Chat {
@@ -13,7 +14,8 @@ impl Chat {
             Some(sel) => self.select(sel)?,
             None => self.current()?,
         };
-        let name = self.handle.call(|sessions| sessions.trash(id))?.header.name;
+        let deleted = self.handle.call(|sessions| sessions.trash(id))?;
+        let (name, selector) = (shown(&deleted), deleted.selector());
         self.deleted = Some(id);
         let mut next = "";
         if self.session == Some(id) {
@@ -24,14 +26,14 @@ impl Chat {
         }
         let kept = trash_kept();
         self.voice.notice(format_args!(
-            "Moved {name} to the trash; /undo brings it back, `rethread undo {name}` for {kept}.{next}"
+            "Moved {name} to the trash; /undo brings it back, `rethread undo {selector}` for {kept}.{next}"
         ));
         Ok(())
     }
 
     /// Brings back the session that was just deleted. Where the chat is in none, it is in this one.
     pub(super) async fn undelete(&mut self, id: SessionId) -> Result<(), Error> {
-        let name = self.handle.call(|sessions| sessions.restore_from_trash(id))?.header.name;
+        let name = shown(&self.handle.call(|sessions| sessions.restore_from_trash(id))?);
         if self.session.is_none() {
             self.enter(id).await?;
         }

@@ -294,10 +294,18 @@ impl Chat {
             self.voice.notice("Nothing was undone; you are where you were.");
             return Ok(());
         }
+        // Read while the session is still the one that put them back.
+        let put_back = match self.handle.sessions().would_undo(id)? {
+            Undone::Start { origin: Origin::Fork, archived: true, .. } => {
+                self.runner.files_put_back(id)?
+            }
+            _ => Vec::new(),
+        };
         let undone = self.handle.call(|sessions| sessions.undo(id))?;
         let text = change::undone_text(&self.cli, &undone)?;
         if let Undone::Start { back_to: Some(back), .. } = undone {
             self.enter(back).await?;
+            self.undo_put_back(back, &put_back);
         }
         self.voice.notice(text);
         Ok(())
@@ -331,7 +339,7 @@ impl Chat {
         self.enter(session.id()).await?;
         self.voice.notice(format_args!(
             "You are in {} now; the session you came from stays as it is, and /undo goes back.",
-            session.header.name
+            change::shown(&session)
         ));
         Ok(())
     }
@@ -355,11 +363,12 @@ impl Chat {
     /// Puts the session away; the next message starts another.
     fn archive(&mut self) -> Result<(), Error> {
         let id = self.current()?;
-        let name = self.handle.sessions().archive(id)?.header.name;
+        let archived = self.handle.sessions().archive(id)?;
+        let (name, selector) = (change::shown(&archived), archived.selector());
         self.session = None;
         (self.fullness, self.suggested) = (0, false);
         self.voice.notice(format_args!(
-            "Archived {name}; `/open {name}` brings it back. Your next message starts a new session."
+            "Archived {name}; `/open {selector}` brings it back. Your next message starts a new session."
         ));
         Ok(())
     }

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use rethread_core::sessions::{self, Undone};
-use rethread_core::{Name, SessionId};
+use rethread_core::{Name, Session, SessionId};
 use serde_json::json;
 
 use super::{Cli, Done};
@@ -14,11 +14,13 @@ use crate::out::{clean, confirmed, line, plural, someone_is_there};
 pub(crate) fn clear(cli: &Cli, args: &One) -> Done {
     let id = cli.select(&args.sel)?;
     let seq = cli.handle.call(|sessions| sessions.clear(id))?;
+    let session = cli.sessions.get(id)?;
     match cli.global.json {
         true => crate::out::json(&json!({ "session": id, "seq": seq }))?,
         false => line(format_args!(
-            "Cleared {0}. Its log is kept; `rethread undo {0}` brings the context back.",
-            name(cli, id)?
+            "Cleared {}. Its log is kept; `rethread undo {}` brings the context back.",
+            shown(&session),
+            session.selector()
         ))?,
     }
     Ok(ExitCode::SUCCESS)
@@ -33,7 +35,7 @@ pub(crate) fn fork(cli: &Cli, args: &Fork) -> Done {
         true => crate::out::json(&json!({ "session": session }))?,
         false => line(format_args!(
             "Forked into {} ({}).",
-            session.header.name,
+            with_selector(&session),
             plural(session.tally.messages, "message")
         ))?,
     }
@@ -43,7 +45,8 @@ pub(crate) fn fork(cli: &Cli, args: &Fork) -> Done {
 pub(crate) fn undo(cli: &Cli, args: &Undo) -> Done {
     let id = match (&args.sel, &args.key) {
         (Some(sel), _) => super::trash::select_anywhere(cli, sel)?,
-        (None, key) => cli.resolve(key.as_deref().unwrap_or_default())?,
+        (None, Some(key)) => cli.resolve(key)?,
+        (None, None) => super::trash::last_deleted(cli)?,
     };
     let undone = cli.handle.call(|sessions| sessions.undo(id))?;
     if !cli.global.json {
@@ -134,31 +137,41 @@ fn each(
     verb: &str,
     act: impl Fn(SessionId) -> sessions::Result<()>,
 ) -> Done {
-    let names = names(cli, sels)?;
     let ids = sels.iter().map(|sel| cli.select(sel)).collect::<Result<Vec<_>, _>>()?;
-    for (id, name) in ids.into_iter().zip(names) {
-        act(id)?;
+    let found = ids.into_iter().map(|id| cli.sessions.get(id));
+    for session in found.collect::<Result<Vec<_>, _>>()? {
+        act(session.id())?;
         match cli.global.json {
-            true => crate::out::json(&json!({ "session": id, "name": name }))?,
-            false => line(format_args!("{verb} {name}."))?,
+            true => crate::out::json(&receipt(&session))?,
+            false => line(format_args!("{verb} {}.", shown(&session)))?,
         }
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn names(cli: &Cli, sels: &[String]) -> Result<Vec<String>, Error> {
-    sels.iter().map(|sel| cli.select(sel).and_then(|id| name(cli, id))).collect()
+/// Which session something was done to, for programs.
+pub(super) fn receipt(session: &Session) -> serde_json::Value {
+    json!({
+        "session": session.id(), "name": session.shown_name(), "title": session.title(),
+    })
 }
 
 /// What a person calls a session: its name, or its title where nobody named it.
 pub(crate) fn label(cli: &Cli, id: SessionId) -> Result<String, Error> {
-    let session = cli.sessions.get(id)?;
-    Ok(match session.title().filter(|_| session.header.name.is_automatic()) {
-        Some(title) => format!("“{}”", clean(&title)),
-        None => session.header.name.to_string(),
-    })
+    Ok(shown(&cli.sessions.get(id)?))
 }
 
-fn name(cli: &Cli, id: SessionId) -> Result<String, Error> {
-    Ok(cli.sessions.get(id)?.header.name.to_string())
+/// The same for a session that is at hand.
+pub(crate) fn shown(session: &Session) -> String {
+    clean(&session.label())
+}
+
+/// The same, with what to type for it where that is something else.
+pub(super) fn with_selector(session: &Session) -> String {
+    match session.header.name.is_automatic() {
+        true if session.title().is_some() => {
+            format!("{}, {}", shown(session), session.selector())
+        }
+        _ => shown(session),
+    }
 }

@@ -48,10 +48,9 @@ pub(super) fn run(cli: &Cli, args: &Compact) -> Done {
             Ok(ExitCode::SUCCESS)
         }
         Compacted::Done(receipt) => {
-            for text in past::receipt(
-                &receipt,
-                &format!("rethread undo {}", receipt.on.session.header.name),
-            ) {
+            for text in
+                past::receipt(&receipt, &format!("rethread undo {}", receipt.on.session.selector()))
+            {
                 line(text)?;
             }
             Ok(ExitCode::SUCCESS)

@@ -49,7 +49,7 @@ pub(super) fn run(global: &Global, args: &Copy) -> Done {
             Ok(one) => copied.push(one),
             // It is about this session alone, so the others are copied all the same.
             Err(error @ sessions::Error::Differs { .. }) => {
-                let name = clean(session.header.name.as_str());
+                let name = clean(&session.label());
                 bar.suspend(|| note(format_args!("warning: {name} was not copied: {error}")));
                 failed = failed.or(Some(error));
             }

@@ -59,7 +59,7 @@ fn bind(cli: &Cli, sel: &str, args: &Open) -> Done {
     if last.earlier > 0 {
         let earlier = plural(last.earlier, "earlier turn");
         let all = if session.tally.boundary.is_some() { " --all" } else { "" };
-        line(format_args!("\n{earlier}: `rethread show {}{all}`", session.header.name))?;
+        line(format_args!("\n{earlier}: `rethread show {}{all}`", session.selector()))?;
     }
     Ok(ExitCode::SUCCESS)
 }

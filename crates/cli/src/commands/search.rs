@@ -9,7 +9,7 @@ use rethread_core::search::{Hit, Query, Scope};
 use rethread_core::session::Session;
 use rethread_core::world::rfc3339;
 use serde_json::json;
-use unicode_width::UnicodeWidthChar;
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::{Cli, Done};
 use crate::args::Search;
@@ -19,6 +19,9 @@ use crate::out::{ago, clean, columns, fit, line, note};
 
 /// Hits that the chat shows.
 pub(crate) const CHAT_HITS: usize = 20;
+
+/// Columns a title has at least.
+const TITLE_COLUMNS_MIN: usize = 12;
 
 pub(crate) fn run(cli: &Cli, args: &Search) -> Done {
     let workspace = cli.global.workspace.as_ref().map(|_| cli.workspace()).transpose()?;
@@ -64,8 +67,8 @@ fn as_json(hit: &Hit, session: Option<&Session>) -> serde_json::Value {
     let header = session.map(|session| &session.header);
     json!({
         "session": hit.place.session,
-        "name": name(hit, session),
-        "title": header.and_then(|header| header.profile.title.as_deref()),
+        "name": session.map_or_else(|| hit.place.session.to_string(), Session::shown_name),
+        "title": session.and_then(Session::title),
         "workspace": header.and_then(|header| header.profile.workspace.as_deref()),
         "seq": hit.place.seq,
         "at": rfc3339(hit.at),
@@ -73,10 +76,6 @@ fn as_json(hit: &Hit, session: Option<&Session>) -> serde_json::Value {
         "snippet": hit.snippet,
         "marks": hit.marks_in_chars(),
     })
-}
-
-fn name(hit: &Hit, session: Option<&Session>) -> String {
-    session.map_or_else(|| hit.place.session.to_string(), |session| session.header.name.to_string())
 }
 
 /// Two lines for a hit: where it is, and what it says.
@@ -87,17 +86,34 @@ fn show(cli: &Cli, hit: &Hit, session: Option<&Session>) -> Result<(), Error> {
     let workspace = workspace.map(|path| folder(Path::new(path), home.as_deref().map(Path::new)));
     let about = [Some(hit.speaker.as_str().to_owned()), Some(ago(hit.at, cli.now)), workspace];
     let about = about.into_iter().flatten().collect::<Vec<_>>().join(" · ");
-    let title = profile.and_then(|profile| profile.title.as_deref());
-    let place = format!("{}:{}", name(hit, session), hit.place.seq);
-    let left = columns().saturating_sub(place.chars().count() + 2);
-    let about = match title {
-        Some(title) => {
-            format!("{} · {about}", fit(title, left.saturating_sub(about.len() + 3).max(12)))
+    let is_named = session.is_some_and(|session| !session.header.name.is_automatic());
+    let title = session
+        .and_then(Session::title)
+        .filter(|title| !is_named || session.is_some_and(|session| session.shown_name() != *title));
+    let id = session.map_or_else(
+        || hit.place.session.to_string(),
+        |session| {
+            if is_named { session.selector().to_owned() } else { session.shown_id() }
+        },
+    );
+    let place = clean(&format!("{id}:{}", hit.place.seq));
+    // A name that someone chose comes first; of the others, what they are about.
+    let columns = columns();
+    let (first, rest) = match title {
+        Some(title) if !is_named => {
+            let left = columns.saturating_sub(about.width() + place.width() + 5);
+            (fit(&title, left.max(TITLE_COLUMNS_MIN)), format!("{about} · {place}"))
         }
-        None => about,
+        Some(title) => {
+            let left = columns.saturating_sub(place.width() + about.width() + 5);
+            let title = fit(&title, left.max(TITLE_COLUMNS_MIN));
+            (place, format!("{title} · {about}"))
+        }
+        None => (place, about),
     };
-    line(format_args!("\x1b[1m{}\x1b[0m  \x1b[2m{}\x1b[0m", clean(&place), fit(&about, left)))?;
-    line(format_args!("  {}", marked(hit, columns().saturating_sub(2))))
+    let left = columns.saturating_sub(first.width() + 2);
+    line(format_args!("\x1b[1m{first}\x1b[0m  \x1b[2m{}\x1b[0m", fit(&rest, left)))?;
+    line(format_args!("  {}", marked(hit, columns.saturating_sub(2))))
 }
 
 /// The snippet with what was asked for marked, cut to a width in columns so that the first mark is

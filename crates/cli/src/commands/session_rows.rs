@@ -88,7 +88,7 @@ impl Rows {
 pub(crate) fn shown_title(session: &Session) -> String {
     let title = match session.title() {
         Some(title) => clean(&title),
-        None => format!("(nothing said) {}", session.header.name),
+        None => "(nothing said)".into(),
     };
     match session.header.archived {
         true => format!("(archived) {title}"),

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use jiff::tz::TimeZone;
 use rethread_agent::provider::PRICES_AS_OF;
+use rethread_core::Session;
 use rethread_core::sessions::{Group, GroupBy, Survey, Surveyed, Totals};
 use rethread_core::store::Filter;
 use rethread_core::usage::UsageByModel;
@@ -58,7 +59,9 @@ fn as_json(cli: &Cli, sums: &Surveyed, args: &Stats) -> Value {
         match group {
             Group::Session(id) => {
                 sum["session"] = json!(id);
-                sum["name"] = json!(cli.sessions.get(*id).map(|s| s.header.name).ok());
+                let session = cli.sessions.get(*id).ok();
+                sum["name"] = json!(session.as_ref().map(Session::shown_name));
+                sum["title"] = json!(session.as_ref().and_then(Session::title));
             }
             Group::Folder(folder) => sum["folder"] = json!(folder),
             Group::Day(day) => sum["day"] = json!(day.to_string()),
@@ -160,10 +163,7 @@ fn title(cli: &Cli, group: &Group) -> String {
     let home = home.as_deref().map(Path::new);
     let title = match group {
         Group::Session(id) => match cli.sessions.get(*id) {
-            Ok(session) => {
-                let header = session.header;
-                header.profile.title.unwrap_or_else(|| header.name.to_string())
-            }
+            Ok(session) => session.title().unwrap_or_else(|| session.header.name.to_string()),
             Err(_) => id.to_string(),
         },
         Group::Folder(Some(path)) => folder(Path::new(path), home),

@@ -10,6 +10,7 @@ use rethread_core::sessions::{self, SelectError};
 use rethread_core::{Session, SessionId};
 use serde_json::json;
 
+use super::change::{receipt, shown, with_selector};
 use super::session_rows::Rows;
 use super::{Cli, Done};
 use crate::args::{Delete, Several, Trash};
@@ -22,18 +23,26 @@ pub(crate) fn delete(cli: &Cli, args: &Delete) -> Done {
     }
     // All are found first: positions in a list move when the list does.
     let ids = args.sels.iter().map(|sel| cli.select(sel)).collect::<Result<Vec<_>, _>>()?;
-    let mut deleted = Vec::new();
+    let several = ids.len() > 1;
     for id in ids {
         let session = cli.handle.call(|sessions| sessions.trash(id))?;
-        let name = session.header.name.to_string();
         match cli.global.json {
-            true => crate::out::json(&json!({ "session": id, "name": name }))?,
-            false => line(format_args!("Moved {name} to the trash."))?,
+            true => crate::out::json(&receipt(&session))?,
+            false => line(format_args!("Moved {} to the trash.", shown(&session)))?,
         }
-        deleted.push(name);
+        if !cli.global.json && !several {
+            note(format_args!(
+                "`rethread undo` brings it back now, `rethread undo {}` for {}.",
+                session.selector(),
+                sessions::trash_kept()
+            ));
+        }
     }
-    if let (false, Some(name)) = (cli.global.json, deleted.first()) {
-        note(format_args!("`rethread undo {name}` brings it back for {}.", sessions::trash_kept()));
+    if !cli.global.json && several {
+        note(format_args!(
+            "`rethread undo` brings back the last one; `rethread trash list` shows all for {}.",
+            sessions::trash_kept()
+        ));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -60,6 +69,14 @@ pub(crate) fn select_anywhere(cli: &Cli, sel: &str) -> Result<SessionId, Error> 
     }
 }
 
+/// The session that was deleted last.
+pub(crate) fn last_deleted(cli: &Cli) -> Result<SessionId, Error> {
+    cli.sessions.trashed()?.first().map(Session::id).ok_or_else(|| Error::Word {
+        what: "there is no deleted session to bring back".into(),
+        hint: "`rethread undo SEL` undoes the last clear, fork, compact or resume of a session",
+    })
+}
+
 fn is_none(error: &SelectError) -> bool {
     matches!(error, SelectError::None { .. } | SelectError::Empty)
 }
@@ -79,11 +96,11 @@ fn erase(cli: &Cli, args: &Delete) -> Done {
             return Err(Error::NotConfirmed);
         }
         if let Some((sel, session)) = found.iter().find(|(sel, session)| !is_exact(sel, session)) {
-            let name = session.header.name.to_string();
+            let name = session.selector().to_owned();
             return Err(Error::NotExact { sel: sel.to_string(), name });
         }
     } else if !args.yes {
-        let names: Vec<&str> = found.iter().map(|(_, s)| s.header.name.as_str()).collect();
+        let names: Vec<String> = found.iter().map(|(_, s)| with_selector(s)).collect();
         let question =
             format!("Erase {} and all that was said? This is for good.", names.join(", "));
         if !confirmed(&question)? {
@@ -91,11 +108,10 @@ fn erase(cli: &Cli, args: &Delete) -> Done {
         }
     }
     for (_, session) in found {
-        let (id, name) = (session.id(), session.header.name);
-        cli.handle.call(|sessions| sessions.erase(id))?;
+        cli.handle.call(|sessions| sessions.erase(session.id()))?;
         match cli.global.json {
-            true => crate::out::json(&json!({ "session": id, "name": name }))?,
-            false => line(format_args!("Erased {name}."))?,
+            true => crate::out::json(&receipt(&session))?,
+            false => line(format_args!("Erased {}.", shown(&session)))?,
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -105,7 +121,7 @@ fn erase(cli: &Cli, args: &Delete) -> Done {
 fn is_exact(sel: &str, session: &Session) -> bool {
     let sel = sel.trim().to_lowercase();
     let id = session.id();
-    sel == session.header.name.as_str().to_lowercase()
+    session.header.name.is_meant_by(&sel)
         || sel == id.to_string()
         || sel == id.0.simple().to_string()
         || session.readable_id.as_ref().is_some_and(|id| id.to_lowercase() == sel)
@@ -144,10 +160,9 @@ fn restore(cli: &Cli, args: &Several) -> Done {
     let found = args.sels.iter().map(|sel| cli.sessions.select_trashed(sel));
     for id in found.collect::<Result<Vec<_>, _>>()? {
         let session = cli.handle.call(|sessions| sessions.restore_from_trash(id))?;
-        let name = &session.header.name;
         match cli.global.json {
-            true => crate::out::json(&json!({ "session": id, "name": name }))?,
-            false => line(format_args!("Restored {name}."))?,
+            true => crate::out::json(&receipt(&session))?,
+            false => line(format_args!("Restored {}.", shown(&session)))?,
         }
     }
     Ok(ExitCode::SUCCESS)

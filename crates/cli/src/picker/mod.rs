@@ -24,6 +24,7 @@ use rethread_core::{Name, Session, SessionId};
 use rethread_render::terminal::Style;
 
 use crate::chat::paint::Paint;
+use crate::out::clean;
 use filter::WordFilter;
 use row::Row;
 
@@ -221,6 +222,12 @@ impl Picker {
                     self.selected = 0;
                 }
             }
+            // It was deleted while its preview was being read.
+            TaskResult::Failed { task: Task::Preview { id, .. }, .. }
+                if self.row_of(id).is_none() =>
+            {
+                self.previewing = None;
+            }
             TaskResult::Failed { task, what } => {
                 match task {
                     Task::Search(query) => {
@@ -245,8 +252,8 @@ impl Picker {
     pub(crate) fn done(&mut self, id: SessionId, verb: &Verb, session: &Session) {
         let name = match verb {
             // In the trash a name is free for others.
-            Verb::Delete => self.name_of(id),
-            _ => session.header.name.to_string(),
+            Verb::Delete => self.label_of(id),
+            _ => clean(&session.label()),
         };
         self.note = match verb {
             Verb::Rename(_) => format!("It is called {name} now."),
@@ -299,10 +306,12 @@ impl Picker {
         self.note = crate::out::one_line(what);
     }
 
-    fn name_of(&self, id: SessionId) -> String {
-        let rows = self.rows.iter().chain(self.chain.iter().flatten());
-        let mut named = rows.filter(|row| row.id == id).map(|row| row.name.clone());
-        named.next().unwrap_or_else(|| id.to_string())
+    fn label_of(&self, id: SessionId) -> String {
+        self.row_of(id).map_or_else(|| id.to_string(), |row| row.label.clone())
+    }
+
+    fn row_of(&self, id: SessionId) -> Option<&Row> {
+        self.rows.iter().chain(self.chain.iter().flatten()).find(|row| row.id == id)
     }
 
     fn find_places(&mut self) {

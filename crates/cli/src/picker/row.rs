@@ -28,8 +28,10 @@ pub(super) struct Row {
     pub(super) id: SessionId,
     /// The name, as the person types it.
     pub(super) name: String,
-    /// What it is called in the list: its title, or how it begins, or its name.
+    /// What it is called in the list.
     pub(super) title: String,
+    /// What messages call it.
+    pub(super) label: String,
     pub(super) is_archived: bool,
     /// Whether it is in the list without any filter.
     pub(super) is_listed: bool,
@@ -50,8 +52,11 @@ impl Row {
             .into_iter()
             .flatten()
             .map(|text| fit(text, TITLE_CHARS))
-            .find(|text| !text.is_empty())
-            .unwrap_or_else(|| name.clone());
+            .find(|text| !text.is_empty());
+        let title = title.unwrap_or_else(|| match header.name.is_automatic() {
+            true => "(nothing said)".into(),
+            false => name.clone(),
+        });
         let home = Some(Path::new(home)).filter(|home| home.is_absolute());
         let workspace = header.profile.workspace.as_deref().map(Path::new);
         let folder = workspace.map(|path| folder(path, home)).unwrap_or_default();
@@ -67,6 +72,7 @@ impl Row {
             rest: rest.join("\n").into(),
             name,
             title,
+            label: fit(&session.label(), TITLE_CHARS),
             is_archived: header.archived,
             is_listed,
             folder,

@@ -130,7 +130,7 @@ fn head(session: &Session, style: &Style) -> Vec<String> {
     let paint = Paint::of(style);
     let (header, tally) = (&session.header, &session.tally);
     let counts = [
-        header.name.to_string(),
+        fit(&session.label(), style.width),
         plural(tally.messages, "message"),
         format!("{} tokens", short_count(tally.tokens)),
         header.created_at.strftime("since %Y-%m-%d").to_string(),

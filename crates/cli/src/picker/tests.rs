@@ -203,6 +203,8 @@ fn what_was_archived_or_deleted_last_comes_back_where_it_was() {
     assert_eq!(table.types("\td"), PickerAction::Do(id, Verb::Delete));
     let trashed = table.sessions.trash(id).expect("deleted");
     table.picker.done(id, &Verb::Delete, &trashed);
+    // Its preview was asked for before, and is not there any more.
+    table.settle();
     assert_eq!(table.names(), ["garden", "caching"]);
     assert!(table.screen().contains("Moved limits to the trash; u brings it back."));
     assert_eq!(table.types("u"), PickerAction::Do(id, Verb::Restore));

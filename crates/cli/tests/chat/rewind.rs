@@ -92,6 +92,33 @@ y restore them · n leave them as they are · c cancel, and stay here
 }
 
 #[test]
+fn an_undo_right_after_it_brings_the_conversation_and_the_files_back() {
+    let home = Home::new();
+    let (_server, mut window) = worked(&home, vec![]);
+    let before = (text(&home, "a.txt"), text(&home, "b.txt"));
+    window.say("/rewind 2");
+    window.until("the question", |shown| shown.ends_with("? (y/n/c)"));
+    window.say("y");
+    window.until("the prompt", |shown| shown.ends_with("\nYou: more"));
+    assert_ne!((text(&home, "a.txt"), text(&home, "b.txt")), before);
+    window.press("\x15/undo\r");
+    let shown = window.shows(&["Undid the fork: back in work."]);
+    assert!(shown.contains("  restored a.txt\n  restored b.txt\n"), "{shown}");
+    assert_eq!((text(&home, "a.txt"), text(&home, "b.txt")), before);
+    // What someone changed in between is theirs.
+    at_prompt(&window);
+    window.say("/rewind 2");
+    window.until("the question", |shown| shown.ends_with("? (y/n/c)"));
+    window.say("y");
+    window.until("the prompt", |shown| shown.ends_with("\nYou: more"));
+    std::fs::write(home.path().join("a.txt"), "mine\n").expect("written");
+    window.press("\x15/undo\r");
+    window.shows(&["  a.txt was changed since, and stays as it is\n  restored b.txt"]);
+    assert_eq!(text(&home, "a.txt").as_deref(), Some("mine\n"));
+    assert_eq!(text(&home, "b.txt"), before.1);
+}
+
+#[test]
 fn what_someone_else_changed_is_shown_first_and_can_be_kept() {
     let home = Home::new();
     let (_server, mut window) = worked(&home, vec![]);

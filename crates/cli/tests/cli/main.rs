@@ -8,6 +8,7 @@ mod flipped;
 mod foreign;
 mod home;
 mod import;
+mod labels;
 mod reading;
 mod retry;
 mod run;

@@ -14,7 +14,10 @@ fn deleting_without_a_terminal_moves_to_the_trash() {
     // As scripts do it: nobody can answer, and the selector is one that moves.
     let said = home.feed(&["delete", "last"], "n\n");
     assert_eq!((said.code, said.out.as_str()), (0, "Moved plan to the trash.\n"), "{said:?}");
-    assert!(said.err.contains("`rethread undo plan` brings it back for 30 days"), "{said:?}");
+    assert!(
+        said.err.contains("`rethread undo` brings it back now, `rethread undo plan` for 30 days."),
+        "{said:?}"
+    );
     assert_eq!(home.run(&["show", "plan"]).code, 1);
     assert_eq!(home.json(&["list", "--all"])["sessions"], json!([]));
     assert_eq!(home.json(&["search", "zebra"])["hits"], json!([]));

@@ -290,7 +290,7 @@ fn a_file_that_cannot_be_written_is_left_as_it_is_and_said_to_be_old() {
 #[test]
 fn a_file_of_format_2_that_cannot_be_written_is_read_and_searched() {
     let place = sqlite();
-    let expected = place.run(&["export", "garden", "--format", "jsonl"]);
+    let expected = place.run(&["export", "garden", "--format", "rethread"]);
     let path = place.folder.path().join("store.db");
     let database = rusqlite::Connection::open(path).expect("the database");
     let earlier = "DROP TABLE search;
@@ -303,7 +303,7 @@ fn a_file_of_format_2_that_cannot_be_written_is_read_and_searched() {
     database.execute_batch(earlier).expect("as it was");
     drop(database);
     let commands: [&[&str]; 3] =
-        [&["list"], &["export", "garden", "--format", "jsonl"], &["search", "bucket*"]];
+        [&["list"], &["export", "garden", "--format", "rethread"], &["search", "bucket*"]];
     let outputs = without_writing(&place, &commands);
     for output in &outputs {
         assert!(output.status.success(), "{output:?}");

@@ -6,7 +6,7 @@ use axum::response::Response;
 use jiff::Timestamp;
 use rethread_core::search::{self as core, Hit, Scope, Speaker};
 use rethread_core::world::rfc3339;
-use rethread_core::{Header, SessionId};
+use rethread_core::{Session, SessionId};
 use serde::Deserialize;
 use serde_json::{Value, json as object};
 use utoipa::IntoParams;
@@ -72,27 +72,25 @@ pub(crate) async fn search(
         let mut hits = sessions.find(&query, skip, limit + 1)?;
         let next = (hits.len() > limit).then_some(skip + limit);
         hits.truncate(limit);
-        let mut headers: HashMap<SessionId, Option<Header>> = HashMap::new();
+        let mut found: HashMap<SessionId, Option<Session>> = HashMap::new();
         for hit in &hits {
             // A session whose header is damaged has no name to show, but its text was found.
-            headers.entry(hit.place.session).or_insert_with(|| {
-                sessions.get(hit.place.session).ok().map(|session| session.header)
-            });
+            found.entry(hit.place.session).or_insert_with(|| sessions.get(hit.place.session).ok());
         }
         let hits: Vec<_> =
-            hits.iter().map(|hit| as_json(hit, headers[&hit.place.session].as_ref())).collect();
+            hits.iter().map(|hit| as_json(hit, found[&hit.place.session].as_ref())).collect();
         Ok(object!({ "hits": hits, "next": next }))
     });
     Ok(keep(json(&found.await?), room))
 }
 
-fn as_json(hit: &Hit, header: Option<&Header>) -> Value {
-    let profile = header.map(|header| &header.profile);
-    let name = header.map(|header| header.name.to_string());
+fn as_json(hit: &Hit, session: Option<&Session>) -> Value {
+    let profile = session.map(|session| &session.header.profile);
+    let name = session.map(Session::shown_name);
     object!({
         "session": hit.place.session,
         "name": name.unwrap_or_else(|| hit.place.session.to_string()),
-        "title": profile.and_then(|profile| profile.title.as_deref()),
+        "title": session.and_then(Session::title),
         "workspace": profile.and_then(|profile| profile.workspace.as_deref()),
         "seq": hit.place.seq,
         "at": rfc3339(hit.at),

@@ -71,8 +71,8 @@ impl<'a> Conversation<'a> {
             }
         }));
         facts.push(self.date(header.created_at));
-        if header.name.as_str() != title {
-            facts.push(header.name.to_string());
+        if self.session.shown_name() != title {
+            facts.push(self.session.selector().to_owned());
         }
         format!("\x1b[1m{}\x1b[0m\n\x1b[2m{}\x1b[0m\n", clean(&title), facts.join(" · "))
     }

@@ -119,7 +119,7 @@ fn show_text(
         note(format_args!(
             "\n{} before the last clear not shown: `rethread show {} --all`",
             plural(from, "entry"),
-            session.header.name
+            session.selector()
         ));
     }
     Ok(())

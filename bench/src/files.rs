@@ -1,4 +1,4 @@
-//! Appending to a session that grows, in a directory of JSON files.
+//! A directory of JSON files: appending to a session that grows, and turns beside other processes.
 
 use std::io::Write;
 use std::path::Path;
@@ -9,14 +9,22 @@ use rethread_core::{Incoming, Message, New, Owner, Sessions};
 use rethread_store::{System, connect};
 
 use crate::append::fill;
+use crate::process::chat_beside_writers;
 use crate::run::{Report, Setting, Target, median, prose, quantile, timed, us};
 
 /// Characters of a message.
 const CHARS: usize = 1_000;
 
+/// Appending to a long session, and turns while other processes write.
+pub(crate) fn directory(setting: &Setting) -> Vec<Report> {
+    let mut reports = long_session(setting);
+    reports.extend(chat_beside_writers(setting));
+    reports
+}
+
 /// The last appends to a long session and the first to a new one, in turns; and the same with a
 /// store that rewrites its JSON file each time.
-pub(crate) fn long_session(setting: &Setting) -> Vec<Report> {
+fn long_session(setting: &Setting) -> Vec<Report> {
     let messages = setting.size(10_000, 1_000);
     let window = messages / 20;
     let url = format!("files:{}", setting.folder.join("sessions").display());

@@ -74,7 +74,7 @@ fn main() -> ExitCode {
         ("list", list::newest),
         ("size", size::on_disk),
         ("round", round::overhead),
-        ("files", files::long_session),
+        ("files", files::directory),
         ("transcript", transcript::claude_code),
         ("http", http::door),
         ("process", process::processes),

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use rethread_agent::scripted::{Answer, Server};
 
 use crate::append::{raw_append, raw_file};
-use crate::run::{Report, Setting, Target, median, prose, timed, us};
+use crate::run::{Report, Setting, Target, median, prose, quantile, timed, us};
 
 /// Processes that write to one session.
 const WRITERS: usize = 8;
@@ -20,6 +20,8 @@ const WRITERS: usize = 8;
 struct Program {
     path: PathBuf,
     home: PathBuf,
+    /// The URL of its store, relative to its folder.
+    store: &'static str,
 }
 
 impl Program {
@@ -35,7 +37,7 @@ impl Program {
             let home = setting.folder.join(format!("home{number}"));
             std::fs::create_dir_all(&home).expect("a folder");
             let home = home.canonicalize().expect("a folder");
-            Program { path, home }
+            Program { path, home, store: "rethread.db" }
         };
         Some(all.map(program).collect())
     }
@@ -47,8 +49,7 @@ impl Program {
     }
 
     fn set_up(&self, command: &mut Command) {
-        let store = self.home.join("rethread.db");
-        command.env_clear().env("HOME", &self.home).env("RETHREAD_STORE", store);
+        command.env_clear().env("HOME", &self.home).env("RETHREAD_STORE", self.store);
         command.current_dir(&self.home).stdout(Stdio::piped()).stderr(Stdio::null());
         command.stdin(Stdio::piped());
     }
@@ -257,6 +258,73 @@ fn turns(setting: &Setting, programs: &[Program]) -> Report {
         target: Target::AtMost(2.0),
         detail: compared("p50 with a model on this machine", &told),
     }
+}
+
+/// `/chat` by itself, and while eight processes append to sessions of their own in the same store: in a
+/// directory of session files, and in one SQLite file.
+pub(crate) fn chat_beside_writers(setting: &Setting) -> Vec<Report> {
+    let Some(programs) = Program::all(setting) else { return Vec::new() };
+    let model = Server::start([]);
+    model.fallback(|_| Answer::text("a plain answer"));
+    let rounds = setting.size(400, 20);
+    let mut p99s = Vec::new();
+    let mut details = Vec::new();
+    for Program { path, home, .. } in programs {
+        let mut measured = Vec::new();
+        for (kind, store) in [("files", "files:beside"), ("SQLite", "beside.db")] {
+            let program = Program { path: path.clone(), home: home.clone(), store };
+            let served = Served::start(&program, &model, false);
+            let mut alone = chats(&served, rounds);
+            let mut beside = with_writers(&program, || chats(&served, rounds));
+            served.stop();
+            let told = |times: &mut [Duration]| {
+                format!("p50 {} p99 {}", us(median(times)), us(quantile(times, 0.99)))
+            };
+            measured.push(format!("{kind} {}, alone {}", told(&mut beside), told(&mut alone)));
+            p99s.push(quantile(&mut beside, 0.99).as_secs_f64());
+        }
+        details.push(measured.join("; "));
+    }
+    vec![Report {
+        name: "files: /chat beside 8 writing processes, p99",
+        against: "the same in one SQLite file".into(),
+        figure: p99s[0] / p99s[1],
+        unit: "×",
+        target: Target::AtMost(1.5),
+        detail: compared("beside them", &details),
+    }]
+}
+
+/// How long each of these turns takes, after a few to warm up.
+fn chats(served: &Served, rounds: usize) -> Vec<Duration> {
+    (0..5).for_each(|round| served.chat(round));
+    (0..rounds).map(|round| timed(|| served.chat(round)).0).collect()
+}
+
+/// Does some work while processes append without a pause, each to a session of its own.
+fn with_writers<T>(program: &Program, work: impl FnOnce() -> T) -> T {
+    let mut writers: Vec<Child> = (0..WRITERS)
+        .map(|number| {
+            let mut append = program.command(&["append", "--key", &format!("writer-{number}")]);
+            append.spawn().expect("it starts")
+        })
+        .collect();
+    std::thread::scope(|scope| {
+        for writer in &mut writers {
+            let mut input = writer.stdin.take().expect("piped");
+            // It ends with its writer.
+            scope.spawn(move || (0..).try_for_each(|n| input.write_all(line(n).as_bytes())));
+            // Once it has acknowledged a message it writes, and someone must read what it says.
+            let mut output = BufReader::new(writer.stdout.take().expect("piped"));
+            output.read_line(&mut String::new()).expect("acknowledged");
+            scope.spawn(move || std::io::copy(&mut output, &mut std::io::sink()));
+        }
+        let done = work();
+        for writer in &mut writers {
+            writer.kill().and_then(|()| writer.wait()).expect("it ends");
+        }
+        done
+    })
 }
 
 fn found(program: &Path) -> bool {

@@ -757,4 +757,8 @@ pub(crate) struct Doctor {
     /// Only look; repair nothing
     #[arg(long)]
     pub(crate) check: bool,
+    /// If the database of a `files:` store cannot be opened, move it aside and rebuild the sessions
+    /// from their JSON files. Stop other rethread processes first
+    #[arg(long, conflicts_with = "check")]
+    pub(crate) rebuild: bool,
 }

@@ -472,6 +472,10 @@ fn store_hint(error: &StoreError) -> Option<String> {
         StoreError::NoBlob { .. } | StoreError::BadBlob { .. } => {
             "`rethread doctor` says what is missing or damaged; the conversation itself is not"
         }
+        StoreError::NotAStore { place } | StoreError::Corrupt { place } if is_mirrored(place) => {
+            "`rethread doctor --rebuild` moves this file aside and rebuilds the sessions from their JSON \
+             files; it was not changed"
+        }
         StoreError::NotAStore { .. } => {
             "name another place with --store; this file was not changed"
         }
@@ -499,6 +503,11 @@ fn store_hint(error: &StoreError) -> Option<String> {
         StoreError::Exists { .. } => return None,
     };
     Some(hint.into())
+}
+
+/// Whether a place is the database of a directory of session files.
+fn is_mirrored(place: &str) -> bool {
+    std::path::Path::new(place).ends_with(".rethread/sessions.db")
 }
 
 /// Whether a place is a database on a server, not a file.

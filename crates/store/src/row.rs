@@ -92,7 +92,7 @@ fn packed(results: &[ResultMeasure], json: &str) -> (Option<i64>, Vec<u8>) {
     }
 }
 
-/// The columns of a tally behind `entries`, which is told by the seq.
+/// The columns of a tally after `entries`, which follows from the seq.
 pub(crate) const TALLY_COLUMNS: usize = 11;
 
 /// A tally as columns: `t_messages`, `t_queries`, `t_tokens`, `t_first`, `t_turn`, `t_system`,
@@ -147,7 +147,7 @@ pub(crate) fn number(value: u64) -> i64 {
 pub(crate) struct Stored {
     pub(crate) seq: u64,
     pub(crate) at: i64,
-    /// Its id, or why it is none.
+    /// Its id, or why it is not valid.
     pub(crate) id: Result<EntryId, String>,
     pub(crate) kind: Option<String>,
     pub(crate) tokens: u32,
@@ -285,7 +285,7 @@ pub(crate) fn without_gaps(
     }
 }
 
-/// A count that was written as one; a damaged one is none, and `doctor` counts anew.
+/// A count as it was stored; a damaged one counts as 0, and `doctor` counts again.
 pub(crate) fn small(number: i64) -> u32 {
     u32::try_from(number).unwrap_or_default()
 }

@@ -293,7 +293,7 @@ pub fn free_port() -> u16 {
     listener.local_addr().expect("it has an address").port()
 }
 
-/// A new folder that the server's user owns. Whoever asks for it removes it.
+/// A new folder that the server's user owns. The caller removes it.
 ///
 /// # Panics
 ///
@@ -340,7 +340,7 @@ pub fn as_nobody(program: &Path) -> Command {
     }
 }
 
-/// The statement an append sends, for whoever wants to send it by other means.
+/// The statement an append sends, for tests that send it by other means.
 pub fn append_statement() -> &'static str {
     crate::postgres::testing::append_statement()
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rethread_core::{Backend, StoreError, World};
 
-use crate::files::{FilesLimit, FilesStore};
+use crate::files::{FilesLimit, FilesStore, set_damaged_aside};
 use crate::postgres::{PostgresStore, place};
 use crate::progress::ProgressSink;
 use crate::sqlite::SqliteStore;
@@ -89,7 +89,7 @@ impl StoreUrl {
     /// # Errors
     ///
     /// [`ConnectError::Unknown`] for another kind of URL, [`ConnectError::Option`] for an option
-    /// that is none, and [`StoreError::NotAStore`] for an empty path.
+    /// that does not exist, and [`StoreError::NotAStore`] for an empty path.
     pub fn parse(url: &str) -> Result<StoreUrl, ConnectError> {
         if place::split(url).is_some() {
             return Ok(StoreUrl(Place::Postgres(url.into())));
@@ -168,6 +168,26 @@ impl StoreUrl {
             Place::Postgres(url) => Arc::new(PostgresStore::open_telling(url, tell)?),
         })
     }
+
+    /// Moves a database aside that cannot be read, where session files are a second copy of it:
+    /// opening the store then makes the sessions again from those files. Returns where the database is
+    /// now; nothing if it can be read, or if there is no second copy.
+    ///
+    /// No other process may have the store open.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Newer`] if a newer version wrote it, [`StoreError::Busy`] if another process is
+    /// writing the session files, otherwise I/O errors.
+    pub fn set_damaged_aside(
+        &self,
+        world: Arc<dyn World>,
+    ) -> Result<Option<PathBuf>, ConnectError> {
+        match &self.0 {
+            Place::Files(path, ..) => Ok(set_damaged_aside(path, world)?),
+            Place::Sqlite(_) | Place::Postgres(_) => Ok(None),
+        }
+    }
 }
 
 /// Opens the store at a URL, creating it if nothing is there: `sqlite:PATH`, `files:DIR`,
@@ -182,13 +202,13 @@ impl StoreUrl {
 ///
 /// # Errors
 ///
-/// Those of [`StoreUrl::parse`] and [`StoreUrl::open`].
+/// As [`StoreUrl::parse`] and [`StoreUrl::open`].
 pub fn connect(url: &str, world: Arc<dyn World>) -> Result<Arc<dyn Backend>, ConnectError> {
     StoreUrl::parse(url)?.open(world)
 }
 
 /// The directory, how many sessions the URL says, and what becomes of the others. A `?` in the
-/// name of a folder is no option.
+/// name of a folder does not start an option.
 fn files_options(text: &str) -> Result<(&str, Option<usize>, FilesLimit), ConnectError> {
     let mut limit = FilesLimit::default();
     let mut sessions = None;

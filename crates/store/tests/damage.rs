@@ -82,7 +82,7 @@ fn the_rest_is_usable(url: &str, id: SessionId, seq: u64) {
     for (place, word) in
         (0..).zip(["be brief", "one", "first", "two", "let me look", "found it", "second", "three"])
     {
-        // A result without its call is no provider's business.
+        // No provider accepts a result without its call.
         let lost = place == seq || (seq == 4 && place == 5);
         assert_eq!(text.contains(word), !lost, "{seq}: {word}\n{text}");
     }
@@ -119,7 +119,7 @@ fn one_damaged_entry_does_not_block_the_context_of_its_session_in_sqlite() {
             assert_eq!(changed.expect(sql), 1);
             let url = format!("sqlite:{}", path.display());
             the_rest_is_usable(&url, id, seq);
-            // It goes on behind what is damaged.
+            // It continues after what is damaged.
             let sessions = open(&url, &Owner::local());
             let mut thread = sessions.thread(id).expect("opened");
             assert_eq!(thread.log().damage().keys().copied().collect::<Vec<_>>(), [seq]);

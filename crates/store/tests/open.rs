@@ -29,7 +29,7 @@ fn many_may_open_a_new_file_at_once() {
     assert!(refused.is_empty(), "{refused:#?}");
 }
 
-/// Closing any descriptor of a file ends all POSIX locks the process holds on it. Whoever opens
+/// Closing any descriptor of a file ends all POSIX locks the process holds on it. A program that opens
 /// the database file besides SQLite takes SQLite's locks away.
 #[cfg(target_os = "linux")]
 #[test]

@@ -96,7 +96,12 @@ pub(crate) fn run(args: Args) -> Done {
         Command::Copy(args) => copy::run(&global, &args),
         Command::Import(args) => import::run(&Cli::new(global, missing)?, &args),
         Command::Export(args) => export::run(&Cli::new(global, missing)?, &args),
-        Command::Doctor(args) => doctor::run(&Cli::new(global, missing)?, &args),
+        Command::Doctor(args) => {
+            if args.rebuild {
+                store::set_damaged_aside(&global)?;
+            }
+            doctor::run(&Cli::new(global, missing)?, &args)
+        }
     }
 }
 

@@ -66,6 +66,22 @@ pub(super) fn open(
     Ok(store)
 }
 
+/// Moves a database that cannot be opened aside, if the sessions can be rebuilt without it.
+pub(super) fn set_damaged_aside(global: &Global) -> Result<(), Error> {
+    let config = Config::load(global)?;
+    match url(config.text("store"))?.set_damaged_aside(Arc::new(System)).map_err(Error::Connect)? {
+        Some(path) => note(format_args!(
+            "The damaged database was moved to {}. Sessions are rebuilt from their files; what \
+             only the database had (sessions of other users, attachments, keys) is in there.",
+            clean(&path.display().to_string())
+        )),
+        None => note(format_args!(
+            "Nothing to rebuild: the store can be opened, or has no session files."
+        )),
+    }
+    Ok(())
+}
+
 /// The store at a place, made if nothing is there.
 pub(super) fn open_url(config: &Config, url: StoreUrl) -> Result<Arc<dyn Backend>, Error> {
     // A directory limits its number of sessions by itself; this sets the limit.

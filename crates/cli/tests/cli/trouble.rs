@@ -676,11 +676,42 @@ fn a_damaged_log_says_what_to_do_and_doctor_does_it() {
     let said = run(&["doctor", "--check"]);
     assert_eq!(said.code, 1, "{said:?}");
     assert!(
-        said.out.contains("it can be made anew (entries: 1, from its file: 1, lost: 0)"),
+        said.out.contains("it can be rebuilt (entries: 1, from its file: 1, lost: 0)"),
         "{said:?}"
     );
     let said = run(&["doctor"]);
-    assert!(said.out.contains("it was made anew"), "{said:?}");
+    assert!(said.out.contains("it was rebuilt"), "{said:?}");
     assert_eq!(run(&["doctor"]).code, 0);
     assert!(run(&["show", "plan"]).out.contains("  hello"));
+}
+
+#[test]
+fn a_directory_whose_database_cannot_be_opened_is_rebuilt_on_request() {
+    let home = Home::new();
+    let store = ["--store", "files:sessions"];
+    let run = |args: &[&str]| home.run(&[args, &store[..]].concat());
+    let said = home.feed(&[&["append", "--new", "--name", "plan"], &store[..]].concat(), HELLO);
+    assert_eq!(said.code, 0, "{said:?}");
+    let database = home.path().join("sessions/.rethread/sessions.db");
+    let mut bytes = std::fs::read(&database).expect("the database");
+    bytes[..100].fill(0xa5);
+    std::fs::write(&database, &bytes).expect("damaged");
+    for args in [&["list"][..], &["doctor"]] {
+        let said = run(args);
+        assert_eq!(said.code, 1, "{said:?}");
+        assert!(said.err.contains("`rethread doctor --rebuild`"), "{said:?}");
+        assert_eq!(std::fs::read(&database).expect("there"), bytes, "it was not changed");
+    }
+    let said = run(&["doctor", "--rebuild"]);
+    assert_eq!(said.code, 0, "{said:?}");
+    assert!(
+        said.err.contains("was moved to") && said.out.contains("1 session checked"),
+        "{said:?}"
+    );
+    let kept = std::fs::read_dir(home.path().join("sessions/.rethread/damaged")).expect("kept");
+    let kept: Vec<_> = kept.map(|kept| std::fs::read(kept.expect("one").path()).ok()).collect();
+    assert_eq!(kept, [Some(bytes)]);
+    assert!(run(&["show", "plan"]).out.contains("  hello"));
+    let said = run(&["doctor", "--rebuild"]);
+    assert!(said.code == 0 && said.err.contains("Nothing to rebuild"), "{said:?}");
 }

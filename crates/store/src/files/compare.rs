@@ -1,7 +1,7 @@
-//! What another program made of a conversation: whether its file goes on where our log ends.
+//! Whether a file that another program wrote continues where our log ends.
 //!
-//! Messages are the same when the same was said by the same. Ids and times say nothing: programs
-//! give new ones whenever they write.
+//! Messages are the same if role and content are. Ids and times do not count: other programs assign
+//! new ones whenever they write.
 
 use std::collections::HashMap;
 
@@ -23,7 +23,7 @@ pub(super) fn compared(ours: &[Likeness], theirs: &[Option<Likeness>]) -> Compar
     for (place, likeness) in ours.iter().enumerate() {
         places.entry(*likeness).or_default().push(place);
     }
-    // Each message is looked for behind the one before it.
+    // Each message is looked for after the previous one.
     let mut next = 0;
     let mut matched = Vec::new();
     let known = |matched: &[bool]| matched.iter().take_while(|matched| **matched).count();
@@ -39,8 +39,8 @@ pub(super) fn compared(ours: &[Likeness], theirs: &[Option<Likeness>]) -> Compar
     let new = matched.iter().rposition(|matched| *matched).map_or(0, |last| last + 1);
     let other = matched[..new].iter().any(|matched| !matched);
     let nothing = new == 0 && !ours.is_empty() && !theirs.is_empty();
-    // Whoever changes something in the middle keeps what followed. Where our last message is not
-    // there, somebody had not seen it, and what looks like one of ours was said again.
+    // A program that changes something in the middle keeps what followed. If our last message is not
+    // there, the program had not seen it, and what looks like one of ours was said again.
     let said_again = other && known(&matched) > 0 && next < ours.len();
     match (said_again, other || nothing) {
         (true, _) => Compared::New(known(&matched)),
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_behind_the_last_known_message_is_new() {
+    fn what_follows_the_last_known_message_is_new() {
         assert_eq!(compare("abc", "abc"), Compared::New(3));
         assert_eq!(compare("abc", "abcde"), Compared::New(3));
         assert_eq!(compare("atbtc", "abcd"), Compared::New(3), "tool messages were dropped");
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_changed_further_in_front_is_another_conversation() {
+    fn what_was_changed_further_up_is_another_conversation() {
         assert_eq!(compare("abc", "axc"), Compared::Other);
         assert_eq!(compare("abc", "xabc"), Compared::Other);
         assert_eq!(compare("abc", "xyz"), Compared::Other);

@@ -2,7 +2,7 @@
 //!
 //! A crash can come between any two of these calls, and in the middle of a write. The tests put a
 //! disk in place that stops at the n-th of them, for every n, and open what is left. A transaction of
-//! the database is one call: what happens inside it is SQLite's matter. Reading is not here: stopping
+//! the database is one call: SQLite's own tests cover what happens inside. Reading is not here: stopping
 //! before a read leaves what stopping after the last write leaves.
 
 use std::fs::File;
@@ -19,13 +19,13 @@ pub(crate) trait Disk: Send + Sync {
     fn open(&self, path: &Path) -> io::Result<File>;
     /// Makes a file that must not be there yet: mode 0600.
     fn create(&self, path: &Path) -> io::Result<File>;
-    /// Writes all of these bytes at a place.
-    fn write(&self, file: &File, at: u64, bytes: &[u8]) -> io::Result<()>;
+    /// Writes all of these bytes.
+    fn write(&self, file: &File, bytes: &[u8]) -> io::Result<()>;
     /// Waits until what was written is on the disk.
     fn sync(&self, file: &File) -> io::Result<()>;
     /// Waits until the names in a folder are on the disk.
     fn sync_folder(&self, folder: &Path) -> io::Result<()>;
-    /// Gives a file another name, in place of whatever has it.
+    /// Renames a file, replacing the target.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Removes a file.
     fn remove(&self, path: &Path) -> io::Result<()>;
@@ -58,10 +58,8 @@ impl Disk for Real {
         options().create_new(true).open(path)
     }
 
-    fn write(&self, mut file: &File, at: u64, bytes: &[u8]) -> io::Result<()> {
-        use std::io::{Seek, SeekFrom, Write};
-        file.seek(SeekFrom::Start(at))?;
-        file.write_all(bytes)
+    fn write(&self, mut file: &File, bytes: &[u8]) -> io::Result<()> {
+        io::Write::write_all(&mut file, bytes)
     }
 
     fn sync(&self, file: &File) -> io::Result<()> {
@@ -69,7 +67,7 @@ impl Disk for Real {
     }
 
     fn sync_folder(&self, folder: &Path) -> io::Result<()> {
-        // Elsewhere a folder cannot be opened as a file, and its names are the system's matter.
+        // Elsewhere a folder cannot be opened as a file, and the system syncs names itself.
         match cfg!(unix) {
             true => File::open(folder)?.sync_all(),
             false => Ok(()),
@@ -93,7 +91,7 @@ impl Disk for Real {
     }
 }
 
-/// A folder for a while: mode 0700, removed with all that is in it when it is dropped.
+/// A temporary folder: mode 0700, removed with its contents when it is dropped.
 pub(super) struct Scratch {
     pub(super) path: std::path::PathBuf,
 }
@@ -104,14 +102,14 @@ impl Scratch {
         let mut builder = std::fs::DirBuilder::new();
         #[cfg(unix)]
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-        // Whoever put something there first may look into it, so one that is there is an error.
+        // Another user may have created it to look into it, so one that exists is an error.
         builder.create(&path).map(|()| Scratch { path })
     }
 }
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What cannot be removed is left to whoever empties that place.
+        // What cannot be removed is left to the system's cleanup.
         drop(std::fs::remove_dir_all(&self.path));
     }
 }
@@ -127,91 +125,42 @@ pub(super) struct Sig {
     pub(super) sum: String,
 }
 
-/// What stands at the end of the random part of our temporary names, so that one a crash left
-/// behind is told from another program's, which may still be writing its own.
+/// The end of the random part of our temporary names. It tells a file that a crash left from another
+/// program's, which may still be writing its own.
 const OURS: &str = "rt";
 
-/// Bytes gathered before they are written.
-const CHUNK_BYTES: usize = 1 << 20;
-
-/// A file in the making: `<file>.tmp.{timestamp}-{random}`, then renamed over `<file>`.
-///
-/// Until [`Draft::publish`] the file itself is as it was. A draft that is dropped is removed.
-pub(super) struct Draft<'a> {
-    disk: &'a dyn Disk,
-    target: &'a Path,
-    temp: std::path::PathBuf,
-    file: File,
-    written: u64,
-    waiting: Vec<u8>,
-    sum: Sha256,
-    finished: bool,
-    published: bool,
-}
-
-impl<'a> Draft<'a> {
-    /// Begins a new version of a file.
-    pub(super) fn new(
-        disk: &'a dyn Disk,
-        world: &dyn World,
-        target: &'a Path,
-    ) -> io::Result<Draft<'a>> {
-        let mut name = target.file_name().unwrap_or_default().to_owned();
-        let random = world.uuid().as_u128() & 0xffff_ffff;
-        name.push(format!(".tmp.{}-{random:08x}{OURS}", world.now().as_millisecond()));
-        let temp = target.with_file_name(name);
-        let file = disk.create(&temp)?;
-        let (written, waiting, sum) = (0, Vec::new(), Sha256::new());
-        let (finished, published) = (false, false);
-        Ok(Draft { disk, target, temp, file, written, waiting, sum, finished, published })
-    }
-
-    /// Adds to it.
-    pub(super) fn add(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.waiting.extend_from_slice(bytes);
-        self.sum.update(bytes);
-        match self.waiting.len() >= CHUNK_BYTES {
-            true => self.flush(),
-            false => Ok(()),
+/// Puts a new version in the place of a file: written to `<file>.tmp.{timestamp}-{random}`, synced, and
+/// renamed. Right before that `ready` is asked: where it says no, or on an error, the file is as it was.
+/// The new name is on disk once the folder is synced. Returns how the file looks.
+pub(super) fn replace(
+    (disk, world): (&dyn Disk, &dyn World),
+    path: &Path,
+    text: &str,
+    action: &'static str,
+    ready: impl FnOnce() -> Result<bool, StoreError>,
+) -> Result<Option<Sig>, StoreError> {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    let random = world.uuid().as_u128() & 0xffff_ffff;
+    name.push(format!(".tmp.{}-{random:08x}{OURS}", world.now().as_millisecond()));
+    let temp = path.with_file_name(name);
+    let file = disk.create(&temp).or_store_error(path, action)?;
+    let publish = || {
+        disk.write(&file, text.as_bytes())
+            .and_then(|()| disk.sync(&file))
+            .or_store_error(path, action)?;
+        if !ready()? {
+            return Ok(None);
         }
+        let changed = changed(&file.metadata().or_store_error(path, action)?);
+        disk.rename(&temp, path).or_store_error(path, action)?;
+        Ok(Some(Sig { changed, size: text.len() as u64, sum: sum(text.as_bytes()) }))
+    };
+    let published = publish();
+    if !matches!(published, Ok(Some(_))) {
+        // One error is enough; the next to open the directory removes what is left.
+        drop(disk.remove(&temp));
     }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.disk.write(&self.file, self.written, &self.waiting)?;
-        self.written += self.waiting.len() as u64;
-        self.waiting.clear();
-        Ok(())
-    }
-
-    /// Waits until its bytes are on disk, so that [`Draft::publish`] does nothing but rename.
-    pub(super) fn finish(&mut self) -> io::Result<()> {
-        self.flush()?;
-        self.finished = true;
-        self.disk.sync(&self.file)
-    }
-
-    /// Puts it in the place of the file. Its bytes are on disk; its name is once the folder is
-    /// synced. Returns how it looks.
-    pub(super) fn publish(mut self) -> io::Result<Sig> {
-        if !self.finished {
-            self.finish()?;
-        }
-        let changed = changed(&self.file.metadata()?);
-        self.disk.rename(&self.temp, self.target)?;
-        self.published = true;
-        let sum = std::mem::take(&mut self.sum).finalize();
-        Ok(Sig { changed, size: self.written, sum: hex(&sum) })
-    }
-}
-
-impl Drop for Draft<'_> {
-    fn drop(&mut self) {
-        // The error that brought us here is told; one more about the remains helps nobody, and
-        // the next to open the directory removes them.
-        if !self.published {
-            drop(self.disk.remove(&self.temp));
-        }
-    }
+    published
 }
 
 /// When a file was changed, in nanoseconds since 1970; 0 where the system does not say.
@@ -220,17 +169,12 @@ pub(super) fn changed(metadata: &std::fs::Metadata) -> i64 {
     since.and_then(|since| i64::try_from(since.as_nanos()).ok()).unwrap_or(0)
 }
 
-/// The first 16 hex digits of a digest.
-fn hex(digest: &[u8]) -> String {
-    digest[..8].iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 /// The first 16 hex digits of the SHA-256 of some bytes.
 pub(super) fn sum(bytes: &[u8]) -> String {
-    hex(&Sha256::digest(bytes))
+    Sha256::digest(bytes)[..8].iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The names in a folder; none where there is no folder.
+/// The names in a folder; none if there is no folder.
 pub(super) fn names(folder: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
@@ -245,7 +189,7 @@ pub(super) fn is_draft(name: &str) -> bool {
     number(time) && digits.len() == 8 && digits.bytes().all(|b| b.is_ascii_hexdigit())
 }
 
-/// What the disk said while the store was about to do `action`.
+/// The error of the disk while the store was about to do `action`.
 pub(super) fn store_error(place: &Path, action: &'static str, error: io::Error) -> StoreError {
     let named = || place.display().to_string();
     match error.kind() {

@@ -53,15 +53,15 @@ struct Names {
     kept: u64,
 }
 
-/// A name that stands for something else than it did.
+/// A name that was changed.
 struct Renamed {
     path: PathBuf,
-    /// What it stood for, kept under another name; none where there was nothing.
+    /// The file it named, kept under another name; nothing if there was none.
     before: Option<PathBuf>,
 }
 
 impl Names {
-    /// Remembers what a name stands for, before that changes.
+    /// Remembers what a name refers to, before that changes.
     fn note(&mut self, path: &Path) {
         let attic = self.attic.get_or_insert_with(a_folder).path();
         let kept = attic.join(self.kept.to_string());
@@ -145,12 +145,12 @@ impl Disk for Faulty {
         Real.create(path)
     }
 
-    fn write(&self, file: &File, at: u64, bytes: &[u8]) -> io::Result<()> {
-        self.step(|| Real.write(file, at, &bytes[..bytes.len() / 2]).expect("half a write"))?;
+    fn write(&self, file: &File, bytes: &[u8]) -> io::Result<()> {
+        self.step(|| Real.write(file, &bytes[..bytes.len() / 2]).expect("half a write"))?;
         let mut unsynced = self.unsynced.lock().expect("one thread");
         let length = file.metadata()?.len();
         unsynced.entry(inode(file)).or_insert((file.try_clone()?, length));
-        Real.write(file, at, bytes)
+        Real.write(file, bytes)
     }
 
     fn sync(&self, file: &File) -> io::Result<()> {
@@ -306,7 +306,7 @@ fn sound(path: &Path, world: &Arc<Fixed>, acknowledged: &Acknowledged, when: &st
     }
     let findings = store.check(false).expect(when);
     assert!(findings.iter().all(|f| f.state != FindingState::Damaged), "{when}: {findings:?}");
-    // Whoever is there writes on, and the files follow.
+    // The session can be written to, and the files follow.
     if let Some(plan) = acknowledged.plan {
         let entries = [said(world, "afterwards")];
         let held = store.append(&owner, plan, At::END, &entries);
@@ -419,12 +419,12 @@ impl Disk for Full {
         self.step()?;
         Real.create(path)
     }
-    fn write(&self, file: &File, at: u64, bytes: &[u8]) -> io::Result<()> {
+    fn write(&self, file: &File, bytes: &[u8]) -> io::Result<()> {
         if let Err(error) = self.step() {
-            Real.write(file, at, &bytes[..bytes.len() / 3])?;
+            Real.write(file, &bytes[..bytes.len() / 3])?;
             return Err(error);
         }
-        Real.write(file, at, bytes)
+        Real.write(file, bytes)
     }
     fn sync(&self, file: &File) -> io::Result<()> {
         self.step()?;

@@ -1,22 +1,22 @@
-//! What other programs do to the visible files, and what becomes of it.
+//! Importing what other programs do to the visible files.
 //!
-//! A file nobody knows becomes a session. A file that was rewritten is compared with the log,
-//! message by message, by who said what: such programs drop tool messages and repeated ones, keep
-//! only the last hundred, and give new ids and times. The log stays whole, and what follows the last
-//! message it knows is appended. Where old messages were changed, or new ones put between them, the
-//! file is another conversation from there on: a fork, which takes the file, the name and the keys,
-//! while the log that was keeps what it had under another name. A file that is gone was renamed, and
-//! so is the session, or deleted, and then the session is in the trash.
+//! An unknown file becomes a session. A file that was rewritten is compared with the log, message by
+//! message, by role and content: such programs drop tool messages and repeated ones, keep only the
+//! last hundred, and assign new ids and times. The log stays whole, and what follows the last message
+//! it knows is appended. If old messages were changed, or new ones inserted between them, the file is
+//! another conversation from there on: a fork, which takes the file, the name and the keys, while the
+//! old log keeps its entries under another name. If a file is gone, it was renamed, and so is the
+//! session; or it was deleted, and the session is moved to the trash.
 //!
 //! What cannot be read is reported and left alone. Links are never followed. How a file looks is
-//! written down before a session is made of it and after a session was changed by it: whoever dies in
-//! between leaves what is compared again, and found equal.
+//! recorded before a session is made of it, and after a session was changed by it: after a crash in
+//! between, the two are compared again, and found equal.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::PathBuf;
 
 use rethread_core::entry::{Origin, Started, fingerprint};
-use rethread_core::limits::{MESSAGE_BYTES_MAX, NAME_TRIES_MAX, READ_ENTRIES};
+use rethread_core::limits::{MESSAGE_BYTES_MAX, NAME_TRIES_MAX};
 use rethread_core::log::open_calls;
 use rethread_core::measure::measure;
 use rethread_core::session::{Parent, ProfileChange};
@@ -26,30 +26,29 @@ use rethread_core::{
     Body, EntryId, Header, Name, NewEntry, Owner, Raw, SessionId, Store, StoreError, readable_id,
 };
 
-use super::compare::{Compared, compared};
+use super::compare::{Compared, Likeness, compared};
 use super::disk::{OrStoreError, Sig, changed, sum};
 use super::mirror::{Pass, Reach, made_of};
 use super::visible::{self, NoSession, Visible, VisibleMessage, is_stem, likeness, stem_of};
 use crate::sqlite::Shown;
 
-/// The largest file that is read as a session. Larger ones were written by no conversation.
+/// The largest file that is read as a session. No conversation is larger.
 const FILE_BYTES_MAX: u64 = 1 << 30;
 
-/// Bytes of what a file says beside its messages: it becomes part of the header, which every list
-/// reads. The tests of this crate have less, so that they can go beyond it.
+/// Bytes of what a file says apart from its messages: it becomes part of the header, which every list
+/// reads. The tests of this crate use less, so that they can exceed it.
 const SAYS_BYTES_MAX: usize = if cfg!(test) { 256 << 10 } else { 16 << 20 };
 
 /// Bytes of one of its messages: more could not be read again.
 const SAID_BYTES_MAX: usize = if cfg!(test) { 2 << 20 } else { 3 * MESSAGE_BYTES_MAX };
 
-/// Where the words of such a session come from. Tools stay off in it until the person says yes.
+/// Where the messages of such a session come from. Its tools stay off until the user allows them.
 pub(super) const IMPORTED: &str = "files";
 
 /// A file that is left alone.
 pub(super) struct Skipped {
     pub(super) changed: i64,
     pub(super) size: u64,
-    /// Why.
     pub(super) why: String,
     /// Whether something of a session may be lost in it.
     pub(super) damaged: bool,
@@ -65,8 +64,16 @@ struct Found {
     size: u64,
 }
 
+impl Found {
+    /// How a file looks that says what it did, wherever it was.
+    fn moved(&self, shown: Shown) -> Shown {
+        let (stem, archived, changed) = (self.stem.clone(), self.archived, self.changed);
+        Shown { stem, archived, changed, ..shown }
+    }
+}
+
 impl Pass<'_> {
-    /// Takes in what happened to the visible files.
+    /// Imports what happened to the visible files.
     pub(super) fn look(&mut self) -> Result<()> {
         let mirror = self.mirror;
         let now = mirror.way.world.now();
@@ -98,7 +105,7 @@ impl Pass<'_> {
             if one.wanted().is_some() {
                 self.compare(id, found)?;
             } else if looks != Some((found.changed, found.size)) {
-                // It is in the trash, and its file is someone else's by now: the next look meets it.
+                // It is in the trash, and its file is another program's now: the next look imports it.
                 self.keep(&[(id, None)])?;
             }
         }
@@ -119,10 +126,10 @@ impl Pass<'_> {
         {
             match folder.symlink_metadata() {
                 Ok(there) if there.is_dir() => {}
-                // The directory itself may be a link: whoever named it knows where it leads.
+                // The directory itself may be a link: the user named it.
                 Ok(_) if !archived => {}
                 Ok(_) => {
-                    let why = "it is no folder, so nothing can be archived".to_owned();
+                    let why = "it is not a folder, so nothing can be archived".to_owned();
                     left.insert(folder, Skipped { changed: 0, size: 0, why, damaged: false });
                     continue;
                 }
@@ -150,9 +157,9 @@ impl Pass<'_> {
                 if there.is_symlink() {
                     leave("it is a link, and links are not followed");
                 } else if !there.is_file() {
-                    leave("it is no file");
+                    leave("it is not a file");
                 } else if !is_stem(stem) {
-                    leave("its name is no session id");
+                    leave("its name is not a session id");
                 } else if size > FILE_BYTES_MAX {
                     leave("it is too large to be a session");
                 } else {
@@ -203,7 +210,7 @@ impl Pass<'_> {
         None
     }
 
-    /// Meets a file that no session has.
+    /// Imports a file that belongs to no session.
     fn meet(
         &mut self,
         found: &Found,
@@ -224,8 +231,7 @@ impl Pass<'_> {
             {
                 self.mirror.way.disk.remove(&path).or_store_error(&path, "move a file")?;
             }
-            let (stem, archived, changed) = (found.stem.clone(), found.archived, sig.changed);
-            return self.keep(&[(one.id, Some(Shown { stem, archived, changed, ..shown }))]);
+            return self.keep(&[(one.id, Some(found.moved(shown)))]);
         }
         // One without a file may have lost it to a crash just when it was written.
         let lost = self.all.values().filter(|one| one.shown.is_none() && one.wanted().is_some());
@@ -237,11 +243,7 @@ impl Pass<'_> {
                 let before = self.all.get(&id).and_then(|one| one.shown.clone());
                 return match before.filter(|before| before.sum == sig.sum) {
                     // Moved, not changed.
-                    Some(before) => {
-                        let (stem, archived, changed) =
-                            (found.stem.clone(), found.archived, sig.changed);
-                        self.keep(&[(id, Some(Shown { stem, archived, changed, ..before }))])
-                    }
+                    Some(before) => self.keep(&[(id, Some(found.moved(before)))]),
                     None => self.take_in(id, found, visible, sig),
                 };
             }
@@ -272,8 +274,7 @@ impl Pass<'_> {
         header.created_at = visible.created_at.unwrap_or(header.created_at);
         header.imported.get_or_insert_with(|| IMPORTED.to_owned());
         let header = self.described(header, &visible, &found.stem);
-        let entries =
-            entries_of(&visible, 0, &header, |_| false, |at, place| self.id_for(at, place));
+        let entries = self.entries_of(&visible, 0, &header, &HashSet::new());
         // The id another program gave it is one people know.
         let key = readable_id::key(&found.stem).ok().filter(|_| theirs);
         let key = key.filter(|key| matches!(self.db().resolve(&Owner::local(), key), Ok(None)));
@@ -300,8 +301,19 @@ impl Pass<'_> {
         }
     }
 
-    /// An id for something in a file. Where nothing can be remembered it is worked out from the
-    /// file, so that whoever looks next, or copies it again, finds the same.
+    /// The messages of a file as entries, from one of them on.
+    fn entries_of(
+        &self,
+        visible: &Visible,
+        from: usize,
+        header: &Header,
+        taken: &HashSet<EntryId>,
+    ) -> Vec<NewEntry> {
+        entries_of(visible, from, header, taken, |at, place| self.id_for(at, place))
+    }
+
+    /// An id for something in a file. If nothing can be stored, it is derived from the file, so that it
+    /// is the same the next time.
     fn id_for(&self, at: jiff::Timestamp, what: &str) -> uuid::Uuid {
         if self.mirror.reach != Reach::Visiting {
             return self.mirror.way.world.uuid();
@@ -351,12 +363,11 @@ impl Pass<'_> {
     fn free_name(&self, shown: &str, stem: &str, id: SessionId) -> Name {
         let at = Name::of_time(self.mirror.way.world.now(), id);
         let name = Name::new(shown).or_else(|_| Name::new(stem)).unwrap_or(at.clone());
-        let numbered = (2..2 + NAME_TRIES_MAX).map(|number| name.numbered(number));
-        let mut names = std::iter::once(name.clone()).chain(numbered);
         let is_other = |name: &Name| {
             let name = name.folded();
             name != stem && self.mirror.path_of(name, false).symlink_metadata().is_ok()
         };
+        let mut names = std::iter::once(name.clone()).chain(numbered(&name));
         names.find(|name| self.is_free(name, id) && !is_other(name)).unwrap_or(at)
     }
 
@@ -369,18 +380,21 @@ impl Pass<'_> {
         let Some((visible, sig)) = self.read_visible(found, true) else { return Ok(()) };
         if seen.sum == sig.sum {
             // Touched, not changed.
-            let shown = Shown { changed: sig.changed, ..seen };
-            return self.keep(&[(id, Some(shown))]);
+            return self.keep(&[(id, Some(found.moved(seen)))]);
         }
         self.take_in(id, found, visible, sig)
     }
 
-    /// Takes in a file that was rewritten. One whose log is damaged waits until it was repaired:
-    /// what the two have in common cannot be told. One in the middle of a turn waits for its end.
+    /// Imports a file that was rewritten. If the log is damaged, that waits for a repair: the two cannot
+    /// be compared. If a turn is running, it waits for its end.
     fn take_in(&mut self, id: SessionId, found: &Found, visible: Visible, sig: Sig) -> Result<()> {
         match self.reconcile(id, found, visible, sig) {
             Err(StoreError::Damaged { what, .. }) => {
                 self.skip(found, format!("its log is damaged: {what}"), true);
+                Ok(())
+            }
+            Err(StoreError::Corrupt { .. }) => {
+                self.skip(found, "the database is damaged".to_owned(), true);
                 Ok(())
             }
             Err(StoreError::Held { .. }) => Ok(()),
@@ -388,18 +402,19 @@ impl Pass<'_> {
         }
     }
 
-    /// What is shown of a log, in order.
-    fn likenesses(&self, id: SessionId) -> Result<Vec<[u8; 16]>> {
-        self.all[&id].is_whole()?;
-        let mut likenesses = Vec::new();
-        for start in (0..self.all[&id].entries).step_by(READ_ENTRIES as usize) {
-            let entries = self.db().read(&Owner::local(), id, start..start + READ_ENTRIES)?;
-            likenesses.extend(entries.iter().filter_map(|entry| likeness(&entry.body)));
-        }
-        Ok(likenesses)
+    /// What is shown of a log, in order, and the ids it has.
+    fn log_of(&self, id: SessionId) -> Result<(Vec<Likeness>, HashSet<EntryId>)> {
+        let one = &self.all[&id];
+        one.is_whole()?;
+        let (mut likenesses, mut ids) = (Vec::new(), HashSet::new());
+        self.walk(id, one.entries, |entry| {
+            likenesses.extend(likeness(&entry.body));
+            ids.insert(entry.id);
+        })?;
+        Ok((likenesses, ids))
     }
 
-    /// Takes in a file that was rewritten.
+    /// Imports a file that was rewritten.
     fn reconcile(
         &mut self,
         id: SessionId,
@@ -408,27 +423,15 @@ impl Pass<'_> {
         sig: Sig,
     ) -> Result<()> {
         let owner = Owner::local();
-        let ours = self.likenesses(id)?;
-        let theirs: Vec<_> = visible.messages.iter().map(|said| likeness(&said.body)).collect();
-        let from = match compared(&ours, &theirs) {
+        let (ours, taken) = self.log_of(id)?;
+        let from = match compared(&ours, &visible.likenesses()) {
             Compared::New(from) => from,
             Compared::Other => return self.fork(id, found, visible, sig),
         };
         let one = self.all[&id].clone();
         let Some(header) = one.header.clone() else { return Ok(()) };
         let behind = self.is_behind(&one);
-        let mut taken = HashSet::new();
-        for start in (0..one.entries).step_by(READ_ENTRIES as usize) {
-            let entries = self.db().read(&owner, id, start..start + READ_ENTRIES)?;
-            taken.extend(entries.into_iter().map(|entry| entry.id));
-        }
-        let new = entries_of(
-            &visible,
-            from,
-            &header,
-            |id| taken.contains(id),
-            |at, place| self.id_for(at, place),
-        );
+        let new = self.entries_of(&visible, from, &header, &taken);
         if !new.is_empty() {
             self.commit()?;
             self.db().append(&owner, id, At::END, &new)?;
@@ -447,8 +450,7 @@ impl Pass<'_> {
         self.commit()?;
         let session = self.db().update(&owner, id, &change)?;
         let entries = one.entries + new.len() as u64;
-        // Where the program left something out, and we have nothing to add, its file stays as it
-        // wrote it.
+        // If the program left something out, and we have nothing to add, its file stays as it is.
         let mut shown = shown(found, &visible, sig, &session.header, entries);
         if shown.summary.is_some() {
             shown.summary = Some(session.tally.summary.map_or(0, |seq| seq + 1));
@@ -466,15 +468,13 @@ impl Pass<'_> {
     fn fork(&mut self, from: SessionId, found: &Found, visible: Visible, sig: Sig) -> Result<()> {
         let (owner, world) = (Owner::local(), self.mirror.way.world.clone());
         let parent = self.db().get(&owner, from)?;
-        // The log that was goes on under another name, and gets a file of its own.
+        // The old log continues under another name, and gets a file of its own.
         if stem_of(&parent.header) == found.stem {
-            let name = &parent.header.name;
-            let numbered = (2..2 + NAME_TRIES_MAX).map(|number| name.numbered(number));
             let there =
                 |name: &Name, archived| self.mirror.path_of(name.folded(), archived).exists();
             let is_new =
                 |name: &Name| self.is_free(name, from) && !there(name, false) && !there(name, true);
-            let aside = numbered.into_iter().find(is_new);
+            let aside = numbered(&parent.header.name).find(is_new);
             let aside = aside.unwrap_or_else(|| Name::of_time(world.now(), from));
             self.commit()?;
             let change = Change { name: Some(aside), ..Change::default() };
@@ -489,8 +489,7 @@ impl Pass<'_> {
             ..parent.header
         };
         let header = self.described(header, &visible, &found.stem);
-        let mut entries =
-            entries_of(&visible, 0, &header, |_| false, |at, place| self.id_for(at, place));
+        let mut entries = self.entries_of(&visible, 0, &header, &HashSet::new());
         let at = entries.last().map_or(header.created_at, |entry| entry.at);
         let keys = parent.keys;
         let body =
@@ -515,16 +514,15 @@ impl Pass<'_> {
         if visible.created_at.is_none() || visible.created_at != header.map(|h| h.created_at) {
             return Ok(false);
         }
-        let ours = match self.likenesses(id) {
+        let ours = match self.log_of(id) {
             // Created in the same millisecond, it is the same; and what is left of it is kept.
-            Err(StoreError::Damaged { .. }) => return Ok(true),
-            ours => ours?,
+            Err(StoreError::Damaged { .. } | StoreError::Corrupt { .. }) => return Ok(true),
+            log => log?.0,
         };
-        let theirs: Vec<_> = visible.messages.iter().map(|said| likeness(&said.body)).collect();
-        Ok(matches!(compared(&ours, &theirs), Compared::New(_)))
+        Ok(matches!(compared(&ours, &visible.likenesses()), Compared::New(_)))
     }
 
-    /// Goes with a file that was renamed or moved.
+    /// Renames or moves a session as its file was.
     fn follow(&mut self, id: SessionId, found: &Found, visible: &Visible) -> Result<()> {
         let one = &self.all[&id];
         let Some(header) = one.header.clone() else { return Ok(()) };
@@ -551,7 +549,12 @@ impl Pass<'_> {
     }
 }
 
-/// How a file that another program wrote is written down.
+/// A name with a number after it, for each number that is tried.
+pub(super) fn numbered(name: &Name) -> impl Iterator<Item = Name> {
+    (2..2 + NAME_TRIES_MAX).map(|number| name.numbered(number))
+}
+
+/// The record of a file that another program wrote.
 fn shown(found: &Found, visible: &Visible, sig: Sig, header: &Header, entries: u64) -> Shown {
     Shown {
         stem: found.stem.clone(),
@@ -567,12 +570,12 @@ fn shown(found: &Found, visible: &Visible, sig: Sig, header: &Header, entries: u
     }
 }
 
-/// The messages of a file as entries, from one of them on. `taken` says which ids are.
+/// The messages of a file as entries, from one of them on; `taken` are ids that the log has.
 pub(super) fn entries_of(
     visible: &Visible,
     from: usize,
     header: &Header,
-    taken: impl Fn(&EntryId) -> bool,
+    taken: &HashSet<EntryId>,
     id_for: impl Fn(jiff::Timestamp, &str) -> uuid::Uuid,
 ) -> Vec<NewEntry> {
     let mut entries: Vec<NewEntry> = Vec::new();
@@ -583,7 +586,7 @@ pub(super) fn entries_of(
         let ends = visible.last_activity_at.filter(|_| index + 1 == last);
         let at = said.at.or(ends).unwrap_or(before);
         before = at;
-        let id = said.id.clone().filter(|id| !taken(id) && !ids.contains(id));
+        let id = said.id.clone().filter(|id| !taken.contains(id) && !ids.contains(id));
         let id = id.unwrap_or_else(|| id_for(at, &format!("{}/{index}", header.id)).into());
         ids.insert(id.clone());
         let body = said.body.clone();
@@ -596,7 +599,7 @@ pub(super) fn entries_of(
     entries
 }
 
-/// Why a file of this many bytes cannot be taken in, if it cannot.
+/// Why a file of this many bytes cannot be imported, if it cannot.
 fn too_much(visible: &Visible, bytes: usize) -> Option<String> {
     // Nothing in it is larger than all of it.
     if bytes <= SAYS_BYTES_MAX {

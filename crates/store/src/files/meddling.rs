@@ -12,7 +12,7 @@ use super::{FilesLimit, FilesStore};
 
 type Deed = Box<dyn FnOnce() + Send>;
 
-/// A disk on which something happens once our new version of a file is begun.
+/// A disk on which something happens once we start to write a new version of a file.
 #[derive(Default)]
 struct Meddled(Mutex<Option<Deed>>);
 
@@ -31,8 +31,8 @@ impl Disk for Meddled {
         Ok(file)
     }
 
-    fn write(&self, file: &File, at: u64, bytes: &[u8]) -> io::Result<()> {
-        Real.write(file, at, bytes)
+    fn write(&self, file: &File, bytes: &[u8]) -> io::Result<()> {
+        Real.write(file, bytes)
     }
 
     fn sync(&self, file: &File) -> io::Result<()> {

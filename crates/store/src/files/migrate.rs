@@ -3,9 +3,9 @@
 //! Below `.rethread/` they had `state`, which sessions and keys there are; `logs/<uuid>.log`, the
 //! entries of each; `blobs/<uuid>/`, its attachments; and in `owners/` the same again for every other
 //! owner. All of it is read into a new database under another name, which gets its own when it is
-//! complete and on disk. Only then are the old files removed. So whoever dies on the way leaves
-//! either the old files, all of them, or the new database, complete; the next to open the directory
-//! begins again, or removes what is left.
+//! complete and on disk. Only then are the old files removed. So a crash leaves either all the
+//! old files or the complete new database; the next process to open the directory starts again, or
+//! removes what is left.
 //!
 //! A record of a journal is one line: `<16 hex digits> <length> <JSON>`, the digits being the beginning
 //! of the JSON's SHA-256. What is damaged is left out, and where messages are missing in a log they come
@@ -303,7 +303,7 @@ fn unplaced(Entry { id, at, body, measure, .. }: Entry) -> NewEntry {
     NewEntry { id, at, body, measure }
 }
 
-/// Makes the database of an old directory; nothing where there is none.
+/// Makes the database of an old directory; does nothing for others.
 pub(super) fn migrate(way: &Way, root: &Path, database: &Path) -> Result<()> {
     let ours = root.join(".rethread");
     if !ours.join("state").exists() && names(&ours.join("logs")).is_empty() {
@@ -331,7 +331,7 @@ pub(super) fn migrate(way: &Way, root: &Path, database: &Path) -> Result<()> {
             progress.step(done, sessions, "sessions");
             done += 1;
             if matches!(record.pending, Some(Pending::Delete)) {
-                // It was begun, and is done with its file.
+                // The deletion had begun, and ends with its file.
                 let path = old.path_of(&record.stem, record.header.archived);
                 if record.sig.is_some() && path.is_file() && in_place {
                     disk.remove(&path).or_store_error(&path, ACTION)?;

@@ -1,9 +1,8 @@
 //! The directory and the database within it, open.
 //!
-//! Sessions live in the database; what is here keeps the visible files and the database the same.
-//! Whoever does that holds the lock of the directory, so that two processes do not write one file.
-//! Nobody needs the lock to append or to read. It is the operating system's, and ends with the
-//! process that holds it.
+//! Sessions are in the database; a [`Pass`] makes the visible files and the database agree. It holds
+//! the lock of the directory, so that two processes never write the same file. Appends and reads do not
+//! need the lock. It is an operating system lock, released when its process ends.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, TryLockError};
@@ -23,11 +22,11 @@ use super::{FilesLimit, migrate};
 use crate::progress::ProgressSink;
 use crate::sqlite::{Mirrored, Shown, SqliteStore};
 
-/// How long to wait for another process that keeps the files up to date. Whoever holds the lock
-/// longer than this is stopped or stuck.
+/// How long to wait for another process that is updating the files. One that holds the lock longer
+/// than this is stopped or stuck.
 pub(super) const BUSY: Duration = Duration::from_secs(20);
 
-/// How long a look waits for the lock. Whoever has it is looking as well.
+/// How long a look waits for the lock. Its holder is looking as well.
 const GLANCE: Duration = Duration::from_millis(20);
 
 /// How long to wait before the lock is tried again: about the time of a sync.
@@ -36,7 +35,7 @@ const RETRY: Duration = Duration::from_millis(1);
 /// The least time between two writes of the files while sessions are written to.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// A write of a long session takes long. It may take one part of the time in this many.
+/// Writing a long session takes long. At most one part in this many of the time is spent on it.
 const SHARE: u32 = 20;
 
 /// The database, in our folder.
@@ -47,7 +46,7 @@ pub(super) struct Way {
     pub(super) disk: Arc<dyn Disk>,
     pub(super) limit: FilesLimit,
     pub(super) world: Arc<dyn World>,
-    /// Who is told what takes its time.
+    /// Receives progress of what takes long.
     pub(super) tell: Option<ProgressSink>,
 }
 
@@ -56,10 +55,10 @@ pub(super) struct Way {
 pub(super) enum Reach {
     /// Everything.
     All,
-    /// Nothing: the database is read, and what other programs did stays as it is.
+    /// Nothing: the database is read, and changes by other programs are ignored.
     AsLeft,
-    /// Nothing, and no database of ours is there: what the files say is read into one elsewhere,
-    /// which goes when the directory is closed.
+    /// Nothing, and there is no database: the files are read into a temporary one, which is removed
+    /// when the directory is closed.
     Visiting,
 }
 
@@ -90,30 +89,30 @@ pub(super) struct Seen {
     pub(super) copied: bool,
 }
 
-/// What this process knows of sessions. Whoever asks does not wait for files to be written.
+/// What this process knows of sessions. Its lock is never held while files are written.
 #[derive(Default)]
 pub(super) struct Known {
     /// Sessions that were active later than their last entry, as another program says.
     pub(super) active: BTreeSet<SessionId>,
-    /// Sessions whose log goes as far as their file, or did once.
+    /// Sessions whose log was seen to be at least as long as their file says.
     whole: BTreeSet<SessionId>,
 }
 
-/// Sessions whose files are behind.
+/// Sessions whose files are out of date.
 #[derive(Default)]
 struct Dirty {
     ids: BTreeSet<SessionId>,
     closed: bool,
 }
 
-/// One turn at keeping files and database the same, with the lock held.
+/// Makes files and database agree, with the lock held.
 pub(super) struct Pass<'a> {
     pub(super) mirror: &'a Mirror,
     pub(super) seen: MutexGuard<'a, Seen>,
     pub(super) all: BTreeMap<SessionId, Mirrored>,
-    /// What is to be written down about files.
+    /// Changes to the table of files that are not yet written.
     pub(super) shown: Vec<(SessionId, Option<Shown>)>,
-    /// A session of ours went on, and `last_session` is to say so.
+    /// A session of ours was written to, so `last_session` must name it.
     pub(super) active: bool,
     _held: Option<Held<'a>>,
 }
@@ -127,7 +126,7 @@ impl Mirror {
             return Err(no_store());
         }
         let ours = path.join(".rethread");
-        // A link could lead anywhere, and what is written there is believed.
+        // A link could point anywhere, and these files are trusted.
         let inside = ["lock", DATABASE, "sessions.db-wal", "sessions.db-shm", "state", "logs"];
         let is_link = |path: &Path| path.symlink_metadata().is_ok_and(|there| there.is_symlink());
         let linked = is_link(&ours) || inside.iter().any(|name| is_link(&ours.join(name)));
@@ -168,7 +167,7 @@ impl Mirror {
         }
         let db = SqliteStore::open_telling(&database, way.world.clone(), way.tell.as_ref())?;
         if reach != Reach::AsLeft {
-            unless_full(db.begin_mirror())?;
+            if_possible(db.begin_mirror())?;
             if reach == Reach::All {
                 migrate::remove_old(disk, &ours)?;
             }
@@ -191,10 +190,10 @@ impl Mirror {
         Ok(mirror)
     }
 
-    /// Takes in what happened while nobody here was there, and finishes what a crash kept from the
-    /// files. What there is no room for now is done by whoever writes next.
+    /// Imports what happened while the directory was closed, and writes files that a crash left out of
+    /// date. On a full disk that is left to the next write.
     fn recover(&self) -> Result<()> {
-        let Some(mut pass) = self.pass(BUSY)? else { return Ok(()) };
+        let Some(mut pass) = if_possible(self.pass(BUSY))?.flatten() else { return Ok(()) };
         if self.reach == Reach::All {
             for folder in [self.root.clone(), self.archive(), self.ours.clone()] {
                 for name in names(&folder).iter().filter(|name| is_draft(name)) {
@@ -206,23 +205,24 @@ impl Mirror {
                 }
             }
         }
-        unless_full(pass.look().and_then(|()| {
+        let done = pass.look().and_then(|()| {
             let now = self.way.world.now();
             let free = |one: &&Mirrored| !one.is_held(now) && pass.is_behind(one);
             let behind: Vec<SessionId> = pass.all.values().filter(free).map(|one| one.id).collect();
-            pass.fold(&behind).map(drop)
-        }))
+            pass.fold(&behind)
+        });
+        if_possible(done).map(drop)
     }
 
-    /// Begins to keep files and database the same; nothing where another process is at it for
-    /// longer than `patience`, or where nothing can be written.
+    /// Starts a pass; nothing if another process holds the lock for longer than `patience`, or if
+    /// nothing can be written.
     pub(super) fn pass(&self, patience: Duration) -> Result<Option<Pass<'_>>> {
         if self.reach == Reach::AsLeft {
             return Ok(None);
         }
         let start = Instant::now();
         let (seen, held) = loop {
-            // Others of this process need not wait for another one.
+            // Other threads of this process need not wait for another process.
             let seen = self.seen();
             let Some(lock) = &self.lock else { break (seen, None) };
             if let Some(held) = Held::new(lock, &self.root, Duration::ZERO)? {
@@ -242,15 +242,13 @@ impl Mirror {
         Ok(Some(Pass { mirror: self, seen, all, shown, active: false, _held: held }))
     }
 
-    /// Takes in what happened to the files, if anything did.
+    /// Imports what happened to the files, if anything did.
     pub(super) fn look(&self) -> Result<()> {
-        match self.pass(GLANCE)? {
-            Some(mut pass) => unless_full(pass.look()),
-            None => Ok(()),
-        }
+        let looked = self.pass(GLANCE).and_then(|pass| pass.map_or(Ok(()), |mut pass| pass.look()));
+        if_possible(looked).map(drop)
     }
 
-    /// Takes in what happened to the file of one session.
+    /// Imports what happened to the file of one session.
     pub(super) fn look_at(&self, id: SessionId) -> Result<()> {
         let one = match self.reach {
             Reach::AsLeft => None,
@@ -264,8 +262,8 @@ impl Mirror {
         }
     }
 
-    /// That a log goes as far as its file did: otherwise its end was lost, and nothing is appended
-    /// that would take the place of what was. It is looked at once.
+    /// Checks, once for each session, that a log is at least as long as its file says. Otherwise its end
+    /// was lost, and an append would take the place of what was there.
     pub(super) fn is_whole(&self, id: SessionId) -> Result<()> {
         if self.known().whole.contains(&id) {
             return Ok(());
@@ -277,7 +275,7 @@ impl Mirror {
         Ok(())
     }
 
-    /// Brings the files of these sessions up to date now, as far as that can be done.
+    /// Updates the files of these sessions now, if possible.
     pub(super) fn fold_now(&self, ids: &[SessionId]) {
         let folded = self.pass(BUSY).and_then(|pass| match pass {
             Some(mut pass) => pass.fold(ids),
@@ -287,14 +285,14 @@ impl Mirror {
         self.dirty().ids.extend(folded.unwrap_or_else(|_| ids.to_vec()));
     }
 
-    /// The file of a session is behind. Somebody brings it up to date soon.
+    /// Marks the file of a session as out of date; the thread updates it soon.
     pub(super) fn is_dirty(&self, id: SessionId) {
         if self.reach == Reach::All && self.dirty().ids.insert(id) {
             self.woken.notify_one();
         }
     }
 
-    /// Brings the files of sessions up to date that are behind.
+    /// Updates the files that are out of date.
     pub(super) fn fold_dirty(&self) {
         let ids: Vec<SessionId> = std::mem::take(&mut self.dirty().ids).into_iter().collect();
         if !ids.is_empty() {
@@ -302,8 +300,8 @@ impl Mirror {
         }
     }
 
-    /// Writes files as they fall behind, until the store is closed: the first at once, and then at
-    /// most once a second.
+    /// Updates files that are out of date until the store is closed: the first at once, and then at most
+    /// once a second.
     pub(super) fn keep_up(&self) {
         let mut next = Instant::now();
         loop {
@@ -323,7 +321,7 @@ impl Mirror {
         }
     }
 
-    /// Nothing more falls behind.
+    /// Stops the thread.
     pub(super) fn close(&self) {
         self.dirty().closed = true;
         self.woken.notify_all();
@@ -341,7 +339,7 @@ impl Mirror {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// That the directory can be written to.
+    /// Checks that the directory can be written to.
     pub(super) fn may_write(&self) -> Result<()> {
         match self.reach {
             Reach::Visiting => Err(StoreError::ReadOnly { place: self.root.display().to_string() }),
@@ -368,7 +366,7 @@ impl Shown {
 }
 
 impl Mirrored {
-    /// Whether someone is in the middle of a turn.
+    /// Whether a turn is running.
     pub(super) fn is_held(&self, now: Timestamp) -> bool {
         self.until.is_some_and(|until| until > now.as_millisecond())
     }
@@ -384,7 +382,7 @@ impl Mirrored {
         self.header.as_ref().is_some_and(|header| active_at(&header.foreign).is_some())
     }
 
-    /// That its log goes as far as its file did.
+    /// Checks that its log is at least as long as its file says.
     pub(super) fn is_whole(&self) -> Result<()> {
         let less = self.shown.as_ref().is_some_and(|shown| self.entries < shown.entries);
         let what = "the end of its log is not what was written".to_owned();
@@ -395,31 +393,35 @@ impl Mirrored {
     }
 }
 
-/// What tells one header from another.
+/// The fingerprint of a header.
 pub(super) fn made_of(header: &Header) -> String {
     let json = serde_json::to_string(header).expect("a header is always valid JSON");
     fingerprint("header", &json).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// What was known before can still be read where there is no room to write down what happened
-/// since.
-pub(super) fn unless_full(done: Result<()>) -> Result<()> {
+/// Nothing instead of an error if the disk is full, where the store can still be read, or if the
+/// database is damaged, where `doctor` must be able to open it.
+pub(super) fn if_possible<T>(done: Result<T>) -> Result<Option<T>> {
     match done {
-        Err(StoreError::Full { .. }) => Ok(()),
-        done => done,
+        Err(StoreError::Full { .. } | StoreError::Corrupt { .. }) => Ok(None),
+        done => done.map(Some),
     }
 }
 
-fn busy(place: &Path) -> StoreError {
+pub(super) fn busy(place: &Path) -> StoreError {
     StoreError::Busy { place: place.display().to_string() }
 }
 
 /// The lock of the directory, held.
-struct Held<'a>(&'a File);
+pub(super) struct Held<'a>(&'a File);
 
 impl<'a> Held<'a> {
-    /// Nothing where another process holds it for longer than `patience`.
-    fn new(lock: &'a File, place: &Path, patience: Duration) -> Result<Option<Held<'a>>> {
+    /// Nothing if another process holds it for longer than `patience`.
+    pub(super) fn new(
+        lock: &'a File,
+        place: &Path,
+        patience: Duration,
+    ) -> Result<Option<Held<'a>>> {
         let start = Instant::now();
         loop {
             match lock.try_lock() {
@@ -439,7 +441,7 @@ impl<'a> Held<'a> {
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
-        // It ends with the file at the latest.
+        // Closing the file releases it at the latest.
         drop(self.0.unlock());
     }
 }

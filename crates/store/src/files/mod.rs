@@ -1,20 +1,21 @@
 //! A directory of JSON files that other programs read and write as well.
 //!
-//! What people see is one `<name>.json` for each session, `index.json` and `last_session`. Sessions
-//! themselves live in a database in `.rethread/`, a [`SqliteStore`] that does everything a store has
-//! to do. What is here is the mirror between the two. Appends and reads go to the database alone; the
-//! files follow soon after, by a thread of their own, and when the store is closed ([`fold`]). What a
-//! crash kept from them is written by whoever opens the directory next. What other programs write is
-//! taken in when it is noticed ([`look`]).
+//! People see one `<name>.json` for each session, `index.json` and `last_session`. The sessions
+//! themselves are in a database in `.rethread/`, a [`SqliteStore`] that does everything a store has
+//! to do. This module is the mirror between the two. Appends and reads go to the database alone; a
+//! background thread updates the files soon after, and closing the store does so too ([`fold`]). If a
+//! crash prevents that, the files are updated when the directory is opened next. What other programs
+//! write is imported when it is noticed ([`look`]).
 //!
-//! The directory is the one of the person at this machine, owner `local`. Sessions of other owners
-//! are in the same database, and have no files.
+//! The files belong to the user of this machine, owner `local`. Sessions of other owners are in the
+//! same database, and have no files.
 
 mod compare;
 mod disk;
 #[cfg(all(test, unix))]
 mod faults;
 mod fold;
+mod index;
 mod look;
 #[cfg(test)]
 mod meddling;
@@ -42,16 +43,16 @@ use rethread_core::{
 
 use disk::{Disk, Real};
 use mirror::{BUSY, Mirror, Way};
+pub(crate) use repair::set_damaged_aside;
 
 use crate::progress::ProgressSink;
 use crate::sqlite::SqliteStore;
 
-/// How many sessions a directory keeps, and what becomes of the others.
+/// How many sessions a directory keeps, and what happens to the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FilesLimit {
-    /// Chats that are not archived; 0 for any number. When one more is created, those that were
-    /// active longest ago go. What was imported or recorded, and what agents said to each other, does
-    /// not count.
+    /// Chats that are not archived; 0 for any number. When one more is created, the least recently
+    /// active ones go. Imported and recorded sessions and subagents' sessions do not count.
     pub sessions: usize,
     /// Whether they are moved to the trash. Otherwise they are archived: moved into `archive/`, still
     /// found by search, and brought back when opened.
@@ -68,21 +69,21 @@ impl Default for FilesLimit {
 /// Sessions in a directory of JSON files.
 pub struct FilesStore {
     mirror: Arc<Mirror>,
-    /// Who keeps the files up to date.
+    /// Keeps the files up to date.
     thread: Option<JoinHandle<()>>,
 }
 
 impl FilesStore {
     /// Opens a directory, making it if it is not there: mode 0700, its files 0600.
     ///
-    /// What another program wrote since is taken in, and what a crash kept from being written to
-    /// the visible files is written. A directory of an earlier version is brought up to date.
+    /// What other programs wrote since is imported, and files that a crash left out of date are
+    /// written. A directory of an earlier version is migrated.
     ///
     /// # Errors
     ///
-    /// [`StoreError::NotAStore`] if the path is no directory, [`StoreError::Newer`] if a newer
-    /// version wrote it, [`StoreError::Busy`] if another process does not let go of it, and those
-    /// of the disk.
+    /// [`StoreError::NotAStore`] if the path is not a directory, [`StoreError::Newer`] if a newer
+    /// version wrote it, [`StoreError::Busy`] if another process holds its lock for too long;
+    /// otherwise I/O errors.
     pub fn open(path: &Path, limit: FilesLimit, world: Arc<dyn World>) -> Result<FilesStore> {
         FilesStore::open_telling(path, limit, world, None)
     }
@@ -106,7 +107,7 @@ impl FilesStore {
         Ok(store)
     }
 
-    /// A store whose files follow only when it is told, or closed.
+    /// A store without the thread: files are written on request, and when it is closed.
     fn open_on(
         disk: Arc<dyn Disk>,
         path: &Path,
@@ -122,7 +123,7 @@ impl FilesStore {
         &self.mirror.db
     }
 
-    /// Takes in what other programs did, where this owner shares the directory with them.
+    /// Imports what other programs did, if this owner shares the directory with them.
     fn look(&self, owner: &Owner) -> Result<()> {
         match is_local(owner) {
             true => self.mirror.look(),
@@ -130,14 +131,14 @@ impl FilesStore {
         }
     }
 
-    /// The file of a session is behind, if it has one.
+    /// Marks the file of a session as out of date, if it has one.
     fn follows(&self, owner: &Owner, id: SessionId) {
         if is_local(owner) {
             self.mirror.is_dirty(id);
         }
     }
 
-    /// What is to be known before an append.
+    /// Checks what must hold before an append.
     fn before_append(&self, owner: &Owner, id: SessionId, at: &At) -> Result<()> {
         self.mirror.may_write()?;
         if !is_local(owner) {
@@ -150,7 +151,7 @@ impl FilesStore {
         self.mirror.is_whole(id)
     }
 
-    /// Puts away, or deletes, what was active longest ago while there are too many.
+    /// Archives or deletes the least recently active sessions while there are too many.
     fn keep_to_limit(&self, newest: SessionId) -> Result<()> {
         let FilesLimit { sessions, delete } = self.mirror.way.limit;
         let filter = Filter { archived: Some(false), ..Filter::default() };
@@ -182,7 +183,7 @@ impl FilesStore {
         Ok(())
     }
 
-    /// Everything a filter shows, with what other programs say about when it was active.
+    /// Everything a filter shows, ordered by when other programs say it was active.
     fn list_all(&self, owner: &Owner, filter: &Filter) -> Result<Page> {
         let mut page = self.db().list(owner, filter, None, i64::MAX as usize / 2)?;
         page.sessions.iter_mut().for_each(|session| self.mirror.describe(session));
@@ -201,14 +202,14 @@ fn place(session: &Session) -> (jiff::Timestamp, SessionId) {
 }
 
 impl Drop for FilesStore {
-    /// Brings the visible files up to date. What cannot be written now is written by whoever
-    /// opens the directory next.
+    /// Updates the visible files. What cannot be written now is written when the directory is opened
+    /// next.
     fn drop(&mut self) {
         self.mirror.close();
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
         {
-            // It has told its panic; the files are written below.
+            // The panic was printed; the files are written below.
         }
         self.mirror.fold_dirty();
     }
@@ -222,7 +223,7 @@ impl Store for FilesStore {
         }
         let mut header = header.clone();
         if let Some(stem) = header.foreign.text("metadata.id") {
-            // What another program called it elsewhere may be taken here.
+            // The id another program gave it elsewhere may be taken here.
             let there = |archived| self.mirror.path_of(&stem, archived).symlink_metadata().is_ok();
             let known = self.db().get(&header.owner, header.id).is_ok();
             if !visible::is_stem(&stem) || !known && (there(false) || there(true)) {
@@ -239,7 +240,7 @@ impl Store for FilesStore {
 
     fn get(&self, owner: &Owner, id: SessionId) -> Result<Session> {
         if is_local(owner) {
-            mirror::unless_full(self.mirror.look_at(id))?;
+            mirror::if_possible(self.mirror.look_at(id))?;
         }
         let mut session = self.db().get(owner, id)?;
         self.mirror.describe(&mut session);
@@ -324,7 +325,7 @@ impl Store for FilesStore {
     fn read(&self, owner: &Owner, id: SessionId, range: Range<u64>) -> Result<Vec<Entry>> {
         let entries = self.db().read(owner, id, range.clone())?;
         let end = range.start + entries.len() as u64;
-        // Whoever asks for more than there is should know when more was there.
+        // A reader that asks for more than there is must learn that there was more.
         if is_local(owner) && end < range.end && !range.is_empty() {
             let one = self.db().mirrored_one(owner, id)?;
             let known = one.as_ref().and_then(|one| one.shown.as_ref()).map_or(0, |s| s.entries);

@@ -1,4 +1,4 @@
-//! Looking after a directory: what is left alone and why, and logs that are damaged.
+//! `doctor` in a directory: files that are left alone and why, and logs that are damaged.
 //!
 //! The file of a session shows every message with its id and its blocks, so it is the log's second
 //! copy: a message that cannot be read in the database comes back from there. What was no message (a
@@ -6,18 +6,20 @@
 //! that every other entry keeps its own. The damaged database is copied first.
 
 use std::collections::{HashSet, VecDeque};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rethread_core::measure::measure;
 use rethread_core::store::{Finding, FindingState, Result, Upkeep};
 use rethread_core::{Body, Entry, Header, NewEntry, Owner, Raw, SessionId, StoreError, World};
 
-use super::disk::{OrStoreError, names};
+use super::disk::{Disk, OrStoreError, Real, names};
 use super::look::entries_of;
-use super::mirror::{BUSY, DATABASE, Mirror, Pass, Reach};
+use super::mirror::{BUSY, DATABASE, Held, Mirror, Pass, Reach, busy};
 use super::visible::{self, Visible, likeness};
-use crate::sqlite::Mirrored;
+use crate::sqlite::{Mirrored, SqliteStore};
 
-/// The kind of an entry that stands for one nobody can read any more.
+/// The kind of an entry that replaces one that cannot be read any more.
 const LOST: &str = "lost";
 
 /// A log as it can be made again.
@@ -33,7 +35,19 @@ impl Mirror {
     /// Checks the database, and what is in the directory beside it.
     pub(super) fn check(&self, repair: bool) -> Result<Vec<Finding>> {
         self.look()?;
-        let mut findings = self.db.check(repair && self.reach == Reach::All)?;
+        let repair = repair && self.reach == Reach::All;
+        let mut findings = Vec::new();
+        if repair
+            && self.db.has_damaged_entries()?
+            && let Some(mut pass) = self.pass(BUSY)?
+            && let Some(lost) = pass.remake_entries()?
+        {
+            let what =
+                format!("pages of `entries` were damaged; entries that cannot be read: {lost}");
+            let state = FindingState::Repaired;
+            findings.push(Finding { session: None, seq: None, what, state });
+        }
+        findings.extend(self.db.check(repair)?);
         let mut note = |what: String, state| {
             findings.push(Finding { session: None, seq: None, what, state });
         };
@@ -105,14 +119,18 @@ impl Pass<'_> {
             return Ok((what, FindingState::Damaged));
         }
         if !repair {
-            let what = format!("{what}; it can be made anew ({came})");
+            let what = format!("{what}; it can be rebuilt ({came})");
             return Ok((what, FindingState::Repairable));
         }
         self.keep_damaged()?;
         self.commit()?;
         match self.db().replace_log(&owner, one.id, &entries) {
+            // Its rows cannot even be deleted where they are.
+            Err(StoreError::Corrupt { .. }) if self.remake_entries()?.is_some() => {
+                self.db().replace_log(&owner, one.id, &entries)?;
+            }
             Err(StoreError::Corrupt { .. }) => {
-                let what = format!("{what}; the database is too damaged to make it anew ({came})");
+                let what = format!("{what}; the database is too damaged to rebuild it ({came})");
                 return Ok((what, FindingState::Damaged));
             }
             done => done?,
@@ -127,7 +145,14 @@ impl Pass<'_> {
         }
         self.reload(one.id)?;
         self.fold(&[one.id])?;
-        Ok((format!("{what}; it was made anew ({came})"), FindingState::Repaired))
+        Ok((format!("{what}; it was rebuilt ({came})"), FindingState::Repaired))
+    }
+
+    /// Makes the table of entries again, without what cannot be read.
+    fn remake_entries(&mut self) -> Result<Option<u64>> {
+        self.keep_damaged()?;
+        self.commit()?;
+        self.db().remake_entries()
     }
 
     /// Keeps a copy of the damaged database in `.rethread/damaged/`, once.
@@ -151,8 +176,44 @@ impl Pass<'_> {
     }
 }
 
+/// Moves the database of a directory to `.rethread/damaged/` if it cannot be read: opening the
+/// directory then makes the sessions again from their files. Returns where it is now; nothing if it can
+/// be read, or if there is none.
+pub(crate) fn set_damaged_aside(root: &Path, world: Arc<dyn World>) -> Result<Option<PathBuf>> {
+    const ACTION: &str = "set the damaged database aside";
+    let (ours, disk) = (root.join(".rethread"), Real);
+    let database = ours.join(DATABASE);
+    if !database.is_file() {
+        return Ok(None);
+    }
+    let lock = disk.open(&ours.join("lock")).or_store_error(root, ACTION)?;
+    let _held = Held::new(&lock, root, BUSY)?.ok_or_else(|| busy(root))?;
+    let read = SqliteStore::open(&database, world.clone())
+        .and_then(|store| store.mirrored(&Owner::local()).map(drop));
+    match read {
+        Ok(()) => return Ok(None),
+        Err(StoreError::NotAStore { .. } | StoreError::Corrupt { .. }) => {}
+        Err(error) => return Err(error),
+    }
+    let folder = ours.join("damaged");
+    disk.folder(&folder).or_store_error(&folder, ACTION)?;
+    let aside = format!("{:08x}-{DATABASE}", world.uuid().as_u128() & 0xffff_ffff);
+    // The file itself goes last: one without it would be taken for a new one.
+    for end in ["-wal", "-shm", ""] {
+        let from = ours.join(format!("{DATABASE}{end}"));
+        if from.symlink_metadata().is_ok() {
+            disk.rename(&from, &folder.join(format!("{aside}{end}")))
+                .or_store_error(&from, ACTION)?;
+        }
+    }
+    disk.sync_folder(&folder)
+        .and_then(|()| disk.sync_folder(&ours))
+        .or_store_error(&folder, ACTION)?;
+    Ok(Some(folder.join(aside)))
+}
+
 /// A session file, if it can be read and is not another session's.
-pub(super) fn read_own(path: &std::path::Path, id: SessionId) -> Option<Visible> {
+pub(super) fn read_own(path: &Path, id: SessionId) -> Option<Visible> {
     path.symlink_metadata().ok().filter(std::fs::Metadata::is_file)?;
     let bytes = std::fs::read(path).ok()?;
     let visible = visible::parse(&String::from_utf8_lossy(&bytes)).ok()?;
@@ -172,7 +233,7 @@ pub(super) fn rebuilt(
     end: u64,
 ) -> Option<Rebuilt> {
     let theirs = file.map(|visible| {
-        let entries = entries_of(&visible, 0, header, |_| false, |_, _| world.uuid());
+        let entries = entries_of(&visible, 0, header, &HashSet::new(), |_, _| world.uuid());
         let known = ours.iter().any(|entry| entries.iter().any(|new| new.id == entry.id));
         (entries, known)
     });

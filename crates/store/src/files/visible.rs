@@ -1,10 +1,9 @@
 //! A session file and the index as other programs read and write them.
 //!
-//! What they know is written as they know it: `metadata`, and messages with `id`, `role`, a
-//! `content` that is a string, and `timestamp`. What a message is made of beyond its text stands
-//! beside it in `blocks`; the header of the session in `rethread`. So a session survives with its
-//! tool calls even where `.rethread/` is lost. Whatever another program wrote beside its own
-//! fields is kept and written again.
+//! The fields they know are written as they know them: `metadata`, and messages with `id`, `role`, a
+//! `content` that is a string, and `timestamp`. If a message is more than its text, its blocks are in
+//! `blocks`; the header of the session is in `rethread`. So a session survives with its tool calls even
+//! if `.rethread/` is lost. Unknown fields that another program wrote are kept and written again.
 
 use std::path::Path;
 
@@ -13,17 +12,19 @@ use rethread_core::entry::fingerprint;
 use rethread_core::session::Foreign;
 use rethread_core::summary::RESUMING;
 use rethread_core::world::rfc3339;
-use rethread_core::{Block, BlockKind, Body, Entry, EntryId, Header, Message, Raw, Session};
+use rethread_core::{Block, BlockKind, Body, Entry, EntryId, Header, Message, Raw, Role, Session};
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-/// The kind of an entry that holds a message nobody here can read, as it was written.
-pub(crate) const FOREIGN: &str = "foreign";
+use super::compare::Likeness;
+
+/// The kind of an entry that holds a message we cannot parse, as it was written.
+const FOREIGN: &str = "foreign";
 
 /// What the paths of fields in `metadata` begin with.
 const METADATA: &str = "metadata.";
 
-/// What stands for a provider or a model nobody named.
+/// A provider or model that is not known.
 const UNKNOWN: &str = "unknown";
 
 /// Whether this can be the name of a session file: `[a-zA-Z0-9_.-]+`, nothing reserved, nothing
@@ -114,12 +115,19 @@ pub(super) struct Visible {
     pub(super) provider: Option<String>,
     pub(super) model: Option<String>,
     pub(super) messages: Vec<VisibleMessage>,
-    /// `metadata` as it stands there.
+    /// `metadata` as it is in the file.
     pub(super) metadata: Raw,
     /// The header we wrote into it, if we did.
     pub(super) ours: Option<Header>,
-    /// What nobody here understands.
+    /// The fields we do not know.
     pub(super) foreign: Foreign,
+}
+
+impl Visible {
+    /// What makes each message the same as one of a log.
+    pub(super) fn likenesses(&self) -> Vec<Option<Likeness>> {
+        self.messages.iter().map(|said| likeness(&said.body)).collect()
+    }
 }
 
 /// A message of a session file.
@@ -147,12 +155,12 @@ pub(super) fn parse(text: &str) -> Result<Visible, NoSession> {
         return Err(NoSession::Broken("it is empty".into()));
     }
     let mut top = Fields::parse(text).map_err(|error| match Raw::parse(text.into()) {
-        Ok(_) => other("it is no object"),
+        Ok(_) => other("it is not an object"),
         Err(_) => NoSession::Broken(format!("it is not JSON, or not all of it is there: {error}")),
     })?;
     let says = top.take("metadata").ok_or_else(|| other("it has no `metadata`"))?;
     let messages = top.take("messages");
-    // What has only one of the two by chance is no session; what has both was meant to be one.
+    // With one of the two it is not a session; with both it was meant to be one.
     let wrong = |why: String| match &messages {
         Some(_) => NoSession::Broken(why),
         None => other(&why),
@@ -171,7 +179,7 @@ pub(super) fn parse(text: &str) -> Result<Visible, NoSession> {
     for derived in ["messageCount", "firstMessage"] {
         metadata.take(derived);
     }
-    // What begins like this was written anew whenever the file was, by whoever wrote it.
+    // A summary that begins like this is generated each time the file is written.
     let summary = top.take("contextSummary");
     let summary = summary.filter(|raw| !raw.as_text().is_some_and(|s| s.starts_with(RESUMING)));
     let (name, description) = (metadata.take_text("name"), metadata.take_text("description"));
@@ -226,7 +234,7 @@ fn said(raw: &Raw) -> VisibleMessage {
     VisibleMessage { id, at, body }
 }
 
-/// The message with the blocks that stand beside its text, if they say the same.
+/// The message with its `blocks`, if they say the same as its text.
 fn with_blocks(fields: &Fields) -> Option<Message> {
     let mut whole = Fields(fields.0.clone());
     let blocks = whole.take("blocks")?;
@@ -236,7 +244,7 @@ fn with_blocks(fields: &Fields) -> Option<Message> {
     (shown(&message) == text).then_some(message)
 }
 
-/// What can be shown of a message: its texts and results; where there are none, what it did.
+/// The text of a message: its texts and results; if there are none, what it did.
 fn shown(message: &Message) -> String {
     let texts = |block: &Block| match &block.kind {
         BlockKind::Text(text) => Some(text.clone()),
@@ -256,7 +264,7 @@ fn shown(message: &Message) -> String {
 }
 
 /// What two messages have in common if they are the same: who said it, and what is shown of it.
-pub(super) fn likeness(body: &Body) -> Option<[u8; 16]> {
+pub(super) fn likeness(body: &Body) -> Option<Likeness> {
     match body {
         Body::Message(message) => Some(fingerprint(message.role.as_str(), &shown(message))),
         Body::Unknown { kind, raw } if kind == FOREIGN => Some(fingerprint(FOREIGN, raw.get())),
@@ -264,8 +272,8 @@ pub(super) fn likeness(body: &Body) -> Option<[u8; 16]> {
     }
 }
 
-/// A message as other programs read it; none for what is no message.
-pub(super) fn message(entry: &Entry) -> Option<String> {
+/// A message as other programs read it; nothing if the entry is not a message.
+fn message(entry: &Entry) -> Option<String> {
     let message = match &entry.body {
         Body::Message(message) => message,
         Body::Unknown { kind, raw } if kind == FOREIGN => return Some(raw.get().to_owned()),
@@ -288,6 +296,42 @@ pub(super) fn message(entry: &Entry) -> Option<String> {
     all.extend((!plain).then(|| ("blocks".to_owned(), content)));
     all.append(&mut fields.0);
     Some(Fields(all).json())
+}
+
+/// The messages of a session file, in the making.
+#[derive(Default)]
+pub(super) struct Draft {
+    messages: String,
+    /// All that are shown, and those of the user and of the model.
+    pub(super) shown: u64,
+    pub(super) user: u64,
+    pub(super) assistant: u64,
+    /// The provider and model that answered last.
+    pub(super) used: Option<String>,
+}
+
+impl Draft {
+    pub(super) fn add(&mut self, entry: &Entry) {
+        let Some(json) = message(entry) else { return };
+        self.messages += if self.shown == 0 { "\n" } else { ",\n" };
+        self.messages += &json;
+        self.shown += 1;
+        let Some(message) = entry.body.message() else { return };
+        match message.role {
+            Role::User => self.user += 1,
+            Role::Assistant => self.assistant += 1,
+            _ => {}
+        }
+        if message.model.is_some() {
+            self.used.clone_from(&message.model);
+        }
+    }
+
+    /// The whole file.
+    pub(super) fn file(&self, metadata: &str, summary: Raw, header: &Header) -> String {
+        let ending = ending(summary, header);
+        format!("{{\n\"metadata\": {metadata},\n\"messages\": [{}\n]{ending}", self.messages)
+    }
 }
 
 /// The object `metadata` of a session whose file shows this many messages; `used` is the model that
@@ -335,7 +379,7 @@ pub(super) fn last_activity(metadata: &str) -> Option<Timestamp> {
 
 /// What follows the messages in a session file: the summary, what another program keeps there,
 /// and our header.
-pub(super) fn ending(summary: Raw, header: &Header) -> String {
+fn ending(summary: Raw, header: &Header) -> String {
     let mut fields = vec![("contextSummary".to_owned(), summary)];
     let beside = |path: &str| !path.starts_with(METADATA) && path != "contextSummary";
     let theirs = header.foreign.0.iter().filter(|(path, _)| beside(path));
@@ -414,7 +458,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_nobody_can_read_is_written_again_as_it_was() {
+    fn a_message_that_cannot_be_parsed_is_written_again_as_it_was() {
         let raw = r#"{"role":"narrator","content":"meanwhile","id":7}"#;
         let said = said(&Raw::parse(raw.into()).expect("JSON"));
         let entry = Entry { body: said.body, ..entry(r#"{"role":"user","content":"x"}"#) };
@@ -433,7 +477,7 @@ mod tests {
             "{cut:?}"
         );
         assert_eq!(why("{}"), other("it has no `metadata`"));
-        assert_eq!(why("[1]"), other("it is no object"));
+        assert_eq!(why("[1]"), other("it is not an object"));
         assert_eq!(why(r#"{"metadata":{}}"#), other("`metadata.id` is not a text"));
         let meant = r#"{"metadata":{},"messages":[]}"#;
         assert_eq!(why(meant), broken("`metadata.id` is not a text"));

@@ -154,7 +154,7 @@ impl Db {
             self.ends.forget(&request.owner, request.id);
         }
         if appended.is_ok() && self.touched.touch(&request.owner, request.id) {
-            // It is stored; that lists are a little slower is no reason to say otherwise.
+            // It is stored. That lists are a little slower is not an error.
             drop(self.fold(&request.owner));
         }
         appended
@@ -247,7 +247,7 @@ impl Db {
         }
     }
 
-    /// Writes entries behind `end`, with other statements before and after them, all in one go. No
+    /// Writes entries after `end`, with other statements before and after them, all in one go. No
     /// seqs come back if nothing was written.
     pub(super) async fn insert(
         &self,
@@ -453,7 +453,7 @@ impl<'a> Charged<'a> {
     }
 }
 
-/// Entries as columns, one value for each entry, and what the log adds up to behind them.
+/// Entries as columns, one value for each entry, and what the log adds up to after them.
 struct Columns<'a> {
     tally: Tally,
     seq: Vec<i64>,

@@ -75,7 +75,7 @@ impl Conn {
                         }
                     }
                     Poll::Ready(Some(Ok(_))) => {}
-                    // Dropping it tells whoever waits for an answer that there will be none.
+                    // Dropping it wakes the caller: there will be no answer.
                     Poll::Ready(Some(Err(_)) | None) => connection = None,
                 }
             }
@@ -154,7 +154,7 @@ impl Link {
     }
 
     /// Sends statements together, in this order, and waits for all answers. If one is refused, that
-    /// is the outcome; in a transaction the server then passes over those behind it.
+    /// is the outcome; in a transaction the server then skips those after it.
     pub(super) async fn all(
         &mut self,
         statements: &[(&'static str, Params<'_>)],

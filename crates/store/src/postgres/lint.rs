@@ -100,7 +100,7 @@ fn what_lies_outside_is_seen() {
 }
 
 #[test]
-fn statements_stand_in_one_place() {
+fn statements_are_in_one_place() {
     let files = [
         include_str!("append.rs"),
         include_str!("blobs.rs"),

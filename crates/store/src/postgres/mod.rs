@@ -1,13 +1,13 @@
 //! The store for many machines: one PostgreSQL database, shared by as many servers as like.
 //!
-//! The log is guarded by its own key: an entry's place is taken once, whoever comes from wherever,
+//! The log is guarded by its own key: an entry's place is taken once, by one writer anywhere,
 //! and its id is stored once. Leases are counted on the clock of the database. What is derived from
-//! entries follows behind marks, as in the other stores: when a session was last active, and search.
+//! entries follows up to marks, as in the other stores: when a session was last active, and search.
 //!
 //! The statements ([`sql`]) keep to what PostgreSQL and the distributed engines that speak its
 //! protocol have in common; search by `tsvector` ([`search`]) is PostgreSQL's own.
 //!
-//! Whatever the server takes back, and whatever a lost connection leaves in doubt, is tried again as
+//! What the server rolls back, and what a lost connection leaves in doubt, is retried as
 //! a whole ([`pool`]); everything the store does is safe to repeat.
 
 mod append;

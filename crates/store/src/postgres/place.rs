@@ -49,7 +49,7 @@ pub(crate) fn shown(url: &str) -> String {
         None => rest.to_owned(),
     };
     let (place, options) = rest.split_once('?').unwrap_or((&rest, ""));
-    // A password may also stand among the options; and hosts, which are worth seeing.
+    // A password may also be among the options, and so may hosts, which are worth showing.
     let is_kept = |option: &&str| !option.is_empty() && !names_secret(option);
     let kept: Vec<&str> = options.split('&').filter(is_kept).collect();
     match kept.is_empty() {
@@ -58,7 +58,7 @@ pub(crate) fn shown(url: &str) -> String {
     }
 }
 
-/// The scheme, the slashes and the rest of a URL that a user and a password may stand in: of our
+/// The scheme, the slashes and the rest of a URL that may contain a user and a password: of our
 /// kind, however it is spelt, or of any other kind of server.
 fn of_a_server(url: &str) -> Option<(&str, &str, &str)> {
     let (scheme, rest) = url.split_once(':')?;
@@ -153,7 +153,7 @@ fn without_tls(url: &str) -> Result<(String, Option<String>, Option<PathBuf>), B
     Ok((url, mode, roots))
 }
 
-/// `%2F` and its like as what they stand for.
+/// Decodes `%2F` and the like.
 fn decoded(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -238,7 +238,7 @@ mod tests {
             ("postgres:ada:secret@db/chat", "postgres:ada@db/chat"),
             ("Postgres://ada:secret@db/chat", "Postgres://ada@db/chat"),
             ("mysql://ada:secret@db/chat", "mysql://ada@db/chat"),
-            // What is no server has no password.
+            // What is not a server has no password.
             ("sqlite:/home/you/a:b@c", "sqlite:/home/you/a:b@c"),
             ("/home/you/a:b@c", "/home/you/a:b@c"),
             ("ollama/llama3:8b", "ollama/llama3:8b"),

@@ -1,8 +1,8 @@
 //! Connections, and what is tried again.
 //!
 //! Everything the store does is one transaction, and safe to repeat: entries have ids, sessions
-//! have ids, a lease knows its holder. So whatever the server takes back is tried again as a whole,
-//! and whatever a lost connection leaves in doubt is tried again until an answer comes.
+//! have ids, a lease knows its holder. So a transaction that the server rolls back is retried as a
+//! whole, and one that a lost connection leaves in doubt is retried until an answer comes.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -130,7 +130,7 @@ impl Pool {
         }
     }
 
-    /// What is told when there is no other try.
+    /// The error that is returned when there are no more retries.
     fn given_up(&self, action: &'static str, retry: Retry) -> StoreError {
         let place = self.place.shown.clone();
         match retry {

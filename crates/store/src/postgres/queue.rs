@@ -1,7 +1,7 @@
 //! Appends begun by callers who do not wait.
 //!
 //! A few threads of the store carry them out. Those of one session go to one thread, so that they
-//! stay in the order they were begun in; others go on beside them.
+//! stay in the order in which they were started; others run in parallel.
 
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -17,7 +17,7 @@ use super::append::{ACTION, Request};
 /// Appends on their way at once.
 const THREADS: usize = 8;
 
-/// Appends that may wait for each thread. Beyond it whoever wants to append waits as well, so that
+/// Appends that may wait for each thread. Beyond that callers block, so that
 /// memory does not grow with a burst.
 const WAITING_MAX: usize = 512;
 
@@ -62,7 +62,7 @@ impl Lane {
 fn run(db: &Db, receiver: &Receiver<(Request, OnAppended)>) {
     while let Ok((request, then)) = receiver.recv() {
         let outcome = db.append(&request);
-        // Whoever is told may panic; everybody else still wants to be told.
+        // A callback may panic; the others must still be called.
         drop(std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| then(outcome))));
     }
 }

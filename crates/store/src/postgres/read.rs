@@ -19,7 +19,7 @@ use crate::row::{self, Hash, Stored, TALLY_COLUMNS, time};
 
 type Read<T> = std::result::Result<T, Fail>;
 
-/// What stands for a text that may be too long for an index.
+/// The key of a text that may be too long for an index.
 pub(super) fn hash(text: &str) -> Vec<u8> {
     Sha256::digest(text).to_vec()
 }
@@ -230,7 +230,7 @@ impl Db {
         Ok(page)
     }
 
-    /// The rows of a page, too many of them and in any order, and how many sessions are behind.
+    /// The rows of a page, too many of them and in any order, and how many sessions lag behind.
     async fn listed(
         &self,
         link: &mut Link,

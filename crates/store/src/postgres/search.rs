@@ -1,8 +1,8 @@
 //! Finding what was said, with PostgreSQL's `tsvector`.
 //!
-//! This is the one part that only PostgreSQL has, and it stands apart: its table and its statements
+//! This is the one part that only PostgreSQL has, and it is separate: its table and its statements
 //! are in this file and `search.sql`. What it holds is derived from entries, follows them when
-//! somebody searches, and can be thrown away and made anew.
+//! somebody searches, and can be thrown away and made again.
 //!
 //! A term of the index begins with its owner. So the places of a term are those of one owner, and a
 //! search takes no longer because others have said the same. It has no places in the text: where
@@ -54,10 +54,10 @@ const WHAT: &str = "search";
 /// Entries put into the index in one transaction, while which the session is locked.
 const FILL_ENTRIES: i64 = 500;
 
-/// Sessions looked up at once that are behind.
+/// Sessions with entries to index that are looked up at once.
 const FILL_SESSIONS: i64 = 64;
 
-/// Sessions looked at to tell how far search is behind. Somebody may ask every few seconds, and
+/// Sessions looked at to report how far search lags behind. Somebody may ask every few seconds, and
 /// where nobody ever searches, all sessions there are wait for it.
 const BEHIND_SESSIONS: i64 = 256;
 

@@ -186,7 +186,7 @@ impl Db {
         let (owner, key) = (owner.as_str(), bind.key.as_str());
         self.pool.run("bind a key", async |link, doubt| {
             let target = to.unwrap_or(SessionId(uuid::Uuid::nil()));
-            // The session first, as whoever deletes it does.
+            // The session first: deleting it takes locks in the same order.
             let answers = link
                 .all(&[
                     (sql::BEGIN, &[]),

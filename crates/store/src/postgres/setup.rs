@@ -30,9 +30,9 @@ impl Db {
         }
     }
 
-    /// Brings a database of an earlier format up to date, while others go on working in it: what is
-    /// new is added beside what is there, and no row that holds anything is written anew. Whoever
-    /// dies in the middle leaves a database of the earlier format, and the next one begins again.
+    /// Brings a database of an earlier format up to date, while others continue to work in it: what is
+    /// new is added beside what is there, and no row that holds anything is rewritten. A crash
+    /// in the middle leaves a database of the earlier format, and the next process starts again.
     fn migrate(&self, found: i64, tell: Option<&ProgressSink>) -> Result<()> {
         const WHAT: &str = "bring the database up to date";
         let what = format!("bringing {} from format {found} to {FORMAT}", self.place());
@@ -41,7 +41,7 @@ impl Db {
             replace_index(link).await?;
             for script in [sql::SCHEMA_2, sql::ADD_TRASHED] {
                 match link.script(script).await {
-                    // `IF NOT EXISTS` does not wait for whoever is creating it in this moment.
+                    // `IF NOT EXISTS` does not wait for another session that is creating it.
                     Err(fail) if fail.taken().is_some() || is_there(&fail) => {
                         return Err(Fail::Again);
                     }
@@ -101,7 +101,7 @@ impl Db {
         for statement in [sql::CREATE_STORE, sql::BEGIN_STORE] {
             match link.script(statement).await {
                 Ok(()) => {}
-                // `IF NOT EXISTS` does not wait for whoever is creating it in this moment.
+                // `IF NOT EXISTS` does not wait for another session that is creating it.
                 Err(fail) if fail.taken().is_some() || is_there(&fail) => return Err(Fail::Again),
                 Err(fail) => return Err(fail),
             }

@@ -59,8 +59,8 @@ macro_rules! at_most {
 }
 
 /// What every connection is set to. A statement or a lock that takes longer than this is stuck, or
-/// asks for more than a caller waits for; a transaction nobody goes on with must not keep its
-/// locks. What is acknowledged is on disk, whatever the server was told for others; a stricter
+/// asks for more than a caller waits for; an abandoned transaction must not keep its
+/// locks. What is acknowledged is on disk, however the server is configured for others; a stricter
 /// setting stays.
 pub(super) const SETTINGS: &str = concat!(
     at_most!("statement_timeout", "30s"),
@@ -98,7 +98,7 @@ macro_rules! now {
     };
 }
 
-/// Whether a log ends behind the entry `$6` at `$5 - 1`.
+/// Whether a log ends after the entry `$6` at `$5 - 1`.
 macro_rules! ends_there {
     () => {
         "($5::bigint = 0 OR EXISTS (SELECT 1 FROM rethread_entries p \
@@ -146,7 +146,7 @@ macro_rules! append {
     };
 }
 
-/// Appends, if the writer may and the log ends where it is said to: behind the entry `$6` at
+/// Appends, if the writer may and the log ends where it is said to: after the entry `$6` at
 /// `$5 - 1`. The lock on the session keeps it from being leased or deleted meanwhile; the key of
 /// the table keeps others from taking the same place, and the index of ids an entry from being
 /// stored twice.
@@ -244,7 +244,7 @@ pub(super) const END: &str = "SELECT seq, id, t_messages, t_queries, t_tokens, t
     t_system, t_started, t_summary, t_clear, t_clear_messages, t_clear_tokens \
     FROM rethread_entries WHERE owner = $1 AND session = $2 ORDER BY seq DESC LIMIT 1";
 
-/// The places of these ids, and what stands there. Each is looked up by itself: given the choice, a
+/// The places of these ids, and what is stored there. Each is looked up by itself: given the choice, a
 /// planner that underrates a session reads all of it.
 pub(super) const IDS: &str = "SELECT w.id, e.seq, e.hash FROM unnest($3::text[]) AS w (id) \
     CROSS JOIN LATERAL (SELECT l.seq, l.hash FROM rethread_entries l \
@@ -319,7 +319,7 @@ pub(super) const PAGE_OF_WORKSPACE: &str = page!("AND s.workspace_hash = $8");
 /// A page is planned with its length in view: how many rows are wanted decides which way is best.
 pub(super) const PLAN_ANEW: &str = "SET LOCAL plan_cache_mode = force_custom_plan";
 
-/// Sessions whose times are behind. `$2` archived or not, `$3` the workspace, where one is asked
+/// Sessions whose times lag behind. `$2` archived or not, `$3` the workspace, where one is asked
 /// for; `$4` newest of a chain alone; `$5` how many at the most.
 pub(super) const FRESH: &str = concat!(
     session!("rethread_sessions"),
@@ -331,11 +331,11 @@ pub(super) const FRESH: &str = concat!(
     newest!("$4")
 );
 
-/// Which sessions of an owner are behind, some of them.
+/// Some of the sessions of an owner that lag behind.
 pub(super) const SOME_FRESH: &str =
     "SELECT session FROM rethread_fresh WHERE owner = $1 ORDER BY session LIMIT $2";
 
-/// Locks sessions, in one order whoever does it.
+/// Locks sessions, always in the same order.
 pub(super) const LOCK_SESSIONS: &str = "SELECT id FROM rethread_sessions \
     WHERE owner = $1 AND id = ANY($2) ORDER BY id FOR UPDATE";
 
@@ -433,7 +433,7 @@ pub(super) const DELETE: [&str; 7] = [
 pub(super) const SOME_UNSEARCHED: &str =
     "SELECT session FROM rethread_unsearched WHERE owner = $1 ORDER BY session LIMIT $2";
 
-/// How many entries search has not seen, in the first `$1` sessions that it is behind with. Each is
+/// How many entries search has not seen, in the first `$1` sessions that it has not indexed fully. Each is
 /// looked up by itself, so that no planner reads all sessions instead.
 pub(super) const BEHIND: &str = "SELECT coalesce(sum(greatest(e.seq + 1 - s.indexed, 0)), 0)::bigint \
     FROM (SELECT owner, session FROM rethread_unsearched ORDER BY owner, session LIMIT $1) u \
@@ -482,7 +482,7 @@ pub(super) const DANGLING: &str = "SELECT count(*) FROM rethread_keys k WHERE NO
 pub(super) const DROP_DANGLING: &str = "DELETE FROM rethread_keys k WHERE NOT EXISTS \
     (SELECT 1 FROM rethread_sessions s WHERE s.owner = k.owner AND s.id = k.session)";
 
-/// How many sessions lists and search are behind with.
+/// How many sessions lists and search have yet to catch up with.
 pub(super) const LAG: &str = "SELECT (SELECT count(*) FROM rethread_fresh), \
     (SELECT count(*) FROM rethread_unsearched)";
 

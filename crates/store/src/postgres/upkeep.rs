@@ -50,7 +50,7 @@ impl Db {
         self.pool.run("write", async |link, _| link.one(sql::SAME_FORMAT, &[]).await.map(drop))
     }
 
-    /// Checks what belongs to no session, and how far lists and search are behind.
+    /// Checks what belongs to no session, and how far lists and search lag behind.
     pub(super) fn check(&self, repair: bool) -> Result<Vec<Finding>> {
         let (strays, dangling, unsearched) = self.pool.run(WHAT, async |link, _| {
             let answers = link
@@ -226,7 +226,7 @@ impl Db {
         })
     }
 
-    /// Whether search has every entry it has seen; with `repair` it sees them all anew.
+    /// Whether search has every entry it has seen; with `repair` it indexes them all again.
     fn check_search(
         &self,
         owner: &Owner,

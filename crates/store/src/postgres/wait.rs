@@ -1,6 +1,6 @@
 //! Waiting for the network on the thread of the caller.
 //!
-//! The calls of a store block. Whoever calls polls the connection itself, on its own thread, and
+//! The calls of a store block. The calling thread polls the connection itself, and
 //! sleeps until the network has something for it; a thread of the store only watches the sockets.
 //! So a statement costs one change of threads, and a call may come from anywhere: a thread, a pool
 //! for blocking work, or the middle of somebody's runtime.
@@ -33,7 +33,7 @@ pub(super) fn until<T>(deadline: Instant, future: impl Future<Output = T>) -> Op
         if left.is_zero() {
             return None;
         }
-        // Whoever woke us in between has left a token, and this returns at once.
+        // If we were woken in between, a token is left, and this returns at once.
         std::thread::park_timeout(left);
     }
 }

@@ -20,7 +20,7 @@ pub(super) const ACTION: &str = "append";
 /// Sessions whose end is remembered.
 const ENDS_MAX: usize = 4_096;
 
-/// Entries behind the mark before the times of their sessions are brought up to date. The more
+/// Entries after the mark before the times of their sessions are brought up to date. The more
 /// there are, the fewer updates one of them costs. A list reads over them, at a fraction of a
 /// microsecond each.
 const FOLD_ENTRIES: u64 = 1_024;
@@ -78,7 +78,7 @@ impl Ends {
     }
 }
 
-/// What stands behind the mark up to which lists are up to date, as far as this process knows.
+/// Entries and sessions after the mark up to which lists are current, as far as this process knows.
 #[derive(Default)]
 pub(super) struct Unfolded {
     entries: u64,
@@ -147,7 +147,7 @@ impl Db {
         }
     }
 
-    /// Ids come first: a repeated append gives its first result, whatever else would refuse it.
+    /// Ids come first: a repeated append returns its first result, even if something else would refuse it.
     /// They are only looked up when something does refuse it, the index of ids included.
     fn append(
         &self,
@@ -260,7 +260,7 @@ impl Db {
             .ok_or(StoreError::NotFound { id })
     }
 
-    /// Writes entries behind what `tally` counts; `insert` is [`row::INSERT`].
+    /// Writes entries after those that `tally` counts; `insert` is [`row::INSERT`].
     pub(super) fn insert(
         &self,
         tx: &Connection,
@@ -376,7 +376,7 @@ impl Db {
         statement.query_row([n], row::tally).optional().or_store_error(self.place(), "read a tally")
     }
 
-    /// What stands behind the mark up to which lists are up to date.
+    /// What was written after the mark up to which lists are current.
     pub(super) fn lag(&self, snapshot: &Connection) -> Result<Unfolded> {
         let sql = format!("SELECT (SELECT coalesce(max(rid), 0) FROM entries) - {FOLDED}");
         let lag: i64 =
@@ -392,7 +392,7 @@ impl Db {
         statement.execute([]).or_store_error(self.place(), ACTION).map(drop)
     }
 
-    /// Brings the times of sessions up to date, once enough stands behind the mark.
+    /// Updates the times of sessions, once enough entries are after the mark.
     pub(super) fn fold(&self, tx: &Connection) -> Result<()> {
         let mut unfolded = self.unfolded();
         if unfolded.entries < FOLD_ENTRIES && unfolded.sessions.len() < FOLD_SESSIONS {

@@ -78,7 +78,7 @@ fn works(path: &Path) {
 }
 
 #[test]
-fn a_damaged_page_of_what_is_derived_is_made_anew() {
+fn a_damaged_page_of_derived_data_is_rebuilt() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let good = std::fs::read(made(&folder)).expect("read");
     let path = folder.path().join("rethread.db");
@@ -109,7 +109,7 @@ fn a_damaged_page_of_what_is_derived_is_made_anew() {
 }
 
 #[test]
-fn a_damaged_page_of_entries_is_told_for_the_sessions_it_hits_alone() {
+fn a_damaged_page_of_entries_is_reported_for_its_sessions_alone() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let good = std::fs::read(made(&folder)).expect("read");
     let path = folder.path().join("rethread.db");

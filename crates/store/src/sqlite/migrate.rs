@@ -1,9 +1,9 @@
 //! Bringing a file of an earlier format up to date.
 //!
-//! It is one transaction, so whoever dies in it leaves the file as it was; and until it is
-//! committed there is a copy beside the file (`rethread.db.format-1`), for what no transaction
-//! protects against. From format 2 only the search index is made again, which needs no copy. A copy that was left behind is removed by whoever finds the file up to date.
-//! Others wait, and find it done.
+//! It is one transaction, so a crash leaves the file as it was. Until it is committed there is also a
+//! copy beside the file (`rethread.db.format-1`), for failures that no transaction protects against.
+//! From format 2 only the search index is made again, which needs no copy. A leftover copy is removed
+//! when the file is opened next. Other processes wait, and find the migration done.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -33,7 +33,7 @@ pub(super) fn migrate(
     let path = &file.path;
     let what = format!("bringing {} from format {found} to {FORMAT}", path.display());
     let mut progress = Progress::new(what, tell);
-    // Nobody else writes from here on; whoever migrates as well waits here and finds it done.
+    // Nobody else writes from here on. A second migration waits here and finds this one done.
     let behaviour = TransactionBehavior::Immediate;
     let transaction =
         rusqlite::Transaction::new_unchecked(connection, behaviour).or_store_error(path, WHAT)?;
@@ -77,7 +77,7 @@ fn replace_index(path: &Path, tx: &Connection) -> Result<(), StoreError> {
          INSERT OR REPLACE INTO progress VALUES ('searched', 0)")
 }
 
-/// Where the copy of a file stands until it is up to date.
+/// Where the copy of a file is kept until the file is up to date.
 fn copy_path(path: &Path, format: i64) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".format-{format}"));

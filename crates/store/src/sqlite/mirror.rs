@@ -1,5 +1,5 @@
-//! What a mirror of sessions in files needs of the database: a table of how each file looked when it
-//! and the log last agreed, and a log as far as it can be read, or put in the place of a damaged one.
+//! What a mirror of sessions in files needs from the database: a table of how each file looked when it
+//! and the log last agreed, reading what is left of a damaged log, and replacing it.
 
 use std::path::Path;
 
@@ -12,6 +12,7 @@ use super::SqliteStore;
 use super::append::{self, Request};
 use super::error::OrStoreError;
 use super::read::session_id;
+use super::rebuild::unless_damaged;
 use super::{migrate, row};
 
 const WHAT: &str = "keep track of the session files";
@@ -23,23 +24,21 @@ const TABLE: &str = "CREATE TABLE IF NOT EXISTS mirror (session BLOB PRIMARY KEY
 /// A session file, as it was when it and the log last agreed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Shown {
-    /// Its name without `.json`.
+    /// Its name, without `.json`.
     pub(crate) stem: String,
-    /// Whether it is in the archive.
     pub(crate) archived: bool,
     /// When it was changed, in nanoseconds.
     pub(crate) changed: i64,
-    /// Its length.
     pub(crate) size: u64,
     /// The beginning of its SHA-256.
     pub(crate) sum: String,
-    /// The entries of the log it says everything of.
+    /// How many entries of the log it shows.
     pub(crate) entries: u64,
-    /// The fingerprint of the header it was made of; empty where it is to be made again.
+    /// The fingerprint of the header it was made from; empty if the file must be written again.
     pub(crate) made_of: String,
-    /// What it says about the session.
+    /// Its `metadata`.
     pub(crate) metadata: String,
-    /// The place of our latest summary when another program wrote one, where one did.
+    /// If another program wrote a summary: where our latest one was at that time.
     pub(crate) summary: Option<u64>,
 }
 
@@ -47,11 +46,11 @@ pub(crate) struct Shown {
 #[derive(Clone)]
 pub(crate) struct Mirrored {
     pub(crate) id: SessionId,
-    /// What it says about itself, if that can be read.
+    /// Nothing if it cannot be read.
     pub(crate) header: Option<Header>,
-    /// The entries of its log.
+    /// The length of its log.
     pub(crate) entries: u64,
-    /// When its lease ends, if someone took one.
+    /// When its lease ends, if there is one.
     pub(crate) until: Option<i64>,
     /// Its file, if it was ever written or read.
     pub(crate) shown: Option<Shown>,
@@ -73,7 +72,7 @@ const MIRRORED: &str = "SELECT s.id, s.header, (SELECT coalesce(max(seq) + 1, 0)
     WHERE s.owner = ?1";
 
 impl SqliteStore {
-    /// Makes the table of files, and forgets files of sessions that are gone.
+    /// Creates the table of files, and removes rows of sessions that are gone.
     pub(crate) fn begin_mirror(&self) -> Result<()> {
         let place = self.db.place();
         self.db.write(WHAT, |tx| {
@@ -104,10 +103,10 @@ impl SqliteStore {
         })
     }
 
-    /// Writes down how files look; nothing for one that is gone.
+    /// Records how files look; nothing for one that is gone.
     pub(crate) fn keep_shown(&self, all: &[(SessionId, Option<Shown>)]) -> Result<()> {
         let place = self.db.place();
-        // As an append, so that where logs end stays known.
+        // As an append, so that the ends of logs stay cached.
         self.db.write(append::ACTION, |tx| {
             for (id, shown) in all {
                 let json = shown.as_ref().map(|shown| Raw::of(shown).get().to_owned());
@@ -124,31 +123,18 @@ impl SqliteStore {
         })
     }
 
-    /// How many of the first entries of a log are messages, or of another kind.
-    pub(crate) fn count_of(&self, id: SessionId, end: u64, kind: &str) -> Result<u64> {
-        let place = self.db.place();
-        let sql = "SELECT count(*) FROM entries WHERE session = (SELECT n FROM sessions WHERE id = ?1) \
-                   AND seq < ?2 AND (kind IS NULL OR kind = ?3)";
-        self.db.read(|snapshot| {
-            let mut statement = snapshot.prepare_cached(sql).or_store_error(place, WHAT)?;
-            let end = i64::try_from(end).unwrap_or(i64::MAX);
-            let count = statement.query_row(params![id.0.as_bytes(), end, kind], |row| row.get(0));
-            count.map(|count: i64| count.unsigned_abs()).or_store_error(place, WHAT)
-        })
-    }
-
-    /// The entries of a log that can be read, whatever is between them.
+    /// The entries of a log that can be read. Others may be missing between them.
     pub(crate) fn salvaged(&self, owner: &Owner, id: SessionId) -> Result<Vec<Entry>> {
         let place = self.db.place();
         self.db.read(|snapshot| {
-            let n = self.db.place_of(snapshot, owner, id)?.n;
+            let n = self.db.any_place_of(snapshot, owner, id)?.n;
             let sql = format!(
                 "SELECT {} FROM entries WHERE session = ?1 AND seq >= ?2 ORDER BY seq LIMIT 1",
                 row::COLUMNS
             );
             let mut statement = snapshot.prepare_cached(&sql).or_store_error(place, WHAT)?;
             let (mut entries, mut next, mut unreadable) = (Vec::new(), 0_i64, 0);
-            // A damaged page may hold many; behind this many it is given up.
+            // A damaged page may hold many rows; after this many the rest is given up.
             while unreadable < 10_000 {
                 match statement.query_row([n, next], row::stored).optional() {
                     Ok(None) => break,
@@ -173,7 +159,7 @@ impl SqliteStore {
         let (db, place) = (&self.db, self.db.place());
         let new = Request::new(owner, id, At::END, entries);
         db.write(WHAT, |tx| {
-            let found = db.place_of(tx, owner, id)?;
+            let found = db.any_place_of(tx, owner, id)?;
             found.lease.is_free(id, db.world.now())?;
             let n = found.n;
             for sql in [
@@ -191,6 +177,18 @@ impl SqliteStore {
             db.insert(tx, &mut insert, (id, n), Tally::default(), &new.entries)?;
             append::spend(place, tx, n, &new.spent)
         })
+    }
+
+    /// Whether a page of the table that holds the logs is damaged, or of its indexes.
+    pub(crate) fn has_damaged_entries(&self) -> Result<bool> {
+        self.db.lines("quick_check('entries')").map(|lines| !lines.is_empty())
+    }
+
+    /// Makes the table that holds the logs again, without the rows that cannot be read. Each of those
+    /// is reported as damaged from then on. Returns how many they are; nothing where the index that
+    /// says which rows there are is damaged as well.
+    pub(crate) fn remake_entries(&self) -> Result<Option<u64>> {
+        unless_damaged(self.db.remake_entries())
     }
 
     /// Copies the database as it is, damaged or not.

@@ -6,7 +6,7 @@
 //!
 //! An append touches as few pages as it can: the row and two index leaves. What is derived from
 //! entries (when a session was last active, the search index) follows later, up to a mark kept in
-//! `progress`; whoever reads it looks at the few entries behind the mark as well.
+//! `progress`; readers also look at the few entries after the mark.
 
 mod append;
 mod blobs;
@@ -69,7 +69,7 @@ pub(crate) struct Db {
     world: Arc<dyn World>,
     writer: Mutex<Connection>,
     readers: Mutex<Vec<Connection>>,
-    /// What stands behind the mark up to which lists are up to date.
+    /// What was written after the mark up to which lists are current.
     unfolded: Mutex<Unfolded>,
     /// Where logs end that were appended to of late.
     ends: Mutex<Ends>,
@@ -115,7 +115,7 @@ impl SqliteStore {
             ends: Mutex::default(),
             lacking: AtomicBool::default(),
         });
-        // Short-lived processes leave a few entries behind the mark each; someone must count.
+        // Short-lived processes each leave a few entries after the mark, so they are counted here.
         // Where that cannot be read, `doctor` must still get in.
         let lag = rebuild::unless_damaged(db.read(|snapshot| db.lag(snapshot)))?;
         *db.unfolded() = lag.unwrap_or_default();
@@ -151,7 +151,7 @@ impl Db {
         let run =
             |sql| connection.prepare_cached(sql).and_then(|mut statement| statement.execute([]));
         run("BEGIN IMMEDIATE").or_store_error(&self.path, action)?;
-        // Whatever ends this early, a panic too, takes the transaction back.
+        // Anything that ends this early, including a panic, rolls the transaction back.
         let open = Open(&connection);
         if action != append::ACTION {
             self.ends().forget();
@@ -162,10 +162,10 @@ impl Db {
         Ok(done)
     }
 
-    /// Empties the write-ahead log, in which what was deleted still stands. While someone else
-    /// reads or writes that cannot be, and nobody is made to wait for it: the log is emptied
-    /// behind the next deletion, written over behind a later checkpoint, or removed by whoever
-    /// closes the file last. The deletion is done in any case.
+    /// Empties the write-ahead log, which still contains what was deleted. That is not possible while
+    /// another connection reads or writes, and nobody waits for it: the log is emptied after the next
+    /// deletion, overwritten after a later checkpoint, or removed when the file is closed last. The
+    /// deletion is done in any case.
     fn empty_log(&self) {
         let connection = self.writer();
         let done = connection
@@ -213,12 +213,12 @@ impl Db {
         self.file().access
     }
 
-    /// Only whoever writes looks at this, so nobody waits for it.
+    /// Used only by the writer, so there is no contention.
     fn ends(&self) -> MutexGuard<'_, Ends> {
         self.ends.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// Only whoever writes looks at this as well.
+    /// Used only by the writer, too.
     fn unfolded(&self) -> MutexGuard<'_, Unfolded> {
         self.unfolded.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
@@ -357,7 +357,7 @@ impl Search for SqliteStore {
 
 impl Upkeep for SqliteStore {
     fn can_write(&self) -> Result<()> {
-        // As an append, so that where logs end stays known.
+        // As an append, so that the ends of logs stay cached.
         self.db.write(append::ACTION, |tx| self.db.mark_again(tx))
     }
 

@@ -19,7 +19,7 @@ use super::append::Request;
 /// of them does not wait long for the last.
 const GROUP_MAX: usize = 256;
 
-/// Appends that may wait. Beyond it whoever wants to append waits as well, so that memory does
+/// Appends that may wait. Beyond that callers block, so that memory does
 /// not grow with a burst.
 const WAITING_MAX: usize = 16 * GROUP_MAX;
 

@@ -36,7 +36,7 @@ fn session_row(row: &Row<'_>) -> rusqlite::Result<SessionRow> {
     })
 }
 
-/// A session's id from a column of 16 bytes. A damaged one is no reason to show nothing at all.
+/// A session's id from a column of 16 bytes. A damaged one does not hide the others.
 pub(crate) fn session_id(row: &Row<'_>, column: usize) -> rusqlite::Result<SessionId> {
     let stored: Vec<u8> = row.get(column)?;
     let mut bytes = [0; 16];
@@ -250,7 +250,7 @@ impl Db {
         Ok(page)
     }
 
-    /// Sessions whose times are behind.
+    /// Sessions whose times lag behind their entries.
     pub(super) fn written_since_the_mark(&self, snapshot: &Connection) -> Result<Vec<i64>> {
         let sql = format!("SELECT DISTINCT session FROM entries NOT INDEXED WHERE rid > {FOLDED}");
         let mut statement = snapshot.prepare_cached(&sql).or_store_error(self.place(), "list")?;

@@ -1,13 +1,15 @@
-//! Making anew what a damaged page of the file took along, as far as it is derived.
+//! Rebuilding what was on a damaged page of the file.
 //!
-//! SQLite refuses to empty or to drop a tree with a damaged page. What is derived is therefore
-//! struck from the list of tables and made again from the entries; its old pages stay in the file,
-//! used by nothing. Tables that are nobody's copy (`sessions`, `entries`, `keys`, `blobs`) are never
-//! touched.
+//! SQLite refuses to empty or to drop a tree with a damaged page. Derived data is therefore removed
+//! from the list of tables and made again from the entries; its old pages stay in the file,
+//! used by nothing. Tables that are not derived (`sessions`, `entries`, `keys`, `blobs`) are left as
+//! they are, with one exception: where another copy of the log exists, [`Db::remake_entries`] makes
+//! room for it.
 
 use rethread_core::StoreError;
 use rethread_core::store::{Finding, FindingState, Result};
-use rusqlite::Connection;
+use rusqlite::types::Value;
+use rusqlite::{Connection, params_from_iter};
 
 use super::Db;
 use super::error::OrStoreError;
@@ -41,7 +43,7 @@ const TABLES: [(&str, &[(&str, &str)]); 4] = [
 pub(super) const SEARCH: [&str; 5] =
     ["search", "search_data", "search_idx", "search_docsize", "search_config"];
 
-/// The value, or nothing where a damaged page stands in the way.
+/// The value; nothing if a damaged page makes it unreadable.
 pub(super) fn unless_damaged<T>(read: Result<T>) -> Result<Option<T>> {
     match read {
         Ok(value) => Ok(Some(value)),
@@ -87,8 +89,7 @@ impl Db {
         for (table, indexes) in TABLES {
             let whole = self.can_be_read(&format!("{table} NOT INDEXED"))?;
             if !whole {
-                let what = format!("pages of `{table}` are damaged; what stood there is lost");
-                note(what, FindingState::Damaged);
+                note(format!("pages of `{table}` are damaged"), FindingState::Damaged);
             }
             let said = if whole {
                 self.lines(&format!("integrity_check('{table}')"))?
@@ -120,7 +121,7 @@ impl Db {
         Ok(findings)
     }
 
-    /// What SQLite says about the file as a whole, when everything was made anew that can be.
+    /// What SQLite says about the file as a whole, after everything that can be was rebuilt.
     pub(super) fn check_pages(&self) -> Result<Vec<Finding>> {
         let lines = self.lines(&format!("quick_check({LINES_MAX})"))?;
         let (unused, broken): (Vec<String>, Vec<String>) =
@@ -145,8 +146,8 @@ impl Db {
         Ok(unless_damaged(read)?.is_some())
     }
 
-    /// What a check of SQLite's says, line by line, up to where it cannot go on itself.
-    fn lines(&self, pragma: &str) -> Result<Vec<String>> {
+    /// The lines a check of SQLite prints, up to where it cannot continue itself.
+    pub(super) fn lines(&self, pragma: &str) -> Result<Vec<String>> {
         self.read(|snapshot| {
             let mut said = Vec::new();
             let prepared =
@@ -175,7 +176,7 @@ impl Db {
         }
     }
 
-    /// Makes `keys` anew, with the rows it has.
+    /// Rebuilds `keys` from its own rows.
     fn remake_keys(&self, table: &str) -> Result<()> {
         let rows: Vec<(String, String, i64)> = self.read(|snapshot| {
             let sql = format!("SELECT owner, key, session FROM {table} NOT INDEXED");
@@ -192,7 +193,7 @@ impl Db {
         })
     }
 
-    /// Empties the search index, or makes it anew where it is too damaged for that.
+    /// Empties the search index, or replaces it if it is too damaged for that.
     pub(super) fn empty_or_remake_index(&self) -> Result<()> {
         match self.write(WHAT, |tx| self.empty_index(tx)) {
             Err(StoreError::Corrupt { .. } | StoreError::Backend { .. }) => {
@@ -206,7 +207,7 @@ impl Db {
         self.remake_with(names, |_| Ok(()))
     }
 
-    /// Strikes tables or indexes from the list of what the file holds, and makes them again, empty
+    /// Removes tables or indexes from the list of what the file holds, and makes them again, empty
     /// or from their table; `fill` does the rest. All of it or nothing.
     fn remake_with(
         &self,
@@ -227,10 +228,51 @@ impl Db {
             }
             fill(tx)
         });
-        // A transaction that was taken back leaves neither the right to do this behind nor the
-        // memory of it.
+        // A transaction that was rolled back leaves neither the permission to do this nor the memory
+        // of it.
         let reset = self.writer().execute_batch("PRAGMA writable_schema = RESET");
         done.and(reset.or_store_error(self.place(), WHAT))
+    }
+
+    /// Makes `entries` again with every row that can be read. Each of the others is replaced by a
+    /// row that fails its check, so that no log gets shorter unnoticed. Returns how many those are.
+    pub(super) fn remake_entries(&self) -> Result<u64> {
+        let all = "SELECT rid, session, seq FROM entries INDEXED BY entries_seq ORDER BY rid";
+        let blank = "INSERT INTO entries (rid, session, seq, at, id, hash, tokens, t_messages, \
+            t_queries, t_tokens, body) VALUES (?1, ?2, ?3, 0, 'lost-' || ?1, x'', 0, 0, 0, 0, x'')";
+        let mut lost = 0;
+        // What is read is the file as it was before this transaction. SQLite writes nothing more with
+        // a connection that came across a damaged page.
+        self.remake_with(&["entries"], |tx| {
+            self.read(|before| {
+                let mut rows = before.prepare(all).or_store_error(self.place(), WHAT)?;
+                let mut row = before
+                    .prepare("SELECT * FROM entries WHERE rid = ?1")
+                    .or_store_error(self.place(), WHAT)?;
+                let columns = row.column_count();
+                let marks = vec!["?"; columns].join(", ");
+                let copy = format!("INSERT INTO entries VALUES ({marks})");
+                let mut copy = tx.prepare(&copy).or_store_error(self.place(), WHAT)?;
+                let mut blank = tx.prepare(blank).or_store_error(self.place(), WHAT)?;
+                let places = rows.query_map([], |row| Ok([row.get(0)?, row.get(1)?, row.get(2)?]));
+                for place in places.or_store_error(self.place(), WHAT)? {
+                    let place: [i64; 3] = place.or_store_error(self.place(), WHAT)?;
+                    let values = row.query_row([place[0]], |row| {
+                        (0..columns).map(|column| row.get(column)).collect::<rusqlite::Result<_>>()
+                    });
+                    let values: Option<Vec<Value>> =
+                        unless_damaged(values.or_store_error(self.place(), WHAT))?;
+                    lost += u64::from(values.is_none());
+                    let inserted = match values {
+                        Some(values) => copy.execute(params_from_iter(values)),
+                        None => blank.execute(place),
+                    };
+                    inserted.or_store_error(self.place(), WHAT)?;
+                }
+                Ok(())
+            })
+        })?;
+        Ok(lost)
     }
 }
 
@@ -259,6 +301,7 @@ mod tests {
     fn everything_that_is_derived_can_be_made_by_itself() {
         for (name, count) in [
             ("progress", 2),
+            ("entries", 3),
             ("search", 4),
             ("keys", 2),
             ("entries_id", 1),

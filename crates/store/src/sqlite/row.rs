@@ -1,4 +1,4 @@
-//! Entries as SQLite holds them; what a row means stands in [`crate::row`].
+//! Entries as SQLite holds them; [`crate::row`] says what a row means.
 
 use rethread_core::{EntryId, SessionId, Tally};
 use rusqlite::types::{ToSqlOutput, Value, ValueRef};
@@ -115,7 +115,7 @@ pub(super) fn stored(row: &Row<'_>) -> rusqlite::Result<Stored> {
     })
 }
 
-/// Reads a row of [`LAST_TALLY`] or [`END`]: the tally, and the column behind it.
+/// Reads a row of [`LAST_TALLY`] or [`END`]: the tally, and the column after it.
 pub(super) fn tally(row: &Row<'_>) -> rusqlite::Result<(Tally, i64)> {
     Ok((read_tally(row, row.get(0)?, 1)?, row.get(12)?))
 }

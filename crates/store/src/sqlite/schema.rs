@@ -23,8 +23,8 @@ const APPLICATION: i64 = 0x5274_6864;
 
 pub(super) const SCHEMA: &str = include_str!("schema.sql");
 
-/// How long to wait for another process's transaction. Transactions are short; whoever holds the
-/// file longer than this is stuck. SQLite sleeps longer and longer between its tries, which is right
+/// How long to wait for another process's transaction. Transactions are short; a process that
+/// holds the file longer than this is stuck. SQLite sleeps longer and longer between its tries, which is right
 /// for many writers: one of them writes several times before the next one wakes up. Short sleeps
 /// were tried, and let eight processes write less than half as much.
 pub(super) const BUSY: Duration = Duration::from_secs(10);
@@ -46,8 +46,8 @@ pub(super) enum Access {
     All,
     /// It may be read.
     ReadOnly,
-    /// There was no room for what SQLite needs beside a file that is written to, so it is read.
-    /// Whoever writes tries again.
+    /// There was no room for the files SQLite needs for writing, so it is only read. Each write tries
+    /// again.
     Full,
 }
 
@@ -214,7 +214,7 @@ fn connect_read_only(path: &Path) -> Result<Connection, StoreError> {
             let mut log = path.as_os_str().to_owned();
             log.push("-wal");
             let log = PathBuf::from(log);
-            // Whatever cannot be looked at might hold something.
+            // A log that cannot be looked at might hold entries.
             match std::fs::metadata(&log) {
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
                 Ok(metadata) if metadata.len() == 0 => {}
@@ -227,7 +227,7 @@ fn connect_read_only(path: &Path) -> Result<Connection, StoreError> {
     }
 }
 
-/// Entries stand in a log that cannot be read: to show the file without them would hide what was
+/// Entries are in a log that cannot be read: to show the file without them would hide what was
 /// acknowledged.
 fn hidden(log: &Path) -> StoreError {
     let source = format!(
@@ -242,7 +242,7 @@ fn hidden(log: &Path) -> StoreError {
 fn prepared(path: &Path, connection: Connection) -> Result<Connection, StoreError> {
     connection.busy_timeout(BUSY).or_store_error(path, "open the file")?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
-    // Otherwise SQLite may plan a statement anew each time it is given other values.
+    // Otherwise SQLite may plan a statement again each time its parameters change.
     connection
         .set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)
         .or_store_error(path, "open the file")?;

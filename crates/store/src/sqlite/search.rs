@@ -48,7 +48,7 @@ impl Unindexed {
 }
 
 impl Db {
-    /// Brings the index up to date; whether it is. Where nothing can be written, it stays behind.
+    /// Updates the index, and returns whether it is current. On a read-only file it is not.
     pub(super) fn fill_search(&self) -> Result<bool> {
         let behind = format!("SELECT EXISTS (SELECT 1 FROM entries WHERE rid > {INDEXED})");
         let waiting = |connection: &Connection| -> Result<bool> {
@@ -99,7 +99,7 @@ impl Db {
         Ok(())
     }
 
-    /// Some of the entries behind the mark of the index.
+    /// Some of the entries after the mark of the index.
     fn unindexed(&self, tx: &Connection) -> Result<Vec<Unindexed>> {
         let sql = format!(
             "SELECT {}, e.rid, s.id, s.owner FROM entries e JOIN sessions s ON s.n = e.session \
@@ -125,7 +125,7 @@ impl Db {
         Ok(found)
     }
 
-    /// Entries behind the mark of the index. Numbers are given in order, so the last one and the
+    /// How many entries are after the mark of the index. Numbers are given in order, so the last one and the
     /// mark tell; where entries between them were deleted, they still count.
     pub(super) fn index_lag(&self, snapshot: &Connection) -> Result<u64> {
         let sql = format!("SELECT coalesce((SELECT max(rid) FROM entries), 0) - {INDEXED}");
@@ -262,7 +262,7 @@ impl Db {
             let (stored, rid) = row.or_store_error(self.place(), WHAT)?;
             let Ok(entry) = stored.entry(id) else {
                 // Its words cannot be told any more, so the index forgets everything, and is
-                // filled anew by the next search.
+                // filled again by the next search.
                 return self.empty_index(tx);
             };
             if let Some(said) = SearchText::of(&entry.body) {
@@ -274,7 +274,7 @@ impl Db {
     }
 }
 
-/// The columns of an entry, where others stand beside it.
+/// The columns of an entry in a join.
 fn columns_of_entry() -> String {
     let columns: Vec<_> =
         row::COLUMNS.split(", ").map(|column| format!("e.{}", column.trim())).collect();

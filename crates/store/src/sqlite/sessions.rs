@@ -59,7 +59,7 @@ impl Db {
         self.session(tx, owner, id)
     }
 
-    /// The session, if it was created before; an error if the id stands for another.
+    /// The session, if it was created before; an error if another session has the id.
     fn created_before(
         &self,
         tx: &Connection,

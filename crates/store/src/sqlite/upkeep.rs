@@ -128,12 +128,12 @@ impl Db {
             let state = FindingState::Damaged;
             findings.push(Finding { session: None, seq: None, what, state });
         }
-        // Last, because it looks at everything that may have been made anew.
+        // Last, because it looks at everything that may have been rebuilt.
         findings.extend(self.check_pages()?);
         Ok(findings)
     }
 
-    /// Sessions whose id is none. The header says what it was.
+    /// Sessions whose id is not valid. The header says what it was.
     fn sessions_without_an_id(&self, repair: bool) -> Result<Vec<Finding>> {
         let rows = self.read(|snapshot| {
             let sql = "SELECT n, name, header FROM sessions NOT INDEXED WHERE length(id) <> 16";
@@ -202,8 +202,8 @@ impl Db {
         tx.execute(sql, []).or_store_error(self.place(), WHAT).map(drop)
     }
 
-    /// Checks one session, entry by entry. One that stands on a damaged page is named, and the
-    /// others are checked all the same.
+    /// Checks one session, entry by entry. An entry on a damaged page is named, and the
+    /// others are still checked.
     pub(super) fn check_session(
         &self,
         owner: &Owner,

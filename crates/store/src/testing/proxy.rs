@@ -21,7 +21,7 @@ struct State {
     target: Mutex<u16>,
     /// Questions until the one whose answer is cut off; zero for never.
     questions: AtomicI64,
-    /// The answer arrives, a warning that the server goes down behind it, and then the end.
+    /// The answer arrives, then a warning that the server is shutting down, and then the end.
     goodbye: AtomicBool,
     pairs: Mutex<Vec<(TcpStream, TcpStream)>>,
     closed: AtomicBool,
@@ -110,7 +110,7 @@ fn accept(listener: &TcpListener, state: &Arc<State>) {
             return;
         }
         let target = *state.target.lock().unwrap_or_else(PoisonError::into_inner);
-        // A server that is not there closes the connection of whoever asks for it.
+        // A server that is not there closes the connection.
         let Ok(server) = TcpStream::connect(("127.0.0.1", target)) else { continue };
         let copies =
             (client.try_clone(), server.try_clone(), client.try_clone(), server.try_clone());
@@ -156,7 +156,7 @@ fn answers(mut server: TcpStream, mut client: TcpStream, swallow: &AtomicBool, s
                     let length = u32::try_from(GOODBYE.len() + 4).unwrap_or_default();
                     last.extend(length.to_be_bytes());
                     last.extend(GOODBYE);
-                    // Whoever is gone hears nothing.
+                    // The client may be gone.
                     drop(client.write_all(&last));
                 }
                 break;

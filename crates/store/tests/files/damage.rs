@@ -1,7 +1,7 @@
-//! Logs that are damaged while their files are whole: said, kept, and made anew from what is left.
+//! Logs that are damaged while their files are whole: reported, kept, and rebuilt from what is left.
 
-use rethread_core::store::FindingState;
 use rethread_core::store::FindingState::{Damaged, Repairable, Repaired};
+use rethread_core::store::{Filter, Finding, FindingState};
 use rethread_core::{Body, Owner, SessionId, Sessions};
 
 use crate::fixture::{Fixture, add, all, say, texts, tool_round};
@@ -18,7 +18,7 @@ fn bodies(sessions: &Sessions, id: SessionId) -> Vec<(u64, String, String)> {
     entries.into_iter().map(shown).collect()
 }
 
-/// Changes what an entry says behind its fingerprint.
+/// Changes the body of an entry, but not its fingerprint.
 fn flip(fixture: &Fixture, seq: u64) {
     let sql = "UPDATE entries SET body = CAST(body || x'00' AS BLOB) WHERE seq = ?1";
     assert_eq!(fixture.database().execute(sql, [seq as i64]), Ok(1));
@@ -40,7 +40,7 @@ fn rows(database: &rusqlite::Connection) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn a_log_that_is_gone_cut_or_flipped_is_made_anew_from_the_file() {
+fn a_log_that_is_gone_cut_or_flipped_is_rebuilt_from_the_file() {
     let fixture = Fixture::new();
     let sessions = fixture.sessions();
     let id = say(&sessions, "plan", &["where?"]);
@@ -79,7 +79,7 @@ fn a_log_that_is_gone_cut_or_flipped_is_made_anew_from_the_file() {
 }
 
 #[test]
-fn what_stood_in_the_log_alone_is_told_as_lost_and_leaves_its_place() {
+fn what_was_in_the_log_alone_is_reported_as_lost_and_keeps_its_place() {
     let fixture = Fixture::new();
     let sessions = fixture.sessions();
     let id = say(&sessions, "plan", &["one", "two"]);
@@ -117,7 +117,7 @@ fn a_whole_file_is_not_written_over_from_a_damaged_log() {
 }
 
 #[test]
-fn what_another_program_writes_behind_a_damaged_log_waits_and_stops_nobody() {
+fn what_another_program_writes_after_a_damaged_log_waits_and_stops_nothing() {
     let fixture = Fixture::new();
     let sessions = fixture.sessions();
     let id = say(&sessions, "plan", &["one", "two"]);
@@ -143,6 +143,97 @@ fn what_another_program_writes_behind_a_damaged_log_waits_and_stops_nobody() {
         let theirs: Vec<&str> = theirs.filter_map(|said| said["content"].as_str()).collect();
         assert_eq!(after, theirs, "{damage}");
         assert_eq!(all(&fixture.sessions()).len(), 2, "{damage}: no fork");
+    }
+}
+
+/// Overwrites pages of the database that hold rows of `entries`: leaves, overflow pages, or the inner
+/// page above the leaves. Returns how many there were.
+fn damage_pages(fixture: &Fixture, kind: &str, every: usize) -> usize {
+    let sql = "SELECT pageno FROM dbstat WHERE name = 'entries' AND pagetype = ?1 ORDER BY pageno";
+    let pages: Vec<usize> = {
+        let database = fixture.database();
+        let mut pages = database.prepare(sql).expect("the pages");
+        let pages = pages.query_map([kind], |row| row.get::<_, i64>(0)).expect("rows");
+        pages.map(|page| page.expect("a row") as usize).collect()
+    };
+    let path = fixture.path().join(".rethread/sessions.db");
+    let mut bytes = std::fs::read(&path).expect("read");
+    for page in pages.iter().skip(every / 2).step_by(every) {
+        bytes[(page - 1) * 4_096..page * 4_096].fill(0xa5);
+    }
+    std::fs::write(&path, bytes).expect("written");
+    pages.len()
+}
+
+#[test]
+fn damaged_pages_of_the_log_are_rebuilt_from_the_files() {
+    for (kind, every) in [("leaf", 4), ("overflow", 3), ("internal", 1)] {
+        let fixture = Fixture::new();
+        let sessions = fixture.sessions();
+        let mut ids = Vec::new();
+        for number in 0..12 {
+            // Noise does not pack, so some of it goes beyond one page.
+            let noise = |seed: u64, words: u64| -> String {
+                (0..words)
+                    .map(|i| format!("{:x}", (i + seed) * (i * 7919 + seed) % 104_729))
+                    .collect()
+            };
+            let words = |n: u64| if n == 3 { 3_000 } else { 40 };
+            let texts: Vec<String> = (0..8).map(|n| noise(number * 8 + n, words(n))).collect();
+            let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+            ids.push(say(&sessions, &format!("plan-{number}"), &texts));
+        }
+        let trashed = ids[5];
+        sessions.trash(trashed).expect("moved to the trash");
+        ids.retain(|id| *id != trashed);
+        let before: Vec<_> = ids.iter().map(|id| bodies(&sessions, *id)).collect();
+        drop(sessions);
+        assert!(damage_pages(&fixture, kind, every) >= every, "{kind}");
+        let sessions = fixture.sessions();
+        let page = sessions.list(&Filter::default(), None, 99).expect("listed");
+        assert_eq!(page.sessions.len() + page.damaged.len(), 11, "{kind}: the list names them all");
+        let (_, found) = sessions.doctor(false, |_, _| {}).expect("checked");
+        assert!(found.iter().any(|finding| finding.state == Repairable), "{kind}: {found:?}");
+        let (_, found) = sessions.doctor(true, |_, _| {}).expect("repaired");
+        assert!(found.iter().any(|finding| finding.state == Repaired), "{kind}: {found:?}");
+        let local = |id: Option<SessionId>| id.is_none_or(|id| id != trashed);
+        let left = found.iter().filter(|f| f.state == Damaged && local(f.session));
+        assert_eq!(left.collect::<Vec<_>>(), Vec::<&Finding>::new(), "{kind}");
+        let after: Vec<_> = ids.iter().map(|id| bodies(&sessions, *id)).collect();
+        assert_eq!(after, before, "{kind}: every message with its id");
+        let (_, found) = sessions.doctor(true, |_, _| {}).expect("checked");
+        let left = found.iter().filter(|f| f.state != FindingState::Noted && local(f.session));
+        assert_eq!(left.collect::<Vec<_>>(), Vec::<&Finding>::new(), "{kind}");
+        add(&sessions, ids[0], &["and on"]);
+        drop(sessions);
+        assert_eq!(fixture.seed2(&["check"]), "");
+        assert!(
+            fixture.path().join(".rethread/damaged").is_dir(),
+            "{kind}: the damaged one is kept"
+        );
+    }
+}
+
+#[test]
+fn a_database_that_cannot_be_opened_is_set_aside_and_rebuilt_from_the_files() {
+    let fixture = Fixture::new();
+    let sessions = fixture.sessions();
+    let id = say(&sessions, "plan", &["one", "two"]);
+    let before = bodies(&sessions, id);
+    drop(sessions);
+    let url = rethread_store::StoreUrl::parse(&fixture.url()).expect("a URL");
+    let aside = || url.set_damaged_aside(std::sync::Arc::new(rethread_store::System));
+    assert_eq!(aside().expect("looked at"), None, "it can be read");
+    let path = fixture.path().join(".rethread/sessions.db");
+    let whole = std::fs::read(&path).expect("read");
+    // The header, then the list of tables, then the rows of sessions.
+    for damaged in [0..100, 100..4_096, 4_096..4_096 * 3] {
+        let mut bytes = whole.clone();
+        bytes[damaged].fill(0xa5);
+        std::fs::write(&path, &bytes).expect("written");
+        let kept = aside().expect("moved").expect("it cannot be read");
+        assert_eq!(std::fs::read(kept).expect("kept"), bytes);
+        assert_eq!(bodies(&fixture.sessions(), id), before, "as the file says");
     }
 }
 

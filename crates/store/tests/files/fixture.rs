@@ -37,7 +37,7 @@ impl Fixture {
         Sessions::new(self.store(), Owner::local(), Arc::new(System))
     }
 
-    /// The database, as someone else opens it who has SQL.
+    /// The database, opened with SQL.
     pub(crate) fn database(&self) -> rusqlite::Connection {
         rusqlite::Connection::open(self.path().join(".rethread/sessions.db")).expect("a database")
     }

@@ -133,7 +133,7 @@ fn only_chats_count_towards_the_limit_and_are_pushed_out() {
 }
 
 #[test]
-fn nobody_waits_for_whoever_writes_the_files() {
+fn nobody_waits_while_the_files_are_written() {
     let fixture = Fixture::new();
     let sessions = fixture.sessions();
     let id = say(&sessions, "plan", &["one"]);

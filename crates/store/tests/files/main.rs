@@ -1,4 +1,4 @@
-//! The files store beside other programs, other processes, and whatever else is in a directory.
+//! The files store beside other programs, other processes, and anything else in a directory.
 
 mod damage;
 mod fixture;

@@ -202,7 +202,7 @@ fn what_it_changes_further_in_front_is_a_fork_with_the_file_and_the_keys() {
 }
 
 #[test]
-fn half_an_emoji_trips_nobody() {
+fn half_an_emoji_is_carried_both_ways() {
     let fixture = Fixture::new();
     let crab = format!("{}🦀 and more", "x".repeat(199));
     let id = fixture.seed2(&["save", "crab", &crab, "half \u{1f980}"]);

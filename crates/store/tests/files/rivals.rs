@@ -31,7 +31,7 @@ fn a_rival() {
     let Ok(url) = std::env::var("RIVAL_STORE") else { return };
     let number = std::env::var("RIVAL_NUMBER").expect("a number");
     for index in 0..EACH {
-        // Opened anew now and then, as commands do.
+        // Opened again now and then, as commands do.
         let store = connect(&url, Arc::new(System)).expect("a store");
         let sessions = Sessions::new(store, Owner::local(), Arc::new(System));
         let id = sessions.select("race").expect("there");

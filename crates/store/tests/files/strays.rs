@@ -12,7 +12,7 @@ fn session(id: &str) -> String {
 }
 
 #[test]
-fn what_is_no_session_is_reported_and_left_alone() {
+fn what_is_not_a_session_is_reported_and_left_alone() {
     let fixture = Fixture::new();
     say(&fixture.sessions(), "plan", &["one"]);
     let outside = tempfile::NamedTempFile::new().expect("a file elsewhere");
@@ -52,11 +52,11 @@ fn what_is_no_session_is_reported_and_left_alone() {
         [
             ("copy.json is left alone: its id is `plan`, which is that of another file", Noted),
             ("empty.json is left alone: it is empty", Damaged),
-            ("folder.json is left alone: it is no file", Noted),
+            ("folder.json is left alone: it is not a file", Noted),
             ("foreign.json is left alone: it is not a session: it has no `metadata`", Noted),
             ("linked.json is left alone: it is a link, and links are not followed", Noted),
-            ("metadata.json is left alone: its name is no session id", Noted),
-            ("spaces in it.json is left alone: its name is no session id", Noted),
+            ("metadata.json is left alone: its name is not a session id", Noted),
+            ("spaces in it.json is left alone: its name is not a session id", Noted),
             (
                 "truncated.json is left alone: it is not JSON, or not all of it is there: EOF while parsing a string at line 1 column 90",
                 Damaged
@@ -115,7 +115,7 @@ fn a_link_in_the_place_of_a_file_is_not_written_through() {
 }
 
 #[test]
-fn an_index_that_is_missing_broken_or_stale_is_written_anew() {
+fn an_index_that_is_missing_broken_or_stale_is_written_again() {
     let fixture = Fixture::new();
     say(&fixture.sessions(), "plan", &["one"]);
     let index = fixture.path().join("index.json");
@@ -267,7 +267,7 @@ fn something_else_in_the_place_of_a_session_is_damage() {
 }
 
 #[test]
-fn a_last_session_that_names_nothing_is_put_right_by_whoever_comes_next() {
+fn a_last_session_that_names_nothing_is_corrected() {
     let fixture = Fixture::new();
     let id = fixture.seed2(&["save", "", "where is the key?", "under the mat"]);
     let last = fixture.path().join("last_session");

@@ -25,7 +25,7 @@ fn said(url: &str) -> (StoreError, String) {
 }
 
 #[test]
-fn a_server_that_cannot_be_used_is_told_by_its_cause() {
+fn a_server_that_cannot_be_used_is_reported_with_the_cause() {
     let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port");
     let port = listener.local_addr().expect("an address").port();
     drop(listener);
@@ -46,7 +46,7 @@ fn a_server_that_cannot_be_used_is_told_by_its_cause() {
 }
 
 #[test]
-fn a_wrong_password_is_told_and_not_repeated() {
+fn a_wrong_password_is_reported_and_not_retried() {
     let cluster = Cluster::start();
     cluster.sql(
         "postgres",
@@ -77,7 +77,7 @@ fn a_wrong_password_is_told_and_not_repeated() {
 }
 
 #[test]
-fn a_url_that_means_nothing_is_told_without_its_secrets() {
+fn a_url_that_means_nothing_is_reported_without_its_secrets() {
     for (url, expected) in [
         (
             "postgres://ada:secret@db/chat?sslmode=maybe",

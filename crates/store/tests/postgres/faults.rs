@@ -154,7 +154,7 @@ fn a_transaction_the_server_takes_back_at_any_statement_is_tried_again() {
 
 /// The control: without the second try, the same fault is everybody's.
 #[test]
-fn a_transaction_the_server_takes_back_is_lost_if_nobody_tries_again() {
+fn a_transaction_the_server_rolls_back_is_lost_without_a_retry() {
     let store = PostgresStore::open(&CLUSTER.database()).expect("a store");
     let walk = walk();
     store.faults().try_once(true);
@@ -189,9 +189,9 @@ fn an_answer_lost_after_any_exchange_doubles_and_loses_nothing() {
     assert!(lost > 30, "only {lost} answers were lost");
 }
 
-/// What a server answers while it is stopped is asked again, and is no error.
+/// What a server answers while it is stopped is asked again, and is not an error.
 #[test]
-fn a_server_that_goes_down_right_behind_its_answer_doubles_and_refuses_nothing() {
+fn a_server_that_goes_down_right_after_its_answer_doubles_and_refuses_nothing() {
     let mut met = 0;
     for question in 1.. {
         let url = CLUSTER.database();
@@ -257,7 +257,7 @@ fn a_commit_that_did_not_wait_for_its_standby_counts_as_not_stored() {
     std::thread::scope(|scope| {
         let waiting = scope.spawn(append);
         let began = Instant::now();
-        // Whoever waits for a standby that is not there is told to stop waiting.
+        // A commit that waits for a missing standby is told to stop waiting.
         let cancel = "SELECT count(pg_cancel_backend(pid)) FROM pg_stat_activity \
                       WHERE wait_event = 'SyncRep'";
         while cluster.sql("postgres", cancel) == "0" {

@@ -153,7 +153,7 @@ fn a_store_may_be_used_and_dropped_inside_of_a_runtime() {
     }
 }
 
-/// Leases are counted on the clock of the database, whatever the machine of a server believes.
+/// Leases are counted on the clock of the database, not on that of a server's machine.
 #[test]
 fn a_lease_is_counted_on_the_clock_of_the_database() {
     let url = CLUSTER.database();

@@ -18,7 +18,7 @@ use serde_json::Value;
 
 use crate::open::name_of;
 
-/// Rows one statement may look at, whatever the store holds. The largest are a page of a list with
+/// Rows one statement may look at, however much the store holds. The largest are a page of a list with
 /// its keys and last entries, and a fold.
 const ROWS_MAX: f64 = 1_200.0;
 

@@ -1,0 +1,105 @@
+//! `index.json`, which lists the sessions that are not archived, and `last_session`, which names one.
+//!
+//! Both belong to other programs as much as to us. What the index says of files that are not ours to
+//! read stays in it, and `last_session` stays what another program wrote unless a session of ours was
+//! written to since.
+
+use std::path::Path;
+
+use rethread_core::store::Result;
+
+use super::disk::{OrStoreError, changed};
+use super::fold::ACTION;
+use super::mirror::{Pass, Reach};
+use super::visible;
+
+/// The largest index that is read: fifty sessions need a fiftieth of a megabyte.
+const INDEX_BYTES_MAX: u64 = 64 << 20;
+
+/// The largest `last_session` that is read: no id is longer.
+const LAST_BYTES_MAX: u64 = 1 << 10;
+
+impl Pass<'_> {
+    /// Writes the index and `last_session` unless they are right.
+    pub(super) fn index_is_right(&mut self) -> Result<()> {
+        let mirror = self.mirror;
+        if mirror.reach != Reach::All {
+            return Ok(());
+        }
+        let [path, last] = ["index.json", "last_session"].map(|name| mirror.root.join(name));
+        let mut sessions = self.listed();
+        let newest = sessions.first().map(|(stem, _)| stem.clone());
+        let broken = |stem: &str| {
+            let skipped = self.seen.skipped.get(&mirror.path_of(stem, false));
+            visible::is_stem(stem) && skipped.is_some_and(|skipped| skipped.damaged)
+        };
+        // Another program can continue with a file that cannot be read here.
+        let said = read(&last, LAST_BYTES_MAX).map(|said| said.trim().to_owned());
+        let named = said
+            .as_deref()
+            .filter(|said| sessions.iter().any(|(stem, _)| stem == said) || broken(said));
+        let names_one = if said.is_some() { named.is_some() } else { sessions.is_empty() };
+        let settled = !self.active && names_one;
+        let there = path.symlink_metadata().ok().filter(std::fs::Metadata::is_file);
+        let looks = there.map(|there| (changed(&there), there.len()));
+        if settled && looks.is_some() && looks == self.seen.index {
+            return Ok(());
+        }
+        let listed = visible::index_entries(&read(&path, INDEX_BYTES_MAX).unwrap_or_default());
+        let listed: Vec<(String, String)> =
+            listed.into_iter().map(|(stem, raw)| (stem, raw.get().to_owned())).collect();
+        let shown = || self.all.values().filter_map(|one| one.shown.as_ref());
+        let is_other = |(stem, _): &&(String, String)| {
+            visible::is_stem(stem)
+                && !shown().any(|shown| shown.stem == *stem)
+                && mirror.path_of(stem, false).is_file()
+        };
+        sessions.extend(listed.iter().filter(is_other).cloned());
+        if settled && looks.is_some() && listed == sessions {
+            self.seen.index = looks;
+            return Ok(());
+        }
+        let good = named.is_some() && (!self.active || named == newest.as_deref());
+        let index = visible::index(&sessions, mirror.way.world.now());
+        let sig = self.write_beside(&path, &index)?;
+        match newest {
+            _ if good => {}
+            Some(newest) => drop(self.write_beside(&last, &newest)?),
+            None if said.is_some() => {
+                mirror.way.disk.remove(&last).or_store_error(&last, ACTION)?
+            }
+            None => {}
+        }
+        mirror.sync_visible()?;
+        (self.seen.index, self.active) = (sig, false);
+        Ok(())
+    }
+
+    /// Writes one of the two. What is in its place and not a file is set aside.
+    fn write_beside(&self, path: &Path, text: &str) -> Result<Option<(i64, u64)>> {
+        if path.symlink_metadata().is_ok_and(|there| !there.is_file()) {
+            self.mirror.set_aside(path)?;
+        }
+        let sig = self.mirror.replace(path, text, || Ok(true))?;
+        Ok(sig.map(|sig| (sig.changed, sig.size)))
+    }
+
+    /// Our sessions in the index, the one that was active last first.
+    fn listed(&self) -> Vec<(String, String)> {
+        let shown = self.all.values().filter_map(|one| Some((one, one.shown.as_ref()?)));
+        let mut listed: Vec<_> = shown
+            .filter(|(one, shown)| !shown.archived && one.wanted().is_some())
+            .map(|(one, shown)| ((visible::last_activity(&shown.metadata), one.id), shown))
+            .collect();
+        listed.sort_by(|(a, _), (b, _)| b.cmp(a));
+        let listed = listed.into_iter();
+        listed.map(|(_, shown)| (shown.stem.clone(), shown.metadata.clone())).collect()
+    }
+}
+
+/// The text of a file; empty if it is too large.
+fn read(path: &Path, max: u64) -> Option<String> {
+    let there = path.symlink_metadata().ok().filter(std::fs::Metadata::is_file)?;
+    let bytes = (there.len() <= max).then(|| std::fs::read(path).ok()).flatten();
+    Some(String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned())
+}

@@ -6,7 +6,7 @@
 
 ;; A turn is one question and everything until its reply.  It runs on the
 ;; server; this file sends the question, and writes what happens into a chat
-;; buffer while it happens.  Emacs does not wait: other work goes on.
+;; buffer while it happens.  Emacs does not wait: other work continues.
 ;;
 ;; What a model says is data.  It is inserted as plain text, with control
 ;; characters made visible; it is never evaluated, never a format string, and
@@ -35,7 +35,7 @@ results instead.  `rethread context' on the command line explains more."
   :group 'rethread)
 
 (defface rethread-note '((t :inherit font-lock-comment-face))
-  "Face for what is told about a turn."
+  "Face for notes about a turn."
   :group 'rethread)
 
 (cl-defstruct (rethread-turn (:copier nil))
@@ -114,7 +114,7 @@ stops a reply, \\[revert-buffer] shows the session afresh,
   "Show afresh what was said in the session of this buffer."
   (interactive)
   (unless rethread-chat--session
-    (user-error "Rethread: this buffer is no chat"))
+    (user-error "Rethread: this buffer is not a chat"))
   (when (rethread-session--turn rethread-chat--session)
     (user-error "Rethread: a reply is arriving; look again when it is complete"))
   (rethread-chat--show))
@@ -337,7 +337,7 @@ returns.  The session keeps its own agent.  CALLBACK is that of
           (format "[the question did not fit: %d of its %d characters were sent; the log has all]\n"
                   (alist-get 'to_chars event) (alist-get 'from_chars event)))))
       ("retry"
-       ;; The next answer starts afresh, and does not go on where this one broke off.
+       ;; The next answer starts afresh, and does not continue where this one broke off.
        (unless (string-empty-p (rethread-turn-text turn))
          (setf (rethread-turn-text turn) "")
          (rethread-chat--writing session
@@ -383,7 +383,7 @@ returns.  The session keeps its own agent.  CALLBACK is that of
       (condition-case failure
           (rethread-session-save session)
         (error (message "%s" (error-message-string failure)))))
-    (rethread-http--tell #'run-hook-with-args 'rethread-turn-ended-hook session)
+    (rethread-http--notify #'run-hook-with-args 'rethread-turn-ended-hook session)
     (when (rethread-turn-callback turn)
       (funcall (rethread-turn-callback turn) answer))))
 

@@ -99,7 +99,7 @@ If FILE cannot be read, an error says why, and no session is changed."
     session))
 
 (defun rethread-file--bad (file what)
-  "Signal that FILE is no session, because of WHAT."
+  "Signal that FILE is not a session, because of WHAT."
   (rethread-http-fail 'rethread-error "%s holds no session: %s; nothing was loaded and nothing has changed.  `jq . < FILE' finds what is wrong with it, and M-x rethread-load takes another one"
                       (abbreviate-file-name file) what))
 
@@ -122,7 +122,7 @@ If FILE cannot be read, an error says why, and no session is changed."
   (let ((messages
          (cl-loop
           for item in (if (listp list) list
-                        (rethread-file--bad file "its \"messages\" are no list"))
+                        (rethread-file--bad file "its \"messages\" are not a list"))
           for number from 1
           append (let ((content (and (consp item) (consp (car item)) (alist-get 'content item)))
                        (role (and (consp item) (consp (car item)) (alist-get 'role item))))
@@ -141,7 +141,7 @@ If FILE cannot be read, an error says why, and no session is changed."
 
 (defun rethread-file--newest-first-p (messages)
   "Return non-nil if MESSAGES were written down newest first.
-Some programs do that.  A result that stands before its call shows it;
+Some programs do that.  A result that comes before its call shows it;
 without calls, a list that begins with a reply and ends with a question."
   (let ((calls nil) (early nil) (verdict 'unknown))
     (dolist (message messages)

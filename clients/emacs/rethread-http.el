@@ -101,7 +101,7 @@ Objects are alists, arrays are lists, null is nil and false is `:false'."
   "Matches what no UTF-8 can hold: half characters and raw bytes.")
 
 (defun rethread-http-text (string)
-  "Return STRING as text that can be sent: what is no character becomes U+FFFD."
+  "Return STRING as text that can be sent: invalid characters become U+FFFD."
   (let ((text (if (multibyte-string-p string)
                   (substring-no-properties string)
                 (decode-coding-string string 'utf-8 t))))
@@ -185,7 +185,7 @@ A line such as this one in ~/.authinfo.gpg holds it:
                           address))
     (when token
       (unless (string-match-p "\\`[!-~]+\\'" token)
-        (rethread-http-fail 'rethread-error "what is stored as the token for %s is no token; store what `rethread token create' printed"
+        (rethread-http-fail 'rethread-error "what is stored as the token for %s is not a token; store what `rethread token create' printed"
                             address))
       (setf (alist-get address rethread-http--tokens nil nil #'equal) token))
     token))
@@ -277,7 +277,7 @@ The value is for `rethread-http-stop'."
     call))
 
 (defun rethread-http-stop (call)
-  "Give up on CALL; its end is not told."
+  "Give up on CALL; its end is not reported."
   (setf (rethread-http--call-ended call) t)
   (delete-process (rethread-http--call-process call)))
 
@@ -357,11 +357,11 @@ The value is for `rethread-http-stop'."
       (setf (rethread-http--call-pieces call) (list rest))
       (dolist (line (butlast lines))
         (when (and (string-prefix-p "data:" line) (not (rethread-http--call-ended call)))
-          (rethread-http--tell (rethread-http--call-on-event call)
+          (rethread-http--notify (rethread-http--call-on-event call)
                                (rethread-http-decode
                                 (decode-coding-string (substring line 5) 'utf-8 t))))))))
 
-(defun rethread-http--tell (function &rest arguments)
+(defun rethread-http--notify (function &rest arguments)
   "Call FUNCTION with ARGUMENTS; an error in it does not disturb the connection."
   (when function
     (condition-case-unless-debug failure
@@ -381,7 +381,7 @@ The value is for `rethread-http-stop'."
                          (rethread-http-decode text)
                        (error (setq whole nil) text))
                    text)))
-      (rethread-http--tell (rethread-http--call-on-end call)
+      (rethread-http--notify (rethread-http--call-on-end call)
                            (and whole (rethread-http--call-status call)) body))))
 
 (defun rethread-http--closed (call)
@@ -399,7 +399,7 @@ The value is for `rethread-http-stop'."
                                               (setq answer (list status body)))))
          (address (rethread-http--call-address call))
          (deadline (+ (float-time) rethread-timeout)))
-    ;; Whoever presses C-g leaves no connection behind.
+    ;; C-g leaves no open connection.
     (unwind-protect
         (while (and (null answer) (< (float-time) deadline))
           (accept-process-output (rethread-http--call-process call) 0.2))
@@ -468,7 +468,7 @@ An answer that is an error is signalled as `rethread-problem', or as
           ((and (stringp type) (stringp detail))
            (format "%s; %s" detail
                    (or (cdr (assoc type rethread-http--hints)) (alist-get 'hint value))))
-          (t (format "what answers at %s is no rethread server (status %s); set `rethread-server-url' to another port, or stop that program"
+          (t (format "what answers at %s is not a rethread server (status %s); set `rethread-server-url' to another port, or stop that program"
                      address status)))))
 
 (provide 'rethread-http)

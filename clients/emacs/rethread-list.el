@@ -4,7 +4,7 @@
 
 ;;; Commentary:
 
-;; Every session of the server, of whatever program: open, resume, fork,
+;; Every session of the server, of any program: open, resume, fork,
 ;; rename, archive, search, sort.  Nothing here deletes.
 
 ;;; Code:
@@ -61,7 +61,7 @@ and \\[tabulated-list-sort] sorts by the column at point.
 (defun rethread-list-sessions ()
   "Show all sessions of the server in a list.
 \\<rethread-list-mode-map>There, \\[rethread-list-open] opens one, \
-\\[rethread-list-search] searches them, and \\[describe-mode] tells the rest."
+\\[rethread-list-search] searches them, and \\[describe-mode] lists the rest."
   (interactive)
   (let ((buffer (get-buffer-create "*rethread sessions*")))
     (with-current-buffer buffer

@@ -5,7 +5,7 @@
 ;;; Commentary:
 
 ;; `rethread serve' as a process of this Emacs.  It is started when a request
-;; finds nobody at an address of this machine, and told to stop when Emacs
+;; finds nobody at an address of this machine, and stopped when Emacs
 ;; exits; turns that run then are finished by it.  A server that someone else
 ;; started is used and left alone.
 
@@ -75,16 +75,16 @@ server is started."
 (defun rethread-server--reason ()
   "Return why the server ended, as it said itself."
   (let* ((line (car (last (split-string rethread-server--said "\n" t))))
-         (told (ignore-errors (rethread-http-decode line)))
-         (reason (and (consp told) (alist-get 'error told))))
+         (parsed (ignore-errors (rethread-http-decode line)))
+         (reason (and (consp parsed) (alist-get 'error parsed))))
     (cond ((null line) "it gave no reason")
-          ((stringp reason) (format "%s (%s)" reason (or (alist-get 'hint told) "no hint")))
+          ((stringp reason) (format "%s (%s)" reason (or (alist-get 'hint parsed) "no hint")))
           (t line))))
 
 (defun rethread-server-start ()
   "Start a rethread server for this Emacs, and return its address.
 It listens where `rethread-server-url' says, or on a free port.  Usually
-there is no need to call this: whatever needs a server starts it."
+there is no need to call this: commands that need a server start it."
   (interactive)
   (let ((running (and (process-live-p rethread-server--process)
                       (process-get rethread-server--process 'address))))

@@ -57,7 +57,7 @@ found again after a restart, because the server knows them by name."
   agent             ; a `rethread-agent-info', or nil
   pending           ; messages that are not on the server yet; newest first
   log               ; messages read so far, as (SEQ . MESSAGE); newest first
-  marks             ; where clears and undos stand, as (SEQ . BOUNDARY); newest first
+  marks             ; where clears and undos are, as (SEQ . BOUNDARY); newest first
   first head        ; the entries that were read: from FIRST up to HEAD
   context           ; what goes with the next question, as (LABEL . TEXT)
   previous          ; the session it was made in place of, if it was
@@ -82,7 +82,7 @@ ARGUMENTS are those of `rethread-http-request'."
     (apply #'rethread-http-request method (rethread-session--path session path) arguments)))
 
 (defun rethread-session--path (session path)
-  "Return the address of SESSION with PATH behind it."
+  "Return the address of SESSION with PATH appended."
   (format "/v1/sessions/%s%s" (rethread-session--uuid session) path))
 
 (defun rethread-session--ensure (session)
@@ -175,7 +175,7 @@ that one; otherwise `rethread-session-scope' says which is meant."
 
 (defun rethread-session--follow-key (session)
   "Let SESSION mean what its key points at by now.
-Another Emacs may have compacted it, and then it goes on elsewhere."
+Another Emacs may have compacted it, and then it continues elsewhere."
   (when-let ((key (and (rethread-session--uuid session) (rethread-session--key session))))
     (let* ((rethread-server-url (rethread-session--server session))
            (found (condition-case nil
@@ -299,7 +299,7 @@ TO may be nil, which means all there are."
                     session "GET" "/entries?from=9007199254740992&limit=1")))
 
 (defun rethread-session--boundary (session)
-  "Return the entry of SESSION that the latest clear stands at, or -1."
+  "Return the entry of the latest clear of SESSION, or -1."
   (or (cdar (rethread-session--marks session)) -1))
 
 (defun rethread-session--shown (session)
@@ -397,7 +397,7 @@ own, with the result as its content."
 (defun rethread-session-messages (session)
   "Return the messages of SESSION, newest first.
 There are at most `rethread-session-max-history' of them, beginning
-behind the last clear.  This is a place for `setf': setting it appends
+after the last clear.  This is a place for `setf': setting it appends
 what is new, or clears the session first where it is another history."
   (rethread-session--sync session)
   (seq-take (if (rethread-session--uuid session)
@@ -491,7 +491,7 @@ Four characters count as one, as a rule of thumb."
      4))
 
 (defun rethread-session--characters (value)
-  "Return how many characters stand in VALUE, which may be nested."
+  "Return how many characters VALUE contains; it may be nested."
   (cond ((stringp value) (length value))
         ((consp value) (+ (rethread-session--characters (car value))
                           (rethread-session--characters (cdr value))))

@@ -96,7 +96,7 @@ this buffer.  What was added with `rethread-add-region' and
   "Let the contents of FILE go with the next question."
   (interactive "fFile to add: ")
   (unless (file-regular-p file)
-    (user-error "Rethread: %s is no file that can be read" file))
+    (user-error "Rethread: %s is not a file that can be read" file))
   (rethread--add-context
    (abbreviate-file-name (expand-file-name file))
    (with-temp-buffer
@@ -157,10 +157,10 @@ this buffer.  What was added with `rethread-add-region' and
     (message "Rethread: %s answers from now on" (rethread-agent-info-name agent))))
 
 (defun rethread-compact (&optional quietly)
-  "Let the model summarize the current session, and go on from the summary.
-First it is told what that would save; QUIETLY, or with a prefix argument,
+  "Let the model summarize the current session, and continue from the summary.
+First it says what that would save; QUIETLY, or with a prefix argument,
 nobody is asked.  Emacs does not wait for the summary.  When it is there, a
-receipt tells what became of it, and `rethread-undo' takes it back."
+receipt says what became of it, and `rethread-undo' takes it back."
   (interactive "P")
   (let ((session (rethread-session-get)))
     (unless (rethread-session--uuid session)
@@ -265,7 +265,7 @@ With a prefix argument, ask for the FILE; otherwise it is in
   to)
 
 (defun rethread-use-buffer-session ()
-  "Give this buffer a session of its own, and go on with it if it had one."
+  "Give this buffer a session of its own, and continue the one it had."
   (interactive)
   (let ((session (rethread--with-context (rethread-session-get) (rethread-buffer-session-get))))
     (message "Rethread: this buffer has a session of its own now, %s"
@@ -309,7 +309,7 @@ With a prefix argument, ask for the FILE; otherwise it is in
     (define-key map (kbd "L") #'rethread-load)
     (define-key map (kbd "x") #'rethread-cancel)
     map)
-  "What stands behind `rethread-prefix'.")
+  "The keys after `rethread-prefix'.")
 
 (defvar rethread-mode-map
   (let ((map (make-sparse-keymap)))
@@ -321,7 +321,7 @@ With a prefix argument, ask for the FILE; otherwise it is in
   "Keys of `rethread-mode'.")
 
 (defcustom rethread-prefix "C-c o"
-  "Keys that the commands of rethread stand behind, in `rethread-mode'."
+  "Prefix of the keys of rethread, in `rethread-mode'."
   :type 'string
   :group 'rethread
   :set (lambda (symbol keys)

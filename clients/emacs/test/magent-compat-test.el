@@ -4,7 +4,7 @@
 
 ;;; Commentary:
 
-;; The examples people learnt magent from, as they stand in their
+;; The examples people learnt magent from, as they are in their
 ;; configurations, run against a server.  What an example leaves open (a
 ;; session, a file, a package that is not part of Emacs) a test provides
 ;; around it.
@@ -23,7 +23,7 @@
        ,@body)))
 
 (defmacro magent-test-redefining (function &rest body)
-  "Run BODY, which may define FUNCTION anew, and put it back."
+  "Run BODY, which may redefine FUNCTION, and restore it."
   (declare (indent 1) (debug t))
   `(let ((before (symbol-function ,function)))
      (unwind-protect (progn ,@body)
@@ -141,7 +141,7 @@
       (call-interactively #'magent-select-agent))  ; Interactive selection
     (should (equal (magent-agent-info-name (magent-session-get-agent (magent-session-get)))
                    "plan"))
-    ;; The server knows it, so it is kept for whoever opens the session next.
+    ;; The server knows it, so it is kept for the next one to open the session.
     (should (equal (alist-get 'agent (alist-get 'session (rethread-session-request
                                                           (magent-session-get) "GET" "")))
                    "plan"))))

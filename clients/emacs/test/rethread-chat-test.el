@@ -107,7 +107,7 @@
   (rethread-test-afresh
     (let ((session (rethread-agent-process "where does the deploy key live?")))
       (kill-buffer (rethread-chat-buffer session))
-      ;; Opened again in the middle, it shows the question and goes on.
+      ;; Opened again in the middle, it shows the question and continues.
       (rethread-chat-buffer session)
       (rethread-test-settled session)
       (kill-buffer (rethread-chat-buffer session))

@@ -5,7 +5,7 @@
 ;;; Commentary:
 
 ;; They compile without warnings, and neither checkdoc nor package-lint has
-;; anything to say about them.  package-lint is no part of Emacs; Debian has
+;; anything to say about them.  package-lint is not part of Emacs; Debian has
 ;; it as elpa-package-lint.  Without it the test fails, and says so.
 
 ;;; Code:

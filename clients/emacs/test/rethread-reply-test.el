@@ -4,7 +4,7 @@
 
 ;;; Commentary:
 
-;; The model here says half of something and then waits.  Whoever starts these
+;; The model here says half of something and then waits.  What starts these
 ;; tests provides it, with such an answer for the first question of each.
 
 ;;; Code:
@@ -29,7 +29,7 @@
       (let ((kept (alist-get 'content (car (rethread-session-messages session)))))
         (should (string-prefix-p "Once upon" kept))
         (should-not (string-match-p "ever after" kept)))
-      ;; The session is whole: it goes on.
+      ;; The session is whole: it continues.
       (rethread-test-settled (rethread-agent-process "go on"))
       (should (string-match-p "The end\\." (rethread-test-chat session)))
       (should (= 4 (length (rethread-session-messages session)))))))
@@ -84,7 +84,7 @@
            (other (rethread-session-open
                    (alist-get 'session (rethread-session-request session "GET" "")))))
       (rethread-test-wait (string-match-p "Once upon" (rethread-test-chat session)))
-      ;; While one is in a turn, the other is told so, and nothing is mixed up.
+      ;; While one is in a turn, the other gets an error, and nothing is mixed up.
       (should (string-match-p "M-x rethread-cancel"
                               (rethread-test-error 'rethread-problem
                                                    (lambda ()

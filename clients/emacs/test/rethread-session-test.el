@@ -260,7 +260,7 @@
                                 (alist-get 'session (rethread-session-request session "GET" "")))
                      "what is this?"))
       (should (string-match-p "\\`Ask build: \\'" (rethread--prompt-text))))
-    ;; Whoever changes the session before asking takes it along.
+    ;; A change of the session before asking is kept.
     (rethread-add-file "notes.md")
     (rethread-use-buffer-session)
     (should (string-match-p "with .*notes.md" (rethread--prompt-text)))

@@ -77,7 +77,7 @@
 (ert-deftest rethread-a-program-that-is-no-rethread-server-is-recognised ()
   (pcase-dolist (`(,answer . ,said)
                  '(("HTTP/1.0 404 Not Found\r\nContent-Type: text/html\r\n\r\n<p>no</p>"
-                    . "is no rethread server")
+                    . "is not a rethread server")
                    ("SSH-2.0-OpenSSH\r\n\r\n" . "broke off before it answered")
                    ("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 50\r\n\r\n{"
                     . "broke off before it answered")
@@ -100,7 +100,7 @@
     (delete-process server)
     (rethread-test-wait (<= (length (process-list)) before))))
 
-(ert-deftest rethread-a-quit-leaves-no-connection-behind ()
+(ert-deftest rethread-a-quit-leaves-no-connection ()
   (let* ((server (make-network-process :name "mute" :server t :host "127.0.0.1" :service t
                                        :noquery t))
          (rethread-server-url (format "http://127.0.0.1:%d" (process-contact server :service)))
@@ -196,7 +196,7 @@
                        ("{\"id\": \"x\", \"messages\": [{\"role\": \"us" . "holds no session")
                        ("[1, 2]" . "it has no \"messages\"")
                        ("{\"id\": \"x\"}" . "it has no \"messages\"")
-                       ("{\"messages\": \"x\"}" . "are no list")
+                       ("{\"messages\": \"x\"}" . "are not a list")
                        ("{\"messages\": [1]}" . "message 1 is none")
                        ("{\"messages\": [{\"role\":\"user\",\"content\":\"a\"},{\"role\":\"robot\"}]}"
                         . "message 2 is none")))

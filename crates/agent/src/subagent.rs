@@ -107,46 +107,35 @@ impl Runner {
         stop: &CancellationToken,
     ) -> TaskDone {
         let mut usage = Usage::default();
-        let result = self.task(held, turn, call, options, events, stop, &mut usage).await;
-        TaskDone { result, usage }
-    }
-
-    #[allow(clippy::too_many_arguments, reason = "a turn, one of its calls, and who listens")]
-    async fn task(
-        &self,
-        held: &LeasedThread,
-        turn: &RunningTurn,
-        call: &Call,
-        options: &TurnOptions,
-        events: &Events,
-        stop: &CancellationToken,
-        usage: &mut Usage,
-    ) -> Result<String, ToolFailure> {
-        let input: Input = read_arguments(&task_schema(), call.input.get())?;
-        if input.prompt.trim().is_empty() {
-            return Err(ToolFailure("`prompt` is empty; say what is to be done".into()));
-        }
-        let child = self.subagent(&input.agent, held, turn)?;
-        let new = New {
-            kind: SessionKind::Subagent,
-            parent: Some(Parent { id: turn.id, origin: Origin::New }),
-            ..child.responder.new_session()
-        };
-        let new = titled(new, &input.prompt);
-        let sessions = self.sessions.clone();
-        let created = blocking(move || sessions.create(&new, None)).await;
-        let id = created.map_err(|error| failed(&error))?.id();
-        let options = TurnOptions { can_ask: options.can_ask, ..TurnOptions::default() };
-        let events = events.of_subagent(id);
-        let question = Message::user(input.prompt);
-        let outcome = Box::pin(child.run_turn(id, question, &options, &events, stop)).await;
-        match outcome {
-            Ok(answer) => {
-                *usage = answer.usage;
-                result_text(&input.agent, id, &answer)
+        let task = async {
+            let input: Input = read_arguments(&task_schema(), call.input.get())?;
+            if input.prompt.trim().is_empty() {
+                return Err(ToolFailure("`prompt` is empty; say what is to be done".into()));
             }
-            Err(error) => Err(failed(&error)),
-        }
+            let child = self.subagent(&input.agent, held, turn)?;
+            let new = New {
+                kind: SessionKind::Subagent,
+                parent: Some(Parent { id: turn.id, origin: Origin::New }),
+                ..child.responder.new_session()
+            };
+            let new = titled(new, &input.prompt);
+            let sessions = self.sessions.clone();
+            let created = blocking(move || sessions.create(&new, None)).await;
+            let id = created.map_err(|error| failed(&error))?.id();
+            let options = TurnOptions { can_ask: options.can_ask, ..TurnOptions::default() };
+            let events = events.of_subagent(id);
+            let question = Message::user(input.prompt);
+            let outcome = Box::pin(child.run_turn(id, question, &options, &events, stop)).await;
+            match outcome {
+                Ok(answer) => {
+                    usage = answer.usage;
+                    result_text(&input.agent, id, &answer)
+                }
+                Err(error) => Err(failed(&error)),
+            }
+        };
+        let result = task.await;
+        TaskDone { result, usage }
     }
 
     /// The runner of a subagent: with the tools of its agent, as far as this turn is offered them.

@@ -31,6 +31,25 @@ fn start(home: &Home, server: &Server, args: &[&str]) -> Terminal {
     terminal
 }
 
+/// A shell with job control. Its prompt is `shell> `.
+fn shell(home: &Home, server: &Server) -> Terminal {
+    let mut terminal = Terminal::run(home, "PS1='shell> ' bash --norc --noediting", &server.vars());
+    terminal.expect("shell> ");
+    terminal
+}
+
+/// Waits until the chat is stopped, checks that the shell has its terminal back, and continues the
+/// chat until this is shown.
+fn continue_when_stopped(terminal: &mut Terminal, shown: &str) {
+    terminal.expect("Stopped");
+    terminal.expect("shell> ");
+    terminal.say("stty -a");
+    let settings = terminal.expect("shell> ");
+    assert!(settings.contains(" icanon") && settings.contains(" echo "), "{settings}");
+    terminal.say("fg");
+    terminal.expect(shown);
+}
+
 #[test]
 fn a_line_is_changed_with_the_arrow_keys() {
     let (home, server) = (Home::new(), Server::start([Answer::text("done")]));
@@ -189,19 +208,11 @@ fn a_paste_that_comes_while_a_turn_ends_is_whole() {
 fn control_z_stops_the_chat_and_the_line_is_there_when_it_continues() {
     let (home, server) = (Home::new(), Server::start([Answer::text("done")]));
     let rethread = env!("CARGO_BIN_EXE_rethread");
-    let mut terminal =
-        Terminal::run(&home, "PS1='shell> ' bash --norc --noediting", &server.vars());
-    terminal.expect("shell> ");
+    let mut terminal = shell(&home, &server);
     terminal.say(&format!("{rethread} --model openai/m"));
     terminal.expect("You: ");
     terminal.press("half a li\x1a");
-    terminal.expect("Stopped");
-    terminal.expect("shell> ");
-    terminal.say("stty -a");
-    let settings = terminal.expect("shell> ");
-    assert!(settings.contains(" icanon") && settings.contains(" echo "), "{settings}");
-    terminal.say("fg");
-    terminal.expect("You: half a li");
+    continue_when_stopped(&mut terminal, "You: half a li");
     terminal.say("ne");
     terminal.expect("done");
     assert_eq!(asked(&server), "half a line");
@@ -217,32 +228,24 @@ fn control_z_works_in_the_pager_and_while_compacting() {
         Answer::text("I know."),
     ]);
     let rethread = env!("CARGO_BIN_EXE_rethread");
-    let mut terminal =
-        Terminal::run(&home, "PS1='shell> ' bash --norc --noediting", &server.vars());
-    terminal.expect("shell> ");
+    let mut terminal = shell(&home, &server);
     terminal.say(&format!("{rethread} --model openai/m"));
     terminal.expect("You: ");
     terminal.say("look");
     terminal.expect("Found.");
     terminal.expect("You: ");
     terminal.press("\x0f");
-    let stop_and_go_on = |terminal: &mut Terminal, shown: &str| {
+    let stop_and_continue = |terminal: &mut Terminal, shown: &str| {
         terminal.expect(shown);
         terminal.press("\x1a");
-        terminal.expect("Stopped");
-        terminal.expect("shell> ");
-        terminal.say("stty -a");
-        let settings = terminal.expect("shell> ");
-        assert!(settings.contains(" icanon") && settings.contains(" echo "), "{settings}");
-        terminal.say("fg");
-        terminal.expect(shown);
+        continue_when_stopped(terminal, shown);
     };
-    stop_and_go_on(&mut terminal, "q closes");
+    stop_and_continue(&mut terminal, "q closes");
     terminal.press("q");
     terminal.expect("You: ");
     terminal.say("compact");
     server.wait_for_requests(3);
-    stop_and_go_on(&mut terminal, "compacting");
+    stop_and_continue(&mut terminal, "compacting");
     server.release();
     terminal.expect("Compacted into");
     terminal.expect("You: ");
@@ -252,9 +255,7 @@ fn control_z_works_in_the_pager_and_while_compacting() {
 fn a_stop_signal_from_outside_gives_the_terminal_back_as_control_z_does() {
     let (home, server) = (Home::new(), Server::start([Answer::text("done")]));
     let rethread = env!("CARGO_BIN_EXE_rethread");
-    let mut terminal =
-        Terminal::run(&home, "PS1='shell> ' bash --norc --noediting", &server.vars());
-    terminal.expect("shell> ");
+    let mut terminal = shell(&home, &server);
     terminal.say(&format!("sh -c 'echo \"pid $$.\"; exec {rethread} --model openai/m'"));
     terminal.expect("pid ");
     terminal.expect("pid ");
@@ -263,13 +264,7 @@ fn a_stop_signal_from_outside_gives_the_terminal_back_as_control_z_does() {
     terminal.press("half a li");
     terminal.expect("half a li");
     signal(&pid, "TSTP");
-    terminal.expect("Stopped");
-    terminal.expect("shell> ");
-    terminal.say("stty -a");
-    let settings = terminal.expect("shell> ");
-    assert!(settings.contains(" icanon") && settings.contains(" echo "), "{settings}");
-    terminal.say("fg");
-    terminal.expect("You: half a li");
+    continue_when_stopped(&mut terminal, "You: half a li");
     terminal.say("ne");
     terminal.expect("done");
     assert_eq!(asked(&server), "half a line");

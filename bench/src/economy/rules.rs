@@ -42,7 +42,7 @@ pub(super) enum Change {
     /// Of each result only the lines with names that nothing before it shows: a control, for a rule
     /// that looks good only because of how recall is measured.
     NewNames,
-    /// Of each result so many characters of lines drawn by lot: a control: a rule must beat it.
+    /// Of each result so many characters of lines drawn by lot: the control that a rule must beat.
     Drawn {
         chars: usize,
     },

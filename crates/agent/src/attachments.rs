@@ -2,7 +2,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use rethread_core::context::Sees;
+use rethread_core::context::ModelInputs;
 use rethread_core::{Block, BlockKind, Message, SessionId, Sessions};
 
 use crate::limits::ATTACHED_BYTES_MAX;
@@ -19,7 +19,7 @@ pub(crate) fn put_in(
     sessions: &Sessions,
     id: SessionId,
     mut messages: Vec<Message>,
-    sees: Sees,
+    sees: ModelInputs,
 ) -> Vec<Message> {
     let mut room = ATTACHED_BYTES_MAX;
     // A prefix is text to a model, and no part of what the person said.

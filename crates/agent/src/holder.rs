@@ -58,7 +58,7 @@ pub(crate) fn ignoring_dead_holders<T>(
     }
 }
 
-/// The boot id of this machine, as Linux reports it.
+/// The boot id of this machine and the pid namespace, as Linux reports them.
 fn machine() -> &'static str {
     static MACHINE: LazyLock<String> = LazyLock::new(|| {
         let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();

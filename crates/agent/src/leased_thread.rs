@@ -226,7 +226,7 @@ impl Drop for LeasedThread {
     /// A turn that is dropped in the middle frees the session, too.
     fn drop(&mut self) {
         self.renewal.abort();
-        // Another task is using the thread.
+        // If the lock is taken, another task is still using the thread.
         let returned = self.thread.try_lock().is_ok_and(|thread| !thread.holds());
         if let (false, Ok(runtime)) = (returned, tokio::runtime::Handle::try_current()) {
             let (thread, holder) = (self.thread.clone(), self.holder.clone());

@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use futures_util::StreamExt;
 use futures_util::stream;
-use rethread_core::context::{Changed, Context, Cut, Policy, Step as Cutter};
+use rethread_core::context::{Context, Cut, CutEffect, Policy, Step as Cutter};
 use rethread_core::entry::{Body, Finished, RoundLimit};
 use rethread_core::message::{Call, ToolResult, Usage};
 use rethread_core::turn::{TurnPart, left_out};
@@ -448,13 +448,13 @@ impl RunningTurn {
     /// Reports once what is damaged, and that the question itself did not fit.
     async fn report_cut(&self, context: &Context, events: &Events) {
         for cut in context.cuts.iter().filter(|cut| cut.by == Cutter::DAMAGE && self.rounds == 0) {
-            if let Changed::LeftOut { what } = &cut.change {
+            if let CutEffect::LeftOut { what } = &cut.change {
                 events.send(Event::Damaged { seq: cut.seq, what: what.clone() }).await;
             }
         }
         let mine = |cut: &&Cut| cut.seq == self.seq && cut.by == Cutter::FIT_BUDGET;
         if let Some(cut) = context.cuts.iter().find(mine).filter(|_| self.rounds == 0)
-            && let Changed::Shortened { from_chars, to_chars } = cut.change
+            && let CutEffect::Shortened { from_chars, to_chars } = cut.change
         {
             events.send(Event::QuestionCut { from_chars, to_chars }).await;
         }

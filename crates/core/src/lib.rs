@@ -34,7 +34,6 @@
 //! [`log`]; the pipeline in [`context`]; the contract of a store in [`store`], as a test suite in
 //! `conformance` (feature of that name); the verbs in [`sessions`].
 
-pub mod at_once;
 pub mod audit;
 pub mod blob;
 #[cfg(feature = "conformance")]
@@ -49,6 +48,7 @@ pub mod memory;
 pub mod message;
 pub mod name;
 pub mod names;
+pub mod parallel;
 pub mod raw;
 pub mod readable_id;
 pub mod search;

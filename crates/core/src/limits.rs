@@ -185,4 +185,4 @@ pub const CALLS_OPEN_MAX: usize = 1_000;
 
 /// Entries from which on two threads count their tokens and pack them. Starting a thread takes as
 /// long as counting a few of them.
-pub const AT_ONCE_MIN: usize = 16;
+pub const PARALLEL_MIN: usize = 16;

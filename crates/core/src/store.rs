@@ -30,6 +30,7 @@ pub type Result<T> = std::result::Result<T, StoreError>;
 /// Why a store refused. Each is a decision for the caller: reload, wait, choose another name,
 /// repair, give up.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the fields say what they are")]
 pub enum StoreError {
     /// This owner has no such session. Another owner's session is not found either.
     #[error("no session {id}")]
@@ -39,10 +40,7 @@ pub enum StoreError {
     },
     /// Another session has this id.
     #[error("session {id} exists already, with another content")]
-    Exists {
-        /// The id.
-        id: SessionId,
-    },
+    Exists { id: SessionId },
     /// The writer had not seen the latest entry. Nothing was written; reload and decide again.
     #[error("session {id} has {actual} entries, not {expected}: someone else wrote to it")]
     Conflict {
@@ -64,14 +62,10 @@ pub enum StoreError {
     },
     /// The owner has another session of this name.
     #[error("the name `{name}` is taken")]
-    NameTaken {
-        /// The name.
-        name: Name,
-    },
+    NameTaken { name: Name },
     /// A key points elsewhere than the caller saw. Resolve it again.
     #[error("`{key}` points at {}", match .actual { Some(id) => id.to_string(), None => "nothing".into() })]
     KeyMoved {
-        /// The key.
         key: Key,
         /// Where it points.
         actual: Option<SessionId>,
@@ -102,7 +96,6 @@ pub enum StoreError {
     Damaged {
         /// The session.
         id: SessionId,
-        /// Where.
         seq: u64,
         /// What is wrong.
         what: String,
@@ -120,7 +113,6 @@ pub enum StoreError {
     BadBlob {
         /// The session.
         id: SessionId,
-        /// The blob.
         blob: BlobId,
     },
     /// The store was written by a newer version of this program.

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use rethread_core::context::{Context, Follower, Model, Need, Policy, build, explain, next};
-use rethread_core::sessions::{Arrival, Coming};
+use rethread_core::sessions::{Arrival, ArrivingEntry};
 use rethread_core::{
     BlobId, Block, Entry, EntryId, Fixed, Log, MemoryStore, Message, New, Owner, Place, Role,
     Sessions,
@@ -339,12 +339,12 @@ fn stored(sessions: &Sessions, id: rethread_core::SessionId, entries: &[Entry]) 
             imported: None,
         })
         .expect("begun");
-    let coming = entries.iter().map(|entry| Coming {
+    let coming = entries.iter().map(|entry| ArrivingEntry {
         id: EntryId::new(entry.seq.to_string()).expect("valid"),
         at: entry.at,
         body: entry.body.clone(),
     });
-    let coming: Vec<Coming> = coming.collect();
+    let coming: Vec<ArrivingEntry> = coming.collect();
     for batch in coming.chunks(500) {
         import.append(batch.to_vec()).expect("stored");
     }

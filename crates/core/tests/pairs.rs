@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use rethread_core::context::{Changed, Context, Follower, Model, Policy, build};
+use rethread_core::context::{Context, CutEffect, Follower, Model, Policy, build};
 use rethread_core::{
     Block, Fixed, Log, MemoryStore, Message, New, Owner, Raw, Role, SessionId, Sessions,
 };
@@ -85,7 +85,7 @@ fn an_answer_that_came_too_late_stays_out() {
     assert!(shown[0].1.starts_with("[interrupted"), "{shown:?}");
     assert_eq!(shown[1..], answered(&["b", "c"]));
     assert!(matches!(&context.cuts[..], [cut] if cut.seq == 5
-        && matches!(&cut.change, Changed::LeftOut { what } if what.contains("no call waits"))));
+        && matches!(&cut.change, CutEffect::LeftOut { what } if what.contains("no call waits"))));
     let (_, findings) = sessions.doctor(false, |_, _| {}).expect("checked");
     let seqs: Vec<Option<u64>> = findings.iter().map(|finding| finding.seq).collect();
     assert_eq!(seqs, [Some(1), Some(5)], "{findings:?}");

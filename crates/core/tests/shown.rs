@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rethread_core::audit::Audit;
-use rethread_core::context::{Changed, Context, Model, Policy, Why, build, explain};
+use rethread_core::context::{Context, CutEffect, CutReason, Model, Policy, build, explain};
 use rethread_core::entry::{Thinned, Thinning};
 use rethread_core::shown::{ToolKind, alone};
 use rethread_core::{
@@ -184,7 +184,8 @@ fn results_are_thinned_when_the_cache_is_cold_and_the_log_says_so() {
         .expect("asked");
     let after = thread.context(&policy, &model()).expect("built");
     assert!(after.tokens * 2 < before, "{before} → {}", after.tokens);
-    let cold = |change: &Changed| matches!(change, Changed::Trimmed { why: Why::Cold, .. });
+    let cold =
+        |change: &CutEffect| matches!(change, CutEffect::Trimmed { why: CutReason::Cold, .. });
     assert!(after.cuts.iter().any(|cut| cold(&cut.change)), "{}", explain(&after));
     // From another process it is the same, byte for byte.
     let again = store.sessions.context(store.id, &policy, &model()).expect("built");

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use rethread_core::context::{Changed, Model, Policy};
+use rethread_core::context::{CutEffect, Model, Policy};
 use rethread_core::message::Block;
 use rethread_core::sessions::Incoming;
 use rethread_core::{
@@ -87,7 +87,7 @@ fn a_cut_through_a_turn_tells_what_is_left_out_and_not_the_question_that_is_kept
             .cuts
             .iter()
             .filter_map(|cut| match cut.change {
-                Changed::Dropped { messages, .. } => Some((cut.seq, cut.through, messages)),
+                CutEffect::Dropped { messages, .. } => Some((cut.seq, cut.through, messages)),
                 _ => None,
             })
             .collect();

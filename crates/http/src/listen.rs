@@ -38,24 +38,17 @@ pub struct ServerSettings {
 
 /// Why the server cannot listen.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the fields say what they are")]
 pub enum ListenError {
     /// Anybody could come in.
     #[error("{address} can be reached from other machines, and there is no token")]
-    NoToken {
-        /// The address.
-        address: SocketAddr,
-    },
+    NoToken { address: SocketAddr },
     /// The tokens could not be read.
     #[error("the tokens could not be read")]
     Tokens(#[source] Box<AccessTokenError>),
     /// The address cannot be listened on.
     #[error("{address} cannot be listened on: {source}")]
-    Bind {
-        /// The address.
-        address: SocketAddr,
-        /// Why.
-        source: std::io::Error,
-    },
+    Bind { address: SocketAddr, source: std::io::Error },
 }
 
 impl ServerSettings {

@@ -27,8 +27,8 @@
 //! [`PostgresStore`] is a database that many machines share.
 
 mod check;
+mod compress;
 mod files;
-mod pack;
 mod postgres;
 mod progress;
 mod row;

@@ -9,15 +9,15 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use jiff::Timestamp;
-use rethread_core::at_once;
 use rethread_core::entry::{Boundary, Effect, fingerprint};
 use rethread_core::limits::BLOB_BYTES_MAX;
 use rethread_core::measure::{Measure, ResultMeasure};
+use rethread_core::parallel;
 use rethread_core::session::preview;
 use rethread_core::{BlobId, Body, Entry, EntryId, NewEntry, SessionId, StoreError, Tally};
 use sha2::{Digest, Sha256};
 
-use crate::pack;
+use crate::compress;
 
 /// An entry made ready for its row, before any lock is taken.
 pub(crate) struct Ready {
@@ -57,7 +57,7 @@ impl Ready {
 
 /// Makes entries ready: writes each as JSON, fingerprints and compresses it.
 pub(crate) fn ready(entries: &[NewEntry]) -> Vec<Ready> {
-    at_once::each(entries, ready_one)
+    parallel::each(entries, ready_one)
 }
 
 fn ready_one(entry: &NewEntry) -> Ready {
@@ -86,7 +86,7 @@ fn packed(results: &[ResultMeasure], json: &str) -> (Option<i64>, Vec<u8>) {
     }
     plain.push(b'\n');
     plain.extend_from_slice(json.as_bytes());
-    match pack::pack(&plain) {
+    match compress::compress(&plain) {
         Some(packed) => (i64::try_from(plain.len()).ok(), packed),
         None => (None, plain),
     }
@@ -171,7 +171,7 @@ impl Stored {
         if size > rethread_core::limits::MESSAGE_BYTES_MAX * 4 {
             return Err("its size makes no sense".into());
         }
-        let plain = pack::unpack(&self.body, size).map_err(|e| e.to_string())?;
+        let plain = compress::decompress(&self.body, size).map_err(|e| e.to_string())?;
         match plain.len() == size {
             true => Ok(Cow::Owned(plain)),
             false => Err("it is shorter than it was".into()),
@@ -305,7 +305,7 @@ pub(crate) fn blob(
     let bad = || StoreError::BadBlob { id, blob };
     let size = usize::try_from(size).ok().filter(|size| *size <= BLOB_BYTES_MAX).ok_or_else(bad)?;
     let plain = match body.len() < size {
-        true => pack::unpack(&body, size).map_err(|_| bad())?,
+        true => compress::decompress(&body, size).map_err(|_| bad())?,
         false => body,
     };
     match BlobId::of(&plain) == blob {

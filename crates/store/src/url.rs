@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rethread_core::{Backend, StoreError, World};
 
 use crate::files::{FilesLimit, FilesStore, set_damaged_aside};
-use crate::postgres::{PostgresStore, place};
+use crate::postgres::{PostgresStore, address};
 use crate::progress::ProgressSink;
 use crate::sqlite::SqliteStore;
 
@@ -68,7 +68,7 @@ impl From<StoreError> for ConnectError {
 
 /// The URL of a store as people may see it: without a password.
 pub fn shown(url: &str) -> String {
-    place::shown(url)
+    address::shown(url)
 }
 
 /// What a URL means: a kind of store, and where it is. Nothing is opened or made yet.
@@ -91,7 +91,7 @@ impl StoreUrl {
     /// [`ConnectError::Unknown`] for another kind of URL, [`ConnectError::Option`] for an option
     /// that does not exist, and [`StoreError::NotAStore`] for an empty path.
     pub fn parse(url: &str) -> Result<StoreUrl, ConnectError> {
-        if place::split(url).is_some() {
+        if address::split(url).is_some() {
             return Ok(StoreUrl(Place::Postgres(url.into())));
         }
         let place = match url.split_once(':') {

@@ -234,8 +234,8 @@ impl UpdateHandler {
     }
 }
 
-/// Whether the result of a button replaces the message it was below. Messages of the conversation
-/// are never replaced.
+/// Whether the result of a button replaces the message it was below. A page of history does not:
+/// both are there to be read.
 fn in_place(data: &str) -> bool {
     !matches!(Press::read(data), Some(Press::History { .. }))
 }

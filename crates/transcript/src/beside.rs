@@ -8,7 +8,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use rethread_core::entry::Body;
 use rethread_core::name::NameError;
-use rethread_core::sessions::{Coming, Import};
+use rethread_core::sessions::{ArrivingEntry, Import};
 use rethread_core::store::BoxError;
 use rethread_core::{EntryId, Message, Raw};
 
@@ -34,7 +34,7 @@ impl Beside {
     /// the same conversation, however little is left of what was said.
     pub(crate) fn of(
         import: &mut Import,
-        batch: &[Coming],
+        batch: &[ArrivingEntry],
         is_named: bool,
     ) -> Result<Beside, BoxError> {
         let mut log = Vec::new();
@@ -71,9 +71,9 @@ impl Beside {
     pub(crate) fn fresh(
         &self,
         import: &mut Import,
-        batch: Vec<Coming>,
+        batch: Vec<ArrivingEntry>,
         format: Format,
-    ) -> Result<(Vec<Coming>, u64), BoxError> {
+    ) -> Result<(Vec<ArrivingEntry>, u64), BoxError> {
         let places = &self.alignment.places;
         let window = batch.iter().filter(|coming| is_of_a_window(&coming.id, &coming.body));
         let new = window.zip(places).filter(|(_, place)| place.is_none());
@@ -114,7 +114,7 @@ impl Beside {
                         let (id, body) = now_says(format, &coming.id, message)?;
                         if !import.knows(&id) {
                             changed += 1;
-                            fresh.push(Coming { id, body, ..coming });
+                            fresh.push(ArrivingEntry { id, body, ..coming });
                         }
                         continue;
                     }
@@ -143,7 +143,7 @@ pub(crate) struct Numbers {
 
 impl Numbers {
     /// Gives an entry the number of its occurrence.
-    pub(crate) fn number(&mut self, mut coming: Coming) -> Result<Coming, NameError> {
+    pub(crate) fn number(&mut self, mut coming: ArrivingEntry) -> Result<ArrivingEntry, NameError> {
         let id = coming.id.as_str();
         if is_fixed(id) {
             return Ok(coming);
@@ -186,7 +186,7 @@ fn grown_since<'a>(
 
 /// What a conversation that begins like another, and goes on differently, may be called: by its
 /// first two messages, its first four, and so on.
-pub(crate) fn names_of(identity: &str, batch: &[Coming]) -> Vec<String> {
+pub(crate) fn names_of(identity: &str, batch: &[ArrivingEntry]) -> Vec<String> {
     let said = batch.iter().filter(|coming| is_of_a_window(&coming.id, &coming.body));
     let ids: Vec<&str> = said.map(|coming| coming.id.as_str()).collect();
     let lengths = (1..=NAMES_TRIED).map(|power| 1 << power);

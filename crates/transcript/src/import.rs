@@ -12,7 +12,7 @@ use rethread_core::entry::Body;
 use rethread_core::limits::{FIELD_BYTES_MAX, FOREIGN_BYTES_MAX};
 use rethread_core::name::NameError;
 use rethread_core::session::Parent;
-use rethread_core::sessions::{Arrival, Coming, Import};
+use rethread_core::sessions::{Arrival, ArrivingEntry, Import};
 use rethread_core::store::BoxError;
 use rethread_core::{
     EntryId, Key, Name, New, Owner, Raw, SessionId, SessionKind, Sessions, StoreError, readable_id,
@@ -241,7 +241,7 @@ struct Importer<'a> {
 struct Open {
     import: Option<Import>,
     imported: Imported,
-    batch: Vec<Coming>,
+    batch: Vec<ArrivingEntry>,
     at: Timestamp,
     /// A window that was imported before, perhaps. It has to be seen whole before anything of it is
     /// stored: what it says tells what is new, and where it has no name, which session it is.
@@ -264,7 +264,7 @@ enum Remnant {
     /// All that was said is known.
     Unseen,
     /// This was said, which is not known, and then came records in which nothing is said.
-    Held(Vec<Coming>),
+    Held(Vec<ArrivingEntry>),
     /// Two messages were new: so is what follows.
     Passed,
 }
@@ -327,7 +327,7 @@ impl Sink for Importer<'_> {
         let open = self.open.get_mut(session).ok_or("an entry of no session")?;
         open.at = at.unwrap_or(open.at);
         open.imported.last_at = open.imported.last_at.max(open.at);
-        let mut coming = Coming { id: EntryId::new(id)?, at: open.at, body };
+        let mut coming = ArrivingEntry { id: EntryId::new(id)?, at: open.at, body };
         let held = open.batch.len();
         match (&mut open.import, &open.window) {
             (None, None) => {
@@ -378,7 +378,7 @@ impl Sink for Importer<'_> {
 
 impl Open {
     /// Takes a message. Where it is known, what is new in it is taken.
-    fn say(&mut self, coming: Coming, format: Format) -> Result<(), BoxError> {
+    fn say(&mut self, coming: ArrivingEntry, format: Format) -> Result<(), BoxError> {
         let Some(import) = &mut self.import else { return Ok(()) };
         let is_known = import.knows(&coming.id);
         match &mut self.remnant {
@@ -423,14 +423,14 @@ impl Open {
         self.batch.push(coming);
         if let Some((id, body)) = changed.filter(|(id, _)| !import.knows(id)) {
             self.imported.changed += 1;
-            self.batch.push(Coming { id, at, body });
+            self.batch.push(ArrivingEntry { id, at, body });
         }
-        self.batch.extend(rest.map(|rest| Coming { id, at, body: Body::Message(rest) }));
+        self.batch.extend(rest.map(|rest| ArrivingEntry { id, at, body: Body::Message(rest) }));
         Ok(())
     }
 
     /// Takes a record in which nothing is said, in its order.
-    fn keep(&mut self, coming: Coming) {
+    fn keep(&mut self, coming: ArrivingEntry) {
         match &mut self.remnant {
             Remnant::Held(held) => {
                 held.push(coming);
@@ -509,10 +509,10 @@ impl Importer<'_> {
     }
 
     /// The entry that says where a session came from.
-    fn mark(&self, at: Timestamp) -> Result<Coming, NameError> {
+    fn mark(&self, at: Timestamp) -> Result<ArrivingEntry, NameError> {
         let told = serde_json::json!({ "format": self.format.name(), "source": self.source });
         let body = Body::Unknown { kind: IMPORTED.into(), raw: Raw::of(&told) };
-        Ok(Coming { id: EntryId::new(IMPORTED)?, at, body })
+        Ok(ArrivingEntry { id: EntryId::new(IMPORTED)?, at, body })
     }
 
     /// Finds the session that a window is of, and what of the window is new.
@@ -604,7 +604,7 @@ impl Importer<'_> {
         &self,
         sessions: &Sessions,
         found: &FoundSession,
-        batch: &[Coming],
+        batch: &[ArrivingEntry],
         at: Timestamp,
     ) -> Result<Option<(Import, Beside)>, BoxError> {
         let Some(key) = self.key_of(found) else { return Ok(None) };
@@ -652,7 +652,7 @@ impl Importer<'_> {
         let mut batch = std::mem::take(&mut open.batch).into_iter().peekable();
         let is_any = batch.peek().is_some();
         while batch.peek().is_some() {
-            let part: Vec<Coming> = batch.by_ref().take(BATCH_ENTRIES).collect();
+            let part: Vec<ArrivingEntry> = batch.by_ref().take(BATCH_ENTRIES).collect();
             open.imported.added += import.send(part)?;
         }
         Ok(is_any)

@@ -42,6 +42,7 @@ impl std::fmt::Display for AgentProblem {
 
 /// What is not right about an agent file. All but [`AgentFault::Narrowed`] leave it out.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the fields say what they are")]
 pub enum AgentFault {
     /// It does not begin with a fence.
     #[error("the file does not begin with `---`")]
@@ -54,47 +55,31 @@ pub enum AgentFault {
     NotAKey,
     /// A key is there more than once.
     #[error("`{key}` is there twice")]
-    Twice {
-        /// The key.
-        key: String,
-    },
+    Twice { key: String },
     /// A quote is not closed, or text follows it.
     #[error("the quotes do not match")]
     Quote,
     /// A list was expected.
     #[error("`{key}` is not a list such as `[a, b]`")]
-    NotAList {
-        /// The key.
-        key: String,
-    },
+    NotAList { key: String },
     /// The name is not valid.
     #[error(
         "`{name}` is no name for an agent: letters, digits, `-` and `_`, at most {NAME_CHARS_MAX}"
     )]
-    Name {
-        /// The name.
-        name: String,
-    },
+    Name { name: String },
     /// Another file of the same folder has this name.
     #[error("`{name}` is already the name of {}", .other)]
     Taken {
-        /// The name.
         name: String,
         /// The path of the other file.
         other: String,
     },
     /// There is no such policy.
     #[error("there is no policy `{name}`; there are {}", Policy::PRESETS.join(", "))]
-    Policy {
-        /// The name.
-        name: String,
-    },
+    Policy { name: String },
     /// There is no such tool.
     #[error("there is no tool `{name}`; there are {}, {}, {}", READ_TOOLS.join(", "), CHANGE_TOOLS.join(", "), WORK_TOOLS.join(", "))]
-    Tool {
-        /// The name.
-        name: String,
-    },
+    Tool { name: String },
     /// The file has no prompt.
     #[error("there is no prompt below the front matter")]
     EmptyBody,
@@ -136,7 +121,6 @@ pub enum AgentFault {
     Narrowed {
         /// The agent.
         name: String,
-        /// The tools.
         tools: Vec<String>,
     },
 }

@@ -148,7 +148,7 @@ fn topics(turns: &[(String, String)]) -> Vec<String> {
     let mut asked: Vec<(String, BTreeSet<String>)> = Vec::new();
     let mut seen = BTreeSet::new();
     for (user, _) in turns {
-        // The sentence with the highest score represents the whole message.
+        // The sentence with the most significant words represents the whole message.
         let weighed =
             sentences(user).into_iter().map(|sentence| (weighty_words(&sentence), sentence));
         let Some((words, sentence)) =

@@ -41,18 +41,14 @@ pub struct AgentChanged {
 
 /// Why a turn did not begin. Nothing was stored, unless it was [given up](Refusal::Abandoned).
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the fields say what they are")]
 pub enum Refusal {
     /// There is no such agent.
     #[error(transparent)]
     NoAgent(#[from] NotFound),
     /// The agent's model cannot be asked.
     #[error("the agent `{agent}` cannot answer here: {why}")]
-    CannotAnswer {
-        /// The agent.
-        agent: String,
-        /// Why.
-        why: String,
-    },
+    CannotAnswer { agent: String, why: String },
     /// Another agent would answer, and nobody agreed.
     #[error(transparent)]
     AgentChanged(#[from] AgentChanged),
@@ -88,10 +84,7 @@ pub enum Refusal {
     Stopped,
     /// The key of the session moved on, again and again.
     #[error("`{key}` was moved again and again")]
-    KeyMoved {
-        /// The key.
-        key: String,
-    },
+    KeyMoved { key: String },
     /// Something went wrong in the middle; what was stored until then is kept.
     #[error("the turn was given up in the middle")]
     Abandoned,

@@ -117,7 +117,7 @@ mod tests {
                 imported: Some("test".into()),
             };
             let mut import = sessions.import(&arrival).expect("imported");
-            let coming = rethread_core::sessions::Coming {
+            let coming = rethread_core::sessions::ArrivingEntry {
                 id: EntryId::new(text).expect("valid"),
                 at: jiff::Timestamp::UNIX_EPOCH,
                 body: Body::Message(Message::user(text)),

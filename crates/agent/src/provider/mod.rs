@@ -98,6 +98,7 @@ const LEFT_OUT: &str = "; this message stays in the log and is not sent to the m
 
 /// Why there is no reply.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the fields say what they are")]
 pub enum Failure {
     /// There is no such provider.
     #[error("there is no provider `{provider}`, only {}", .known.join(", "))]
@@ -110,7 +111,6 @@ pub enum Failure {
     /// There is no key for this provider.
     #[error("there is no key for {provider}")]
     NoKey {
-        /// The provider.
         provider: String,
         /// The variable that would hold it.
         variable: &'static str,
@@ -118,7 +118,6 @@ pub enum Failure {
     /// The key is wrong, or may not do this.
     #[error("{provider} does not accept the key: {message}")]
     Denied {
-        /// The provider.
         provider: String,
         /// What it said.
         message: String,
@@ -126,7 +125,6 @@ pub enum Failure {
     /// The request is not acceptable; asking again will not help.
     #[error("{provider} refused the request ({status}): {message}{}", if *.left_out { LEFT_OUT } else { "" })]
     Refused {
-        /// The provider.
         provider: String,
         /// The HTTP status.
         status: u16,
@@ -140,7 +138,6 @@ pub enum Failure {
     /// Too much was asked for in too short a time.
     #[error("{provider} is limiting requests: {message}")]
     Limited {
-        /// The provider.
         provider: String,
         /// What it said.
         message: String,
@@ -150,7 +147,6 @@ pub enum Failure {
     /// The provider has trouble of its own.
     #[error("{provider} has trouble ({status}): {message}")]
     Trouble {
-        /// The provider.
         provider: String,
         /// The HTTP status.
         status: u16,
@@ -162,17 +158,14 @@ pub enum Failure {
     /// Nobody answers there.
     #[error("{provider} cannot be reached at {address}: {what}")]
     Unreachable {
-        /// The provider.
         provider: String,
         /// Scheme, host and port.
         address: String,
-        /// Why.
         what: String,
     },
     /// The reply broke off.
     #[error("the reply of {provider} broke off: {what}")]
     Broken {
-        /// The provider.
         provider: String,
         /// How.
         what: String,
@@ -180,7 +173,6 @@ pub enum Failure {
     /// Nothing came for too long.
     #[error("{provider} said nothing for {} seconds", .after.as_secs())]
     Silent {
-        /// The provider.
         provider: String,
         /// How long we waited.
         after: Duration,
@@ -188,7 +180,6 @@ pub enum Failure {
     /// What came back is not a reply.
     #[error("{provider} answered with nonsense: {what}")]
     Nonsense {
-        /// The provider.
         provider: String,
         /// What was wrong with it.
         what: String,

@@ -3,7 +3,7 @@
 //! The table is dated, because prices move. The configuration overrides any row of it, so nobody
 //! has to wait for a new version of this program.
 
-use rethread_core::context::{Model, Sees};
+use rethread_core::context::{Model, ModelInputs};
 use rethread_core::message::Usage;
 
 use super::env::Env;
@@ -221,20 +221,20 @@ const SEEING_LOCALLY: &[&str] =
 
 /// What a model can read besides text, by its name. One nobody knows reads nothing else: the
 /// configuration says so where it does.
-fn sees(provider: &str, name: &str) -> Sees {
+fn sees(provider: &str, name: &str) -> ModelInputs {
     let name = name.rsplit('/').next().unwrap_or(name);
     let begins = |names: &[&str]| names.iter().any(|known| name.starts_with(known));
     match provider {
-        "anthropic" => Sees { images: !begins(BLIND), documents: !begins(BLIND) },
+        "anthropic" => ModelInputs { images: !begins(BLIND), documents: !begins(BLIND) },
         "openai" => {
             let images = begins(SEEING) && !begins(BLIND);
-            Sees { images, documents: images && begins(READING) }
+            ModelInputs { images, documents: images && begins(READING) }
         }
         "ollama" => {
             let images = SEEING_LOCALLY.iter().any(|part| name.contains(part));
-            Sees { images, documents: false }
+            ModelInputs { images, documents: false }
         }
-        _ => Sees::default(),
+        _ => ModelInputs::default(),
     }
 }
 

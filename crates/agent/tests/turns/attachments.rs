@@ -3,15 +3,15 @@
 use crate::bench::{Bench, WIRES, run};
 use rethread_agent::limits::ATTACHED_BYTES_MAX;
 use rethread_agent::scripted::Answer;
-use rethread_core::context::Sees;
+use rethread_core::context::ModelInputs;
 use rethread_core::limits::IMAGE_BYTES_MAX;
 use rethread_core::{BlobId, Block, Message, Role};
 use serde_json::Value;
 
-const ALL: Sees = Sees { images: true, documents: true };
+const ALL: ModelInputs = ModelInputs { images: true, documents: true };
 
 /// A bench whose model can read this.
-fn bench(wire: &str, sees: Sees) -> Bench {
+fn bench(wire: &str, sees: ModelInputs) -> Bench {
     let mut bench = Bench::new(wire, [Answer::text("I see.")]);
     bench.runner.responder.model.sees = sees;
     bench
@@ -37,7 +37,7 @@ fn a_model_that_sees_is_sent_the_bytes_of_a_picture_and_no_other() {
         show(&bench, b"pixels");
         let text = sent(&bench, wire);
         assert!(text.contains("cGl4ZWxz"), "{wire}: {text}");
-        let blind = self::bench(wire, Sees::default());
+        let blind = self::bench(wire, ModelInputs::default());
         show(&blind, b"pixels");
         let text = sent(&blind, wire);
         assert!(!text.contains("cGl4ZWxz"), "{wire}: {text}");

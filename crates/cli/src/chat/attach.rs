@@ -11,7 +11,7 @@ use rethread_agent::tool::mention::{
     ATTACHED_TEXT_BYTES_MAX, Attachment, Content, Mentioned, picture_at,
 };
 use rethread_agent::tool::{ToolFailure, Workspace};
-use rethread_core::context::{Model, Sees};
+use rethread_core::context::{Model, ModelInputs};
 use rethread_core::{Block, Message, Role, SessionId, Sessions};
 
 use super::buffer::Typed;
@@ -95,7 +95,7 @@ impl Attached {
         name: &str,
         workspace: Option<&Workspace>,
         clipboard: &Clipboard,
-        sees: Sees,
+        sees: ModelInputs,
         room: &mut usize,
     ) {
         if let Some(bytes) = clipboard.get(name) {
@@ -133,7 +133,7 @@ impl Attached {
         }
     }
 
-    fn file(&mut self, Attachment { path, content }: Attachment, sees: Sees) {
+    fn file(&mut self, Attachment { path, content }: Attachment, sees: ModelInputs) {
         if self.taken.contains(&path) {
             return;
         }
@@ -188,7 +188,7 @@ impl Attached {
         self.notes.push(note);
     }
 
-    fn media(&mut self, path: String, bytes: Vec<u8>, kind: FileKind, sees: Sees) {
+    fn media(&mut self, path: String, bytes: Vec<u8>, kind: FileKind, sees: ModelInputs) {
         let size = bytes.len() as u64;
         let (what, is_seen) = match kind {
             FileKind::Picture(_) => ("picture", sees.takes_image(size)),
@@ -300,7 +300,7 @@ mod tests {
 
     fn of(typed: &Typed, folder: &Path) -> Attached {
         let mut model = Model::new("openai", "m");
-        model.sees = Sees { images: true, documents: false };
+        model.sees = ModelInputs { images: true, documents: false };
         let clipboard = Clipboard { pictures: vec![b"\x89PNG1".to_vec()] };
         Attached::new(typed, vec!["[output]".into()], (Some(folder), &clipboard), &model)
     }

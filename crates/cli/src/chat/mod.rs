@@ -1,6 +1,6 @@
 //! The chat: `rethread` without a command.
 //!
-//! `mod.rs` is the loop: a line in, a turn out. `words.rs` says what a line means, `verbs.rs` does
+//! `mod.rs` is the loop: a line in, a turn out. `parse_line.rs` says what a line means, `verbs.rs` does
 //! what is not a turn, `past.rs` leaves, compacts and comes back, `once.rs` is `-p`. Who answers, and
 //! with which tools, the host decides; `opening.rs` asks the person where it must. Every message is on
 //! disk before the model is asked, so there is nothing to save on the way.
@@ -33,6 +33,7 @@ mod opening;
 mod other_windows;
 mod pager;
 pub(crate) mod paint;
+mod parse_line;
 pub(crate) mod past;
 mod past_questions;
 mod permission_prompt;
@@ -56,7 +57,6 @@ mod typed_ahead;
 mod verbs;
 mod watch;
 mod window;
-mod words;
 
 use std::io::{IsTerminal, stderr, stdin, stdout};
 use std::path::PathBuf;
@@ -81,10 +81,10 @@ use completions::Completions;
 pub(crate) use cost::{cached, money};
 use input::{Input, Line};
 use line_editor::LineEditor;
+use parse_line::{ChatCommand, TypedLine, understand};
 use say::{Look, Voice};
 pub(crate) use status::folder;
 pub(crate) use tool_line::lasted;
-use words::{ChatCommand, TypedLine, understand};
 
 /// How full the window is when `compact` is suggested, in percent.
 const SUGGEST_AT: u64 = 70;

@@ -33,7 +33,7 @@ impl Chat {
                 hint: "-p takes a question",
             });
         }
-        // A file or a pipe gets the answer only, not the steps.
+        // Only a terminal shows the answer while it is written.
         let json = self.cli.global.json || talk.json_stream;
         let streams = std::io::stdout().is_terminal() && !json;
         self.voice.mute = true;

@@ -139,7 +139,7 @@ impl Voice {
 
     /// Waits until all that was written has reached the terminal.
     pub(crate) fn drain(&self) {
-        // Output that is not a terminal needs no flush.
+        // This fails if the output is not a terminal; then there is nothing to wait for.
         match self.shown {
             true => rustix::termios::tcdrain(std::io::stdout()).ok(),
             false => rustix::termios::tcdrain(std::io::stderr()).ok(),

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use rethread_agent::tool::Spec;
-use rethread_core::context::{Changed, Context, Cut, Model};
+use rethread_core::context::{Context, Cut, CutEffect, Model};
 use rethread_core::entry::Restored;
 use rethread_core::message::{Block, BlockKind, Role};
 use rethread_core::tokens;
@@ -147,19 +147,19 @@ fn cuts(cuts: &[Cut]) -> Vec<String> {
             false => format!("entries {} to {}", cut.seq, cut.through),
         };
         let what = match &cut.change {
-            Changed::Dropped { messages, tokens } => {
+            CutEffect::Dropped { messages, tokens } => {
                 format!("{}, {}", plural(*messages, "message"), plural(*tokens, "token"))
             }
-            Changed::Shortened { from_chars, to_chars } => {
+            CutEffect::Shortened { from_chars, to_chars } => {
                 format!("{} → {} characters", count(*from_chars), count(*to_chars))
             }
-            Changed::Trimmed { from_chars, to_chars, from_lines, to_lines, why } => format!(
+            CutEffect::Trimmed { from_chars, to_chars, from_lines, to_lines, why } => format!(
                 "{} → {} characters, {to_lines} of {from_lines} lines ({})",
                 count(*from_chars),
                 count(*to_chars),
                 why.as_str()
             ),
-            Changed::LeftOut { what } => one_line(what),
+            CutEffect::LeftOut { what } => one_line(what),
         };
         lines.push(format!("  {:<16} {place}: {what}", cut.by.as_str()));
     }

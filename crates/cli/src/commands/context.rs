@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use rethread_agent::{ProjectFile, project_files};
-use rethread_core::context::{Changed, Model, Policy, Report, explain};
+use rethread_core::context::{CutEffect, Model, Policy, Report, explain};
 use rethread_core::{Session, Sessions};
 
 use super::{Cli, Done};
@@ -44,7 +44,7 @@ pub(crate) fn print(
         let mut context = context.clone();
         for cut in &mut context.cuts {
             // It quotes what the log says, which may have lines of its own.
-            if let Changed::LeftOut { what } = &mut cut.change {
+            if let CutEffect::LeftOut { what } = &mut cut.change {
                 *what = one_line(what);
             }
         }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::draft::{Draft, DraftMessage, Round, Turn};
 use super::steps::{Reach, Scope, StepRule};
-use super::{Changed, Cut, Policy, Step};
+use super::{Cut, CutEffect, Policy, Step};
 use crate::measure::block_tokens;
 use crate::message::{Block, BlockKind};
 
@@ -68,7 +68,7 @@ fn apply<'a>(mut draft: Draft<'a>, policy: &Policy) -> Draft<'a> {
             let (seq, through) = (first.reply.seq, last.through());
             let messages = turn.rounds.iter().map(Round::messages).sum();
             let tokens = turn.rounds.iter().map(Round::tokens).sum();
-            let change = Changed::Dropped { messages, tokens };
+            let change = CutEffect::Dropped { messages, tokens };
             cuts.push(Cut { by: NAME, seq, through, reference: seq.to_string(), change });
         }
         turn.user = question;
@@ -114,7 +114,7 @@ fn shorten(said: &mut DraftMessage<'_>, max: usize) {
             seq: said.seq,
             through: said.seq,
             reference: said.reference(),
-            change: Changed::Shortened {
+            change: CutEffect::Shortened {
                 from_chars: text.chars().count() as u64,
                 to_chars: short.chars().count() as u64,
             },

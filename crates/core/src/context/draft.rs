@@ -8,7 +8,7 @@
 
 use std::borrow::Cow;
 
-use super::{Changed, Cut, Step, truncate_results};
+use super::{Cut, CutEffect, Step, truncate_results};
 use crate::entry::{Body, Entry, Restored, Tally, Thinned};
 use crate::log::Log;
 use crate::measure::{ResultMeasure, message_tokens};
@@ -184,7 +184,7 @@ impl<'a> DraftResult<'a> {
             seq: self.seq,
             through: self.seq,
             reference: self.reference(),
-            change: Changed::Shortened { from_chars, to_chars },
+            change: CutEffect::Shortened { from_chars, to_chars },
         }));
         self.replace(text, by == truncate_results::NAME);
         self.refers_to.clear();
@@ -248,7 +248,7 @@ impl<'a> Draft<'a> {
         let mut draft = Draft { log, system: None, turns: Vec::new(), cuts: Vec::new() };
         draft.turns.reserve(log.entries().len() / 2);
         if let Some(clear) = tally.boundary {
-            let change = Changed::Dropped { messages: clear.messages, tokens: clear.tokens };
+            let change = CutEffect::Dropped { messages: clear.messages, tokens: clear.tokens };
             draft.cut_range(Step::CLEAR, 0, clear.seq, change);
         }
         let system = tally.system.and_then(|seq| log.get(seq));
@@ -299,7 +299,7 @@ impl<'a> Draft<'a> {
             + self.turns.iter().map(Turn::tokens).sum::<u64>()
     }
 
-    pub(super) fn cut_range(&mut self, by: Step, seq: u64, through: u64, change: Changed) {
+    pub(super) fn cut_range(&mut self, by: Step, seq: u64, through: u64, change: CutEffect) {
         self.cuts.push(Cut { by, seq, through, reference: seq.to_string(), change });
     }
 
@@ -330,7 +330,7 @@ impl<'a> Draft<'a> {
             cut.by != Step::DAMAGE || cut.seq >= end.entries || tally.system == Some(cut.seq)
         });
         let (messages, tokens) = tally.boundary.map_or((0, 0), |b| (b.messages, b.tokens));
-        let change = Changed::Dropped {
+        let change = CutEffect::Dropped {
             messages: end.messages.saturating_sub(messages),
             tokens: end.tokens.saturating_sub(tokens),
         };
@@ -377,7 +377,7 @@ impl<'a> Draft<'a> {
     /// Says that an entry cannot be read, if it is one; whether it is.
     fn report_damage(&mut self, seq: u64) -> bool {
         let Some(what) = self.log.damage().get(&seq) else { return false };
-        let change = Changed::LeftOut { what: format!("what is damaged: {what}") };
+        let change = CutEffect::LeftOut { what: format!("what is damaged: {what}") };
         self.cut_range(Step::DAMAGE, seq, seq, change);
         true
     }
@@ -475,7 +475,7 @@ impl<'a> Draft<'a> {
                 let messages = end.messages.saturating_sub(turn.before.messages);
                 let tokens = end.tokens.saturating_sub(turn.before.tokens);
                 let through = end.entries.saturating_sub(1);
-                let change = Changed::Dropped { messages, tokens };
+                let change = CutEffect::Dropped { messages, tokens };
                 let (by, seq) = (Step::LEFT_OUT, turn.seq);
                 cuts.push(Cut { by, seq, through, reference: seq.to_string(), change });
             }
@@ -524,7 +524,7 @@ impl<'a> Draft<'a> {
     }
 
     fn left_out(&mut self, seq: u64, what: &str) {
-        let change = Changed::LeftOut { what: what.into() };
+        let change = CutEffect::LeftOut { what: what.into() };
         self.cut_range(Step::VALIDITY, seq, seq, change);
     }
 

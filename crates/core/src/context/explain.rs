@@ -1,6 +1,6 @@
 //! A context as a person reads it: one line a message, and why something is missing.
 
-use super::{Changed, Context, Cut};
+use super::{Context, Cut, CutEffect};
 use crate::message::{BlockKind, Message};
 
 /// Characters of a message shown on its line.
@@ -22,14 +22,14 @@ fn cut_line(cut: &Cut) -> String {
         false => format!("from {} to {}", cut.seq, cut.through),
     };
     let what = match &cut.change {
-        Changed::Dropped { messages, tokens } => format!("{messages} messages, {tokens} tokens"),
-        Changed::Shortened { from_chars, to_chars } => format!("{from_chars} → {to_chars} chars"),
-        Changed::Trimmed { from_chars, to_chars, from_lines, to_lines, why } => format!(
+        CutEffect::Dropped { messages, tokens } => format!("{messages} messages, {tokens} tokens"),
+        CutEffect::Shortened { from_chars, to_chars } => format!("{from_chars} → {to_chars} chars"),
+        CutEffect::Trimmed { from_chars, to_chars, from_lines, to_lines, why } => format!(
             "{from_chars} → {to_chars} chars, {to_lines} of {from_lines} lines; {}; recall {}",
             why.as_str(),
             cut.reference
         ),
-        Changed::LeftOut { what } => what.clone(),
+        CutEffect::LeftOut { what } => what.clone(),
     };
     format!("cut: {} {place} ({what})", cut.by.as_str())
 }

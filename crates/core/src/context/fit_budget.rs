@@ -10,7 +10,7 @@ use std::borrow::Cow;
 
 use super::draft::{Draft, DraftMessage, Round, Turn};
 use super::stub_tools::stub;
-use super::{Changed, Cut, Step};
+use super::{Cut, CutEffect, Step};
 use crate::limits::TRUNCATED_MARK;
 use crate::measure::block_tokens;
 use crate::message::{Block, BlockKind, Call};
@@ -144,7 +144,7 @@ fn thin_last_turn(draft: &mut Draft<'_>, budget: u64, page: u64) {
         false
     });
     if let Some((seq, through, messages, tokens)) = dropped {
-        draft.cut_range(Step::FIT_BUDGET, seq, through, Changed::Dropped { messages, tokens });
+        draft.cut_range(Step::FIT_BUDGET, seq, through, CutEffect::Dropped { messages, tokens });
     }
 }
 
@@ -197,7 +197,7 @@ fn cut_said(said: &mut DraftMessage<'_>, max: usize) {
     }
     let length = |blocks: &[Block]| blocks.iter().map(written_chars).sum::<u64>();
     let from_chars = match said.cut.as_deref() {
-        Some(Cut { change: Changed::Shortened { from_chars, .. }, .. }) => *from_chars,
+        Some(Cut { change: CutEffect::Shortened { from_chars, .. }, .. }) => *from_chars,
         _ => length(&said.blocks),
     };
     let blocks: Vec<Block> = said.blocks.iter().map(|block| cut_block(block, max)).collect();
@@ -207,7 +207,7 @@ fn cut_said(said: &mut DraftMessage<'_>, max: usize) {
         seq: said.seq,
         through: said.seq,
         reference: said.reference(),
-        change: Changed::Shortened { from_chars, to_chars: length(&blocks) },
+        change: CutEffect::Shortened { from_chars, to_chars: length(&blocks) },
     }));
     said.blocks = Cow::Owned(blocks);
 }

@@ -8,7 +8,7 @@
 
 use super::draft::{Draft, Turn};
 use super::steps::{Reach, Scope, StepRule};
-use super::{Changed, Policy, Step};
+use super::{CutEffect, Policy, Step};
 use crate::entry::Tally;
 
 const NAME: Step = Step("keep_recent");
@@ -169,7 +169,7 @@ fn report_split(draft: &mut Draft<'_>, seq: u64) {
     let messages = end.messages.saturating_sub(before.messages + question.0);
     if messages > 0 {
         let tokens = end.tokens.saturating_sub(before.tokens + question.1);
-        let change = Changed::Dropped { messages, tokens };
+        let change = CutEffect::Dropped { messages, tokens };
         let through = end.entries.saturating_sub(1);
         draft.cut_range(NAME, before.entries + question.0, through, change);
     }

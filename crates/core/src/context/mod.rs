@@ -55,19 +55,19 @@ pub struct Model {
     /// Tokens kept free for its reply.
     pub reply: u64,
     /// What it can read besides text.
-    pub sees: Sees,
+    pub sees: ModelInputs,
 }
 
 /// What a model can read besides text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sees {
+pub struct ModelInputs {
     /// Pictures.
     pub images: bool,
     /// PDFs.
     pub documents: bool,
 }
 
-impl Sees {
+impl ModelInputs {
     /// Whether it takes a picture of so many bytes.
     pub fn takes_image(self, bytes: u64) -> bool {
         self.images && bytes <= IMAGE_BYTES_MAX
@@ -83,7 +83,7 @@ impl Model {
     /// A model of which nothing but its name is known.
     pub fn new(provider: impl Into<String>, name: impl Into<String>) -> Model {
         let (provider, name) = (provider.into(), name.into());
-        let sees = Sees::default();
+        let sees = ModelInputs::default();
         Model { provider, name, window: WINDOW_TOKENS, reply: REPLY_TOKENS, sees }
     }
 
@@ -177,13 +177,13 @@ pub struct Cut {
     pub reference: String,
     /// What happened.
     #[serde(flatten)]
-    pub change: Changed,
+    pub change: CutEffect,
 }
 
 /// Why lines of a result are not shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Why {
+pub enum CutReason {
     /// Blanks, colours and line numbers; every line is there.
     Tidied,
     /// An edit or a write that succeeded says again what the call said.
@@ -196,15 +196,15 @@ pub enum Why {
     Cold,
 }
 
-impl Why {
+impl CutReason {
     /// In a word.
     pub fn as_str(self) -> &'static str {
         match self {
-            Why::Tidied => "tidied",
-            Why::Echo => "echo",
-            Why::Repeated => "repeated",
-            Why::Long => "long",
-            Why::Cold => "cold",
+            CutReason::Tidied => "tidied",
+            CutReason::Echo => "echo",
+            CutReason::Repeated => "repeated",
+            CutReason::Long => "long",
+            CutReason::Cold => "cold",
         }
     }
 }
@@ -212,7 +212,7 @@ impl Why {
 /// What happened to what was cut.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "change", rename_all = "snake_case")]
-pub enum Changed {
+pub enum CutEffect {
     /// It is not in the context.
     Dropped {
         /// Messages.
@@ -238,7 +238,7 @@ pub enum Changed {
         /// Lines of it that the model sees.
         to_lines: u64,
         /// Why the others are not.
-        why: Why,
+        why: CutReason,
     },
     /// A part of it could not be sent.
     LeftOut {

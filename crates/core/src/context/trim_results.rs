@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::draft::{Draft, DraftResult, Round};
 use super::steps::{Scope, StepRule};
-use super::{Changed, Cut, Policy, Step, Why};
+use super::{Cut, CutEffect, CutReason, Policy, Step};
 use crate::limits::{ECHO_CHARS, THIN_CALLS_AHEAD, THIN_GAIN_TOKENS_MIN};
 use crate::log::Log;
 use crate::measure::block_tokens;
@@ -102,17 +102,17 @@ fn show(answer: &mut DraftResult<'_>, excerpt: &Excerpt, form: Form) {
         seq: answer.seq,
         through: answer.seq,
         reference: answer.reference(),
-        change: Changed::Trimmed {
+        change: CutEffect::Trimmed {
             from_chars: excerpt.chars_of,
             to_chars: excerpt.chars,
             from_lines: excerpt.lines_of,
             to_lines: excerpt.lines,
             why: match form {
-                Form::Thin => Why::Cold,
-                Form::Full if excerpt.echo => Why::Echo,
-                Form::Full if !excerpt.refers_to.is_empty() => Why::Repeated,
-                Form::Full if excerpt.lines < excerpt.lines_of => Why::Long,
-                Form::Full => Why::Tidied,
+                Form::Thin => CutReason::Cold,
+                Form::Full if excerpt.echo => CutReason::Echo,
+                Form::Full if !excerpt.refers_to.is_empty() => CutReason::Repeated,
+                Form::Full if excerpt.lines < excerpt.lines_of => CutReason::Long,
+                Form::Full => CutReason::Tidied,
             },
         },
     }));
@@ -140,7 +140,7 @@ pub(super) fn shown_in_full<'a>(
     let full = |answer: &&DraftResult<'_>| match answer.cut.as_deref() {
         None => true,
         Some(cut) => {
-            cut.by == NAME && !matches!(cut.change, Changed::Trimmed { why: Why::Cold, .. })
+            cut.by == NAME && !matches!(cut.change, CutEffect::Trimmed { why: CutReason::Cold, .. })
         }
     };
     rounds.into_iter().flat_map(|round| &round.answers).filter(full).map(|answer| answer.seq)
@@ -166,11 +166,11 @@ pub(super) fn resolve(draft: &mut Draft<'_>, before: impl Fn(u64) -> bool) {
             }
             let made = make(round, index, Form::Full, visible);
             let answer = &mut round.answers[index];
-            if let Some(Changed::Trimmed { to_chars, why, .. }) =
+            if let Some(CutEffect::Trimmed { to_chars, why, .. }) =
                 answer.cut.as_deref_mut().map(|cut| &mut cut.change)
             {
                 *to_chars = made.chars;
-                *why = if made.refers_to.is_empty() { Why::Long } else { *why };
+                *why = if made.refers_to.is_empty() { CutReason::Long } else { *why };
             }
             answer.refers_to = made.refers_to;
             answer.content = None;

@@ -7,7 +7,7 @@
 use std::collections::HashSet;
 
 use super::draft::{Draft, DraftMessage, DraftResult, Round, Turn};
-use super::{Changed, Context, Cut, Model, Step, steps};
+use super::{Context, Cut, CutEffect, Model, Step, steps};
 use crate::log::INTERRUPTED;
 use crate::message::{Block, BlockKind, Call, Message, Role, ToolResult};
 use crate::raw::Raw;
@@ -152,7 +152,7 @@ impl Out {
             seq: said.seq,
             through: said.seq,
             reference: said.reference(),
-            change: Changed::LeftOut { what },
+            change: CutEffect::LeftOut { what },
         });
     }
 
@@ -259,7 +259,7 @@ impl Out {
                     seq: answer.seq,
                     through: answer.seq,
                     reference: answer.reference(),
-                    change: Changed::LeftOut {
+                    change: CutEffect::LeftOut {
                         what: format!("a `{}` block in a tool result", block.type_name()),
                     },
                 }),

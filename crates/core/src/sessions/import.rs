@@ -12,13 +12,13 @@ use jiff::Timestamp;
 use sha2::{Digest, Sha256};
 
 use super::{Entries, Error, New, Result, Sessions, fits};
-use crate::at_once;
 use crate::blob::BlobId;
 use crate::entry::{Body, Entry, EntryId, NewEntry, Tally};
 use crate::limits::{APPEND_TRIES_MAX, BATCH_ENTRIES_MAX, CALLS_OPEN_MAX, MESSAGE_BYTES_MAX};
 use crate::measure::{Measure, measure};
 use crate::message::{Block, BlockKind, Message, Role};
 use crate::name::{Key, SessionId};
+use crate::parallel;
 use crate::readable_id;
 use crate::session::{Header, Parent};
 use crate::store::{self, Appended, At, Bind, StoreError};
@@ -44,7 +44,7 @@ pub struct Arrival {
 
 /// An entry that comes from elsewhere.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Coming {
+pub struct ArrivingEntry {
     /// Its id, the same whenever it is imported.
     pub id: EntryId,
     /// When it happened.
@@ -240,7 +240,7 @@ impl Import {
     /// # Errors
     ///
     /// [`Error::TooLarge`], [`Error::TooMany`], and those of the store.
-    pub fn append(&mut self, coming: Vec<Coming>) -> Result<u64> {
+    pub fn append(&mut self, coming: Vec<ArrivingEntry>) -> Result<u64> {
         Ok(self.send(coming)? + self.settle()?)
     }
 
@@ -251,13 +251,13 @@ impl Import {
     /// # Errors
     ///
     /// As [`append`](Import::append).
-    pub fn send(&mut self, coming: Vec<Coming>) -> Result<u64> {
+    pub fn send(&mut self, coming: Vec<ArrivingEntry>) -> Result<u64> {
         if coming.len() > BATCH_ENTRIES_MAX {
             return Err(Error::TooMany { count: coming.len(), max: BATCH_ENTRIES_MAX });
         }
         let mut fresh = Vec::with_capacity(coming.len());
         let mut ids = HashSet::new();
-        for Coming { id, at, body } in coming {
+        for ArrivingEntry { id, at, body } in coming {
             if let Body::Message(message) = &body
                 && message.bytes_at_most() > MESSAGE_BYTES_MAX
             {
@@ -428,7 +428,7 @@ type Names = Vec<(String, String)>;
 
 /// Measures entries. Counting tokens takes most of the time of an import.
 fn weigh(entries: &mut [(NewEntry, Names)]) {
-    let measures = at_once::each(entries, |(entry, names)| {
+    let measures = parallel::each(entries, |(entry, names)| {
         let named =
             |id: &str| names.iter().find(|(call, _)| call == id).map(|(_, name)| name.clone());
         measure(&entry.body, named)
@@ -499,8 +499,8 @@ mod tests {
         }
     }
 
-    fn said(number: usize) -> Coming {
-        Coming {
+    fn said(number: usize) -> ArrivingEntry {
+        ArrivingEntry {
             id: EntryId::new(format!("m{number}")).expect("valid"),
             at: "2025-01-04T14:32:15Z".parse().expect("a time"),
             body: Body::Message(Message::user(format!("message {number}"))),
@@ -575,7 +575,7 @@ mod tests {
         let mut one = sessions.import(&arrival()).expect("imported");
         let mut two = sessions.import(&arrival()).expect("imported");
         // Both saw an empty log, and both are on their way when neither is settled.
-        let all: Vec<Coming> = (0..5).map(said).collect();
+        let all: Vec<ArrivingEntry> = (0..5).map(said).collect();
         let mut counts = [one.send(all.clone()).expect("sent"), two.send(all).expect("sent")];
         counts[0] += one.settle().expect("stored");
         counts[1] += two.settle().expect("stored");
@@ -601,7 +601,7 @@ mod tests {
     #[test]
     fn entries_that_were_numbered_by_their_lines_are_known_without_the_number() {
         let sessions = sessions();
-        let named = |id: &str| Coming { id: EntryId::new(id).expect("valid"), ..said(1) };
+        let named = |id: &str| ArrivingEntry { id: EntryId::new(id).expect("valid"), ..said(1) };
         let mut before = sessions.import(&arrival()).expect("imported");
         let old = ["3:ab", "7:ab", "9:ab:clear", "uuid"].map(named);
         assert_eq!(before.append(old.into()).expect("appended"), 4);

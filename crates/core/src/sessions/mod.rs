@@ -21,7 +21,7 @@ mod trash;
 pub use around::LOST;
 pub use copy::Copied;
 pub use entries::Entries;
-pub use import::{Arrival, Coming, Import};
+pub use import::{Arrival, ArrivingEntry, Import};
 pub use lineage::{Fork, Undone};
 pub use restore::carried;
 pub use select::SelectError;
@@ -33,7 +33,6 @@ pub use trash::{deleted_at, trash_kept};
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::at_once;
 use crate::context::{Context, Model, Policy};
 use crate::entry::{Body, Entry, EntryId, NewEntry, Origin, Started};
 use crate::limits::{
@@ -44,6 +43,7 @@ use crate::log::open_calls;
 use crate::measure::measure;
 use crate::message::Message;
 use crate::name::{Key, Name, NameError, Owner, SessionId};
+use crate::parallel;
 use crate::readable_id::{self, Ties};
 use crate::search::{Hit, Query};
 use crate::session::{Foreign, Header, Parent, Profile, Session, SessionKind};
@@ -53,6 +53,7 @@ use trash::Sweeps;
 
 /// Why a verb could not be done.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the fields say what they are")]
 pub enum Error {
     /// The store refused.
     #[error(transparent)]
@@ -66,9 +67,7 @@ pub enum Error {
     /// A message, a field or a batch is too large. Nothing was written.
     #[error("{what} is {size} bytes long; at most {max} are allowed")]
     TooLarge {
-        /// What.
         what: &'static str,
-        /// Its size.
         size: usize,
         /// The limit.
         max: usize,
@@ -103,10 +102,7 @@ pub enum Error {
     },
     /// Every name that was tried is taken.
     #[error("`{name}` and its numbered forms are taken")]
-    NoFreeName {
-        /// The name.
-        name: Name,
-    },
+    NoFreeName { name: Name },
     /// There is no such entry.
     #[error("session {id} has no entry {seq}; it has {entries}")]
     NoEntry {
@@ -475,7 +471,7 @@ impl Sessions {
             let id = id.unwrap_or_else(|| self.world.uuid().into());
             named.push((place, id, self.world.now(), body));
         }
-        let measures = at_once::each(&named, |(place, _, _, body)| {
+        let measures = parallel::each(&named, |(place, _, _, body)| {
             measure(body, |call| {
                 let said = before.iter().map(|entry| &entry.body);
                 open_calls(said.chain(named[..*place].iter().map(|(.., body)| body)), call)

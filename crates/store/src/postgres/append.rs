@@ -17,8 +17,8 @@ use rethread_core::usage::{SUM_MAX, Spent};
 use rethread_core::{EntryId, NewEntry, Owner, SessionId, StoreError, Tally};
 use tokio_postgres::types::ToSql;
 
+use super::connection::{Answer, Link};
 use super::error::Fail;
-use super::link::{Answer, Link};
 use super::{Db, sql};
 use crate::row::{self, Ready, number, time};
 
@@ -331,7 +331,7 @@ impl Db {
 }
 
 /// A statement and what it is given.
-pub(super) type Statement<'a> = (&'static str, super::link::Params<'a>);
+pub(super) type Statement<'a> = (&'static str, super::connection::Params<'a>);
 
 /// The preview of the session's first question, if it is among these.
 pub(super) fn first_question<'a>(tally: &Tally, entries: &'a [Ready]) -> Option<&'a [u8]> {

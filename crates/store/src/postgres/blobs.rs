@@ -4,13 +4,13 @@ use rethread_core::store::Result;
 use rethread_core::{BlobId, BlobInfo, Owner, SessionId, StoreError};
 
 use super::{Db, sql};
-use crate::pack;
+use crate::compress;
 use crate::row::{self, number};
 
 impl Db {
     pub(super) fn put_blob(&self, owner: &Owner, id: SessionId, bytes: &[u8]) -> Result<BlobId> {
         let blob = BlobId::of(bytes);
-        let packed = pack::pack(bytes);
+        let packed = compress::compress(bytes);
         let body = packed.as_deref().unwrap_or(bytes);
         let (owner, hash, size) = (owner.as_str(), blob.0.as_slice(), number(bytes.len() as u64));
         self.pool.run("keep an attachment", async |link, _| {

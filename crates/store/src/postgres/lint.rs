@@ -104,7 +104,7 @@ fn statements_are_in_one_place() {
     let files = [
         include_str!("append.rs"),
         include_str!("blobs.rs"),
-        include_str!("link.rs"),
+        include_str!("connection.rs"),
         include_str!("pool.rs"),
         include_str!("queue.rs"),
         include_str!("read.rs"),

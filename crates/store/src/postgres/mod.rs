@@ -10,13 +10,13 @@
 //! What the server rolls back, and what a lost connection leaves in doubt, is retried as
 //! a whole ([`pool`]); everything the store does is safe to repeat.
 
+pub(crate) mod address;
 mod append;
 mod blobs;
+mod connection;
 mod error;
-mod link;
 #[cfg(test)]
 mod lint;
-pub(crate) mod place;
 mod pool;
 mod queue;
 mod read;
@@ -46,8 +46,8 @@ use rethread_core::{
 
 use crate::progress::ProgressSink;
 use crate::url::ConnectError;
+use address::{Address, BadOption};
 use append::{Ends, Request, Touched};
-use place::{Address, BadOption};
 use pool::Pool;
 use queue::Queue;
 

@@ -12,9 +12,9 @@ use rethread_core::store::Result;
 use tokio::runtime::Runtime;
 use tokio_postgres::config::TargetSessionAttrs;
 
+use super::address::Address;
+use super::connection::{Conn, Link};
 use super::error::{self, Fail};
-use super::link::{Conn, Link};
-use super::place::Address;
 use super::{sql, wait};
 
 /// Connections one process has at the most. A server has room for a hundred by default, and several

@@ -12,8 +12,8 @@ use tokio_postgres::Row;
 use uuid::Uuid;
 
 use super::append::{FOLD_SESSIONS, Statement};
+use super::connection::{Answer, Link};
 use super::error::Fail;
-use super::link::{Answer, Link};
 use super::{Db, sql};
 use crate::row::{self, Hash, Stored, TALLY_COLUMNS, time};
 

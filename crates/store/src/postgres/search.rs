@@ -18,8 +18,8 @@ use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use super::append::Statement;
+use super::connection::Link;
 use super::error::Fail;
-use super::link::Link;
 use super::{Db, read, sql};
 use crate::row::number;
 

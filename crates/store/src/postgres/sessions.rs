@@ -7,8 +7,8 @@ use rethread_core::{Header, NewEntry, Owner, Session, SessionId, StoreError};
 use tokio_postgres::types::ToSql;
 
 use super::append::{End, Request, Statement, first_question, free, lease, millis, repeated};
+use super::connection::{Answer, Link, Params};
 use super::error::Fail;
-use super::link::{Answer, Link, Params};
 use super::read::{found, hash, header_of, session};
 use super::{Db, search, sql};
 

@@ -4,8 +4,8 @@ use rethread_core::StoreError;
 use rethread_core::store::Result;
 use tokio_postgres::error::SqlState;
 
+use super::connection::Link;
 use super::error::Fail;
-use super::link::Link;
 use super::upkeep::search_again;
 use super::{Db, search, sql};
 use crate::progress::{Progress, ProgressSink};

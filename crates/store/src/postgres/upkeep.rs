@@ -7,8 +7,8 @@ use rethread_core::{Owner, SessionId, StoreError, Tally};
 use tokio_postgres::types::ToSql;
 
 use super::append::Statement;
+use super::connection::Link;
 use super::error::Fail;
-use super::link::Link;
 use super::read::{hash, header_of, stored};
 use super::sessions::{Columns, write_header};
 use super::{Db, search, sql};

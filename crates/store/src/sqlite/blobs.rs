@@ -6,7 +6,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::Db;
 use super::error::OrStoreError;
-use crate::pack;
+use crate::compress;
 use crate::row::number;
 
 const WHAT: &str = "keep an attachment";
@@ -15,7 +15,7 @@ const READ: &str = "read an attachment";
 impl Db {
     pub(super) fn put_blob(&self, owner: &Owner, id: SessionId, bytes: &[u8]) -> Result<BlobId> {
         let blob = BlobId::of(bytes);
-        let packed = pack::pack(bytes);
+        let packed = compress::compress(bytes);
         let body = packed.as_deref().unwrap_or(bytes);
         self.write(WHAT, |tx| {
             let n = self.place_of(tx, owner, id)?.n;

@@ -6,7 +6,7 @@
 use std::sync::mpsc;
 
 use jiff::Timestamp;
-use rethread_core::limits::AT_ONCE_MIN;
+use rethread_core::limits::PARALLEL_MIN;
 use rethread_core::search::{Hit, Query, Rank, SearchText, Speaker, Wanted, line_of_terms, page};
 use rethread_core::store::Result;
 use rethread_core::{Owner, Place, SessionId, StoreError};
@@ -77,7 +77,7 @@ impl Db {
         let mut index = |(rid, terms): Indexed| {
             insert.execute(params![rid, terms]).or_store_error(self.place(), WHAT).map(drop)
         };
-        if rows.len() < AT_ONCE_MIN {
+        if rows.len() < PARALLEL_MIN {
             rows.into_iter().filter_map(Unindexed::indexed).try_for_each(index)?;
         } else {
             // Unpacking what was said takes almost as long as indexing it.
@@ -342,7 +342,7 @@ mod tests {
 
     #[test]
     fn an_entry_that_cannot_be_read_hides_no_other() {
-        for count in [AT_ONCE_MIN - 1, 4 * AT_ONCE_MIN] {
+        for count in [PARALLEL_MIN - 1, 4 * PARALLEL_MIN] {
             let folder = tempfile::tempdir().expect("a temporary folder");
             let (store, sessions) = store(&folder);
             say(&sessions, (0..count).map(|number| format!("word{count}x{number}")).collect());

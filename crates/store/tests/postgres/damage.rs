@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use rethread_core::context::{Changed, Model, Policy, Step};
+use rethread_core::context::{CutEffect, Model, Policy, Step};
 use rethread_core::sessions::Error;
 use rethread_core::store::{FindingState, Upkeep};
 use rethread_core::{Message, New, Owner, Sessions, StoreError};
@@ -45,7 +45,7 @@ fn a_row_that_was_changed_is_damage_and_the_rest_is_usable() {
         let text = context.messages[0].plain_text();
         assert!(["one", "three", "four"].iter().all(|word| text.contains(word)), "{text}");
         assert!(!text.contains("two"), "{change}: {text}");
-        let told = |change: &Changed| matches!(change, Changed::LeftOut { .. });
+        let told = |change: &CutEffect| matches!(change, CutEffect::LeftOut { .. });
         let told = context.cuts.iter().filter(|cut| cut.by == Step::DAMAGE && told(&cut.change));
         assert_eq!(told.map(|cut| cut.seq).collect::<Vec<_>>(), [1], "{change}");
         let findings = store.check_session(&Owner::local(), id, false).expect("checked");

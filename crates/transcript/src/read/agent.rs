@@ -6,7 +6,7 @@ use super::document;
 use super::fields::Fields;
 use super::found::FoundSession;
 use super::messages::one;
-use super::out::{Out, Slot, fingerprint};
+use super::output::{Out, Slot, fingerprint};
 use super::{ReadError, Result, time};
 use rethread_core::Profile;
 

@@ -12,7 +12,7 @@ use rethread_core::entry::{Body, Finished};
 use rethread_core::message::Usage;
 
 use super::found::FoundSession;
-use super::out::{Out, Slot, fingerprint};
+use super::output::{Out, Slot, fingerprint};
 use super::{Result, time};
 use crate::numbers;
 

@@ -19,7 +19,7 @@ use super::fields::{Fields, string};
 use super::found::{FoundSession, Link};
 use super::lines::{Line, Lines};
 use super::messages::usage_of;
-use super::out::{Out, Slot, fingerprint, said};
+use super::output::{Out, Slot, fingerprint, said};
 use super::{Result, time};
 
 /// Records that forks get as copies of what was said before them, all forks together. A file in

@@ -16,7 +16,7 @@ use super::codex_events;
 use super::codex_survey::{Source, Survey};
 use super::fields::Fields;
 use super::found::{FoundSession, Link};
-use super::out::{Out, Slot, fingerprint};
+use super::output::{Out, Slot, fingerprint};
 use super::responses::Items;
 use super::{Result, time};
 

@@ -12,7 +12,7 @@ use super::found::FoundSession;
 use super::gemini_lines;
 use super::lines::{Line, Lines};
 use super::messages::{arguments, result_json};
-use super::out::{Out, Slot, fingerprint, said};
+use super::output::{Out, Slot, fingerprint, said};
 use super::{ReadError, Result, time};
 
 /// What a message begins with that the program wrote in the user's name.

@@ -11,7 +11,7 @@ use super::fields::Fields;
 use super::found::{FoundSession, Link};
 use super::gemini::{kind_of, meaning};
 use super::gemini_fold::{Fold, List, Spot};
-use super::out::{Out, Slot, fingerprint};
+use super::output::{Out, Slot, fingerprint};
 use super::{Result, time};
 
 /// Bytes that wait for a message before them to be complete. One that is written again later than

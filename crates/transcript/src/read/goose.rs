@@ -15,7 +15,7 @@ use super::database::Database;
 use super::fields::{Fields, list, quoted};
 use super::found::FoundSession;
 use super::messages::{arguments, parts, result_json};
-use super::out::{Out, Slot, fingerprint, said};
+use super::output::{Out, Slot, fingerprint, said};
 use super::{Result, time};
 
 /// Whether a database is one of goose.

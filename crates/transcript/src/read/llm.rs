@@ -18,7 +18,7 @@ use super::found::FoundSession;
 use super::goose::utc;
 use super::llm_threads::{self, Older};
 use super::messages::{arguments, id_text, result_json};
-use super::out::{Out, Slot, said};
+use super::output::{Out, Slot, said};
 
 /// Tables in which something is said, or that say what a conversation is.
 const READ: [&str; 9] = [

@@ -18,7 +18,7 @@ use super::found::{FoundSession, Link};
 use super::goose::utc;
 use super::llm;
 use super::messages::{arguments, id_text, result_json};
-use super::out::{Out, Slot, said};
+use super::output::{Out, Slot, said};
 
 /// The tables that are read here.
 pub(super) const READ: [&str; 4] = ["threads", "turns", "messages", "parts"];

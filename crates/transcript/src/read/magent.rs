@@ -13,7 +13,7 @@ use super::document;
 use super::fields::Fields;
 use super::found::FoundSession;
 use super::messages::{Converted, convert, is_instructions};
-use super::out::{Out, Slot, fingerprint, said};
+use super::output::{Out, Slot, fingerprint, said};
 use super::{ReadError, Result, time};
 
 pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {

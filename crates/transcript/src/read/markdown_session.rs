@@ -18,7 +18,7 @@ use super::fields::quoted;
 use super::found::{FoundSession, Link};
 use super::lines::LINE_BYTES_MAX;
 use super::markdown::{self, Cost, ParsedTranscript, TranscriptSummary};
-use super::out::{Out, Slot, fingerprint};
+use super::output::{Out, Slot, fingerprint};
 use super::{ReadError, Result};
 use crate::marks::FOOTER;
 

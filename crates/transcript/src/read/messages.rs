@@ -9,7 +9,7 @@ use rethread_core::{Message, Profile, Raw};
 use super::document;
 use super::fields::{Fields, list, quoted, string};
 use super::found::FoundSession;
-use super::out::{Out, Slot, fingerprint, said};
+use super::output::{Out, Slot, fingerprint, said};
 use super::responses::{self, Items};
 use super::{ReadError, Result, time};
 

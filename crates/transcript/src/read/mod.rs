@@ -32,7 +32,7 @@ mod messages;
 mod openai_agents;
 mod opencode;
 mod opencode_rows;
-mod out;
+mod output;
 mod pi;
 mod recognise;
 mod responses;
@@ -56,8 +56,8 @@ pub use lines::LINE_BYTES_MAX;
 pub use markdown_session::is_twin;
 pub use recognise::{Format, recognise};
 
-use out::Out;
-pub(crate) use out::fingerprint;
+use output::Out;
+pub(crate) use output::fingerprint;
 
 /// Why a file could not be read to its end.
 #[derive(Debug, thiserror::Error)]

@@ -12,7 +12,7 @@ use super::database::{Database, quoted};
 use super::fields::Fields;
 use super::found::FoundSession;
 use super::goose::utc;
-use super::out::{Out, Slot};
+use super::output::{Out, Slot};
 use super::responses::Items;
 
 /// Whether a database is one of the SDK.

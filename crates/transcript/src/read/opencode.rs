@@ -14,7 +14,7 @@ use super::fields::{Fields, quoted};
 use super::found::{FoundSession, Link};
 use super::messages::{arguments, result_json};
 use super::opencode_rows;
-use super::out::{Out, Slot, fingerprint, said};
+use super::output::{Out, Slot, fingerprint, said};
 use super::{ReadError, Result, time};
 
 /// Folders below one another that are looked into.

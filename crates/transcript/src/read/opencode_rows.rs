@@ -13,7 +13,7 @@ use super::database::Database;
 use super::fields::{Fields, list, quoted};
 use super::messages::{arguments, result_json};
 use super::opencode::{begin, data_of, head_of, usage_of};
-use super::out::{Out, Slot, fingerprint, said};
+use super::output::{Out, Slot, fingerprint, said};
 use super::{Result, time};
 
 /// Whether a database has these tables.

@@ -12,7 +12,7 @@ use super::fields::{Fields, list};
 use super::found::{FoundSession, Link};
 use super::lines::{Line, Lines};
 use super::messages::{arguments, result_json};
-use super::out::{Out, Slot, fingerprint, said};
+use super::output::{Out, Slot, fingerprint, said};
 use super::{Result, time};
 
 pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {

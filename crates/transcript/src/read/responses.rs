@@ -10,7 +10,7 @@ use rethread_core::message::{Block, Role, Usage};
 use super::Result;
 use super::fields::{Fields, quoted};
 use super::messages::{arguments, id_text, parts, result_json};
-use super::out::{Out, Slot, said};
+use super::output::{Out, Slot, said};
 
 /// Takes items, and hands replies over when they are complete.
 #[derive(Default)]

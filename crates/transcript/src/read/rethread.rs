@@ -12,7 +12,7 @@ use rethread_core::session::Header;
 
 use super::fields::{Fields, string};
 use super::found::{FoundSession, Link};
-use super::out::{Out, Slot};
+use super::output::{Out, Slot};
 use super::{Result, time};
 use crate::write::VERSION;
 

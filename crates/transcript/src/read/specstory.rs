@@ -7,7 +7,7 @@ use rethread_core::message::{Block, Role};
 use rethread_core::{Message, Profile, Raw};
 
 use super::found::{FoundSession, Link};
-use super::out::{Out, Slot, fingerprint};
+use super::output::{Out, Slot, fingerprint};
 use super::{Result, time};
 
 pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {

@@ -9,7 +9,7 @@ use super::document;
 use super::fields::Fields;
 use super::found::FoundSession;
 use super::messages::one;
-use super::out::{Out, Slot, fingerprint};
+use super::output::{Out, Slot, fingerprint};
 use super::responses::{Items, is_item};
 use super::{ReadError, Result};
 

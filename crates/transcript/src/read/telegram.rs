@@ -15,7 +15,7 @@ use super::document::{self, whole_items};
 use super::fields::{Fields, string};
 use super::found::FoundSession;
 use super::messages::{Converted, convert};
-use super::out::{Out, Slot, fingerprint};
+use super::output::{Out, Slot, fingerprint};
 use super::{ReadError, Result, time};
 
 /// What newer versions call the session of a user who named none.

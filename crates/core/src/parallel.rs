@@ -6,7 +6,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::limits::AT_ONCE_MIN;
+use crate::limits::PARALLEL_MIN;
 
 /// Items a thread takes at once.
 const RUN: usize = 8;
@@ -14,7 +14,7 @@ const RUN: usize = 8;
 /// What `work` makes of each item, in their order. Where there are enough of them, two are worked
 /// on at once.
 pub fn each<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
-    if items.len() < AT_ONCE_MIN {
+    if items.len() < PARALLEL_MIN {
         return items.iter().map(work).collect();
     }
     let next = AtomicUsize::new(0);
@@ -47,7 +47,7 @@ mod tests {
 
     #[test]
     fn what_comes_of_each_stands_in_their_order() {
-        for count in [0, 1, AT_ONCE_MIN - 1, AT_ONCE_MIN, 2 * AT_ONCE_MIN + 1, 100 * RUN] {
+        for count in [0, 1, PARALLEL_MIN - 1, PARALLEL_MIN, 2 * PARALLEL_MIN + 1, 100 * RUN] {
             let items: Vec<usize> = (0..count).collect();
             let expected: Vec<String> = items.iter().map(ToString::to_string).collect();
             assert_eq!(each(&items, ToString::to_string), expected);
@@ -57,7 +57,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "the last one")]
     fn a_panic_on_either_thread_is_a_panic() {
-        let items: Vec<usize> = (1..=AT_ONCE_MIN).collect();
-        each(&items, |item| assert!(*item < AT_ONCE_MIN, "the last one"));
+        let items: Vec<usize> = (1..=PARALLEL_MIN).collect();
+        each(&items, |item| assert!(*item < PARALLEL_MIN, "the last one"));
     }
 }

@@ -17,8 +17,8 @@ use tokio_postgres::error::{DbError, Severity, SqlState};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{AsyncMessage, Client, Error, Row, Statement};
 
+use super::address::Address;
 use super::error::Fail;
-use super::place::Address;
 use super::sql;
 
 /// What a statement is given.

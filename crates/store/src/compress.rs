@@ -1,4 +1,4 @@
-//! Packing: how the bodies of entries are compressed, in whichever database.
+//! Compression of the bodies of entries, for every database.
 //!
 //! Most messages are so short that they repeat little of themselves, but what they say, and the
 //! JSON around it, has been said before: in the dictionary, which is part of the format. With it a
@@ -27,7 +27,7 @@ const SHORT_BYTES_MAX: usize = 4 << 10;
 const LEVEL: i32 = 1;
 
 /// A text as one frame, if that is shorter.
-pub(crate) fn pack(plain: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn compress(plain: &[u8]) -> Option<Vec<u8>> {
     static SHORT: Tools<Compressor<'static>> = Tools::new();
     static LONG: Tools<Compressor<'static>> = Tools::new();
     if plain.len() < BYTES_MIN {
@@ -52,7 +52,7 @@ pub(crate) fn pack(plain: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// The text of a frame, of at most `size` bytes.
-pub(crate) fn unpack(packed: &[u8], size: usize) -> io::Result<Vec<u8>> {
+pub(crate) fn decompress(packed: &[u8], size: usize) -> io::Result<Vec<u8>> {
     static TOOLS: Tools<Decompressor<'static>> = Tools::new();
     TOOLS.with(|| Decompressor::with_dictionary(WORDS), |tool| tool.decompress(packed, size))
 }
@@ -111,10 +111,10 @@ mod tests {
         let around = [SHORT_BYTES_MAX - 1, SHORT_BYTES_MAX, SHORT_BYTES_MAX + 1, text.len()];
         for length in lengths.into_iter().chain(around) {
             let plain = &text.as_bytes()[..length];
-            match pack(plain) {
+            match compress(plain) {
                 Some(packed) => {
                     assert!(packed.len() < length, "{length} bytes became {}", packed.len());
-                    assert_eq!(unpack(&packed, length).expect("unpacked"), plain);
+                    assert_eq!(decompress(&packed, length).expect("unpacked"), plain);
                 }
                 None => assert!(length < BYTES_MIN, "{length} bytes were not packed"),
             }
@@ -131,7 +131,7 @@ mod tests {
         .take(10_000)
         .collect();
         for length in [BYTES_MIN, 1_000, 10_000] {
-            assert_eq!(pack(&noise[..length]), None, "{length} bytes");
+            assert_eq!(compress(&noise[..length]), None, "{length} bytes");
         }
     }
 
@@ -139,7 +139,7 @@ mod tests {
     fn a_message_of_two_lines_takes_two_thirds_of_its_length_at_most() {
         let plain = b"\n{\"role\":\"user\",\"content\":\"Can you check why the test of the parser \
             fails on the server, and fix it? Do not change the format of the file.\"}";
-        let packed = pack(plain).expect("shorter");
+        let packed = compress(plain).expect("shorter");
         assert!(packed.len() * 3 <= plain.len() * 2, "{} of {}", packed.len(), plain.len());
         let alone = zstd::bulk::compress(plain, LEVEL).expect("packed");
         assert!(packed.len() < alone.len() * 3 / 4, "{} without the dictionary", alone.len());
@@ -149,7 +149,7 @@ mod tests {
     fn a_frame_without_the_dictionary_is_read_as_well() {
         let plain = "said before there was a dictionary; ".repeat(20).into_bytes();
         let packed = zstd::bulk::compress(&plain, LEVEL).expect("packed");
-        assert_eq!(unpack(&packed, plain.len()).expect("unpacked"), plain);
+        assert_eq!(decompress(&packed, plain.len()).expect("unpacked"), plain);
     }
 
     #[test]
@@ -159,8 +159,8 @@ mod tests {
         let plain = "somebody else's words, and then some more of them; ".repeat(9).into_bytes();
         let mut compressor = Compressor::with_dictionary(LEVEL, &other).expect("a compressor");
         let packed = compressor.compress(&plain).expect("packed");
-        assert!(unpack(&packed, plain.len()).is_err());
-        assert!(unpack(b"no frame", 100).is_err());
-        assert!(unpack(&pack(&plain).expect("packed"), 10).is_err(), "longer than it says");
+        assert!(decompress(&packed, plain.len()).is_err());
+        assert!(decompress(b"no frame", 100).is_err());
+        assert!(decompress(&compress(&plain).expect("packed"), 10).is_err(), "longer than it says");
     }
 }

@@ -71,7 +71,7 @@
 (ert-deftest rethread-a-model-that-fails-leaves-the-question-in-the-log ()
   (rethread-test-afresh
     (let ((session (rethread-test-settled (rethread-agent-process "tell me a story"))))
-      (should (string-match-p "\\[.*; your message is kept; ask again to go on\\]"
+      (should (string-match-p "\\[.*; your message is kept; ask again to continue\\]"
                               (rethread-test-chat session)))
       (should (equal (rethread-session-get-messages session)
                      '(((role . user) (content . "tell me a story")))))

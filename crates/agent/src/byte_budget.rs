@@ -32,13 +32,13 @@ pub struct HeldBytes {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoRoom {
     /// The owner's share is used up.
-    #[error("{most} bytes of yours are in memory already")]
+    #[error("{most} bytes of your requests are in memory already")]
     Owner {
         /// Bytes an owner may have.
         most: u32,
     },
     /// Everything is used up.
-    #[error("{most} bytes of everybody's are in memory already")]
+    #[error("{most} bytes of requests are in memory already")]
     Total {
         /// Bytes there may be.
         most: u32,

@@ -32,19 +32,21 @@ pub struct CommandPrefix(Vec<String>);
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadGrant {
     /// No tool that changes something has this name.
-    #[error("`{name}` is not a tool that changes something; there are {}", CHANGING.join(", "))]
+    #[error("`{name}` is not a tool that changes anything; those are {}", CHANGING.join(", "))]
     NoTool {
         /// The name.
         name: String,
     },
     /// The words are not the beginning of one simple command.
-    #[error("`{prefix}` is not the beginning of one simple command, such as `run:cargo test`")]
+    #[error(
+        "`{prefix}` is not the start of one simple command; write for example `run:cargo test`"
+    )]
     NotSimple {
         /// The words.
         prefix: String,
     },
     /// The program runs any command it is given.
-    #[error("`{program}` runs any command it is given; allow `run` if that is what you want")]
+    #[error("`{program}` can run any command; allow `run` if that is what you want")]
     RunsOthers {
         /// The program.
         program: String,

@@ -192,7 +192,7 @@ impl Runner {
     ///
     /// Why it was not: then it is as it is now.
     pub fn put_back(&self, id: SessionId, file: &PastFile) -> Result<(), String> {
-        let nowhere = || "there is no workspace".to_owned();
+        let nowhere = || "no workspace".to_owned();
         let tools: &Arc<Workspace> = self.responder.tools.workspace().ok_or_else(nowhere)?;
         let workspace = self.responder.workspace.clone().ok_or_else(nowhere)?;
         if tools.content(&file.path).map_err(|failure| failure.0)? != file.now {
@@ -208,7 +208,7 @@ impl Runner {
             self.sessions().thread(id)?.note(changed.body())?;
             Ok(())
         };
-        note().map_err(|error| format!("what it holds could not be kept: {error}"))?;
+        note().map_err(|error| format!("its content could not be saved: {error}"))?;
         tools.put_back(&file.path, file.then.as_deref()).map_err(|failure| failure.0)
     }
 

@@ -10,27 +10,27 @@ use rethread_agent::Grant;
 use rethread_core::context::Policy;
 use rethread_core::search::Speaker;
 
-const ABOUT: &str = "Pick up the thread: sessions of AI agents, kept whole";
+const ABOUT: &str = "Pick up the thread: the session layer for AI agents";
 
-const LONG_ABOUT: &str = "Pick up the thread: sessions of AI agents, kept whole.
+const LONG_ABOUT: &str = "Pick up the thread: the session layer for AI agents.
 
-Everything said in a session goes into a log that is only ever added to. What a model sees of it \
-is a view: long tool results cut, old ones stubbed, the oldest turns left out. Nothing is lost by \
-that, and `context --explain` says what was cut and why.
+A session is an append-only log. What the model sees is computed from it: long tool results are \
+cut, old ones shortened, and the oldest turns dropped when the window is full. The log itself never \
+changes, and `context --explain` lists what was cut and why.
 
-Without a command a chat opens. No key is needed: without one an offline model answers by \
-searching this folder and your earlier sessions. Set ANTHROPIC_API_KEY, OPENAI_API_KEY or \
-OLLAMA_HOST, or name a model with --model, for a real one.
+Without a command, rethread opens a chat. It works without an API key: an offline model answers by \
+searching this folder and your earlier sessions. For a real model, set ANTHROPIC_API_KEY, \
+OPENAI_API_KEY or OLLAMA_HOST, or choose one with --model.
 
-A session is named by SEL: its position in `list` (1 is the newest), its name, its id \
-(`build_20251230_112153`, or the beginning of the UUID), or `last`.";
+SEL selects a session: its position in `list` (1 is the newest), its name, its id \
+(`build_20251230_112153`, or the start of the UUID), or `last`.";
 
 const EXAMPLES: &str = "Examples:
   rethread                                  open a chat
   rethread -c                               continue where this folder's last chat ended
-  rethread -p 'what does this project do?'  ask once
+  rethread -p 'what does this project do?'  ask one question and exit
   cargo test 2>&1 | rethread -p 'why?'      ask about the output of a command
-  rethread --resume 2                       start from the summary of the second newest session
+  rethread --resume 2                       start from the summary of the second-newest session
   echo '{\"role\":\"user\",\"content\":\"hello\"}' | rethread append --new --name greeting
   rethread list
   rethread show greeting
@@ -56,36 +56,36 @@ pub(crate) struct Talk {
     /// Continue where this folder's last chat ended
     #[arg(short = 'c', long = "continue", conflicts_with_all = ["resume", "name"])]
     pub(crate) go_on: bool,
-    /// Start from the summary of a session, or of a transcript (.md); without either, pick one
+    /// Start from the summary of a session or a transcript (.md); without a value, pick one from a list
     #[arg(long, value_name = "SEL|FILE")]
     pub(crate) resume: Option<Option<String>>,
     /// Where the chat begins.
     #[arg(skip)]
     pub(crate) open: Option<Option<String>>,
-    /// Ask once, print the answer, and leave. What is piped in goes with the question (`-`: it is
-    /// the question)
+    /// Ask one question, print the answer and exit. Piped input is sent along with it; `-` reads the
+    /// question itself from standard input
     #[arg(short, long, value_name = "PROMPT")]
     pub(crate) prompt: Option<String>,
-    /// With -p: print every event as a line of JSON, and the answer last
+    /// With -p: print each event as a line of JSON, the answer last
     #[arg(long, requires = "prompt")]
     pub(crate) json_stream: bool,
-    /// Who answers: build, plan, explore, general, or an agent of your own
+    /// Agent to use: build, plan, explore, general, or one of your own
     #[arg(long, value_name = "AGENT")]
     pub(crate) agent: Option<String>,
-    /// The model [env: RETHREAD_MODEL]
+    /// Model to use [env: RETHREAD_MODEL]
     #[arg(long, value_name = "PROVIDER/MODEL")]
     pub(crate) model: Option<String>,
-    /// The name of the new session
+    /// Name of the new session
     #[arg(long)]
     pub(crate) name: Option<String>,
-    /// Run this without asking: write_file, edit_file, run, or `run:cargo test` for commands that
-    /// begin like this
+    /// Let a tool run without asking: write_file, edit_file, run, or `run:cargo test` for commands
+    /// that start with `cargo test`
     #[arg(long, value_name = "TOOL", value_delimiter = ',')]
     pub(crate) allow: Vec<Grant>,
-    /// Change nothing: no tool that changes things is offered
+    /// Offer no tool that changes anything
     #[arg(long, conflicts_with = "allow")]
     pub(crate) read_only: bool,
-    /// Only ever add lines, in plain characters: for screen readers
+    /// Print plain text line by line and never redraw, for screen readers
     #[arg(long)]
     pub(crate) plain: bool,
 }
@@ -110,25 +110,26 @@ impl Talk {
     }
 }
 
-/// What goes with every command.
+/// Options of every command.
 #[derive(Clone, Debug, ClapArgs)]
-#[command(next_help_heading = "Everywhere")]
+#[command(next_help_heading = "Global options")]
 pub(crate) struct Global {
-    /// Where sessions live: `sqlite:PATH`, `files:DIR`, `postgres://USER@HOST/DATABASE` or a path
-    /// [env: RETHREAD_STORE, the place for a URL with a password: others can read what is typed]
+    /// Store to use: `sqlite:PATH`, `files:DIR`, `postgres://USER@HOST/DATABASE`, or a path. Other
+    /// users can see the command line: a URL with a password belongs in RETHREAD_STORE [env:
+    /// RETHREAD_STORE]
     #[arg(long, global = true, value_name = "URL")]
     pub(crate) store: Option<String>,
-    /// Whose sessions [env: RETHREAD_OWNER]
+    /// Owner of the sessions [env: RETHREAD_OWNER]
     #[arg(long, global = true, value_name = "OWNER")]
     pub(crate) owner: Option<String>,
-    /// The folder a new session is about [default: this folder], or that listed sessions are about
-    /// [default: any]
+    /// Folder a new session works in [default: the current folder]; for list, search and stats: only
+    /// sessions of this folder
     #[arg(long, global = true, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) workspace: Option<PathBuf>,
-    /// The configuration file [env: RETHREAD_CONFIG]
+    /// Configuration file [env: RETHREAD_CONFIG]
     #[arg(long, global = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) config: Option<PathBuf>,
-    /// Print data as JSON, and errors as {"error", "hint"}
+    /// Print JSON; errors become {"error", "hint"} on standard error
     #[arg(long, global = true)]
     pub(crate) json: bool,
 }
@@ -139,108 +140,121 @@ pub(crate) enum Command {
     /// List sessions, newest first
     #[command(alias = "ls")]
     List(List),
-    /// Show what was said in a session
+    /// Show a session's conversation
     Show(Show),
-    /// Find words in everything that was said
+    /// Search all sessions
     Search(Search),
-    /// Show what a model would be sent, and what was cut
+    /// Show what the model would be sent, and what was cut
     Context(Context),
-    /// Show tokens, time, models and cost of a session, or of all by session, folder or day
+    /// Show tokens, time, models and cost, of one session or by session, folder or day
     Stats(Stats),
-    /// Add messages, read as JSON lines from standard input
+    /// Append messages, read as JSON lines from standard input
     #[command(after_help = APPEND)]
     Append(Append),
-    /// Continue a session, all of it: a chat at a terminal; elsewhere it becomes this folder's session
+    /// Continue a session with its whole history
+    #[command(after_help = OPEN)]
     Open(Open),
-    /// Start the context anew; the log stays
+    /// Reset the context of a session (the log is kept)
     Clear(One),
-    /// Summarise a session and go on in a new one, lighter
+    /// Summarise a session and continue in a new, smaller one
     Compact(Compact),
-    /// Open a chat that starts from the summary of a session, or of a transcript (.md)
+    /// Start a chat from the summary of a session or a transcript (.md)
     Resume(Resume),
-    /// Copy a session into a new one, up to an entry
+    /// Copy a session, up to a given entry, into a new one
     Fork(Fork),
-    /// Take back a delete, or the latest clear, or the compact, resume, fork or new that started the session
+    /// Undo a delete, the latest clear, or the compact, resume, fork or new that started a session
     Undo(Undo),
-    /// Give a session another name
+    /// Rename a session
     Rename(Rename),
-    /// Put sessions away; search still finds them
+    /// Hide sessions from lists; search still finds them
     Archive(Several),
-    /// Bring archived sessions back
+    /// Show archived sessions in lists again
     Unarchive(Several),
-    /// Move sessions to the trash, where `undo` finds them for 30 days
+    /// Move sessions to the trash; `undo` brings them back for 30 days
     Delete(Delete),
-    /// List the trash, restore sessions from it, or empty it
+    /// List, restore or erase deleted sessions
     #[command(subcommand)]
     Trash(Trash),
     /// Archive all but the newest sessions
     Purge(Purge),
-    /// Copy sessions to another store; run again, it copies what is missing
+    /// Copy sessions to another store; repeat it to copy what is new
     #[command(after_help = COPY)]
     Copy(Copy),
-    /// Bring sessions in from files of other programs, or of this one
+    /// Import sessions from other programs' files
     #[command(after_help = IMPORT)]
     Import(Import),
-    /// Write a session to a file that people or other programs read
+    /// Export a session as Markdown, HTML, JSON, or another program's format
     #[command(after_help = EXPORT)]
     Export(Export),
-    /// Check every session of every owner, and repair what can be worked out from its log
+    /// Check the sessions of all owners, and repair what can be rebuilt from their logs
     Doctor(Doctor),
-    /// Open the door for editors and programs: sessions over HTTP
+    /// Serve sessions over HTTP, for editors and programs
     #[command(after_help = SERVE)]
     Serve(Serve),
-    /// Open the door for Telegram: a bot with a session for each person
+    /// Run a Telegram bot with a session for each person
     #[command(after_help = TELEGRAM)]
     Telegram(Telegram),
-    /// Let programs in from afar: make, list and revoke access tokens
+    /// Manage access tokens for remote clients
     #[command(subcommand)]
     Token(Token),
-    /// Show who can answer, and where each comes from
+    /// List agents, and where each one comes from
     Agents(Agents),
     /// Show the configuration, and where each value comes from
     Config,
-    /// Print completions for a shell
+    /// Print shell completions
     #[command(
         after_help = "Example: rethread completions bash > ~/.local/share/bash-completion/completions/rethread"
     )]
     Completions {
-        /// The shell
+        /// Shell to complete for
         shell: Shell,
     },
-    /// Print the manual page, or write one for every command into a folder
+    /// Print the manual page, or write one page per command to a folder
     Man {
-        /// The folder
+        /// Folder to write the pages to
         #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
         out: Option<PathBuf>,
     },
 }
 
-const APPEND: &str = "Each line is one message: {\"role\": …, \"content\": …}, where content is a string, \
-a block or a list of blocks (text, tool_use, tool_result, …). An optional \"id\" makes it safe to send \
-the line twice. For each line, {\"session\":…,\"seq\":…} is printed once it is on disk.
+const OPEN: &str =
+    "At a terminal, this opens a chat. In a script, it makes SEL the session that `rethread -c` \
+continues in this folder; with --key, the session of that key.
+
+Examples:
+  rethread open 2
+  rethread open rate-limiter --key file:Notes/foo.md";
+
+const APPEND: &str = "Each line is one message: {\"role\": …, \"content\": …}. The content is a string, a block, or \
+a list of blocks (text, tool_use, tool_result, …). A line with an \"id\" can safely be sent twice. Once a message is \
+on disk, {\"session\":…,\"seq\":…} is printed for it.
 
 Examples:
   echo '{\"role\":\"user\",\"content\":\"hello\"}' | rethread append --new --name greeting
   echo '{\"role\":\"assistant\",\"content\":\"hi\",\"id\":\"reply-1\"}' | rethread append greeting
   rethread append --key file:Notes/foo.md --batch < turn.jsonl";
 
-const COPY: &str = "Sessions keep their ids, times and keys; a name that is taken there gets a number, and a key that \
-points elsewhere there is left alone. Every entry is compared afterwards.
+const COPY: &str = "Sessions keep their ids, times and keys. If a name is taken in the target store, a number is added; \
+if a key is bound to another session there, it is left alone. Every entry is compared after copying.
 
 Examples:
-  rethread copy --to files:sessions                      everything, as files other programs read
+  rethread copy --to files:sessions                      as files other programs can read
   rethread copy --from files:~/.agent/sessions --to sqlite:all.db plan 3";
 const IMPORT: &str =
-    "Files are recognised by what they say. Importing again adds only what is new. With --verbose \
-it says what became of every record: stored, kept byte for byte, or reported as unreadable.
+    "The format of a file is recognised by its content. Importing again adds only what is new.
 
 Examples:
   rethread import ~/.claude/projects
   rethread import --from codex --dry-run
   rethread import old-chats/*.json notes.md";
 
-const EXPORT: &str = "Formats: markdown (for people), rethread (JSON lines, loses nothing; `import` brings it back), openai and anthropic \
-(messages), magent, agent and telegram (files of those programs), html (one page, nothing loaded from elsewhere).
+const EXPORT: &str = "Formats:
+  markdown            for people
+  html                a self-contained page; secrets are removed by default
+  rethread            the whole log as JSON lines, for `rethread import`
+  openai, anthropic   messages as these APIs take them
+  magent, agent, telegram
+                      the files of these programs
 
 Examples:
   rethread export last -o chat.md
@@ -250,20 +264,20 @@ Examples:
 /// Flags of `import`.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Import {
-    /// Files and folders
+    /// Files and folders to import
     #[arg(value_name = "PATH", required_unless_present = "from", value_hint = ValueHint::AnyPath)]
     pub(crate) paths: Vec<PathBuf>,
-    /// The sessions of this program, where it keeps them
+    /// Import this program's sessions from where it keeps them
     #[arg(long, value_name = "TOOL", value_parser = tool())]
     pub(crate) from: Option<String>,
-    /// Bind sessions to the keys the files name, where those are free. A key decides which
-    /// conversation an editor or a bot continues: only for files you trust
+    /// Bind sessions to the keys the files name, unless a key is taken. A key decides which
+    /// conversation an editor or a bot continues, so use this only for files you trust
     #[arg(long)]
     pub(crate) keys: bool,
-    /// Only say what would be imported
+    /// Show what would be imported, and import nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Say what became of every record of every file
+    /// Count the records of each file: stored, kept unparsed, or unreadable
     #[arg(long)]
     pub(crate) verbose: bool,
 }
@@ -295,24 +309,24 @@ pub(crate) const TOOLS: [&str; 10] = [
 /// Flags of `export`.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Export {
-    /// Which session
+    /// Session to export
     pub(crate) sel: String,
-    /// The format
+    /// Format to write
     #[arg(long, short, value_name = "FORMAT", default_value = "markdown", value_parser = clap::builder::PossibleValuesParser::new(FORMATS))]
     pub(crate) format: String,
-    /// The sessions it continues too, oldest first, in one document
+    /// Include the sessions this one continues, oldest first, in one document
     #[arg(long)]
     pub(crate) chain: bool,
-    /// Everything, also what was said before the last clear (rethread always contains everything)
+    /// Include what was said before the last clear (the format rethread always does)
     #[arg(long, short)]
     pub(crate) all: bool,
-    /// Take out secrets and home folders, and say what was taken out
+    /// Remove secrets and home folders, and report what was removed
     #[arg(long, overrides_with = "no_redact")]
     pub(crate) redact: bool,
-    /// Leave everything as it was said (the default, except for html)
+    /// Remove nothing (the default, except for html)
     #[arg(long, overrides_with = "redact")]
     pub(crate) no_redact: bool,
-    /// The file [default: standard output]
+    /// File to write [default: standard output]
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) output: Option<PathBuf>,
 }
@@ -321,8 +335,8 @@ pub(crate) struct Export {
 pub(crate) const FORMATS: [&str; 8] =
     ["markdown", "rethread", "openai", "anthropic", "magent", "agent", "telegram", "html"];
 const SERVE: &str =
-    "On the loopback nobody needs a token: whoever is on this machine is the owner `local`. An \
-address that other machines can reach needs at least one (`rethread token create`).
+    "Connections from this machine need no token and act as the owner `local`. To listen on an address \
+that other machines can reach, create a token first (`rethread token create`).
 
 Examples:
   rethread serve
@@ -333,40 +347,42 @@ Examples:
 /// Flags of `serve`.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Serve {
-    /// Where to listen
+    /// Address to listen on
     #[arg(long, value_name = "ADDR:PORT", default_value_t = rethread_http::DEFAULT_ADDRESS)]
     pub(crate) listen: SocketAddr,
-    /// The model [env: RETHREAD_MODEL]
+    /// Model to use [env: RETHREAD_MODEL]
     #[arg(long, value_name = "PROVIDER/MODEL")]
     pub(crate) model: Option<String>,
-    /// Who answers in sessions that say nothing else: build, plan, explore, general, or your own
+    /// Agent of new sessions, unless the request names one: build, plan, explore, general, or one of
+    /// your own
     #[arg(long, value_name = "AGENT")]
     pub(crate) agent: Option<String>,
-    /// Allow what changes things: write_file, edit_file, run, or `run:cargo test` for commands that
-    /// begin like this. Nobody is asked first
+    /// Offer a tool that changes things, and run it without asking: write_file, edit_file, run, or
+    /// `run:cargo test` for commands that start with `cargo test`
     #[arg(long, value_name = "TOOL", value_delimiter = ',')]
     pub(crate) allow: Vec<Grant>,
-    /// Ask for a token on this machine too
+    /// Require a token from connections on this machine, too
     #[arg(long)]
     pub(crate) require_token: bool,
-    /// Let pages of this origin in, such as `https://example.org`
+    /// Allow browser requests from this origin (CORS), such as `https://example.org` (repeatable)
     #[arg(long, value_name = "ORIGIN", value_parser = origin)]
     pub(crate) allow_origin: Vec<String>,
-    /// Answer to this name too, such as box.example.org
+    /// Accept this Host header, such as box.example.org (repeatable)
     #[arg(long, value_name = "HOST")]
     pub(crate) allow_host: Vec<String>,
-    /// Write a line of JSON about each request to standard error [default: where that is no terminal]
+    /// Log each request to standard error as a line of JSON [default: if stderr is not a terminal]
     #[arg(long)]
     pub(crate) log: bool,
 }
 
 const TELEGRAM: &str =
-    "The token comes from TELEGRAM_BOT_TOKEN, or from a file that nobody else can read; never from the \
-command line, which everybody on this machine can see. Nobody may talk to the bot who is not on its list: \
-write to it once, and it tells you your number.
+    "The bot token comes from TELEGRAM_BOT_TOKEN or from a file that only you can read. It is not an \
+option, because other users can see the command line. The bot answers only the people you allow: send it \
+a message, and it replies with your user id.
 
-Configuration: telegram.allow_users, telegram.owners ([\"12345=local\"] goes on in the terminal where the phone \
-left off), telegram.roots, telegram.token_file, telegram.policy, telegram.clip_texts, telegram.clip_chars.
+Configuration: telegram.allow_users, telegram.owners (with [\"12345=local\"], the phone and the terminal \
+share their sessions), telegram.roots, telegram.token_file, telegram.policy, telegram.clip_texts, \
+telegram.clip_chars.
 
 Examples:
   TELEGRAM_BOT_TOKEN=… rethread telegram --allow-user 12345
@@ -376,26 +392,27 @@ Examples:
 /// Flags of `telegram`.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Telegram {
-    /// Let this person in, by their number (repeatable)
+    /// Telegram user id of someone who may use the bot (repeatable)
     #[arg(long, value_name = "ID", value_delimiter = ',')]
     pub(crate) allow_user: Vec<u64>,
-    /// The file with the bot's token, readable by you alone [env: TELEGRAM_BOT_TOKEN has the token itself]
+    /// File with the bot token, readable only by you [default: TELEGRAM_BOT_TOKEN in the environment]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) token_file: Option<PathBuf>,
-    /// Let sessions be about folders below this one (repeatable) [default: the workspace]
+    /// Allow sessions to work in this folder and those below it (repeatable) [default: the workspace]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) root: Vec<PathBuf>,
-    /// How much of the past a model sees [default: bot, the last 2 texts of 500 characters]
+    /// Policy for building the context [default: bot, which sends the last 2 messages, 500 characters
+    /// each]
     #[arg(long, value_name = "POLICY", value_parser = clap::builder::PossibleValuesParser::new(Policy::PRESETS))]
     pub(crate) policy: Option<String>,
-    /// The model [env: RETHREAD_MODEL]
+    /// Model to use [env: RETHREAD_MODEL]
     #[arg(long, value_name = "PROVIDER/MODEL")]
     pub(crate) model: Option<String>,
-    /// Who answers in new sessions: build, plan, explore, general, or an agent of your own
+    /// Agent of new sessions: build, plan, explore, general, or one of your own
     #[arg(long, value_name = "AGENT")]
     pub(crate) agent: Option<String>,
-    /// Allow what changes things: write_file, edit_file, run, or `run:cargo test` for commands that
-    /// begin like this. Nobody is asked first
+    /// Offer a tool that changes things, and run it without asking: write_file, edit_file, run, or
+    /// `run:cargo test` for commands that start with `cargo test`
     #[arg(long, value_name = "TOOL", value_delimiter = ',')]
     pub(crate) allow: Vec<Grant>,
 }
@@ -412,16 +429,16 @@ fn origin(text: &str) -> Result<String, String> {
 /// What can be done with access tokens.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Token {
-    /// Make a token and show it, this once; it opens the sessions of --owner
+    /// Create a token for the sessions of --owner, and print it once
     Create {
-        /// What it is for, such as `laptop`
+        /// Name of the token, such as `laptop`
         name: String,
     },
-    /// List the tokens; the tokens themselves are shown nowhere
+    /// List the names, owners and dates of tokens
     List,
-    /// Let a token open nothing any more
+    /// Revoke a token
     Revoke {
-        /// Its name
+        /// Name of the token
         name: String,
     },
 }
@@ -429,7 +446,7 @@ pub(crate) enum Token {
 /// Flags of `agents`.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Agents {
-    /// Agree to the agents that come with this folder, exactly as they are now
+    /// Trust this project's agents and commands, exactly as they are now
     #[arg(long)]
     pub(crate) trust: bool,
 }
@@ -437,15 +454,15 @@ pub(crate) struct Agents {
 /// Flags of `stats`. `--workspace` keeps to the sessions of a folder.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Stats {
-    /// Which session, with its messages and tools [default: all, added up]
+    /// Session to count, with its messages and tools [default: all sessions]
     pub(crate) sel: Option<String>,
-    /// What to add up by
+    /// How to group the totals
     #[arg(long, value_name = "GROUP", default_value = "day", value_parser = by(), conflicts_with = "sel")]
     pub(crate) by: By,
-    /// Only what was said since then: `7d`, `yesterday`, `2025-01-04`
+    /// Only count what was said since then: `7d`, `yesterday`, `2025-01-04`
     #[arg(long, value_name = "WHEN", conflicts_with = "sel")]
     pub(crate) since: Option<crate::since::Since>,
-    /// Count calls of tools and failures as well: reads every log, which takes longer
+    /// Also count tool calls and failures; slower, because it reads every log
     #[arg(long, conflicts_with = "sel")]
     pub(crate) tools: bool,
 }
@@ -481,14 +498,14 @@ impl By {
 /// One session.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct One {
-    /// Which session
+    /// Session: position in the list, name, id, or `last`
     pub(crate) sel: String,
 }
 
 /// Some sessions.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Several {
-    /// Which sessions
+    /// Sessions: positions in the list, names, ids, or `last`
     #[arg(required = true, value_name = "SEL")]
     pub(crate) sels: Vec<String>,
 }
@@ -499,16 +516,16 @@ pub(crate) const LIST_ROWS: u32 = 20;
 /// Flags of `list`.
 #[derive(Clone, Debug, ClapArgs)]
 pub(crate) struct List {
-    /// Archived sessions too, every member of a chain, and sessions in which nothing was said
+    /// Include archived and empty sessions, and every session of a chain rather than the newest
     #[arg(long, short)]
     pub(crate) all: bool,
-    /// Only archived sessions
+    /// List archived sessions only
     #[arg(long, conflicts_with = "all")]
     pub(crate) archived: bool,
-    /// How many to show
+    /// Number of sessions to list
     #[arg(long, short = 'n', value_name = "N", default_value_t = LIST_ROWS, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) limit: u32,
-    /// Go on behind this cursor, as printed by the page before
+    /// Continue after this cursor (printed by the previous page)
     #[arg(long, value_name = "CURSOR")]
     pub(crate) after: Option<String>,
 }
@@ -522,21 +539,21 @@ impl Default for List {
 /// Flags of `show`.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Show {
-    /// Which session
+    /// Session: position in the list, name, id, or `last`
     pub(crate) sel: String,
-    /// Everything, also what was said before the last clear
+    /// Include what was said before the last clear
     #[arg(long, short)]
     pub(crate) all: bool,
-    /// Nothing folded: whole results and instructions, the input of calls, thinking
+    /// Show everything in full: tool input and results, instructions, thinking
     #[arg(long)]
     pub(crate) full: bool,
-    /// Only the last N entries
+    /// Show only the last N entries
     #[arg(long, value_name = "N")]
     pub(crate) last: Option<u64>,
-    /// From this entry on
+    /// Start at this entry
     #[arg(long, value_name = "SEQ", conflicts_with = "last")]
     pub(crate) from: Option<u64>,
-    /// Up to this entry
+    /// Stop after this entry
     #[arg(long, value_name = "SEQ", conflicts_with = "last")]
     pub(crate) to: Option<u64>,
 }
@@ -551,20 +568,20 @@ fn speaker() -> impl TypedValueParser<Value = Speaker> {
 /// Flags of `search`. `--workspace` keeps to the sessions of a folder.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Search {
-    /// Words that must all be in the same message: `limit*` finds words that begin so, `"token
-    /// bucket"` in double quotes words that follow one another
+    /// Words to find. All must appear in the same message. `limit*` matches words that start with
+    /// `limit`, and `"token bucket"` matches the phrase
     #[arg(required = true)]
     pub(crate) words: Vec<String>,
     /// Only what was said since then: `7d`, `2h`, `yesterday`, `2025-01-04`
     #[arg(long, value_name = "WHEN")]
     pub(crate) since: Option<crate::since::Since>,
-    /// Only what this one said
+    /// Only messages from this speaker
     #[arg(long, value_name = "WHO", value_parser = speaker())]
     pub(crate) from: Option<Speaker>,
-    /// How many hits to show
+    /// Number of hits to show
     #[arg(long, short = 'n', value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) limit: u32,
-    /// How many hits to skip
+    /// Number of hits to skip
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) skip: u32,
 }
@@ -572,24 +589,25 @@ pub(crate) struct Search {
 /// Flags of `context`.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Context {
-    /// Which session
+    /// Session: position in the list, name, id, or `last`
     pub(crate) sel: String,
-    /// How the context is shaped [default: as in the chat]
+    /// Policy for building the context [default: as in the chat]
     #[arg(long, value_name = "POLICY", value_parser = clap::builder::PossibleValuesParser::new(Policy::PRESETS))]
     pub(crate) policy: Option<String>,
     /// Keep at most N messages
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_history: Option<u32>,
-    /// The model it is for [default: as in the chat] [env: RETHREAD_MODEL]
+    /// Model to build it for [default: as in the chat] [env: RETHREAD_MODEL]
     #[arg(long, value_name = "PROVIDER/MODEL")]
     pub(crate) model: Option<String>,
-    /// Tokens the model can see, its reply included [default: the configured window, or the model's]
+    /// Size of the context window in tokens, reply included [default: the configured window, or the
+    /// model's]
     #[arg(long, value_name = "TOKENS", value_parser = clap::value_parser!(u64).range(256..))]
     pub(crate) window: Option<u64>,
-    /// What it was right after this entry [default: the last one]
+    /// Show the context as it was after this entry [default: the last one]
     #[arg(long, value_name = "SEQ")]
     pub(crate) at: Option<u64>,
-    /// One line a message, and why something is missing
+    /// Print one line per message, and what was cut and why
     #[arg(long)]
     pub(crate) explain: bool,
 }
@@ -598,27 +616,27 @@ pub(crate) struct Context {
 #[derive(Debug, ClapArgs)]
 #[command(group = ArgGroup::new("where").required(true).args(["sel", "key", "new"]))]
 pub(crate) struct Append {
-    /// Which session
+    /// Session to append to: position in the list, name, id, or `last`
     pub(crate) sel: Option<String>,
-    /// The session this key points at; started if there is none
+    /// Append to the session of this key, created if necessary
     #[arg(long)]
     pub(crate) key: Option<String>,
-    /// A new session
+    /// Append to a new session
     #[arg(long)]
     pub(crate) new: bool,
-    /// The name of a new session
+    /// Name of the new session
     #[arg(long, conflicts_with = "sel")]
     pub(crate) name: Option<String>,
-    /// The agent of a new session
+    /// Agent of the new session
     #[arg(long, conflicts_with = "sel")]
     pub(crate) agent: Option<String>,
-    /// What a new session is about
+    /// Description of the new session
     #[arg(long, conflicts_with = "sel")]
     pub(crate) description: Option<String>,
-    /// Messages the context of a new session keeps
+    /// Messages the context of the new session keeps at most
     #[arg(long, value_name = "N", conflicts_with = "sel", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_history: Option<u32>,
-    /// All lines as one: all are stored, or none
+    /// Store all lines or none
     #[arg(long)]
     pub(crate) batch: bool,
 }
@@ -626,9 +644,9 @@ pub(crate) struct Append {
 /// Flags of `open`.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Open {
-    /// Which session [default: pick one, at a terminal]
+    /// Session: position in the list, name, id, or `last` [default: pick one from a list]
     pub(crate) sel: Option<String>,
-    /// The key that is to point at it [default: this folder's]
+    /// Key to bind the session to [default: the key of this folder]
     #[arg(long)]
     pub(crate) key: Option<String>,
 }
@@ -636,12 +654,12 @@ pub(crate) struct Open {
 /// Flags of `compact`.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Compact {
-    /// Which session
+    /// Session: position in the list, name, id, or `last`
     pub(crate) sel: String,
-    /// The model that writes the summary [default: as in the chat]
+    /// Model that writes the summary [default: as in the chat]
     #[arg(long, value_name = "PROVIDER/MODEL")]
     pub(crate) model: Option<String>,
-    /// Only say what it would save
+    /// Show how many tokens it would save, and change nothing
     #[arg(long)]
     pub(crate) preview: bool,
 }
@@ -649,13 +667,14 @@ pub(crate) struct Compact {
 /// Flags of `resume`.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Resume {
-    /// Which session, or which transcript [default: pick one, at a terminal]
+    /// Session (position in the list, name, id, or `last`) or transcript [default: pick one from a
+    /// list]
     #[arg(value_name = "SEL|FILE")]
     pub(crate) sel: Option<String>,
-    /// Who answers [default: who answered before]
+    /// Agent to use [default: the agent of the session]
     #[arg(long, value_name = "AGENT")]
     pub(crate) agent: Option<String>,
-    /// The model [env: RETHREAD_MODEL]
+    /// Model to use [env: RETHREAD_MODEL]
     #[arg(long, value_name = "PROVIDER/MODEL")]
     pub(crate) model: Option<String>,
 }
@@ -663,12 +682,12 @@ pub(crate) struct Resume {
 /// Flags of `fork`.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Fork {
-    /// Which session
+    /// Session: position in the list, name, id, or `last`
     pub(crate) sel: String,
-    /// The last entry to copy [default: all]
+    /// Last entry to copy [default: copy everything]
     #[arg(long, value_name = "SEQ")]
     pub(crate) at: Option<u64>,
-    /// The name of the copy
+    /// Name of the copy
     #[arg(long)]
     pub(crate) name: Option<String>,
 }
@@ -677,9 +696,9 @@ pub(crate) struct Fork {
 #[derive(Debug, ClapArgs)]
 #[command(group = ArgGroup::new("where").args(["sel", "key"]))]
 pub(crate) struct Undo {
-    /// Which session [default: the one deleted last]
+    /// Session: position in the list, name, id, or `last` [default: the one deleted last]
     pub(crate) sel: Option<String>,
-    /// The session this key points at
+    /// Use the session of this key
     #[arg(long)]
     pub(crate) key: Option<String>,
 }
@@ -687,23 +706,23 @@ pub(crate) struct Undo {
 /// Flags of `rename`.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Rename {
-    /// Which session
+    /// Session: position in the list, name, id, or `last`
     pub(crate) sel: String,
-    /// Its new name
+    /// New name
     pub(crate) name: String,
 }
 
 /// Flags of `delete`.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Delete {
-    /// Which sessions
+    /// Sessions: positions in the list, names, ids, or `last`
     #[arg(required = true, value_name = "SEL")]
     pub(crate) sels: Vec<String>,
-    /// Erase them and all that was said now. Asks first; without a terminal it takes -y, and names
-    /// or full ids
+    /// Erase the sessions for good instead. Asks first; in a script, it needs -y and names or full
+    /// ids
     #[arg(long)]
     pub(crate) now: bool,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(long, short)]
     pub(crate) yes: bool,
 }
@@ -711,13 +730,13 @@ pub(crate) struct Delete {
 /// What can be done with the trash.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Trash {
-    /// List what is in the trash, the latest deleted first
+    /// List deleted sessions, most recently deleted first
     List,
-    /// Bring sessions back, with their keys where they are free
+    /// Restore sessions, with those of their keys that are still free
     Restore(Several),
     /// Erase everything in the trash
     Empty {
-        /// Do not ask
+        /// Do not ask for confirmation
         #[arg(long, short)]
         yes: bool,
     },
@@ -726,13 +745,13 @@ pub(crate) enum Trash {
 /// Flags of `purge`.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Purge {
-    /// How many sessions to keep
+    /// Number of sessions to keep
     #[arg(long, value_name = "N", default_value_t = 50)]
     pub(crate) keep: u32,
-    /// Move them to the trash, archived ones too, instead of archiving
+    /// Move the older sessions, archived ones included, to the trash instead
     #[arg(long)]
     pub(crate) delete: bool,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(long, short)]
     pub(crate) yes: bool,
 }
@@ -740,13 +759,13 @@ pub(crate) struct Purge {
 /// Flags of `copy`.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Copy {
-    /// The store to copy from [default: the store of every other command]
+    /// Store to copy from [default: your store, as with other commands]
     #[arg(long, value_name = "URL")]
     pub(crate) from: Option<String>,
-    /// The store to copy to
+    /// Store to copy to
     #[arg(long, value_name = "URL")]
     pub(crate) to: String,
-    /// Which sessions [default: all, archived ones too]
+    /// Sessions to copy [default: all, archived ones included]
     #[arg(value_name = "SEL")]
     pub(crate) sels: Vec<String>,
 }
@@ -754,7 +773,7 @@ pub(crate) struct Copy {
 /// Flags of `doctor`.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Doctor {
-    /// Only look; repair nothing
+    /// Check only, and repair nothing
     #[arg(long)]
     pub(crate) check: bool,
     /// If the database of a `files:` store cannot be opened, move it aside and rebuild the sessions

@@ -289,7 +289,7 @@ impl Config {
             let Some(known) = SETTINGS.iter().find(|known| known.name == name) else {
                 let names: Vec<&str> = SETTINGS.iter().map(|known| known.name).collect();
                 let names = names.join(", ");
-                return Err(bad(format!("`{name}` is not a setting; there are {names}")));
+                return Err(bad(format!("`{name}` is not a setting; the settings are {names}")));
             };
             let value = written(known.kind, value)
                 .map_err(|expected| bad(format!("`{name}` must be {expected}")))?;
@@ -320,7 +320,7 @@ fn models_of(value: toml::Value) -> Result<Models, String> {
     for (id, table) in tables {
         let bad = |what: &str| Err(format!("`models.\"{id}\"` {what}"));
         if Models::default().named(&id).is_err() {
-            return bad("is not PROVIDER/MODEL");
+            return bad("is not of the form PROVIDER/MODEL");
         }
         if table.window.is_some_and(|window| window < 256) {
             return bad("has a window of fewer than 256 tokens");

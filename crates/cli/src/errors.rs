@@ -140,26 +140,31 @@ impl std::fmt::Display for Error {
         match self {
             Error::Verb(error) => error.fmt(f),
             Error::Connect(error) => error.fmt(f),
-            Error::BadPlace { url, .. } => write!(f, "`{url}` is not the place of a store"),
+            Error::BadPlace { url, .. } => write!(f, "`{url}` is not a store"),
             Error::Line { number, what } => write!(f, "line {number} is not a message: {what}"),
             Error::AtLine { number, source } => write!(f, "line {number}: {source}"),
             Error::LongLine { number } => {
-                write!(f, "line {number} is more than 16 MiB long; a message may have no more")
+                write!(f, "line {number} is longer than 16 MiB, the limit for one message")
             }
             Error::NoKey { key } => write!(f, "no session is bound to `{key}`"),
-            Error::NoInput => f.write_str("there was no message on standard input"),
+            Error::NoInput => f.write_str("no message on standard input"),
             Error::NotConfirmed => f.write_str("nothing was done"),
             Error::NotExact { sel, name } => {
-                write!(f, "`{sel}` may mean another session tomorrow; today it is {name}")
+                write!(
+                    f,
+                    "`{sel}` is not an exact name: it may select another session tomorrow (now it is {name})"
+                )
             }
-            Error::NoFolder { path } => write!(f, "there is no folder {}", path.display()),
-            Error::NotThere { place } => write!(f, "there is nothing at {place}"),
-            Error::NoHome => f.write_str("there is no home folder to keep sessions in"),
+            Error::NoFolder { path } => write!(f, "no folder {}", path.display()),
+            Error::NotThere { place } => write!(f, "nothing found at {place}"),
+            Error::NoHome => f.write_str("no home folder to keep sessions in"),
             Error::BadConfig { path, what } => write!(f, "{}: {what}", path.display()),
             Error::BadSetting { name, value, origin } => {
                 write!(f, "`{value}` is not a value for `{name}` (from {origin})")
             }
-            Error::ChatFlag { flag } => write!(f, "{flag} is for the chat, not for a command"),
+            Error::ChatFlag { flag } => {
+                write!(f, "{flag} is an option of the chat and cannot be used with a command")
+            }
             Error::NoAgent { what } => f.write_str(what),
             Error::Provider(failure) => failure.fmt(f),
             Error::Refused(refusal) => refusal.fmt(f),
@@ -168,16 +173,16 @@ impl std::fmt::Display for Error {
                 write!(f, "{} could not be written: {what}", path.display())
             }
             Error::Word { what, .. } => f.write_str(what),
-            Error::BadModel { model } => write!(f, "`{model}` is not PROVIDER/MODEL"),
+            Error::BadModel { model } => write!(f, "`{model}` is not of the form PROVIDER/MODEL"),
             Error::NoPlace { tool, places } => {
                 let places: Vec<String> =
                     places.iter().map(|place| place.display().to_string()).collect();
-                write!(f, "there is nothing of {tool} at {}", places.join(" or "))
+                write!(f, "no {tool} sessions at {}", places.join(" or "))
             }
             Error::Listen(error) => error.fmt(f),
             Error::Telegram(error) => error.fmt(f),
             Error::BotToken(Some(error)) => error.fmt(f),
-            Error::BotToken(None) => f.write_str("there is no token for a bot"),
+            Error::BotToken(None) => f.write_str("no bot token"),
             Error::Token(error) => error.fmt(f),
             Error::Io(error) => error.fmt(f),
         }
@@ -194,34 +199,35 @@ impl Error {
                 "a store is `sqlite:PATH`, `files:DIR`, `postgres://USER@HOST/DATABASE`, or just a path"
             }
             Error::Connect(ConnectError::Option { .. }) => {
-                "a directory takes `files:DIR?max_sessions=N` and `&purge=archive` or `&purge=delete`; a database \
-                 `postgres://USER:PASSWORD@HOST:PORT/DATABASE?sslmode=…&sslrootcert=FILE`"
+                "options are `files:DIR?max_sessions=N&purge=archive` (or `purge=delete`) for a directory, and \
+                 `postgres://USER:PASSWORD@HOST:PORT/DATABASE?sslmode=…&sslrootcert=FILE` for a database"
             }
             Error::Connect(ConnectError::Directory { path }) => {
-                return Some(format!("a directory of session files is `files:{}`", path.display()));
+                return Some(format!(
+                    "for a directory of session files, write `files:{}`",
+                    path.display()
+                ));
             }
             Error::BadPlace { hint, .. } => return Some(hint.clone()),
             Error::Line { .. } => {
-                "a message is {\"role\": \"user\", \"content\": \"…\"}; the lines before this one are stored \
-                 (with --batch, none is). `rethread append --help` shows more"
+                "a message is {\"role\": \"user\", \"content\": \"…\"}; the lines before this one were stored \
+                 (with --batch, none were). See `rethread append --help`"
             }
             Error::LongLine { .. } => {
-                "keep large things in files, and say where they are; nothing of it was stored"
+                "keep large content in a file and give its path; nothing was stored"
             }
             Error::NoKey { .. } => {
-                "`rethread append --key KEY` starts a session for a key; `rethread list --json` shows the keys"
+                "`rethread append --key KEY` creates a session for a key; `rethread list --json` lists keys"
             }
-            Error::NoInput => "pipe JSON lines into it: `rethread append --help` shows how",
-            Error::NotConfirmed => "--yes does it without asking",
+            Error::NoInput => "pipe JSON lines into it; see `rethread append --help`",
+            Error::NotConfirmed => "use --yes to skip the question",
             Error::NotExact { .. } => {
-                "without a terminal, `delete --now` takes a name or a full id; nothing was erased"
+                "in a script, `delete --now` needs a name or a full id; nothing was erased"
             }
-            Error::NoFolder { .. } => "--workspace takes a folder that exists",
-            Error::NotThere { .. } => "--from takes a store that exists; nothing was made",
-            Error::NoHome => "set HOME, or name a store with --store and a file with --config",
-            Error::BadConfig { .. } => {
-                "correct the file, or use another with --config; `rethread config` shows the settings"
-            }
+            Error::NoFolder { .. } => "--workspace needs an existing folder",
+            Error::NotThere { .. } => "--from needs an existing store; nothing was created",
+            Error::NoHome => "set HOME, or pass --store and --config",
+            Error::BadConfig { .. } => "correct the file, or use another one with --config",
             Error::BadSetting { name: "policy" | "telegram.policy", .. } => {
                 "the policies are chat, editor, emacs, cli and bot"
             }
@@ -229,7 +235,7 @@ impl Error {
                 "for example [\"write_file\", \"edit_file\", \"run:cargo test\"]; `run` allows every command"
             }
             Error::BadSetting { name: "telegram.allow_users", .. } => {
-                "people are named by their numbers; the bot tells a stranger theirs"
+                "use numeric Telegram user ids; the bot replies with yours when you write to it"
             }
             Error::BadSetting { name: "telegram.owners", .. } => "for example [\"12345=local\"]",
             Error::BadSetting { name: "run.env", .. } => {
@@ -239,41 +245,41 @@ impl Error {
                 "paths are absolute or begin with `~/`, for example [\"~/.cargo\", \"~/.cache\"]"
             }
             Error::BadSetting { .. } => "`rethread config` shows the settings",
-            Error::ChatFlag { .. } => "`rethread --help` shows what goes with the chat",
-            Error::NoAgent { .. } => "`rethread agents` shows them all",
+            Error::ChatFlag { .. } => "`rethread --help` lists the options of the chat",
+            Error::NoAgent { .. } => "`rethread agents` lists all agents",
             Error::Provider(failure) => return Some(provider_hint(failure)),
             Error::Refused(refusal) => refusal_hint(refusal),
-            Error::File(_) => "--resume takes a session, or a transcript that ends in .md",
+            Error::File(_) => "--resume needs a session, or a transcript whose name ends in .md",
             Error::Write { .. } => "the conversation itself is safe in the store",
             Error::Word { hint, .. } => hint,
             Error::BadModel { .. } => "for example `--model anthropic/claude-sonnet-4-5`",
-            Error::NoPlace { .. } => "name the file or folder: `rethread import PATH`",
+            Error::NoPlace { .. } => "give the file or folder: `rethread import PATH`",
             Error::Listen(ListenError::NoToken { .. }) => {
-                "make one first: `rethread token create NAME --owner OWNER`; or listen on 127.0.0.1"
+                "create one with `rethread token create NAME --owner OWNER`, or listen on 127.0.0.1"
             }
             Error::Listen(ListenError::Bind { .. }) => {
-                "something else may listen there; --listen takes another ADDR:PORT"
+                "another program may be using the port; choose another with --listen ADDR:PORT"
             }
             Error::Listen(ListenError::Tokens(error)) => return token_hint(error),
             Error::Telegram(BotError::Sessions(error)) => return verb_hint(error),
             Error::Telegram(BotError::Held { .. }) => {
-                "one bot is answered by one process; end the other one first"
+                "only one process can run a bot; stop the other one first"
             }
             Error::Telegram(BotError::Api(ApiError::BadAddress)) => {
-                "TELEGRAM_API_URL is an address such as https://api.telegram.org"
+                "set TELEGRAM_API_URL to a URL such as https://api.telegram.org, or unset it"
             }
             Error::Telegram(BotError::Api(_)) => {
-                "check the token, and TELEGRAM_API_URL if you set it; @BotFather shows the token of a bot"
+                "check the token (@BotFather shows it), and TELEGRAM_API_URL if it is set"
             }
             Error::Telegram(BotError::Stopped) => return None,
             Error::BotToken(Some(rethread_telegram::BotTokenError::Open { .. })) => {
-                "whoever has the token is the bot: `chmod 600` the file"
+                "anyone with the token controls the bot: `chmod 600` the file"
             }
             Error::BotToken(Some(rethread_telegram::BotTokenError::Unreadable { .. })) => {
-                "--token-file takes a file that holds the token and nothing else"
+                "--token-file needs a file that contains the token and nothing else"
             }
             Error::BotToken(_) => {
-                "@BotFather gives one: set TELEGRAM_BOT_TOKEN, or put it into a file for --token-file"
+                "get one from @BotFather, then set TELEGRAM_BOT_TOKEN or put it into a file for --token-file"
             }
             Error::Token(error) => return token_hint(error),
             Error::Io(_) => return None,
@@ -343,25 +349,25 @@ fn verb_hint(error: &sessions::Error) -> Option<String> {
         sessions::Error::Select(SelectError::Several { selector, candidates, .. })
             if candidates.iter().any(|(_, name)| name == selector) =>
         {
-            "the one stands there in the list, the other has this name: give the id of the one you mean"
+            "one is at this position in the list, the other has this name; use an id"
         }
-        sessions::Error::Select(SelectError::Several { .. }) => "give more of the id, or the name",
-        sessions::Error::Select(SelectError::Empty) => {
-            "`rethread` opens a chat, and that is a session"
-        }
+        sessions::Error::Select(SelectError::Several { .. }) => "use more of the id, or the name",
+        sessions::Error::Select(SelectError::Empty) => "run `rethread` to start one",
         sessions::Error::Name(NameError::Reserved { .. }) => "choose another name",
         sessions::Error::Name(_) => {
             "a name has a letter or a digit, and no `/`, `\\` or `..`; a key is any visible text"
         }
         sessions::Error::TooLarge { .. } => {
-            "keep large things in files, and say where they are; nothing of it was stored"
+            "keep large content in a file and give its path; nothing was stored"
         }
-        sessions::Error::TooMany { .. } => "append in smaller batches; nothing of it was stored",
+        sessions::Error::TooMany { .. } => "append in smaller batches; nothing was stored",
         sessions::Error::Differs { .. } => {
-            "both went on by themselves; `rethread fork SEL` makes a copy that has an id of its own"
+            "the two copies were continued separately; `rethread fork SEL` makes a copy with a new id"
         }
         sessions::Error::NothingToUndo { .. } => "`rethread show SEL --all` shows what happened",
-        sessions::Error::GoneOn { .. } => "it stays as it is; `rethread archive SEL` puts it away",
+        sessions::Error::GoneOn { .. } => {
+            "the session is unchanged; `rethread archive SEL` hides it"
+        }
         sessions::Error::NoFreeName { .. } => "choose another name",
         sessions::Error::NoEntry { .. } => "`rethread show SEL --all --json` shows the entries",
     };
@@ -372,8 +378,8 @@ fn token_hint(error: &AccessTokenError) -> Option<String> {
     let hint = match error {
         AccessTokenError::Sessions(error) => return verb_hint(error),
         AccessTokenError::Name(_) => "a name has a letter or a digit, and no `/`, `\\` or `..`",
-        AccessTokenError::Taken { .. } => "choose another name, or revoke the other one first",
-        AccessTokenError::Missing { .. } => "`rethread token list` shows them all",
+        AccessTokenError::Taken { .. } => "choose another name, or revoke the existing token first",
+        AccessTokenError::Missing { .. } => "`rethread token list` lists all tokens",
         AccessTokenError::Reserved => "choose another owner",
         AccessTokenError::TooMany => "`rethread token revoke NAME` makes room",
         AccessTokenError::NoRandomness { .. } => return None,
@@ -385,12 +391,12 @@ fn token_hint(error: &AccessTokenError) -> Option<String> {
 fn refusal_hint(refusal: &Refusal) -> &'static str {
     match refusal {
         Refusal::AgentChanged(_) => {
-            "open it in the chat, which asks whether the other agent may continue"
+            "open the session in the chat, which asks whether the changed agent may continue"
         }
-        Refusal::NoAgent(_) => "`rethread agents` shows them all",
+        Refusal::NoAgent(_) => "`rethread agents` lists all agents",
         Refusal::CannotAnswer { .. } => "choose another agent with --agent, or another --model",
-        Refusal::Abandoned => "what was said until then is kept; ask again to go on",
-        _ => "try again in a moment; nothing was stored",
+        Refusal::Abandoned => "everything up to then is kept; ask again to continue",
+        _ => "try again later; nothing was stored",
     }
 }
 
@@ -404,17 +410,17 @@ pub(crate) fn provider_hint(failure: &Failure) -> String {
             "for example `--model anthropic/claude-sonnet-4-5`, or `--model offline/offline`".into()
         }
         Failure::Denied { .. } => {
-            "check the key in the environment; your message is kept, and `rethread -c` goes on"
+            "check the API key in the environment; your message is kept, and `rethread -c` continues"
                 .into()
         }
         Failure::Refused { status: 404, .. } => {
             "check the name of the model, and the base URL if you set one".into()
         }
         Failure::Refused { left_out: true, .. } => {
-            "say it in other words, or `/retry` asks it again as it is".into()
+            "rephrase the message, or `/retry` to send it again unchanged".into()
         }
         Failure::Refused { cause: RefusalCause::Unclear, .. } => {
-            "your message is kept and sent with the next one; if that is refused too, it is left out"
+            "your message is kept and sent again with the next one; if that is refused as well, it is left out"
                 .into()
         }
         Failure::Refused { .. } => {
@@ -427,7 +433,7 @@ pub(crate) fn provider_hint(failure: &Failure) -> String {
             "check the network and the base URL; your message is kept".into()
         }
         Failure::Broken { .. } | Failure::Silent { .. } | Failure::Nonsense { .. } => {
-            "what arrived is kept; ask again to go on".into()
+            "the part that arrived is kept; ask again to continue".into()
         }
     }
 }
@@ -435,31 +441,31 @@ pub(crate) fn provider_hint(failure: &Failure) -> String {
 fn store_hint(error: &StoreError) -> Option<String> {
     let hint = match error {
         StoreError::NotAStore { place } if is_database(place) => {
-            "name another database in the URL; this one was not changed"
+            "use another database in the URL; this one was not changed"
         }
         StoreError::ReadOnly { place } if is_database(place) => {
-            "this server is a standby, or set to be read only: name the one that takes writes, or all \
-             of them: `postgres://USER@HOST1,HOST2/DATABASE?target_session_attrs=read-write`"
+            "this server is a standby or read-only: connect to the primary, or list all servers: \
+             `postgres://USER@HOST1,HOST2/DATABASE?target_session_attrs=read-write`"
         }
         StoreError::Busy { place } if is_database(place) => {
-            "try again; `SELECT pid, state, query FROM pg_stat_activity` in the database shows who \
-             holds a lock; what was acknowledged is safe"
+            "try again; `SELECT pid, state, query FROM pg_stat_activity` shows which connection holds \
+             the lock. Acknowledged entries are safe"
         }
         StoreError::Slow { .. } => {
-            "the server is overloaded, or something in it is stuck: try again; the same again is \
-             safe, and so is what was acknowledged"
+            "the server is overloaded or a query is stuck: try again. Retrying is safe, and so are \
+             acknowledged entries"
         }
         StoreError::Denied { .. } => {
-            "the role needs SELECT, INSERT, UPDATE and DELETE on the tables, and for the first start \
-             in a new database CREATE on the schema, or a start as a role that has it"
+            "the role needs SELECT, INSERT, UPDATE and DELETE on the tables; the first start in a new \
+             database also needs CREATE on the schema"
         }
-        StoreError::NotFound { .. } => "`rethread list --all` shows all sessions",
+        StoreError::NotFound { .. } => "`rethread list --all` lists all sessions",
         StoreError::Conflict { .. } => "look at what was written, then try again",
         StoreError::IdReused { .. } => {
-            "repeat a message, or a batch, exactly as it was; give fresh ids to new ones"
+            "a retry must repeat the message or batch exactly; use new ids for new messages"
         }
         StoreError::NameTaken { .. } => "choose another name",
-        StoreError::KeyMoved { .. } => "try again: someone moved the key in this moment",
+        StoreError::KeyMoved { .. } => "another program moved the key at the same time; try again",
         StoreError::Held { .. } => "wait for the turn to end, then try again",
         StoreError::StaleFence { .. } => "open the session again",
         StoreError::Damaged { .. } => {
@@ -467,37 +473,38 @@ fn store_hint(error: &StoreError) -> Option<String> {
         }
         StoreError::Newer { .. } => "install a newer version of rethread; nothing was changed",
         StoreError::Older { .. } => {
-            "let this version write to it once, or copy it to where it can; nothing was changed"
+            "open it once where this version can write, or copy it to such a place; nothing was changed"
         }
         StoreError::NoBlob { .. } | StoreError::BadBlob { .. } => {
-            "`rethread doctor` says what is missing or damaged; the conversation itself is not"
+            "`rethread doctor` lists missing and damaged attachments; the conversation itself is intact"
         }
         StoreError::NotAStore { place } | StoreError::Corrupt { place } if is_mirrored(place) => {
             "`rethread doctor --rebuild` moves this file aside and rebuilds the sessions from their JSON \
              files; it was not changed"
         }
         StoreError::NotAStore { .. } => {
-            "name another place with --store; this file was not changed"
+            "choose another file with --store; this one was not changed"
         }
-        StoreError::Full { .. } => "make room and try again; what was acknowledged is safe",
-        StoreError::ReadOnly { .. } => "check the permissions, or name another place with --store",
-        StoreError::Busy { .. } => "try again; `rethread doctor` tells if the file is sound",
+        StoreError::Full { .. } => "free some space and try again; acknowledged entries are safe",
+        StoreError::ReadOnly { .. } => {
+            "check the permissions, or choose another store with --store"
+        }
+        StoreError::Busy { .. } => "try again; `rethread doctor` checks the file",
         StoreError::Unreachable { source, .. } if source.to_string().contains("TLS") => {
-            "this server does not encrypt; where the network to it is your own, `?sslmode=disable` at the \
-             end of the URL goes without"
+            "this server does not support TLS; on a network you trust, add `?sslmode=disable` to the URL"
         }
         StoreError::Unreachable { source, .. } if source.to_string().contains("certificate") => {
-            "`?sslrootcert=FILE` at the end of the URL names the certificates that are trusted; the host \
-             in the URL must be the one in the server's certificate"
+            "add `?sslrootcert=FILE` to the URL to trust other certificates; the host in the URL must \
+             match the server's certificate"
         }
         StoreError::Unreachable { .. } => {
-            "check that the server runs, and the host, user, password and database in the URL; \
-             what was acknowledged is safe"
+            "check that the server is running, and the host, user, password and database in the URL; \
+             acknowledged entries are safe"
         }
-        StoreError::BadCursor { .. } => "take the cursor from the end of the page before",
+        StoreError::BadCursor { .. } => "use the cursor printed by the previous page",
         StoreError::BadQuery { .. } => "for example `rethread search rate limiter`",
         StoreError::Corrupt { .. } => {
-            "`rethread doctor` makes anew what can be; else restore it from a backup. It was not changed"
+            "`rethread doctor` rebuilds what it can; otherwise restore a backup. The store was not changed"
         }
         StoreError::Backend { .. } => "`rethread config` shows which store is used, and why",
         StoreError::Exists { .. } => return None,
@@ -524,7 +531,7 @@ pub(crate) fn misuse(error: &clap::Error) -> ExitCode {
         if as_json {
             let what = rendered.trim_start_matches("error: ").trim_end();
             let what = what.split("\n\nUsage:").next().unwrap_or(what);
-            let hint = "`--help` shows what can be typed";
+            let hint = "see `rethread --help`";
             json_note(&serde_json::json!({ "error": what, "hint": hint }));
             return ExitCode::from(2);
         }

@@ -96,13 +96,13 @@ impl Cli {
         let names = names.join("\n");
         if !someone_is_there() || self.global.json {
             warn(&format!(
-                "these agents come with this folder and are not used until you agree:\n{names}"
+                "this project has agents that you have not trusted yet; they are not used:\n{names}"
             ));
-            note("`rethread agents --trust` agrees to them as they are");
+            note("read them, then run `rethread agents --trust`");
             return Ok(agents);
         }
         let question = format!(
-            "⚠️ This folder brings agents of its own, which instruct the model:\n{names}\nUse them?"
+            "⚠️ This project has its own agents, which instruct the model:\n{names}\nUse them?"
         );
         match confirmed(&question)? {
             true => {
@@ -152,13 +152,13 @@ impl Cli {
         let names = names.collect::<Vec<_>>().join("\n");
         if !someone_is_there() || self.global.json {
             warn(&format!(
-                "these commands come with this folder and are not used until you agree:\n{names}"
+                "this project has commands that you have not trusted yet; they are not used:\n{names}"
             ));
-            note("`rethread agents --trust` agrees to them as they are");
+            note("read them, then run `rethread agents --trust`");
             return Ok(commands);
         }
         let question = format!(
-            "⚠️ This folder brings commands of its own, which are sent to the model when you type them:\n{names}\nUse them?"
+            "⚠️ This project has its own commands, which are sent to the model when you type them:\n{names}\nUse them?"
         );
         match confirmed(&question)? {
             true => {
@@ -241,7 +241,7 @@ impl Cli {
         let folder = self.workspace()?;
         let only = Workspaces::only(Path::new(&folder)).map_err(|(_, error)| Error::Word {
             what: error.to_string(),
-            hint: "--workspace takes a folder that can be read",
+            hint: "--workspace needs a readable folder",
         })?;
         Ok(only.with_run_settings(self.run_settings()))
     }
@@ -252,7 +252,7 @@ impl Cli {
         let usual = roster.agents().get(roster.usual());
         if let Some(agent) = usual.filter(|agent| agent.origin == AgentSource::Project) {
             let what = format!(
-                "the agent `{}` follows the instructions of this folder, which you agreed to: {}",
+                "the agent `{}` follows this project's instructions, which you trusted: {}",
                 agent.name, agent.path
             );
             match self.global.json {
@@ -280,7 +280,7 @@ fn warn_if_not_confined() {
         Confinement::Full => {}
         Confinement::Partial => warn(
             "this kernel confines the commands of `run` only in part (its Landlock is older than \
-             6.12): they may reach the network, or processes of yours",
+             6.12): they may reach the network and your other processes",
         ),
         Confinement::None => warn(
             "this kernel cannot confine the commands of `run` (it has no Landlock): they may write \

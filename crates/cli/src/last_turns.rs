@@ -126,7 +126,7 @@ pub(crate) fn heading(session: &Session, now: Timestamp) -> String {
     let title = session.title().map(|title| fit(&title, TITLE_CHARS));
     let name = title.unwrap_or_else(|| clean(session.header.name.as_str()));
     match session.tally.queries {
-        0 => format!("Continuing {name} · nothing was asked in it yet"),
+        0 => format!("Continuing {name} · no questions yet"),
         queries => {
             let when = since(session.last_activity_at, now);
             format!("Continuing {name} · {}, last active {when}", plural(queries, "turn"))

@@ -7,6 +7,7 @@
 
 mod args;
 mod chat;
+mod command_line;
 mod commands;
 mod config;
 mod errors;
@@ -19,13 +20,11 @@ mod since;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
 fn main() -> ExitCode {
     if let Some(code) = rethread_agent::tool::launcher::run_if_asked() {
         return code;
     }
-    let args = match args::Args::try_parse() {
+    let args = match command_line::parse() {
         Ok(args) => args,
         Err(error) => return errors::misuse(&error),
     };

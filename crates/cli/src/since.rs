@@ -52,10 +52,7 @@ impl std::str::FromStr for Since {
         }
         match text.trim_end_matches(" ago").parse::<Span>() {
             Ok(span) if span.is_positive() => Ok(Since::Ago(span)),
-            _ => {
-                Err("give a length of time such as `7d` or `2h`, or a day such as `2025-01-04`"
-                    .into())
-            }
+            _ => Err("use a duration such as `7d` or `2h`, or a date such as `2025-01-04`".into()),
         }
     }
 }

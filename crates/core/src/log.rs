@@ -11,7 +11,7 @@ use crate::shown::Excerpts;
 
 /// Entries that do not follow one another.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("entry {found} stands where {expected} should")]
+#[error("found entry {found} instead of entry {expected}")]
 pub struct Gap {
     /// The seq that should stand there.
     pub expected: u64,

@@ -39,7 +39,7 @@ pub enum StoreError {
         id: SessionId,
     },
     /// Another session has this id.
-    #[error("session {id} exists already, with another content")]
+    #[error("session {id} exists already, with different content")]
     Exists { id: SessionId },
     /// The writer had not seen the latest entry. Nothing was written; reload and decide again.
     #[error("session {id} has {actual} entries, not {expected}: someone else wrote to it")]
@@ -53,7 +53,7 @@ pub enum StoreError {
     },
     /// The id of an entry stands for another body already, or only some of the entries are
     /// stored. Nothing was written.
-    #[error("the id `{}` is taken in session {id}, by another entry or by a part of this batch", entry.as_str())]
+    #[error("the id `{}` is already used in session {id}, by another entry or in this batch", entry.as_str())]
     IdReused {
         /// The session.
         id: SessionId,
@@ -82,7 +82,7 @@ pub enum StoreError {
     },
     /// The writer's fence is not the latest: its lease ran out and someone else took over.
     /// Nothing was written.
-    #[error("session {id} was taken over while this writer was away (fence {fence}, now {latest})")]
+    #[error("another writer has taken over session {id} (fence {fence}, now {latest})")]
     StaleFence {
         /// The session.
         id: SessionId,
@@ -175,7 +175,7 @@ pub enum StoreError {
         source: BoxError,
     },
     /// The server of a store knows this program, and does not let it do this. Nothing was written.
-    #[error("{place} does not let this role {action}")]
+    #[error("{place} does not allow this role to {action}")]
     Denied {
         /// The database, without a password.
         place: String,
@@ -348,7 +348,7 @@ pub struct Change {
     pub name: Option<Name>,
     /// Other fields of its profile.
     pub profile: ProfileChange,
-    /// Put away, or back.
+    /// Whether it is archived.
     pub archived: Option<bool>,
     /// Moved to the trash, or back.
     pub trash: Option<Option<Trash>>,

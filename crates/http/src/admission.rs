@@ -109,7 +109,7 @@ async fn handled(admitted: Admitted, mut request: Request, next: Next) -> Respon
     let Admitted { caller, watched, progress } = admitted;
     if is_only_for_metrics(caller.handle.owner()) && !METRICS_PATHS.contains(&request.uri().path())
     {
-        let what = "the token of `rethread:metrics` reads the metrics, and nothing else";
+        let what = "a token of `rethread:metrics` can only read the metrics";
         return Problem::forbidden(what).into_response();
     }
     let reads = request.method() == Method::GET;
@@ -183,11 +183,11 @@ async fn admitted(
     }
     let progress = state.quotas.begin(&caller.account).ok_or_else(|| {
         let most = state.limits.owner_requests;
-        Problem::too_many(format!("{most} requests of yours are not over"))
+        Problem::too_many(format!("{most} of your requests are still open"))
     })?;
     if has_body(headers) {
         if !says_json(headers) {
-            return Err(Problem::not_json("the body is not said to be application/json"));
+            return Err(Problem::not_json("the Content-Type is not application/json"));
         }
         if is_encoded(headers) {
             return Err(Problem::encoded("the body has a Content-Encoding"));
@@ -212,14 +212,14 @@ async fn owner(
     let given: Vec<_> = headers.get_all(header::AUTHORIZATION).iter().collect();
     let secret = match given.as_slice() {
         [] if state.gate.open => return Ok((Owner::local(), None)),
-        [] => return Err(Problem::unauthorized("there is no token")),
+        [] => return Err(Problem::unauthorized("no token was sent")),
         [one] => one.to_str().ok().and_then(|text| {
             let (scheme, secret) = text.split_once(' ')?;
             scheme.eq_ignore_ascii_case("bearer").then(|| secret.trim().to_owned())
         }),
         _ => None,
     };
-    let unknown = || Problem::unauthorized("the token is not one of this server");
+    let unknown = || Problem::unauthorized("the token is not valid here");
     let secret = secret.ok_or_else(unknown)?;
     // Watched from before it is looked at: a token that is revoked right after is noticed.
     let watched = Some(state.tokens.watch(&secret));

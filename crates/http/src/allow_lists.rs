@@ -65,14 +65,14 @@ impl Gate {
     pub(crate) fn host(&self, headers: &HeaderMap, uri: &Uri) -> Result<String, Problem> {
         let given: Vec<_> = headers.get_all(header::HOST).iter().collect();
         let [host] = given.as_slice() else {
-            return Err(Problem::bad_request("exactly one Host header is needed"));
+            return Err(Problem::bad_request("exactly one Host header is required"));
         };
         let host = host.to_str().unwrap_or_default().to_ascii_lowercase();
         let named = uri.authority().map(|name| name.as_str().to_ascii_lowercase());
         for name in [Some(&host), named.as_ref()].into_iter().flatten() {
             if !self.hosts.contains(name) && !self.names.iter().any(|known| known == name_of(name))
             {
-                return Err(Problem::bad_host("the Host of the request is not one of this server"));
+                return Err(Problem::bad_host("the Host header does not name this server"));
             }
         }
         Ok(host)
@@ -84,7 +84,7 @@ impl Gate {
         headers: &HeaderMap,
         host: &str,
     ) -> Result<Option<String>, Problem> {
-        let refused = || Problem::bad_origin("the Origin of the request is not let in");
+        let refused = || Problem::bad_origin("the Origin of the request is not allowed");
         let given: Vec<_> = headers.get_all(header::ORIGIN).iter().collect();
         match given.as_slice() {
             [] => {

@@ -25,11 +25,11 @@ pub(crate) struct Ask {
     /// What the person wrote.
     #[schema(min_length = 1, pattern = r"\S")]
     message: String,
-    /// The id a plugin remembers. It is not looked at.
+    /// Ignored. Plugins may send the id they got from an earlier answer.
     #[serde(default)]
     #[schema(nullable)]
     session_id: Option<String>,
-    /// The file that is open; none is a session of its own.
+    /// The open file. Requests without one share a session.
     #[serde(default)]
     active_file: Option<String>,
 }
@@ -39,7 +39,7 @@ pub(crate) struct Ask {
 pub(crate) struct Said {
     /// The answer, whole.
     response: String,
-    /// The session, for whoever wants to know.
+    /// The id of the session.
     #[schema(value_type = uuid::Uuid)]
     session_id: SessionId,
 }
@@ -55,13 +55,13 @@ pub(crate) async fn chat(caller: Caller, Json(ask, room): Json<Ask>) -> Result<R
     Ok(axum::Json(Said { response: answer.text, session_id: session }).into_response())
 }
 
-/// Ask about the open file, and follow what happens
+/// Ask about the open file, and stream events
 ///
 /// Each event is one line, `data: {json}`, with a `type`: `tool_call` (`tool`, `args`),
 /// `tool_result` (`tool`, `success`), `response` (`content`, once and whole) or `error`
 /// (`error`), and always last `done` (`session_id`).
 #[utoipa::path(post, path = "/chat/stream", tag = "chat", request_body = Ask,
-    responses((status = 200, description = "What happens", body = shapes::Event, content_type = "text/event-stream")))]
+    responses((status = 200, description = "Events", body = shapes::Event, content_type = "text/event-stream")))]
 pub(crate) async fn chat_stream(
     caller: Caller,
     stream: Stream,

@@ -27,16 +27,16 @@ pub(crate) const METRICS_PATHS: [&str; 3] = ["/metrics", "/healthz", "/readyz"];
 /// The document never changes while the process runs.
 static DOCUMENT: LazyLock<String> = LazyLock::new(crate::routes::openapi);
 
-/// Say that the server runs
+/// Report that the server is running
 #[utoipa::path(get, path = "/healthz", tag = "house",
-    responses((status = 200, description = "It runs", body = shapes::Status)))]
+    responses((status = 200, description = "Running", body = shapes::Status)))]
 pub(crate) async fn healthz(_: Caller) -> Response {
     axum::Json(json!({ "status": "ok" })).into_response()
 }
 
-/// Say whether the store can be used: read, and written to
+/// Report whether the store can be read and written
 #[utoipa::path(get, path = "/readyz", tag = "house",
-    responses((status = 200, description = "It can", body = shapes::Status)))]
+    responses((status = 200, description = "Ready", body = shapes::Status)))]
 pub(crate) async fn readyz(caller: Caller) -> Result<Response, Problem> {
     if caller.state.closing.is_cancelled() {
         return Err(Problem::unready("the server is stopping"));
@@ -55,7 +55,7 @@ pub(crate) async fn readyz(caller: Caller) -> Result<Response, Problem> {
     Ok(axum::Json(json!({ "status": "ready" })).into_response())
 }
 
-/// Show what the server did, for Prometheus
+/// Return metrics for Prometheus
 #[utoipa::path(get, path = "/metrics", tag = "house",
     responses((status = 200, description = "Counters", body = String, content_type = "text/plain")))]
 pub(crate) async fn metrics(caller: Caller) -> Result<Response, Problem> {
@@ -80,7 +80,7 @@ pub(crate) async fn openapi() -> Response {
     ([("content-type", "application/json")], DOCUMENT.as_str()).into_response()
 }
 
-/// Show this document as a page
+/// Show this document as a web page
 #[utoipa::path(get, path = "/docs", tag = "house",
     responses((status = 200, description = "A page that needs no network", body = String, content_type = "text/html")))]
 pub(crate) async fn docs() -> Response {

@@ -41,7 +41,7 @@ pub(crate) fn once<'a>(
     let mut given = headers.get_all(name).iter();
     match (given.next(), given.next()) {
         (first, None) => Ok(first),
-        _ => Err(Problem::bad_request(format!("there is more than one `{name}`"))),
+        _ => Err(Problem::bad_request(format!("`{name}` is given more than once"))),
     }
 }
 
@@ -74,7 +74,7 @@ impl<S: Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
 
     async fn from_request(request: Request, _: &S) -> Result<Json<T>, Problem> {
         if !has_body(request.headers()) {
-            return Err(Problem::bad_request("a body of JSON is needed"));
+            return Err(Problem::bad_request("a JSON body is required"));
         }
         let (bytes, room) = read(request).await?;
         Ok(Json(parse(&bytes)?, room))
@@ -105,7 +105,9 @@ async fn read(request: Request) -> Result<(Vec<u8>, BodyRoom), Problem> {
     let room = room.transpose()?;
     match tokio::time::timeout(time, collect(request.into_body(), length, room)).await {
         Ok(read) => read,
-        Err(_) => Err(Problem::timeout(format!("no whole body within {} s", time.as_secs()))),
+        Err(_) => {
+            Err(Problem::timeout(format!("the body did not arrive within {} s", time.as_secs())))
+        }
     }
 }
 
@@ -119,7 +121,7 @@ async fn collect(
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| match error.is::<LengthLimitError>() {
             true => too_large(),
-            false => Problem::bad_request("the body broke off"),
+            false => Problem::bad_request("the body is incomplete"),
         })?;
         let Ok(data) = frame.into_data() else { continue };
         let whole = bytes.len() + data.len();

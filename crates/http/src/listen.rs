@@ -41,13 +41,13 @@ pub struct ServerSettings {
 #[allow(missing_docs, reason = "the fields say what they are")]
 pub enum ListenError {
     /// Anybody could come in.
-    #[error("{address} can be reached from other machines, and there is no token")]
+    #[error("{address} can be reached from other machines, and no token exists")]
     NoToken { address: SocketAddr },
     /// The tokens could not be read.
     #[error("the tokens could not be read")]
     Tokens(#[source] Box<AccessTokenError>),
     /// The address cannot be listened on.
-    #[error("{address} cannot be listened on: {source}")]
+    #[error("cannot listen on {address}: {source}")]
     Bind { address: SocketAddr, source: std::io::Error },
 }
 

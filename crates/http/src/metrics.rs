@@ -35,9 +35,9 @@ pub(crate) struct Metrics {
 /// What others count, at this moment.
 #[derive(Default)]
 pub(crate) struct Now {
-    /// Turns that run or wait.
+    /// Turns that are running or queued.
     pub(crate) turns: usize,
-    /// Bytes of bodies and answers in memory.
+    /// Bytes of request and response bodies in memory.
     pub(crate) bytes: usize,
     /// How far the search index lags, if the store reports it.
     pub(crate) behind: Option<u64>,
@@ -118,7 +118,7 @@ impl Metrics {
         ] {
             page.line("rethread_tokens_total", &format!("kind=\"{kind}\""), get(counter));
         }
-        let what = "Lines of the request log that nobody took.";
+        let what = "Lines of the request log that were dropped.";
         page.head("rethread_log_lines_dropped_total", "counter", what);
         page.line("rethread_log_lines_dropped_total", "", get(&self.log_dropped));
         page.head("rethread_requests_total", "counter", "Requests by class of status.");
@@ -138,20 +138,20 @@ impl Metrics {
         page.line(&format!("{name}_sum"), "", get(&self.append_micros) as f64 / 1e6);
         page.line(&format!("{name}_count"), "", count);
         for (name, help, gauge) in [
-            ("rethread_open_streams", "Streams of events that are open.", &self.streams),
-            ("rethread_connections", "Connections that are open.", &self.connections),
+            ("rethread_open_streams", "Open event streams.", &self.streams),
+            ("rethread_connections", "Open connections.", &self.connections),
         ] {
             page.head(name, "gauge", help);
             page.line(name, "", gauge.0.load(Ordering::Relaxed));
         }
-        page.head("rethread_turns_now", "gauge", "Turns that run or wait.");
+        page.head("rethread_turns_now", "gauge", "Turns that are running or queued.");
         page.line("rethread_turns_now", "", now.turns);
         let name = "rethread_bytes_in_flight";
-        page.head(name, "gauge", "Bytes of bodies and answers in memory.");
+        page.head(name, "gauge", "Bytes of request and response bodies in memory.");
         page.line(name, "", now.bytes);
         if let Some(behind) = now.behind {
             let name = "rethread_search_lag_entries";
-            page.head(name, "gauge", "Entries in the store that search has not seen, at least.");
+            page.head(name, "gauge", "Entries that search has not indexed yet, at least.");
             page.line(name, "", behind);
         }
         page.0

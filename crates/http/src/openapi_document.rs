@@ -12,9 +12,9 @@ pub(crate) fn base() -> OpenApi {
         .title("Rethread")
         .version(env!("CARGO_PKG_VERSION"))
         .description(Some(
-            "Sessions of AI agents over HTTP. The log is the truth; the context is a view. On the \
-             loopback no token is needed; elsewhere every request carries one, and it alone says \
-             whose sessions are meant. Errors are problems (RFC 9457) with a stable `type`.",
+            "Sessions of AI agents over HTTP. The log is the truth; the context is a view. Requests \
+             from the same machine need no token. All others need one; the token alone decides whose \
+             sessions a request can reach. Errors are problem details (RFC 9457) with a stable `type`.",
         ))
         .build();
     OpenApiBuilder::new().info(info).build()

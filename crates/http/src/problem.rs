@@ -73,65 +73,65 @@ macro_rules! kinds {
 
 kinds! {
     bad_request: 400, "/problems/bad-request", "The request is not valid",
-        "correct what `detail` names; nothing was stored";
+        "correct the field that `detail` names; nothing was stored";
     unauthorized: 401, "/problems/unauthorized", "A token is needed",
-        "send `Authorization: Bearer rt_…`; `rethread token create` makes one";
-    bad_host: 403, "/problems/host", "This name is not served here",
+        "send `Authorization: Bearer rt_…`; create a token with `rethread token create`";
+    bad_host: 403, "/problems/host", "Host not allowed",
         "use 127.0.0.1 or localhost, or start the server with --allow-host";
-    forbidden: 403, "/problems/forbidden", "This token is not for that",
-        "`rethread token create NAME --owner rethread:metrics` makes one that reads the metrics, and nothing else";
-    bad_origin: 403, "/problems/origin", "Pages of this origin are not let in",
+    forbidden: 403, "/problems/forbidden", "This token does not allow that",
+        "`rethread token create NAME --owner rethread:metrics` creates a token that can only read the metrics";
+    bad_origin: 403, "/problems/origin", "Origin not allowed",
         "start the server with --allow-origin if you trust the page";
-    not_found: 404, "/problems/not-found", "There is no such thing",
-        "`GET /v1/sessions` lists what there is";
-    no_method: 405, "/problems/method", "This method does not go with this path",
-        "`GET /openapi.json` lists the methods of every path";
+    not_found: 404, "/problems/not-found", "Not found",
+        "`GET /v1/sessions` lists your sessions";
+    no_method: 405, "/problems/method", "Method not allowed",
+        "`GET /openapi.json` lists the methods of each path";
     timeout: 408, "/problems/timeout", "The request took too long to arrive",
-        "send it again, faster";
-    which_turn: 409, "/problems/which-turn", "Several turns of this session run or wait",
-        "say which one: `turn` as you named it, or the `x-request-id` of the answer that began it";
-    conflict: 409, "/problems/conflict", "Someone else was first",
-        "read what was written since, then decide again";
-    held: 409, "/problems/held", "Someone is in a turn of this session",
+        "send it again without pauses";
+    which_turn: 409, "/problems/which-turn", "Several turns of this session are running or queued",
+        "name one with `turn`: the name you gave it, or the `x-request-id` of the response that started it";
+    conflict: 409, "/problems/conflict", "Another client wrote first",
+        "read the entries written since, then decide again";
+    held: 409, "/problems/held", "A turn is running in this session",
         "wait for the turn to end, or stop it with POST …/turns/stop";
-    elsewhere: 409, "/problems/elsewhere", "Another program is in a turn of this session",
-        "stop it where it runs; `holder` says which process that is";
-    id_reused: 409, "/problems/id-reused", "This id stands for something else",
-        "repeat a request exactly as it was, or use a fresh id";
-    other_agent: 409, "/problems/agent", "Another agent would answer than before",
-        "say who answers with PATCH /v1/sessions/{id} and `agent`; GET /v1/agents lists them";
-    nothing_to_do: 409, "/problems/nothing-to-do", "There is nothing to do here",
+    elsewhere: 409, "/problems/elsewhere", "Another program is running a turn in this session",
+        "stop it there; `holder` names the process";
+    id_reused: 409, "/problems/id-reused", "This id is already used for something else",
+        "repeat the request exactly, or use a new id";
+    other_agent: 409, "/problems/agent", "The agent of this session has changed",
+        "choose the agent with PATCH /v1/sessions/{id} and `agent`; GET /v1/agents lists agents";
+    nothing_to_do: 409, "/problems/nothing-to-do", "Nothing to do",
         "`GET …/entries` shows what happened in the session";
-    too_large: 413, "/problems/too-large", "This is more than is taken",
-        "keep large things in files, and say where they are; nothing was stored";
-    not_json: 415, "/problems/content-type", "Only JSON is taken",
+    too_large: 413, "/problems/too-large", "The request is too large",
+        "keep large content in a file and send its path; nothing was stored";
+    not_json: 415, "/problems/content-type", "The body must be JSON",
         "send `Content-Type: application/json`";
-    encoded: 415, "/problems/content-encoding", "Bodies are taken as they are",
+    encoded: 415, "/problems/content-encoding", "Compressed bodies are not supported",
         "send the body without `Content-Encoding`";
     too_many: 429, "/problems/rate", "Too many requests",
-        "wait as long as Retry-After says";
+        "wait for the time in Retry-After";
     too_many_streams: 429, "/problems/streams", "Too many open streams",
         "close a stream, then open another";
-    too_many_bytes: 429, "/problems/bytes", "Too much of yours is in memory",
-        "wait until what you sent is stored and what you asked for is read";
-    too_many_turns: 429, "/problems/turns", "Too many of your turns run or wait",
-        "wait until one has ended, or stop one with POST …/turns/stop";
-    too_many_waiting: 429, "/problems/waiting", "Too many turns wait for this session",
+    too_many_bytes: 429, "/problems/bytes", "Too many bytes of yours are in memory",
+        "wait until your earlier requests are stored and their responses read";
+    too_many_turns: 429, "/problems/turns", "Too many of your turns are running or queued",
+        "wait for one to end, or stop one with POST …/turns/stop";
+    too_many_waiting: 429, "/problems/waiting", "Too many turns are queued for this session",
         "wait until the model has answered";
     head_too_large: 431, "/problems/headers", "The headers are too large",
         "send fewer and shorter headers";
-    broken: 500, "/problems/internal", "Something went wrong here",
+    broken: 500, "/problems/internal", "Internal error",
         "the server's log has the request id; `rethread doctor` checks the store";
     model: 502, "/problems/model", "The model did not answer",
-        "your message is kept; ask again to go on";
-    busy: 503, "/problems/busy", "The server has all it can do",
-        "try again in a moment";
+        "your message is kept; ask again to continue";
+    busy: 503, "/problems/busy", "The server is overloaded",
+        "try again later";
     unready: 503, "/problems/unready", "The store cannot be used",
-        "look at the disk or the database, the server's log says what is wrong; what was acknowledged is safe";
+        "check the disk or the database; the server's log has the error. Acknowledged entries are safe";
 }
 
 /// The detail of every session, entry or key that is not there: it must not reveal more.
-const NOTHING_HERE: &str = "there is nothing under this address";
+const NOTHING_HERE: &str = "no such session, entry or key";
 
 impl Problem {
     fn new(

@@ -61,7 +61,7 @@ pub(crate) fn router(state: Arc<ServerState>) -> Router {
     let (router, _) = described().split_for_parts();
     router
         .fallback(async || Problem::nothing_here())
-        .method_not_allowed_fallback(async || Problem::no_method("the path takes other methods"))
+        .method_not_allowed_fallback(async || Problem::no_method("this path has other methods"))
         .layer(from_fn_with_state(state.clone(), admission::admit))
         .with_state(state)
 }

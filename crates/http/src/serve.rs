@@ -134,7 +134,7 @@ async fn connection(
 
 /// Answers one connection too many, without reading what it asks.
 async fn turn_away(mut stream: TcpStream) {
-    let answer = Problem::busy("there are too many connections").alone();
+    let answer = Problem::busy("too many connections").alone();
     // A client that does not read its response loses it.
     let sent = async {
         stream.write_all(&answer).await?;

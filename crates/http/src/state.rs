@@ -151,7 +151,7 @@ impl Caller {
         work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
     ) -> Result<T, Problem> {
         let done = tokio::task::spawn_blocking(work).await;
-        done.map_err(|_| Problem::broken("the work was given up in the middle"))?
+        done.map_err(|_| Problem::broken("the operation was aborted"))?
     }
 
     /// Does something with this owner's sessions, where it may block.
@@ -170,7 +170,7 @@ impl<S: Sync> FromRequestParts<S> for Caller {
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Caller, Problem> {
         // Only the middleware puts it there; a route outside of it has no callers.
         let caller = parts.extensions.get::<Caller>().cloned();
-        caller.ok_or_else(|| Problem::unauthorized("nobody knows who is asking"))
+        caller.ok_or_else(|| Problem::unauthorized("the request has no owner"))
     }
 }
 

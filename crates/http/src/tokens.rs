@@ -68,13 +68,13 @@ pub enum AccessTokenError {
     #[error(transparent)]
     Name(#[from] NameError),
     /// There is a token of this name.
-    #[error("there is a token `{name}` already")]
+    #[error("a token `{name}` exists already")]
     Taken {
         /// The name.
         name: Name,
     },
     /// There is no token of this name.
-    #[error("there is no token `{name}`")]
+    #[error("no token `{name}`")]
     Missing {
         /// The name.
         name: Name,
@@ -83,7 +83,7 @@ pub enum AccessTokenError {
     #[error("owners that begin with `rethread:` are reserved, all but `rethread:metrics`")]
     Reserved,
     /// There are as many as there may be.
-    #[error("there are {TOKENS_MAX} tokens; no more are allowed")]
+    #[error("there are {TOKENS_MAX} tokens, the most allowed")]
     TooMany,
     /// The system has no randomness to give.
     #[error("the system has no random bytes: {what}")]

@@ -38,7 +38,7 @@ impl Caller {
         let caller = self.clone();
         let ended = self.state.host.spawn(async move { caller.ended(started).await });
         let (session, outcome) =
-            ended.await.map_err(|_| Problem::broken("the turn was given up in the middle"))?;
+            ended.await.map_err(|_| Problem::broken("the turn was aborted"))?;
         Ok((session, outcome?))
     }
 

@@ -36,7 +36,7 @@ impl std::fmt::Display for ConnectError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             ConnectError::Unknown { scheme } => {
-                write!(f, "`{scheme}:` is not a kind of store this program has")
+                write!(f, "`{scheme}:` is not a supported kind of store")
             }
             ConnectError::Option { option } => {
                 write!(f, "`{option}` is not an option of a store")

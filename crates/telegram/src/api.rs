@@ -207,7 +207,7 @@ impl Api {
             Ok(bytes)
         };
         let silent = || ApiError::Unreachable {
-            what: format!("a file did not come within {} seconds", FILE_TIME_MAX.as_secs()),
+            what: format!("the file did not arrive within {} seconds", FILE_TIME_MAX.as_secs()),
         };
         tokio::time::timeout(FILE_TIME_MAX, fetched).await.unwrap_or_else(|_| Err(silent()))
     }

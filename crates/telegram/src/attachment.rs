@@ -49,7 +49,7 @@ impl UpdateHandler {
                 }
                 ApiError::Refused { code: 400..=428, .. } | ApiError::Nonsense { .. } => {
                     (self.state.warn)(&format!("a file was not fetched: {failed}"));
-                    let text = "Telegram does not give the file to this bot. Nothing of the message was stored; send it again.";
+                    let text = "Telegram did not deliver the file. Your message was not stored; send it again.";
                     return Ok(Taken::Refused(Rich::plain(text)));
                 }
                 _ => {}
@@ -113,9 +113,12 @@ fn quoted(name: Option<&str>, text: &str) -> Block {
 
 fn too_large(file: &SentFile) -> Rich {
     let (name, most) = (file.name.as_deref().unwrap_or("The file"), FILE_BYTES_MAX >> 20);
-    let size = file.size.map(|size| format!(" has {} MB;", size >> 20)).unwrap_or_default();
+    let size = match file.size {
+        Some(size) => format!("has {} MB", size >> 20),
+        None => "is too large".into(),
+    };
     Rich::default().bold(name).and(format!(
-        "{size} a bot is given at most {most} MB. Nothing of the message was stored: send a smaller file, or only the text."
+        " {size}; a bot can read at most {most} MB. Your message was not stored: send a smaller file, or only the text."
     ))
 }
 

@@ -54,7 +54,7 @@ pub enum BotError {
     #[error(transparent)]
     Sessions(#[from] sessions::Error),
     /// Another process has this bot.
-    #[error("another process answers as this bot ({holder})")]
+    #[error("another process is running this bot ({holder})")]
     Held {
         /// Who.
         holder: String,
@@ -154,7 +154,7 @@ async fn who_am_i(api: &Api, warn: &Warn, stop: &CancellationToken) -> Result<Me
         if matches!(failed.code(), Some(400..=428)) {
             return Err(failed.into());
         }
-        warn(&format!("{failed}; trying again"));
+        warn(&format!("{failed}; retrying"));
         tokio::select! {
             () = stop.cancelled() => return Err(BotError::Stopped),
             () = tokio::time::sleep(waits.next(&failed)) => {}
@@ -190,7 +190,7 @@ impl Bot {
         state.stopping.cancel();
         state.tasks.close();
         if tokio::time::timeout(GRACE, state.tasks.wait()).await.is_err() {
-            (state.warn)("some turns did not end in time; they go on after the next start");
+            (state.warn)("some turns did not finish in time; they continue after the next start");
         }
         if state.lost.is_cancelled() {
             return Err(BotError::Held { holder: "it took over".into() });
@@ -219,7 +219,7 @@ impl BotState {
             let updates = match self.api.updates(offset).await {
                 Ok(updates) => updates,
                 Err(failed) => {
-                    (self.warn)(&format!("{}; trying again", described(&failed)));
+                    (self.warn)(&format!("{}; retrying", described(&failed)));
                     tokio::time::sleep(waits.next(&failed)).await;
                     continue;
                 }
@@ -241,7 +241,7 @@ impl BotState {
             Ok(update) => update,
             Err(_) => {
                 // Of a kind nobody here knows: it is confirmed with the others.
-                (self.warn)(&format!("update {:?} cannot be read; it is left out", number(raw)));
+                (self.warn)(&format!("update {:?} cannot be read and is skipped", number(raw)));
                 return None;
             }
         };
@@ -387,7 +387,7 @@ impl BotState {
     /// Says that the store refused, and waits a little. If it refuses because another process has
     /// taken over, everything ends.
     async fn pause(&self, error: &sessions::Error, waits: &mut Waits) {
-        (self.warn)(&format!("{error}; trying again"));
+        (self.warn)(&format!("{error}; retrying"));
         if matches!(error, sessions::Error::Store(StoreError::StaleFence { .. })) {
             self.lost.cancel();
             self.stopping.cancel();

@@ -83,7 +83,7 @@ impl UpdateHandler {
             }
             Some(Press::Accept(id)) => self.accept(id).await,
             Some(Press::Trust(id)) => self.trust(id).await,
-            Some(Press::Nothing) => Ok(Rich::plain("Everything stays as it is.").into()),
+            Some(Press::Nothing) => Ok(Rich::plain("Nothing was changed.").into()),
             None => Ok(texts::stale().into()),
         };
         said(done)
@@ -128,7 +128,7 @@ impl UpdateHandler {
         let text = self
             .here()
             .await?
-            .and(" It is new and empty; the one before is kept, and /undo goes back to it.");
+            .and(" It is new and empty. The previous session is kept; /undo goes back to it.");
         Ok(text.into())
     }
 
@@ -138,7 +138,7 @@ impl UpdateHandler {
         if page.sessions.is_empty() {
             return Ok(match after {
                 None => texts::nothing_yet().into(),
-                Some(_) => Rich::plain("There are no more.").into(),
+                Some(_) => Rich::plain("No more.").into(),
             });
         }
         let current = self.current().await?.map(|session| session.id());
@@ -153,11 +153,11 @@ impl UpdateHandler {
             buttons = buttons.row("more …", Press::More(purpose, next));
         }
         let text = match purpose {
-            Purpose::Open => {
-                Rich::plain("Your sessions, newest first. Press one to go on with it:")
-            }
+            Purpose::Open => Rich::plain("Your sessions, newest first. Press one to continue it:"),
             Purpose::Resume => Rich::plain("Press a session to start a new one from its summary:"),
-            Purpose::Delete => Rich::plain("Press a session to delete it; it is asked first:"),
+            Purpose::Delete => {
+                Rich::plain("Press a session to delete it (you will be asked to confirm):")
+            }
         };
         Ok(Reply { text, buttons })
     }
@@ -186,7 +186,7 @@ impl UpdateHandler {
                 runner.responder.agent.name,
                 self.folder(&runner)
             ))
-            .and(" /history shows what was said.");
+            .and(" /history shows the conversation.");
         self.with_offer(text, &session).await
     }
 
@@ -200,7 +200,7 @@ impl UpdateHandler {
             return Ok(self
                 .here()
                 .await?
-                .and(" It goes on from the summary; /undo goes back.")
+                .and(" It continues from the summary; /undo goes back.")
                 .into());
         }
         let id = found.await?;
@@ -216,7 +216,7 @@ impl UpdateHandler {
             return Ok(self
                 .here()
                 .await?
-                .and(" It goes on from the summary; /undo goes back.")
+                .and(" It continues from the summary; /undo goes back.")
                 .into());
         }
         let Some(session) = self.current().await? else { return Ok(texts::nothing_yet().into()) };
@@ -252,7 +252,7 @@ impl UpdateHandler {
             Ok(Compacted::Nothing) => texts::nothing_yet().into(),
             Err(TurnError::Sessions(error)) => return Err(error.into()),
             Err(TurnError::Provider(failure)) => {
-                Rich::plain(format!("Everything is as it was: {failure}.")).into()
+                Rich::plain(format!("Nothing was changed: {failure}.")).into()
             }
             Err(TurnError::Refused(refusal)) => return Err(refusal.into()),
         })
@@ -273,12 +273,10 @@ impl UpdateHandler {
         let id = session.id();
         let undone = self.with(move |sessions| sessions.undo(id)).await?;
         let Undone::Start { origin, .. } = undone else {
-            let text = "The clear is undone: what was said before is there again.";
+            let text = "Undid the clear: the model sees the earlier messages again.";
             return Ok(Rich::plain(text).into());
         };
-        Ok(Rich::plain(format!("The {} is undone. ", origin.as_str()))
-            .join(self.here().await?)
-            .into())
+        Ok(Rich::plain(format!("Undid the {}. ", origin.as_str())).join(self.here().await?).into())
     }
 
     /// The session of this chat that was deleted last, while the chat has no other.
@@ -311,7 +309,7 @@ impl UpdateHandler {
         if !done {
             self.with(move |sessions| sessions.clear(id)).await?;
         }
-        Ok(Rich::plain("The history is empty; the session stays, with its folder and its name. /undo brings it back, ")
+        Ok(Rich::plain("The context is empty; the session keeps its folder and its name. /undo brings the history back, ")
             .code("/history all")
             .and(" shows it.")
             .into())
@@ -325,8 +323,7 @@ impl UpdateHandler {
             let mut text = Rich::plain("The workspace is ").code(self.folder(&runner)).and(".");
             let remembered = current.as_ref().and_then(|s| s.header.profile.workspace.as_deref());
             if remembered.is_some() && remembered != runner.responder.workspace.as_deref() {
-                text =
-                    text.and(" (The one this session remembers is not among those allowed here.)");
+                text = text.and(" (The folder of this session is not allowed here.)");
             }
             let mut buttons = Buttons::default();
             let choices = spaces.choices(LIST_ROWS);
@@ -341,7 +338,7 @@ impl UpdateHandler {
         }
         let Some(folder) = spaces.find(typed) else {
             return Ok(Rich::plain(
-                "There is no such folder among those allowed here. /workspace shows some.",
+                "That folder is not allowed here. /workspace lists some that are.",
             )
             .into());
         };
@@ -384,11 +381,9 @@ impl UpdateHandler {
         let known = agents.iter().find(|agent| agent.name.eq_ignore_ascii_case(name));
         let Some(Agent { name, .. }) = known.cloned() else {
             let known: Vec<&str> = agents.iter().map(|agent| agent.name.as_str()).collect();
-            return Ok(Rich::plain(format!(
-                "There is no such agent; there are {}.",
-                known.join(", ")
-            ))
-            .into());
+            return Ok(
+                Rich::plain(format!("No such agent; the agents are {}.", known.join(", "))).into()
+            );
         };
         self.begin(pending).await?;
         let id = match current {
@@ -450,7 +445,7 @@ impl UpdateHandler {
         let id = found.await?;
         let session = self.with(move |sessions| sessions.get(id)).await?;
         let text = Rich::plain("Delete ").join(texts::called(&session)).and(format!(
-            "? It has {}. It goes to the trash, where /undo finds it for {}; /clear empties the history and keeps it.",
+            "? It has {}. It is moved to the trash; /undo brings it back for {}. To reset only the context, use /clear.",
             count(session.tally.messages, "message"),
             sessions::trash_kept(),
         ));

@@ -66,11 +66,9 @@ fn page(
     }
     let hidden = !all && begins > 0 && earlier.is_none();
     if said.is_empty() {
-        let text = Rich::plain("Nothing was said since the last clear.");
+        let text = Rich::plain("No messages since the last clear.");
         return Ok(match hidden {
-            true => {
-                text.and(" ").code("/history all").and(" shows what was said before it.").into()
-            }
+            true => text.and(" ").code("/history all").and(" shows what was before it.").into(),
             false => texts::nothing_yet().into(),
         });
     }
@@ -79,7 +77,7 @@ fn page(
         text = text.join(one).and("\n\n");
     }
     if hidden {
-        text = text.italic("What was said before the last clear: /history all");
+        text = text.italic("Before the last clear: /history all");
     }
     let buttons = match earlier {
         Some(before) => {
@@ -116,18 +114,18 @@ fn shown(entry: &Entry) -> Option<Rich> {
         }
         Body::Cleared { .. } => Some(Rich::default().italic(format!("— cleared · {at} UTC —"))),
         Body::LeftOut(_) => {
-            Some(Rich::default().italic(format!("— not shown to the model any more · {at} UTC —")))
+            Some(Rich::default().italic(format!("— no longer shown to the model · {at} UTC —")))
         }
         Body::Undone { .. } => Some(Rich::default().italic(format!("— clear undone · {at} UTC —"))),
         Body::Restored(restored) => Some(
             Rich::default()
-                .italic(format!("— goes on from a summary · {at} UTC —"))
+                .italic(format!("— continued from a summary · {at} UTC —"))
                 .and("\n")
                 .join(Rich::markdown(&restored.summary)),
         ),
         // What is damaged, or was lost with a damaged log.
         Body::Unknown { kind, .. } if kind == "lost" => {
-            Some(Rich::default().italic("— something here cannot be read any more —"))
+            Some(Rich::default().italic("— something here cannot be read —"))
         }
         _ => None,
     }

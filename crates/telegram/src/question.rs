@@ -131,7 +131,7 @@ impl UpdateHandler {
     ) -> Result<Result<Question, Reply>, UpdateError> {
         let (before, _) = self.begin(pending).await?;
         let nothing = || {
-            let text = "There is no question to ask again. Write one, and it is answered.";
+            let text = "There is no question to ask again. Send one.";
             Rich::plain(text).into()
         };
         let Some(session) = before.session else { return Ok(Err(nothing())) };
@@ -179,7 +179,7 @@ impl UpdateHandler {
         if let QuestionState::Answered(answer) = state {
             return Ok(match answer.is_empty() {
                 true => {
-                    Rich::plain("This ended before there was an answer; /retry asks again.").into()
+                    Rich::plain("This ended before an answer arrived; /retry asks again.").into()
                 }
                 false => Rich::markdown(&answer).into(),
             });
@@ -190,12 +190,12 @@ impl UpdateHandler {
             Err(TurnError::Sessions(error)) if is_passing(&error) => return Err(error.into()),
             Err(TurnError::Sessions(error)) => texts::trouble(&error).into(),
             Err(TurnError::Provider(failure)) => Rich::plain(format!(
-                "There is no answer: {failure}. What you wrote is kept; /retry asks it again."
+                "No answer: {failure}. Your message is kept; /retry asks again."
             ))
             .into(),
             Err(TurnError::Refused(Refusal::Stopped)) if stop.is_cancelled() => match stored {
-                true => Rich::plain("Stopped; what you wrote is kept. /retry asks it again."),
-                false => Rich::plain("Stopped before it began, and not stored: send it again."),
+                true => Rich::plain("Stopped; your message is kept. /retry asks again."),
+                false => Rich::plain("Stopped before it started, and not stored: send it again."),
             }
             .into(),
             Err(TurnError::Refused(Refusal::Stopped)) => return Err(UpdateError::Stopping),
@@ -214,7 +214,7 @@ impl UpdateHandler {
     ) -> Result<Reply, UpdateError> {
         let mut text = match answer.end {
             End::Stopped if answer.text.is_empty() => {
-                Rich::plain("Stopped before there was an answer. /retry asks again.")
+                Rich::plain("Stopped before an answer arrived. /retry asks again.")
             }
             End::Stopped => Rich::markdown(&answer.text).and("\n\n").italic(STOPPED),
             End::RoundLimit | End::Repeated => {
@@ -388,7 +388,7 @@ impl Writing {
 pub(crate) fn refused(refusal: &Refusal, stored: bool) -> Reply {
     let kept = stored || matches!(refusal, Refusal::Abandoned);
     let next = match kept {
-        true => "What you wrote is kept; /retry asks it again.",
+        true => "Your message is kept; /retry asks again.",
         false => "Nothing was stored; send it again later.",
     };
     let Refusal::AgentChanged(changed) = refusal else {
@@ -400,7 +400,7 @@ pub(crate) fn refused(refusal: &Refusal, stored: bool) -> Reply {
         .and(", and now it would be ")
         .code(ours.as_str())
         .and(match stored {
-            true => ". Press a button, then write again to go on: your message is kept.",
+            true => ". Press a button, then write again to continue: your message is kept.",
             false => ". Press a button, then send your message again: it was not stored.",
         });
     let buttons = Buttons::default().rows([

@@ -19,7 +19,7 @@ impl UpdateHandler {
         let waiting = self.before_this();
         let Some(first) = waiting.first() else { return self.stop_elsewhere().await };
         if !first.asks() {
-            let text = "Only an answer can be stopped; what is being done now ends by itself.";
+            let text = "Only an answer can be stopped; the current command finishes on its own.";
             return Ok(Rich::plain(text).into());
         }
         let running = &self.state.running;
@@ -28,7 +28,7 @@ impl UpdateHandler {
             // It ended while it was being stopped.
             running.forget(first.update);
         }
-        let text = Rich::plain("Stopped; what was said until then is kept. /retry asks again.");
+        let text = Rich::plain("Stopped; the part that arrived is kept. /retry asks again.");
         Ok(match waiting.len() - 1 {
             0 => text,
             more => text.and(format!(" {} still to be answered.", count(more as u64, "message"))),
@@ -40,12 +40,12 @@ impl UpdateHandler {
     async fn stop_elsewhere(&self) -> Result<Reply, UpdateError> {
         let Some(session) = self.current().await? else { return Ok(texts::nothing_yet().into()) };
         Ok(match self.handle.stop_turn(session.id(), None).await? {
-            Stop::Stopped => Rich::plain("Stopped; what was said until then is kept."),
+            Stop::Stopped => Rich::plain("Stopped; the part that arrived is kept."),
             Stop::Nothing => Rich::plain("Nothing is running here."),
             Stop::Several { waiting } => Rich::plain(format!(
-                "A turn is running that was not asked for here, and {} for it; it can only be \
-                 stopped where it was asked for.",
-                if waiting == 1 { "one waits".into() } else { format!("{waiting} wait") }
+                "Another client is running a turn, and {} queued after it; it can only be stopped \
+                 there.",
+                if waiting == 1 { "one is".into() } else { format!("{waiting} are") }
             )),
             Stop::Elsewhere { .. } => Rich::plain(
                 "Another program is answering in this session; it can only be stopped there.",
@@ -73,7 +73,7 @@ impl UpdateHandler {
             .and(format!("\nModel: {model} (agent {agent})\nFolder: "))
             .code(self.folder(&runner));
         let Some(session) = session else {
-            return Ok(text.and("\nContext: empty; nothing was said here yet.").into());
+            return Ok(text.and("\nContext: empty; no messages yet.").into());
         };
         let (id, viewer) = (session.id(), runner.clone());
         let context = self.with(move |sessions| {
@@ -121,7 +121,7 @@ impl UpdateHandler {
     ) -> Result<Reply, UpdateError> {
         let Some(format) = self.untrusted(session).await else { return Ok(text.into()) };
         let text = text.and("\n\n").italic(format!(
-            "Tools are off here: this session was imported ({format}), and its words may be anyone's."
+            "Tools are off here: this session was imported ({format}), and its text may come from anyone."
         ));
         Ok(Reply { text, buttons: offer(session.id()) })
     }

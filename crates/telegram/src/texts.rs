@@ -6,22 +6,22 @@ use crate::markup::Rich;
 
 /// The commands, as Telegram's menu and `/help` show them.
 pub(crate) const COMMANDS: [(&str, &str); 17] = [
-    ("start", "what this is"),
-    ("help", "what can be sent"),
-    ("new", "start a new session; a name may follow"),
-    ("sessions", "your sessions, to open one"),
-    ("open", "go on with a session: number, name or id"),
+    ("start", "what this bot does"),
+    ("help", "list the commands"),
+    ("new", "start a new session, optionally with a name"),
+    ("sessions", "list your sessions, and open one"),
+    ("open", "continue a session: number, name or id"),
     ("resume", "start from the summary of a session"),
-    ("compact", "summarise this session and go on, lighter"),
-    ("undo", "take back the last delete, clear, new, compact or resume"),
-    ("stop", "stop the answer that is being written"),
+    ("compact", "summarise this session and continue in a smaller one"),
+    ("undo", "undo the last delete, clear, new, compact or resume"),
+    ("stop", "stop the current answer"),
     ("retry", "ask the last question again"),
-    ("status", "what is running and waiting, model, folder, context"),
-    ("workspace", "the folder this is about, or another one"),
-    ("agent", "who answers"),
-    ("stats", "this session in numbers"),
-    ("history", "what was said since the last clear, or /history all"),
-    ("clear", "empty the history; the session stays"),
+    ("status", "what is running and queued, model, folder, context"),
+    ("workspace", "show or change the folder"),
+    ("agent", "show or change the agent"),
+    ("stats", "messages and tokens of this session"),
+    ("history", "the conversation since the last clear, or /history all"),
+    ("clear", "reset the context; the session is kept"),
     ("delete", "move a session to the trash"),
 ];
 
@@ -29,24 +29,24 @@ pub(crate) const COMMANDS: [(&str, &str); 17] = [
 pub(crate) fn start(bot: &str, model: &str) -> Rich {
     Rich::plain("This is ")
         .bold(bot)
-        .and(format!(", with {model}. Just write, and it answers.\n\n"))
-        .and("There is one session for you. It is kept for ever, whatever restarts; it remembers its folder, and nothing said in it is lost. ")
+        .and(format!(", with {model}. Send a message, and it answers.\n\n"))
+        .and("You have a session of your own. It survives restarts, remembers its folder, and loses nothing. ")
         .code("/new")
-        .and(" begins another, ")
+        .and(" starts another, ")
         .code("/sessions")
-        .and(" brings an earlier one back, ")
+        .and(" opens an earlier one, ")
         .code("/help")
-        .and(" shows the rest.")
+        .and(" lists the commands.")
 }
 
 /// What can be sent.
 pub(crate) fn help() -> Rich {
-    let mut text = Rich::plain("Write something, and it is answered. Or send:\n");
+    let mut text = Rich::plain("Send a message to get an answer, or a command:\n");
     for (name, what) in COMMANDS.iter().filter(|(name, _)| *name != "start") {
         text = text.and(format!("\n/{name} ")).italic(format!("– {what}"));
     }
     text.and(
-        "\n\nA session is named by its number in /sessions, its name, the beginning of its id, or ",
+        "\n\nTo select a session, use its number in /sessions, its name, the start of its id, or ",
     )
     .code("last")
     .and(".")
@@ -54,27 +54,25 @@ pub(crate) fn help() -> Rich {
 
 /// For users who are not on the allow list.
 pub(crate) fn stranger(user: u64) -> Rich {
-    Rich::plain("This is a private bot, and you are not on its list. If it should know you, give whoever runs it this number: ")
+    Rich::plain("This is a private bot, and you are not on its list. To get access, send its operator your user id: ")
         .code(user.to_string())
         .and(".")
 }
 
 /// For a voice, a place or a sticker.
 pub(crate) fn wordless() -> Rich {
-    Rich::plain("Only text, photos and documents can be read here. Write it, and it is answered.")
+    Rich::plain("This bot reads only text, photos and documents. Please send one of those.")
 }
 
 /// For a command nobody knows.
 pub(crate) fn unknown(name: &str) -> Rich {
     let name: String = name.chars().take(32).collect();
-    Rich::plain("There is no ").code(format!("/{name}")).and(". /help shows what there is.")
+    Rich::plain("Unknown command ").code(format!("/{name}")).and(". /help lists the commands.")
 }
 
 /// For a chat in which nothing was said.
 pub(crate) fn nothing_yet() -> Rich {
-    Rich::plain(
-        "Nothing was said here yet. Write something, and a session begins; /sessions shows earlier ones.",
-    )
+    Rich::plain("No messages here yet. Send one to start a session; /sessions lists earlier ones.")
 }
 
 /// Where the person is now.
@@ -92,7 +90,7 @@ pub(crate) fn called(session: &Session) -> Rich {
 
 /// For a button whose time is over.
 pub(crate) fn stale() -> Rich {
-    Rich::plain("This button means nothing any more. /help shows what there is.")
+    Rich::plain("This button no longer works. /help lists the commands.")
 }
 
 /// Something could not be done: what, and what to do next.
@@ -101,22 +99,20 @@ pub(crate) fn trouble(error: &sessions::Error) -> Rich {
     use rethread_core::sessions::{Error, SelectError};
     let hint = match error {
         Error::Select(SelectError::None { .. } | SelectError::Several { .. })
-        | Error::Store(StoreError::NotFound { .. }) => "/sessions shows them all.",
-        Error::Select(SelectError::Empty) => "Write something, and there is one.",
+        | Error::Store(StoreError::NotFound { .. }) => "/sessions lists all sessions.",
+        Error::Select(SelectError::Empty) => "Send a message to start one.",
         Error::Name(_) => "A name has a letter or a digit, and no “/”, “\\” or “..”.",
         Error::NothingToUndo { .. } => "Nothing was changed.",
-        Error::GoneOn { .. } => "It stays as it is.",
-        Error::Store(StoreError::Held { .. }) => {
-            "It is being used elsewhere at this moment; try again when that has ended."
-        }
-        Error::TooLarge { .. } | Error::TooMany { .. } => "Nothing of it was stored.",
-        _ => "Whoever runs this bot finds more in its log; nothing that was said is lost.",
+        Error::GoneOn { .. } => "It is unchanged.",
+        Error::Store(StoreError::Held { .. }) => "It is being used elsewhere; try again later.",
+        Error::TooLarge { .. } | Error::TooMany { .. } => "Nothing was stored.",
+        _ => "The bot's log has details; no message is lost.",
     };
     let what = match error {
         // Who holds it is the name of a process, and means nothing to a person far away.
         Error::Store(StoreError::Held { .. }) => "The session is in use".into(),
-        Error::NothingToUndo { .. } => "There is nothing to take back".into(),
-        Error::GoneOn { .. } => "This session has gone on since it was started".into(),
+        Error::NothingToUndo { .. } => "There is nothing to undo".into(),
+        Error::GoneOn { .. } => "This session has been continued since it was started".into(),
         other => capital(&other.to_string()),
     };
     Rich::plain(format!("{what}. {hint}"))

@@ -19,7 +19,7 @@ pub struct BotToken(String);
 #[derive(Debug, thiserror::Error)]
 pub enum BotTokenError {
     /// It cannot be one.
-    #[error("this is not the token of a bot: one is digits, a colon, and letters")]
+    #[error("this is not a bot token: digits, a colon, and letters")]
     Malformed,
     /// Its file cannot be read.
     #[error("{} cannot be read: {what}", .path.display())]

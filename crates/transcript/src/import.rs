@@ -130,8 +130,7 @@ pub fn import(
     let changed: u64 = sessions.iter().map(|session| session.changed).sum();
     if changed > 0 {
         account.notes.push(format!(
-            "{changed} of the messages say something else than when they were imported: what they \
-             say now is kept beside what they said"
+            "{changed} of the messages changed since they were imported: both versions are kept"
         ));
     }
     let added = sessions.iter().map(|session| session.added).sum();
@@ -190,7 +189,7 @@ impl Relay {
     fn pass_on(&mut self) -> Result<(), BoxError> {
         self.bytes = 0;
         let batch = std::mem::take(&mut self.batch);
-        self.give.send(batch).map_err(|_| "the store takes no more".into())
+        self.give.send(batch).map_err(|_| "the store stopped accepting entries".into())
     }
 }
 

@@ -54,7 +54,7 @@ pub enum AgentFault {
     #[error("this is not a `key: value` line")]
     NotAKey,
     /// A key is there more than once.
-    #[error("`{key}` is there twice")]
+    #[error("`{key}` is given twice")]
     Twice { key: String },
     /// A quote is not closed, or text follows it.
     #[error("the quotes do not match")]
@@ -64,24 +64,24 @@ pub enum AgentFault {
     NotAList { key: String },
     /// The name is not valid.
     #[error(
-        "`{name}` is no name for an agent: letters, digits, `-` and `_`, at most {NAME_CHARS_MAX}"
+        "`{name}` is not a valid agent name: use letters, digits, `-` and `_`, at most {NAME_CHARS_MAX}"
     )]
     Name { name: String },
     /// Another file of the same folder has this name.
-    #[error("`{name}` is already the name of {}", .other)]
+    #[error("the name `{name}` is already used by {}", .other)]
     Taken {
         name: String,
         /// The path of the other file.
         other: String,
     },
     /// There is no such policy.
-    #[error("there is no policy `{name}`; there are {}", Policy::PRESETS.join(", "))]
+    #[error("no policy `{name}`; the policies are {}", Policy::PRESETS.join(", "))]
     Policy { name: String },
     /// There is no such tool.
-    #[error("there is no tool `{name}`; there are {}, {}, {}", READ_TOOLS.join(", "), CHANGE_TOOLS.join(", "), WORK_TOOLS.join(", "))]
+    #[error("no tool `{name}`; the tools are {}, {}, {}", READ_TOOLS.join(", "), CHANGE_TOOLS.join(", "), WORK_TOOLS.join(", "))]
     Tool { name: String },
     /// The file has no prompt.
-    #[error("there is no prompt below the front matter")]
+    #[error("no prompt below the front matter")]
     EmptyBody,
     /// The file is too large.
     #[error("the file has more than {FILE_BYTES_MAX} bytes")]
@@ -96,10 +96,10 @@ pub enum AgentFault {
     #[error("the file is not UTF-8")]
     NotText,
     /// A link of the project leads out of its folder.
-    #[error("the link leads out of the project's folder, and is not followed")]
+    #[error("the link points outside the project and is not followed")]
     LeadsOutside,
     /// It is not a regular file.
-    #[error("this is not an ordinary file")]
+    #[error("this is not a regular file")]
     NotAFile,
     /// The file or the folder could not be read.
     #[error("it could not be read: {what}")]
@@ -108,7 +108,7 @@ pub enum AgentFault {
         what: String,
     },
     /// Nobody has agreed to what a project's file says.
-    #[error("it comes with this folder, and nobody has agreed to it yet")]
+    #[error("it belongs to this project and is not trusted yet")]
     Untrusted {
         /// The file, as it is.
         file: FolderFile,
@@ -117,7 +117,7 @@ pub enum AgentFault {
     },
     /// A project's agent asked for tools that the agent it replaces does not have. It is loaded
     /// without them.
-    #[error("`{name}` goes without {}, which the agent it replaces does not have", .tools.join(", "))]
+    #[error("`{name}` does not get {}, because the agent it replaces does not have it", .tools.join(", "))]
     Narrowed {
         /// The agent.
         name: String,

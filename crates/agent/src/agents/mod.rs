@@ -97,7 +97,7 @@ pub struct Agents(Vec<Agent>);
 
 /// There is no agent of this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no agent `{name}`{}; there are {}", suggestion(.nearest), .known.join(", "))]
+#[error("no agent `{name}`{}; the agents are {}", suggestion(.nearest), .known.join(", "))]
 pub struct NotFound {
     /// The name that was asked for.
     pub name: String,

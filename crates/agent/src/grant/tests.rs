@@ -155,15 +155,15 @@ fn a_grant_is_written_as_it_is_shown() {
     }
     assert_eq!("run: cargo   test ".parse(), Grant::command("cargo test"));
     for (text, expected) in [
-        ("read_file", "is not a tool that changes something"),
-        ("running", "is not a tool that changes something"),
-        ("", "is not a tool that changes something"),
-        ("run:", "is not the beginning of one simple command"),
-        ("run:cargo; rm", "is not the beginning of one simple command"),
-        ("run:A=1 cargo", "is not the beginning of one simple command"),
-        ("run:*", "is not the beginning of one simple command"),
-        ("run:sh", "runs any command"),
-        ("run:/usr/bin/env cargo", "runs any command"),
+        ("read_file", "is not a tool that changes anything"),
+        ("running", "is not a tool that changes anything"),
+        ("", "is not a tool that changes anything"),
+        ("run:", "is not the start of one simple command"),
+        ("run:cargo; rm", "is not the start of one simple command"),
+        ("run:A=1 cargo", "is not the start of one simple command"),
+        ("run:*", "is not the start of one simple command"),
+        ("run:sh", "can run any command"),
+        ("run:/usr/bin/env cargo", "can run any command"),
     ] {
         let error = text.parse::<Grant>().expect_err(text).to_string();
         assert!(error.contains(expected), "{text}: {error}");

@@ -27,7 +27,7 @@ pub enum Decision {
 
 /// A session was answered by an agent from another file than the one that would answer now.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the session was answered by {theirs}, and here it would be {ours}")]
+#[error("the session was answered by {theirs}; here, {ours} would answer")]
 pub struct AgentChanged {
     /// The session.
     pub session: SessionId,
@@ -53,47 +53,47 @@ pub enum Refusal {
     #[error(transparent)]
     AgentChanged(#[from] AgentChanged),
     /// The results are not those of the calls that wait.
-    #[error("these are not the results that are waited for: {}", waiting(.open))]
+    #[error("these are not the results the turn is waiting for: {}", waiting(.open))]
     OtherCalls {
         /// The calls that have no result.
         open: Vec<String>,
     },
     /// All turns that may run or wait do.
-    #[error("{most} turns run or wait")]
+    #[error("{most} turns are running or queued")]
     HostFull {
         /// How many there may be.
         most: usize,
     },
     /// All turns that this owner may have run or wait do.
-    #[error("{most} turns of yours run or wait already")]
+    #[error("{most} of your turns are already running or queued")]
     OwnerFull {
         /// How many there may be.
         most: usize,
     },
     /// The questions of the turns that run or wait take all the memory they may.
-    #[error("the questions that run or wait are too large together: {0}")]
+    #[error("the running and queued questions are too large together: {0}")]
     Bytes(#[from] NoRoom),
     /// All turns that may wait for this session do.
-    #[error("{most} turns wait for this session already")]
+    #[error("{most} turns are already queued for this session")]
     QueueFull {
         /// How many there may be.
         most: usize,
     },
     /// The program is about to end, or someone stopped the turn while it waited.
-    #[error("it was stopped before it began; nothing was stored")]
+    #[error("it was stopped before it started; nothing was stored")]
     Stopped,
     /// The key of the session moved on, again and again.
-    #[error("`{key}` was moved again and again")]
+    #[error("`{key}` kept being moved to other sessions")]
     KeyMoved { key: String },
     /// Something went wrong in the middle; what was stored until then is kept.
-    #[error("the turn was given up in the middle")]
+    #[error("the turn was aborted")]
     Abandoned,
 }
 
 fn waiting(open: &[String]) -> String {
     match open.is_empty() {
-        true => "no call waits for one".into(),
-        false => format!("{} wait for one", open.join(", ")),
+        true => "no call is waiting".into(),
+        false => format!("{} are waiting", open.join(", ")),
     }
 }
 

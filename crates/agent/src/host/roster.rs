@@ -212,7 +212,7 @@ impl Roster {
             .map(|agent| {
                 let wanted = agent.model.as_deref().unwrap_or_default();
                 format!(
-                    "{} wants {wanted}; {} is used, `--model` chooses another",
+                    "the agent {} asks for {wanted}, but {} is used; `--model` chooses another model",
                     agent.path,
                     usual.id()
                 )

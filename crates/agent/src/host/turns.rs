@@ -180,7 +180,7 @@ impl Host {
         self.0.turns.tasks.spawn(task)
     }
 
-    /// Turns that run or wait.
+    /// Turns that are running or queued.
     pub fn turns(&self) -> usize {
         let turns = &self.0.turns;
         turns.limits.turns - turns.room.available_permits()

@@ -101,7 +101,7 @@ const LEFT_OUT: &str = "; this message stays in the log and is not sent to the m
 #[allow(missing_docs, reason = "the fields say what they are")]
 pub enum Failure {
     /// There is no such provider.
-    #[error("there is no provider `{provider}`, only {}", .known.join(", "))]
+    #[error("no provider `{provider}`; the providers are {}", .known.join(", "))]
     Unknown {
         /// What was asked for.
         provider: String,
@@ -109,14 +109,14 @@ pub enum Failure {
         known: &'static [&'static str],
     },
     /// There is no key for this provider.
-    #[error("there is no key for {provider}")]
+    #[error("no API key for {provider}")]
     NoKey {
         provider: String,
         /// The variable that would hold it.
         variable: &'static str,
     },
     /// The key is wrong, or may not do this.
-    #[error("{provider} does not accept the key: {message}")]
+    #[error("{provider} rejected the API key: {message}")]
     Denied {
         provider: String,
         /// What it said.
@@ -136,7 +136,7 @@ pub enum Failure {
         left_out: bool,
     },
     /// Too much was asked for in too short a time.
-    #[error("{provider} is limiting requests: {message}")]
+    #[error("{provider} is rate limiting: {message}")]
     Limited {
         provider: String,
         /// What it said.
@@ -145,7 +145,7 @@ pub enum Failure {
         wait: Option<Duration>,
     },
     /// The provider has trouble of its own.
-    #[error("{provider} has trouble ({status}): {message}")]
+    #[error("{provider} failed ({status}): {message}")]
     Trouble {
         provider: String,
         /// The HTTP status.
@@ -164,21 +164,21 @@ pub enum Failure {
         what: String,
     },
     /// The reply broke off.
-    #[error("the reply of {provider} broke off: {what}")]
+    #[error("the reply of {provider} was cut off: {what}")]
     Broken {
         provider: String,
         /// How.
         what: String,
     },
     /// Nothing came for too long.
-    #[error("{provider} said nothing for {} seconds", .after.as_secs())]
+    #[error("{provider} sent nothing for {} seconds", .after.as_secs())]
     Silent {
         provider: String,
         /// How long we waited.
         after: Duration,
     },
     /// What came back is not a reply.
-    #[error("{provider} answered with nonsense: {what}")]
+    #[error("{provider} sent an invalid reply: {what}")]
     Nonsense {
         provider: String,
         /// What was wrong with it.

@@ -245,7 +245,7 @@ pub fn describe(provider: &str, name: &str) -> Model {
 
 /// The name of a model that is not one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{name}` is not PROVIDER/MODEL")]
+#[error("`{name}` is not of the form PROVIDER/MODEL")]
 pub struct BadModel {
     /// What was given.
     pub name: String,

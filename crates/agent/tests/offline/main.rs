@@ -200,7 +200,7 @@ fn what_is_found_nowhere_is_said_to_be_found_nowhere() {
         assert!(told.text.contains(phrase), "{}", told.text);
     }
     let told = talk.ask("find xylophone");
-    assert!(told.text.contains("`xylophone` stands in no file here"), "{}", told.text);
+    assert!(told.text.contains("`xylophone` does not occur in any file here"), "{}", told.text);
 }
 
 #[test]

@@ -15,10 +15,10 @@ fn a_provider_that_cannot_be_used_is_said_before_anything_is_sent() {
         Ok(_) => panic!("{provider} can be used"),
     };
     let mut env = Env::default();
-    let unknown = "there is no provider `acme`, only offline, anthropic, openai, ollama";
+    let unknown = "no provider `acme`; the providers are offline, anthropic, openai, ollama";
     assert_eq!(fail("acme", &env), unknown);
-    assert_eq!(fail("anthropic", &env), "there is no key for anthropic");
-    assert_eq!(fail("openai", &env), "there is no key for openai");
+    assert_eq!(fail("anthropic", &env), "no API key for anthropic");
+    assert_eq!(fail("openai", &env), "no API key for openai");
     env.openai_base = Some("localhost:8080".into());
     let address = "openai cannot be reached at OPENAI_BASE_URL: it is not an http or https address";
     assert_eq!(fail("openai", &env), address);
@@ -89,10 +89,10 @@ fn an_error_in_the_middle_of_a_stream_is_that_error() {
     let lines = "{\"message\":{\"content\":\"a\"}}\n{\"error\":\"out of memory\"}\n";
     let failure_of =
         failure(&Server::start([Answer::raw("application/x-ndjson", [lines])]), "ollama");
-    assert_eq!(failure_of.to_string(), "ollama has trouble (500): out of memory");
+    assert_eq!(failure_of.to_string(), "ollama failed (500): out of memory");
     let events = "data: {\"error\":{\"message\":\"busy\",\"code\":503}}\n\n";
     let failure_of = failure(&Server::start([Answer::raw(SSE, [events])]), "openai");
-    assert_eq!(failure_of.to_string(), "openai has trouble (503): busy");
+    assert_eq!(failure_of.to_string(), "openai failed (503): busy");
 }
 
 #[test]

@@ -120,8 +120,8 @@ impl Attached {
             // An e-mail address or a handle is not a file, and needs no note.
             (None, None) if !name.contains(['/', '.']) || name.is_empty() => return,
             (None, None) => Err(ToolFailure(match Path::new(name).is_absolute() {
-                true => format!("`{name}` is not in the workspace, and not a picture"),
-                false => format!("there is no `{name}` in the workspace"),
+                true => format!("`{name}` is outside the workspace, and not a picture"),
+                false => format!("no `{name}` in the workspace"),
             })),
         };
         match found {
@@ -197,7 +197,9 @@ impl Attached {
         let unseen = match is_seen {
             true => String::new(),
             false => {
-                format!("; it is kept, but this model cannot read a {what} of this size or at all")
+                format!(
+                    "; it is kept, but this model cannot read it (no {what} input, or too large)"
+                )
             }
         };
         self.notes.push(format!(

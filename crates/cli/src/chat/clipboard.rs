@@ -28,7 +28,10 @@ const PROGRAMS: [&[&str]; 3] = [
 pub(super) fn written(text: &str) -> Result<String, Error> {
     if text.len() > TEXT_BYTES_MAX {
         return Err(Error::Word {
-            what: format!("terminals take at most {TEXT_BYTES_MAX} bytes; this has {}", text.len()),
+            what: format!(
+                "a terminal copies at most {TEXT_BYTES_MAX} bytes; the answer has {}",
+                text.len()
+            ),
             hint: "`/export FILE` writes the whole conversation",
         });
     }

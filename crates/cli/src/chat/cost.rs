@@ -52,7 +52,7 @@ pub(super) fn lines(turns: &[TurnCost], models: &Models, columns: usize) -> Vec<
     }
     lines.push(row("  ", &sum.usage, sum.ms, dollars) + "  in all");
     if dollars.is_some() {
-        let without = if unpriced { ", without the models whose price is not known" } else { "" };
+        let without = if unpriced { ", without models whose price is unknown" } else { "" };
         lines.push(format!("Cost is an estimate, at the prices of {PRICES_AS_OF}{without}."));
     }
     lines

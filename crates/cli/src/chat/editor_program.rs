@@ -79,12 +79,12 @@ impl Chat {
             () = std::future::ready(()) => {}
         }
         let failed = |what: String| Error::Word {
-            what: format!("the editor `{program}` {what}; the line is as it was"),
-            hint: "$VISUAL or $EDITOR names the editor",
+            what: format!("the editor `{program}` {what}; the line is unchanged"),
+            hint: "set $VISUAL or $EDITOR to your editor",
         };
         match ended {
             Ok(Ok(status)) if status.success() => {}
-            Ok(Ok(status)) => return Err(failed(format!("ended with {status}"))),
+            Ok(Ok(status)) => return Err(failed(format!("exited with {status}"))),
             Ok(Err(error)) => return Err(failed(format!("could not be started: {error}"))),
             Err(error) => return Err(failed(error.to_string())),
         }

@@ -43,41 +43,41 @@ const fn command(name: &'static str, takes: Takes, about: &'static str) -> Comma
 
 /// The commands, in the order people meet them.
 pub(super) const COMMANDS: &[Command] = &[
-    command("help", Takes::Nothing, "this, with examples"),
+    command("help", Takes::Nothing, "show this help"),
     command("new", Takes::Text("[NAME]"), "start a new session"),
-    command("open", Takes::Session("[SEL]"), "continue another session, all of it"),
+    command("open", Takes::Session("[SEL]"), "continue another session with its whole history"),
     command("resume", Takes::Session("[SEL]"), "start from the summary of an earlier session"),
     command("sessions", Takes::Nothing, "pick a session (also `resume` or /open without SEL)"),
-    command("fork", Takes::Text("[NAME]"), "branch off here"),
+    command("fork", Takes::Text("[NAME]"), "continue in a copy of this session"),
     command(
         "rewind",
         Takes::Text("[N]"),
-        "the turns of this session, or back to before one, with its files",
+        "list the turns, or go back to before turn N and restore files",
     ),
     command("rename", Takes::Text("NAME"), "name this session"),
     command("retry", Takes::Nothing, "ask the last question again"),
     command("compact", Takes::Nothing, "summarise the conversation and continue from the summary"),
-    command("clear", Takes::Nothing, "empty the context; the log is kept"),
+    command("clear", Takes::Nothing, "reset the context; the log is kept"),
     command("delete", Takes::Session("[SEL]"), "move this session, or another, to the trash"),
-    command("undo", Takes::Nothing, "take back delete, clear, compact, resume, fork or new"),
-    command("agent", Takes::Agent, "who answers"),
-    command("model", Takes::Model, "which model answers"),
-    command("permissions", Takes::Text("[CHANGE]"), "what the agent may change without asking"),
+    command("undo", Takes::Nothing, "undo a delete, clear, compact, resume, fork or new"),
+    command("agent", Takes::Agent, "show or change the agent"),
+    command("model", Takes::Model, "list models, or change the model"),
+    command("permissions", Takes::Text("[CHANGE]"), "show or change what may run without asking"),
     command(
         "allow",
         Takes::Text("TOOL"),
         "let a tool run without asking: edit_file, run:cargo test",
     ),
-    command("history", Takes::Text("[all]"), "what was said"),
-    command("search", Takes::Text("WORDS"), "find something in all sessions"),
-    command("thinking", Takes::Nothing, "what the model thought in the last turn"),
-    command("context", Takes::Nothing, "what fills the model's window, and what was cut"),
-    command("cost", Takes::Nothing, "tokens, time and money for each turn"),
+    command("history", Takes::Text("[all]"), "show the conversation"),
+    command("search", Takes::Text("WORDS"), "search all sessions"),
+    command("thinking", Takes::Nothing, "show the model's thinking in the last turn"),
+    command("context", Takes::Nothing, "show what fills the model's window, and what was cut"),
+    command("cost", Takes::Nothing, "show tokens, time and cost of each turn"),
     command("stats", Takes::Nothing, "count messages and tokens"),
     command("copy", Takes::Nothing, "copy the last answer to the clipboard"),
-    command("export", Takes::NewFile, "write the transcript"),
-    command("archive", Takes::Nothing, "put this session away; /open brings it back"),
-    command("exit", Takes::Nothing, "save and leave (also `quit`)"),
+    command("export", Takes::NewFile, "write the transcript to a file"),
+    command("archive", Takes::Nothing, "hide this session from lists; /open brings it back"),
+    command("exit", Takes::Nothing, "save and exit (also `quit`)"),
 ];
 
 /// What `help` says.
@@ -92,7 +92,7 @@ pub(super) fn text() -> String {
 }
 
 const START: &str = "\
-Just type, and the agent answers. Esc or Ctrl-C stops a reply; what was said is kept.";
+Type a message, and the agent answers. Esc or Ctrl-C stops a reply and keeps the part that arrived.";
 
 const END: &str = "\
 Examples:
@@ -104,9 +104,10 @@ Examples:
   /fork try-tokio                 try something, and come back with /undo
   /review src/limit.rs            a command of your own: .rethread/commands/review.md
 
-`exit`, `compact`, `resume`, `sessions` and `help` work without the slash, too. SEL is a position in the list (1 is \
-the newest), a name, an id, or a .md file. A line that begins with a space is said as it is, even if it looks like a \
-command.
+`exit`, `compact`, `resume`, `sessions` and `help` also work without the slash. SEL is a position in the list (1 is \
+the newest), a name or an id; `resume` also takes a .md file. Start a line with a space to send it as a message, even \
+if it looks like a command.
 
-Alt-Enter starts another line, and what is pasted is one message. Up recalls earlier questions, Ctrl-R searches them, \
-Tab completes, Ctrl-G opens your editor, Ctrl-O shows the last tool calls in full. What you type while the agent works is sent when it is done.";
+Alt-Enter starts a new line, and a paste is one message. Up recalls earlier questions, Ctrl-R searches them, Tab \
+completes, Ctrl-G opens your editor, Ctrl-O shows the last tool calls in full. What you type while the agent works is \
+sent when it is done.";

@@ -99,7 +99,7 @@ const ANY_MESSAGE_CONTINUES: &str = "\x1b[2m(any message continues)\x1b[0m";
 const YES_OR_NO: &str = " (y/n) ";
 
 /// The note for a question that nobody can answer.
-const UNANSWERABLE: &str = "(so much is being typed that no answer can be told from it: no)";
+const UNANSWERABLE: &str = "(too much input to read an answer from: taken as no)";
 
 /// How often a turn reports that it is still running, if no line on the screen shows it.
 const STILL_WORKING: Duration = Duration::from_secs(10);
@@ -382,7 +382,7 @@ impl Chat {
         }
         if !self.cli.config.is_on("session.auto_save") {
             self.voice.notice(
-                "session.auto_save is off: nothing of this chat is kept. `/export FILE` writes it to a file.",
+                "session.auto_save is off: this chat is not saved. `/export FILE` writes it to a file.",
             );
         }
         match (&talk.resume, &talk.open) {
@@ -403,14 +403,14 @@ impl Chat {
                 let others = self.others()?;
                 if others > 0 {
                     self.voice.notice(format_args!(
-                        "\n{} of this folder: `sessions` lists all, `/open SEL` goes on with another.",
+                        "\n{} in this folder: `sessions` lists them, `/open SEL` continues one.",
                         plural(others, "other session")
                     ));
                 }
                 self.enter_thread(thread).await
             }
             None if talk.go_on => {
-                self.voice.notice("There is no session of this folder yet; this starts one.");
+                self.voice.notice("No session in this folder yet; starting a new one.");
                 Ok(())
             }
             None => Ok(()),
@@ -442,7 +442,7 @@ impl Chat {
                     }),
                     Some(Line::TooLong) => self.tell(&Error::Word {
                         what: "this line is longer than 4 MiB; it was not sent".into(),
-                        hint: "put it in a file of the workspace and ask about the file",
+                        hint: "save it to a file in the workspace and ask about the file",
                     }),
                     // The terminal is gone, and the signal that says so may be late.
                     Some(Line::Failed(_)) | None if self.voice.typed && !stdin().is_terminal() => {
@@ -529,10 +529,8 @@ impl Chat {
 
     /// Asks the last question again; what came of it is left out of what the model sees.
     async fn retry(&mut self) -> Result<Option<Leaving>, Error> {
-        let nothing = || Error::Word {
-            what: "there is no question to ask again".into(),
-            hint: "say something first",
-        };
+        let nothing =
+            || Error::Word { what: "no question to ask again".into(), hint: "say something first" };
         self.show_other_windows()?;
         let id = self.session.ok_or_else(nothing)?;
         let question = self.handle.call(|sessions| sessions.take_back_turn(id))?;
@@ -557,10 +555,10 @@ impl Chat {
         self.have_seen_all();
         let answer = outcome?;
         match answer.end {
-            End::Stopped => self.voice.notice("\x1b[2m(stopped; what was said is kept)\x1b[0m"),
+            End::Stopped => self.voice.notice("\x1b[2m(stopped; the part that arrived is kept)\x1b[0m"),
             End::RoundLimit | End::Repeated => self.voice.notice(ANY_MESSAGE_CONTINUES),
             _ if answer.cut_off => self.voice.notice(
-                "\x1b[33m(the model's limit for one reply was reached; say `go on` for the rest)\x1b[0m",
+                "\x1b[33m(the reply reached the model's length limit; say `continue` for the rest)\x1b[0m",
             ),
             _ => {}
         }

@@ -30,7 +30,7 @@ impl Chat {
         if text.trim().is_empty() {
             return Err(Error::Word {
                 what: "the question is empty".into(),
-                hint: "-p takes a question",
+                hint: "give the question after -p, or pipe it in with `-p -`",
             });
         }
         // Only a terminal shows the answer while it is written.
@@ -41,7 +41,7 @@ impl Chat {
             None => {}
             Some(Some(sel)) => self.resume(sel).await?,
             Some(None) => {
-                let what = "--resume needs a session beside -p".into();
+                let what = "with -p, --resume needs a session".into();
                 let hint = "`rethread list` shows them; `--resume 1` is the newest";
                 return Err(Error::Word { what, hint });
             }

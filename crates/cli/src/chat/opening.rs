@@ -49,7 +49,7 @@ impl Chat {
             Decision::AskFirst(changed) => {
                 if !self.agrees(&changed.theirs, &changed.ours).await {
                     self.session = None;
-                    self.voice.notice("A new session starts with your next message.");
+                    self.voice.notice("Your next message starts a new session.");
                     return Ok(());
                 }
                 self.runner = self.handle.accept(&changed)?;
@@ -89,8 +89,10 @@ impl Chat {
     /// Asks whether an imported session may use tools. Without someone to ask they stay off.
     pub(super) async fn ask_for_trust(&mut self, session: &Session) -> Result<(), Error> {
         let Some(format) = self.runner.untrusted() else { return Ok(()) };
-        let notice =
-            format!("This session was imported ({}): its words may be anyone's.", clean(format));
+        let notice = format!(
+            "This session was imported ({}): its text may come from anyone.",
+            clean(format)
+        );
         if !self.voice.typed {
             self.voice.notice(format_args!("{notice} Tools are off."));
             return Ok(());

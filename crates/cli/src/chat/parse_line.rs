@@ -124,7 +124,7 @@ fn word(name: &str, rest: Option<&str>) -> Result<ChatCommand, Error> {
             None => ChatCommand::History { all: false },
             Some("all") => ChatCommand::History { all: true },
             Some(other) => {
-                let what = format!("/history takes `all` or nothing, not `{other}`");
+                let what = format!("/history takes no argument but `all`, not `{other}`");
                 return Err(Error::Word { what, hint: HINT });
             }
         },
@@ -144,15 +144,12 @@ fn word(name: &str, rest: Option<&str>) -> Result<ChatCommand, Error> {
         "archive" => ChatCommand::Archive,
         other => {
             let shown: String = other.chars().take(40).collect();
-            return Err(Error::Word {
-                what: format!("there is no command `/{shown}`"),
-                hint: HINT,
-            });
+            return Err(Error::Word { what: format!("no command `/{shown}`"), hint: HINT });
         }
     })
 }
 
-const HINT: &str = "`help` lists the commands; a line that begins with a space is said as it is";
+const HINT: &str = "type `help` for commands; start a line with a space to send it as a message";
 
 #[cfg(test)]
 mod tests {

@@ -176,8 +176,8 @@ impl Chat {
     /// Returns whether someone stopped it.
     pub(super) async fn compact(&mut self) -> Result<bool, Error> {
         let nothing = || Error::Word {
-            what: "nothing was said in this session yet".into(),
-            hint: "there is nothing to compact",
+            what: "this session has no messages yet".into(),
+            hint: "nothing to compact",
         };
         let id = self.session.ok_or_else(nothing)?;
         let preview = self.runner.preview(id)?;
@@ -189,7 +189,7 @@ impl Chat {
                 kept(preview.carried)
             ),
             false => format!(
-                "{} tokens in the context now: a conversation this short gets hardly shorter.",
+                "{} tokens in the context now: this conversation is too short to be worth compacting.",
                 count(preview.before)
             ),
         });
@@ -202,7 +202,7 @@ impl Chat {
         let compacted = match self.busy("compacting", &mut stages, work).await? {
             Some(compacted) => compacted?,
             None => {
-                self.voice.notice("(stopped; the session is as it was)");
+                self.voice.notice("(stopped; the session is unchanged)");
                 return Ok(true);
             }
         };
@@ -281,11 +281,11 @@ impl Chat {
         };
         if self.handle.sessions().get(id)?.tally.summary != made {
             let by = match summary.by.as_str() {
-                EXTRACTIVE => "by picking sentences, without a model".to_owned(),
+                EXTRACTIVE => "extracted without a model".to_owned(),
                 model => format!("by {}", one_line(model)),
             };
             self.voice.notice(format_args!(
-                "📝 It had no summary of its last turns; one was made now, {by}."
+                "📝 Its last turns had no summary yet; one was written now, {by}."
             ));
         }
         self.restore(&self.runner.clone().past(id).await?, &summary.text).await

@@ -98,19 +98,19 @@ impl PermissionPrompt {
     fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         if let Some(why) = &self.request.why {
-            notes.push(format!("! This is asked about every time: {}", one_line(why)));
+            notes.push(format!("! You are asked every time: {}", one_line(why)));
         }
         if self.request.call.name == "run" {
             match Confinement::here() {
                 Confinement::Full => {}
                 Confinement::Partial => notes.push(
-                    "! This kernel confines commands only in part: it may reach the network, or \
-                     processes of yours."
+                    "! This kernel confines commands only in part: this one may reach the network \
+                     and your other processes."
                         .into(),
                 ),
                 Confinement::None => notes.push(
-                    "! This kernel cannot confine commands: it may write wherever you may, and reach \
-                     the network."
+                    "! This kernel cannot confine commands: this one may write wherever you may, and \
+                     reach the network."
                         .into(),
                 ),
             }
@@ -142,7 +142,7 @@ impl PermissionPrompt {
         let text = line.trim();
         if std::mem::take(&mut self.instead) {
             return match text.is_empty() {
-                true => PromptAnswer::Again("Nothing was said; the question is the same.".into()),
+                true => PromptAnswer::Again("The line was empty. The question is still:".into()),
                 false => PromptAnswer::Answer(PermissionAnswer::NoBecause(text.to_owned())),
             };
         }
@@ -158,9 +158,9 @@ impl PermissionPrompt {
                 PromptAnswer::Answer(PermissionAnswer::Always(grant.clone()))
             }
             ("a" | "always", None) => PromptAnswer::Again(match &self.request.why {
-                Some(_) => "This is asked about every time.".into(),
-                None => "Commands like this one have no common beginning that says what they do: \
-                         answer y or n."
+                Some(_) => "You are asked about this every time.".into(),
+                None => "The first words of this command do not say what it does, so `always` is \
+                         not offered: answer y or n."
                     .into(),
             }),
             ("e", _) => {

@@ -10,14 +10,14 @@ use super::Chat;
 use crate::errors::Error;
 use crate::out::{one_line, pad};
 
-const HINT: &str = "`/permissions` shows what holds, and how to change it";
+const HINT: &str = "`/permissions` shows the current settings, and how to change them";
 
 /// What is changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Change {
     Allow(Grant),
     Revoke(Grant),
-    /// Everything that changes something is asked about.
+    /// You will be asked before anything is changed.
     Ask,
     /// Nothing may be changed.
     ReadOnly,
@@ -40,11 +40,11 @@ impl Chat {
                 format!("{} runs without asking, in this session.", one_line(&grant.to_string()))
             }
             Change::Revoke(grant) => {
-                format!("{} is asked about again.", one_line(&grant.to_string()))
+                format!("You will be asked about {} again.", one_line(&grant.to_string()))
             }
-            Change::Ask => "Everything that changes something is asked about.".to_owned(),
-            Change::ReadOnly => "Nothing may be changed in this session.".to_owned(),
-            Change::Reset => "What flags and configuration say holds again.".to_owned(),
+            Change::Ask => "You will be asked before anything is changed.".to_owned(),
+            Change::ReadOnly => "This session is now read-only.".to_owned(),
+            Change::Reset => "Reset to the flags and the configuration.".to_owned(),
         });
         Ok(())
     }
@@ -72,8 +72,9 @@ impl Chat {
     fn show_permissions(&self) {
         let responder = &self.runner.responder;
         if self.runner.untrusted().is_some() {
-            self.voice
-                .notice("Tools are off: this session was imported, and nobody trusts it yet.");
+            self.voice.notice(
+                "Tools are off: this session was imported, and you have not trusted it yet.",
+            );
             return;
         }
         if !CHANGING.iter().any(|tool| responder.agent.may_use(tool)) {
@@ -91,7 +92,7 @@ impl Chat {
 /// What holds, in words.
 fn listed(holding: &Permissions, usual: &[Grant]) -> String {
     if holding.read_only {
-        return "Nothing may be changed: no tool that changes something is offered.\n\
+        return "Read-only: no tool that changes anything is offered.\n\
                 `/permissions ask` lets the agent ask."
             .to_owned();
     }
@@ -110,10 +111,10 @@ fn listed(holding: &Permissions, usual: &[Grant]) -> String {
     }
     text += match holding.can_ask {
         true => {
-            "Every other call that changes something is asked about. So are, each time, commands \
-                 that want the network and changes to files that other programs start by themselves.\n"
+            "You are asked about every other change. You are always asked about commands that need \
+                 the network, and about files that other programs run on their own.\n"
         }
-        false => "Nobody can be asked here, so nothing else that changes something is offered.\n",
+        false => "No one can be asked here, so no other tool that changes anything is offered.\n",
     };
     text += "\n  /permissions allow TOOL  run it without asking: write_file, edit_file, run, run:cargo test\
              \n  /permissions revoke N    ask about it again\
@@ -136,14 +137,14 @@ fn understood(text: &str, holding: &Permissions) -> Result<Change, Error> {
                 Err(_) => Some(grant(rest)?).filter(|grant| holding.allow.contains(grant)),
             };
             Change::Revoke(
-                held.ok_or_else(|| wrong(format!("`{}` is not allowed", one_line(rest))))?,
+                held.ok_or_else(|| wrong(format!("`{}` is not on the list", one_line(rest))))?,
             )
         }
         ("ask", "") => Change::Ask,
         ("read-only", "") => Change::ReadOnly,
         ("reset", "") => Change::Reset,
         _ => {
-            let what = "/permissions takes allow TOOL, revoke N, ask, read-only, reset or nothing";
+            let what = "/permissions takes nothing, or allow TOOL, revoke N, ask, read-only, reset";
             return Err(wrong(what.into()));
         }
     })

@@ -189,8 +189,8 @@ impl Chat {
             Edited::PasteTooLong => self.tell_above(
                 screen,
                 &Error::Word {
-                    what: "what was pasted is longer than 4 MiB; it was not taken".into(),
-                    hint: "put it in a file of the workspace and ask about the file",
+                    what: "the paste is longer than 4 MiB and was not inserted".into(),
+                    hint: "save it to a file in the workspace and ask about the file",
                 },
             ),
             Edited::Wanted(key) => return self.wanted(screen, &key).await,
@@ -225,9 +225,8 @@ impl Chat {
                         Ok(())
                     }
                     None => Err(Error::Word {
-                        what: "there is no picture in the clipboard, or no program that gives it"
-                            .into(),
-                        hint: "wl-paste, xclip or pngpaste gives it; or name a file: @shot.png",
+                        what: "no picture in the clipboard, or no program to read it".into(),
+                        hint: "install wl-paste, xclip or pngpaste, or attach a file: @shot.png",
                     }),
                 }
             }

@@ -145,7 +145,7 @@ impl Chat {
     ) -> Option<(Instant, PermissionPrompt)> {
         let answer = match line {
             Some(Line::Text(text)) => prompt.read_line(&text),
-            Some(_) => PromptAnswer::Again("This could not be read.".into()),
+            Some(_) => PromptAnswer::Again("That could not be read.".into()),
             // Nobody is there any more.
             None => PromptAnswer::Answer(PermissionAnswer::No),
         };

@@ -81,7 +81,7 @@ fn beside(body: &Body) -> Option<String> {
     Some(match body {
         Body::Cleared { .. } => "(the context was cleared here)".into(),
         Body::Undone { .. } => "(the clear was undone)".into(),
-        Body::LeftOut(_) => "(this turn was refused, and is left out from here on)".into(),
+        Body::LeftOut(_) => "(this turn was refused, and is left out from now on)".into(),
         Body::Restored(restored) => {
             format!("(continued from a summary)\n{}", indented(&restored.acknowledgment))
         }

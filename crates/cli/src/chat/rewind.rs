@@ -48,7 +48,7 @@ impl Chat {
             return Ok(());
         };
         let wrong = || Error::Word {
-            what: format!("there is no turn `{}` in this session", one_line(number)),
+            what: format!("no turn `{}` in this session", one_line(number)),
             hint: HINT,
         };
         let at = number.parse::<usize>().ok().and_then(|n| n.checked_sub(1)).ok_or_else(wrong)?;
@@ -64,13 +64,13 @@ impl Chat {
             fit(&turn.question, 100)
         ));
         let Some(which) = self.which_files(&done).await else {
-            self.voice.notice("Nothing was changed; you are where you were.");
+            self.voice.notice("Nothing was changed.");
             return Ok(());
         };
         // A log that begins with its question has nothing before it.
         let Some(last) = turn.seq.checked_sub(1) else {
             return Err(Error::Word {
-                what: "nothing is before this turn".into(),
+                what: "there is nothing before this turn".into(),
                 hint: "`/new` starts a session",
             });
         };
@@ -85,8 +85,8 @@ impl Chat {
             self.put_back(session.id(), file);
         }
         self.voice.notice(format_args!(
-            "You are in {} now, before that turn; the session you came from is kept. /undo goes back to \
-             it, and brings the files back unless you go on here first.",
+            "You are now in {}, before that turn. The original session is kept; /undo goes back to it, and \
+             brings the files back unless you continue here first.",
             change::shown(&session)
         ));
         if clean(&turn.question) == turn.question {
@@ -114,7 +114,9 @@ impl Chat {
         match self.runner.put_back(id, file) {
             Ok(()) if file.then.is_none() => self.voice.notice(format_args!("  removed {path}")),
             Ok(()) => self.voice.notice(format_args!("  restored {path}")),
-            Err(why) => self.voice.notice(format_args!("  {path} is as it was: {}", clean(&why))),
+            Err(why) => {
+                self.voice.notice(format_args!("  {path} was not restored: {}", clean(&why)))
+            }
         }
     }
 
@@ -142,7 +144,7 @@ impl Chat {
             self.show_meanwhile(file);
         }
         if !self.voice.typed {
-            self.voice.notice("They are left as they are: nobody can be asked here.");
+            self.voice.notice("They are left as they are, because no one can be asked here.");
             return Some(Which::None);
         }
         let choices = match meanwhile {
@@ -210,7 +212,7 @@ fn listed(turns: &[PastTurn], now: jiff::Timestamp, columns: usize) -> String {
         lines.push(format!("{head}{}{files}", fit(&turn.question, room)));
     }
     if turns.is_empty() {
-        return "Nothing was asked in this session yet.".to_owned();
+        return "No questions in this session yet.".to_owned();
     }
     lines.push(
         "`/rewind N` goes back to before turn N, in a fork: nothing is lost. Files that the agent \

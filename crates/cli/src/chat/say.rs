@@ -218,7 +218,7 @@ impl Voice {
         }
         match event {
             Event::Waiting { holder } => self.notice(format_args!(
-                "\x1b[2m(another turn is going on in this session, in {}; waiting)\x1b[0m",
+                "\x1b[2m(waiting for another turn in this session, in {})\x1b[0m",
                 who(holder)
             )),
             Event::QuestionCut { from_chars, to_chars } => self.notice(format_args!(

@@ -72,7 +72,8 @@ impl Chat {
             ChatCommand::Fork(name) => self.fork(name.as_deref()).await?,
             ChatCommand::Rename(name) => {
                 let renamed = self.handle.sessions().rename_to(self.current()?, &name)?;
-                self.voice.notice(format_args!("This session is {} now.", renamed.header.name));
+                self.voice
+                    .notice(format_args!("This session is now called {}.", renamed.header.name));
             }
             ChatCommand::Delete(sel) => self.delete(sel.as_deref())?,
             ChatCommand::Export(path) => self.export(path.as_deref())?,
@@ -107,7 +108,7 @@ impl Chat {
             .filter(|text| !text.is_empty())
             .collect();
         if thoughts.is_empty() {
-            self.voice.notice("The model showed no thinking in the last turn.");
+            self.voice.notice("No thinking was shown in the last turn.");
             return Ok(());
         }
         for thought in thoughts {
@@ -150,7 +151,7 @@ impl Chat {
     /// The session, for what needs one.
     pub(super) fn current(&self) -> Result<SessionId, Error> {
         self.session.ok_or_else(|| Error::Word {
-            what: "nothing was said in this chat yet".into(),
+            what: "this chat has no messages yet".into(),
             hint: "say something first; `sessions` lists the earlier ones",
         })
     }
@@ -171,7 +172,7 @@ impl Chat {
         self.unsaid_permissions = SessionPermissions::default();
         self.fullness = 0;
         self.suggested = false;
-        self.voice.notice("A new session starts with your next message; the last one is kept.");
+        self.voice.notice("Your next message starts a new session; this one is kept.");
         Ok(())
     }
 
@@ -291,7 +292,7 @@ impl Chat {
         }
         let id = self.current()?;
         if !self.may_leave(id).await? {
-            self.voice.notice("Nothing was undone; you are where you were.");
+            self.voice.notice("Nothing was undone.");
             return Ok(());
         }
         // Read while the session is still the one that put them back.
@@ -338,7 +339,7 @@ impl Chat {
         self.handle.inherit_trust(from, session.id());
         self.enter(session.id()).await?;
         self.voice.notice(format_args!(
-            "You are in {} now; the session you came from stays as it is, and /undo goes back.",
+            "You are now in {}. The original is unchanged; /undo goes back to it.",
             change::shown(&session)
         ));
         Ok(())
@@ -349,14 +350,14 @@ impl Chat {
         let answer = self.last_turn()?.map(|turn| turn.answer().0).unwrap_or_default();
         if answer.is_empty() || self.voice.look == Look::Raw {
             return Err(Error::Word {
-                what: "there is no answer to copy, or no terminal to copy it to".into(),
+                what: "no answer to copy, or no terminal to copy it with".into(),
                 hint: "`/export FILE` writes the whole conversation",
             });
         }
         print(&clipboard::written(&answer)?)?;
         let chars = count(answer.chars().count() as u64);
         self.voice
-            .notice(format_args!("Gave the last answer ({chars} characters) to the clipboard."));
+            .notice(format_args!("Copied the last answer ({chars} characters) to the clipboard."));
         Ok(())
     }
 
@@ -380,7 +381,7 @@ impl Chat {
             Some(path) => {
                 let path = Path::new(path);
                 if path.exists() {
-                    return Err(wrong(path, "there is such a file already".into()));
+                    return Err(wrong(path, "the file exists already".into()));
                 }
                 self.runner
                     .write_transcript(id, path)
@@ -394,9 +395,7 @@ impl Chat {
         };
         match written {
             Some(path) => self.voice.notice(format_args!("Written to {}", path.display())),
-            None => {
-                self.voice.notice("No folder for transcripts is set; `/export FILE` names a file.")
-            }
+            None => self.voice.notice("No transcript folder is configured; use `/export FILE`."),
         }
         Ok(())
     }

@@ -304,7 +304,7 @@ impl Chat {
     pub(super) fn suspend(&mut self, screen: &mut Screen) {
         let stopped = screen.aside(|| self.input.aside(suspend::stop));
         if matches!(stopped, Ok(false)) {
-            self.voice.notice("(no shell is there that could continue the chat; it goes on)");
+            self.voice.notice("(not suspended: there is no shell to return to)");
         }
     }
 

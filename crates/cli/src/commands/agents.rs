@@ -35,13 +35,13 @@ pub(super) fn run(cli: &Cli, args: &Agents) -> Done {
     }
     for agent in &untrusted {
         note(format_args!(
-            "{} comes with this folder and is not used: `rethread agents --trust` agrees to it as it is",
+            "{} belongs to this project and is not trusted yet, so it is not used: `rethread agents --trust`",
             agent.shown()
         ));
     }
     for file in &commands {
         note(format_args!(
-            "{} comes with this folder and is not used: `rethread agents --trust` agrees to it as it is",
+            "{} belongs to this project and is not trusted yet, so it is not used: `rethread agents --trust`",
             clean(&file.path.display().to_string())
         ));
     }

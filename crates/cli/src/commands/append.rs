@@ -173,7 +173,7 @@ impl<'a> Target<'a> {
             || args.description.is_some()
             || args.max_history.is_some();
         if asks_for_more {
-            let what = "has a session already; what was said about a new one is ignored";
+            let what = "has a session already; the options for a new one are ignored";
             warn(self.cli, &format!("`{key}` {what}"));
         }
         Ok(Some(self.cli.sessions.thread(id)?.session().id()))
@@ -214,14 +214,14 @@ fn acknowledge(cli: &Cli, id: SessionId, seqs: &[u64], asked: bool) -> Result<()
             let Some(message) = entry.body.message() else { continue };
             if message.role == Role::Tool && message.results().next().is_none() {
                 let what = format!(
-                    "entry {seq}: a tool message without a tool_result; it is kept, and contexts leave it out"
+                    "entry {seq}: a tool message without a tool_result; it is stored, and left out of contexts"
                 );
                 warn(cli, &what);
             }
             for (result, measure) in message.results().zip(&entry.measure.results) {
                 if measure.tool.is_none() {
                     let what = format!(
-                        "entry {seq}: the result for `{}` answers no open call; it is kept, and contexts leave it out",
+                        "entry {seq}: the result for `{}` answers no open call; it is stored, and left out of contexts",
                         result.tool_use_id
                     );
                     warn(cli, &what);

@@ -66,7 +66,7 @@ pub(crate) fn undone_text(cli: &Cli, undone: &Undone) -> Result<String, Error> {
         Undone::Clear { session } => {
             let name = label(cli, *session)?;
             return Ok(format!(
-                "Undid the clear of {name}: the model sees what was said before again."
+                "Undid the clear of {name}: the model sees the earlier messages again."
             ));
         }
         Undone::Start { session, origin, back_to, archived } => {
@@ -79,7 +79,7 @@ pub(crate) fn undone_text(cli: &Cli, undone: &Undone) -> Result<String, Error> {
         None => "nothing".into(),
     };
     let left = match archived {
-        true => "nothing was said in it, so it is archived".to_owned(),
+        true => "it had no messages, so it is archived".to_owned(),
         false => "it is kept".to_owned(),
     };
     let session = label(cli, *session)?;
@@ -91,7 +91,7 @@ pub(crate) fn rename(cli: &Cli, args: &Rename) -> Done {
     let session = cli.sessions.rename_to(id, &args.name)?;
     match cli.global.json {
         true => crate::out::json(&json!({ "session": session }))?,
-        false => line(format_args!("It is called {} now.", session.header.name))?,
+        false => line(format_args!("Renamed to {}.", session.header.name))?,
     }
     Ok(ExitCode::SUCCESS)
 }

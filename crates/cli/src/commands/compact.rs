@@ -40,8 +40,8 @@ pub(super) fn run(cli: &Cli, args: &Compact) -> Done {
     })?;
     match compacted {
         Compacted::Nothing => Err(Error::Word {
-            what: "nothing was said in this session yet".into(),
-            hint: "there is nothing to compact",
+            what: "this session has no messages yet".into(),
+            hint: "nothing to compact",
         }),
         Compacted::Done(receipt) if quiet => {
             crate::out::json(&receipt)?;

@@ -39,7 +39,7 @@ pub(super) fn run(global: &Global) -> Done {
         ))?;
     }
     if !there {
-        note(format_args!("There is no configuration file; it would be {}", file.display()));
+        note(format_args!("No configuration file at {}", file.display()));
     }
     Ok(ExitCode::SUCCESS)
 }

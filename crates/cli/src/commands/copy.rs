@@ -102,7 +102,10 @@ fn report(global: &Global, copied: &[Copied]) -> Result<(), Error> {
     for copied in copied {
         for key in &copied.keys_taken {
             let key = clean(key.as_str());
-            line(format_args!("{}: `{key}` points elsewhere there, left alone.", copied.name))?;
+            line(format_args!(
+                "{}: `{key}` is bound to another session there and was left alone.",
+                copied.name
+            ))?;
         }
         if !copied.left_behind.is_empty() {
             let fields = clean(&copied.left_behind.join(", "));

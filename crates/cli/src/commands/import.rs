@@ -245,7 +245,7 @@ impl Walk {
 
     fn folder(&mut self, path: &Path, depth: usize) {
         if depth == 0 {
-            return self.skip(path, "it lies too deep");
+            return self.skip(path, "it is nested too deeply");
         }
         let mut inside: Vec<PathBuf> = match std::fs::read_dir(path) {
             Ok(entries) => entries.filter_map(|entry| entry.ok().map(|e| e.path())).collect(),
@@ -291,7 +291,7 @@ impl Walk {
             Ok(target) if target.is_dir() => {
                 self.skip(path, "it is a link to a folder, which is not followed");
             }
-            Ok(_) => self.skip(path, "it is a link that leads out of the folder"),
+            Ok(_) => self.skip(path, "it is a link to a place outside the folder"),
             Err(error) => self.skip(path, error.to_string()),
         }
     }
@@ -328,12 +328,12 @@ fn unknown(path: &Path, bytes: u64) -> String {
     match &head[..read] {
         _ if bytes == 0 => "it is empty".into(),
         head if head.starts_with(b"SQLite format 3") => {
-            "it is a SQLite database of a layout that is not known".into()
+            "it is a SQLite database with an unknown layout".into()
         }
         head if head.starts_with(&[0xff, 0xfe]) || head.starts_with(&[0xfe, 0xff]) => {
             "it is UTF-16; transcripts are UTF-8".into()
         }
-        _ => "it is no transcript of a known format".into(),
+        _ => "it is not a transcript in a known format".into(),
     }
 }
 
@@ -460,7 +460,7 @@ fn tell_pairs(account: &Account) -> Result<(), Error> {
     );
     for (number, why) in [
         (account.open, "open when the session ended"),
-        (account.dropped, "dropped when the conversation went on"),
+        (account.dropped, "dropped when the conversation continued"),
         (account.orphans, "results whose call is not in the file"),
     ] {
         if number > 0 {

@@ -75,7 +75,7 @@ fn rest(cli: &Cli, page: &Page, filter: &Filter, args: &List) -> Result<(), Erro
         return Ok(());
     }
     if let Some(next) = page.next {
-        note(format_args!("There are more: `{} --after {next}`", again(args, filter)));
+        note(format_args!("More: `{} --after {next}`", again(args, filter)));
     }
     if filter.archived == Some(false) && any(cli, archived(filter))? {
         let here = List { all: false, archived: true, after: None, ..args.clone() };
@@ -84,7 +84,7 @@ fn rest(cli: &Cli, page: &Page, filter: &Filter, args: &List) -> Result<(), Erro
     if filter.newest_of_chain && hides_a_chain(cli, page, filter)? {
         let all = List { all: true, archived: false, after: None, ..args.clone() };
         note(format_args!(
-            "Of a chain only the newest session is shown: `{}`",
+            "Only the newest session of each chain is shown: `{}`",
             again(&all, filter)
         ));
     }
@@ -95,17 +95,17 @@ fn rest(cli: &Cli, page: &Page, filter: &Filter, args: &List) -> Result<(), Erro
 fn why_empty(cli: &Cli, filter: &Filter, args: &List) -> Result<String, Error> {
     let folder = filter.workspace.as_deref().map(clean);
     if args.after.is_some() {
-        return Ok("There are no more sessions.".into());
+        return Ok("No more sessions.".into());
     }
     if args.archived {
         return Ok(match folder {
-            Some(folder) => format!("No session about {folder} is archived."),
-            None => "No session is archived.".into(),
+            Some(folder) => format!("No archived sessions in {folder}."),
+            None => "No archived sessions.".into(),
         });
     }
     if filter.archived == Some(false) && any(cli, archived(filter))? {
         let here = List { all: false, archived: true, after: None, ..args.clone() };
-        let of = folder.map(|folder| format!(" about {folder}")).unwrap_or_default();
+        let of = folder.map(|folder| format!(" in {folder}")).unwrap_or_default();
         return Ok(format!(
             "Every session{of} is archived: `{}` shows them.",
             again(&here, filter)
@@ -113,7 +113,7 @@ fn why_empty(cli: &Cli, filter: &Filter, args: &List) -> Result<String, Error> {
     }
     match folder {
         Some(folder) if any(cli, Filter::default())? => Ok(format!(
-            "No session is about {folder}: `rethread list --all` shows those about other folders."
+            "No sessions in {folder}. `rethread list --all` lists those of other folders."
         )),
         _ => Ok("No sessions yet. `rethread` opens a chat; `rethread append --help` shows how \
                  programs start one."

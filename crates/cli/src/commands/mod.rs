@@ -28,7 +28,6 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use clap::CommandFactory;
 use rethread_agent::{Handle, Host, HostLimits, HostSettings, Roster, RosterSettings, Workspaces};
 use rethread_core::{Backend, Key, MemoryStore, Owner, SessionId, Sessions};
 use rethread_store::System;
@@ -165,9 +164,4 @@ fn handle(store: Arc<dyn Backend>, owner: Owner) -> Handle {
         transcripts: None,
     };
     Host::new(store, Arc::new(System), settings).handle(owner)
-}
-
-/// The command line, for completions and manual pages.
-fn command_line() -> clap::Command {
-    Args::command()
 }

@@ -55,10 +55,10 @@ pub(crate) fn print(cli: &Cli, query: &Query, limit: usize, skip: usize) -> Done
     }
     if hits.is_empty() {
         note(
-            "Nothing was found. All words must be in the same message; `wor*` finds words that begin so.",
+            "Nothing was found. All words must appear in the same message; `wor*` matches the start of a word.",
         );
     } else if let Some(next) = next {
-        note(format_args!("There are more: --skip {next}"));
+        note(format_args!("More: --skip {next}"));
     }
     Ok(ExitCode::SUCCESS)
 }

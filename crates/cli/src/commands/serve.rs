@@ -57,7 +57,7 @@ async fn serve(cli: &Cli, args: &Serve) -> Done {
     match cli.global.json {
         true => crate::out::json(&json!({ "listening": url, "model": model }))?,
         false => line(format_args!(
-            "Listening on {url} with {model}. {url}/docs shows what can be asked; Ctrl-C stops."
+            "Listening on {url} with {model}. {url}/docs describes the API; Ctrl-C stops."
         ))?,
     }
     listening
@@ -67,7 +67,7 @@ async fn serve(cli: &Cli, args: &Serve) -> Done {
                 _ = int.recv() => {}
             }
             if !cli.global.json {
-                note("Stopping: turns that run get a few seconds to finish.");
+                note("Stopping: running turns have a few seconds to finish.");
             }
         })
         .await;

@@ -53,7 +53,7 @@ pub(super) fn open(
     let absent = url.path().filter(|path| !path.exists()).map(|path| path.display().to_string());
     if let (Some(path), Missing::Leave) = (&absent, missing) {
         if global.store.is_some() && !global.json {
-            note(format_args!("There is no store at {}; nothing was created.", clean(path)));
+            note(format_args!("No store at {}; nothing was created.", clean(path)));
         }
         return Ok(Arc::new(MemoryStore::new(Arc::new(System))));
     }

@@ -77,7 +77,7 @@ fn as_json(cli: &Cli, sums: &Surveyed, args: &Stats) -> Value {
 
 fn print(cli: &Cli, sums: &Surveyed, args: &Stats) -> Result<(), Error> {
     if sums.groups.is_empty() {
-        note("Nothing was said yet in the sessions that are asked about.");
+        note("No messages in these sessions.");
         return Ok(());
     }
     let mut titles: Vec<(String, &Totals)> =

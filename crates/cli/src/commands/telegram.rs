@@ -65,7 +65,7 @@ async fn answer(cli: &Cli, args: &Telegram) -> Done {
     }
     if allowed == 0 {
         note(format_args!(
-            "Nobody may talk to it yet: write to {} once, and it tells you your number for --allow-user",
+            "No user is allowed yet: send {} a message, and it replies with your user id for --allow-user",
             clean(&name)
         ));
     }
@@ -159,7 +159,7 @@ fn stopped_by_signal(quiet: bool) -> Result<CancellationToken, Error> {
             _ = int.recv() => {}
         }
         if !quiet {
-            note("Stopping: turns that run are finished first.");
+            note("Stopping: running turns finish first.");
         }
         stopped.cancel();
     });

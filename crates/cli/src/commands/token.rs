@@ -23,7 +23,7 @@ pub(super) fn run(cli: &Cli, args: &Token) -> Done {
             tokens.revoke(&name).map_err(Error::Token)?;
             match cli.global.json {
                 true => crate::out::json(&json!({ "revoked": name }))?,
-                false => line(format_args!("{name} opens nothing any more."))?,
+                false => line(format_args!("Revoked {name}."))?,
             }
         }
     }
@@ -60,7 +60,7 @@ fn list(cli: &Cli, tokens: &AccessTokens) -> Result<(), Error> {
         ))?;
     }
     if all.is_empty() {
-        note("There is no token. `rethread token create NAME --owner OWNER` makes one.");
+        note("No tokens. `rethread token create NAME --owner OWNER` creates one.");
     }
     Ok(())
 }

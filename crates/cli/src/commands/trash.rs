@@ -102,7 +102,7 @@ fn erase(cli: &Cli, args: &Delete) -> Done {
     } else if !args.yes {
         let names: Vec<String> = found.iter().map(|(_, s)| with_selector(s)).collect();
         let question =
-            format!("Erase {} and all that was said? This is for good.", names.join(", "));
+            format!("Erase {} and everything in it? This cannot be undone.", names.join(", "));
         if !confirmed(&question)? {
             return Err(Error::NotConfirmed);
         }

@@ -15,11 +15,10 @@ const BESIDE_FROM_COLUMNS: usize = 120;
 const BETWEEN: &str = " │ ";
 
 /// What the keys do while letters filter.
-const FILTER_KEYS: &str =
-    "Enter opens it whole · Tab: keys (s starts from its summary) · Esc closes";
+const FILTER_KEYS: &str = "Enter continues it · Tab: keys (s starts from its summary) · Esc closes";
 
 /// What they do otherwise.
-const KEYS: &str = "Enter opens it whole · s starts from its summary · r rename · f fork · \
+const KEYS: &str = "Enter continues it · s starts from its summary · r rename · f fork · \
                     a archive · d delete · u undo · c chain · / filter · q closes";
 
 const NAME_KEYS: &str = "Enter renames · Esc keeps the name";
@@ -149,9 +148,9 @@ impl Picker {
         if self.shown.is_empty() {
             let why = match (self.is_loading, self.searching.is_some(), self.filter.is_empty()) {
                 (true, ..) => "Reading the list …",
-                (_, true, _) => "Searching in what was said …",
-                (.., true) => "There is no other session yet.",
-                _ => "Nothing fits: Ctrl-U empties the filter.",
+                (_, true, _) => "Searching …",
+                (.., true) => "No other sessions yet.",
+                _ => "No matches: Ctrl-U clears the filter.",
             };
             lines.push(fit_line(&format!("  {why}"), layout.list_columns));
         }

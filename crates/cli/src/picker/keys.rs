@@ -110,7 +110,7 @@ impl Picker {
                 if let Some((id, verb)) = self.undo.clone() {
                     return PickerAction::Do(id, verb);
                 }
-                self.note = "There is no archive or delete to take back.".into();
+                self.note = "No archive or delete to undo.".into();
             }
             '/' => self.focus = Focus::Filter,
             'j' => self.select(self.selected + 1),

@@ -256,7 +256,7 @@ impl Picker {
             _ => clean(&session.label()),
         };
         self.note = match verb {
-            Verb::Rename(_) => format!("It is called {name} now."),
+            Verb::Rename(_) => format!("Renamed to {name}."),
             Verb::Fork => format!("Forked into {name}; Enter opens it."),
             Verb::Archive => format!("Archived {name}; u brings it back."),
             Verb::Delete => format!("Moved {name} to the trash; u brings it back."),

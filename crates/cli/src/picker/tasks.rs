@@ -120,7 +120,7 @@ fn preview(
     lines.push(String::new());
     lines.extend(last.lines(&shape));
     if last.is_empty() {
-        lines.push("(nothing was said since it was cleared or started)".into());
+        lines.push("(no messages since it was cleared or started)".into());
     }
     Ok(TaskResult::Preview { id, columns, lines })
 }

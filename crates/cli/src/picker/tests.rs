@@ -188,7 +188,7 @@ fn letters_filter_until_tab_moves_to_the_keys() {
     table.picker.key(&Key::Down);
     assert_eq!(table.types("\ts"), PickerAction::Choice(Choice::Summary(table.id("limits"))));
     let screen = table.screen();
-    for text in ["Enter opens it whole", "s starts from its summary"] {
+    for text in ["Enter continues it", "s starts from its summary"] {
         assert!(screen.contains(text), "{screen}");
     }
     assert_eq!(table.picker.key(&Key::Escape), PickerAction::Nothing, "back to the filter");

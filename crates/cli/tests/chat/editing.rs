@@ -276,7 +276,7 @@ fn the_tab_key_completes_a_command() {
     let mut terminal = start(&home, &server, &[]);
     terminal.say("/sess\t");
     terminal.expect("/sessions");
-    terminal.expect("There is no other session yet.");
+    terminal.expect("No other sessions yet.");
     terminal.press("\x1b");
     terminal.expect("You: ");
 }

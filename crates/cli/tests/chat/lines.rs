@@ -84,7 +84,7 @@ fn session_auto_save_off_keeps_nothing_and_says_so() {
     std::fs::write(&file, "[session]\nauto_save = false\n[features]\nauto_save = false\n")
         .expect("written");
     let said = chat(&home, &["--config", file.to_str().expect("a path")], &["hello", "exit"]);
-    assert!(said.err.contains("nothing of this chat is kept"), "{said:?}");
+    assert!(said.err.contains("this chat is not saved"), "{said:?}");
     assert_eq!(home.json(&["list"])["sessions"], Value::Array(Vec::new()));
     std::fs::write(&file, "[session]\nauto_save = false\n").expect("written");
     let said =
@@ -118,7 +118,7 @@ fn continue_opens_the_newest_session_of_this_folder_and_introduces_it() {
     let said = chat(&home, &["-c"], &["hello again", "exit"]);
     for line in [
         "Continuing second · 1 turn, last active just now\n\njust now\nYou: hello there\n\nbuild:\nHello.",
-        "1 other session of this folder",
+        "1 other session in this folder",
     ] {
         assert!(said.err.contains(line), "{line}: {said:?}");
     }
@@ -181,7 +181,7 @@ fn opening_shows_the_last_two_turns_and_where_the_earlier_ones_are() {
 fn continue_without_an_earlier_session_starts_one() {
     let home = Home::new();
     let said = chat(&home, &["-c"], &["hello", "exit"]);
-    assert!(said.err.contains("no session of this folder yet"), "{said:?}");
+    assert!(said.err.contains("No session in this folder yet"), "{said:?}");
     assert_eq!(newest(&home)["queries"], 1);
 }
 
@@ -203,7 +203,7 @@ fn compact_reports_what_it_saves_undo_reverts_it_and_compact_works_again() {
         "✓ Compacted into limits-2: ",
         "(extractive: made without a model)",
         "recall",
-        "Undid the compact: back in limits. You left limits-2; nothing was said in it, so it is archived.",
+        "Undid the compact: back in limits. You left limits-2; it had no messages, so it is archived.",
         "✓ Compacted into limits-3: ",
         "Restoration: ",
         "Session Tokens: ",
@@ -333,10 +333,7 @@ fn a_session_without_a_summary_gets_one_when_it_is_resumed() {
         ],
     );
     let said = chat(&home, &["--resume", "raw"], &["exit"]);
-    assert!(
-        said.err.contains("one was made now, by picking sentences, without a model"),
-        "{said:?}"
-    );
+    assert!(said.err.contains("one was written now, extracted without a model"), "{said:?}");
     assert!(said.out.contains("Redis") || said.out.contains("cache"), "{said:?}");
 }
 
@@ -352,7 +349,7 @@ fn bad_lines_are_reported_and_the_chat_continues() {
     assert_eq!(said.code, 0, "{}", said.err);
     for text in [
         "not valid UTF-8",
-        "there is no command `/nosuch`",
+        "no command `/nosuch`",
         "/open needs a session",
         "no session matches `nothing`",
         "no agent",
@@ -394,12 +391,12 @@ fn the_verbs_work_in_the_chat() {
     );
     assert_eq!(said.code, 0, "{said:?}");
     for text in [
-        "This session is beta now.",
-        "You are in gamma now",
-        "Undid the fork: back in beta. You left gamma; nothing was said in it",
+        "This session is now called beta.",
+        "You are now in gamma.",
+        "Undid the fork: back in beta. You left gamma; it had no messages",
         "The context is empty",
         "Undid the clear of beta: ",
-        "A new session starts with your next message",
+        "Your next message starts a new session",
         "plan answers from now on.",
         "Written to out.md",
     ] {
@@ -436,9 +433,9 @@ fn flags_of_the_chat_mean_nothing_beside_a_command() {
     let home = Home::new();
     let said = home.run(&["-c", "list"]);
     assert_eq!(said.code, 2);
-    assert!(said.err.contains("--continue is for the chat"), "{said:?}");
+    assert!(said.err.contains("--continue is an option of the chat"), "{said:?}");
     for (args, text) in [
-        (vec!["--model", "nonsense"], "is not PROVIDER/MODEL"),
+        (vec!["--model", "nonsense"], "is not of the form PROVIDER/MODEL"),
         (vec!["--model", "nobody/x"], "nobody"),
         (vec!["--model", "openai/gpt-5-mini"], "OPENAI_API_KEY"),
         (vec!["--agent", "biuld"], "build"),
@@ -462,7 +459,7 @@ fn agents_come_from_files_and_a_broken_one_is_named_with_its_line() {
     std::fs::write(folder.join("bad.md"), "---\nname: bad\nno key here\n---\nBody\n")
         .expect("written");
     let said = home.run(&["agents"]);
-    assert!(!said.out.contains("poet") && said.err.contains("poet.md comes with this folder"));
+    assert!(!said.out.contains("poet") && said.err.contains("poet.md belongs to this project"));
     let said = home.run(&["agents", "--trust"]);
     assert_eq!(said.code, 0);
     assert!(said.out.contains("poet") && said.out.contains("Rhymes"), "{said:?}");
@@ -490,7 +487,7 @@ fn compact_is_a_command_too() {
     assert_eq!(done["summary"]["by"], "extractive");
     let said = home.run(&["compact", "long-2"]);
     assert_eq!(said.code, 2);
-    assert!(said.err.contains("nothing was said"), "{said:?}");
+    assert!(said.err.contains("has no messages yet"), "{said:?}");
 }
 
 #[test]
@@ -517,7 +514,7 @@ fn an_export_never_overwrites_a_file() {
     let home = Home::new();
     std::fs::write(home.path().join("README.md"), "mine").expect("written");
     let said = chat(&home, &[], &["hello", "/export README.md", "exit"]);
-    assert!(said.err.contains("there is such a file already"), "{said:?}");
+    assert!(said.err.contains("the file exists already"), "{said:?}");
     assert_eq!(std::fs::read_to_string(home.path().join("README.md")).expect("there"), "mine");
 }
 
@@ -564,12 +561,15 @@ fn a_folder_of_someone_else_does_not_choose_where_things_are_sent() {
     let text = "---\nname: build\nmodel: openai/expensive\n---\nSend everything.\n";
     std::fs::write(folder.join("build.md"), text).expect("written");
     let said = chat(&home, &[], &["hello", "exit"]);
-    assert!(said.err.contains("are not used until you agree"), "{said:?}");
+    assert!(said.err.contains("you have not trusted yet"), "{said:?}");
     assert!(!said.err.contains("this folder's own"), "{said:?}");
     home.run(&["agents", "--trust"]);
     let said = chat(&home, &[], &["hello", "exit"]);
     assert_eq!(said.code, 0, "{said:?}");
-    assert!(said.err.contains("wants openai/expensive; offline/offline is used"), "{said:?}");
+    assert!(
+        said.err.contains("asks for openai/expensive, but offline/offline is used"),
+        "{said:?}"
+    );
     assert!(said.err.contains("agent build (this folder's own"), "{said:?}");
     std::fs::write(folder.join("build.md"), text.replace("everything", "all")).expect("written");
     let said = chat(&home, &[], &["hello", "exit"]);

@@ -123,7 +123,7 @@ fn a_declined_edit_changes_nothing_and_the_model_gets_the_comment() {
     window.say("e");
     window.until("the line", |shown| shown.ends_with("\nWhat to do instead:"));
     window.say("");
-    asks(&window, &["Nothing was said; the question is the same."]);
+    asks(&window, &["The line was empty. The question is still:"]);
     window.say("e");
     window.until("the second", |shown| shown.matches("What to do instead:").count() == 2);
     window.say("leave it alone");
@@ -170,7 +170,7 @@ fn always_holds_for_commands_that_begin_alike_in_this_session_and_in_no_fork() {
     let shown = asks(&window, &["command: touch three; touch four"]);
     assert!(!shown.contains("command: touch two"), "{shown}");
     window.say("a");
-    asks(&window, &["have no common beginning"]);
+    asks(&window, &["first words of this command"]);
     window.say("n");
     finished(&window, "Three are there.");
     let there = ["one", "two", "three", "four"].map(|name| home.path().join(name).exists());
@@ -207,14 +207,14 @@ fn always_holds_for_a_tool_until_it_is_revoked() {
     finished(&window, "Both.");
     assert_eq!(text(&home, "a.txt"), SOURCE.replace("five", "5").replace("six", "6"));
     window.say("/permissions revoke 1");
-    window.shows(&["edit_file is asked about again."]);
+    window.shows(&["You will be asked about edit_file again."]);
     at_prompt(&window);
     window.say("more");
     asks(&window, &["1 - one"]);
     window.say("n");
     finished(&window, "None.");
     window.say("/permissions read-only");
-    window.shows(&["Nothing may be changed in this session."]);
+    window.shows(&["This session is now read-only."]);
     at_prompt(&window);
     window.say("and now?");
     finished(&window, "Nothing offered.");
@@ -328,11 +328,12 @@ fn the_question_says_why_it_is_asked_every_time() {
     let server = Server::start([Answer::calls([rc(), net]), Answer::text("Declined.")]);
     let mut window = open(&home, &server, (100, 60), &["--allow", "write_file,run"]);
     window.say("go");
-    asks(&window, &["+3 -0", "! This is asked about every time: "]);
+    asks(&window, &["+3 -0", "! You are asked every time: "]);
     window.say("a");
-    asks(&window, &["This is asked about every time.\n"]);
+    asks(&window, &["You are asked about this every time.\n"]);
     window.say("n");
-    let command = "  command:\n    echo one\n    echo two\n  network: true\n! This is asked about every time: ";
+    let command =
+        "  command:\n    echo one\n    echo two\n  network: true\n! You are asked every time: ";
     asks(&window, &[command]);
     window.say("n");
     finished(&window, "Declined.");
@@ -405,7 +406,7 @@ fn what_is_allowed_is_kept_when_the_conversation_is_compacted_and_not_in_a_new_s
     finished(&window, "Two.");
     assert!(home.path().join("two").exists());
     window.say("/new");
-    window.shows(&["A new session starts"]);
+    window.shows(&["Your next message starts a new session"]);
     at_prompt(&window);
     window.say("and more");
     asks(&window, &["command: touch three"]);

@@ -46,7 +46,7 @@ fn the_list_is_filtered_as_one_types_also_by_what_was_said() {
     window.press("\x15");
     window.shows(&["3 sessions", "roses"]);
     window.press("rate nonsense");
-    window.shows(&["Nothing fits: Ctrl-U empties the filter."]);
+    window.shows(&["No matches: Ctrl-U clears the filter."]);
     window.press("\x17");
     window.shows(&["1 of 3", "›   2  Write a rate limiter"]);
     window.press("\x1b");
@@ -77,7 +77,7 @@ fn enter_opens_the_session_whole_and_shows_its_last_turns() {
     let server = Server::start([Answer::text("By the minute.")]);
     let args = ["--model", "openai/scripted-1", "resume"];
     let mut window = Window::open(&home, (80, 24), &args[2..], &model(&server));
-    window.shows(&["3 sessions", "Enter opens it whole"]);
+    window.shows(&["3 sessions", "Enter continues it"]);
     window.press("token buck");
     window.shows(&["1 of 3", "found: It is a token bucket."]);
     window.press("\r");
@@ -129,7 +129,7 @@ fn each_key_does_what_the_footer_says() {
     window.press("r");
     window.shows(&["New name: garden", "Enter renames"]);
     window.press("\x15roses\r");
-    window.shows(&["It is called roses now.", "roses · 2 messages"]);
+    window.shows(&["Renamed to roses.", "roses · 2 messages"]);
     window.press("f");
     window.shows(&["Forked into roses-fork; Enter opens it.", "4 sessions", "roses-fork · 2"]);
     window.press("c");
@@ -183,7 +183,7 @@ fn without_a_terminal_there_is_the_list() {
         assert!(!said.out.contains('\x1b'), "{said:?}");
     }
     let said = home.run(&["-p", "hello", "--resume"]);
-    assert!(said.err.contains("--resume needs a session beside -p"), "{said:?}");
+    assert!(said.err.contains("with -p, --resume needs a session"), "{said:?}");
 }
 
 #[test]

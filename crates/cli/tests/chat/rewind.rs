@@ -73,7 +73,7 @@ y restore them · n leave them as they are · c cancel, and stay here
     window.say("y");
     let shown = window.until("the prompt", |shown| shown.ends_with("\nYou: more"));
     assert!(
-        shown.contains("\n  restored a.txt\n  removed b.txt\nYou are in work-fork now"),
+        shown.contains("\n  restored a.txt\n  removed b.txt\nYou are now in work-fork, before"),
         "{shown}"
     );
     assert_eq!(text(&home, "a.txt").as_deref(), Some("one\ntwo\n"));
@@ -128,7 +128,7 @@ fn what_someone_else_changed_is_shown_first_and_can_be_kept() {
     let meanwhile = "a.txt was changed by someone else after the agent wrote it:\n+1 -0\n1   1\n2   2\n3 + mine\n";
     assert!(shown.contains(meanwhile), "{shown}");
     window.say("c");
-    window.shows(&["Nothing was changed; you are where you were."]);
+    window.shows(&["Nothing was changed."]);
     at_prompt(&window);
     window.say("/rewind 2");
     window.until("the question", |shown| shown.ends_with("? (y/o/n/c)"));
@@ -164,7 +164,7 @@ fn a_turn_that_is_not_there_is_an_error_and_nothing_happens() {
     let (_server, mut window) = worked(&home, vec![]);
     for number in ["0", "4", "x", "-1"] {
         window.say(&format!("/rewind {number}"));
-        window.shows(&[&format!("there is no turn `{number}` in this session")]);
+        window.shows(&[&format!("no turn `{number}` in this session")]);
         at_prompt(&window);
     }
     assert_eq!(text(&home, "a.txt").as_deref(), Some("1\n2\n"));
@@ -203,7 +203,7 @@ fn another_model_answers_from_the_middle_of_a_session_on() {
     window.shows(&["nonsense"]);
     at_prompt(&window);
     window.say("/model nobody/x");
-    window.shows(&["there is no provider `nobody`"]);
+    window.shows(&["no provider `nobody`"]);
     at_prompt(&window);
     window.say("still?");
     finished(&window, "Two.");

@@ -204,12 +204,12 @@ fn escape_stops_a_command_and_a_reply_and_the_chat_continues() {
     window.say("y");
     window.shows(&["    two\n", "• running"]);
     window.press("\x1b");
-    window.shows(&["✗ stopped", "(stopped; what was said is kept)"]);
+    window.shows(&["✗ stopped", "(stopped; the part that arrived is kept)"]);
     at_prompt(&window);
     window.say("count");
     window.shows(&["one two", "• writing"]);
     window.press("\x1b");
-    window.until("the second", |shown| shown.matches("(stopped; what was").count() == 2);
+    window.until("the second", |shown| shown.matches("(stopped; the part").count() == 2);
     server.release();
     at_prompt(&window);
     window.say("are you there?");
@@ -512,7 +512,7 @@ fn what_is_waited_for_is_said_another_turn_a_retry_a_compaction() {
     second.shows(&["📝 Generating session summary...", "• compacting · Esc stops"]);
     server.wait_for_requests(5);
     second.press("\x1b");
-    second.shows(&["(stopped; the session is as it was)"]);
+    second.shows(&["(stopped; the session is unchanged)"]);
     server.release();
     at_prompt(&second);
     second.say("four");

@@ -169,7 +169,7 @@ fn a_full_disk_is_reported_at_the_prompt_and_the_message_can_be_sent_again() {
     wait("go", "full");
     terminal.say("second");
     terminal.expect("no space left for");
-    terminal.expect("make room and try again");
+    terminal.expect("free some space and try again");
     terminal.expect("You: ");
     assert_eq!(server.requests().len(), 1, "what is not on disk is not sent");
     wait("room", "empty");

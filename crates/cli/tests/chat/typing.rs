@@ -70,7 +70,7 @@ fn a_menu_under_the_slash_says_what_each_command_does() {
         window.press("\x15/sess");
         window.shows(&["  /sessions  pick a session"]);
         window.press(format!("\x15/stat{DOWN}\r"));
-        window.shows(&["nothing was said in this chat yet"]);
+        window.shows(&["this chat has no messages yet"]);
         let shown = at_prompt(&window);
         assert!(shown.contains("\nYou: /stats\n"), "{shown}");
         assert!(!shown.contains("count messages"), "the menu is gone: {shown}");
@@ -114,7 +114,7 @@ fn a_file_and_a_folder_go_with_the_question_and_it_is_said_what_was_taken() {
     window.say("explain @src/, please; and @nosuch.rs");
     let shown = finished(&window, "One.");
     assert!(shown.contains("(attached 1 file of src/, 14 bytes)"), "{shown}");
-    assert!(shown.contains("(not attached: there is no `nosuch.rs` in the workspace)"), "{shown}");
+    assert!(shown.contains("(not attached: no `nosuch.rs` in the workspace)"), "{shown}");
     let all = asked(&server).join("|");
     assert!(all.contains("[File: src/limit.rs]\n\nfn limit() {}\n"), "{all}");
     assert!(all.ends_with("explain @src/, please; and @nosuch.rs"), "{all}");
@@ -283,17 +283,17 @@ fn own_commands_are_used_once_they_are_agreed_to() {
     write(&home, "a.txt", "the text");
     let args = ["--model", "openai/gpt-5"];
     let mut window = Window::open(&home, (80, 24), &args, &server.vars());
-    window.shows(&["commands of its own", ".rethread/commands/review.md", "Use them? (y/n)"]);
+    window.shows(&["its own commands", ".rethread/commands/review.md", "Use them? (y/n)"]);
     window.say("n");
     at_prompt(&window);
     window.say("/review a.txt");
-    window.shows(&["there is no command `/review`"]);
+    window.shows(&["no command `/review`"]);
     window.say("/greet Ann \"two words\"");
     finished(&window, "One.");
     assert_eq!(asked(&server), ["Greet Ann in two words."]);
     drop(window);
 
-    assert!(home.run(&["agents"]).err.contains("review.md comes with this folder"));
+    assert!(home.run(&["agents"]).err.contains("review.md belongs to this project"));
     let said = home.run(&["agents", "--trust"]);
     assert!(!said.err.contains("review.md"), "{said:?}");
     let mut window = open(&home, &server, (80, 24), &[]);
@@ -306,7 +306,7 @@ fn own_commands_are_used_once_they_are_agreed_to() {
     drop(window);
 
     write(&home, ".rethread/commands/review.md", "Something else.");
-    assert!(home.run(&["agents"]).err.contains("review.md comes with this folder"));
+    assert!(home.run(&["agents"]).err.contains("review.md belongs to this project"));
 }
 
 #[test]
@@ -314,11 +314,11 @@ fn copy_archive_and_help_do_what_one_guesses() {
     let (home, server) = (Home::new(), Server::start([Answer::text("**Forty-two**")]));
     let mut window = open(&home, &server, (80, 60), &["--name", "answer"]);
     window.say("/copy");
-    window.shows(&["there is no answer to copy"]);
+    window.shows(&["no answer to copy"]);
     window.say("what is six times seven?");
     finished(&window, "Forty-two");
     window.say("/copy");
-    window.shows(&["Gave the last answer (13 characters) to the clipboard."]);
+    window.shows(&["Copied the last answer (13 characters) to the clipboard."]);
     let bytes = String::from_utf8_lossy(&window.bytes()).into_owned();
     assert!(bytes.contains("\x1b]52;c;KipGb3J0eS10d28qKg==\x07"), "{bytes:?}");
     window.say("/archive");

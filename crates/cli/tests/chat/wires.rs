@@ -152,7 +152,7 @@ fn control_c_stops_the_reply_keeps_it_and_leaves_the_chat_alive() {
         terminal.expect("build:");
         terminal.expect("one");
         terminal.press("\x03");
-        terminal.expect("(stopped; what was said is kept)");
+        terminal.expect("(stopped; the part that arrived is kept)");
         server.release();
         terminal.expect("You: ");
         terminal.say("are you there?");
@@ -409,7 +409,7 @@ fn control_c_stops_a_compaction_and_the_session_is_as_it_was() {
     terminal.say("compact");
     server.wait_for_requests(2);
     terminal.press("\x03");
-    terminal.expect("(stopped; the session is as it was)");
+    terminal.expect("(stopped; the session is unchanged)");
     server.release();
     terminal.expect("You: ");
     terminal.say("and?");

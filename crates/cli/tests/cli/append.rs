@@ -149,7 +149,7 @@ fn a_line_sent_twice_is_stored_once() {
     assert_eq!((again.code, again.seqs()), (0, vec![0]));
     let other = home.feed(&["append", "once"], line.replace("hello", "bye"));
     assert_eq!(other.code, 1);
-    assert!(other.err.contains("the id `m-1` is taken"), "{}", other.err);
+    assert!(other.err.contains("the id `m-1` is already used"), "{}", other.err);
     let shown = home.json(&["show", "once"]);
     assert_eq!(shown["entries"].as_array().map(Vec::len), Some(1));
     assert_eq!(shown["entries"][0]["id"], "m-1");
@@ -205,7 +205,7 @@ fn a_message_may_have_16_mib_and_no_more() {
     }
     let endless = home.feed(&["append", "--new"], vec![b'x'; 40 << 20]);
     assert_eq!(endless.code, 1);
-    assert!(endless.err.contains("error: line 1 is more than 16 MiB long"), "{}", endless.err);
+    assert!(endless.err.contains("error: line 1 is longer than 16 MiB"), "{}", endless.err);
 }
 
 #[test]

@@ -194,7 +194,7 @@ fn clear_empties_the_context_and_undo_brings_it_back() {
     assert_eq!(home.json(&["context", "plan"])["hash"], before["hash"]);
     let again = home.run(&["undo", "plan"]);
     assert_eq!(again.code, 1);
-    assert!(again.err.contains("to take back"), "{}", again.err);
+    assert!(again.err.contains("to undo"), "{}", again.err);
 }
 
 #[test]
@@ -236,7 +236,7 @@ fn a_fork_copies_whole_rounds_and_leaves_the_original_alone() {
     assert_eq!((&undone["undone"], &undone["archived"]), (&json!("fork"), &json!(true)));
     assert_eq!(home.run(&["undo", "inside"]).code, 1, "it is undone once");
     let used = home.run(&["undo", "all"]);
-    assert!(used.err.contains("has gone on since it was started"), "{}", used.err);
+    assert!(used.err.contains("has been continued since it was started"), "{}", used.err);
 }
 
 #[test]
@@ -259,7 +259,7 @@ fn a_selector_is_a_position_a_name_an_id_or_last() {
     let either = home.run(&["delete", "2", "--yes"]);
     assert_eq!(either.code, 1, "{either:?}");
     assert!(either.err.contains("  gamma\n") && either.err.contains("  2\n"), "{either:?}");
-    assert!(either.err.contains("hint: the one stands there in the list"), "{either:?}");
+    assert!(either.err.contains("hint: one is at this position in the list"), "{either:?}");
     assert_eq!(home.json(&["list"])["sessions"].as_array().map(Vec::len), Some(4));
     let two = home.json(&["list"])["sessions"][0]["id"].as_str().expect("an id").to_owned();
     assert_eq!(home.run(&["delete", &two, "--yes"]).code, 0);
@@ -309,12 +309,12 @@ fn the_next_page_of_a_list_is_of_the_same_list() {
         &["list", "--workspace", ".", "-n", "2"],
     ] {
         let first = home.run(args);
-        let (_, typed) = first.err.split_once("There are more: `rethread ").expect("more");
+        let (_, typed) = first.err.split_once("More: `rethread ").expect("more");
         let typed: Vec<&str> = typed.split('`').next().expect("a command").split(' ').collect();
         let second = home.run(&typed);
         assert!(second.out.contains("s2") && second.out.contains("s1"), "{args:?}: {second:?}");
         assert!(!second.out.contains("s0") && !second.out.contains("s3"), "{args:?}: {second:?}");
-        assert!(!second.err.contains("Of a chain"), "nothing was continued: {second:?}");
+        assert!(!second.err.contains("of each chain"), "nothing was continued: {second:?}");
         assert_eq!(typed.contains(&"--all"), args.contains(&"--all"), "{typed:?}");
         assert_eq!(typed.contains(&"--workspace"), args.contains(&"--workspace"), "{typed:?}");
     }
@@ -322,7 +322,7 @@ fn the_next_page_of_a_list_is_of_the_same_list() {
     let cursor = format!("1.{}", end["id"].as_str().expect("an id"));
     home.run(&["archive", "s2"]);
     let behind = home.run(&["list", "--after", &cursor]);
-    assert_eq!(behind.err, "There are no more sessions.\n");
+    assert_eq!(behind.err, "No more sessions.\n");
 }
 
 #[test]
@@ -331,16 +331,13 @@ fn a_list_of_a_folder_says_where_the_others_are() {
     home.session("plan", &[r#"{"role":"user","content":"hello"}"#]);
     std::fs::create_dir(home.path().join("empty")).expect("a folder");
     let said = home.run(&["list", "--workspace", "empty"]);
-    assert!(
-        said.err.starts_with("No session is about ") && said.err.contains("/empty: "),
-        "{said:?}"
-    );
-    assert!(said.err.contains("`rethread list --all` shows those about other folders"), "{said:?}");
+    assert!(said.err.starts_with("No sessions in ") && said.err.contains("/empty. "), "{said:?}");
+    assert!(said.err.contains("`rethread list --all` lists those of other folders"), "{said:?}");
     home.run(&["archive", "plan"]);
     let said = home.run(&["list", "--workspace", "empty"]);
-    assert!(said.err.starts_with("No session is about "), "{said:?}");
+    assert!(said.err.starts_with("No sessions in "), "{said:?}");
     let said = home.run(&["list", "--workspace", "."]);
-    assert!(said.err.starts_with("Every session about "), "{said:?}");
+    assert!(said.err.starts_with("Every session in "), "{said:?}");
     assert!(said.err.contains("`rethread list --archived --workspace "), "{said:?}");
 }
 
@@ -352,14 +349,14 @@ fn a_chain_is_shown_on_the_page_of_its_newest_session() {
     }
     assert_eq!(home.run(&["compact", "chain"]).code, 0);
     let first = home.run(&["list", "-n", "1"]);
-    assert!(first.err.contains("There are more"), "{first:?}");
+    assert!(first.err.contains("More: `rethread list"), "{first:?}");
     assert!(
-        first.err.contains("Of a chain only the newest session is shown: `rethread list --all")
+        first.err.contains("Only the newest session of each chain is shown: `rethread list --all")
     );
-    let (_, typed) = first.err.split_once("There are more: `rethread ").expect("more");
+    let (_, typed) = first.err.split_once("More: `rethread ").expect("more");
     let typed: Vec<&str> = typed.split('`').next().expect("a command").split(' ').collect();
     let second = home.run(&typed);
-    assert!(second.out.contains("two") && !second.err.contains("Of a chain"), "{second:?}");
+    assert!(second.out.contains("two") && !second.err.contains("of each chain"), "{second:?}");
 }
 
 #[test]
@@ -432,7 +429,7 @@ fn whose_instructions_apply_is_said_and_each_content_is_agreed_to_once() {
     let folder = home.path().join(".rethread/agents");
     std::fs::create_dir_all(&folder).expect("made");
     let ask = || home.run(&["-p", "hello", "--model", "offline/offline"]);
-    let applies = "the agent `build` follows the instructions of this folder";
+    let applies = "the agent `build` follows this project's instructions";
     assert!(!ask().err.contains(applies));
     let write = |text: &str| {
         std::fs::write(folder.join("mine.md"), format!("---\nname: build\n---\n{text}\n"))
@@ -448,11 +445,11 @@ fn whose_instructions_apply_is_said_and_each_content_is_agreed_to_once() {
     for _ in 0..2 {
         let said = ask();
         assert!(said.err.contains(applies) && said.err.contains("mine.md"), "{said:?}");
-        assert!(!said.err.contains("until you agree"), "{said:?}");
+        assert!(!said.err.contains("not trusted yet"), "{said:?}");
     }
     write("Send all of it.");
     let said = ask();
-    assert!(said.err.contains("until you agree") && !said.err.contains(applies), "{said:?}");
+    assert!(said.err.contains("not trusted yet") && !said.err.contains(applies), "{said:?}");
 }
 
 #[test]
@@ -505,7 +502,7 @@ fn configuration_says_where_each_value_comes_from() {
     let wrong = home.run(&["config", "--config", file.to_str().expect("a path")]);
     assert_eq!(wrong.code, 2);
     assert!(
-        wrong.err.contains("`stroe` is not a setting; there are store, owner, policy"),
+        wrong.err.contains("`stroe` is not a setting; the settings are store, owner, policy"),
         "{}",
         wrong.err
     );

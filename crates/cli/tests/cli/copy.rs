@@ -48,7 +48,7 @@ fn a_directory_of_files_is_a_store_like_any_other() {
     let said = home.run(&["list", "--store", "files:sessions?max=3"]);
     assert_eq!(said.code, 2);
     assert!(said.err.contains("`max=3` is not an option of a store"), "{}", said.err);
-    assert!(said.err.contains("hint: a directory takes"), "{}", said.err);
+    assert!(said.err.contains("hint: options are `files:DIR"), "{}", said.err);
     let said = home.feed(&[&new[..], &["--owner", "ada"]].concat(), WITH_TOOL[0]);
     assert_eq!(said.code, 0, "{said:?}");
     let mine = home.json(&["list", "--store", files, "--owner", "ada"]);
@@ -88,7 +88,7 @@ fn copy_takes_what_is_missing_and_reports_when_both_sides_continued() {
     home.feed(&["append", "plan", "--store", "files:sessions"], more);
     let said = home.run(&["copy", "--to", "files:sessions"]);
     assert_eq!(said.code, 1);
-    assert!(said.err.contains("is there already, and differs from entry 5 on"), "{}", said.err);
+    assert!(said.err.contains("exists already, and differs from entry 5 on"), "{}", said.err);
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn a_store_to_copy_from_is_not_made() {
     for from in ["sqlite:typo.db", "files:typo", "typo.db"] {
         let said = home.run(&["copy", "--from", from, "--to", "files:there"]);
         assert_eq!(said.code, 2, "{from}: {said:?}");
-        assert!(said.err.contains("there is nothing at typo"), "{said:?}");
+        assert!(said.err.contains("nothing found at typo"), "{said:?}");
         assert!(!home.path().join("typo").exists() && !home.path().join("typo.db").exists());
     }
 }

@@ -130,7 +130,7 @@ fn other_files_beside_sessions_are_named_and_fail_only_if_they_may_be_sessions()
     let said = home.run(&["import", "in"]);
     assert_eq!(said.code, 0, "{said:?}");
     for name in ["agent-1.meta.json", "MEMORY.md", "1.txt"] {
-        assert!(said.err.contains(&format!("{name}: it is no transcript")), "{said:?}");
+        assert!(said.err.contains(&format!("{name}: it is not a transcript")), "{said:?}");
     }
     let named = home.run(&["import", "in/tool-results/1.txt"]);
     assert_eq!(named.code, 1, "{named:?}");

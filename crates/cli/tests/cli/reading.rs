@@ -126,7 +126,7 @@ fn a_mistyped_store_is_not_made_by_a_command_that_reads() {
         &["rename", "1", "plan"],
     ] {
         let said = home.run(&[args, &["--store", &text]].concat());
-        let told = format!("There is no store at {text}; nothing was created.");
+        let told = format!("No store at {text}; nothing was created.");
         assert!(said.err.contains(&told), "{args:?}: {said:?}");
         assert!(!home.path().join("no").exists(), "{args:?}");
     }

@@ -132,7 +132,7 @@ fn tokens_are_made_listed_and_revoked_and_say_whose_sessions_are_meant() {
     let home = Home::new();
     let refused = home.run(&["serve", "--listen", "0.0.0.0:0"]);
     assert_eq!(refused.code, 2, "{refused:?}");
-    assert!(refused.err.contains("there is no token"), "{refused:?}");
+    assert!(refused.err.contains("no token exists"), "{refused:?}");
     assert!(refused.err.contains("rethread token create"), "{refused:?}");
     let made = home.run(&["token", "create", "laptop", "--owner", "ada"]);
     let token = made.out.trim().to_owned();
@@ -143,7 +143,7 @@ fn tokens_are_made_listed_and_revoked_and_say_whose_sessions_are_meant() {
     assert!(!listed.to_string().contains(&token[3..]));
     let again = home.run(&["token", "create", "laptop", "--owner", "bob"]);
     assert_eq!(again.code, 1, "{again:?}");
-    assert!(again.err.contains("there is a token `laptop` already"), "{again:?}");
+    assert!(again.err.contains("a token `laptop` exists already"), "{again:?}");
 
     let served = Served::start(&home, &["--require-token"]);
     assert_eq!(served.post("/chat", None, &ask("a.md")).0, 401);
@@ -170,7 +170,7 @@ fn an_address_that_is_taken_and_an_origin_that_is_everybody_are_refused() {
     let served = Served::start(&home, &[]);
     let taken = home.run(&["serve", "--listen", &served.address]);
     assert_eq!(taken.code, 1, "{taken:?}");
-    assert!(taken.err.contains("cannot be listened on"), "{taken:?}");
+    assert!(taken.err.contains("cannot listen on"), "{taken:?}");
     assert_eq!(served.stop().0, Some(0));
     for origin in ["*", "https://*", "example.org", "https://"] {
         let refused = home.run(&["serve", "--allow-origin", origin]);

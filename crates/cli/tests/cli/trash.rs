@@ -59,9 +59,12 @@ fn erasing_without_a_terminal_takes_yes_and_a_name_or_a_full_id() {
     let id = home.json(&["show", "plan"])["session"]["id"].as_str().expect("an id").to_owned();
     for (args, why) in [
         (&["delete", "--now", "plan"][..], "nothing was done"),
-        (&["delete", "--now", "-y", "1"], "`1` may mean another session tomorrow"),
-        (&["delete", "--now", "-y", "last"], "today it is plan"),
-        (&["delete", "--now", "-y", &id[..8]], "may mean another session tomorrow"),
+        (
+            &["delete", "--now", "-y", "1"],
+            "`1` is not an exact name: it may select another session tomorrow",
+        ),
+        (&["delete", "--now", "-y", "last"], "(now it is plan)"),
+        (&["delete", "--now", "-y", &id[..8]], "may select another session tomorrow"),
     ] {
         let said = home.feed(args, "y\n");
         assert!(said.code == 1 && said.err.contains(why), "{args:?}: {said:?}");
@@ -85,7 +88,7 @@ fn a_question_is_asked_before_erasing_at_a_terminal() {
     // Typed when the question is there, as a person would.
     let answer = |answer: &str| {
         let mut terminal = Terminal::start(&home, &["delete", "--now", "1"], &[]);
-        terminal.expect("Erase plan and all that was said? This is for good. (y/n)");
+        terminal.expect("Erase plan and everything in it? This cannot be undone. (y/n)");
         terminal.say(answer);
         terminal.end()
     };
@@ -154,7 +157,7 @@ fn a_chat_brings_back_what_it_just_deleted() {
         "Moved plan to the trash; /undo brings it back",
         "Undid the delete: plan is back.",
         "Your next message starts a new session.",
-        "nothing was said in this chat yet",
+        "this chat has no messages yet",
     ] {
         assert!(said.err.contains(text), "{text}: {said:?}");
     }

@@ -304,7 +304,7 @@ fn a_full_disk_is_reported_and_what_was_acknowledged_stays() {
             .expect("it runs"),
     );
     assert!(said.err.contains("no space left for"), "{said:?}");
-    assert!(said.err.contains("hint: make room and try again"), "{said:?}");
+    assert!(said.err.contains("hint: free some space and try again"), "{said:?}");
     let number = |text: &str| text.trim().parse::<u64>().expect("a number");
     let mut lines = said.out.lines().rev();
     let entries = number(lines.next().expect("entries"));
@@ -649,7 +649,7 @@ fn a_place_that_could_be_taken_for_another_is_refused_and_nothing_is_made() {
     ] {
         let said = home.feed(&["append", "--new", "--store", &store], HELLO);
         assert_eq!(said.code, 2, "{store}: {said:?}");
-        assert!(said.err.contains("is not the place of a store"), "{said:?}");
+        assert!(said.err.contains("is not a store"), "{said:?}");
         assert!(said.err.contains(&hint), "{said:?}");
     }
     assert!(!std::path::Path::new("/").join(&name).exists());

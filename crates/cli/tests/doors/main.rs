@@ -192,7 +192,7 @@ fn terminal(scene: &mut Scene) -> Decided {
     if waits {
         let mut err = BufReader::new(child.stderr.take().expect("its errors"));
         let mut line = String::new();
-        while !line.contains("another turn is going on") {
+        while !line.contains("waiting for another turn") {
             line.clear();
             assert!(err.read_line(&mut line).expect("text") > 0, "it ended without waiting");
         }

@@ -70,7 +70,7 @@ fn a_session_is_kept_found_copied_and_checked() {
     // The index lags until somebody searches, and says so; then it has caught up.
     let lag = other.json(&["doctor"]);
     let what = lag["findings"][0]["what"].as_str().unwrap_or_default();
-    assert!(what.starts_with("search is behind with"), "{lag}");
+    assert!(what.starts_with("search has not indexed"), "{lag}");
     assert_eq!(lag["findings"][0]["state"], "noted");
     other.json(&["search", "zebra"]);
     assert_eq!(other.json(&["doctor"])["findings"], json!([]));
@@ -113,7 +113,7 @@ fn a_password_is_shown_by_no_command() {
         let (code, out, err) = gone.run(args);
         assert_eq!(code, 1, "{out}");
         assert!(err.contains("postgres://ada@127.0.0.1:1/chat cannot be reached"), "{err}");
-        assert!(err.contains("check that the server runs"), "{err}");
+        assert!(err.contains("check that the server is running"), "{err}");
         assert!(!err.contains("sesame"), "{err}");
     }
 }

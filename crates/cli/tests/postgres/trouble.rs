@@ -78,8 +78,8 @@ fn a_lock_that_is_not_released_is_reported_with_its_holder() {
     assert!(began.elapsed() >= Duration::from_secs(10), "a lock is waited for");
     let expected = format!(
         "error: line 1: {} is locked by another program\n\
-         hint: try again; `SELECT pid, state, query FROM pg_stat_activity` in the database shows \
-         who holds a lock; what was acknowledged is safe",
+         hint: try again; `SELECT pid, state, query FROM pg_stat_activity` shows which connection \
+         holds the lock. Acknowledged entries are safe",
         home.store
     );
     assert_eq!((code, told), (1, expected));
@@ -114,8 +114,8 @@ fn a_statement_timeout_is_reported_and_stores_nothing() {
     );
     let expected = format!(
         "error: line 1: {} could not append in time: canceling statement due to statement timeout\n\
-         hint: the server is overloaded, or something in it is stuck: try again; the same again is \
-         safe, and so is what was acknowledged",
+         hint: the server is overloaded or a query is stuck: try again. Retrying is safe, and so are \
+         acknowledged entries",
         home.store
     );
     let began = std::time::Instant::now();
@@ -133,8 +133,8 @@ fn a_statement_timeout_is_reported_and_stores_nothing() {
 
 #[test]
 fn a_role_without_rights_learns_which_it_needs() {
-    let hint = "hint: the role needs SELECT, INSERT, UPDATE and DELETE on the tables, and for the \
-                first start in a new database CREATE on the schema, or a start as a role that has it";
+    let hint = "hint: the role needs SELECT, INSERT, UPDATE and DELETE on the tables; the first \
+                start in a new database also needs CREATE on the schema";
     let home = Home::new();
     let role = format!("plain_{}", home.database());
     home.sql(&format!("CREATE ROLE {role} LOGIN PASSWORD 'sesame'"));
@@ -144,7 +144,7 @@ fn a_role_without_rights_learns_which_it_needs() {
     };
     let shown = home.store.replace("rethread@", &format!("{role}@"));
     let expected = format!(
-        "error: {shown} does not let this role set up the database: permission denied for schema \
+        "error: {shown} does not allow this role to set up the database: permission denied for schema \
          public\n{hint}"
     );
     assert_eq!(plain.say(), (1, expected));
@@ -152,7 +152,7 @@ fn a_role_without_rights_learns_which_it_needs() {
     home.sql(&format!("GRANT SELECT ON ALL TABLES IN SCHEMA public TO {role}"));
     assert_eq!(plain.run(&["show", "last"]).0, 0, "what it may read it reads");
     let expected = format!(
-        "error: line 1: {shown} does not let this role append: permission denied for table \
+        "error: line 1: {shown} does not allow this role to append: permission denied for table \
          rethread_sessions\n{hint}"
     );
     assert_eq!(plain.say(), (1, expected));
@@ -170,8 +170,8 @@ fn a_standby_is_distinguished_from_the_primary() {
     assert_eq!(code, 0, "{out}{err}");
     let expected = format!(
         "error: line 1: {} cannot be written to\n\
-         hint: this server is a standby, or set to be read only: name the one that takes writes, or \
-         all of them: `postgres://USER@HOST1,HOST2/DATABASE?target_session_attrs=read-write`",
+         hint: this server is a standby or read-only: connect to the primary, or list all servers: \
+         `postgres://USER@HOST1,HOST2/DATABASE?target_session_attrs=read-write`",
         reader.store
     );
     assert_eq!(reader.say(), (1, expected));
@@ -194,8 +194,8 @@ fn a_server_without_tls_is_reported_with_the_option_that_allows_it() {
     };
     let expected = format!(
         "error: {} cannot be reached: server does not support TLS\n\
-         hint: this server does not encrypt; where the network to it is your own, \
-         `?sslmode=disable` at the end of the URL goes without",
+         hint: this server does not support TLS; on a network you trust, add `?sslmode=disable` to \
+         the URL",
         home.store
     );
     assert_eq!(strict.say(), (1, expected));

@@ -20,7 +20,7 @@ fn every_command_is_in_the_menu_and_in_the_help() {
     let bot = place.start();
     let start = send(&place, "/start", "Just write");
     assert!(start.text.contains("@ThreadBot") && start.text.contains("openai/gpt-5"), "{start:?}");
-    let help = send(&place, "/help", "Or send:");
+    let help = send(&place, "/help", "or a command:");
     let menu = place.fake.wait("a menu", |fake| {
         fake.asked()
             .into_iter()
@@ -48,11 +48,11 @@ fn every_command_is_in_the_menu_and_in_the_help() {
         assert!(help.text.contains(&format!("/{name} ")), "{name}: {help:?}");
         assert!(menu["commands"].to_string().contains(&format!("\"{name}\"")), "{name}: {menu}");
     }
-    send(&place, "/frobnicate now", "There is no /frobnicate");
+    send(&place, "/frobnicate now", "Unknown command /frobnicate");
     for command in ["/stats", "/history", "/clear", "/undo", "/compact", "/sessions", "/delete"] {
-        send(&place, command, "Nothing was said here yet");
+        send(&place, command, "No messages here yet");
     }
-    send(&place, "/stop", "Nothing was said here yet");
+    send(&place, "/stop", "No messages here yet");
     send(&place, "/retry", "There is no question to ask again");
     send(&place, "/status", "Nothing is running");
     bot.stop();
@@ -66,14 +66,14 @@ fn clear_empties_the_history_and_keeps_the_session() {
     let place = Place::new();
     let bot = place.start();
     send(&place, "an old secret", "answer to an old secret");
-    send(&place, "/clear", "The history is empty");
-    send(&place, "/history", "Nothing was said since the last clear");
+    send(&place, "/clear", "The context is empty");
+    send(&place, "/history", "No messages since the last clear");
     let all = send(&place, "/history all", "an old secret");
     assert!(all.text.contains("cleared"), "{all:?}");
     send(&place, "and now?", "answer to and now?");
     let asked = place.model.requests().last().expect("asked").text.clone();
     assert!(!asked.contains("old secret"), "{asked}");
-    send(&place, "/undo", "The clear is undone");
+    send(&place, "/undo", "Undid the clear");
     let history = send(&place, "/history", "an old secret");
     assert!(history.text.contains("and now?"), "{history:?}");
     send(&place, "again", "answer to again");
@@ -104,11 +104,11 @@ fn sessions_are_opened_resumed_and_deleted_by_buttons() {
     let resume = send(&place, "/resume", "from its summary");
     place.fake.presses(7, &resume, "about gardens");
     place.fake.wait_for(7, "Resumed: ");
-    send(&place, "/undo", "The resume is undone");
+    send(&place, "/undo", "Undid the resume");
 
     let delete = send(&place, "/delete boats", "Delete boats?");
     place.fake.presses(7, &delete, "Keep it");
-    place.fake.wait_for(7, "Everything stays as it is");
+    place.fake.wait_for(7, "Nothing was changed");
     let delete = send(&place, "/delete boats", "Delete boats?");
     place.fake.presses(7, &delete, "Delete it");
     let deleted = place.fake.wait_for(7, "It is in the trash");
@@ -174,10 +174,10 @@ fn compact_continues_smaller_and_is_undone() {
     place.model.push(Answer::text(summary));
     let told = send(&place, "/compact", "Compacted: about");
     assert!(told.text.contains("/undo goes back"), "{told:?}");
-    let history = send(&place, "/history", "goes on from a summary");
+    let history = send(&place, "/history", "continued from a summary");
     assert!(history.text.contains("bricks"), "{history:?}");
     send(&place, "after it", "answer to");
-    send(&place, "/undo", "The compact is undone");
+    send(&place, "/undo", "Undid the compact");
     send(&place, "/history", "question 0 about the garden wall");
     bot.stop();
     assert_eq!(place.fake.refused(), [""; 0]);
@@ -194,7 +194,7 @@ fn another_agent_answers_and_stats_say_so() {
     send(&place, "again", "answer to again");
     let stats = send(&place, "/stats", "Messages: 2 from you, 2 from the assistant");
     assert!(stats.text.contains("Agent: plan") && stats.text.contains("policy bot"), "{stats:?}");
-    send(&place, "/agent nobody", "There is no such agent");
+    send(&place, "/agent nobody", "No such agent");
     send(&place, "/agent Explore", "explore answers from now on");
     bot.stop();
     assert_eq!(place.sessions("telegram:7")[0]["agent"], "explore");
@@ -252,7 +252,7 @@ fn what_cannot_be_read_is_answered_politely() {
     place.fake.update(serde_json::json!({ "message": { "message_id": 1, "date": 1,
         "from": { "id": 7, "is_bot": false, "first_name": "A" }, "chat": { "id": 7, "type": "private" },
         "location": { "latitude": 1.0, "longitude": 2.0 } } }));
-    place.fake.wait_for(7, "Only text, photos and documents can be read here");
+    place.fake.wait_for(7, "This bot reads only text, photos and documents");
     bot.stop();
     assert!(place.model.requests().is_empty());
 }

@@ -15,7 +15,7 @@ const REPLIES: [&str; 5] = [
     "answer to first question",
     "You are in plan",
     "answer to second question",
-    "The history is empty",
+    "The context is empty",
     "answer to third question",
 ];
 
@@ -51,12 +51,12 @@ fn killed_at(number: usize, after: bool) -> bool {
     };
     // What comes last is answered when everything before it is dealt with.
     place.fake.says(7, "/help");
-    place.fake.wait_for(7, "Or send:");
+    place.fake.wait_for(7, "or a command:");
     bot.stop();
     let context =
         format!("killed at {number} ({method:?}), {}", if after { "after" } else { "before" });
     let mut seen = place.fake.chat(7);
-    seen.retain(|seen| !seen.text.contains("Or send:"));
+    seen.retain(|seen| !seen.text.contains("or a command:"));
     for words in REPLIES {
         let times = count(&seen, words);
         let unavoidable = after && method.as_deref() == Some("sendMessage");
@@ -171,7 +171,7 @@ fn erasing_a_session_leaves_no_word_of_it_in_the_store() {
     place.fake.says(7, "remember xyzzyplugh for me");
     place.fake.wait_for(7, "answer to remember");
     place.fake.says(7, "/delete");
-    let asked = place.fake.wait_for(7, "It goes to the trash");
+    let asked = place.fake.wait_for(7, "It is moved to the trash");
     place.fake.presses(7, &asked, "Erase it for good");
     place.fake.wait_for(7, "It is erased");
     bot.stop();

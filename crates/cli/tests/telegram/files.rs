@@ -170,7 +170,7 @@ fn a_file_that_is_too_large_is_refused_and_nothing_is_stored() {
     place.fake.sends_document(7, "look", "huge.bin", &vec![0; (20 << 20) + 1]);
     let told = place.fake.wait_for(7, "at most 20 MB");
     assert!(
-        told.text.contains("huge.bin") && told.text.contains("Nothing of the message"),
+        told.text.contains("huge.bin") && told.text.contains("Your message was not stored"),
         "{told:?}"
     );
     bot.stop();

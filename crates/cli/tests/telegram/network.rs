@@ -20,7 +20,7 @@ fn broken_connections_and_bad_gateways_are_survived() {
     let wrote = bot.stop();
     assert_eq!(place.fake.chat(7).len(), 1, "what never arrived is sent once");
     assert_eq!(place.fake.fired(), 6);
-    assert!(wrote.contains("trying again"), "it is said: {wrote}");
+    assert!(wrote.contains("retrying"), "it is said: {wrote}");
     assert!(!wrote.contains("hello"), "what people say is not: {wrote}");
 }
 
@@ -173,6 +173,6 @@ fn a_file_with_the_token_is_for_its_owner_alone() {
     mode(0o600);
     let bot = Bot::of(command());
     place.fake.says(7, "/help");
-    place.fake.wait_for(7, "Or send:");
+    place.fake.wait_for(7, "or a command:");
     bot.stop();
 }

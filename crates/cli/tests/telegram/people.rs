@@ -31,7 +31,7 @@ fn without_a_list_nobody_is_let_in() {
     place.fake.says(7, "hello");
     place.fake.wait_for(7, "private bot");
     let wrote = bot.stop();
-    assert!(wrote.contains("Nobody may talk to it yet"), "{wrote}");
+    assert!(wrote.contains("No user is allowed yet"), "{wrote}");
     assert!(place.sessions("telegram:7").is_empty());
 }
 
@@ -42,7 +42,7 @@ fn a_stranger_who_presses_a_button_of_others_changes_nothing() {
     place.fake.says_in_group(7, -100, "@ThreadBot hello");
     place.fake.wait_for(-100, "answer to");
     place.fake.says_in_group(7, -100, "/delete@ThreadBot");
-    let asked = place.fake.wait_for(-100, "It goes to the trash");
+    let asked = place.fake.wait_for(-100, "It is moved to the trash");
     place.fake.presses(999, &asked, "Delete it");
     place.fake.wait("told", |fake| {
         fake.asked().iter().find(|asked| asked.body["text"] == "This is a private bot.").map(drop)
@@ -231,8 +231,12 @@ fn a_workspace_is_remembered_and_must_be_below_the_roots() {
     }
     place.fake.says(7, "/workspace");
     let choice = place.fake.wait_for(7, "The workspace is projects.");
-    let refused =
-        place.fake.chat(7).iter().filter(|seen| seen.text.contains("no such folder")).count();
+    let refused = place
+        .fake
+        .chat(7)
+        .iter()
+        .filter(|seen| seen.text.contains("That folder is not allowed"))
+        .count();
     assert_eq!(refused, 3);
     place.fake.presses(7, &choice, "beta");
     place.fake.wait_for(7, "The workspace is projects/beta from now on.");

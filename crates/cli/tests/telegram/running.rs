@@ -24,7 +24,7 @@ fn stop_ends_the_running_turn_and_keeps_what_was_said() {
     let bot = place.start();
     begun(&place);
     place.fake.says(7, "the next question");
-    let told = send(&place, "/stop", "Stopped; what was said until then is kept");
+    let told = send(&place, "/stop", "Stopped; the part that arrived is kept");
     assert!(told.text.contains("1 message still to be answered"), "{told:?}");
     let stopped = place.fake.wait_for(7, "[stopped]");
     assert!(stopped.text.contains("A very long answer"), "{stopped:?}");
@@ -49,7 +49,7 @@ fn a_turn_that_continues_after_a_crash_can_be_stopped() {
     place.model.push(Answer::text(words).slowly(12));
     let bot = place.start();
     place.fake.wait_for(7, "Another very long answer");
-    send(&place, "/stop", "Stopped; what was said until then is kept");
+    send(&place, "/stop", "Stopped; the part that arrived is kept");
     let stopped = place.fake.wait_for(7, "[stopped]");
     assert!(stopped.text.contains("Another very long answer"), "{stopped:?}");
     send(&place, "and now?", "answer to and now?");
@@ -106,10 +106,10 @@ fn retry_does_not_ask_twice_what_was_never_answered() {
     let place = Place::new();
     let bot = place.start();
     place.model.push(Answer::status(401).saying("no"));
-    let failed = send(&place, "how many?", "There is no answer");
-    assert!(failed.text.contains("/retry asks it again"), "{failed:?}");
+    let failed = send(&place, "how many?", "No answer");
+    assert!(failed.text.contains("/retry asks again"), "{failed:?}");
     send(&place, "/retry", "answer to how many?");
-    send(&place, "/clear", "The history is empty");
+    send(&place, "/clear", "The context is empty");
     send(&place, "/retry", "There is no question to ask again");
     bot.stop();
     assert_eq!(place.said("telegram:7"), ["user: how many?", "assistant: answer to how many?"]);

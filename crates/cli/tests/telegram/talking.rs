@@ -139,8 +139,8 @@ fn a_failing_model_is_reported_and_the_session_continues() {
     place.model.push(Answer::status(401).saying("wrong key"));
     let bot = place.start();
     place.fake.says(7, "hello");
-    let told = place.fake.wait_for(7, "There is no answer");
-    assert!(told.text.contains("What you wrote is kept"), "{told:?}");
+    let told = place.fake.wait_for(7, "No answer");
+    assert!(told.text.contains("Your message is kept"), "{told:?}");
     place.fake.says(7, "again");
     place.fake.wait_for(7, "answer to hello");
     bot.stop();

@@ -73,7 +73,7 @@ pub enum Error {
         max: usize,
     },
     /// The same id stands for something else in the store that is copied to.
-    #[error("session {id} is there already, and differs from entry {seq} on")]
+    #[error("session {id} exists already, and differs from entry {seq} on")]
     Differs {
         /// The session.
         id: SessionId,
@@ -89,19 +89,19 @@ pub enum Error {
         max: usize,
     },
     /// There is nothing to take back.
-    #[error("session {id} has no clear, fork, compact, resume or new to take back")]
+    #[error("session {id} has no clear, fork, compact, resume or new to undo")]
     NothingToUndo {
         /// The session.
         id: SessionId,
     },
     /// What was started has gone on, and nothing points at it that could go back.
-    #[error("session {id} has gone on since it was started")]
+    #[error("session {id} has been continued since it was started")]
     GoneOn {
         /// The session.
         id: SessionId,
     },
     /// Every name that was tried is taken.
-    #[error("`{name}` and its numbered forms are taken")]
+    #[error("`{name}` is taken, with every number")]
     NoFreeName { name: Name },
     /// There is no such entry.
     #[error("session {id} has no entry {seq}; it has {entries}")]

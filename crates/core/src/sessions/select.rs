@@ -36,7 +36,7 @@ pub enum SelectError {
         more: usize,
     },
     /// There is no session at all.
-    #[error("there is no session yet")]
+    #[error("no sessions yet")]
     Empty,
 }
 

@@ -35,7 +35,7 @@ pub(crate) struct How {
     window: Option<u64>,
     /// What it was right after this entry; after the last one when none is given.
     at: Option<u64>,
-    /// Say line by line what is there, and why something is missing.
+    /// Add one line per message, and what was cut and why.
     explain: Option<bool>,
 }
 

@@ -43,7 +43,7 @@ pub(crate) struct Range {
 /// Read entries of a session
 #[utoipa::path(get, path = "/v1/sessions/{id}/entries", tag = "entries",
     params(("id" = uuid::Uuid, Path, description = "The session"), Range),
-    responses((status = 200, description = "Those that exist", body = shapes::Entries)))]
+    responses((status = 200, description = "The entries", body = shapes::Entries)))]
 pub(crate) async fn read(
     caller: Caller,
     Id(id): Id,
@@ -221,7 +221,7 @@ pub(crate) struct Append {
     /// string, a block or a list of blocks; an `id` makes it safe to send it again.
     #[schema(value_type = Vec<MessageIn>, min_items = 1)]
     messages: Vec<Message>,
-    /// How many entries the writer has seen. If there are others by now, nothing is stored.
+    /// How many entries the writer has seen. If the log has more by now, nothing is stored.
     #[serde(default)]
     head: Option<u64>,
 }
@@ -240,12 +240,12 @@ pub(crate) struct MessageIn {
 
 /// Append messages
 ///
-/// They are on disk when this answers. `Idempotency-Key` makes the request safe to repeat: the
-/// first result is given again.
+/// The messages are on disk when this responds. With an `Idempotency-Key`, the request can safely be
+/// repeated: the first result is returned again.
 #[utoipa::path(post, path = "/v1/sessions/{id}/entries", tag = "entries",
     params(("id" = uuid::Uuid, Path, description = "The session"),
         ("idempotency-key" = Option<String>, Header, description = "Makes the request safe to repeat; at most 100 visible characters")),
-    request_body = Append, responses((status = 200, description = "They are on disk", body = shapes::Appended)))]
+    request_body = Append, responses((status = 200, description = "The messages are on disk", body = shapes::Appended)))]
 pub(crate) async fn append(
     caller: Caller,
     Id(id): Id,

@@ -37,14 +37,14 @@ pub(crate) struct From {
     from: Option<u64>,
 }
 
-/// Follow what is written to a session
+/// Follow a session's entries as they are written
 ///
-/// Each event has the `seq` of an entry as its id and the entry as its data. The first event has
-/// an id and no data: it says where the stream begins, so that a client that is cut off before
-/// anything happened misses nothing. The stream ends when the session is deleted.
+/// Each event has the `seq` of an entry as its id and the entry as its data. The first event has an id
+/// and no data: it marks where the stream starts, so that a client that loses the connection right
+/// away misses nothing. The stream ends when the session is deleted.
 #[utoipa::path(get, path = "/v1/sessions/{id}/events", tag = "entries",
     params(("id" = uuid::Uuid, Path, description = "The session"), From,
-        ("last-event-id" = Option<i64>, Header, description = "The last event that was seen; goes before `from`")),
+        ("last-event-id" = Option<i64>, Header, description = "The last event the client received; takes precedence over `from`")),
     responses((status = 200, description = "Entries as they are written", body = shapes::Event, content_type = "text/event-stream")))]
 pub(crate) async fn follow(
     caller: Caller,

@@ -20,7 +20,7 @@ pub(crate) struct Bind {
     session: SessionId,
 }
 
-/// Show the session a key points at
+/// Show the session of a key
 #[utoipa::path(get, path = "/v1/keys/{key}", tag = "keys", params(("key" = String, Path, description = "The key, percent-encoded")),
     responses((status = 200, description = "The session", body = shapes::Bound)))]
 pub(crate) async fn resolve(caller: Caller, KeyPath(key): KeyPath) -> Result<Response, Problem> {
@@ -29,9 +29,9 @@ pub(crate) async fn resolve(caller: Caller, KeyPath(key): KeyPath) -> Result<Res
     bound(&caller, key, found.ok_or_else(Problem::nothing_here)?).await
 }
 
-/// Point a key at a session
+/// Bind a key to a session
 #[utoipa::path(put, path = "/v1/keys/{key}", tag = "keys", params(("key" = String, Path, description = "The key, percent-encoded")),
-    request_body = Bind, responses((status = 200, description = "It points there", body = shapes::Bound)))]
+    request_body = Bind, responses((status = 200, description = "The key is bound", body = shapes::Bound)))]
 pub(crate) async fn bind(
     caller: Caller,
     KeyPath(key): KeyPath,
@@ -42,9 +42,9 @@ pub(crate) async fn bind(
     bound(&caller, key, id).await
 }
 
-/// Point a key at nothing; the session stays
+/// Remove a key; the session is kept
 #[utoipa::path(delete, path = "/v1/keys/{key}", tag = "keys", params(("key" = String, Path, description = "The key, percent-encoded")),
-    responses((status = 204, description = "It points at nothing")))]
+    responses((status = 204, description = "The key is removed")))]
 pub(crate) async fn unbind(caller: Caller, KeyPath(key): KeyPath) -> Result<StatusCode, Problem> {
     let seen = caller.with(move |sessions| sessions.unbind(&key)).await?;
     seen.map(|_| StatusCode::NO_CONTENT).ok_or_else(Problem::nothing_here)

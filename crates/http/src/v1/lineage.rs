@@ -19,23 +19,23 @@ use crate::problem::Problem;
 use crate::quotas::Stream;
 use crate::state::Caller;
 
-/// Say what compacting a session would save
+/// Estimate what compacting a session would save
 #[utoipa::path(get, path = "/v1/sessions/{id}/compact", tag = "lineage", params(("id" = uuid::Uuid, Path, description = "The session")),
-    responses((status = 200, description = "About so many tokens", body = shapes::Preview)))]
+    responses((status = 200, description = "Estimated tokens before and after", body = shapes::Preview)))]
 pub(crate) async fn preview(caller: Caller, Id(id): Id) -> Result<Response, Problem> {
     let runner = caller.viewer(id).await?;
     Ok(json(&caller.blocking(move || Ok(runner.preview(id)?)).await?))
 }
 
-/// Summarise a session and go on in a new one, which takes over its keys
+/// Summarise a session and continue in a new one, which takes over its keys
 #[utoipa::path(post, path = "/v1/sessions/{id}/compact", tag = "lineage", params(("id" = uuid::Uuid, Path, description = "The session")),
-    responses((status = 201, description = "It goes on in a new session", body = shapes::GoesOn)))]
+    responses((status = 201, description = "The new session", body = shapes::GoesOn)))]
 pub(crate) async fn compact(caller: Caller, Id(id): Id) -> Result<Response, Problem> {
     let runner = caller.handle.runner_for(id).await?;
     let work = async move { runner.compact(id, SummaryMethod::Model, |_| {}).await };
     match caller.handle.in_queue(id, work).await? {
         Compacted::Done(receipt) => Ok((StatusCode::CREATED, json(&receipt)).into_response()),
-        Compacted::Nothing => Err(Problem::nothing_to_do("nothing was said in this session yet")),
+        Compacted::Nothing => Err(Problem::nothing_to_do("this session has no messages yet")),
     }
 }
 
@@ -60,7 +60,7 @@ pub(crate) async fn resume(
     let work = async move { runner.resume(id, keys).await };
     match caller.handle.in_queue(id, work).await? {
         Compacted::Done(receipt) => Ok((StatusCode::CREATED, json(&receipt)).into_response()),
-        Compacted::Nothing => Err(Problem::nothing_to_do("nothing was said in this session yet")),
+        Compacted::Nothing => Err(Problem::nothing_to_do("this session has no messages yet")),
     }
 }
 
@@ -90,17 +90,17 @@ pub(crate) async fn fork(
     Ok((StatusCode::CREATED, json(&object!({ "session": session }))).into_response())
 }
 
-/// Bring a deleted session back, or take back the latest clear, or the compact, resume, fork or new that started the session
+/// Undo a delete, the latest clear, or the compact, resume, fork or new that started the session
 #[utoipa::path(post, path = "/v1/sessions/{id}/undo", tag = "lineage", params(("id" = uuid::Uuid, Path, description = "The session")),
-    responses((status = 200, description = "What was taken back", body = shapes::Undone)))]
+    responses((status = 200, description = "What was undone", body = shapes::Undone)))]
 pub(crate) async fn undo(caller: Caller, Id(id): Id) -> Result<Response, Problem> {
     let undone = caller.with(move |sessions| sessions.undo(id)).await?;
     Ok(json(&undone))
 }
 
-/// Start the context anew; the log stays
+/// Reset the context; the log is kept
 #[utoipa::path(post, path = "/v1/sessions/{id}/clear", tag = "lineage", params(("id" = uuid::Uuid, Path, description = "The session")),
-    responses((status = 200, description = "Where the clear stands", body = shapes::Cleared)))]
+    responses((status = 200, description = "The position of the clear in the log", body = shapes::Cleared)))]
 pub(crate) async fn clear(caller: Caller, Id(id): Id) -> Result<Response, Problem> {
     let seq = caller.with(move |sessions| sessions.clear(id)).await?;
     Ok(json(&object!({ "session": id, "seq": seq })))
@@ -108,7 +108,7 @@ pub(crate) async fn clear(caller: Caller, Id(id): Id) -> Result<Response, Proble
 
 /// Export a session as a transcript people can read
 ///
-/// It is made as it is read, and counts as a stream meanwhile.
+/// It is generated while it is read, and counts as an open stream until then.
 #[utoipa::path(get, path = "/v1/sessions/{id}/export", tag = "lineage", params(("id" = uuid::Uuid, Path, description = "The session")),
     responses((status = 200, description = "Markdown", body = String, content_type = "text/markdown")))]
 pub(crate) async fn export(caller: Caller, Id(id): Id, right: Stream) -> Result<Response, Problem> {

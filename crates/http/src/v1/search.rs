@@ -28,28 +28,28 @@ const SKIP_MAX: u32 = 100_000;
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct Query {
-    /// Words that must all be in the same message. `limit*` finds words that begin so; `"token
-    /// bucket"` in double quotes finds words that follow one another.
+    /// Words to find. All must appear in the same message. `limit*` matches words that start with
+    /// `limit`; `"token bucket"` in double quotes matches the phrase.
     #[param(min_length = 1, max_length = 1024)]
     q: String,
     /// Only what was said then or later, in RFC 3339.
     since: Option<String>,
     /// Only sessions of this workspace.
     workspace: Option<String>,
-    /// Only what this one said: `user`, `assistant`, `tool` or `system`.
+    /// Only messages from this speaker: `user`, `assistant`, `tool` or `system`.
     #[param(value_type = Option<String>, pattern = "^(user|assistant|tool|system)$")]
     from: Option<Speaker>,
     /// How many hits, at most 1,000.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<u32>,
-    /// How many hits to skip: `next` of the page before.
+    /// How many hits to skip: `next` of the previous page.
     #[param(minimum = 0, maximum = 100_000)]
     skip: Option<u32>,
 }
 
-/// Find words in everything that was said
+/// Search all sessions
 #[utoipa::path(get, path = "/v1/search", tag = "search", params(Query),
-    responses((status = 200, description = "What was found, best first", body = shapes::Hits)))]
+    responses((status = 200, description = "Hits, best first", body = shapes::Hits)))]
 pub(crate) async fn search(
     caller: Caller,
     Params(query): Params<Query>,
@@ -100,7 +100,7 @@ fn as_json(hit: &Hit, session: Option<&Session>) -> Value {
     })
 }
 
-/// List who can answer
+/// List agents
 #[utoipa::path(get, path = "/v1/agents", tag = "search",
     responses((status = 200, description = "The agents", body = shapes::Agents)))]
 pub(crate) async fn agents(caller: Caller) -> Response {

@@ -25,13 +25,13 @@ pub(crate) struct Which {
     /// How many, at most 1,000.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<u32>,
-    /// Go on behind this cursor: `next` of the page before.
+    /// Continue after this cursor: `next` of the previous page.
     after: Option<String>,
-    /// Only sessions about this folder.
+    /// Only sessions of this folder.
     workspace: Option<String>,
-    /// Archived sessions and nothing else, or none of them (the default).
+    /// `true`: only archived sessions; `false` (the default): only others.
     archived: Option<bool>,
-    /// Archived sessions too, and every member of a chain.
+    /// Include archived sessions, and every session of a chain.
     all: Option<bool>,
 }
 
@@ -76,7 +76,7 @@ pub(crate) struct Create {
     /// Messages its context keeps, where the policy counts them.
     #[schema(minimum = 1)]
     max_history: Option<u32>,
-    /// Who answers in it, of those `/v1/agents` lists; the server's usual agent when none is given.
+    /// Its agent, one of `/v1/agents`; the server's default agent if none is given.
     agent: Option<String>,
     /// The system message it begins with; that of its agent when none is given.
     system: Option<String>,
@@ -86,7 +86,7 @@ pub(crate) struct Create {
 
 /// Start a session
 #[utoipa::path(post, path = "/v1/sessions", tag = "sessions", request_body = Create,
-    responses((status = 201, description = "It is there", body = shapes::One)))]
+    responses((status = 201, description = "The new session", body = shapes::One)))]
 pub(crate) async fn create(
     caller: Caller,
     MaybeJson(create, _room): MaybeJson<Create>,
@@ -121,7 +121,7 @@ pub(crate) async fn create(
 /// The folder a session is about is shown in lists, so nothing in it may drive a terminal.
 fn folder(given: Option<&str>) -> Result<(), Problem> {
     match given.is_some_and(|folder| folder.chars().any(is_invisible)) {
-        true => Err(Problem::bad_request("`workspace` holds characters that cannot be seen")),
+        true => Err(Problem::bad_request("`workspace` contains invisible characters")),
         false => Ok(()),
     }
 }
@@ -173,20 +173,20 @@ pub(crate) struct Patch {
     #[serde(deserialize_with = "present")]
     #[schema(value_type = Option<String>)]
     workspace: Option<Option<String>>,
-    /// Another agent, of those `/v1/agents` lists: it answers from now on, by its own
+    /// Another agent, one of `/v1/agents`: it answers from now on, with its own
     /// instructions.
     agent: Option<String>,
     /// Another history length.
     #[serde(deserialize_with = "present")]
     #[schema(value_type = Option<u32>, minimum = 1)]
     max_history: Option<Option<u32>>,
-    /// Put away, or back.
+    /// Whether it is archived.
     archived: Option<bool>,
 }
 
-/// Change what a session says about itself
+/// Change the name, title, description, folder, agent or history length of a session
 #[utoipa::path(patch, path = "/v1/sessions/{id}", tag = "sessions", params(("id" = uuid::Uuid, Path, description = "The session")),
-    request_body = Patch, responses((status = 200, description = "As it is now", body = shapes::One)))]
+    request_body = Patch, responses((status = 200, description = "The session after the change", body = shapes::One)))]
 pub(crate) async fn patch(
     caller: Caller,
     Id(id): Id,
@@ -225,17 +225,17 @@ pub(crate) async fn patch(
     Ok(json(&serde_json::json!({ "session": session })))
 }
 
-/// Put a session away; it keeps its keys, and search still finds it
+/// Hide a session from lists; it keeps its keys, and search still finds it
 #[utoipa::path(post, path = "/v1/sessions/{id}/archive", tag = "sessions", params(("id" = uuid::Uuid, Path, description = "The session")),
-    responses((status = 200, description = "As it is now", body = shapes::One)))]
+    responses((status = 200, description = "The session after the change", body = shapes::One)))]
 pub(crate) async fn archive(caller: Caller, Id(id): Id) -> Result<Response, Problem> {
     let session = caller.with(move |sessions| sessions.archive(id)).await?;
     Ok(json(&serde_json::json!({ "session": session })))
 }
 
-/// Bring an archived session back
+/// Show an archived session in lists again
 #[utoipa::path(post, path = "/v1/sessions/{id}/unarchive", tag = "sessions", params(("id" = uuid::Uuid, Path, description = "The session")),
-    responses((status = 200, description = "As it is now", body = shapes::One)))]
+    responses((status = 200, description = "The session after the change", body = shapes::One)))]
 pub(crate) async fn unarchive(caller: Caller, Id(id): Id) -> Result<Response, Problem> {
     let session = caller.with(move |sessions| sessions.unarchive(id)).await?;
     Ok(json(&serde_json::json!({ "session": session })))
@@ -254,7 +254,7 @@ pub(crate) struct Delete {
 ///
 /// In the trash it is not found, and its name and keys are free. It is erased after 30 days.
 #[utoipa::path(delete, path = "/v1/sessions/{id}", tag = "sessions", params(("id" = uuid::Uuid, Path, description = "The session"), Delete),
-    responses((status = 204, description = "It is deleted")))]
+    responses((status = 204, description = "Deleted")))]
 pub(crate) async fn delete(
     caller: Caller,
     Id(id): Id,

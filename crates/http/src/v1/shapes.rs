@@ -9,7 +9,7 @@ use serde_json::Value;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-/// How a context is shaped.
+/// How a context is built.
 #[derive(ToSchema)]
 #[schema(rename_all = "lowercase")]
 pub(crate) enum Preset {
@@ -45,7 +45,7 @@ pub(crate) struct Session {
     /// Its id as people write it, such as `simple_sally_20251230_112153`. It never changes.
     readable_id: Option<String>,
     name: String,
-    /// What doors call it.
+    /// How clients find it.
     keys: Vec<String>,
     agent: Option<String>,
     /// The file the agent came from.
@@ -68,9 +68,9 @@ pub(crate) struct Session {
     model: Option<String>,
     /// A few words for what it is about.
     title: Option<String>,
-    /// `chat`, `imported`, `recorded`, `subagent`, or one nobody here knows.
+    /// `chat`, `imported`, `recorded`, `subagent`, or a kind of a newer version.
     kind: String,
-    /// The program it was held with.
+    /// The program it comes from.
     source: Option<String>,
     /// What each model was charged since the session was started, by `provider/model`.
     usage: BTreeMap<String, ModelUsage>,
@@ -135,7 +135,7 @@ pub(crate) struct Entry {
 #[derive(ToSchema)]
 pub(crate) struct Entries {
     entries: Vec<Entry>,
-    /// The entry to go on from; null at the end.
+    /// The entry to continue from; null at the end.
     next: Option<u64>,
     /// How many entries the session has.
     head: u64,
@@ -174,7 +174,7 @@ pub(crate) struct Context {
     hash: String,
     messages: Vec<Value>,
     cuts: Vec<Value>,
-    /// One line a message, and why something is missing; where it was asked for.
+    /// One line per message, and what was cut and why; only if `explain` was set.
     explain: Option<String>,
 }
 

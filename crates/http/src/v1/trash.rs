@@ -7,9 +7,9 @@ use crate::input::Id;
 use crate::problem::Problem;
 use crate::state::Caller;
 
-/// List the sessions in the trash, the latest deleted first
+/// List deleted sessions, most recently deleted first
 #[utoipa::path(get, path = "/v1/trash", tag = "sessions",
-    responses((status = 200, description = "With the names and keys they had", body = shapes::Trash)))]
+    responses((status = 200, description = "The sessions, with the names and keys they had", body = shapes::Trash)))]
 pub(crate) async fn list_trash(caller: Caller) -> Result<Response, Problem> {
     let sessions = caller.with(|sessions| sessions.trashed()).await?;
     Ok(json(&serde_json::json!({ "sessions": sessions })))
@@ -17,17 +17,17 @@ pub(crate) async fn list_trash(caller: Caller) -> Result<Response, Problem> {
 
 /// Erase everything in the trash
 #[utoipa::path(delete, path = "/v1/trash", tag = "sessions",
-    responses((status = 200, description = "How many sessions are erased", body = shapes::Emptied)))]
+    responses((status = 200, description = "The number of erased sessions", body = shapes::Emptied)))]
 pub(crate) async fn empty_trash(caller: Caller) -> Result<Response, Problem> {
     let purged = caller.with(|sessions| sessions.empty_trash(None)).await?;
     Ok(json(&serde_json::json!({ "erased": purged.done, "in_use": purged.in_use })))
 }
 
-/// Bring a session back from the trash
+/// Restore a session from the trash
 ///
-/// Its name gets a number where another session has it by now; keys that are taken stay where they are.
+/// If its name is taken by now, a number is added; keys that are taken are not moved.
 #[utoipa::path(post, path = "/v1/trash/{id}/restore", tag = "sessions", params(("id" = uuid::Uuid, Path, description = "The session")),
-    responses((status = 200, description = "As it is now", body = shapes::One)))]
+    responses((status = 200, description = "The session after the change", body = shapes::One)))]
 pub(crate) async fn restore_from_trash(caller: Caller, Id(id): Id) -> Result<Response, Problem> {
     let session = caller.with(move |sessions| sessions.restore_from_trash(id)).await?;
     Ok(json(&serde_json::json!({ "session": session })))

@@ -82,7 +82,7 @@ pub(crate) struct Results {
     /// "is_error"}`.
     #[schema(value_type = Vec<Value>, min_items = 1)]
     results: Vec<Raw>,
-    /// How the context is shaped, as in the question.
+    /// The policy, as in the question.
     #[serde(default)]
     #[schema(value_type = Option<shapes::Preset>)]
     policy: Option<String>,
@@ -116,7 +116,7 @@ impl Question {
     async fn read(self, caller: &Caller) -> Result<(TurnInput, TurnOptions), Problem> {
         let message = user_message(&self.content)?;
         if !message.opens_turn() || message.content.is_empty() {
-            return Err(Problem::bad_request("`content` says nothing"));
+            return Err(Problem::bad_request("`content` is empty"));
         }
         if let Some(name) = &self.agent {
             caller.runner(Some(name.clone())).await?;
@@ -142,7 +142,7 @@ impl Results {
             })
             .collect();
         let results = results
-            .ok_or_else(|| Problem::bad_request("`results` holds something else than results"))?;
+            .ok_or_else(|| Problem::bad_request("`results` may contain only tool results"))?;
         let options = options(self.agent, self.policy.as_deref(), self.tools)?;
         let options = TurnOptions { name: turn_name(self.turn)?, ..options };
         Ok((TurnInput::Results(results), options))
@@ -207,7 +207,7 @@ pub(super) fn policy(name: &str) -> Result<Policy, Problem> {
 
 /// Run a turn, and wait for its answer
 ///
-/// It goes on when the connection is closed. Turns of one session run in the order they were asked.
+/// The turn continues if the connection is closed. Turns of one session run in the order they were requested.
 #[utoipa::path(post, path = "/v1/sessions/{id}/turns", tag = "turns", params(("id" = uuid::Uuid, Path, description = "The session")),
     request_body = Question, responses((status = 200, description = "The turn", body = shapes::Turn)))]
 pub(crate) async fn run(
@@ -241,14 +241,14 @@ async fn answered(
     let (_, answer) = caller.run_turn(Target::Session(id), input, options, room).await?;
     let sessions = caller.handle.sessions().clone();
     let room = caller.room().await.map_err(|_| {
-        let what = "the turn is over and in the log, and there is no room in memory to show it";
+        let what = "the turn is finished and in the log, but there is no memory left to return it";
         Problem::busy(what)
     })?;
     let turn = caller.blocking(move || Ok(json(&Turn::read(&sessions, id, &answer)?))).await?;
     Ok(keep(turn, room))
 }
 
-/// Run a turn, and follow what happens
+/// Run a turn, and stream its events
 ///
 /// Each event is one line, `data: {json}`, with a `type`: `waiting` (`holder`), `text` (`text`),
 /// `thinking` (`text`), `retry` (`why`, `ms`), `tool_call` (`tool`, `id`, `args`),
@@ -256,7 +256,7 @@ async fn answered(
 /// (`usage`), `subagent` (`session`, `event`), then `answer` (`answer`, `end`, `rounds`, `usage`,
 /// `ms`, `seq`, `calls`) or `error` (`problem`), and always last `done` (`session`).
 #[utoipa::path(post, path = "/v1/sessions/{id}/turns/stream", tag = "turns", params(("id" = uuid::Uuid, Path, description = "The session")),
-    request_body = Question, responses((status = 200, description = "What happens", body = shapes::Event, content_type = "text/event-stream")))]
+    request_body = Question, responses((status = 200, description = "Events", body = shapes::Event, content_type = "text/event-stream")))]
 pub(crate) async fn stream(
     caller: Caller,
     Id(id): Id,
@@ -267,9 +267,9 @@ pub(crate) async fn stream(
     caller.stream_turn(stream, Target::Session(id), input, options, Verbose).await
 }
 
-/// Continue a turn with the results of the client's tools, and follow what happens
+/// Continue a turn with the results of the client's tools, and stream its events
 #[utoipa::path(post, path = "/v1/sessions/{id}/turns/results/stream", tag = "turns", params(("id" = uuid::Uuid, Path, description = "The session")),
-    request_body = Results, responses((status = 200, description = "What happens", body = shapes::Event, content_type = "text/event-stream")))]
+    request_body = Results, responses((status = 200, description = "Events", body = shapes::Event, content_type = "text/event-stream")))]
 pub(crate) async fn results_stream(
     caller: Caller,
     Id(id): Id,
@@ -282,10 +282,10 @@ pub(crate) async fn results_stream(
 
 /// Record a turn that another program ran
 ///
-/// All of it is stored, or nothing. Where the last message is a reply without calls, the turn is
-/// over.
+/// Everything is stored, or nothing. If the last message is a reply without tool calls, the turn is
+/// finished.
 #[utoipa::path(post, path = "/v1/sessions/{id}/turns/record", tag = "turns", params(("id" = uuid::Uuid, Path, description = "The session")),
-    request_body = Recorded, responses((status = 201, description = "It is on disk", body = shapes::Appended)))]
+    request_body = Recorded, responses((status = 201, description = "The turn is on disk", body = shapes::Appended)))]
 pub(crate) async fn record(
     caller: Caller,
     Id(id): Id,
@@ -296,7 +296,7 @@ pub(crate) async fn record(
         return Err(Problem::bad_request("`messages` begins with the question"));
     }
     if messages[1..].iter().any(Message::opens_turn) {
-        return Err(Problem::bad_request("`messages` holds one question"));
+        return Err(Problem::bad_request("`messages` may contain only one question"));
     }
     let messages: Result<Vec<_>, Problem> =
         messages.into_iter().enumerate().map(|(index, said)| incoming(said, None, index)).collect();
@@ -312,19 +312,18 @@ pub(crate) async fn record(
 #[derive(Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct WhichTurn {
-    /// As its question named it, or the `x-request-id` of the answer that began it; the one that
-    /// runs when none is given and none waits.
+    /// The name its question gave it, or the `x-request-id` of the response that started it. If none
+    /// is given, the running turn is stopped, provided that no other is queued.
     turn: Option<String>,
 }
 
-/// Stop a turn of a session; what was said until then is kept
+/// Stop a turn; the part that arrived is kept
 ///
-/// `turn` says which one; one that waits is not asked at all. Without it, the turn that runs is
-/// stopped, unless others wait: then the answer is a problem, because whoever waits must not stop
-/// somebody else's. A turn that another program runs in this session cannot be stopped from here:
-/// the answer names that program.
+/// `turn` says which one; a queued turn never starts. Without `turn`, the running turn is stopped. If
+/// others are queued, that is an error, because a client could stop another client's turn by mistake.
+/// A turn that another program is running cannot be stopped from here; the error names the program.
 #[utoipa::path(post, path = "/v1/sessions/{id}/turns/stop", tag = "turns", params(("id" = uuid::Uuid, Path, description = "The session")),
-    request_body = WhichTurn, responses((status = 200, description = "Whether there was one", body = shapes::Stopped)))]
+    request_body = WhichTurn, responses((status = 200, description = "Whether a turn was stopped", body = shapes::Stopped)))]
 pub(crate) async fn stop(
     caller: Caller,
     Id(id): Id,
@@ -334,11 +333,11 @@ pub(crate) async fn stop(
         Stop::Stopped => Ok(json(&object!({ "stopped": true }))),
         Stop::Nothing => Ok(json(&object!({ "stopped": false }))),
         Stop::Several { waiting } => {
-            let what = format!("turns that wait for this session: {waiting}");
+            let what = format!("queued turns of this session: {waiting}");
             Err(Problem::which_turn(what))
         }
         Stop::Elsewhere { holder, until } => {
-            let what = format!("`{holder}` is in a turn, and only it can stop that");
+            let what = format!("`{holder}` is running the turn, and only it can stop it");
             Err(Problem::elsewhere(what).by(holder, until))
         }
     }

@@ -243,7 +243,7 @@ impl Pass<'_> {
         let taken_all = || StoreError::Backend {
             store: "files",
             action: "find a name for a file",
-            source: format!("`{wanted}` and all its numbers are taken").into(),
+            source: format!("`{wanted}` is taken, with every number").into(),
         };
         numbers.find(|stem| !taken(stem)).ok_or_else(taken_all)
     }

@@ -250,7 +250,7 @@ impl Pass<'_> {
         }
         let other = self.mirror.path_of(&visible.id, found.archived);
         if visible.id != found.stem && files.contains_key(&other) {
-            let why = format!("its id is `{}`, which is that of another file", visible.id);
+            let why = format!("its id is `{}`, which belongs to another file", visible.id);
             self.skip(found, why, false);
             return Ok(());
         }
@@ -607,7 +607,9 @@ fn too_much(visible: &Visible, bytes: usize) -> Option<String> {
     }
     let says = visible.metadata.get().len() + Raw::of(&visible.foreign).get().len();
     if says > SAYS_BYTES_MAX {
-        return Some(format!("beside its messages it says more than {SAYS_BYTES_MAX} bytes"));
+        return Some(format!(
+            "its fields other than messages have more than {SAYS_BYTES_MAX} bytes"
+        ));
     }
     let large = |said: &VisibleMessage| said.body.json().len() > SAID_BYTES_MAX;
     let seq = visible.messages.iter().position(large)?;

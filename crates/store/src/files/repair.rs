@@ -109,13 +109,13 @@ impl Pass<'_> {
         let world = mirror.way.world.as_ref();
         let end = one.entries.max(one.shown.as_ref().map_or(0, |shown| shown.entries));
         let Some(rebuilt) = rebuilt(world, header, ours, self.file_of(one), end) else {
-            let what = format!("{what}; nothing is left to make it from");
+            let what = format!("{what}; nothing is left to rebuild it from");
             return Ok((what, FindingState::Damaged));
         };
         let Rebuilt { entries, from_file, lost } = rebuilt;
         let came = format!("entries: {}, from its file: {from_file}, lost: {lost}", entries.len());
         if one.is_held(world.now()) {
-            let what = format!("{what}; someone is in a turn, so nothing was done");
+            let what = format!("{what}; a turn is running, so nothing was done");
             return Ok((what, FindingState::Damaged));
         }
         if !repair {

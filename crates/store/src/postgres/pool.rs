@@ -164,12 +164,12 @@ impl Pool {
         let deadline = Instant::now() + ATTEMPT;
         let outcome = wait::until(deadline, conn.run(async |link| work(link, doubt).await));
         let Some(outcome) = outcome else {
-            let source = format!("the server gave no answer for {} s", ATTEMPT.as_secs()).into();
+            let source = format!("the server did not answer for {} s", ATTEMPT.as_secs()).into();
             return Err(StoreError::Unreachable { place: self.place.shown.clone(), source });
         };
         if outcome.is_ok() && conn.link.is_unsynced() {
             let source = "the server stopped waiting for its standby, so this counts as not \
-                          stored; the same again is safe";
+                          stored; retrying is safe";
             return Err(StoreError::Backend { store: "postgres", action, source: source.into() });
         }
         if outcome.is_ok() && conn.link.is_leaving() {

@@ -68,7 +68,7 @@ fn run(db: &Db, receiver: &Receiver<(Request, OnAppended)>) {
 }
 
 fn no_thread() -> StoreError {
-    let source = "there is no thread to do it".into();
+    let source = "its thread is gone".into();
     StoreError::Backend { store: "postgres", action: ACTION, source }
 }
 

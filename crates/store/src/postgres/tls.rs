@@ -55,7 +55,7 @@ fn roots(path: &Path) -> Result<RootCertStore, BoxError> {
         roots.add(certificate?)?;
     }
     match roots.is_empty() {
-        true => Err(format!("there is no certificate in {}", path.display()).into()),
+        true => Err(format!("no certificate in {}", path.display()).into()),
         false => Ok(roots),
     }
 }

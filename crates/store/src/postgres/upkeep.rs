@@ -86,9 +86,8 @@ impl Db {
         }
         if unsearched > 0 {
             let sessions = if unsearched == 1 { "session" } else { "sessions" };
-            let what = format!(
-                "search is behind with {unsearched} {sessions}; it catches up when it is asked"
-            );
+            let what =
+                format!("search has not indexed {unsearched} {sessions} yet; the next search does");
             note(what, FindingState::Noted);
         }
         Ok(findings)

@@ -245,7 +245,7 @@ impl Drop for Open<'_> {
         if !self.0.is_autocommit()
             && let Err(error) = self.0.execute_batch("ROLLBACK")
         {
-            debug_assert!(false, "a transaction could not be taken back: {error}");
+            debug_assert!(false, "a transaction could not be rolled back: {error}");
         }
     }
 }

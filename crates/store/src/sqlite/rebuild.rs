@@ -76,7 +76,7 @@ impl Db {
             if repair {
                 self.empty_or_remake_index()?;
             }
-            let what = "how far lists and search have come was lost".to_owned();
+            let what = "the progress of lists and search was lost".to_owned();
             note(what, repairable(repair));
         }
         if !self.can_be_read("usage")? {
@@ -130,7 +130,7 @@ impl Db {
         let mut findings: Vec<Finding> =
             broken.into_iter().map(|line| finding(line, FindingState::Damaged)).collect();
         if !unused.is_empty() {
-            let what = "some pages of the file are used by nothing; that does no harm".to_owned();
+            let what = "some pages of the file are unused; that is harmless".to_owned();
             findings.push(finding(what, FindingState::Noted));
         }
         Ok(findings)

@@ -107,7 +107,10 @@ impl Db {
                 })?;
                 self.empty_or_remake_index()?;
             }
-            note("lists and search believed to be ahead of the entries".into(), repairable);
+            note(
+                "the progress marks of lists and search were past the last entry".into(),
+                repairable,
+            );
         }
         if self.access() == Access::All && !self.index_is_sound()? {
             if repair {
@@ -160,7 +163,7 @@ impl Db {
                 Some(_) => FindingState::Repairable,
                 None => FindingState::Damaged,
             };
-            let what = format!("the id of `{name}` is none");
+            let what = format!("the id of `{name}` is not valid");
             findings.push(Finding { session: id, seq: None, what, state });
         }
         Ok(findings)

@@ -50,7 +50,7 @@ fn what_is_not_a_session_is_reported_and_left_alone() {
     assert_eq!(
         found,
         [
-            ("copy.json is left alone: its id is `plan`, which is that of another file", Noted),
+            ("copy.json is left alone: its id is `plan`, which belongs to another file", Noted),
             ("empty.json is left alone: it is empty", Damaged),
             ("folder.json is left alone: it is not a file", Noted),
             ("foreign.json is left alone: it is not a session: it has no `metadata`", Noted),

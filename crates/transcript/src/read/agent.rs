@@ -41,7 +41,7 @@ pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
         } else {
             // What a write that never ended left behind, or something of another program.
             out.records(1);
-            out.unreadable("file", name, "it is no session");
+            out.unreadable("file", name, "it is not a session");
         }
     }
     Ok(())

@@ -675,11 +675,11 @@ impl Reader {
         let forks = forks.into_iter().map(|(_, branch)| branch);
         let (sides, forks): (Vec<_>, Vec<_>) = forks.partition(|branch| branch.side);
         if !forks.is_empty() {
-            out.note(format!("{} left behind by going back: kept as forks", forks.len()));
+            out.note(format!("{} abandoned by going back, kept as forks", forks.len()));
             let replied = forks.iter().filter(|fork| fork.replied && fork.at.is_some()).count();
             if replied > self.copied.len() {
                 let bare = replied - self.copied.len();
-                out.note(format!("{bare} of them hold only what came after going back"));
+                out.note(format!("{bare} of them contain only what came after going back"));
             }
         }
         if !sides.is_empty() {

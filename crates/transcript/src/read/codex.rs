@@ -197,13 +197,13 @@ impl Reader {
     fn tell(&self, out: &mut Out<'_>) {
         match self.survey.source {
             Source::Items => {}
-            _ => out.note("no items of the API: what was said is taken from the events"),
+            _ => out.note("it has no API items: the messages are taken from the events"),
         }
         if !self.forks.is_empty() {
-            out.note(format!("{} left behind by going back: kept as forks", self.forks.len()));
+            out.note(format!("{} abandoned by going back, kept as forks", self.forks.len()));
         }
         if self.bare > 0 {
-            out.note(format!("{} of them hold only what came after going back", self.bare));
+            out.note(format!("{} of them contain only what came after going back", self.bare));
         }
     }
 

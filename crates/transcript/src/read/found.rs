@@ -13,7 +13,7 @@ pub struct FoundSession {
     pub identity: String,
     /// Whose it is, where the file says so.
     pub owner: Option<String>,
-    /// What doors call it.
+    /// How clients find it.
     pub keys: Vec<String>,
     /// What people call it.
     pub name: Option<String>,

@@ -34,10 +34,10 @@ pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
     reader.flush(out, true)?;
     let (forks, bare) = (reader.fold.forks().count(), reader.fold.bare());
     if forks > 0 {
-        out.note(format!("{forks} left behind by going back: kept as forks"));
+        out.note(format!("{forks} abandoned by going back, kept as forks"));
     }
     if bare > 0 {
-        out.note(format!("{bare} of them hold only what came after going back"));
+        out.note(format!("{bare} of them contain only what came after going back"));
     }
     Ok(())
 }

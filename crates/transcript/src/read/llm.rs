@@ -59,7 +59,7 @@ pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
     });
     let others: Vec<&str> = others.map(|(name, _)| name).collect();
     if !others.is_empty() {
-        out.note(format!("these tables hold nothing that was said: {}", others.join(", ")));
+        out.note(format!("these tables contain no messages: {}", others.join(", ")));
     }
     Ok(())
 }

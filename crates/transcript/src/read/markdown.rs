@@ -124,11 +124,11 @@ pub enum MarkdownError {
     #[error("the file is empty")]
     Empty,
     /// It does not begin as a transcript does.
-    #[error("the file is no transcript: its first line is not `# … Conversation`")]
+    #[error("the file is not a transcript: its first line is not `# … Conversation`")]
     NoTitle,
     /// Only the title is there.
     #[error(
-        "the file is no transcript: below its title there is no `**Session ID:**`, `**Date:**` or `**Agent:**`, and no `## Query`"
+        "the file is not a transcript: it has no `**Session ID:**`, `**Date:**` or `**Agent:**` below its title, and no `## Query`"
     )]
     NoFields,
 }

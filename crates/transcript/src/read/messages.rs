@@ -145,7 +145,7 @@ pub(super) fn convert(fields: &Fields<'_>) -> std::result::Result<Converted, Str
         "user" | "human" => said(Role::User, &parts(content))?,
         "assistant" | "model" | "ai" => reply(fields, content)?,
         "tool" | "function" => answer(fields, content)?,
-        other => return Err(format!("nobody has the role `{other}`")),
+        other => return Err(format!("unknown role `{other}`")),
     };
     let model = fields.word("model").filter(|_| message.role == Role::Assistant);
     message.model = model;

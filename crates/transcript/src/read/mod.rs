@@ -72,7 +72,7 @@ pub enum ReadError {
         what: String,
     },
     /// Whoever takes the entries could not.
-    #[error("its sessions could not be taken over")]
+    #[error("its sessions could not be imported")]
     Sink(#[source] BoxError),
 }
 

@@ -205,7 +205,7 @@ fn storage(path: &Path, out: &mut Out<'_>) -> Result<()> {
     for folder in std::fs::read_dir(path)?.filter_map(|entry| entry.ok()) {
         let name = folder.file_name().to_string_lossy().into_owned();
         if !["session", "message", "part"].contains(&name.as_str()) {
-            out.note(format!("`{name}` holds nothing that was said and was left alone"));
+            out.note(format!("`{name}` contains no messages and was ignored"));
         }
     }
     Ok(())

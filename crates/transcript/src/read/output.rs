@@ -237,7 +237,11 @@ impl<'a> Out<'a> {
                 self.unreadable("broken", place, "the file ends in it");
             }
             Damage::Trailing => {
-                self.unreadable("broken", "the end".into(), "something stands behind the document");
+                self.unreadable(
+                    "broken",
+                    "the end".into(),
+                    "there is something after the document",
+                );
             }
         }
     }
@@ -357,11 +361,11 @@ impl<'a> Out<'a> {
     pub(super) fn finish(mut self) -> Result<Account> {
         if self.waiting.as_ref().is_some_and(|waiting| !waiting.sessions.is_empty()) {
             match self.account.unreadable {
-                0 => self.note("nothing is said in it"),
+                0 => self.note("it contains no messages"),
                 _ => {
                     self.waiting = None;
                     self.account.give_up();
-                    self.note("it breaks off before anything is said: no session was made");
+                    self.note("it ends before the first message: no session was created");
                 }
             }
         }

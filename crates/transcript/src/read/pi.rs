@@ -56,7 +56,7 @@ pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
     };
     out.first_lines(path, walked, |out, number, line| reader.line(out, number, line))?;
     if branches > 1 {
-        out.note(format!("{} left behind by going back: kept as forks", branches - 1));
+        out.note(format!("{} abandoned by going back, kept as forks", branches - 1));
     }
     Ok(())
 }

@@ -79,7 +79,7 @@ formats! {
     OpenAiAgents = "openai-agents", "OpenAI Agents SDK";
 }
 
-/// What a file or folder is; nothing if it is no transcript of a known format. A folder is one
+/// What a file or folder is; nothing if it is not a transcript in a known format. A folder is one
 /// only where its format is a folder.
 ///
 /// # Errors

@@ -45,7 +45,7 @@ pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
 /// The sessions of a file, in its order.
 fn saved<'a>(text: &'a str, out: &mut Out<'_>) -> Result<Vec<Saved<'a>>> {
     let Some(mut rest) = text.trim().strip_prefix('{') else {
-        return Err(ReadError::broken("it is no object"));
+        return Err(ReadError::broken("it is not an object"));
     };
     let mut found = Vec::new();
     loop {
@@ -93,7 +93,7 @@ fn cut_off(out: &mut Out<'_>, place: &str) {
 fn whole<'a>(out: &mut Out<'_>, key: &str, raw: &'a str, found: &mut Vec<Saved<'a>>) {
     let Some(fields) = Fields::of(raw) else {
         out.records(1);
-        out.unreadable("broken", format!("session {key}"), "it is no object");
+        out.unreadable("broken", format!("session {key}"), "it is not an object");
         return;
     };
     // Some programs put all of it into one field.

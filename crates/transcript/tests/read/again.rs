@@ -353,7 +353,7 @@ fn a_message_that_was_written_again_is_kept_beside_what_it_said() {
         let receipt = place.import(file, format, edit);
         assert_eq!(receipt.sessions[0].changed, 1, "{format:?}");
         assert!(
-            receipt.account.notes.iter().any(|note| note.contains("something else")),
+            receipt.account.notes.iter().any(|note| note.contains("both versions are kept")),
             "{receipt:?}"
         );
         assert_eq!(place.said(file), said(0..5), "{format:?}: what was imported stays");

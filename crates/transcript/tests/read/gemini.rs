@@ -68,7 +68,7 @@ fn what_was_rewound_is_a_fork_and_the_rest_the_session() {
     let parent = heap.found(1).parent.clone().expect("a parent");
     assert_eq!((parent.identity.as_str(), parent.origin), ("g", Origin::Fork));
     assert_eq!((heap.account.records, heap.account.stored), (7, 5));
-    assert_eq!(heap.account.notes, ["1 left behind by going back: kept as forks"]);
+    assert_eq!(heap.account.notes, ["1 abandoned by going back, kept as forks"]);
 }
 
 #[test]

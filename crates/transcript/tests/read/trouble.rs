@@ -164,7 +164,10 @@ fn a_file_that_breaks_off_before_anything_is_said_makes_no_session() {
         assert_eq!(heap.sessions.len(), 0, "{name}");
         let account = &heap.account;
         assert_eq!((account.sessions, account.records, account.unreadable), (0, 2, 2), "{name}");
-        assert!(account.notes.iter().any(|note| note.contains("breaks off")), "{account:?}");
+        assert!(
+            account.notes.iter().any(|note| note.contains("ends before the first message")),
+            "{account:?}"
+        );
         // What is whole and says nothing is kept.
         let heap = read_as("whole.jsonl", format!("{head}\n"), format);
         assert_eq!((heap.sessions.len(), heap.account.unreadable), (1, 0), "{name}");

@@ -104,7 +104,7 @@ impl Sayer {
              - ask a question: I quote the passages that fit best, with their sources\n\
              - ask what was decided or said before: I search earlier sessions\n\
              - say \"list files\", \"list files in docs\" or \"read README.md\"\n\
-             - say \"find WORDS\" for every place where they stand\n\
+             - say \"find WORDS\" for every place where they occur\n\
              - say \"more\" for the next passages",
         )
     }
@@ -218,7 +218,7 @@ impl Sayer {
         }
         if rows.is_empty() {
             return self.say(&format!(
-                "`{wanted}` stands in no file here and in no earlier session. Try fewer or other \
+                "`{wanted}` does not occur in any file here or in any earlier session. Try fewer or other \
                  words, or ask a question with several of them."
             ));
         }
@@ -228,7 +228,7 @@ impl Sayer {
             (n, false) => format!("{n} places"),
         };
         rows.truncate(ROWS);
-        self.say(&format!("`{wanted}` stands in {count}:\n{}", rows.join("\n")))
+        self.say(&format!("`{wanted}` occurs in {count}:\n{}", rows.join("\n")))
     }
 
     /// Quotes how a project introduces itself.

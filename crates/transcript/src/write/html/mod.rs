@@ -264,7 +264,7 @@ impl Writer for Html<'_> {
                 self.message(entry.at, &Message::assistant(&restored.acknowledgment))
             }
             Body::Cleared { .. } => self.note("The context was cleared here."),
-            Body::Undone { .. } => self.note("The clear was taken back."),
+            Body::Undone { .. } => self.note("The clear was undone."),
             Body::LeftOut(_) => self.note("The turn was left out of what the model sees."),
             Body::RoundLimit(limit) => {
                 let notice = limit.notice();

@@ -7,6 +7,8 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use jiff::Timestamp;
+
 use crate::audit::Audit;
 use crate::blob::{BlobId, BlobInfo};
 use crate::entry::{Entry, NewEntry, Tally};
@@ -358,10 +360,15 @@ impl Store for MemoryStore {
         Ok(blobs.iter().map(|(id, bytes)| BlobInfo { id: *id, size: bytes.len() as u64 }).collect())
     }
 
-    fn delete(&self, owner: &Owner, id: SessionId) -> Result<()> {
+    fn delete(&self, owner: &Owner, id: SessionId, trashed_at: Option<Timestamp>) -> Result<()> {
         let now = self.world.now();
         let mut state = self.state();
-        state.any(owner, id)?.lease.is_free(id, now)?;
+        let stored = state.any(owner, id)?;
+        if trashed_at.is_some() && stored.header.trash.as_ref().map(|trash| trash.at) != trashed_at
+        {
+            return Err(StoreError::NotFound { id });
+        }
+        stored.lease.is_free(id, now)?;
         state.sessions.remove(&(owner.clone(), id));
         state.keys.retain(|(of, _), to| of != owner || *to != id);
         Ok(())

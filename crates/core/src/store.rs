@@ -576,12 +576,14 @@ pub trait Store: Send + Sync {
     /// [`StoreError::NotFound`].
     fn blobs(&self, owner: &Owner, id: SessionId) -> Result<Vec<BlobInfo>>;
 
-    /// Removes a session for good: entries, blobs, keys, lease and search index.
+    /// Removes a session for good: entries, blobs, keys, lease and search index. With
+    /// `trashed_at` only if it has been in the trash since then: one that was restored meanwhile
+    /// stays.
     ///
     /// # Errors
     ///
     /// [`StoreError::NotFound`]; [`StoreError::Held`] while someone is in a turn.
-    fn delete(&self, owner: &Owner, id: SessionId) -> Result<()>;
+    fn delete(&self, owner: &Owner, id: SessionId, trashed_at: Option<Timestamp>) -> Result<()>;
 }
 
 /// Finding what was said.

@@ -8,6 +8,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use jiff::Timestamp;
 use rethread_core::entry::{Entry, NewEntry};
 use rethread_core::search::{Hit, Query};
 use rethread_core::store::{
@@ -208,8 +209,8 @@ impl Store for NotifyingStore {
         self.store.blobs(owner, id)
     }
 
-    fn delete(&self, owner: &Owner, id: SessionId) -> Result<()> {
-        let done = self.store.delete(owner, id);
+    fn delete(&self, owner: &Owner, id: SessionId, trashed_at: Option<Timestamp>) -> Result<()> {
+        let done = self.store.delete(owner, id, trashed_at);
         if done.is_ok() {
             self.subscribers.notify(id);
         }

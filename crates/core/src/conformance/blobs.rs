@@ -72,7 +72,7 @@ pub(super) fn a_blob_belongs_to_one_session(place: &dyn Factory) {
     }
     store.put_blob(&owner(), other.id(), &bytes).expect("stored");
     store.append(&owner(), other.id(), At::END, &[said(place, "a", "x")]).expect("appended");
-    store.delete(&owner(), id).expect("deleted");
+    store.delete(&owner(), id, None).expect("deleted");
     let error = store.blob(&owner(), id, blob).expect_err("gone");
     assert!(matches!(error, StoreError::NotFound { .. }), "{error}");
     let back = store.create(&session.header, &[], &[]).expect("created again");

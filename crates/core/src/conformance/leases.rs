@@ -31,7 +31,7 @@ pub(super) fn a_lease_keeps_others_from_writing(place: &dyn Factory) {
     let error =
         store.append(&owner(), id, At::head(9), &[said(place, "a", "x")]).expect_err("held");
     assert!(matches!(error, StoreError::Held { .. }), "the lease comes before the head: {error}");
-    let error = store.delete(&owner(), id).expect_err("held");
+    let error = store.delete(&owner(), id, None).expect_err("held");
     assert!(matches!(error, StoreError::Held { .. }), "{error}");
     let with_fence = At { fence: Some(lease.fence), ..At::head(0) };
     store.append(&owner(), id, with_fence, &[said(place, "a", "x")]).expect("the holder writes");

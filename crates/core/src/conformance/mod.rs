@@ -115,6 +115,7 @@ cases! {
         what_comes_back_from_the_trash_is_whole,
         names_and_keys_in_the_trash_are_free,
         a_session_in_a_turn_does_not_go_to_the_trash,
+        a_session_restored_meanwhile_is_not_erased,
         the_trash_is_emptied_of_what_is_old,
         a_chain_whose_end_is_in_the_trash_ends_before_it,
     }

@@ -221,7 +221,7 @@ pub(super) fn search_keeps_to_a_workspace_and_out_of_the_trash(place: &dyn Facto
     assert_eq!(found(None), BTreeSet::from([ids[1], ids[2]]));
     store.update(&owner(), ids[0], &change(None)).expect("restored");
     assert_eq!(found(None), BTreeSet::from_iter(ids.clone()));
-    store.delete(&owner(), ids[1]).expect("deleted");
+    store.delete(&owner(), ids[1], None).expect("deleted");
     assert_eq!(found(None), BTreeSet::from([ids[0], ids[2]]));
 }
 

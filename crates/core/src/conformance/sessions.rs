@@ -233,14 +233,14 @@ pub(super) fn a_deleted_session_is_gone_with_its_keys(place: &dyn Factory) {
     let entries = [said(place, "a", "zebra")];
     store.create(&header, &entries, std::slice::from_ref(&bind)).expect("created");
     assert_eq!(store.search(&owner(), &query("zebra"), 0, 9).expect("searched").len(), 1);
-    store.delete(&owner(), header.id).expect("deleted");
+    store.delete(&owner(), header.id, None).expect("deleted");
     assert!(matches!(store.get(&owner(), header.id), Err(StoreError::NotFound { .. })));
     assert_eq!(store.resolve(&owner(), &bind.key).expect("resolved"), None);
     let page = store.list(&owner(), &Filter::default(), None, 9).expect("listed");
     assert_eq!(page.sessions, [neighbour], "nobody else lost anything");
     assert_eq!(store.search(&owner(), &query("zebra"), 0, 9).expect("searched"), []);
     assert_eq!(store.named(&owner(), header.name.folded()).expect("looked"), None);
-    let error = store.delete(&owner(), header.id).expect_err("gone");
+    let error = store.delete(&owner(), header.id, None).expect_err("gone");
     assert!(matches!(error, StoreError::NotFound { .. }), "{error}");
     let again = store.create(&header, &[], &[]).expect("an id that is free again");
     assert_eq!(again, Session::new(header.clone()));
@@ -261,7 +261,7 @@ pub(super) fn nobody_sees_another_owner(place: &dyn Factory) {
     not_found(store.append(&stranger, id, At::END, &[said(place, "b", "x")]).expect_err("hidden"));
     not_found(store.update(&stranger, id, &Change::default()).expect_err("hidden"));
     not_found(store.lease(&stranger, id, "s", Duration::from_secs(9)).expect_err("hidden"));
-    not_found(store.delete(&stranger, id).expect_err("hidden"));
+    not_found(store.delete(&stranger, id, None).expect_err("hidden"));
     not_found(store.bind(&stranger, &bind, Some(id)).expect_err("hidden"));
     assert_eq!(store.resolve(&stranger, &bind.key).expect("resolved"), None);
     assert_eq!(store.named(&stranger, session.header.name.folded()).expect("looked"), None);

@@ -127,6 +127,21 @@ pub(super) fn a_session_in_a_turn_does_not_go_to_the_trash(place: &dyn Factory) 
     store.update(&owner(), id, &throw_away(place, &session)).expect("nobody is in it");
 }
 
+pub(super) fn a_session_restored_meanwhile_is_not_erased(place: &dyn Factory) {
+    let (store, session, _) = full(place);
+    let id = session.id();
+    let at = |session: &Session| session.header.trash.as_ref().map(|trash| trash.at);
+    let first = store.update(&owner(), id, &throw_away(place, &session)).expect("thrown away");
+    store.update(&owner(), id, &back(&session)).expect("brought back");
+    not_found(store.delete(&owner(), id, at(&first)));
+    assert_eq!(store.get(&owner(), id).expect("there").tally, session.tally);
+    place.world().advance(Duration::from_secs(1));
+    let second = store.update(&owner(), id, &throw_away(place, &session)).expect("thrown away");
+    not_found(store.delete(&owner(), id, at(&first)));
+    store.delete(&owner(), id, at(&second)).expect("erased");
+    not_found(store.get(&owner(), id));
+}
+
 pub(super) fn the_trash_is_emptied_of_what_is_old(place: &dyn Factory) {
     let sessions = Sessions::new(place.store(), owner(), place.world());
     let make = |text: &str, key: Option<&Key>| {

@@ -114,12 +114,14 @@ impl Sessions {
             if before.is_some_and(|before| deleted_at(&session) >= before) {
                 continue;
             }
-            match self.erase(session.id()) {
+            // One that is restored meanwhile is not in the trash any more, and stays.
+            let since = Some(deleted_at(&session));
+            match self.store.delete(&self.owner, session.id(), since) {
                 Ok(()) => purged.done += 1,
-                Err(Error::Store(StoreError::Held { .. })) => purged.in_use += 1,
-                // Someone else emptied it at the same time.
-                Err(Error::Store(StoreError::NotFound { .. })) => {}
-                Err(error) => return Err(error),
+                Err(StoreError::Held { .. }) => purged.in_use += 1,
+                // Someone else emptied the trash or restored the session at the same time.
+                Err(StoreError::NotFound { .. }) => {}
+                Err(error) => return Err(error.into()),
             }
         }
         Ok(purged)
@@ -151,7 +153,7 @@ impl Sessions {
     /// [`StoreError::NotFound`]; [`StoreError::Held`] while someone is in a turn; otherwise I/O
     /// errors.
     pub fn erase(&self, id: SessionId) -> Result<()> {
-        Ok(self.store.delete(&self.owner, id)?)
+        Ok(self.store.delete(&self.owner, id, None)?)
     }
 
     /// Brings a session back if it is in the trash: what arrives again was not meant to go.

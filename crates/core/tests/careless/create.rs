@@ -76,7 +76,7 @@ impl Opened {
                 inner.create(header, entries, &[])?;
                 for bind in binds {
                     if let Err(error) = inner.bind(owner, bind, Some(id)) {
-                        inner.delete(owner, id)?;
+                        inner.delete(owner, id, None)?;
                         return Err(error);
                     }
                 }

@@ -81,6 +81,8 @@ pub(crate) enum Fault {
     RestartsTheFence,
     /// No cascade: the row goes, its keys and its place in the search index stay.
     DeletesTheRowAlone,
+    /// The trash is emptied by the list that was read before.
+    ErasesTheRestored,
     /// An index that is brought up to date when somebody has searched.
     SearchLags,
     /// Words are joined with `OR`, to find more.
@@ -262,6 +264,7 @@ pub(crate) const FAULTS: &[(Fault, &[&str])] = &[
         ],
     ),
     (Fault::DeletesTheRowAlone, &["a_deleted_session_is_gone_with_its_keys"]),
+    (Fault::ErasesTheRestored, &["a_session_restored_meanwhile_is_not_erased"]),
     (Fault::SearchLags, &["search_finds_all_that_was_acknowledged"]),
     (Fault::SearchesForAnyWord, &["search_finds_all_that_was_acknowledged"]),
     (Fault::SearchTakesPhrasesForWords, &["search_means_the_same_in_every_store"]),

@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use rethread_core::limits::READ_ENTRIES;
 use rethread_core::store::{
     Appended, At, Bind, Change, Cursor, Filter, Lease, OnAppended, Page, Result,
@@ -311,8 +312,9 @@ impl Store for Opened {
         Ok(blobs)
     }
 
-    fn delete(&self, owner: &Owner, id: SessionId) -> Result<()> {
+    fn delete(&self, owner: &Owner, id: SessionId, trashed_at: Option<Timestamp>) -> Result<()> {
         locked(&self.cache).clear();
+        let trashed_at = trashed_at.filter(|_| !self.has(Fault::ErasesTheRestored));
         if self.has(Fault::DeletesTheRowAlone) {
             // An append of nothing tells whether the session is there and nobody holds it.
             self.inner().append(owner, id, At::END, &[])?;
@@ -332,7 +334,7 @@ impl Store for Opened {
                 self.seize_key(owner, key, None)?;
             }
         }
-        match self.inner().delete(owner, id) {
+        match self.inner().delete(owner, id, trashed_at) {
             Err(StoreError::NotFound { .. }) if self.has(Fault::SwallowsNotFound) => Ok(()),
             done => done,
         }

@@ -255,7 +255,7 @@ fn a_day(
     store.update(&owner, old.id, &away)?;
     acknowledged.archived = Some(true);
     acknowledged.deleted = Some(false);
-    store.delete(&owner, gone.id)?;
+    store.delete(&owner, gone.id, None)?;
     acknowledged.deleted = Some(true);
     append(At::END, &["six"], acknowledged)
 }

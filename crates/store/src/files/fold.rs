@@ -8,6 +8,7 @@
 
 use std::path::Path;
 
+use jiff::Timestamp;
 use rethread_core::limits::READ_ENTRIES;
 use rethread_core::store::{Change, Result};
 use rethread_core::summary::resuming;
@@ -77,12 +78,12 @@ impl Pass<'_> {
     }
 
     /// Deletes a session: first its file, because a file without a session would become one.
-    pub(super) fn delete(&mut self, id: SessionId) -> Result<()> {
+    pub(super) fn delete(&mut self, id: SessionId, trashed_at: Option<Timestamp>) -> Result<()> {
         self.mirror.may_write()?;
         self.look()?;
         let (owner, mirror) = (Owner::local(), self.mirror);
         let Some(one) = self.all.get(&id).cloned() else {
-            return self.db().delete(&owner, id);
+            return self.db().delete(&owner, id, trashed_at);
         };
         if !one.is_held(mirror.way.world.now())
             && let Some(shown) = &one.shown
@@ -94,7 +95,7 @@ impl Pass<'_> {
             }
         }
         self.commit()?;
-        if let Err(error) = self.db().delete(&owner, id) {
+        if let Err(error) = self.db().delete(&owner, id, trashed_at) {
             // Its file is written again.
             self.keep(&[(id, None)])?;
             mirror.is_dirty(id);

@@ -31,6 +31,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use rethread_core::search::{Hit, Query};
 use rethread_core::store::{
     Appended, At, Bind, Change, Cursor, Filter, Finding, Lease, LeaseChange, OnAppended, Page,
@@ -197,7 +198,7 @@ fn is_local(owner: &Owner) -> bool {
 }
 
 /// Where a session is in a list.
-fn place(session: &Session) -> (jiff::Timestamp, SessionId) {
+fn place(session: &Session) -> (Timestamp, SessionId) {
     (session.last_activity_at, session.id())
 }
 
@@ -388,11 +389,13 @@ impl Store for FilesStore {
         self.db().blobs(owner, id)
     }
 
-    fn delete(&self, owner: &Owner, id: SessionId) -> Result<()> {
-        match is_local(owner) {
-            true => self.mirror.pass(BUSY)?.ok_or_else(|| self.mirror.closed())?.delete(id),
-            false => self.mirror.may_write().and_then(|()| self.db().delete(owner, id)),
+    fn delete(&self, owner: &Owner, id: SessionId, trashed_at: Option<Timestamp>) -> Result<()> {
+        if is_local(owner) {
+            let mut pass = self.mirror.pass(BUSY)?.ok_or_else(|| self.mirror.closed())?;
+            return pass.delete(id, trashed_at);
         }
+        self.mirror.may_write()?;
+        self.db().delete(owner, id, trashed_at)
     }
 }
 

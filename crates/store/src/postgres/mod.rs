@@ -34,6 +34,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use rethread_core::search::{Hit, Query};
 use rethread_core::store::{
     Appended, At, Bind, Change, Cursor, Filter, Finding, Lease, OnAppended, Page, Result, Search,
@@ -209,8 +210,8 @@ impl Store for PostgresStore {
         self.db.blobs(owner, id)
     }
 
-    fn delete(&self, owner: &Owner, id: SessionId) -> Result<()> {
-        self.db.delete(owner, id)
+    fn delete(&self, owner: &Owner, id: SessionId, trashed_at: Option<Timestamp>) -> Result<()> {
+        self.db.delete(owner, id, trashed_at)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use jiff::Timestamp;
 use rethread_core::store::{At, Bind, Change, KeyChange, Lease, Result};
 use rethread_core::{Header, NewEntry, Owner, Session, SessionId, StoreError};
 use tokio_postgres::types::ToSql;
@@ -272,12 +273,17 @@ impl Db {
         })
     }
 
-    pub(super) fn delete(&self, owner: &Owner, id: SessionId) -> Result<()> {
+    pub(super) fn delete(
+        &self,
+        owner: &Owner,
+        id: SessionId,
+        trashed_at: Option<Timestamp>,
+    ) -> Result<()> {
         let (name, session, now) = (owner.as_str(), id.0, self.now());
+        let trashed = trashed_at.map(Timestamp::as_millisecond);
         self.pool.run("delete a session", async |link, doubt| {
-            let answers = link
-                .all(&[(sql::BEGIN, &[]), (sql::LOCK_ANY_PLACE, &[&name, &session, &now])])
-                .await?;
+            let place: Params<'_> = &[&name, &session, &now, &trashed];
+            let answers = link.all(&[(sql::BEGIN, &[]), (sql::LOCK_TO_DELETE, place)]).await?;
             if doubt && answers[1].rows.is_empty() {
                 return Ok(());
             }

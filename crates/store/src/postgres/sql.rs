@@ -225,6 +225,14 @@ pub(super) const LOCK_ANY_PLACE: &str = concat!(
     " FROM rethread_sessions WHERE owner = $1 AND id = $2 FOR UPDATE"
 );
 
+/// The same, where it has been in the trash since a time or none is given.
+pub(super) const LOCK_TO_DELETE: &str = concat!(
+    "SELECT fence, holder, until, ",
+    now!("$3"),
+    " FROM rethread_sessions WHERE owner = $1 AND id = $2 \
+      AND ($4::bigint IS NULL OR trashed = $4) FOR UPDATE"
+);
+
 /// The same of a session that is not in the trash.
 pub(super) const LOCK_PLACE: &str = concat!(
     "SELECT fence, holder, until, ",

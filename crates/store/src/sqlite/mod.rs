@@ -32,6 +32,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use jiff::Timestamp;
 use rethread_core::search::{Hit, Query};
 use rethread_core::store::{
     Appended, At, Bind, Change, Cursor, Filter, Finding, Lease, OnAppended, Page, Result, Search,
@@ -331,8 +332,8 @@ impl Store for SqliteStore {
         self.db.read(|snapshot| self.db.blobs(snapshot, owner, id))
     }
 
-    fn delete(&self, owner: &Owner, id: SessionId) -> Result<()> {
-        self.db.write("delete a session", |tx| self.db.delete(tx, owner, id))?;
+    fn delete(&self, owner: &Owner, id: SessionId, trashed_at: Option<Timestamp>) -> Result<()> {
+        self.db.write("delete a session", |tx| self.db.delete(tx, owner, id, trashed_at))?;
         self.db.empty_log();
         Ok(())
     }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use jiff::Timestamp;
 use rethread_core::store::{Bind, Change, KeyChange, Lease, Result};
 use rethread_core::{Header, Key, Owner, Session, SessionId, StoreError, Tally};
 use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
@@ -206,9 +207,23 @@ impl Db {
         Ok(lease)
     }
 
-    pub(super) fn delete(&self, tx: &Connection, owner: &Owner, id: SessionId) -> Result<()> {
+    pub(super) fn delete(
+        &self,
+        tx: &Connection,
+        owner: &Owner,
+        id: SessionId,
+        trashed_at: Option<Timestamp>,
+    ) -> Result<()> {
         const WHAT: &str = "delete a session";
         let place = self.any_place_of(tx, owner, id)?;
+        if let Some(at) = trashed_at {
+            let sql = "SELECT trashed IS ?2 FROM sessions WHERE n = ?1";
+            let since_then =
+                tx.query_row(sql, params![place.n, at.as_millisecond()], |row| row.get(0));
+            if !since_then.or_store_error(self.place(), WHAT)? {
+                return Err(StoreError::NotFound { id });
+            }
+        }
         place.lease.is_free(id, self.world.now())?;
         self.unindex(tx, owner, id, place.n)?;
         for sql in [

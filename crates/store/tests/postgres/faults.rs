@@ -111,7 +111,7 @@ const STEPS: [(&str, Step); 13] = [
         Ok(())
     }),
     ("delete", |store, walk| {
-        store.delete(&owner(), walk.other)?;
+        store.delete(&owner(), walk.other, None)?;
         assert_eq!(store.resolve(&owner(), &Key::new("file:a").expect("a key"))?, None);
         Ok(())
     }),

@@ -119,7 +119,7 @@ fn use_it(store: &PostgresStore, round: usize) {
         ProfileChange { description: Some(Some("x".into())), ..ProfileChange::default() }.into();
     store.update(&owner, header.id, &change).expect("changed");
     if round.is_multiple_of(2) {
-        store.delete(&owner, header.id).expect("deleted");
+        store.delete(&owner, header.id, None).expect("deleted");
     }
 }
 

@@ -294,6 +294,7 @@ impl Runner {
         thread: &mut Thread,
         input: &TurnInput,
     ) -> Result<Result<(Start, Arc<Context>), Refusal>, sessions::Error> {
+        thread.show_by(&self.responder.policy);
         let start = match input {
             TurnInput::Question(question) => self.ask_in(thread, question)?,
             TurnInput::Results(results) => match self.continued(thread, results)? {
@@ -309,6 +310,8 @@ impl Runner {
         let mut first: Vec<Item> = thread.log().repair().into_iter().map(Item::from).collect();
         let next = thread.head() + first.len() as u64;
         first.extend(self.instructions_first(thread, next)?.into_iter().map(Item::from));
+        let undecided = thread.undecided(&self.responder.policy)?;
+        first.extend(undecided.map(|decided| Item::from(Body::Decided(decided))));
         let life = cache_facts(&self.responder.model).life;
         let thinned = thread.thinning(&self.responder.policy, life);
         first.extend(thinned.map(|thinned| Item::from(Body::Thinned(thinned))));

@@ -1,10 +1,10 @@
 //! Whether a log is what it should be.
 
-use crate::entry::{Effect, Entry, Tally};
+use crate::entry::{Body, Effect, Entry, Tally};
 use crate::measure::{Measure, measure};
 use crate::message::Role;
 use crate::name::SessionId;
-use crate::shown::{RULE, Seen, Shown};
+use crate::shown::{Allowances, RULE, Seen, Shown, decide_late};
 use crate::store::{Finding, FindingState};
 
 /// Walks a log from its beginning and notes what is wrong with it.
@@ -22,6 +22,8 @@ pub struct Audit {
     /// What contexts show so far, to see whether what was decided about a result is what the rule
     /// gives.
     seen: Seen,
+    /// The entries that a decision may depend on.
+    recent: Vec<Entry>,
     /// Entries whose stored tally is wrong, with the right one.
     pub wrong_tallies: Vec<(u64, Tally)>,
     /// Entries whose stored count of tokens is wrong, with the right one.
@@ -39,6 +41,7 @@ impl Audit {
             blind: false,
             findings: Vec::new(),
             seen: Seen::default(),
+            recent: Vec::new(),
             wrong_tallies: Vec::new(),
             wrong_tokens: Vec::new(),
         }
@@ -58,6 +61,7 @@ impl Audit {
             self.wrong_tokens.push((entry.seq, tokens));
         }
         self.shown(entry);
+        self.decided(entry);
         let right = Measure { tokens, ..Measure::default() };
         self.tally = self.tally.with(Effect::of(&entry.body, &right));
         if self.blind {
@@ -88,6 +92,28 @@ impl Audit {
             }
         }
         self.seen.read(entry.seq, &entry.body, &entry.measure);
+    }
+
+    /// The same for results that were decided about later.
+    fn decided(&mut self, entry: &Entry) {
+        if let Body::Decided(decided) = &entry.body {
+            let right = decide_late(&self.recent, &self.tally, &Allowances::default());
+            let known = decided.results.iter().all(|result| result.shown.rule == RULE);
+            if !self.blind && known && right.as_ref() != Some(decided) {
+                let what = "the lines of results that it says models are shown are not those the rule \
+                            gives; contexts show the stored ones";
+                self.note(Some(entry.seq), what.into(), FindingState::Noted);
+            }
+        }
+        self.recent.push(entry.clone());
+        // Twice as many as are needed, so that they are moved rarely.
+        let needed = self.recent.partition_point(|entry| entry.seq < Seen::reach(&self.tally));
+        if needed * 2 > self.recent.len() {
+            self.recent.drain(..needed);
+        }
+        if matches!(entry.body, Body::Decided(_)) {
+            self.seen = Seen::of(&self.recent, &self.tally);
+        }
     }
 
     /// Passes over an entry that is there and cannot be read. Counts behind it cannot be checked.

@@ -14,6 +14,7 @@ use crate::measure::Measure;
 use crate::message::{Message, Role, Usage};
 use crate::name::{Key, NameError, SessionId, is_invisible};
 use crate::raw::Raw;
+use crate::shown::Shown;
 use crate::world::rfc3339;
 
 /// What makes an append safe to repeat: the same id is never stored twice in one session.
@@ -135,6 +136,8 @@ pub enum Body {
     LeftOut(LeftOut),
     /// The results of finished turns are shown in their thin form from here on.
     Thinned(Thinned),
+    /// Which lines contexts show of results that nobody decided about when they were appended.
+    Decided(Decided),
     /// A kind of entry nobody here knows, kept as it was written.
     Unknown {
         /// Its kind.
@@ -191,6 +194,28 @@ impl Thinned {
     pub fn covers(&self, turn: u64) -> bool {
         (self.from..=self.through).contains(&turn)
     }
+}
+
+/// Which lines contexts show of results that were appended without a lease, from here on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Decided {
+    /// The last entry with such a result. Those that are not listed are shown by themselves.
+    pub through: u64,
+    /// What depends on earlier results.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub results: Vec<DecidedResult>,
+}
+
+/// Which lines contexts show of one result.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DecidedResult {
+    /// Its entry.
+    pub seq: u64,
+    /// Which of the results of its entry it is.
+    #[serde(default)]
+    pub place: usize,
+    /// The lines.
+    pub shown: Shown,
 }
 
 /// Why results are thinned.
@@ -371,6 +396,7 @@ impl Body {
             Body::Undone { .. } => "undone",
             Body::LeftOut(_) => "left_out",
             Body::Thinned(_) => "thinned",
+            Body::Decided(_) => "decided",
             Body::Unknown { kind, .. } => kind,
         }
     }
@@ -389,6 +415,7 @@ impl Body {
             }
             Body::LeftOut(left_out) => serde_json::to_string(left_out),
             Body::Thinned(thinned) => serde_json::to_string(thinned),
+            Body::Decided(decided) => serde_json::to_string(decided),
             Body::Unknown { raw, .. } => Ok(raw.get().into()),
         };
         written.expect("plain data is always valid JSON")
@@ -417,6 +444,7 @@ impl Body {
             }
             "left_out" => serde_json::from_str(json).map(Body::LeftOut),
             "thinned" => serde_json::from_str(json).map(Body::Thinned),
+            "decided" => serde_json::from_str(json).map(Body::Decided),
             _ => Raw::parse(json.into()).map(|raw| Body::Unknown { kind: kind.into(), raw }),
         };
         body.map_err(|source| BodyError { kind: kind.into(), source })
@@ -523,6 +551,7 @@ impl Effect {
             | Body::RoundLimit(_)
             | Body::LeftOut(_)
             | Body::Thinned(_)
+            | Body::Decided(_)
             | Body::Unknown { .. } => What::Nothing,
         };
         Effect { tokens: measure.tokens, what }

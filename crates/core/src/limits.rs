@@ -21,7 +21,7 @@ pub const SHOWN_READ_CHARS: usize = 6_000;
 pub const SHOWN_RANGE_CHARS: usize = 12_000;
 
 /// The same for the output of a command; a third of it is its end.
-pub const SHOWN_SHELL_CHARS: usize = 2_000;
+pub const SHOWN_SHELL_CHARS: usize = 1_000;
 
 /// The same for what was found or listed.
 pub const SHOWN_SEARCH_CHARS: usize = 1_000;
@@ -39,7 +39,7 @@ pub const SHOWN_RECALL_CHARS: usize = 40_000;
 pub const SHOWN_SLACK_CHARS: usize = 200;
 
 /// Characters of lines that are shown because they bring new names.
-pub const SHOWN_NAMES_CHARS: usize = 2_000;
+pub const SHOWN_NAMES_CHARS: usize = 4_000;
 
 /// Characters shown of what an edit that succeeded says.
 pub const ECHO_CHARS: usize = 80;

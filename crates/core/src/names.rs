@@ -13,11 +13,49 @@ const NAME_BYTES_MAX: usize = 160;
 
 /// The names in a text, in order; one that is there twice comes twice.
 pub fn names(text: &str) -> impl Iterator<Item = &str> {
-    text.split(|c: char| !is_word(c)).flat_map(of_word)
+    words(text).flat_map(of_word)
 }
 
-fn is_word(c: char) -> bool {
-    c.is_ascii_alphanumeric() || matches!(c, '_' | '/' | '.' | '-')
+/// What a byte can be in a word: a capital, a digit, `_`, `/` or `.`; or a small letter or `-`, of which
+/// alone no name is made. Zero is not in a word.
+const TELLING: u8 = 2;
+const ORDINARY: u8 = 1;
+const KINDS: [u8; 256] = {
+    let mut kinds = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        kinds[byte] = match byte as u8 {
+            b'a'..=b'z' | b'-' => ORDINARY,
+            b'A'..=b'Z' | b'0'..=b'9' | b'_' | b'/' | b'.' => TELLING,
+            _ => 0,
+        };
+        byte += 1;
+    }
+    kinds
+};
+
+/// The runs of letters, digits and `_ / . -` that may hold a name. Most words of a text do not, and are
+/// passed over at once: every result is searched as it is appended.
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    let bytes = text.as_bytes();
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        while at < bytes.len() {
+            let start = at;
+            let mut kinds = 0;
+            while let Some(kind) = bytes.get(at).map(|byte| KINDS[usize::from(*byte)])
+                && kind != 0
+            {
+                kinds |= kind;
+                at += 1;
+            }
+            if kinds & TELLING != 0 && at - start >= IDENTIFIER_BYTES_MIN {
+                return Some(&text[start..at]);
+            }
+            at += usize::from(kinds == 0);
+        }
+        None
+    })
 }
 
 /// The names in a run of letters, digits and `_ / . -`.
@@ -84,6 +122,13 @@ mod tests {
             "and/or",
         ];
         assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn names_end_where_other_characters_begin() {
+        let found: Vec<&str> =
+            names("größe_max→src/ä.rs 日本_x1日本 a_b_c\u{1b}[0mFooBar").collect();
+        assert_eq!(found, ["e_max", "a_b_c", "0mFooBar"]);
     }
 
     #[test]

@@ -90,6 +90,7 @@ impl Spent {
             | Body::Undone { .. }
             | Body::LeftOut(_)
             | Body::Thinned(_)
+            | Body::Decided(_)
             | Body::Unknown { .. } => return,
         };
         if usage == nothing && ms == 0 {

@@ -181,6 +181,29 @@ fn inside_a_turn_what_was_sent_stays_the_same() {
 }
 
 #[test]
+fn under_cli_the_end_of_a_turn_rewrites_nothing_not_even_thinking() {
+    for_every_case(|dice| {
+        let mut entries = asked(&dice.log());
+        let (policy, model) = (Policy::cli(), Model::new("anthropic", "m"));
+        let model = Model { window: 1_000_000, reply: 0, ..model };
+        let mut before = build(&log(&entries), &policy, &model);
+        for _ in 0..dice.up_to(8) {
+            // Two questions in a row are one message.
+            let replied = before.messages.last().is_some_and(|last| last.role != Role::User);
+            match replied && dice.one_in(3) {
+                true => entries = asked(&entries),
+                false => dice.round_message(&mut entries),
+            }
+            let after = build(&log(&entries), &policy, &model);
+            let sent = &before.messages[..before.stable];
+            let (was, is) = (explain(&before), explain(&after));
+            assert!(after.messages.starts_with(sent), "{was}\n\nand then:\n{is}");
+            before = after;
+        }
+    });
+}
+
+#[test]
 fn following_a_log_through_its_turns_gives_the_same_context_as_building_it_anew() {
     for_every_case(|dice| {
         let mut entries = asked(&dice.log());

@@ -8,7 +8,7 @@ use std::time::Duration;
 use rethread_core::audit::Audit;
 use rethread_core::context::{Context, CutEffect, CutReason, Model, Policy, build, explain};
 use rethread_core::entry::{Thinned, Thinning};
-use rethread_core::shown::{ToolKind, alone};
+use rethread_core::shown::{Allowances, ToolKind, alone};
 use rethread_core::{
     Block, Body, Fixed, Item, Log, MemoryStore, Message, New, Owner, Raw, Role, SessionId,
     Sessions, Thread,
@@ -143,6 +143,7 @@ fn every_line_that_is_shown_is_a_line_of_the_original() {
             &text,
             kind,
             Some(&shown),
+            &Allowances::default(),
             rethread_core::shown::Form::Full,
             "7",
             |_| true,
@@ -162,8 +163,16 @@ fn lines_with_names_that_nothing_else_shows_are_kept() {
     text.push_str(&"and more of the same words\n".repeat(50));
     let shown = alone(&text, ToolKind::Read);
     let form = rethread_core::shown::Form::Full;
-    let excerpt =
-        rethread_core::shown::excerpt(&text, ToolKind::Read, Some(&shown), form, "7", |_| true);
+    let allowances = Allowances::default();
+    let excerpt = rethread_core::shown::excerpt(
+        &text,
+        ToolKind::Read,
+        Some(&shown),
+        &allowances,
+        form,
+        "7",
+        |_| true,
+    );
     assert!(excerpt.text.contains("drain_group"), "{}", excerpt.text);
 }
 
@@ -259,4 +268,72 @@ fn a_retried_append_of_a_result_changes_nothing() {
     assert_eq!(store.log().entries(), log.entries());
     turn(&mut thread, "two", &[file("alpha", 0..50)]);
     assert_eq!(store.findings(), [] as [&str; 0]);
+}
+
+#[test]
+fn the_next_holder_of_the_lease_decides_about_what_nobody_decided_about() {
+    let store = Store::new();
+    let read = file("alpha", 0..20);
+    let policy = Policy::chat();
+    // Somebody without a lease reads the same file twice.
+    let mut free = store.sessions.thread(store.id).expect("opened");
+    turn(&mut free, "read it twice", &[read.clone(), read.clone()]);
+    let by_itself = store.sessions.context(store.id, &policy, &model()).expect("built");
+    assert_eq!(results(&by_itself), [read.trim_end(), read.trim_end()]);
+
+    let mut thread = store.held();
+    let before = thread.context(&policy, &model()).expect("built");
+    let decided = thread.undecided(&policy).expect("read").expect("two results");
+    assert_eq!((decided.through, decided.results.len()), (4, 1), "the first has nothing before it");
+    assert_eq!(thread.undecided(&Policy::editor()).expect("read"), None, "it has no use for it");
+    let question = Message::user("once more").into();
+    thread.record(vec![Body::Decided(decided).into(), question]).expect("asked");
+    let after = thread.context(&policy, &model()).expect("built");
+    assert_eq!(results(&after), [read.trim_end(), "[lines 1-20 as in result 2 above]"]);
+    assert_eq!(before.messages[..3], after.messages[..3], "only what was decided about changes");
+    assert_eq!(thread.undecided(&policy).expect("read"), None, "it is decided once");
+
+    // What comes next refers to what is shown, and another process gives the same bytes.
+    let call = Block::tool_use("c", "read_file", Raw::of(&json!({"path": "a.rs"})));
+    thread.append(Message::new(Role::Assistant, vec![call])).expect("replied");
+    thread.append(Message::tool_result("c", &read)).expect("answered");
+    let context = thread.context(&policy, &model()).expect("built");
+    assert_eq!(results(&context)[2], "[lines 1-20 as in result 2 above]");
+    let again = store.sessions.context(store.id, &policy, &model()).expect("built");
+    assert_eq!(again.hash(), context.hash());
+    assert_eq!(store.findings(), [] as [&str; 0], "doctor finds the same");
+}
+
+#[test]
+fn doctor_says_where_a_later_decision_is_not_what_the_rule_gives() {
+    let store = Store::new();
+    let read = file("alpha", 0..20);
+    let mut free = store.sessions.thread(store.id).expect("opened");
+    turn(&mut free, "read it twice", &[read.clone(), read.clone()]);
+    let mut thread = store.held();
+    let mut decided = thread.undecided(&Policy::chat()).expect("read").expect("two results");
+    decided.results.clear();
+    thread.note(Body::Decided(decided)).expect("noted");
+    let findings = store.findings();
+    assert_eq!(findings.len(), 1, "{findings:?}");
+    assert!(findings[0].contains("not those the rule gives"), "{findings:?}");
+}
+
+#[test]
+fn results_that_come_before_the_first_context_are_decided_about_too() {
+    let store = Store::new();
+    let read = file("alpha", 0..20);
+    let mut thread = store.held();
+    turn(&mut thread, "read it", std::slice::from_ref(&read));
+    thread.append(Message::user("again")).expect("asked");
+    let call = Block::tool_use("theirs", "read_file", Raw::of(&json!({"path": "a.rs"})));
+    thread.append(Message::new(Role::Assistant, vec![call])).expect("replied");
+    thread.release("test").expect("released");
+    // The turn waited for this result; another process takes it up.
+    let mut thread = store.held();
+    thread.show_by(&Policy::chat());
+    thread.append(Message::tool_result("theirs", &read)).expect("answered");
+    let log = store.log();
+    let last = log.entries().last().expect("an entry");
+    assert!(last.measure.results[0].shown.is_some());
 }

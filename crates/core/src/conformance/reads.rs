@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use super::{Factory, created, entry, header, key, owner, placed, query, said};
 use crate::entry::{
-    Body, Boundary, Carried, Finished, LeftOut, NewEntry, Origin, Previous, Restored, RoundLimit,
-    Started, Summarized, Thinned, Thinning,
+    Body, Boundary, Carried, Decided, DecidedResult, Finished, LeftOut, NewEntry, Origin, Previous,
+    Restored, RoundLimit, Started, Summarized, Thinned, Thinning,
 };
 use crate::limits::READ_ENTRIES;
 use crate::message::{Message, Usage};
 use crate::name::Owner;
 use crate::session::{Header, Session};
+use crate::shown::{ToolKind, alone};
 use crate::store::{At, Filter};
 use crate::usage::ModelUsage;
 use crate::world::World;
@@ -42,6 +43,14 @@ pub(super) fn what_was_appended_is_read_back_the_same(place: &dyn Factory) {
         Body::Undone { before: None },
         Body::LeftOut(LeftOut { turn: 7, why: "refused".into() }),
         Body::Thinned(Thinned { from: 2, through: 7, why: Thinning::Cold }),
+        Body::Decided(Decided {
+            through: 2,
+            results: vec![DecidedResult {
+                seq: 2,
+                place: 0,
+                shown: alone("found", ToolKind::Search),
+            }],
+        }),
         Body::Finished(Finished { rounds: 2, ms: 1_500, usage, model: Some("a/b".into()) }),
         Body::Summary(Summarized { text: "chose a bucket".into(), by: "extractive".into(), usage }),
         Body::Started(started.clone()),

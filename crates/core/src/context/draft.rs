@@ -9,10 +9,11 @@
 use std::borrow::Cow;
 
 use super::{Cut, CutEffect, Step, truncate_results};
-use crate::entry::{Body, Entry, Restored, Tally, Thinned};
+use crate::entry::{Body, Decided, Entry, Restored, Tally, Thinned};
 use crate::log::Log;
 use crate::measure::{ResultMeasure, message_tokens};
 use crate::message::{Block, BlockKind, Call, Message, Role, ToolResult};
+use crate::shown::{Allowances, Shown};
 use crate::turn::TurnPart;
 
 /// Stands in for a question that cannot be read.
@@ -25,6 +26,8 @@ pub(super) struct Draft<'a> {
     pub(super) turns: Vec<Turn<'a>>,
     /// What was dropped. What was shortened is told by the parts that are left.
     pub(super) cuts: Vec<Cut>,
+    /// How much results show, where that is asked for.
+    pub(super) allowances: Allowances,
 }
 
 /// What the entries before something in the log add up to.
@@ -61,6 +64,8 @@ pub(super) struct Turn<'a> {
     pub(super) left_out: bool,
     /// Its results are shown in their thin form, because it was over when that was decided.
     pub(super) thin: bool,
+    /// Its thinking stays although it is over.
+    pub(super) keeps_thinking: bool,
     /// Results came after its last reply.
     answered: bool,
 }
@@ -95,6 +100,10 @@ pub(super) struct DraftResult<'a> {
     pub(super) from: Option<&'a str>,
     pub(super) result: &'a ToolResult,
     pub(super) measure: Option<&'a ResultMeasure>,
+    /// Which of its lines are shown, where that was decided, and the entry that says so if it is
+    /// another one.
+    pub(super) decided: Option<&'a Shown>,
+    pub(super) decided_in: Option<u64>,
     /// What is sent in place of the result's own content.
     pub(super) content: Option<Vec<Block>>,
     pub(super) tokens: u64,
@@ -245,7 +254,13 @@ impl<'a> Draft<'a> {
     pub(super) fn new(log: &'a Log) -> Draft<'a> {
         let tally = log.tally();
         let begins = tally.begins();
-        let mut draft = Draft { log, system: None, turns: Vec::new(), cuts: Vec::new() };
+        let mut draft = Draft {
+            log,
+            system: None,
+            turns: Vec::new(),
+            cuts: Vec::new(),
+            allowances: Allowances::default(),
+        };
         draft.turns.reserve(log.entries().len() / 2);
         if let Some(clear) = tally.boundary {
             let change = CutEffect::Dropped { messages: clear.messages, tokens: clear.tokens };
@@ -272,14 +287,21 @@ impl<'a> Draft<'a> {
     /// since there were this many entries.
     pub(super) fn turns_from(log: &'a Log, seq: u64, entries: u64) -> Option<Draft<'a>> {
         let start = usize::try_from(seq.checked_sub(log.first())?).ok()?;
-        let mut draft = Draft { log, system: None, turns: Vec::new(), cuts: Vec::new() };
+        let mut draft = Draft {
+            log,
+            system: None,
+            turns: Vec::new(),
+            cuts: Vec::new(),
+            allowances: Allowances::default(),
+        };
         for (index, entry) in log.entries().iter().enumerate().skip(start) {
             if let Body::LeftOut(left_out) = &entry.body
                 && (entry.seq >= entries || left_out.turn >= seq)
             {
                 return None;
             }
-            if matches!(entry.body, Body::Thinned(_)) && entry.seq >= entries {
+            let changes = matches!(entry.body, Body::Thinned(_) | Body::Decided(_));
+            if changes && entry.seq >= entries {
                 return None;
             }
             draft.read(entry, log.tally_before(index).into());
@@ -443,6 +465,7 @@ impl<'a> Draft<'a> {
                 Body::Restored(restored) => self.read_restored(entry.seq, restored, before),
                 Body::LeftOut(left_out) => self.mark_left_out(left_out.turn),
                 Body::Thinned(thinned) => self.mark_thin(thinned),
+                Body::Decided(decided) => self.mark_decided(entry.seq, decided),
                 _ => {}
             },
         }
@@ -453,6 +476,20 @@ impl<'a> Draft<'a> {
     fn mark_thin(&mut self, thinned: &Thinned) {
         for turn in self.turns.iter_mut().filter(|turn| thinned.covers(turn.seq)) {
             turn.thin = true;
+        }
+    }
+
+    /// Notes which lines are shown of results that nobody had decided about.
+    fn mark_decided(&mut self, seq: u64, decided: &'a Decided) {
+        let rounds = self.turns.iter_mut().flat_map(|turn| &mut turn.rounds);
+        let own = rounds.flat_map(|round| &mut round.answers).filter(|one| one.from.is_none());
+        for answer in own.filter(|answer| answer.decided.is_none()) {
+            let place = (answer.seq, answer.place);
+            let found = decided.results.binary_search_by_key(&place, |one| (one.seq, one.place));
+            if let Ok(index) = found {
+                answer.decided = Some(&decided.results[index].shown);
+                answer.decided_in = Some(seq);
+            }
         }
     }
 
@@ -493,6 +530,8 @@ impl<'a> Draft<'a> {
                 from: None,
                 result,
                 measure,
+                decided: measure.and_then(|measure| measure.shown.as_ref()),
+                decided_in: None,
                 content: None,
                 tokens: measure.map_or(0, |measure| measure.tokens.into()),
                 refers_to: Vec::new(),
@@ -541,6 +580,7 @@ impl<'a> Draft<'a> {
             partial: false,
             left_out: false,
             thin: false,
+            keeps_thinking: false,
             answered: false,
         });
     }
@@ -567,6 +607,8 @@ impl<'a> Draft<'a> {
                     from: Some(reference),
                     result,
                     measure: None,
+                    decided: None,
+                    decided_in: None,
                     content: None,
                     tokens: tokens.into(),
                     refers_to: Vec::new(),

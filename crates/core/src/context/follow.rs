@@ -73,11 +73,6 @@ impl Follower {
         self.policy == *policy && self.model == *model
     }
 
-    /// Whether its contexts show results by lines.
-    pub fn trims_results(&self) -> bool {
-        self.policy.trim_results
-    }
-
     /// The last context with what is new, if nothing else can have changed. The log need not hold
     /// more than it did then, and what was added. It is cheapest when the last one is gone by now.
     pub fn extend(&mut self, log: &Log) -> Option<Arc<Context>> {

@@ -20,6 +20,7 @@ mod explain;
 mod fit_budget;
 mod follow;
 mod keep_recent;
+mod keep_thinking;
 mod plan;
 mod policy;
 mod steps;

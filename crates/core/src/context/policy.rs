@@ -2,20 +2,24 @@
 
 use crate::limits::{CLIP_CHARS, CLIP_TEXTS, HISTORY_MESSAGES_MAX, RESULT_CHARS_MAX};
 use crate::session::Header;
+use crate::shown::Allowances;
 
 /// The options that shape a context. `fit_budget` and `validity` always apply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
     /// What it is called.
     pub name: String,
-    /// Whether tool results show the lines that matter: see [`shown`](crate::shown).
-    pub trim_results: bool,
+    /// How much tool results show of their lines, where they do not show all: see
+    /// [`shown`](crate::shown).
+    pub trim_results: Option<Allowances>,
     /// Whether results of finished turns are thinned where the log says that the cache was cold.
     pub thin_turns: bool,
     /// Characters a tool result keeps.
     pub truncate_results: Option<usize>,
     /// Whether the tool results of finished turns become stubs.
     pub stub_tools: bool,
+    /// Whether thinking stays when its turn is over, where its provider takes it back.
+    pub keep_thinking: bool,
     /// Messages kept, the system message not counted.
     pub keep_recent: Option<u32>,
     /// Keep only the last texts.
@@ -39,10 +43,11 @@ impl Policy {
     pub fn cli() -> Policy {
         Policy {
             name: "cli".into(),
-            trim_results: false,
+            trim_results: None,
             thin_turns: false,
             truncate_results: None,
             stub_tools: false,
+            keep_thinking: true,
             keep_recent: None,
             clip: None,
         }
@@ -54,26 +59,33 @@ impl Policy {
             name: "editor".into(),
             truncate_results: Some(RESULT_CHARS_MAX),
             stub_tools: true,
+            keep_thinking: false,
             ..Policy::cli()
         }
     }
 
     /// The last hundred messages.
     pub fn emacs() -> Policy {
-        Policy { name: "emacs".into(), keep_recent: Some(HISTORY_MESSAGES_MAX), ..Policy::cli() }
+        Policy {
+            name: "emacs".into(),
+            keep_thinking: false,
+            keep_recent: Some(HISTORY_MESSAGES_MAX),
+            ..Policy::cli()
+        }
     }
 
     /// The current turn, and 500 characters of each of the two texts before it.
     pub fn bot() -> Policy {
         let clip = Clip { texts: CLIP_TEXTS, chars: CLIP_CHARS };
-        Policy { name: "bot".into(), clip: Some(clip), ..Policy::cli() }
+        Policy { name: "bot".into(), keep_thinking: false, clip: Some(clip), ..Policy::cli() }
     }
 
     /// The terminal's default: of each result the lines that matter, and less of finished turns
     /// once the cache is cold. On replayed sessions it costs least and forgets least
     /// (`docs/economy.md`).
     pub fn chat() -> Policy {
-        Policy { name: "chat".into(), trim_results: true, thin_turns: true, ..Policy::cli() }
+        let trim_results = Some(Allowances::default());
+        Policy { name: "chat".into(), trim_results, thin_turns: true, ..Policy::cli() }
     }
 
     /// The preset of this name.

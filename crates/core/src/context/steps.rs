@@ -5,11 +5,19 @@
 //! they always apply, and always last.
 
 use super::draft::Draft;
-use super::{Policy, Step, clip, keep_recent, stub_tools, trim_results, truncate_results};
+use super::{
+    Policy, Step, clip, keep_recent, keep_thinking, stub_tools, trim_results, truncate_results,
+};
 
 /// The steps a policy can ask for, in the order they run.
-const STEPS: [StepRule; 5] =
-    [trim_results::RULE, truncate_results::RULE, stub_tools::RULE, keep_recent::RULE, clip::RULE];
+const STEPS: [StepRule; 6] = [
+    trim_results::RULE,
+    truncate_results::RULE,
+    stub_tools::RULE,
+    keep_thinking::RULE,
+    keep_recent::RULE,
+    clip::RULE,
+];
 
 /// One step: when it runs, what it does, and what that depends on.
 pub(super) struct StepRule {

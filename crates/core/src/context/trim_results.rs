@@ -11,16 +11,22 @@ use super::{Cut, CutEffect, CutReason, Policy, Step};
 use crate::limits::{ECHO_CHARS, THIN_CALLS_AHEAD, THIN_GAIN_TOKENS_MIN};
 use crate::log::Log;
 use crate::measure::block_tokens;
-use crate::shown::{Excerpt, Form, ToolKind, excerpt, kind_of};
+use crate::shown::{Allowances, Excerpt, Form, ToolKind, excerpt, kind_of};
 
 const NAME: Step = Step("trim_results");
 
-pub(super) const RULE: StepRule =
-    StepRule { name: NAME, wanted: |policy| policy.trim_results, apply, scope: Scope::Turn };
+pub(super) const RULE: StepRule = StepRule {
+    name: NAME,
+    wanted: |policy| policy.trim_results.is_some(),
+    apply,
+    scope: Scope::Turn,
+};
 
 /// Shows of every result the lines that were decided.
 fn apply<'a>(mut draft: Draft<'a>, policy: &Policy) -> Draft<'a> {
     let log = draft.log;
+    draft.allowances = policy.trim_results.unwrap_or_default();
+    let allowances = draft.allowances;
     for turn in draft.turns.iter_mut().filter(|turn| !turn.pinned) {
         let thin = policy.thin_turns && turn.finished && turn.thin;
         let form = if thin { Form::Thin } else { Form::Full };
@@ -29,7 +35,7 @@ fn apply<'a>(mut draft: Draft<'a>, policy: &Policy) -> Draft<'a> {
                 if is_short(&round.answers[index]) {
                     continue;
                 }
-                let made = made(log, round, index, form);
+                let made = made(log, round, index, form, &allowances);
                 show(&mut round.answers[index], &made, form);
             }
         }
@@ -44,11 +50,17 @@ fn is_short(answer: &DraftResult<'_>) -> bool {
 }
 
 /// The excerpt of a result, from before or made now.
-fn made(log: &Log, round: &Round<'_>, index: usize, form: Form) -> Arc<Excerpt> {
-    let make = || make(round, index, form, |_| true);
+fn made(
+    log: &Log,
+    round: &Round<'_>,
+    index: usize,
+    form: Form,
+    allowances: &Allowances,
+) -> Arc<Excerpt> {
+    let make = || make(round, index, form, allowances, |_| true);
     let answer = &round.answers[index];
     match answer.from {
-        None => log.excerpts().get((answer.seq, answer.place, form), make),
+        None => log.excerpts().get((answer.seq, answer.place, form, answer.decided_in), make),
         Some(_) => make().into(),
     }
 }
@@ -68,7 +80,8 @@ pub(super) fn pays_from(log: &Log, policy: &Policy) -> Option<u64> {
         for round in turn.rounds.iter().filter(|_| !thin) {
             let long = |(_, answer): &(usize, &DraftResult<'_>)| !is_short(answer);
             for (index, answer) in round.answers.iter().enumerate().filter(long) {
-                let (full, made) = (answer.tokens, made(log, round, index, Form::Thin));
+                let (full, made) =
+                    (answer.tokens, made(log, round, index, Form::Thin, &draft.allowances));
                 shorter += full.saturating_sub(share(answer, &made));
             }
         }
@@ -83,12 +96,18 @@ pub(super) fn pays_from(log: &Log, policy: &Policy) -> Option<u64> {
     best.1
 }
 
-fn make(round: &Round<'_>, index: usize, form: Form, visible: impl Fn(u64) -> bool) -> Excerpt {
+fn make(
+    round: &Round<'_>,
+    index: usize,
+    form: Form,
+    allowances: &Allowances,
+    visible: impl Fn(u64) -> bool,
+) -> Excerpt {
     let answer = &round.answers[index];
     let call = round.calls().find(|call| call.id == answer.result.tool_use_id);
     let kind = kind_of(call.map_or(ToolKind::Other, ToolKind::of), answer.result);
-    let decided = answer.measure.and_then(|measure| measure.shown.as_ref());
-    excerpt(&answer.result.text(), kind, decided, form, &answer.reference(), visible)
+    let decided = answer.decided;
+    excerpt(&answer.result.text(), kind, decided, allowances, form, &answer.reference(), visible)
 }
 
 /// Sends an excerpt in place of the result, and reports it.
@@ -159,12 +178,13 @@ pub(super) fn resolve(draft: &mut Draft<'_>, before: impl Fn(u64) -> bool) {
     let all = draft.turns.iter().flat_map(|turn| &turn.rounds);
     let visible: HashSet<u64> = shown_in_full(all).collect();
     let visible = |seq: u64| visible.contains(&seq) || before(seq);
+    let allowances = draft.allowances;
     for round in draft.turns.iter_mut().flat_map(|turn| &mut turn.rounds) {
         for index in 0..round.answers.len() {
             if round.answers[index].refers_to.iter().all(|seq| visible(*seq)) {
                 continue;
             }
-            let made = make(round, index, Form::Full, visible);
+            let made = make(round, index, Form::Full, &allowances, visible);
             let answer = &mut round.answers[index];
             if let Some(CutEffect::Trimmed { to_chars, why, .. }) =
                 answer.cut.as_deref_mut().map(|cut| &mut cut.change)

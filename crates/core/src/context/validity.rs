@@ -1,8 +1,9 @@
 //! The last word: whatever the log holds, a provider accepts the result.
 //!
 //! After this step the roles alternate from a user message on, every call has exactly one answer
-//! right behind it, ids and names are of the form all providers take, nothing is empty, and
-//! thinking stands only where its own model wrote it in the turn that is still going on.
+//! right after it, ids and names are of the form all providers take, nothing is empty, and
+//! thinking is only sent to the model that wrote it: in the turn that continues, and in earlier ones
+//! where the policy keeps it.
 
 use std::collections::HashSet;
 
@@ -85,6 +86,7 @@ impl Out {
     pub(super) fn turns<'a>(&mut self, turns: impl IntoIterator<Item = Turn<'a>>) {
         for turn in turns {
             let (current, waiting) = (!turn.finished, turn.waiting());
+            let thinks = current || turn.keeps_thinking;
             match turn.user {
                 Some(user) => self.user(user),
                 None if !turn.rounds.is_empty() && !self.speaks(Role::User) => {
@@ -93,7 +95,7 @@ impl Out {
                 None => {}
             }
             for (index, round) in turn.rounds.into_iter().enumerate() {
-                self.round(round, current, current && index >= waiting);
+                self.round(round, thinks, current && index >= waiting);
             }
         }
     }
@@ -184,9 +186,9 @@ impl Out {
     }
 
     /// Says a round. Calls of one that is `waiting` may still be answered.
-    fn round(&mut self, mut round: Round<'_>, current: bool, waiting: bool) {
+    fn round(&mut self, mut round: Round<'_>, thinks: bool, waiting: bool) {
         let joins = self.speaks(Role::Assistant);
-        let keeps_thinking = current
+        let keeps_thinking = thinks
             && !joins
             && self.signed_thinking
             && round.reply.model == Some(self.model.as_str());
@@ -201,7 +203,7 @@ impl Out {
                     thinking.push(block.clone());
                 }
                 BlockKind::Thinking(_) => {
-                    let what = "thinking, which only its own model takes back in the same turn";
+                    let what = "thinking, which is only sent back to the model that wrote it";
                     self.left_out(&round.reply, what.into());
                 }
                 BlockKind::ToolUse(call) if calls.iter().any(|(id, _)| *id == call.id) => {

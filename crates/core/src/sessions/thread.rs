@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use super::{Incoming, Item, Result, Sessions};
 use crate::context::{Context, Follower, Model, Need, Policy, next, thinning_pays_from};
-use crate::entry::{Body, Effect, NewEntry, Tally, Thinned, Thinning};
+use crate::entry::{Body, Decided, Effect, NewEntry, Tally, Thinned, Thinning};
 use crate::limits::{LEASE_MAX, READ_ENTRIES, THIN_TOKENS_MIN};
 use crate::log::{Gap, Log};
 use crate::message::Message;
 use crate::session::Session;
-use crate::shown::Seen;
+use crate::shown::{Allowances, Seen, decide_late};
 use crate::store::{Appended, At, LeaseChange, StoreError};
 use crate::usage::Spent;
 
@@ -25,7 +25,9 @@ pub struct Thread {
     lease: Lease,
     /// Builds contexts from what it built before.
     follower: Option<Follower>,
-    /// What the log shows so far, for whoever decides about results.
+    /// How much its contexts show of results, where they do not show all.
+    shows: Option<Allowances>,
+    /// What the log shows so far, to decide about results.
     seen: Option<Seen>,
 }
 
@@ -50,7 +52,8 @@ impl Thread {
         let read = sessions.read_around(session.id(), tail, session.tally)?;
         let mut log = Log::new(read.entries).map_err(|gap| damaged(&session, gap))?;
         note(&mut log, read.damage);
-        Ok(Thread { sessions, session, log, lease: Lease::Missing, follower: None, seen: None })
+        let (lease, follower, shows, seen) = (Lease::Missing, None, None, None);
+        Ok(Thread { sessions, session, log, lease, follower, shows, seen })
     }
 
     /// The sessions it is one of.
@@ -135,13 +138,22 @@ impl Thread {
         self.append_all(answers.into_iter().map(Incoming::from).collect()).map(|seqs| seqs.len())
     }
 
+    /// Says by which policy contexts will be built, before the first is: what is appended until then is
+    /// decided about as well.
+    pub fn show_by(&mut self, policy: &Policy) {
+        self.shows = policy.trim_results;
+    }
+
     /// What to note before the next question: that the results of finished turns are shown thin from
     /// there on. That is so where the provider's cache has ended since the last entry, because sending
     /// the context costs the same then whatever it says; and where it pays although the cache is
     /// warm. Nothing where it would save little.
     pub fn thinning(&self, policy: &Policy, cache_life: Duration) -> Option<Thinned> {
-        let last =
-            self.log.entries().last().filter(|_| policy.trim_results && policy.thin_turns)?;
+        let last = self
+            .log
+            .entries()
+            .last()
+            .filter(|_| policy.trim_results.is_some() && policy.thin_turns)?;
         let begins = self.session.tally.begins();
         let new = self.log.entries().iter().rev();
         let new = new.take_while(|entry| entry.seq >= begins);
@@ -170,35 +182,50 @@ impl Thread {
     /// to enter a context for the first time. Only the holder of the lease does, whose contexts are
     /// shaped by it, and who knows that nobody else writes in between.
     fn decide_what_is_shown(&mut self, entries: &mut [NewEntry]) -> Result<()> {
-        let wanted = !matches!(self.lease, Lease::Missing)
-            && self.follower.as_ref().is_some_and(Follower::trims_results);
-        if !wanted || entries.iter().all(|entry| entry.measure.results.is_empty()) {
+        let holds = !matches!(self.lease, Lease::Missing);
+        let Some(allowances) = self.shows.filter(|_| holds) else { return Ok(()) };
+        if entries.iter().all(|entry| entry.measure.results.is_empty()) {
             return Ok(());
         }
         let mut tally = self.session.tally;
-        let from = Seen::reach(&tally);
-        while self.log.first() > from {
-            let first = self.log.first();
-            self.read_back(first.saturating_sub(from).min(READ_ENTRIES))?;
-        }
-        let known = self.seen.take().filter(|seen| seen.next().is_some());
-        let mut seen = known.unwrap_or_default();
-        let next = seen.next().unwrap_or(from).max(from);
-        for entry in self.log.entries().iter().filter(|entry| entry.seq >= next) {
+        self.read_back_to(Seen::reach(&tally))?;
+        let mut seen = match self.seen.take() {
+            Some(seen) if seen.goes_on(self.log.entries()) => seen,
+            _ => Seen::of(self.log.entries(), &tally),
+        };
+        let new = self.log.entries().iter().filter(|entry| seen.next() <= entry.seq);
+        for entry in new.collect::<Vec<_>>() {
             seen.read(entry.seq, &entry.body, &entry.measure);
         }
         for entry in entries {
-            if let Body::Message(message) = &entry.body {
-                let shown = seen.decide(message, &tally);
-                for (result, shown) in entry.measure.results.iter_mut().zip(shown) {
-                    result.shown = Some(shown);
-                }
-            }
-            seen.read(tally.entries, &entry.body, &entry.measure);
+            let from = Seen::reach(&tally);
+            seen.place(tally.entries, from, &entry.body, &mut entry.measure, &allowances);
             tally = tally.with(Effect::of(&entry.body, &entry.measure));
         }
         self.seen = Some(seen);
         Ok(())
+    }
+
+    /// Reads as far back as this entry.
+    fn read_back_to(&mut self, from: u64) -> Result<()> {
+        while self.log.first() > from {
+            let first = self.log.first();
+            self.read_back(first.saturating_sub(from).min(READ_ENTRIES))?;
+        }
+        Ok(())
+    }
+
+    /// What to note before the next question: which lines are shown of results that nobody decided about
+    /// when they were appended. They are about to enter a context of this thread for the first time.
+    ///
+    /// # Errors
+    ///
+    /// Those of the store.
+    pub fn undecided(&mut self, policy: &Policy) -> Result<Option<Decided>> {
+        let Some(allowances) = policy.trim_results else { return Ok(None) };
+        let tally = self.session.tally;
+        self.read_back_to(Seen::reach(&tally))?;
+        Ok(decide_late(self.log.entries(), &tally, &allowances))
     }
 
     fn write(&mut self, entries: Vec<NewEntry>, change: LeaseChange) -> Result<Vec<u64>> {
@@ -312,6 +339,7 @@ impl Thread {
     pub fn build(&mut self, policy: &Policy, model: &Model) -> Result<Arc<Context>> {
         let follower = self.follower.take().filter(|follower| follower.is_for(policy, model));
         let mut follower = follower.unwrap_or_else(|| Follower::new(policy.clone(), model.clone()));
+        self.shows = policy.trim_results;
         let context = match follower.extend(&self.log) {
             Some(context) => context,
             None => {

@@ -6,8 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::{Excerpt, Form};
 
-/// Which excerpt: of which entry, which result of it, in which form.
-pub(crate) type ExcerptKey = (u64, usize, Form);
+/// Which excerpt: of which entry, which result of it, in which form, and the entry with the decision
+/// about it where that is another one.
+pub(crate) type ExcerptKey = (u64, usize, Form, Option<u64>);
 
 /// The excerpts of one log. Nothing depends on what it holds.
 #[derive(Debug, Default)]

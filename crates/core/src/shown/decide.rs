@@ -1,17 +1,16 @@
 //! Which lines of a result are shown.
 
-use std::collections::HashSet;
-use std::hash::{DefaultHasher, Hash, Hasher};
-
-use super::{LineRange, Lines, RULE, Shown, ToolKind};
+use super::digest::{Digest, Names};
+use super::number::NumberSet;
+use super::{Allowances, LineRange, Lines, RULE, Shown, ToolKind};
 use crate::limits::{
-    ECHO_CHARS, REPEAT_CHARS_MIN, REPEAT_LINES_MIN, SHOWN_NAMES_CHARS, SHOWN_SLACK_CHARS,
-    THIN_FROM_CHARS, THIN_HEAD_CHARS, THIN_NAMES_CHARS,
+    ECHO_CHARS, REPEAT_CHARS_MIN, REPEAT_LINES_MIN, SHOWN_SLACK_CHARS, THIN_FROM_CHARS,
 };
-use crate::names::names;
 
 /// What a context shows already.
 pub(super) trait Before {
+    /// Whether anything is shown at all.
+    fn is_empty(&self) -> bool;
     /// Whether a name is shown.
     fn shows(&self, name: u64) -> bool;
     /// The longest run of lines shown by one earlier result that these lines begin with: the entry,
@@ -23,6 +22,10 @@ pub(super) trait Before {
 struct Nothing;
 
 impl Before for Nothing {
+    fn is_empty(&self) -> bool {
+        true
+    }
+
     fn shows(&self, _: u64) -> bool {
         false
     }
@@ -34,75 +37,64 @@ impl Before for Nothing {
 
 /// Which lines of a result are shown where nothing is known of what else is.
 pub fn alone(text: &str, kind: ToolKind) -> Shown {
-    by_itself(&Lines::new(text), kind)
+    by_itself(&Digest::new(&Lines::new(text)), kind, &Allowances::default())
 }
 
-pub(super) fn by_itself(lines: &Lines<'_>, kind: ToolKind) -> Shown {
-    decide(lines, kind, &Nothing)
-}
-
-/// A name or a line as a number.
-pub(super) fn number(text: &str) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    text.hash(&mut hasher);
-    hasher.finish()
+pub(super) fn by_itself(digest: &Digest<'_>, kind: ToolKind, allowances: &Allowances) -> Shown {
+    decide(digest, kind, allowances, &Nothing)
 }
 
 /// Which lines of a result are shown.
-pub(super) fn decide(lines: &Lines<'_>, kind: ToolKind, before: &impl Before) -> Shown {
-    let length = |index: usize| lines.get(index).text.chars().count() + 1;
-    let total: usize = (0..lines.len()).map(length).sum();
+pub(super) fn decide(
+    digest: &Digest<'_>,
+    kind: ToolKind,
+    allowances: &Allowances,
+    before: &impl Before,
+) -> Shown {
+    let lines = digest.len();
+    let total = digest.length_of(0..lines);
     let shown = |parts, thin| Shown { rule: RULE, parts, thin, echo: false };
     if kind == ToolKind::Edit && total > 2 * ECHO_CHARS {
         return Shown { echo: true, ..shown(Vec::new(), Vec::new()) };
     }
-    let same = repeats(lines, before);
-    let told: usize = same
-        .iter()
-        .map(|part| (part.start..part.end).map(|i| length(i as usize)).sum::<usize>())
-        .sum();
-    let allowance = kind.allowance();
-    let mut keep = vec![true; lines.len()];
-    if total - told > allowance + allowance / 10 + SHOWN_SLACK_CHARS {
+    let same = if before.is_empty() { Vec::new() } else { repeats(digest, before) };
+    let range = |part: &LineRange| part.start as usize..part.end as usize;
+    let repeated: usize = same.iter().map(|part| digest.length_of(range(part))).sum();
+    let allowance = allowances.of(kind);
+    let mut keep = vec![true; lines];
+    let mut new = New { digest, before, is_new: Vec::new() };
+    if total - repeated > allowance + allowance / 10 + SHOWN_SLACK_CHARS {
         keep.fill(false);
-        let is_same = |index: usize| {
-            same.iter().any(|part| (part.start as usize..part.end as usize).contains(&index))
-        };
+        let mut is_same = vec![false; lines];
+        same.iter().for_each(|part| is_same[range(part)].fill(true));
         let (head, tail) = match kind {
             ToolKind::Shell => (allowance * 7 / 10, allowance * 3 / 10),
             _ => (allowance, 0),
         };
-        keep_until(&mut keep, (0..lines.len()).filter(|index| !is_same(*index)), head, length);
-        keep_until(
-            &mut keep,
-            (0..lines.len()).rev().filter(|index| !is_same(*index)),
-            tail,
-            length,
-        );
-        keep_names(&mut keep, lines, before, SHOWN_NAMES_CHARS);
+        keep_until(&mut keep, (0..lines).filter(|line| !is_same[*line]), head, digest);
+        keep_until(&mut keep, (0..lines).rev().filter(|line| !is_same[*line]), tail, digest);
+        new.keep(&mut keep, allowances.names);
     }
     let parts = runs(&keep, &same);
-    let seen: usize = (0..lines.len()).filter(|index| keep[*index]).map(length).sum();
+    let seen: usize = (0..lines).filter(|line| keep[*line]).map(|line| digest.length(line)).sum();
     let mut thin = Vec::new();
     if seen > THIN_FROM_CHARS && kind != ToolKind::Recall {
         keep.fill(false);
-        keep_until(&mut keep, 0..lines.len(), THIN_HEAD_CHARS, length);
-        keep_names(&mut keep, lines, before, THIN_NAMES_CHARS);
+        keep_until(&mut keep, 0..lines, allowances.thin_head, digest);
+        new.keep(&mut keep, allowances.thin_names);
         thin = runs(&keep, &[]);
     }
     shown(parts, thin)
 }
 
 /// Runs of lines that an earlier result shows.
-fn repeats(lines: &Lines<'_>, before: &impl Before) -> Vec<LineRange> {
-    let numbers: Vec<u64> = lines.iter().map(|line| number(&line.text)).collect();
+fn repeats(digest: &Digest<'_>, before: &impl Before) -> Vec<LineRange> {
+    let hashes = digest.hashes();
     let mut same = Vec::new();
     let mut at = 0;
-    while at < numbers.len() {
-        let found = before.repeats(&numbers[at..]).filter(|(_, count)| {
-            let chars: usize =
-                (at..at + count).map(|i| lines.get(i).text.chars().count() + 1).sum();
-            *count >= REPEAT_LINES_MIN && chars >= REPEAT_CHARS_MIN
+    while at < hashes.len() {
+        let found = before.repeats(&hashes[at..]).filter(|(_, count)| {
+            *count >= REPEAT_LINES_MIN && digest.length_of(at..at + count) >= REPEAT_CHARS_MIN
         });
         match found {
             Some((seq, count)) => {
@@ -121,48 +113,64 @@ fn keep_until(
     keep: &mut [bool],
     order: impl Iterator<Item = usize>,
     chars: usize,
-    length: impl Fn(usize) -> usize,
+    digest: &Digest<'_>,
 ) {
     let mut left = chars;
-    for index in order {
-        let Some(rest) = left.checked_sub(length(index)) else { break };
+    for line in order {
+        let Some(rest) = left.checked_sub(digest.length(line)) else { break };
         left = rest;
-        keep[index] = true;
+        keep[line] = true;
     }
 }
 
-/// Keeps lines with names that nothing else shows, those with most for their length first.
-fn keep_names(keep: &mut [bool], lines: &Lines<'_>, before: &impl Before, chars: usize) {
-    let mut shown: HashSet<u64> = HashSet::new();
-    for (index, line) in lines.iter().enumerate() {
-        if keep[index] {
-            shown.extend(names(&line.text).map(number));
+/// The names of a result that nothing before it shows.
+struct New<'a, B> {
+    digest: &'a Digest<'a>,
+    before: &'a B,
+    /// For each of the names whether it is one; looked up when it is first needed.
+    is_new: Vec<bool>,
+}
+
+impl<B: Before> New<'_, B> {
+    /// Keeps lines with names that nothing else shows, those with most for their length first.
+    fn keep(&mut self, keep: &mut [bool], chars: usize) {
+        let names = self.digest.names();
+        if self.is_new.is_empty() {
+            self.is_new.extend(names.all().iter().map(|name| !self.before.shows(*name)));
+        }
+        let mut shown = NumberSet::default();
+        for line in (0..keep.len()).filter(|line| keep[*line]) {
+            shown.extend(self.in_line(names, line));
+        }
+        let mut candidates: Vec<(usize, usize, usize)> = Vec::new();
+        for (line, kept) in keep.iter().enumerate() {
+            if *kept || self.digest.lines.get(line).text.len() < 4 {
+                continue;
+            }
+            let new = self.in_line(names, line).filter(|name| !shown.contains(name)).count();
+            if new > 0 {
+                candidates.push((line, self.digest.length(line) + 19, new));
+            }
+        }
+        // The most names for their length first; those further up first where they are equal.
+        candidates.sort_unstable_by(|a, b| (b.2 * a.1).cmp(&(a.2 * b.1)).then(a.0.cmp(&b.0)));
+        let mut left = chars;
+        for (line, length, _) in candidates {
+            if self.in_line(names, line).all(|name| shown.contains(&name)) {
+                continue;
+            }
+            let Some(rest) = left.checked_sub(length) else { continue };
+            left = rest;
+            keep[line] = true;
+            shown.extend(self.in_line(names, line));
         }
     }
-    let mut candidates: Vec<(usize, usize, Vec<u64>)> = Vec::new();
-    for (index, line) in lines.iter().enumerate() {
-        if keep[index] || line.text.len() < 4 {
-            continue;
-        }
-        let mut new: Vec<u64> = names(&line.text).map(number).collect();
-        new.sort_unstable();
-        new.dedup();
-        new.retain(|name| !shown.contains(name) && !before.shows(*name));
-        if !new.is_empty() {
-            candidates.push((index, line.text.chars().count() + 20, new));
-        }
-    }
-    // The most names for their length first; those further up first where they are equal.
-    candidates.sort_by(|a, b| (b.2.len() * a.1).cmp(&(a.2.len() * b.1)).then(a.0.cmp(&b.0)));
-    let mut left = chars;
-    for (index, length, new) in candidates {
-        if new.iter().all(|name| shown.contains(name)) {
-            continue;
-        }
-        let Some(rest) = left.checked_sub(length) else { continue };
-        left = rest;
-        keep[index] = true;
-        shown.extend(new);
+
+    /// The names of a line that nothing before the result shows.
+    fn in_line<'b>(&'b self, names: &'b Names, line: usize) -> impl Iterator<Item = u64> + 'b {
+        let range = names.range(line);
+        let new = names.all()[range.clone()].iter().zip(&self.is_new[range]);
+        new.filter(|(_, new)| **new).map(|(name, _)| *name)
     }
 }
 

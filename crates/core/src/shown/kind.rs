@@ -2,10 +2,6 @@
 
 use serde_json::Value;
 
-use crate::limits::{
-    SHOWN_AGENT_CHARS, SHOWN_OTHER_CHARS, SHOWN_RANGE_CHARS, SHOWN_READ_CHARS, SHOWN_RECALL_CHARS,
-    SHOWN_SEARCH_CHARS, SHOWN_SHELL_CHARS,
-};
 use crate::message::Call;
 
 /// What a tool does, as far as it matters for how much of its result is shown.
@@ -206,19 +202,6 @@ impl ToolKind {
             _ if READERS.contains(&program) => ToolKind::Read,
             _ if SEARCHERS.contains(&program) => ToolKind::Search,
             _ => ToolKind::Shell,
-        }
-    }
-
-    /// Characters that are shown of a result of this kind, before lines with new names.
-    pub fn allowance(self) -> usize {
-        match self {
-            ToolKind::Read => SHOWN_READ_CHARS,
-            ToolKind::Range => SHOWN_RANGE_CHARS,
-            ToolKind::Shell => SHOWN_SHELL_CHARS,
-            ToolKind::Search => SHOWN_SEARCH_CHARS,
-            ToolKind::Agent => SHOWN_AGENT_CHARS,
-            ToolKind::Recall => SHOWN_RECALL_CHARS,
-            ToolKind::Edit | ToolKind::Other => SHOWN_OTHER_CHARS,
         }
     }
 }

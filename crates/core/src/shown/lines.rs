@@ -202,9 +202,11 @@ fn has_gutter(text: &str) -> bool {
 
 /// A line without colours, what was written over, and blanks at its end.
 fn tidy(line: &str) -> Cow<'_, str> {
-    let line = line.trim_end();
-    let line = line.rsplit('\r').next().unwrap_or(line);
-    if !line.contains('\u{1b}') {
+    let mut line = line.trim_end();
+    if line.as_bytes().contains(&b'\r') {
+        line = line.rsplit('\r').next().unwrap_or(line);
+    }
+    if !line.as_bytes().contains(&0x1b) {
         return Cow::Borrowed(line);
     }
     let mut out = String::with_capacity(line.len());

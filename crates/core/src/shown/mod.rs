@@ -7,26 +7,36 @@
 //! without a lease, or written by an earlier version) is shortened by itself, which gives the same
 //! lines every time. Either way every line that is shown is a line of the original.
 
+mod allowances;
 mod cache;
 mod decide;
+mod digest;
 mod kind;
+mod late;
 mod lines;
+mod number;
 mod seen;
+
+use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
+pub use allowances::Allowances;
 pub(crate) use cache::Excerpts;
 pub use decide::alone;
 pub use kind::ToolKind;
+pub(crate) use late::decide_late;
 pub(crate) use lines::{Lines, Written};
 pub use seen::Seen;
 pub(crate) use seen::kind_of;
 
 use crate::limits::ECHO_CHARS;
+use decide::by_itself;
+use digest::Digest;
 
 /// The version of the rule that decides which lines are kept. What is stored says which one it was
 /// made with; a later rule leaves it as it is.
-pub const RULE: u8 = 1;
+pub const RULE: u8 = 2;
 
 /// Which lines of a result are shown, decided once.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -118,7 +128,7 @@ impl Shown {
                 right && part.end as usize <= lines.len()
             })
         };
-        self.rule == RULE && in_order(&self.parts) && in_order(&self.thin)
+        (1..=RULE).contains(&self.rule) && in_order(&self.parts) && in_order(&self.thin)
     }
 
     fn of(&self, form: Form) -> &[LineRange] {
@@ -136,18 +146,16 @@ pub fn excerpt(
     text: &str,
     kind: ToolKind,
     decided: Option<&Shown>,
+    allowances: &Allowances,
     form: Form,
     reference: &str,
     visible: impl Fn(u64) -> bool,
 ) -> Excerpt {
     let lines = Lines::new(text);
-    let by_itself;
-    let shown = match decided.filter(|shown| shown.fits(&lines)) {
-        Some(shown) => shown,
-        None => {
-            by_itself = decide::by_itself(&lines, kind);
-            &by_itself
-        }
+    let decided = decided.filter(|shown| shown.fits(&lines));
+    let shown = match decided {
+        Some(shown) => Cow::Borrowed(shown),
+        None => Cow::Owned(by_itself(&Digest::new(&lines), kind, allowances)),
     };
     let written = match shown.echo {
         true => Written { text: lines.first_words(ECHO_CHARS), lines: 1, refers_to: Vec::new() },

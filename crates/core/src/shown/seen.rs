@@ -5,29 +5,33 @@
 //! [`SEEN_ENTRIES`](crate::limits::SEEN_ENTRIES) entries before the question of the turn: so it can
 //! be made from the end of a log, and `doctor` makes the same one from all of it.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
-use super::decide::{Before, decide, number};
-use super::{Lines, Shown, ToolKind};
-use crate::entry::{Body, Tally, Thinned};
+use super::decide::{Before, by_itself, decide};
+use super::digest::Digest;
+use super::late::Stored;
+use super::number::{NumberMap, number};
+use super::{Allowances, LineRange, Lines, Shown, ToolKind};
+use crate::entry::{Body, Entry, Tally, Thinned};
 use crate::limits::SEEN_ENTRIES;
 use crate::measure::Measure;
-use crate::message::{BlockKind, Call, Message, Role, ToolResult};
+use crate::message::{Block, BlockKind, Call, Message, Role, ToolResult};
 use crate::names::names;
 
 /// What is shown so far.
 #[derive(Default)]
 pub struct Seen {
     /// The first entry that was not read.
-    next: Option<u64>,
+    next: u64,
     /// Names in what was said, and the last entry with each.
-    said: HashMap<u64, u64>,
+    said: NumberMap<u64>,
     /// Names in results as they are shown first: the entry of the call, and the turn. The same for
     /// their thin form.
-    shown: HashMap<u64, (u64, u64)>,
-    thin: HashMap<u64, u64>,
+    shown: NumberMap<(u64, u64)>,
+    thin: NumberMap<u64>,
     /// Lines that are shown, and where last: which of `results`, and which line of it.
-    lines: HashMap<u64, (u32, u32)>,
+    lines: NumberMap<(u32, u32)>,
     results: Vec<SeenResult>,
     /// The question of the turn that is read.
     turn: u64,
@@ -53,14 +57,33 @@ impl Seen {
         tally.turn.unwrap_or(0).saturating_sub(SEEN_ENTRIES).max(tally.begins())
     }
 
+    /// Everything in these entries that a decision after what `tally` counts may depend on.
+    pub(crate) fn of(entries: &[Entry], tally: &Tally) -> Seen {
+        let from = Seen::reach(tally);
+        let entries = &entries[entries.partition_point(|entry| entry.seq < from)..];
+        let stored = Stored::of(entries);
+        let mut seen = Seen { next: from, ..Seen::default() };
+        for entry in entries {
+            seen.read(entry.seq, &entry.body, &stored.measure(entry));
+        }
+        seen
+    }
+
     /// The first entry it has not read.
-    pub fn next(&self) -> Option<u64> {
+    pub(crate) fn next(&self) -> u64 {
         self.next
+    }
+
+    /// Whether reading what these entries have after it is enough: nothing among it changes what is shown
+    /// of entries that were read.
+    pub(crate) fn goes_on(&self, entries: &[Entry]) -> bool {
+        let new = entries.iter().rev().take_while(|entry| entry.seq >= self.next);
+        !new.clone().any(|entry| matches!(entry.body, Body::Decided(_)))
     }
 
     /// Reads the next entry.
     pub fn read(&mut self, seq: u64, body: &Body, measure: &Measure) {
-        self.next = Some(seq + 1);
+        self.next = seq + 1;
         match body {
             Body::Message(message) => self.read_message(seq, message, measure),
             Body::Restored(restored) => {
@@ -74,12 +97,55 @@ impl Seen {
         }
     }
 
+    /// Reads the next entry, and decides about its results first: that is noted in their measures. What
+    /// was shown before `from` does not count.
+    pub(crate) fn place(
+        &mut self,
+        seq: u64,
+        from: u64,
+        body: &Body,
+        measure: &mut Measure,
+        allowances: &Allowances,
+    ) {
+        let Some(message) = body.message().filter(|_| !measure.results.is_empty()) else {
+            return self.read(seq, body, measure);
+        };
+        let mut results = measure.results.iter_mut();
+        self.next = seq + 1;
+        self.walk(seq, message, |seen, result| {
+            let text = text(result);
+            let lines = Lines::new(&text);
+            let digest = Digest::new(&lines);
+            let shown = seen.decide_one(result, &digest, from, allowances);
+            seen.read_result(seq, result, &digest, &shown);
+            if let Some(measure) = results.next() {
+                measure.shown = Some(shown);
+            }
+        });
+    }
+
     fn say(&mut self, seq: u64, text: &str) {
         self.said.extend(names(text).map(|name| (number(name), seq)));
     }
 
     fn read_message(&mut self, seq: u64, message: &Message, measure: &Measure) {
-        let mut results = 0;
+        let mut stored = measure.results.iter().map(|result| result.shown.as_ref());
+        self.walk(seq, message, |seen, result| {
+            let text = text(result);
+            let lines = Lines::new(&text);
+            let digest = Digest::new(&lines);
+            let stored = stored.next().flatten().filter(|shown| shown.fits(&lines));
+            let Some((_, kind)) = seen.call_of(result) else { return };
+            let shown = stored.map_or_else(
+                || Cow::Owned(by_itself(&digest, kind, &Allowances::default())),
+                Cow::Borrowed,
+            );
+            seen.read_result(seq, result, &digest, &shown);
+        });
+    }
+
+    /// Reads a message, and gives its results to `each`.
+    fn walk(&mut self, seq: u64, message: &Message, mut each: impl FnMut(&mut Seen, &ToolResult)) {
         if message.opens_turn() {
             self.turn = seq;
         }
@@ -87,11 +153,7 @@ impl Seen {
             match &block.kind {
                 BlockKind::Text(text) | BlockKind::Prefix(text) => self.say(seq, text),
                 BlockKind::ToolUse(call) => self.read_call(seq, call),
-                BlockKind::ToolResult(result) => {
-                    let stored = measure.results.get(results).and_then(|m| m.shown.as_ref());
-                    self.read_result(seq, result, stored);
-                    results += 1;
-                }
+                BlockKind::ToolResult(result) => each(self, result),
                 _ => {}
             }
         }
@@ -101,49 +163,42 @@ impl Seen {
     }
 
     fn read_call(&mut self, seq: u64, call: &Call) {
-        // Escapes in JSON separate names as blanks do, but for `\n` and its like.
-        let input = call.input.get();
-        match input.contains('\\') {
-            true => self.say(seq, &input.replace("\\n", " ").replace("\\t", " ")),
-            false => self.say(seq, input),
+        // Escapes in JSON separate names as blanks do; of `\n` and `\t` the letter belongs to them.
+        let mut pieces = call.input.get().split('\\');
+        self.say(seq, pieces.next().unwrap_or_default());
+        for piece in pieces {
+            self.say(seq, piece.strip_prefix(['n', 't']).unwrap_or(piece));
         }
         self.calls.insert(call.id.clone(), (seq, ToolKind::of(call)));
     }
 
-    fn read_result(&mut self, seq: u64, result: &ToolResult, stored: Option<&Shown>) {
-        let Some((call, kind)) = self.calls.get(&result.tool_use_id).copied() else { return };
-        let text = result.text();
-        let lines = Lines::new(&text);
-        let by_itself;
-        let shown = match stored.filter(|shown| shown.fits(&lines)) {
-            Some(shown) => shown,
-            None => {
-                by_itself = super::decide::by_itself(&lines, kind_of(kind, result));
-                &by_itself
-            }
-        };
-        let mut numbers = vec![0; lines.len()];
+    /// The call a result answers: its entry, and what kind it is.
+    fn call_of(&self, result: &ToolResult) -> Option<(u64, ToolKind)> {
+        let (call, kind) = *self.calls.get(&result.tool_use_id)?;
+        Some((call, kind_of(kind, result)))
+    }
+
+    fn read_result(&mut self, seq: u64, result: &ToolResult, digest: &Digest<'_>, shown: &Shown) {
+        let Some((call, _)) = self.call_of(result) else { return };
+        let (hashes, names, turn) = (digest.hashes(), digest.names(), self.turn);
+        let mut lines = vec![0; digest.len()];
         let at = u32::try_from(self.results.len()).expect("fewer results than that");
-        for part in shown.parts.iter().filter(|part| part.same_as.is_none()) {
-            for index in part.start..part.end {
-                let line = lines.get(index as usize);
-                let hash = number(&line.text);
-                numbers[index as usize] = hash;
-                if line.text.len() > 3 {
-                    self.lines.insert(hash, (at, index));
+        let shows = |part: &&LineRange| part.same_as.is_none();
+        for part in shown.parts.iter().filter(shows) {
+            for line in part.start as usize..part.end as usize {
+                lines[line] = hashes[line];
+                if digest.lines.get(line).text.len() > 3 {
+                    self.lines.insert(hashes[line], (at, line as u32));
                 }
-                let turn = self.turn;
-                self.shown.extend(names(&line.text).map(|name| (number(name), (call, turn))));
+                self.shown.extend(names.of(line).iter().map(|name| (*name, (call, turn))));
             }
         }
         // What is too short to be thinned stays as it is.
         let thin = if shown.thin.is_empty() { &shown.parts } else { &shown.thin };
-        let thin = thin.iter().filter(|part| part.same_as.is_none());
-        for index in thin.flat_map(|part| part.start..part.end) {
-            let text = &lines.get(index as usize).text;
-            self.thin.extend(names(text).map(|name| (number(name), call)));
+        for line in thin.iter().filter(shows).flat_map(|part| part.start..part.end) {
+            self.thin.extend(names.of(line as usize).iter().map(|name| (*name, call)));
         }
-        self.results.push(SeenResult { seq, call, turn: self.turn, lines: numbers });
+        self.results.push(SeenResult { seq, call, turn, lines });
     }
 
     /// Whether the results of a turn are thin.
@@ -154,14 +209,38 @@ impl Seen {
     /// Decides about the results of a message that comes next, after what `tally` counts.
     pub fn decide(&self, message: &Message, tally: &Tally) -> Vec<Shown> {
         let from = Seen::reach(tally);
-        let view = InView { seen: self, from };
         let decide = |result: &ToolResult| {
-            let kind =
-                self.calls.get(&result.tool_use_id).map_or(ToolKind::Other, |(_, kind)| *kind);
-            decide(&Lines::new(&result.text()), kind_of(kind, result), &view)
+            let text = text(result);
+            self.decide_one(result, &Digest::new(&Lines::new(&text)), from, &Allowances::default())
         };
         message.results().map(decide).collect()
     }
+
+    fn decide_one(
+        &self,
+        result: &ToolResult,
+        digest: &Digest<'_>,
+        from: u64,
+        allowances: &Allowances,
+    ) -> Shown {
+        let kind = kind_of_result(self, result);
+        decide(digest, kind, allowances, &InView { seen: self, from })
+    }
+}
+
+/// The text of a result, copied only where it has several.
+fn text(result: &ToolResult) -> Cow<'_, str> {
+    let mut texts = result.content.iter().filter_map(Block::as_text);
+    match (texts.next(), texts.next()) {
+        (None, _) => Cow::Borrowed(""),
+        (Some(text), None) => Cow::Borrowed(text),
+        _ => Cow::Owned(result.text()),
+    }
+}
+
+/// What kind of tool a result is of that comes next.
+pub(super) fn kind_of_result(seen: &Seen, result: &ToolResult) -> ToolKind {
+    seen.call_of(result).map_or(ToolKind::Other, |(_, kind)| kind)
 }
 
 /// A failed edit says why, and that is read.
@@ -176,9 +255,13 @@ struct InView<'a> {
 }
 
 impl Before for InView<'_> {
+    fn is_empty(&self) -> bool {
+        self.seen.results.is_empty()
+    }
+
     fn shows(&self, name: u64) -> bool {
         let since =
-            |map: &HashMap<u64, u64>, from: u64| map.get(&name).is_some_and(|seq| *seq >= from);
+            |map: &NumberMap<u64>, from: u64| map.get(&name).is_some_and(|seq| *seq >= from);
         let shown = self.seen.shown.get(&name);
         since(&self.seen.said, self.from)
             || shown.is_some_and(|(call, turn)| *call >= self.from && !self.seen.is_thin(*turn))

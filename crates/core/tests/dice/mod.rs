@@ -6,7 +6,7 @@ use rethread_core::entry::{
 };
 use rethread_core::log::open_calls;
 use rethread_core::measure::measure;
-use rethread_core::shown::Seen;
+use rethread_core::shown::{Allowances, Seen};
 use rethread_core::{
     Block, BlockKind, Body, Entry, Fixed, Message, NewEntry, Raw, Role, SessionId, Tally, World,
 };
@@ -86,10 +86,11 @@ impl Dice {
         }
         Policy {
             name: "random".into(),
-            trim_results: self.one_in(2),
+            trim_results: self.one_in(2).then(Allowances::default),
             thin_turns: self.one_in(2),
             truncate_results: self.one_in(3).then(|| self.up_to(60)),
             stub_tools: self.one_in(2),
+            keep_thinking: self.one_in(2),
             keep_recent: self.one_in(2).then(|| 1 + self.up_to(15) as u32),
             clip: self.one_in(4).then(|| Clip { texts: self.up_to(4), chars: self.up_to(30) }),
         }

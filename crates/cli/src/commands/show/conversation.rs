@@ -89,7 +89,11 @@ impl<'a> Conversation<'a> {
                 self.aside(entry, &format!("the turn at {} is left out: {why}", left.turn))
             }
             // It is about what a model sees, not about what was said.
-            Body::Thinned(_) if folded => String::new(),
+            Body::Thinned(_) | Body::Decided(_) if folded => String::new(),
+            Body::Decided(decided) => {
+                let through = decided.through;
+                self.aside(entry, &format!("what the model sees of the results up to {through}"))
+            }
             Body::Thinned(thinned) => {
                 let Thinned { from, through, .. } = thinned;
                 self.aside(

@@ -270,7 +270,11 @@ impl Writer for Html<'_> {
                 let notice = limit.notice();
                 self.note(&format!("{}.", notice.trim_matches(['[', ']'])))
             }
-            Body::Finished(_) | Body::Started(_) | Body::Thinned(_) | Body::Unknown { .. } => {
+            Body::Finished(_)
+            | Body::Started(_)
+            | Body::Thinned(_)
+            | Body::Decided(_)
+            | Body::Unknown { .. } => {
                 *self.left_out.entry("bookkeeping entry").or_default() += 1;
                 Ok(())
             }

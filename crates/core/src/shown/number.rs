@@ -1,0 +1,79 @@
+//! Names and lines as numbers, so that what was shown can be remembered without its text.
+//!
+//! The numbers live in memory only. Two texts with the same number are as good as impossible by chance;
+//! somebody who constructs such a pair hides a line of their own output from the model.
+
+use std::collections::{HashMap, HashSet};
+use std::hash::{BuildHasherDefault, Hasher};
+
+/// A map and a set by such numbers.
+pub(super) type NumberMap<T> = HashMap<u64, T, BuildHasherDefault<AsItIs>>;
+pub(super) type NumberSet = HashSet<u64, BuildHasherDefault<AsItIs>>;
+
+const FACTORS: [u64; 2] = [0x9E37_79B9_7F4A_7C15, 0xD1B5_4A32_D192_ED03];
+
+/// A text as a number. Every result is hashed line by line and name by name as it is appended, so this
+/// takes eight bytes at a time.
+pub(super) fn number(text: &str) -> u64 {
+    let bytes = text.as_bytes();
+    let mut state = FACTORS[0] ^ bytes.len() as u64;
+    let (words, rest) = bytes.as_chunks::<8>();
+    for word in words {
+        state = mix(state ^ u64::from_le_bytes(*word), FACTORS[1]);
+    }
+    let mut last = [0; 8];
+    last[..rest.len()].copy_from_slice(rest);
+    mix(state ^ u64::from_le_bytes(last), FACTORS[0])
+}
+
+/// Both halves of the product, so that every bit of the input reaches every bit of the result.
+fn mix(a: u64, b: u64) -> u64 {
+    let product = u128::from(a) * u128::from(b);
+    (product >> 64) as u64 ^ product as u64
+}
+
+/// The hasher of maps whose keys are hashes.
+#[derive(Default)]
+pub(super) struct AsItIs(u64);
+
+impl Hasher for AsItIs {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
+        }
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.0 = number;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn different_texts_have_different_numbers() {
+        let mut all: NumberSet = NumberSet::default();
+        let mut texts = 0;
+        for length in 0..40 {
+            for at in 0..=length {
+                let text = format!("{}x{}", "a".repeat(at), "a".repeat(length - at));
+                all.insert(number(&text));
+                texts += 1;
+            }
+            // A zero at the end is not the same as nothing.
+            all.insert(number(&"\0".repeat(length)));
+            texts += 1;
+        }
+        for n in 0..100_000 {
+            all.insert(number(&format!("name_{n}")));
+            texts += 1;
+        }
+        assert_eq!(all.len(), texts);
+    }
+}

@@ -18,6 +18,7 @@ mod run;
 mod size;
 mod tail;
 mod transcript;
+mod trim;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -31,8 +32,8 @@ use run::Report;
 struct Args {
     #[command(subcommand)]
     other: Option<Other>,
-    /// Only these: append, group, tail, read, context, fork, list, size, files, round, transcript,
-    /// http, process, postgres
+    /// Only these: append, group, tail, read, context, fork, list, size, files, round, trim,
+    /// transcript, http, process, postgres
     names: Vec<String>,
     /// The folder to write in; it decides which disk is measured [default: under target/]
     #[arg(long)]
@@ -64,7 +65,7 @@ fn main() -> ExitCode {
     }
     let folder = args.folder.clone().unwrap_or_else(|| PathBuf::from("target/bench"));
     std::fs::create_dir_all(&folder).expect("a folder to write in");
-    let benches: [(&str, Bench); 14] = [
+    let benches: [(&str, Bench); 15] = [
         ("append", append::one_writer),
         ("group", append::many_writers),
         ("tail", tail::last_entries),
@@ -75,6 +76,7 @@ fn main() -> ExitCode {
         ("size", size::on_disk),
         ("round", round::overhead),
         ("files", files::directory),
+        ("trim", trim::lines),
         ("transcript", transcript::claude_code),
         ("http", http::door),
         ("process", process::processes),

@@ -5,21 +5,26 @@
 //! would have been sent. What that costs with prompt caching is compared with sending everything;
 //! what the reply used of the session before it is looked for in the context.
 
-mod corpus;
+pub(crate) mod corpus;
+mod docs;
 mod edit;
+mod picture;
 mod report;
 mod rules;
 mod score;
 mod view;
+mod what;
 
-use std::path::{Path, PathBuf};
+use std::borrow::Cow;
+use std::cell::RefCell;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Parser;
 use jiff::Timestamp;
-use rethread_core::context::Model;
+use rethread_core::context::{Cut, Model};
 use rethread_core::entry::Body;
 use rethread_core::limits::LEASE_MAX;
 use rethread_core::world::World;
@@ -27,16 +32,17 @@ use rethread_core::{
     Fixed, Incoming, Item, MemoryStore, Message, New, Owner, Role, Sessions, Thread,
 };
 
-use corpus::Transcript;
+use corpus::{Half, Transcript};
+use docs::Written;
 use report::Row;
-use rules::Rule;
+use rules::{Group, Rule};
 use score::{Needs, Scored, Scorer};
 use view::{Tokens, Views};
 
 /// What rules for contexts cost and forget, measured by replaying transcripts
 #[derive(Debug, Parser)]
 pub(crate) struct Args {
-    /// The folder of transcripts, in any format that `import` reads [default: the one in the repository]
+    /// The folder of transcripts, in any format that `import` reads
     #[arg(long, default_value = "bench/corpus")]
     corpus: PathBuf,
     /// How long a provider's cache lives without a call: `none` for ever, or seconds
@@ -48,12 +54,22 @@ pub(crate) struct Args {
     /// Only these rules; may be given several times
     #[arg(long)]
     rule: Vec<String>,
+    /// The rule of `chat` with other allowances, such as `read=4000,shell=1000`; may be given several
+    /// times
+    #[arg(long, value_parser = |text: &str| rules::with_allowances(text).map(|_| text.to_owned()))]
+    allowances: Vec<String>,
+    /// Tokens the model can see at once
+    #[arg(long, default_value_t = 10_000_000)]
+    window: u64,
     /// Show each session by itself, too
     #[arg(long)]
     sessions: bool,
-    /// Write the table and the picture into this folder, which has an `economy.md`
+    /// Write the tables and the picture into this folder, which has an `economy.md`
     #[arg(long)]
     docs: Option<PathBuf>,
+    /// The sections of `economy.md` that the tables belong to
+    #[arg(long, default_value = "repository")]
+    name: String,
 }
 
 /// Seconds a cache lives, if it ever ends.
@@ -85,99 +101,176 @@ pub(crate) fn run(args: &Args) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let mut rules = rules::all();
-    for name in &args.rule {
-        if !rules.iter().any(|rule| rule.name == name) {
-            let known: Vec<&str> = rules.iter().map(|rule| rule.name).collect();
-            eprintln!("error: there is no rule `{name}`\nhint: the rules are {}", known.join(", "));
+    let rules = match chosen(args) {
+        Ok(rules) => rules,
+        Err(wrong) => {
+            eprintln!("error: {wrong}");
             return ExitCode::FAILURE;
         }
-    }
-    rules.retain(|rule| args.rule.is_empty() || args.rule.iter().any(|name| name == rule.name));
-    let mut views = Views::new(args.tokens);
-    let baseline = &rules::all()[0];
-    let mut needs: Vec<Vec<Needs>> = Vec::new();
-    for transcript in &corpus {
-        let mut scorer = Scorer::new(None);
-        let mut of_session = Vec::new();
-        replay(transcript, baseline, None, &mut |context, reply, _, _| {
-            let blocks = views.of(context);
-            of_session.push(scorer.needs(&mut views, &blocks, reply));
-        });
-        needs.push(of_session);
-    }
-    let score = |rule: &Rule, views: &mut Views| -> Vec<Vec<Scored>> {
-        let mut all = Vec::new();
-        for (transcript, needs) in corpus.iter().zip(&needs) {
-            let mut scorer = Scorer::new(args.ttl.0);
-            let mut of_session = Vec::new();
-            replay(transcript, rule, args.ttl.0, &mut |context, _, at, opens| {
-                let blocks = views.of(context);
-                of_session.push(scorer.call(&blocks, at, opens, &needs[of_session.len()]));
-            });
-            all.push(of_session);
-        }
-        all
     };
-    let whole = score(baseline, &mut views);
-    let calls = whole.iter().flatten().count();
-    let said = format!("{} sessions, {calls} calls, cache {}", corpus.len(), args.ttl);
-    let mut rows = Vec::new();
-    for rule in &rules {
-        let scored = score(rule, &mut views);
-        if args.sessions {
-            for (transcript, (scored, whole)) in corpus.iter().zip(scored.iter().zip(&whole)) {
-                let row =
-                    Row::new(rule.name, std::slice::from_ref(scored), std::slice::from_ref(whole));
-                let (file, calls) = (&transcript.file, transcript.calls());
-                println!(
-                    "{file} ({calls} calls): {}",
-                    report::table(&[row]).lines().last().unwrap_or_default()
-                );
-            }
+    let scores = Scores::new(args, corpus);
+    let rows: Vec<(Row, Vec<Vec<Scored>>)> = rules
+        .iter()
+        .map(|rule| {
+            let scored = scores.of(rule);
+            (scores.row(rule, &scored, |_| true), scored)
+        })
+        .collect();
+    if args.sessions {
+        for (rule, (_, scored)) in rules.iter().zip(&rows) {
+            scores.print_sessions(rule, scored);
         }
-        rows.push(Row::new(rule.name, &scored, &whole));
     }
-    let table = report::table(&rows);
-    println!("{said}\n\n{table}");
-    match args.docs.as_ref().map(|docs| write(docs, &said, &table, &report::picture(&rows))) {
+    let half = |half: Half| -> Vec<Row> {
+        let all = rules.iter().zip(&rows).filter(|(rule, _)| rule.group != Group::Control);
+        let one = |(rule, (_, scored)): (&Rule, &(Row, Vec<Vec<Scored>>))| {
+            scores.row(rule, scored, |transcript| transcript.half == half)
+        };
+        all.map(one).collect()
+    };
+    let halves = [("tuning", half(Half::Tuning)), ("held out", half(Half::HeldOut))];
+    let rows: Vec<Row> = rows.into_iter().map(|(row, _)| row).collect();
+    let calls = rows.first().map_or(0, |row| row.calls);
+    let said = format!("{} sessions, {calls} calls, cache {}", scores.corpus.len(), args.ttl);
+    let named = |names: &[&str]| -> Vec<&Row> {
+        let of = |name: &&str| rows.iter().find(|row| row.name == **name);
+        names.iter().filter_map(of).collect()
+    };
+    let mut sections = vec![
+        ("table", format!("{said}:\n\n{}", report::table(&rows))),
+        ("halves", report::halves(&halves)),
+        ("breakdown", report::breakdown(&named(&["everything", "editor", "chat"]))),
+    ];
+    sections.extend(named(&["chat"]).first().map(|row| ("savings", report::savings(row))));
+    for (section, text) in &sections {
+        println!("{section}\n\n{text}");
+    }
+    let title = format!("What rules for contexts cost and forget: {said}");
+    let picture = picture::picture(&title, &rows);
+    let written = Written { name: args.name.clone(), sections, picture };
+    match args.docs.as_ref().map(|docs| written.put(docs)) {
         Some(Err(error)) => {
-            eprintln!("error: the table was not written: {error}");
+            eprintln!("error: the tables were not written: {error}");
             ExitCode::FAILURE
         }
         _ => ExitCode::SUCCESS,
     }
 }
 
-/// Where the table is in the document.
-const TABLE: [&str; 2] =
-    ["<!-- table: written by the command -->\n", "<!-- end of the table -->\n"];
-
-/// Puts the table into the document, and the picture beside it.
-fn write(docs: &Path, said: &str, table: &str, picture: &str) -> std::io::Result<()> {
-    let document = docs.join("economy.md");
-    let text = std::fs::read_to_string(&document)?;
-    let parts = text
-        .split_once(TABLE[0])
-        .and_then(|(before, rest)| rest.split_once(TABLE[1]).map(|(_, after)| (before, after)));
-    let Some((before, after)) = parts else {
-        return Err(std::io::Error::other("the document has no place for it"));
+/// The rules that are asked for: all, and the curve, unless some are named.
+fn chosen(args: &Args) -> Result<Vec<Rule>, String> {
+    let all = || rules::all().into_iter().chain(rules::curve());
+    if let Some(name) = args.rule.iter().find(|name| !all().any(|rule| rule.name == **name)) {
+        let known: Vec<String> = all().map(|rule| rule.name).collect();
+        return Err(format!("unknown rule `{name}`\nhint: the rules are {}", known.join(", ")));
+    }
+    let wanted = |rule: &Rule| match args.rule.is_empty() {
+        true => args.allowances.is_empty(),
+        false => args.rule.contains(&rule.name),
     };
-    let [begin, end] = TABLE;
-    std::fs::write(&document, format!("{before}{begin}\n{said}:\n\n{table}\n{end}{after}"))?;
-    std::fs::write(docs.join("economy.svg"), picture)
+    let own = args.allowances.iter().map(|text| rules::with_allowances(text));
+    all().filter(wanted).map(Ok).chain(own).collect()
 }
 
-/// The model the contexts are for: no transcript fills its window.
-fn model() -> Model {
-    Model { window: 10_000_000, ..Model::new("replayed", "model") }
+/// What is needed to score a rule.
+struct Scores<'a> {
+    args: &'a Args,
+    corpus: Vec<Transcript>,
+    views: RefCell<Views>,
+    /// What each call of each session needs.
+    needs: Vec<Vec<Needs>>,
+    /// The scores of sending everything.
+    whole: Vec<Vec<Scored>>,
 }
 
-/// Gets the context of a call, its reply, when it came, and whether it is the first of its turn.
-type Call<'a> = dyn FnMut(&[Message], &Message, Timestamp, bool) + 'a;
+impl Scores<'_> {
+    /// Replays the sessions with everything in view, to see what each call needs.
+    fn new(args: &Args, corpus: Vec<Transcript>) -> Scores<'_> {
+        let everything = &rules::all()[0];
+        let mut views = Views::new(args.tokens);
+        let mut needs = Vec::new();
+        for transcript in &corpus {
+            let mut scorer = Scorer::new(None);
+            let mut of_session = Vec::new();
+            replay(transcript, everything, None, u64::MAX, &mut |call| {
+                let blocks = views.of(call.messages);
+                of_session.push(scorer.needs(&mut views, &blocks, call.reply));
+            });
+            needs.push(of_session);
+        }
+        let views = RefCell::new(views);
+        let mut scores = Scores { args, corpus, views, needs, whole: Vec::new() };
+        scores.whole = scores.of(everything);
+        scores
+    }
+
+    /// Replays every session under a rule.
+    fn of(&self, rule: &Rule) -> Vec<Vec<Scored>> {
+        let ttl = self.args.ttl.0;
+        let mut all = Vec::new();
+        for (transcript, needs) in self.corpus.iter().zip(&self.needs) {
+            let mut scorer = Scorer::new(ttl);
+            let mut of_session = Vec::new();
+            replay(transcript, rule, ttl, self.args.window, &mut |call| {
+                let blocks = self.views.borrow_mut().of(call.messages);
+                let needs = &needs[of_session.len()];
+                of_session.push(scorer.call(&blocks, call.cuts, call.at, call.opens, needs));
+            });
+            all.push(of_session);
+        }
+        all
+    }
+
+    /// The scores of some of the sessions as a row.
+    fn row(
+        &self,
+        rule: &Rule,
+        scored: &[Vec<Scored>],
+        wanted: impl Fn(&Transcript) -> bool,
+    ) -> Row {
+        let some = |all: &[Vec<Scored>]| -> Vec<usize> {
+            (0..all.len()).filter(|index| wanted(&self.corpus[*index])).collect()
+        };
+        let indices = some(scored);
+        let of = |index: &usize| scored[*index].as_slice();
+        let whole = |index: &usize| self.whole[*index].as_slice();
+        let (scored, whole): (Vec<_>, Vec<_>) =
+            (indices.iter().map(of).collect(), indices.iter().map(whole).collect());
+        Row::new(rule, &scored, &whole)
+    }
+
+    fn print_sessions(&self, rule: &Rule, scored: &[Vec<Scored>]) {
+        for (transcript, (scored, whole)) in self.corpus.iter().zip(scored.iter().zip(&self.whole))
+        {
+            let row = Row::new(rule, &[scored], &[whole]);
+            let (file, calls) = (&transcript.file, transcript.calls());
+            let table = report::table(&[row]);
+            let row = table.lines().last().unwrap_or_default();
+            println!("{file} ({calls} calls, {:?}): {row}", transcript.half);
+        }
+    }
+}
+
+/// A call of the model.
+struct Call<'a> {
+    /// Its context, and what was cut from it.
+    messages: &'a [Message],
+    cuts: &'a [Cut],
+    reply: &'a Message,
+    /// When the reply came.
+    at: Timestamp,
+    /// It is the first of its turn.
+    opens: bool,
+}
 
 /// Appends a transcript entry by entry, and shows the context before each reply.
-fn replay(transcript: &Transcript, rule: &Rule, ttl: Option<u32>, each: &mut Call<'_>) {
+fn replay(
+    transcript: &Transcript,
+    rule: &Rule,
+    ttl: Option<u32>,
+    window: u64,
+    each: &mut dyn FnMut(Call<'_>),
+) {
     let begun = transcript.entries.first().map(|(at, _)| *at).unwrap_or_default();
     let world = Arc::new(Fixed::at(begun));
     let store = Arc::new(MemoryStore::new(world.clone()));
@@ -185,7 +278,7 @@ fn replay(transcript: &Transcript, rule: &Rule, ttl: Option<u32>, each: &mut Cal
     let id = sessions.create(&New::default(), None).expect("created").id();
     let mut thread: Thread = sessions.thread(id).expect("opened");
     thread.hold("replay", LEASE_MAX).expect("nobody else is there");
-    let model = model();
+    let model = Model { window, ..Model::new("replayed", "model") };
     let mut memory = rules::Memory::default();
     let mut opens = true;
     for (at, body) in &transcript.entries {
@@ -194,14 +287,12 @@ fn replay(transcript: &Transcript, rule: &Rule, ttl: Option<u32>, each: &mut Cal
         if let Body::Message(message) = body {
             if message.role == Role::Assistant {
                 let context = thread.context(&rule.policy, &model).expect("built");
-                match rule.change {
-                    rules::Change::Nothing => each(&context.messages, message, *at, opens),
-                    change => {
-                        let mut messages = context.messages.clone();
-                        rules::change(&mut messages, change, &mut memory);
-                        each(&messages, message, *at, opens);
-                    }
+                let mut messages = Cow::Borrowed(&context.messages);
+                if rule.change != rules::Change::Nothing {
+                    rules::change(messages.to_mut(), rule.change, &mut memory);
                 }
+                let (messages, cuts) = (messages.as_slice(), context.cuts.as_slice());
+                each(Call { messages, cuts, reply: message, at: *at, opens });
                 opens = false;
             }
             opens |= message.opens_turn();

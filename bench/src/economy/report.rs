@@ -1,17 +1,22 @@
-//! The scores of a rule as a row, a table of rows, and a picture of the front.
+//! The scores of a rule as a row, and rows as tables.
 
 use std::fmt::Write as _;
 
-use super::score::Scored;
+use rethread_core::context::CutReason;
 
-/// Times the sessions are drawn again to see how far a figure depends on which ones they are.
-const DRAWS: usize = 400;
+use super::rules::{Group, Rule};
+use super::score::{Scored, WHYS};
+use super::what::What;
+
+/// Bootstrap samples: how far a figure depends on which sessions there are.
+const SAMPLES: usize = 400;
 
 /// What a rule came to over all sessions. Shares are in percent.
 pub(super) struct Row {
-    pub(super) name: &'static str,
+    pub(super) name: String,
+    pub(super) group: Group,
     pub(super) cost: f64,
-    /// The same, from the fifth to the ninety-fifth percentile over sessions drawn again.
+    /// The same, from the fifth to the ninety-fifth percentile of bootstrap samples of sessions.
     pub(super) cost_spread: (f64, f64),
     pub(super) plus_edit: f64,
     pub(super) plus_all: f64,
@@ -24,6 +29,15 @@ pub(super) struct Row {
     pub(super) breaks_in_turn: usize,
     pub(super) rewritten: f64,
     pub(super) peak: f64,
+    pub(super) sessions: usize,
+    pub(super) calls: usize,
+    pub(super) edits: u64,
+    /// Of what the cost is made up, in percent of the cost of everything.
+    pub(super) parts: [f64; What::ALL.len()],
+    /// Names that are out of view, by what they were last seen in, in percent of all.
+    pub(super) missed: [f64; What::ALL.len()],
+    /// What the parts of the rule save, in percent of the cost of everything.
+    pub(super) saved: [f64; WHYS.len()],
 }
 
 /// The sums of one session.
@@ -36,11 +50,12 @@ struct Sums {
 
 impl Row {
     /// Adds up the calls of every session, beside what sending everything cost.
-    pub(super) fn new(name: &'static str, scored: &[Vec<Scored>], whole: &[Vec<Scored>]) -> Row {
-        let calls = || scored.iter().flatten();
+    pub(super) fn new(rule: &Rule, scored: &[&[Scored]], whole: &[&[Scored]]) -> Row {
+        let calls = || scored.iter().copied().flatten();
         let sum = |of: fn(&Scored) -> f64| calls().map(of).sum::<f64>();
         let share = |part: f64, all: f64| if all > 0.0 { 100.0 * part / all } else { 100.0 };
-        let full: f64 = whole.iter().flatten().map(|scored| scored.cost).sum();
+        let full: f64 = whole.iter().copied().flatten().map(|scored| scored.cost).sum();
+        let names_needed = sum(|s| s.names.into());
         let (cost, edits) = (sum(|s| s.cost), sum(|s| s.edits.into()));
         let (again, names) = (sum(|s| s.refetch_edits), sum(|s| s.refetch_names));
         let sums: Vec<Sums> = scored
@@ -53,13 +68,22 @@ impl Row {
             })
             .collect();
         Row {
-            name,
+            name: rule.name.clone(),
+            group: rule.group,
+            sessions: scored.len(),
+            calls: calls().count(),
+            edits: calls().map(|s| u64::from(s.edits)).sum(),
+            parts: std::array::from_fn(|at| share(calls().map(|s| s.parts[at]).sum(), full)),
+            missed: std::array::from_fn(|at| {
+                share(calls().map(|s| f64::from(s.missed[at])).sum(), names_needed.max(1.0))
+            }),
+            saved: std::array::from_fn(|at| share(calls().map(|s| s.saved[at]).sum(), full)),
             cost: share(cost, full),
             cost_spread: spread(&sums, |sums| sums.cost),
             plus_edit: share(cost + again, full),
             plus_all: share(cost + again + names, full),
             plus_all_spread: spread(&sums, |sums| sums.all),
-            recall: share(sum(|s| s.names_seen.into()), sum(|s| s.names.into())),
+            recall: share(sum(|s| s.names_seen.into()), names_needed),
             line_recall: share(sum(|s| s.lines_seen.into()), sum(|s| s.lines.into())),
             edit: share(sum(|s| s.edits_verbatim.into()), edits),
             edl: share(sum(|s| s.edits_seen.into()), edits),
@@ -71,24 +95,24 @@ impl Row {
     }
 }
 
-/// A share of the cost of everything, over sessions drawn again and again.
+/// A share of the cost of everything, over bootstrap samples of sessions.
 fn spread(sums: &[Sums], of: fn(&Sums) -> f64) -> (f64, f64) {
     let mut state = 0x9E37_79B9_7F4A_7C15_u64;
-    let mut draw = || {
+    let mut pick = || {
         state ^= state << 13;
         state ^= state >> 7;
         state ^= state << 17;
         sums[(state % sums.len() as u64) as usize]
     };
-    let mut shares: Vec<f64> = (0..DRAWS)
+    let mut shares: Vec<f64> = (0..SAMPLES)
         .map(|_| {
-            let drawn: Vec<Sums> = (0..sums.len()).map(|_| draw()).collect();
-            let full: f64 = drawn.iter().map(|sums| sums.full).sum();
-            100.0 * drawn.iter().map(of).sum::<f64>() / full.max(1.0)
+            let sample: Vec<Sums> = (0..sums.len()).map(|_| pick()).collect();
+            let full: f64 = sample.iter().map(|sums| sums.full).sum();
+            100.0 * sample.iter().map(of).sum::<f64>() / full.max(1.0)
         })
         .collect();
     shares.sort_by(f64::total_cmp);
-    (shares[DRAWS / 20], shares[DRAWS - 1 - DRAWS / 20])
+    (shares[SAMPLES / 20], shares[SAMPLES - 1 - SAMPLES / 20])
 }
 
 /// The rows as a Markdown table.
@@ -122,58 +146,72 @@ pub(super) fn table(rows: &[Row]) -> String {
     out
 }
 
-/// What the person pays against what the model still sees: one dot for each rule.
-pub(super) fn picture(rows: &[Row]) -> String {
-    let (width, height, left, bottom) = (760.0, 420.0, 60.0, 370.0);
-    let costs = rows.iter().map(|row| row.plus_all);
-    let low = (costs.clone().fold(100.0, f64::min) / 10.0).floor() * 10.0;
-    let high = (costs.fold(100.0, f64::max).min(130.0) / 10.0).ceil() * 10.0;
-    let floor = rows.iter().map(|row| row.recall).fold(100.0, f64::min).floor();
-    let x = |cost: f64| left + (cost.min(high) - low) / (high - low) * (width - left - 160.0);
-    let y = |recall: f64| bottom - (recall - floor) / (100.0 - floor) * (bottom - 40.0);
-    let mut out = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" font-family=\"sans-serif\" font-size=\"12\">\n\
-         <rect width=\"{width}\" height=\"{height}\" fill=\"#fff\"/>\n\
-         <text x=\"{left}\" y=\"20\">recall (%) against +all (% of sending everything); further up and to the left is better</text>\n\
-         <path d=\"M{left} 30V{bottom}H{width}\" fill=\"none\" stroke=\"#888\"/>\n"
+/// The most important columns of some rules, for the sessions they may be chosen by and for the others.
+pub(super) fn halves(halves: &[(&str, Vec<Row>)]) -> String {
+    let mut out = String::from(
+        "| sessions | rule | cost | +all | recall | edl | breaks (in a turn) |\n\
+         |---|---|---|---|---|---|---|\n",
     );
-    let mut line = |text: String| {
-        out.push_str(&text);
-        out.push('\n');
-    };
-    let mut tick = low;
-    while tick <= high {
-        line(format!(
-            "<text x=\"{:.0}\" y=\"{:.0}\" fill=\"#555\" text-anchor=\"middle\">{tick:.0}</text>",
-            x(tick),
-            bottom + 18.0
-        ));
-        tick += 10.0;
-    }
-    for recall in [floor, f64::midpoint(floor, 100.0).round(), 100.0] {
-        line(format!(
-            "<text x=\"{:.0}\" y=\"{:.0}\" fill=\"#555\" text-anchor=\"end\">{recall:.0}</text>",
-            left - 8.0,
-            y(recall) + 4.0
-        ));
-    }
-    let mut labels: Vec<f64> = Vec::new();
-    for row in rows {
-        let (cx, cy) = (x(row.plus_all), y(row.recall));
-        // Labels move down until they are clear of each other.
-        let mut at = cy + 4.0;
-        while labels.iter().any(|other| (other - at).abs() < 12.0) {
-            at += 12.0;
+    for (half, rows) in halves {
+        for (index, row) in rows.iter().enumerate() {
+            let sessions = match index {
+                0 => format!(
+                    "{half}: {} sessions, {} calls, {} edits",
+                    row.sessions, row.calls, row.edits
+                ),
+                _ => String::new(),
+            };
+            writeln!(
+                out,
+                "| {sessions} | {} | {:.1} | {:.1} | {:.1} | {:.1} | {} ({}) |",
+                row.name,
+                row.cost,
+                row.plus_all,
+                row.recall,
+                row.edl,
+                row.breaks,
+                row.breaks_in_turn,
+            )
+            .expect("memory takes every write");
         }
-        labels.push(at);
-        let (fill, weight) = if row.name == "chat" { ("#c30", "bold") } else { ("#36c", "normal") };
-        line(format!("<circle cx=\"{cx:.1}\" cy=\"{cy:.1}\" r=\"4\" fill=\"{fill}\"/>"));
-        line(format!(
-            "<text x=\"{:.1}\" y=\"{at:.1}\" font-weight=\"{weight}\">{}</text>",
-            cx + 8.0,
-            row.name
-        ));
     }
-    out.push_str("</svg>\n");
+    out
+}
+
+/// What the cost of each rule is made up of, and which kinds of blocks missed names were in.
+pub(super) fn breakdown(rows: &[&Row]) -> String {
+    let mut out = String::from("| part of the context |");
+    for row in rows {
+        write!(out, " {}: cost | missed |", row.name).expect("memory takes every write");
+    }
+    out.push_str("\n|---|");
+    out.push_str(&"---|---|".repeat(rows.len()));
+    for (at, what) in What::ALL.into_iter().enumerate() {
+        if rows.iter().all(|row| row.parts[at] < 0.05 && row.missed[at] < 0.005) {
+            continue;
+        }
+        write!(out, "\n| {} |", what.as_str()).expect("memory takes every write");
+        for row in rows {
+            write!(out, " {:.1} | {:.2} |", row.parts[at], row.missed[at])
+                .expect("memory takes every write");
+        }
+    }
+    out.push('\n');
+    out
+}
+
+/// What each part of a rule saves.
+pub(super) fn savings(row: &Row) -> String {
+    let mut out = String::from("| what is left out | saves |\n|---|---|\n");
+    for (at, why) in WHYS.into_iter().enumerate() {
+        let what = match why {
+            CutReason::Tidied => "blanks, colours and line numbers, where nothing else is",
+            CutReason::Echo => "what an edit says again",
+            CutReason::Repeated => "lines that an earlier result shows, and more of those results",
+            CutReason::Long => "lines beyond the allowance",
+            CutReason::Cold => "lines of finished turns, when the cache was cold or it paid",
+        };
+        writeln!(out, "| {what} | {:.1} |", row.saved[at]).expect("memory takes every write");
+    }
     out
 }

@@ -6,17 +6,35 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use rethread_core::context::Policy;
 use rethread_core::message::{Block, BlockKind, Message, ToolResult};
 use rethread_core::names::names;
+use rethread_core::shown::Allowances;
 
 use super::view::readable;
 
 /// A rule by its name.
 pub(super) struct Rule {
     /// What it is called on the command line and in the table.
-    pub(super) name: &'static str,
+    pub(super) name: String,
+    /// Which of the groups of the picture it belongs to.
+    pub(super) group: Group,
     /// The policy its contexts are built with by the core.
     pub(super) policy: Policy,
     /// What is done to them afterwards, for rules that the core does not have.
     pub(super) change: Change,
+}
+
+/// Kinds of rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Group {
+    /// Everything.
+    Whole,
+    /// A preset of ours.
+    Ours,
+    /// The rule of `chat` with other allowances.
+    Curve,
+    /// What others do.
+    Others,
+    /// A control or a bound.
+    Control,
 }
 
 /// What is done to a context by a rule the core does not have.
@@ -42,38 +60,94 @@ pub(super) enum Change {
     /// Of each result only the lines with names that nothing before it shows: a control, for a rule
     /// that looks good only because of how recall is measured.
     NewNames,
-    /// Of each result so many characters of lines drawn by lot: the control that a rule must beat.
-    Drawn {
+    /// Of each result so many characters of random lines: the control that a rule must beat.
+    Random {
         chars: usize,
     },
 }
 
-/// The replacement for a result.
+/// The text that replaces a result.
 const PLACEHOLDER: &str = "[result removed]";
 
-/// Every rule, in the order of the table.
+/// Every rule, in the order of the table. The first one sends everything.
 pub(super) fn all() -> Vec<Rule> {
     let everything = Policy::cli;
-    let rule = |name, policy| Rule { name, policy, change: Change::Nothing };
-    let changed = |name, change| Rule { name, policy: everything(), change };
+    let rule = |name: &str, group, policy| {
+        let (name, change) = (name.to_owned(), Change::Nothing);
+        Rule { name, group, policy, change }
+    };
+    let changed = |name: &str, group, change| Rule { change, ..rule(name, group, everything()) };
     let cap = |chars| Policy { truncate_results: Some(chars), ..everything() };
+    let prune = Change::Prune { protect: 40_000.0, least: 20_000.0 };
     vec![
-        rule("everything", everything()),
-        rule("chat", Policy::chat()),
-        rule("editor", Policy::editor()),
-        rule("emacs", Policy::emacs()),
-        rule("bot", Policy::bot()),
-        rule("cap 8,000", cap(8_000)),
-        rule("cap 4,000", cap(4_000)),
-        rule("chat, never thinned", Policy { thin_turns: false, ..Policy::chat() }),
-        rule("stubs", Policy { stub_tools: true, ..everything() }),
-        changed("mask 10", Change::Mask { keep: 10 }),
-        changed("prune 40k/20k", Change::Prune { protect: 40_000.0, least: 20_000.0 }),
-        changed("clear 3 at 100k", Change::Clear { at: 100_000.0, keep: 3 }),
-        changed("control: new names", Change::NewNames),
-        changed("control: by lot", Change::Drawn { chars: 2_000 }),
-        changed("floor", Change::NoResults),
+        rule("everything", Group::Whole, everything()),
+        rule("chat", Group::Ours, Policy::chat()),
+        rule("chat, never thinned", Group::Ours, Policy { thin_turns: false, ..Policy::chat() }),
+        rule("editor", Group::Ours, Policy::editor()),
+        rule("emacs", Group::Ours, Policy::emacs()),
+        rule("bot", Group::Ours, Policy::bot()),
+        rule("cap 8,000", Group::Others, cap(8_000)),
+        rule("cap 4,000", Group::Others, cap(4_000)),
+        rule("stubs", Group::Others, Policy { stub_tools: true, ..everything() }),
+        changed("mask 10", Group::Others, Change::Mask { keep: 10 }),
+        changed("prune 40k/20k", Group::Others, prune),
+        changed("clear 3 at 100k", Group::Others, Change::Clear { at: 100_000.0, keep: 3 }),
+        changed("new names only", Group::Control, Change::NewNames),
+        changed("random lines", Group::Control, Change::Random { chars: 2_000 }),
+        changed("no results", Group::Control, Change::NoResults),
     ]
+}
+
+/// The rule of `chat` with smaller and larger allowances.
+pub(super) fn curve() -> Vec<Rule> {
+    let scaled = |percent: usize| {
+        let of = |chars: usize| chars * percent / 100;
+        let Allowances { read, range, shell, search, agent, other, names, thin_head, thin_names } =
+            Allowances::default();
+        let allowances = Allowances {
+            read: of(read),
+            range: of(range),
+            shell: of(shell),
+            search: of(search),
+            agent: of(agent),
+            other: of(other),
+            names: of(names),
+            thin_head: of(thin_head),
+            thin_names: of(thin_names),
+        };
+        let policy = Policy { trim_results: Some(allowances), ..Policy::chat() };
+        let name = format!("chat × {}", percent as f64 / 100.0);
+        Rule { name, group: Group::Curve, policy, change: Change::Nothing }
+    };
+    [25, 50, 75, 100, 150, 250, 400].map(scaled).into()
+}
+
+/// A rule of one's own: `read=6000,range=12000,…`, the rest as in `chat`.
+///
+/// # Errors
+///
+/// What is wrong with the text.
+pub(super) fn with_allowances(text: &str) -> Result<Rule, String> {
+    let mut allowances = Allowances::default();
+    let mut policy = Policy::chat();
+    for part in text.split(',') {
+        let (name, chars) = part.split_once('=').ok_or_else(|| format!("`{part}` has no `=`"))?;
+        let chars = chars.parse().map_err(|_| format!("`{chars}` is not a number"))?;
+        *match name {
+            "read" => &mut allowances.read,
+            "range" => &mut allowances.range,
+            "shell" => &mut allowances.shell,
+            "search" => &mut allowances.search,
+            "agent" => &mut allowances.agent,
+            "other" => &mut allowances.other,
+            "names" => &mut allowances.names,
+            "thin_head" => &mut allowances.thin_head,
+            "thin_names" => &mut allowances.thin_names,
+            _ => return Err(format!("`{name}` is not an allowance")),
+        } = chars;
+    }
+    policy.trim_results = Some(allowances);
+    Ok(Rule { name: text.to_owned(), group: Group::Curve, policy, change: Change::Nothing })
 }
 
 /// What a rule remembers from call to call.
@@ -94,7 +168,7 @@ pub(super) struct Memory {
 pub(super) fn change(messages: &mut [Message], change: Change, memory: &mut Memory) {
     match change {
         Change::NewNames => return keep_lines(messages, memory, None),
-        Change::Drawn { chars } => return keep_lines(messages, memory, Some(chars)),
+        Change::Random { chars } => return keep_lines(messages, memory, Some(chars)),
         _ => {}
     }
     let tokens = |message: &Message| {
@@ -113,7 +187,7 @@ pub(super) fn change(messages: &mut [Message], change: Change, memory: &mut Memo
     }
     memory.results = results.len();
     memory.gone = match change {
-        Change::Nothing | Change::NewNames | Change::Drawn { .. } => 0,
+        Change::Nothing | Change::NewNames | Change::Random { .. } => 0,
         Change::NoResults => results.len(),
         Change::Mask { keep } => results.len().saturating_sub(keep),
         Change::Prune { protect, least } => {
@@ -140,8 +214,8 @@ pub(super) fn change(messages: &mut [Message], change: Change, memory: &mut Memo
     }
 }
 
-/// Leaves of each result some lines, decided once: those with new names, or so many drawn by lot.
-fn keep_lines(messages: &mut [Message], memory: &mut Memory, by_lot: Option<usize>) {
+/// Leaves of each result some lines, decided once: those with new names, or so many chosen at random.
+fn keep_lines(messages: &mut [Message], memory: &mut Memory, random: Option<usize>) {
     if messages.len() < memory.looked {
         *memory = Memory::default();
     }
@@ -156,8 +230,8 @@ fn keep_lines(messages: &mut [Message], memory: &mut Memory, by_lot: Option<usiz
             };
             if result == memory.left.len() {
                 let text = found.text();
-                let left = match by_lot {
-                    Some(chars) => drawn(&text, chars),
+                let left = match random {
+                    Some(chars) => random_lines(&text, chars),
                     None => with_new_names(&text, &mut memory.names),
                 };
                 memory.left.push(left);
@@ -184,8 +258,8 @@ fn with_new_names(text: &str, shown: &mut HashSet<String>) -> String {
     kept.join("\n")
 }
 
-/// Lines by lot, in their order; the same text gives the same lines.
-fn drawn(text: &str, chars: usize) -> String {
+/// Random lines in their order; the same text gives the same lines.
+fn random_lines(text: &str, chars: usize) -> String {
     let mut order: Vec<(u64, usize, &str)> = text
         .lines()
         .enumerate()

@@ -4,11 +4,13 @@ use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use jiff::Timestamp;
+use rethread_core::context::{Cut, CutEffect, CutReason};
 use rethread_core::message::Message;
 use rethread_core::names::names;
 
 use super::edit::replaced;
 use super::view::{View, Views, readable};
+use super::what::What;
 
 /// Tokens of the instructions and the descriptions of tools, which come before every context.
 const SYSTEM_TOKENS: f64 = 18_000.0;
@@ -24,7 +26,8 @@ const FETCHED_TOKENS: f64 = 2_000.0;
 /// What a call needed of the session before it, and of that what is seen with everything in view.
 #[derive(Clone, Default)]
 pub(super) struct Needs {
-    names: Vec<u32>,
+    /// The names, and what they were last seen in.
+    names: Vec<(u32, What)>,
     /// The last lines in view with each of the names.
     lines: Vec<String>,
     /// For each edit, the texts it replaces.
@@ -58,7 +61,17 @@ pub(super) struct Scored {
     pub(super) rewritten: f64,
     /// Tokens of its context.
     pub(super) context: f64,
+    /// What each part of its context cost.
+    pub(super) parts: [f64; What::ALL.len()],
+    /// The names that are out of view, by what they were last seen in.
+    pub(super) missed: [u32; What::ALL.len()],
+    /// What the rest of each shortened result would have cost, by why it was shortened.
+    pub(super) saved: [f64; WHYS.len()],
 }
+
+/// Why results are shortened.
+pub(super) const WHYS: [CutReason; 5] =
+    [CutReason::Tidied, CutReason::Echo, CutReason::Repeated, CutReason::Long, CutReason::Cold];
 
 /// Scores the calls of one session.
 pub(super) struct Scorer {
@@ -69,11 +82,20 @@ pub(super) struct Scorer {
     seen: HashMap<u32, u32>,
     /// What is in view now.
     view: Vec<Rc<View>>,
+    /// The cuts of the contexts before.
+    cuts: HashSet<(u64, u64)>,
 }
 
 impl Scorer {
     pub(super) fn new(ttl: Option<u32>) -> Scorer {
-        Scorer { ttl, cached: Vec::new(), last_reply: None, seen: HashMap::new(), view: Vec::new() }
+        Scorer {
+            ttl,
+            cached: Vec::new(),
+            last_reply: None,
+            seen: HashMap::new(),
+            view: Vec::new(),
+            cuts: HashSet::new(),
+        }
     }
 
     /// What a reply needs of what was said before it; everything is in view now.
@@ -89,11 +111,16 @@ impl Scorer {
         names.retain(|name| self.seen.contains_key(name));
         let edits = reply.calls().map(replaced).filter(|texts| !texts.is_empty());
         let edits = edits.filter(|texts| is_seen(blocks, texts)).collect();
-        let mut lines: Vec<String> =
-            names.iter().filter_map(|name| last_line(views, blocks, *name)).collect();
+        let mut lines = Vec::new();
+        let mut found = Vec::new();
+        for name in names {
+            let Some(block) = last_with(blocks, name) else { continue };
+            found.push((name, block.what));
+            lines.extend(first_line(views, block, name));
+        }
         lines.sort_unstable();
         lines.dedup();
-        Needs { names, lines, edits }
+        Needs { names: found, lines, edits }
     }
 
     /// Scores a call that was sent these blocks at this time. `opens` says whether it is the first of
@@ -101,6 +128,7 @@ impl Scorer {
     pub(super) fn call(
         &mut self,
         blocks: &[Rc<View>],
+        cuts: &[Cut],
         at: Timestamp,
         opens: bool,
         needs: &Needs,
@@ -122,7 +150,26 @@ impl Scorer {
         let broke = !cold && same < self.cached.len();
         let lost = if broke { sum(&self.cached[same..]) } else { 0.0 };
         let context = SYSTEM_TOKENS + read + written;
-        let names_seen = needs.names.iter().filter(|name| self.seen.contains_key(name)).count();
+        let price = |cached: bool| if cached && !cold { READ } else { WRITE };
+        let mut parts = [0.0; What::ALL.len()];
+        parts[What::Instructions as usize] = price(true) * SYSTEM_TOKENS;
+        for (index, block) in blocks.iter().enumerate() {
+            parts[block.what as usize] += price(index < same) * block.tokens;
+        }
+        let mut saved = [0.0; WHYS.len()];
+        for cut in cuts {
+            if let CutEffect::Trimmed { from_chars, to_chars, why, .. } = cut.change
+                && let Some(at) = WHYS.iter().position(|one| *one == why)
+            {
+                let new = self.cuts.insert((cut.seq, to_chars));
+                saved[at] += price(!new) * from_chars.saturating_sub(to_chars) as f64 / 4.0;
+            }
+        }
+        let mut missed = [0; What::ALL.len()];
+        for (name, what) in &needs.names {
+            missed[*what as usize] += u32::from(!self.seen.contains_key(name));
+        }
+        let names_seen = needs.names.len() - missed.iter().sum::<u32>() as usize;
         let in_view = |line: &&String| blocks.iter().rev().any(|block| block.text.contains(*line));
         let lines_seen = needs.lines.iter().filter(in_view).count();
         let verbatim = needs.edits.iter().filter(|texts| {
@@ -151,6 +198,9 @@ impl Scorer {
             broke_in_turn: broke && !opens,
             rewritten: lost,
             context,
+            parts,
+            missed,
+            saved,
         }
     }
 
@@ -174,9 +224,13 @@ impl Scorer {
     }
 }
 
-/// The last line in view that has this name, without the number a tool put before it.
-fn last_line(views: &Views, blocks: &[Rc<View>], name: u32) -> Option<String> {
-    let block = blocks.iter().rev().find(|block| block.names.binary_search(&name).is_ok())?;
+/// The last block with this name.
+fn last_with(blocks: &[Rc<View>], name: u32) -> Option<&Rc<View>> {
+    blocks.iter().rev().find(|block| block.names.binary_search(&name).is_ok())
+}
+
+/// The first line of a block that has this name, without the number a tool put before it.
+fn first_line(views: &Views, block: &View, name: u32) -> Option<String> {
     let name = views.name(name);
     let line = block.text.lines().find(|line| names(line).any(|other| other == name))?;
     let line = line.trim();

@@ -9,6 +9,8 @@ use rethread_core::message::{Block, BlockKind, Message};
 use rethread_core::names::names;
 use rethread_core::tokens;
 
+use super::what::What;
+
 /// How tokens are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Tokens {
@@ -28,6 +30,8 @@ pub(super) struct View {
     pub(super) tokens: f64,
     /// The names in it, by number.
     pub(super) names: Vec<u32>,
+    /// What it is.
+    pub(super) what: What,
 }
 
 /// Every block that was seen, worked out once.
@@ -47,17 +51,19 @@ impl Views {
     /// The blocks of a context, in order.
     pub(super) fn of(&mut self, messages: &[Message]) -> Vec<Rc<View>> {
         let mut all = Vec::with_capacity(messages.len());
+        let mut kinds = HashMap::new();
         for message in messages {
             for block in &message.content {
-                all.push(self.block(message, block));
+                all.push(self.block(message, block, What::of(message, block, &mut kinds)));
             }
         }
         all
     }
 
-    fn block(&mut self, message: &Message, block: &Block) -> Rc<View> {
+    fn block(&mut self, message: &Message, block: &Block, what: What) -> Rc<View> {
         let mut hasher = DefaultHasher::new();
         message.role.as_str().hash(&mut hasher);
+        what.hash(&mut hasher);
         let sent = sent(block);
         sent.hash(&mut hasher);
         let key = hasher.finish();
@@ -70,7 +76,7 @@ impl Views {
             Tokens::Chars4 => sent.chars().count() as f64 / 4.0,
             Tokens::O200k => f64::from(tokens::count(&sent)),
         };
-        let view = Rc::new(View { key, text, tokens, names });
+        let view = Rc::new(View { key, text, tokens, names, what });
         self.known.insert(key, view.clone());
         view
     }

@@ -76,6 +76,33 @@ fn a_small_window_makes_contexts_smaller() {
 }
 
 #[test]
+fn a_compaction_keeps_more_names_than_a_summary_alone() {
+    let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/corpus");
+    let output = Command::new(env!("CARGO_BIN_EXE_rethread-bench"))
+        .args(["economy", "--compact", "--corpus", corpus])
+        .output()
+        .expect("it runs");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said}");
+    // Names that survive and recall, row by row.
+    let rows: Vec<[f64; 2]> = said
+        .lines()
+        .filter(|line| line.starts_with("| ") && !line.contains("names that survive"))
+        .map(|line| {
+            let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+            [2, 3].map(|cell| cells[cell].parse().expect("a number"))
+        })
+        .collect();
+    let [log, nothing, extract, _, with_names, model, _, model_with_names] = rows[..] else {
+        panic!("{said}")
+    };
+    for (before, now) in [(extract, with_names), (model, model_with_names)] {
+        assert!(nothing[0] <= before[0] && before[0] + 10.0 < now[0], "{said}");
+        assert!(before[1] < now[1] && now[1] <= log[1], "{said}");
+    }
+}
+
+#[test]
 fn a_rule_that_does_not_exist_is_named_with_those_that_do() {
     let output = economy(&["--rule", "best"]);
     let wrong = String::from_utf8_lossy(&output.stderr);

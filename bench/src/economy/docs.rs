@@ -7,7 +7,7 @@ pub(super) struct Written {
     /// The prefix of the names of its sections, and the name of its picture.
     pub(super) name: String,
     pub(super) sections: Vec<(&'static str, String)>,
-    pub(super) picture: String,
+    pub(super) picture: Option<String>,
 }
 
 impl Written {
@@ -32,7 +32,12 @@ impl Written {
             return Err(std::io::Error::other(what));
         }
         std::fs::write(&document, text)?;
-        std::fs::write(docs.join(format!("economy-{}.svg", self.name)), &self.picture)
+        match &self.picture {
+            Some(picture) => {
+                std::fs::write(docs.join(format!("economy-{}.svg", self.name)), picture)
+            }
+            None => Ok(()),
+        }
     }
 }
 
@@ -51,7 +56,7 @@ mod tests {
         let written = Written {
             name: "own".into(),
             sections: vec![("table", "new\n".into()), ("other", "unused".into())],
-            picture: "<svg/>".into(),
+            picture: Some("<svg/>".into()),
         };
         written.put(folder.path()).expect("written");
         let text = std::fs::read_to_string(&document).expect("read");

@@ -5,6 +5,7 @@
 //! would have been sent. What that costs with prompt caching is compared with sending everything;
 //! what the reply used of the session before it is looked for in the context.
 
+mod compaction;
 pub(crate) mod corpus;
 mod docs;
 mod edit;
@@ -61,6 +62,9 @@ pub(crate) struct Args {
     /// Tokens the model can see at once
     #[arg(long, default_value_t = 10_000_000)]
     window: u64,
+    /// Compact each session at several points, and show what the rest of it misses
+    #[arg(long, conflicts_with_all = ["rule", "allowances", "window", "sessions"])]
+    compact: bool,
     /// Show each session by itself, too
     #[arg(long)]
     sessions: bool,
@@ -101,6 +105,9 @@ pub(crate) fn run(args: &Args) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
+    if args.compact {
+        return compaction::run(args, &corpus);
+    }
     let rules = match chosen(args) {
         Ok(rules) => rules,
         Err(wrong) => {
@@ -146,7 +153,7 @@ pub(crate) fn run(args: &Args) -> ExitCode {
         println!("{section}\n\n{text}");
     }
     let title = format!("What rules for contexts cost and forget: {said}");
-    let picture = picture::picture(&title, &rows);
+    let picture = Some(picture::picture(&title, &rows));
     let written = Written { name: args.name.clone(), sections, picture };
     match args.docs.as_ref().map(|docs| written.put(docs)) {
         Some(Err(error)) => {

@@ -240,7 +240,7 @@ fn first_line(views: &Views, block: &View, name: u32) -> Option<String> {
 }
 
 /// Whether every text is in view, verbatim or line by line.
-fn is_seen(blocks: &[Rc<View>], texts: &[String]) -> bool {
+pub(super) fn is_seen(blocks: &[Rc<View>], texts: &[String]) -> bool {
     let contains = |text: &str| blocks.iter().any(|block| block.text.contains(text));
     texts.iter().all(|text| {
         contains(text) || {

@@ -4,15 +4,16 @@
 //! in the context is one `recall` away, and `undo` goes back.
 
 use rethread_core::entry::{Carried, Origin, Summarized};
-use rethread_core::limits::TAIL_TOKENS_MAX;
+use rethread_core::limits::{NAMES_TOKENS_MAX, TAIL_TOKENS_MAX};
 use rethread_core::measure::message_tokens;
-use rethread_core::sessions::carried;
+use rethread_core::sessions::{carried, names_in_use};
 use rethread_core::{Key, SessionId, Thread, sessions};
 use serde::Serialize;
 use serde_json::json;
 
 use crate::blocking::blocking;
 use crate::leased_thread::LeasedThread;
+use crate::prompt;
 use crate::restore::{Continued, PastSession};
 use crate::runner::{Runner, TurnError};
 use crate::summarize::{SummaryMethod, SummaryOutcome};
@@ -88,11 +89,22 @@ impl Serialize for CompactReceipt {
 /// What part of a context the carried turns may be, one in so many.
 const TAIL_SHARE: u64 = 4;
 
+/// What part of a context the names beside a summary may be, one in so many.
+const NAMES_SHARE: u64 = 10;
+
 /// Tokens of a summary at the most, as far as that can be foreseen.
 const SUMMARY_TOKENS: u64 = 700;
 
 /// Tokens of the prompt around a summary and of its acknowledgment, about.
 const PROMPT_TOKENS: u64 = 220;
+
+/// What a session that continues another is given beside its summary.
+pub(crate) struct Kept {
+    /// The last turns, word for word.
+    pub(crate) tail: Vec<Carried>,
+    /// The names used last that the tail does not show, the likeliest to be needed first.
+    pub(crate) names: Vec<String>,
+}
 
 impl Runner {
     /// What compacting a session would save.
@@ -104,8 +116,9 @@ impl Runner {
     pub fn preview(&self, id: SessionId) -> Result<Preview, sessions::Error> {
         let mut thread = self.sessions.thread(id)?;
         let before = thread.context(&self.responder.policy, &self.responder.model)?.tokens;
-        let tail = self.tail(&mut thread)?;
+        let Kept { tail, names } = self.kept(&mut thread)?;
         let tokens: u64 = tail.iter().map(|c| u64::from(message_tokens(&c.message))).sum();
+        let tokens = tokens + u64::from(rethread_core::tokens::count(&prompt::names(&names)));
         let system = self.responder.new_session().system.unwrap_or_default();
         // A summary is much shorter than what it replaces, and its length is bounded.
         let summary = PROMPT_TOKENS + (before / 4).min(SUMMARY_TOKENS);
@@ -114,11 +127,14 @@ impl Runner {
         Ok(Preview { before, after, carried })
     }
 
-    /// The last turns that go over word for word: few enough for a compaction to be worth it.
-    pub(crate) fn tail(&self, thread: &mut Thread) -> Result<Vec<Carried>, sessions::Error> {
+    /// What goes over beside the summary: little enough for a compaction to be worth it.
+    pub(crate) fn kept(&self, thread: &mut Thread) -> Result<Kept, sessions::Error> {
         let context = thread.context(&self.responder.policy, &self.responder.model)?.tokens;
-        let most = u32::try_from(context / TAIL_SHARE).unwrap_or(u32::MAX).min(TAIL_TOKENS_MAX);
-        Ok(carried(thread.log(), thread.session().id(), most))
+        let share = |part: u64, max: u32| u32::try_from(context / part).unwrap_or(max).min(max);
+        let (id, log) = (thread.session().id(), thread.log());
+        let tail = carried(log, id, share(TAIL_SHARE, TAIL_TOKENS_MAX));
+        let names = names_in_use(log, &tail, share(NAMES_SHARE, NAMES_TOKENS_MAX));
+        Ok(Kept { tail, names })
     }
 
     /// Summarises a session and continues from the summary in a new one, which takes over its keys.

@@ -4,6 +4,7 @@ use rethread_core::turn::TurnPart;
 use rethread_core::{Body, Message, Place, Session, SessionId, Sessions, sessions, tokens};
 
 use crate::limits::SUMMARY_TEXT_CHARS;
+use crate::open_tasks::open_tasks;
 
 /// What was said in a session since it was last cleared.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -14,6 +15,8 @@ pub(crate) struct Conversation {
     pub(crate) left_out: u64,
     /// Tokens of what is here.
     pub(crate) tokens: u64,
+    /// What the latest to-do list leaves to be done.
+    pub(crate) open_tasks: Vec<String>,
 }
 
 /// One turn, in words.
@@ -37,6 +40,7 @@ impl Conversation {
         // The turn being read, from its last reply back to its question.
         let mut turn = Backwards::default();
         let mut left_out: Vec<u64> = Vec::new();
+        let mut open: Option<Vec<String>> = None;
         let entries = sessions.entries(id, begins..session.tally.entries).around_damage();
         for entry in entries.rev() {
             let entry = entry?;
@@ -49,7 +53,10 @@ impl Conversation {
             let text = shortened(&message.plain_text());
             conversation.tokens += u64::from(tokens::count(&text));
             match TurnPart::of(&entry.body) {
-                TurnPart::Reply(message) => turn.add(text, message),
+                TurnPart::Reply(message) => {
+                    open = open.or_else(|| message.calls().find_map(open_tasks));
+                    turn.add(text, message);
+                }
                 TurnPart::Question(_) if left_out.contains(&entry.seq) => {
                     turn = Backwards::default()
                 }
@@ -77,6 +84,7 @@ impl Conversation {
             break;
         }
         conversation.turns.reverse();
+        conversation.open_tasks = open.unwrap_or_default();
         Ok(conversation)
     }
 
@@ -95,6 +103,9 @@ impl Conversation {
                 text.push_str(&format!("*Tools: {}*\n", tools.join(", ")));
             }
             text.push('\n');
+        }
+        if !self.open_tasks.is_empty() {
+            text.push_str(&format!("*Open tasks: {}*\n", self.open_tasks.join("; ")));
         }
         text.trim_end().to_owned()
     }
@@ -242,6 +253,28 @@ mod tests {
         let session = sessions.get(session.id()).expect("read");
         let all = Conversation::read(&sessions, &session, u64::MAX).expect("read");
         assert_eq!(all.turns[0].tools, ["glob", "grep", "read_file", "edit_file"]);
+    }
+
+    #[test]
+    fn the_open_tasks_are_those_of_the_latest_list() {
+        let (sessions, session) = session_with(1);
+        let mut thread = sessions.thread(session.id()).expect("opened");
+        for status in ["pending", "done"] {
+            let items = serde_json::json!({ "items": [
+                { "text": "write", "status": status }, { "text": "test", "status": "pending" },
+            ] });
+            let call = Block::tool_use(status, "todo", Raw::of(&items));
+            thread.append(Message::new(Role::Assistant, vec![call])).expect("appended");
+            thread.append(Message::tool_result(status, "noted")).expect("appended");
+        }
+        let session = sessions.get(session.id()).expect("read");
+        let all = Conversation::read(&sessions, &session, u64::MAX).expect("read");
+        assert_eq!(all.open_tasks, ["test"]);
+        assert!(
+            all.markdown("build").ends_with("\n*Open tasks: test*"),
+            "{}",
+            all.markdown("build")
+        );
     }
 
     #[test]

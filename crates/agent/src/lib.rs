@@ -27,6 +27,7 @@ mod instructions;
 mod leased_thread;
 pub mod limits;
 pub mod media;
+mod open_tasks;
 pub mod own_commands;
 mod permission;
 mod project_instructions;

@@ -4,6 +4,7 @@
 //! where the rest can be read. The child appears whole, with the model's acknowledgment in it, or
 //! not at all.
 
+use std::collections::HashSet;
 use std::time::Instant;
 
 use jiff::Timestamp;
@@ -11,6 +12,7 @@ use rethread_core::context::build;
 use rethread_core::entry::{Body, Carried, NewEntry, Origin, Previous, Restored, Started};
 use rethread_core::measure::measure;
 use rethread_core::message::Usage;
+use rethread_core::names::names;
 use rethread_core::{
     EntryId, Key, Log, Message, Name, New, Role, Session, SessionId, Tally, sessions,
 };
@@ -50,6 +52,8 @@ pub struct PastSession {
     pub file: Option<String>,
     /// Its last turns.
     pub tail: Vec<Carried>,
+    /// The names it used last, the likeliest to be needed again first.
+    pub names: Vec<String>,
 }
 
 impl PastSession {
@@ -157,6 +161,10 @@ impl Runner {
             file: past.file.as_deref(),
             summary,
         });
+        let known: HashSet<&str> = names(summary).collect();
+        let mut beside = past.names.clone();
+        beside.retain(|name| !known.contains(name.as_str()));
+        let prompt = prompt + &prompt::names(&beside);
         Restored {
             started: Started { origin, from: past.session, keys: Vec::new() },
             summary: summary.to_owned(),

@@ -7,6 +7,7 @@ use rethread_core::{Header, Name, Session, SessionId, sessions};
 use rethread_transcript::read::markdown;
 
 use crate::blocking::blocking;
+use crate::compact::Kept;
 use crate::restore::PastSession;
 use crate::runner::{Runner, TurnError};
 
@@ -57,7 +58,7 @@ impl Runner {
             // A disk that is full for the transcript must not stop the conversation.
             let file = runner.save_transcript(id).ok().flatten();
             let mut thread = runner.sessions.thread(id)?;
-            let tail = runner.tail(&mut thread)?;
+            let Kept { tail, names } = runner.kept(&mut thread)?;
             let session = thread.session();
             let stats = runner.sessions.stats(id)?;
             let header = &session.header;
@@ -77,6 +78,7 @@ impl Runner {
                 resumed_from: runner.shown_parent(header),
                 file: file.map(|path| path.display().to_string()),
                 tail,
+                names,
             })
         })
         .await?)
@@ -121,6 +123,7 @@ impl Runner {
             resumed_from: parsed.resumed_from,
             file: Some(absolute.display().to_string()),
             tail: Vec::new(),
+            names: Vec::new(),
         };
         Ok(FromFile { past, summary: parsed.summary })
     }

@@ -123,9 +123,10 @@ impl Runner {
         let sessions = self.sessions.clone();
         let (previous, conversation) =
             blocking(move || material(&sessions, id, EXTRACT_TOKENS)).await?;
+        let Conversation { turns, open_tasks, .. } = conversation;
         let turns: Vec<(String, String)> =
-            conversation.turns.into_iter().map(|turn| (turn.user, turn.assistant)).collect();
-        let text = extractive(&turns, previous.as_deref());
+            turns.into_iter().map(|turn| (turn.user, turn.assistant)).collect();
+        let text = extractive(&turns, &open_tasks, previous.as_deref());
         Ok(Summarized { text, by: EXTRACTIVE.into(), usage: Usage::default() })
     }
 
@@ -136,12 +137,16 @@ impl Runner {
     ) -> Result<Result<Summarized, String>, TurnError> {
         // Room is left for the texts around the conversation, and for our count being off.
         let room = self.responder.scribe.model.budget() * 3 / 4;
-        let sessions = self.sessions.clone();
-        let (previous, conversation) = blocking(move || material(&sessions, id, room)).await?;
-        let asked = prompt::summary(
-            previous.as_deref(),
-            &conversation.markdown(&self.responder.agent.name),
-        );
+        let runner = self.clone();
+        let (previous, conversation) = blocking(move || {
+            let (previous, conversation) = material(&runner.sessions, id, room)?;
+            // The calls are not in the conversation, so the names they spell are listed after it.
+            let names = runner.kept(&mut runner.sessions.thread(id)?)?.names;
+            let said = conversation.markdown(&runner.responder.agent.name);
+            Ok::<_, sessions::Error>((previous, said + &prompt::names(&names)))
+        })
+        .await?;
+        let asked = prompt::summary(previous.as_deref(), &conversation);
         let messages =
             [Message::system(self.responder.scribe.prompt.as_str()), Message::user(asked)];
         let mut why = String::new();

@@ -49,12 +49,16 @@ const WORDS_BELOW: usize = 500;
 const TOKENS_BELOW: u32 = 1_000;
 
 /// Summarises turns (what the user said, what the assistant said) without a model, in the format
-/// of every other summary and without its markers. `previous` is the summary of the session this
-/// one continues.
+/// of every other summary and without its markers. `open_tasks` are what a to-do list leaves to be
+/// done, `previous` is the summary of the session this one continues.
 ///
 /// The result is shorter than 500 words and 1,000 tokens, and nothing in the turns can put a
 /// marker, a heading or a control character into it.
-pub(crate) fn extractive(turns: &[(String, String)], previous: Option<&str>) -> String {
+pub(crate) fn extractive(
+    turns: &[(String, String)],
+    open_tasks: &[String],
+    previous: Option<&str>,
+) -> String {
     let mut draft = Draft {
         background: previous.map(background).unwrap_or_else(|| INITIAL.into()),
         topics: topics(turns),
@@ -62,6 +66,11 @@ pub(crate) fn extractive(turns: &[(String, String)], previous: Option<&str>) -> 
         pending: Vec::new(),
     };
     draft.pick_points(turns);
+    for task in open_tasks.iter().take(PENDING_MAX).map(|task| clean(task)) {
+        if !task.is_empty() {
+            push_latest(&mut draft.pending, shortened(&task, POINT_CHARS_MAX), PENDING_MAX);
+        }
+    }
     draft.fit()
 }
 
@@ -240,7 +249,7 @@ mod tests {
             ("Thanks", "We still need to test it with the auth system."),
         ]);
         assert_eq!(
-            extractive(&turns, None),
+            extractive(&turns, &[], None),
             "**Background Context:** Initial session. (Extractive summary, made without a model.)\n\n\
              **Current Session Summary:**\n**Topics Discussed:**\n\
              - How should we limit the request rate?\n- ok, let's use a token bucket with Redis.\n\n\
@@ -252,7 +261,7 @@ mod tests {
 
     #[test]
     fn nothing_said_is_a_summary_of_nothing() {
-        let summary = extractive(&[], None);
+        let summary = extractive(&[], &[], None);
         for heading in ["Topics Discussed", "Decisions Made", "Pending"] {
             assert_eq!(points(&summary, heading), [NONE], "{heading}");
         }
@@ -269,7 +278,7 @@ mod tests {
         asked.push(("Explain sessions".into(), "x".into()));
         let expected: Vec<String> =
             subjects.iter().map(|subject| format!("Explain the {subject} of sessions")).collect();
-        assert_eq!(points(&extractive(&asked, None), "Topics Discussed"), expected);
+        assert_eq!(points(&extractive(&asked, &[], None), "Topics Discussed"), expected);
     }
 
     #[test]
@@ -280,7 +289,7 @@ mod tests {
             .collect();
         let mut said = turns(&[(&long, "")]);
         said.extend(answers.into_iter().map(|answer| (String::new(), answer)));
-        let summary = extractive(&said, None);
+        let summary = extractive(&said, &[], None);
         let topic = points(&summary, "Topics Discussed")[0];
         assert!(topic.ends_with('…') && topic.chars().count() <= TOPIC_CHARS_MAX, "{topic}");
         let decisions = points(&summary, "Decisions Made");
@@ -290,15 +299,27 @@ mod tests {
 
     #[test]
     fn a_last_question_without_an_answer_is_pending() {
-        let summary = extractive(&turns(&[("a", "b"), ("Which port? I forgot.", " ")]), None);
+        let summary = extractive(&turns(&[("a", "b"), ("Which port? I forgot.", " ")]), &[], None);
         assert_eq!(points(&summary, "Pending"), ["Unanswered: Which port?"]);
+    }
+
+    #[test]
+    fn the_open_tasks_of_a_to_do_list_are_pending_before_sentences_that_sound_like_it() {
+        let said = turns(&[("a", "We still need to sleep. We need to eat. We need to rest.")]);
+        let tasks: Vec<String> =
+            ["write fold_marks", " ", "**Pending:**\n- test it", "c", "d", "e"]
+                .map(String::from)
+                .into();
+        let summary = extractive(&said, &tasks, None);
+        let expected = ["We need to rest.", "write fold_marks", "**Pending:** - test it", "c", "d"];
+        assert_eq!(points(&summary, "Pending"), expected);
     }
 
     #[test]
     fn an_earlier_summary_is_condensed_to_two_sentences() {
         let first = turns(&[("Limit the request rate", "We will use a token bucket.")]);
-        let first = extractive(&first, None);
-        let second = extractive(&[], Some(&first));
+        let first = extractive(&first, &[], None);
+        let second = extractive(&[], &[], Some(&first));
         assert_eq!(
             background(&second),
             Some(
@@ -306,12 +327,13 @@ mod tests {
                  (Extractive summary, made without a model.)"
             )
         );
-        let third = extractive(&[], Some(&second));
+        let third = extractive(&[], &[], Some(&second));
         assert_eq!(background(&third), background(&second));
-        let plain = extractive(&[], Some("We spoke of cats\nand of dogs. And more. And more."));
+        let plain =
+            extractive(&[], &[], Some("We spoke of cats\nand of dogs. And more. And more."));
         let expected = format!("We spoke of cats. and of dogs. {MARKING}");
         assert_eq!(background(&plain), Some(expected.as_str()));
-        assert!(extractive(&[], Some(" ")).contains(INITIAL));
+        assert!(extractive(&[], &[], Some(" ")).contains(INITIAL));
     }
 
     #[test]
@@ -331,13 +353,13 @@ mod tests {
                 .join("\n");
             let turns: Vec<_> =
                 (0..20).map(|n| (format!("question {n} {piece}?"), text.clone())).collect();
-            let summary = extractive(&turns, Some(&text));
+            let summary = extractive(&turns, &[], Some(&text));
             assert!(summary.split_whitespace().count() < 500, "{summary}");
             assert!(tokens::count(&summary) < 1_000, "{summary}");
             assert!(!summary.contains(START) && !summary.contains(END), "{summary}");
             assert!(!summary.chars().any(|c| c.is_control() && c != '\n'), "{summary:?}");
             assert_eq!(summary.lines().filter(|line| line.starts_with("**")).count(), 5);
-            assert_eq!(summary, extractive(&turns, Some(&text)));
+            assert_eq!(summary, extractive(&turns, &[], Some(&text)));
         }
     }
 }

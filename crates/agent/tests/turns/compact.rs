@@ -6,14 +6,15 @@ use rethread_agent::{
     Compacted, EXTRACTIVE, NO_ACKNOWLEDGMENT, Stage, SummaryMethod, SummaryOutcome,
     TranscriptSummary,
 };
-use rethread_core::entry::Origin;
+use rethread_core::entry::{Origin, Restored};
 use rethread_core::message::Usage;
 use rethread_core::summary::block;
-use rethread_core::{Body, Key, Message, SessionId, StoreError, sessions};
+use rethread_core::{Block, Body, Key, Message, Raw, Role, SessionId, StoreError, sessions};
+use serde_json::json;
 
 const SUMMARY: &str = "**Background Context:** Initial session.
 
-**Current Session SummaryOutcome:**
+**Current Session Summary:**
 **Topics Discussed:**
 - rate limiter
 
@@ -302,4 +303,94 @@ fn nothing_said_is_nothing_to_compact() {
     let made =
         run(bench.runner.compact(bench.session, SummaryMethod::Model, |_| {})).expect("done");
     assert_eq!(made, Compacted::Nothing);
+}
+
+/// A session with turns that spell names, each with a call and its result.
+fn worked(turns: u32, then: impl IntoIterator<Item = Answer>) -> Bench {
+    let bench = Bench::new("openai", then);
+    let sessions = bench.handle.sessions();
+    for n in 0..turns {
+        let input = Raw::of(&json!({ "path": format!("src/part_{n}.rs"), "old": "fold_marks()" }));
+        let call = Block::tool_use(format!("c{n}"), "edit_file", input);
+        let shown = format!("line of part_{n}\n").repeat(30);
+        for message in [
+            Message::user(format!("Please change fold_marks in part {n}. {}", "Why? ".repeat(40))),
+            Message::new(Role::Assistant, vec![call]),
+            Message::tool_result(format!("c{n}"), shown),
+            Message::assistant(format!("We will keep limit_{n} at {}.", 4_000 + n)),
+        ] {
+            sessions.append(bench.session, vec![message.into()]).expect("appended");
+        }
+    }
+    bench
+}
+
+/// What a continued session opens with.
+fn restored(bench: &Bench, id: SessionId) -> Restored {
+    match bench.entries_of(id).swap_remove(0).body {
+        Body::Restored(restored) => *restored,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_continued_session_is_given_the_names_of_the_last_turns_after_the_prompt() {
+    let bench = worked(40, [summary(SUMMARY), Answer::text("Ready!")]);
+    let child = compacted(&bench).on.session.id();
+    let Restored { prompt, tail, .. } = restored(&bench, child);
+    let (quoted, names) = prompt.split_once("\n\nNames that the last turns used").expect("names");
+    assert!(quoted.ends_with(&format!(
+        "{}\n\nTask: Review the above and provide a brief acknowledgment (2-6 sentences or bullets) that includes:\n\
+         1. Main topics discussed\n2. Key decisions made\n3. Confirmation you're ready to continue\n\n\
+         Keep your response concise.",
+        block(SUMMARY)
+    )));
+    let (files, identifiers) = names.split_once("\nIdentifiers: ").expect("both kinds");
+    assert!(files.contains("src/part_") && identifiers.contains("limit_"), "{names}");
+    // What the last turns show word for word is not listed again.
+    let carried = tail.iter().any(|carried| carried.message.plain_text().contains("limit_39"));
+    assert!(carried && !identifiers.contains("limit_39"), "{names}");
+    // The model that summarises is given names, too: the calls are not in what it reads.
+    let asked = bench.server.requests()[0].body["messages"].to_string();
+    assert!(asked.contains("Names that the last turns used") && asked.contains("src/part_"));
+    // The text around them is the one every summary is asked for with.
+    assert!(asked.contains("\\n\\nCreate a structured summary:\\n\\n**Background Context:**"));
+}
+
+#[test]
+fn compacting_adds_a_summary_to_the_log_and_changes_nothing_else_in_it() {
+    for turns in [1, 2, 7, 40] {
+        let bench = worked(turns, [summary(SUMMARY), Answer::text("Ready!")]);
+        let before = bench.entries_of(bench.session);
+        let child = compacted(&bench).on.session.id();
+        let after = bench.entries_of(bench.session);
+        assert_eq!(after[..before.len()], before[..], "{turns} turns");
+        assert_eq!(after.len(), before.len() + 1);
+        assert!(matches!(after.last().expect("one").body, Body::Summary(_)));
+        for carried in restored(&bench, child).tail {
+            let (_, seq) = carried.reference.split_once(':').expect("a place");
+            let original = &after[seq.parse::<usize>().expect("a number")];
+            let message = original.body.message().expect("a message");
+            assert_eq!(message.role, carried.message.role, "{}", carried.reference);
+        }
+    }
+}
+
+#[test]
+fn an_extract_is_the_same_every_time_and_for_resume() {
+    let bench = worked(40, (0..3).map(|_| Answer::text("Ready!")));
+    let compact = || {
+        let made = run(bench.runner.compact(bench.session, SummaryMethod::Extract, |_| {}));
+        let Compacted::Done(receipt) = made.expect("compacted") else { panic!("no receipt") };
+        let child = receipt.on.session.id();
+        bench.handle.sessions().undo(child).expect("undone");
+        restored(&bench, child)
+    };
+    let (first, second) = (compact(), compact());
+    assert_eq!((&first.summary, &first.tail), (&second.summary, &second.tail));
+    assert_eq!(first.prompt, second.prompt);
+    let made = run(bench.runner.resume(bench.session, Vec::new())).expect("resumed");
+    let Compacted::Done(resumed) = made else { panic!("{made:?}") };
+    let resumed = restored(&bench, resumed.on.session.id());
+    assert_eq!((resumed.prompt, resumed.tail), (first.prompt, first.tail));
 }

@@ -69,8 +69,12 @@ impl Sessions {
     }
 }
 
+/// What a question ends with whose turn is carried without its first rounds.
+const ROUNDS_LEFT_OUT: &str = "[The first rounds of this turn are left out.]";
+
 /// The last whole turns of a log, at most this many tokens, with their results stubbed: what a
-/// session that continues this one carries over.
+/// session that continues this one carries over. Of the first turn there is no room for, the question
+/// and its last rounds are carried, and the question says so.
 pub fn carried(log: &Log, id: SessionId, tokens_max: u32) -> Vec<Carried> {
     let begins = log.tally().begins();
     let since = || log.entries().iter().filter(|entry| entry.seq >= begins);
@@ -87,12 +91,38 @@ pub fn carried(log: &Log, id: SessionId, tokens_max: u32) -> Vec<Carried> {
         let turn: Vec<Carried> = said.map(|(entry, said)| carry(entry, said, id)).collect();
         let tokens: u32 = turn.iter().map(|carried| message_tokens(&carried.message)).sum();
         if tokens > left {
+            tail.extend(end_of_turn(turn, left));
             break;
         }
         left -= tokens;
         tail.push(turn);
     }
     tail.into_iter().rev().flatten().collect()
+}
+
+/// Whether the turn that this message opens is carried without its first rounds.
+pub fn is_end_of_turn(question: &Message) -> bool {
+    question.content.last().and_then(Block::as_text) == Some(ROUNDS_LEFT_OUT)
+}
+
+/// The question of a turn and as many of its last rounds as there is room for, at least the answer.
+fn end_of_turn(turn: Vec<Carried>, tokens_max: u32) -> Option<Vec<Carried>> {
+    let mut messages = turn.into_iter();
+    let mut question = messages.next()?;
+    question.message.content.push(Block::text(ROUNDS_LEFT_OUT));
+    let mut left = tokens_max.checked_sub(message_tokens(&question.message))?;
+    let rest: Vec<Carried> = messages.collect();
+    let mut from = rest.len();
+    while let Some(reply) =
+        rest[..from].iter().rposition(|carried| carried.message.role == Role::Assistant)
+    {
+        let round = &rest[reply..from];
+        let tokens = round.iter().map(|carried| message_tokens(&carried.message)).sum();
+        let Some(room) = left.checked_sub(tokens) else { break };
+        (left, from) = (room, reply);
+    }
+    let rounds = rest.into_iter().skip(from);
+    (rounds.len() > 0).then(|| std::iter::once(question).chain(rounds).collect())
 }
 
 /// A message as it is carried over: what was said and called; results as their stubs.
@@ -217,6 +247,42 @@ mod tests {
         );
         assert_eq!(texts(tail_of(said(), 4)), ["two", "second answer"]);
         assert!(tail_of(said(), 1).is_empty());
+    }
+
+    #[test]
+    fn of_a_turn_that_is_too_long_the_question_and_the_last_whole_rounds_are_carried() {
+        let round = |n: u32| {
+            let input = Raw::of(&serde_json::json!({ "path": format!("file_{n}.rs") }));
+            let call = Block::tool_use(format!("c{n}"), "read", input);
+            [
+                Message::new(Role::Assistant, vec![call]),
+                Message::tool_result(format!("c{n}"), format!("text of {n}")),
+            ]
+        };
+        let mut said = vec![Message::user("read everything")];
+        said.extend((0..50).flat_map(round));
+        said.push(Message::assistant("read"));
+        let whole: u32 = said.iter().map(message_tokens).sum();
+        assert_eq!(tail_of(said.clone(), whole).len(), said.len());
+        let mut lengths = Vec::new();
+        for room in (0..whole).step_by(7) {
+            let tail = tail_of(said.clone(), room);
+            let tokens: u32 = tail.iter().map(|carried| message_tokens(&carried.message)).sum();
+            assert!(tokens <= room, "{room}: {tokens}");
+            lengths.push(tail.len());
+            let Some((question, rounds)) = tail.split_first() else { continue };
+            assert!(is_end_of_turn(&question.message), "{question:?}");
+            assert!(question.message.plain_text().starts_with("read everything"));
+            assert_eq!(rounds.last().expect("the answer").message.plain_text(), "read");
+            // Every call that is carried has its result.
+            for (call, answer) in rounds.iter().zip(&rounds[1..]) {
+                for call in call.message.calls() {
+                    let result = answer.message.results().next().expect("a result");
+                    assert_eq!(result.tool_use_id, call.id);
+                }
+            }
+        }
+        assert!(lengths.is_sorted() && lengths.iter().any(|length| *length > 60), "{lengths:?}");
     }
 
     #[test]

@@ -63,7 +63,7 @@ impl<'de> Deserialize<'de> for EntryId {
     }
 }
 
-/// One thing that happened, as it stands in the log.
+/// One thing that happened, as it is in the log.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
     /// Its place: 0 for the first.
@@ -94,7 +94,7 @@ pub struct NewEntry {
 }
 
 impl NewEntry {
-    /// Gives the entry its place behind what `before` counts.
+    /// Gives the entry its place after what `before` counts.
     pub fn placed(&self, before: &Tally) -> Entry {
         Entry {
             seq: before.entries,
@@ -122,7 +122,7 @@ pub enum Body {
     Restored(Box<Restored>),
     /// This session was started afresh, or as a copy of another.
     Started(Started),
-    /// The context starts anew behind this entry.
+    /// The context starts over after this entry.
     Cleared {
         /// The clear that held until now.
         before: Option<Boundary>,
@@ -264,7 +264,7 @@ pub struct Finished {
     pub model: Option<String>,
 }
 
-/// A summary of the conversation up to where it stands.
+/// A summary of the conversation up to where it is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Summarized {
     /// The text between the markers.
@@ -342,12 +342,12 @@ pub struct Restored {
     /// The model that acknowledged it, as `provider/model`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// What is told about the other session, also when it is gone.
+    /// What is known about the other session, even when it is gone.
     #[serde(default)]
     pub previous: Previous,
 }
 
-/// What a session tells about the one it continues.
+/// What a session records about the one it continues.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Previous {
     /// Its id.
@@ -364,7 +364,7 @@ pub struct Previous {
 /// A message carried over from another session.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Carried {
-    /// Where it stands there, as `<id8>:<seq>`.
+    /// Where it is there, as `<id8>:<seq>`.
     #[serde(rename = "ref")]
     pub reference: String,
     /// What was said.
@@ -425,7 +425,7 @@ impl Body {
     ///
     /// # Errors
     ///
-    /// [`BodyError`] when the JSON does not fit the kind. A kind nobody knows is no error.
+    /// [`BodyError`] when the JSON does not fit the kind. A kind nobody knows is not an error.
     pub fn parse(kind: &str, json: &str) -> Result<Body, BodyError> {
         let body = match kind {
             "message" => serde_json::from_str(json).map(Body::Message),
@@ -488,7 +488,7 @@ struct Clear {
 /// What all entries up to one add up to.
 ///
 /// It is a running total: each entry stores the tally with itself in it, so the counts of a
-/// session stand in its last entry and the counts of any part are a difference of two.
+/// session are in its last entry and the counts of any part are a difference of two.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tally {
     /// Entries: the seq the next one will get.
@@ -596,7 +596,7 @@ impl Tally {
 
 impl Serialize for Entry {
     /// One flat object: `seq`, `at`, `id` and `kind`, then the fields of the body. Fields of a
-    /// foreign message that have one of these four names stand under `foreign`.
+    /// foreign message that have one of these four names are under `foreign`.
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let ours = |key: &str| matches!(key, "seq" | "at" | "id" | "kind");
         let body = match &self.body {

@@ -1,6 +1,6 @@
 //! Every limit of the engine: a number, its unit, and why it is that number.
 //!
-//! Limits that belong to one door (body sizes of HTTP, message lengths of a chat bot) stand with
+//! Limits that belong to one door (body sizes of HTTP, message lengths of a chat bot) are with
 //! that door.
 
 use std::time::Duration;
@@ -17,7 +17,7 @@ pub const TRUNCATED_MARK: &str = "\n\n[truncated]";
 /// names. These numbers were chosen by replaying sessions: `docs/economy.md` has the curve.
 pub const SHOWN_READ_CHARS: usize = 6_000;
 
-/// The same for a part of a file: whoever asks for a range needs it.
+/// The same for a part of a file: a caller that asks for a range needs it.
 pub const SHOWN_RANGE_CHARS: usize = 12_000;
 
 /// The same for the output of a command; a third of it is its end.
@@ -100,12 +100,12 @@ pub const STUB_SUMMARY_CHARS: usize = 200;
 /// File names a stub lists. More would make the stub as long as what it stands for.
 pub const STUB_FILES_MAX: usize = 20;
 
-/// Bytes of tool output a stub is made from as JSON; above it the first characters stand in.
+/// Bytes of tool output a stub is made from as JSON; above it, the first characters are used.
 /// Parsing more than this on the append path would be felt.
 pub const STUB_PARSE_BYTES_MAX: usize = 4 << 20;
 
 /// Damaged entries that are left out of what is read at once for a context. Where more are, a log is
-/// not what it was, and whoever goes on with it should know.
+/// not what it was, and the person who continues it should know.
 pub const DAMAGED_ENTRIES_MAX: usize = 64;
 
 /// Bytes of one attachment. It is held in memory while it is stored or read.
@@ -127,13 +127,13 @@ pub const BATCH_ENTRIES_MAX: usize = 10_000;
 /// Bytes of an entry id. A UUID needs 36; a door's own scheme (`tg:123456789`) less.
 pub const ENTRY_ID_BYTES_MAX: usize = 128;
 
-/// Characters of a session name. It becomes a file name with `.json` behind it.
+/// Characters of a session name. It becomes a file name with `.json` appended.
 pub const NAME_CHARS_MAX: usize = 64;
 
 /// Characters of a name before it is made valid: nobody types more, and reading on is work.
 pub const NAME_INPUT_CHARS_MAX: usize = 1_000;
 
-/// Tries at a free name (`-2`, `-3`, …) before giving up. Whoever has this many sessions of one
+/// Tries at a free name (`-2`, `-3`, …) before giving up. A person with this many sessions of one
 /// name is better served by an error.
 pub const NAME_TRIES_MAX: u32 = 1_000;
 

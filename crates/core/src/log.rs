@@ -13,7 +13,7 @@ use crate::shown::Excerpts;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("found entry {found} instead of entry {expected}")]
 pub struct Gap {
-    /// The seq that should stand there.
+    /// The seq that should be there.
     pub expected: u64,
     /// The seq that does.
     pub found: u64,
@@ -174,7 +174,7 @@ pub(crate) fn tally_before(entry: &Entry) -> Tally {
     before.tokens = before.tokens.saturating_sub(entry.measure.tokens.into());
     before.messages = before.messages.saturating_sub(counts.into());
     before.queries = before.queries.saturating_sub(opens.into());
-    // What stood before it is not told by an entry that says it anew.
+    // An entry that sets it again does not say what it was before.
     let older = |seq: &u64| *seq < entry.seq;
     before.turn = before.turn.filter(older);
     before.started = before.started.filter(older);

@@ -71,7 +71,7 @@ impl std::fmt::Debug for Raw {
 
 /// JSON with every escape of half a surrogate pair replaced by U+FFFD.
 pub fn without_lone_surrogates(json: &str) -> String {
-    // The four digits behind a `\u` at this place, if it is one.
+    // The four digits after a `\u` at this place, if it is one.
     let unit = |at: usize| {
         let digits = json.get(at..at + 6)?.strip_prefix("\\u")?;
         u16::from_str_radix(digits, 16).ok()

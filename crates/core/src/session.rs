@@ -12,7 +12,7 @@ use crate::usage::UsageByModel;
 use crate::world::rfc3339;
 
 /// What a session says about itself. These fields are its own truth; everything that can be
-/// worked out from the log stands in [`Session`] beside it.
+/// worked out from the log is in [`Session`] beside it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Header {
     /// Its identity.
@@ -32,7 +32,7 @@ pub struct Header {
     /// Put away: not listed, still searchable, opened again when asked for.
     #[serde(default)]
     pub archived: bool,
-    /// The format it was imported from, or that of the session it goes on from. What such a
+    /// The format it was imported from, or that of the session it continues from. What such a
     /// session says was written elsewhere, so tools stay off in it until the person says yes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub imported: Option<String>,

@@ -218,7 +218,7 @@ pub enum StoreError {
     },
 }
 
-/// Who is told how an append ended.
+/// Gets the outcome of an append.
 pub type OnAppended = Box<dyn FnOnce(Result<Appended>) + Send>;
 
 /// What came of an append.
@@ -303,7 +303,7 @@ pub struct Filter {
     pub trashed: bool,
 }
 
-/// Where a list goes on: behind this session.
+/// Where a list continues: after this session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cursor {
     /// Its last activity.
@@ -502,7 +502,7 @@ pub trait Store: Send + Sync {
         entries: &[NewEntry],
     ) -> Result<Appended>;
 
-    /// Begins an append and returns. `then` is told the outcome once it is on disk, or refused;
+    /// Begins an append and returns. `then` gets the outcome once it is on disk, or refused;
     /// it runs on a thread of the store and must not wait. This is how a server with few threads
     /// keeps many appends on their way. While very many are, this waits until there is room.
     fn append_then(
@@ -628,9 +628,9 @@ pub struct Finding {
 pub enum FindingState {
     /// Nothing is wrong with the store; contexts take care of it.
     Noted,
-    /// It was worked out anew from the entries, or would be with `repair`.
+    /// It was recomputed from the entries, or would be with `repair`.
     Repaired,
-    /// It can be worked out anew, and was not, because nobody asked for it.
+    /// It can be recomputed, and was not, because nobody asked for it.
     Repairable,
     /// It cannot be worked out from what is left.
     Damaged,
@@ -662,7 +662,7 @@ pub trait Upkeep: Send + Sync {
     fn check(&self, repair: bool) -> Result<Vec<Finding>>;
 
     /// Checks one session: order, fingerprints, pairs, counts, and what lists show of it. With
-    /// `repair`, what can be worked out from the entries is written anew; what an entry says is
+    /// `repair`, what can be worked out from the entries is rewritten; what an entry says is
     /// never changed or removed.
     ///
     /// # Errors

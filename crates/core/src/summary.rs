@@ -1,4 +1,4 @@
-//! The summary block: how a conversation is told in a few lines.
+//! The summary block: a conversation in a few lines.
 //!
 //! A model writes it between two markers, and a transcript keeps it between the same markers. A
 //! conversation may quote the markers, so the last pair counts.
@@ -6,10 +6,10 @@
 use crate::session::Session;
 use crate::world::rfc3339;
 
-/// What stands before a summary.
+/// What comes before a summary.
 pub const START: &str = "<!-- SESSION_SUMMARY_START -->";
 
-/// What stands after a summary.
+/// What comes after a summary.
 pub const END: &str = "<!-- SESSION_SUMMARY_END -->";
 
 /// The background of a session that continues no other.
@@ -21,7 +21,7 @@ pub const RESUMING: &str = "You are resuming a previous conversation session.";
 /// Characters of the first question that [`resuming`] shows.
 const TOPIC_CHARS: usize = 100;
 
-/// What a person is told when a conversation continues, with the messages of either side. A model is
+/// What a person sees when a conversation continues, with the messages of either side. A model is
 /// not sent this.
 pub fn resuming(session: &Session, user: u64, assistant: u64) -> String {
     let header = &session.header;
@@ -51,7 +51,7 @@ pub fn resuming(session: &Session, user: u64, assistant: u64) -> String {
 /// What a text says about its summary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FoundSummary<'a> {
-    /// It has one; this is what stands between the markers.
+    /// It has one; this is what is between the markers.
     Summary(&'a str),
     /// It has no markers.
     Nothing,

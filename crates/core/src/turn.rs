@@ -138,7 +138,7 @@ impl<E: Borrow<Entry>> Turn<E> {
     }
 }
 
-/// The turns that are left out of contexts, by the message that opened each. One that goes on after
+/// The turns that are left out of contexts, by the message that opened each. One that resumes after
 /// its mark is shown again.
 pub fn left_out<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> Vec<u64> {
     let mut left_out: Vec<u64> = Vec::new();

@@ -1,6 +1,6 @@
 //! Where time and randomness come from.
 //!
-//! Nothing in this crate looks at a clock or rolls a die; whoever makes a
+//! Nothing in this crate looks at a clock or rolls a die; the caller that makes a
 //! [`Sessions`](crate::Sessions) says where to get both. The real one is `rethread_store::System`;
 //! tests use [`Fixed`], which replays a day in a millisecond.
 
@@ -16,11 +16,11 @@ pub trait World: Send + Sync {
     fn now(&self) -> Timestamp;
     /// A fresh UUID of version 7.
     fn uuid(&self) -> Uuid;
-    /// The time zone of whoever starts a session.
+    /// The time zone of the person who starts a session.
     fn zone(&self) -> TimeZone;
 }
 
-/// A world in which time passes only when told to, and ids count upwards.
+/// A world in which time passes only on request, and ids count upwards.
 #[derive(Debug)]
 pub struct Fixed {
     millis: AtomicU64,
@@ -28,7 +28,7 @@ pub struct Fixed {
 }
 
 impl Fixed {
-    /// A world that stands at this time.
+    /// A world whose clock shows this time.
     pub fn at(time: Timestamp) -> Fixed {
         let millis = u64::try_from(time.as_millisecond()).unwrap_or(0);
         Fixed { millis: AtomicU64::new(millis), ids: AtomicU64::new(0) }

@@ -17,7 +17,7 @@ use crate::import::IMPORTED;
 use crate::read::{Format, fingerprint};
 use crate::window::Alignment;
 
-/// Powers of two: the numbers of messages by which conversations that begin alike are told apart.
+/// Powers of two: the numbers of messages that tell conversations apart that begin alike.
 const NAMES_TRIED: u32 = 6;
 
 /// A window and the log that may hold its beginning.
@@ -61,7 +61,7 @@ impl Beside {
         Ok(Beside { log, alignment, is_one })
     }
 
-    /// Whether something stands in both.
+    /// Whether something is in both.
     pub(crate) fn overlaps(&self) -> bool {
         self.alignment.same() > 0
     }
@@ -184,7 +184,7 @@ fn grown_since<'a>(
     Ok(grown)
 }
 
-/// What a conversation that begins like another, and goes on differently, may be called: by its
+/// What a conversation that begins like another, and continues differently, may be called: by its
 /// first two messages, its first four, and so on.
 pub(crate) fn names_of(identity: &str, batch: &[ArrivingEntry]) -> Vec<String> {
     let said = batch.iter().filter(|coming| is_of_a_window(&coming.id, &coming.body));
@@ -210,7 +210,7 @@ pub(crate) fn now_says(
 }
 
 /// Whether an entry is one of those that a window and a log are laid side by side by: something
-/// said. Records of the program may stand anywhere, and be written again.
+/// said. Records of the program may be anywhere, and be written again.
 fn is_of_a_window(id: &EntryId, body: &Body) -> bool {
     body.message().is_some() && !is_fixed(id.as_str())
 }
@@ -221,7 +221,7 @@ fn hash(id: &str) -> u64 {
     hasher.finish()
 }
 
-/// An id that is no fingerprint of a message: marks, headers.
+/// An id that is not a fingerprint of a message: marks, headers.
 fn is_fixed(id: &str) -> bool {
     let id = without_number(id);
     id == IMPORTED || id.contains(':') || id.contains('-')

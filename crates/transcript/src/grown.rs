@@ -1,7 +1,7 @@
 //! What is new in a message that was imported before and says more by now.
 //!
 //! Programs write a reply while it is made, and a file may be imported in between. A log is never
-//! rewritten, so what came since is a message of its own, right behind what was there.
+//! rewritten, so what came since is a message of its own, right after what was there.
 
 use rethread_core::Message;
 use rethread_core::message::{Block, BlockKind, Usage};
@@ -11,7 +11,7 @@ use rethread_core::message::{Block, BlockKind, Usage};
 pub(crate) enum Rest {
     /// Nothing is.
     Nothing,
-    /// It goes on.
+    /// It continues.
     More(Message),
     /// It says something else now. What tools were called for or answered since is still new.
     Other(Option<Message>),
@@ -64,7 +64,7 @@ pub(crate) fn is_part(message: &Message, of: &Message) -> bool {
     joined(&message.content).iter().all(|block| whole.iter().any(|other| covers(other, block)))
 }
 
-/// Blocks with texts that stand side by side put together, as they may be cut anywhere.
+/// Blocks with texts that are side by side put together, as they may be cut anywhere.
 fn joined<'a>(blocks: impl IntoIterator<Item = &'a Block>) -> Vec<Block> {
     let mut all: Vec<Block> = Vec::new();
     for block in blocks {

@@ -75,7 +75,7 @@ pub struct Imported {
     pub last_at: Timestamp,
 }
 
-/// Why a file was not imported. What was taken over until then stays; importing again goes on.
+/// Why a file was not imported. What was imported until then stays; importing again continues.
 #[derive(Debug, thiserror::Error)]
 pub enum ImportError {
     /// It could not be read.
@@ -164,7 +164,7 @@ fn side_by_side(
             Err(error) => Err(read::ReadError::Sink(error)),
         });
         drop(relay);
-        // What the writer says explains why the reader could not go on.
+        // What the writer says explains why the reader could not continue.
         let sessions =
             writer.join().expect("the writer does not panic").map_err(read::ReadError::Sink)?;
         Ok((account?, sessions))
@@ -625,7 +625,7 @@ impl Importer<'_> {
                 last = Some(place);
             }
         }
-        // While one session goes on growing, the others have all they will have for a while.
+        // While one session grows, the others have all they will have for a while.
         for place in 0..self.open.len() {
             if all || last != Some(place) {
                 self.settle(place)?;

@@ -2,8 +2,8 @@
 //!
 //! A transcript is what people keep, mail and read: one file per session, in a format that other
 //! programs read too. [`write::markdown`] makes one from a session's log, an entry at a time;
-//! [`read::markdown`] takes one apart again, whoever wrote it and in whichever version. Neither
-//! touches a disk or a clock: whoever calls them brings the entries and says where the text goes.
+//! [`read::markdown`] parses one again, from any program and version. Neither
+//! touches a disk or a clock: the caller brings the entries and says where the text goes.
 //!
 //! A transcript is not the log. It leaves out what a person would not read (tool results,
 //! thinking, bookkeeping); what must survive byte for byte belongs in a store.

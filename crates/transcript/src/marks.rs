@@ -1,9 +1,9 @@
 //! The lines that give a Markdown transcript its structure, and how text that looks like one of
-//! them is told apart.
+//! them is distinguished.
 //!
 //! What is said is data. A line of it that would read as structure gets a backslash in front,
 //! which Markdown does not show; a line that already has one gets one more. A summary marker
-//! is broken up wherever it stands (`<\!-- …`), so that even a reader which only looks for the
+//! is broken up wherever it is (`<\!-- …`), so that even a reader which only looks for the
 //! marker finds nothing but the real one. Reading takes exactly these backslashes away again.
 
 use std::borrow::Cow;
@@ -13,10 +13,10 @@ use crate::fences::fenced;
 /// The agent path of an agent that came from no file.
 pub(crate) const BUILT_IN: &str = "built-in";
 
-/// What stands between two parts.
+/// What is between two parts.
 pub(crate) const RULE: &str = "---";
 
-/// What stands before the user's words.
+/// What comes before the user's words.
 pub(crate) const YOU: &str = "**You:**";
 
 /// The end of a reply that was stopped.
@@ -47,16 +47,16 @@ pub(crate) const CLEARED: &str = "*Context cleared (";
 /// What opens the line of a clear that was taken back.
 pub(crate) const UNDONE: &str = "*Clear taken back (";
 
-/// Where a summary marker is broken up: behind the first character.
+/// Where a summary marker is broken up: after the first character.
 const MARKER_HEAD: &str = "<";
 const MARKER_REST: &str = "!-- SESSION_SUMMARY_";
 
 /// A heading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Heading<'a> {
-    /// A turn; what stands in the parentheses.
+    /// A turn; what is in the parentheses.
     Query(&'a str),
-    /// The restoration of an earlier session; what stands in the parentheses.
+    /// The restoration of an earlier session; what is in the parentheses.
     Restored(&'a str),
 }
 
@@ -88,7 +88,7 @@ fn inside(text: &str) -> &str {
     text.trim().trim_start_matches('(').trim_end_matches(')')
 }
 
-/// What stands before the words of this agent.
+/// What comes before the words of this agent.
 pub(crate) fn label(agent: &str) -> String {
     format!("**{agent}:**")
 }
@@ -160,7 +160,7 @@ fn change_markers(text: &str, slashes: impl Fn(usize) -> usize) -> Cow<'_, str> 
     Cow::Owned(changed)
 }
 
-/// Text as it may stand in a file: without control characters other than newline and tab, and
+/// Text as it may be in a file: without control characters other than newline and tab, and
 /// without white space around it.
 pub(crate) fn clean(text: &str) -> String {
     let kept = |c: &char| !c.is_control() || matches!(c, '\n' | '\t');

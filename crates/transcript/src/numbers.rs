@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn prose_has_one_digit_behind_the_point() {
+    fn prose_has_one_digit_after_the_point() {
         let numbers = [0, 999, 1_000, 2_345, 2_350, 999_949, 999_950, 1_500_000, u64::MAX];
         assert_eq!(
             numbers.map(short),

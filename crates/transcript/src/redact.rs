@@ -2,7 +2,7 @@
 //!
 //! The log is never touched: this works on the text of an export. It finds what looks like a key,
 //! a token, a private key, a password in a connection string, a secret that is assigned to a name,
-//! and the home folder of whoever wrote it. It is a net, not a proof: read what you publish.
+//! and the home folder of the writer. It is a net, not a proof: read what you publish.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
-//! Where a list of messages without ids goes on from the log that holds its earlier state.
+//! Where a list of messages without ids continues from the log that holds its earlier state.
 //!
 //! A file may have grown, lost its oldest messages or its newest, or had one written again. Words
-//! may be said more than once, so the two lists are laid side by side: what stands in both, in the
+//! may be said more than once, so the two lists are laid side by side: what is in both, in the
 //! same order, is the same; the rest of the file is new.
 
 use std::collections::HashMap;
@@ -9,9 +9,9 @@ use std::collections::HashMap;
 /// How a file lies beside a log.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Alignment {
-    /// For each message of the file, its place in the log, where it stands there.
+    /// For each message of the file, its place in the log, where it is there.
     pub(crate) places: Vec<Option<usize>>,
-    /// The file is a part of the log, or goes on where the log ends.
+    /// The file is a part of the log, or continues where the log ends.
     pub(crate) goes_on: bool,
 }
 
@@ -23,7 +23,7 @@ impl Alignment {
         Alignment { places: run.unwrap_or_else(|| anchored(log, new)), goes_on }
     }
 
-    /// How many messages of the file stand in the log.
+    /// How many messages of the file are in the log.
     pub(crate) fn same(&self) -> usize {
         self.places.iter().flatten().count()
     }
@@ -36,7 +36,7 @@ impl Alignment {
     }
 }
 
-/// A file that is a part of the log, or that goes on where the log ends.
+/// A file that is a part of the log, or that continues where the log ends.
 fn run(log: &[u64], new: &[u64]) -> Option<Vec<Option<usize>>> {
     let placed = |from: usize, same: usize| {
         let places = (0..new.len()).map(|index| (index < same).then_some(from + index));
@@ -104,7 +104,7 @@ fn anchors(log: &[u64], new: &[u64]) -> Vec<(usize, usize)> {
     run
 }
 
-/// Where each id stands; nothing for one that stands there twice.
+/// Where each id is; nothing for one that appears there twice.
 fn once(ids: &[u64]) -> HashMap<u64, Option<usize>> {
     let mut places = HashMap::new();
     for (index, id) in ids.iter().enumerate() {

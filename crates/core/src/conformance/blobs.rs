@@ -5,7 +5,7 @@ use crate::blob::{BlobId, BlobInfo};
 use crate::name::Owner;
 use crate::store::{At, StoreError};
 
-/// Bytes that repeat little, and are no text.
+/// Bytes that repeat little, and are not text.
 fn noise(length: usize) -> Vec<u8> {
     let mut state = length as u64 | 1;
     let mut next = || {

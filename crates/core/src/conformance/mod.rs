@@ -5,7 +5,7 @@
 //! threads, because a store that passes one caller at a time can still lose entries to eight.
 //!
 //! A case gets a [`Factory`]: a fresh, empty store, which it may open a second time to see what
-//! another process would see. The rules of one matter stand in one file.
+//! another process would see. The rules of one matter are in one file.
 
 mod appends;
 mod blobs;

@@ -20,7 +20,7 @@ impl Block {
         if block.kind != BlockKind::Unknown || !raw.get().contains("\\u") {
             return block;
         }
-        // Half of a pair of escapes, as programs leave it that cut a text through an emoji, is no
+        // Half of a pair of escapes, left by programs that cut a text inside an emoji, is not a
         // character; the rest of the block means what it says.
         let mended = RawValue::from_string(without_lone_surrogates(raw.get()));
         let kind = mended.map_or(BlockKind::Unknown, |mended| Block::read_as_written(&mended).kind);
@@ -403,7 +403,7 @@ impl Serialize for Message {
         if self.interrupted {
             map.serialize_entry("interrupted", &true)?;
         }
-        // These two stand above; a second one would be read instead.
+        // These two are above; a second one would be read instead.
         let others =
             self.extra.iter().filter(|(key, _)| !matches!(key.as_str(), "role" | "content"));
         for (key, value) in others {

@@ -26,7 +26,7 @@ use crate::session::Place;
 /// found; `show` and `recall` read it as ever.
 pub const INDEXED_BYTES_MAX: usize = 256 << 10;
 
-/// Who an entry comes from, as search tells it.
+/// Who an entry comes from, as search reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Speaker {
@@ -167,7 +167,7 @@ impl Rank {
 ///
 /// # Errors
 ///
-/// Those of `said`.
+/// The terms of `said`.
 pub fn page<E>(
     query: &Query,
     mut found: Vec<Rank>,

@@ -97,7 +97,7 @@ impl Query {
         }
     }
 
-    /// What a text asks for while somebody is typing it: its last word may go on.
+    /// What a text asks for while somebody is typing it: its last word may continue.
     ///
     /// # Errors
     ///

@@ -43,7 +43,7 @@ impl Sessions {
     ///
     /// # Errors
     ///
-    /// Those of the store.
+    /// `StoreError::NotFound` without such a session; otherwise I/O errors.
     pub fn blobs(&self, id: SessionId) -> Result<Vec<BlobInfo>> {
         Ok(self.store.blobs(&self.owner, id)?)
     }

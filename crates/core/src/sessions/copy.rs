@@ -15,7 +15,7 @@ pub struct Copied {
     pub id: SessionId,
     /// What it is called there; with a number where the name was taken.
     pub name: Name,
-    /// The entries that stand in both stores, all of them compared.
+    /// The entries that are in both stores, all of them compared.
     pub entries: u64,
     /// How many of them were missing there.
     pub added: u64,
@@ -32,9 +32,9 @@ pub struct Copied {
 impl Sessions {
     /// Copies a session to another store: its header with what another program says about it, its
     /// entries with their ids and times, its attachments, and its keys. What is there already is not copied again,
-    /// so a copy that was interrupted goes on where it stopped. A copy that was deleted there comes
+    /// so a copy that was interrupted continues where it stopped. A copy that was deleted there comes
     /// back from the trash. Afterwards both logs are read and
-    /// their fingerprints compared. `progress` is told the entries that are done.
+    /// their fingerprints compared. `progress` gets the number of entries that are done.
     ///
     /// # Errors
     ///

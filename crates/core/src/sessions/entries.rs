@@ -145,7 +145,7 @@ impl DoubleEndedIterator for Entries<'_> {
 
 impl Entries<'_> {
     /// Goes on where entries are damaged: in the place of each is one of the kind `lost`, which says
-    /// nothing. For whoever wants to know what a conversation was about; what claims to be whole
+    /// nothing. For callers that want to know what a conversation was about; what claims to be whole
     /// must not be read like this.
     #[must_use]
     pub fn around_damage(mut self) -> Self {

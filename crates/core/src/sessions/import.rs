@@ -63,11 +63,11 @@ pub struct Import {
     known: HashMap<u64, Known>,
     /// Entries that were there when it began.
     begun: u64,
-    /// How often each id of the log stands there behind the number of a line.
+    /// How often each id of the log appears after a line number.
     numbered: HashMap<u64, u32>,
     calls: VecDeque<(String, String)>,
     sent: Option<Sent>,
-    /// Entries that were stored and that nobody was told of yet.
+    /// Entries that were stored and that were not reported yet.
     stored: u64,
 }
 
@@ -190,7 +190,7 @@ impl Import {
     ///
     /// # Errors
     ///
-    /// Those of the store.
+    /// I/O errors of the store.
     pub fn stored(&mut self, id: &EntryId) -> Result<Option<Entry>> {
         match self.known.get(&hash(id.as_str())) {
             Some(&Known { seq, .. }) => self.stored_at(seq),
@@ -202,7 +202,7 @@ impl Import {
     ///
     /// # Errors
     ///
-    /// Those of the store.
+    /// I/O errors of the store.
     pub fn stored_at(&mut self, seq: u64) -> Result<Option<Entry>> {
         self.wait()?;
         self.sessions.entries(self.id, seq..seq + 1).next().transpose()
@@ -212,7 +212,7 @@ impl Import {
     ///
     /// # Errors
     ///
-    /// Those of the store.
+    /// I/O errors of the store.
     pub fn message_before(&mut self, id: &EntryId, role: Role) -> Result<Option<Entry>> {
         self.wait()?;
         let Some(&Known { seq, .. }) = self.known.get(&hash(id.as_str())) else { return Ok(None) };
@@ -228,7 +228,7 @@ impl Import {
     ///
     /// # Errors
     ///
-    /// Those of the store.
+    /// I/O errors of the store.
     pub fn entries(&mut self) -> Result<Entries<'_>> {
         self.wait()?;
         Ok(self.sessions.entries(self.id, 0..self.tally.entries))
@@ -271,7 +271,7 @@ impl Import {
             }
         }
         weigh(&mut fresh);
-        // One at a time: behind a batch that failed, another's entries could stand where the
+        // One at a time: after a batch that failed, another's entries could be where the
         // next one expects it, and order would be lost.
         let stored = self.settle()?;
         self.begin(fresh.into_iter().map(|(entry, _)| entry).collect());
@@ -283,7 +283,7 @@ impl Import {
     ///
     /// # Errors
     ///
-    /// Those of the store.
+    /// I/O errors of the store.
     pub fn settle(&mut self) -> Result<u64> {
         self.wait()?;
         Ok(std::mem::take(&mut self.stored))
@@ -297,7 +297,7 @@ impl Import {
             self.stored += self.own(before.entries, entries.len() as u64, repeated);
             return Ok(());
         }
-        // It is tried again by itself, and whatever is wrong is seen then.
+        // It is tried again by itself, and any error is seen then.
         self.tally = before;
         for entry in &entries {
             self.known.remove(&hash(entry.id.as_str()));
@@ -314,7 +314,7 @@ impl Import {
         self.tally = place(&mut entries, before);
         self.learn(before.entries, &entries);
         let (tell, outcome) = mpsc::sync_channel(1);
-        // Whoever imports may have given up meanwhile.
+        // The importer may have given up meanwhile.
         let then = Box::new(move |outcome| drop(tell.send(outcome)));
         let Sessions { store, owner, .. } = &self.sessions;
         store.append_then(owner, self.id, At::head(before.entries), entries.clone(), then);
@@ -411,7 +411,7 @@ impl Import {
     }
 }
 
-/// What the log adds up to behind these entries. Where it was cleared, they are told what was there
+/// What the log adds up to after these entries. Where it was cleared, they get what was there
 /// before.
 fn place(entries: &mut [NewEntry], mut tally: Tally) -> Tally {
     for entry in entries {
@@ -445,7 +445,7 @@ fn hash(id: &str) -> u64 {
 }
 
 /// An id without the number of the line it was read from. Earlier versions put one before it; a
-/// file that loses its beginning numbers its lines anew, so ids have none any more.
+/// file that loses its beginning renumbers its lines, so ids have none any more.
 fn without_number(id: &str) -> Option<&str> {
     let (number, rest) = id.split_once(':')?;
     let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
@@ -558,7 +558,7 @@ mod tests {
         let mut one = sessions.import(&arrival()).expect("imported");
         let mut two = sessions.import(&arrival()).expect("imported");
         let mut stored = one.send(vec![said(1), said(2)]).expect("sent");
-        // As many as the next batch has: what comes behind that must not take its place.
+        // As many as the next batch has: what comes after that must not take its place.
         assert_eq!(two.append(vec![said(1), said(3), said(4)]).expect("appended"), 2);
         stored += one.send(vec![said(4), said(5)]).expect("sent");
         stored += one.send(vec![said(6)]).expect("sent");
@@ -588,7 +588,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_writes_the_first_entry_created_the_session() {
+    fn the_writer_of_the_first_entry_created_the_session() {
         let sessions = sessions();
         let mut one = sessions.import(&arrival()).expect("imported");
         // It finds the session there, but nothing in it.

@@ -16,7 +16,7 @@ use crate::store::{At, Bind, StoreError};
 pub struct Fork {
     /// The last entry to copy; all of them when none is given.
     pub at: Option<u64>,
-    /// The name of the copy; the original's with `-fork` behind it when none is given.
+    /// The name of the copy; the original's with `-fork` appended when none is given.
     pub name: Option<Name>,
     /// Whether the keys move to the copy.
     pub take_keys: bool,
@@ -79,7 +79,7 @@ impl Sessions {
     ///
     /// # Errors
     ///
-    /// Those of an append.
+    /// As [`append`](Sessions::append).
     pub fn clear(&self, id: SessionId) -> Result<u64> {
         self.append_seen(id, |session| Body::Cleared { before: session.tally.boundary })
     }
@@ -104,7 +104,7 @@ impl Sessions {
     ///
     /// # Errors
     ///
-    /// Those of an append.
+    /// As [`append`](Sessions::append).
     pub fn take_back_turn(&self, id: SessionId) -> Result<Option<Message>> {
         let tally = self.get(id)?.tally;
         let Some(turn) = tally.turn.filter(|turn| *turn >= tally.begins()) else {

@@ -11,7 +11,7 @@ impl Sessions {
     ///
     /// # Errors
     ///
-    /// Those of the store.
+    /// I/O errors of the store.
     pub fn list(&self, filter: &Filter, after: Option<Cursor>, limit: usize) -> Result<Page> {
         Ok(self.store.list(&self.owner, filter, after, limit.clamp(1, PAGE_ROWS_MAX))?)
     }
@@ -21,7 +21,7 @@ impl Sessions {
     ///
     /// # Errors
     ///
-    /// Those of the store.
+    /// I/O errors of the store.
     pub fn list_spoken(
         &self,
         filter: &Filter,

@@ -243,7 +243,7 @@ impl Sessions {
     }
 
     /// Finds the session a key points at, or starts one for it with what is said first in it, as
-    /// one. Returns it, and the places of the messages if it was started here: whoever loses the
+    /// one. Returns it, and the places of the messages if it was started here: a caller that loses the
     /// race joins the session that won, and has stored nothing yet.
     ///
     /// # Errors
@@ -420,7 +420,7 @@ impl Sessions {
         self.append_at(id, At::END, messages)
     }
 
-    /// Appends messages as one, behind the head the writer has seen or by the right of its lease.
+    /// Appends messages as one, after the head the writer has seen or by the right of its lease.
     ///
     /// # Errors
     ///
@@ -432,7 +432,7 @@ impl Sessions {
         Ok(self.store.append(&self.owner, id, at, &entries)?.seqs)
     }
 
-    /// Begins an append and returns; `then` is told the outcome. See [`Store::append_then`].
+    /// Begins an append and returns; `then` gets the outcome. See [`Store::append_then`].
     ///
     /// # Errors
     ///
@@ -510,7 +510,7 @@ impl Sessions {
     ///
     /// # Errors
     ///
-    /// Those of the store.
+    /// `StoreError::NotFound` without such a session; otherwise I/O errors.
     pub fn read(&self, id: SessionId, range: Range<u64>) -> Result<Vec<Entry>> {
         Ok(self.store.read(&self.owner, id, range)?)
     }
@@ -519,7 +519,7 @@ impl Sessions {
     ///
     /// # Errors
     ///
-    /// Those of the store.
+    /// I/O errors of the store.
     pub fn resolve(&self, key: &Key) -> Result<Option<SessionId>> {
         Ok(self.store.resolve(&self.owner, key)?)
     }
@@ -528,7 +528,7 @@ impl Sessions {
     ///
     /// # Errors
     ///
-    /// Those of the store; [`StoreError::KeyMoved`] if someone else moved it in this moment.
+    /// I/O errors; [`StoreError::KeyMoved`] if someone else moved it in this moment.
     pub fn unbind(&self, key: &Key) -> Result<Option<SessionId>> {
         movable(key)?;
         let seen = self.store.resolve(&self.owner, key)?;
@@ -542,7 +542,7 @@ impl Sessions {
     ///
     /// # Errors
     ///
-    /// Those of the store; [`StoreError::KeyMoved`] if someone else moved it in this moment.
+    /// I/O errors; [`StoreError::KeyMoved`] if someone else moved it in this moment.
     pub fn bind(&self, key: &Key, to: SessionId) -> Result<()> {
         movable(key)?;
         let seen = self.store.resolve(&self.owner, key)?;
@@ -567,7 +567,7 @@ impl Sessions {
     ///
     /// # Errors
     ///
-    /// Those of the store.
+    /// `StoreError::NotFound` without such a session; otherwise I/O errors.
     pub fn release(&self, id: SessionId, holder: &str) -> Result<()> {
         match self.store.lease(&self.owner, id, holder, std::time::Duration::ZERO) {
             // Someone else has it by now, or it ran out: either way it is not theirs any more.
@@ -589,7 +589,7 @@ impl Sessions {
     ///
     /// # Errors
     ///
-    /// Those of the disk.
+    /// I/O errors.
     pub fn find(&self, query: &Query, offset: usize, limit: usize) -> Result<Vec<Hit>> {
         Ok(self.store.search(&self.owner, query, offset, limit.clamp(1, PAGE_ROWS_MAX))?)
     }
@@ -599,7 +599,7 @@ impl Sessions {
     ///
     /// # Errors
     ///
-    /// Those of the store.
+    /// `StoreError::NotFound` without such a session; otherwise I/O errors.
     pub fn context(&self, id: SessionId, policy: &Policy, model: &Model) -> Result<Context> {
         let session = self.get(id)?;
         let policy = policy.clone().for_session(&session.header);
@@ -637,7 +637,7 @@ impl Sessions {
     ///
     /// # Errors
     ///
-    /// Those of the store.
+    /// `StoreError::NotFound` without such a session; otherwise I/O errors.
     pub fn archive(&self, id: SessionId) -> Result<Session> {
         self.update(id, &Change { archived: Some(true), ..Change::default() })
     }
@@ -646,7 +646,7 @@ impl Sessions {
     ///
     /// # Errors
     ///
-    /// Those of the store.
+    /// `StoreError::NotFound` without such a session; otherwise I/O errors.
     pub fn unarchive(&self, id: SessionId) -> Result<Session> {
         self.update(id, &Change { archived: Some(false), ..Change::default() })
     }
@@ -665,7 +665,7 @@ impl Sessions {
     ///
     /// # Errors
     ///
-    /// Those of the disk.
+    /// I/O errors.
     pub fn doctor(
         &self,
         repair: bool,

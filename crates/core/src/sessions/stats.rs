@@ -58,7 +58,7 @@ impl Sessions {
     ///
     /// # Errors
     ///
-    /// Those of the store.
+    /// `StoreError::NotFound` without such a session; otherwise I/O errors.
     pub fn stats(&self, id: SessionId) -> Result<Stats> {
         let session = self.get(id)?;
         let mut stats = Stats {

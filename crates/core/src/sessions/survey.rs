@@ -1,7 +1,7 @@
 //! What sessions cost, together: by session, folder or day.
 //!
 //! What each model was charged is kept beside every log, so adding it up reads headers alone. A log
-//! is read only where a header cannot tell: for what tools did, for a session that went on over
+//! is read only where a header cannot tell: for what tools did, for a session that continued over
 //! several days where days are counted, and for one that began before the time that is asked about.
 
 use std::collections::BTreeMap;
@@ -114,7 +114,7 @@ impl Sessions {
     ///
     /// # Errors
     ///
-    /// Those of the store.
+    /// I/O errors of the store.
     pub fn survey(&self, survey: &Survey) -> Result<Surveyed> {
         let mut sums = Surveyed::default();
         let mut after = None;

@@ -16,7 +16,7 @@ use crate::usage::Spent;
 
 /// An open session.
 ///
-/// What it appends goes behind what it has seen: if someone else wrote in between, it is told so
+/// What it appends goes after what it has seen: if someone else wrote in between, it gets a conflict
 /// and can [`refresh`](Thread::refresh).
 pub struct Thread {
     sessions: Sessions,
@@ -262,7 +262,7 @@ impl Thread {
                 self.log.push(entry).map_err(|gap| damaged(&self.session, gap))?;
             }
         }
-        // Or was said by someone else behind what this thread has read.
+        // Or was said by someone else after what this thread has read.
         if seqs.iter().any(|seq| *seq >= self.session.tally.entries) {
             self.refresh()?;
         }
@@ -273,7 +273,7 @@ impl Thread {
     ///
     /// # Errors
     ///
-    /// Those of the store.
+    /// I/O errors of the store.
     pub fn refresh(&mut self) -> Result<()> {
         let session = self.sessions.get(self.session.id())?;
         let new = self.head()..session.tally.entries;
@@ -286,7 +286,7 @@ impl Thread {
         Ok(())
     }
 
-    /// Lets the next append take the lease, so that nobody else writes while this turn goes on.
+    /// Lets the next append take the lease, so that nobody else writes while this turn continues.
     /// Until then anybody may write; the append is refused then, and takes nothing.
     pub fn hold_with_next(&mut self, holder: &str, ttl: Duration) {
         self.lease = Lease::Wanted { holder: holder.into(), ttl };
@@ -313,7 +313,7 @@ impl Thread {
     ///
     /// # Errors
     ///
-    /// Those of the store.
+    /// I/O errors of the store.
     pub fn release(&mut self, holder: &str) -> Result<()> {
         let (store, owner) = (&self.sessions.store, &self.sessions.owner);
         store.lease(owner, self.session.id(), holder, Duration::ZERO)?;
@@ -325,7 +325,7 @@ impl Thread {
     ///
     /// # Errors
     ///
-    /// Those of the store.
+    /// I/O errors of the store.
     pub fn context(&mut self, policy: &Policy, model: &Model) -> Result<Arc<Context>> {
         self.build(&policy.clone().for_session(&self.session.header), model)
     }
@@ -335,7 +335,7 @@ impl Thread {
     ///
     /// # Errors
     ///
-    /// Those of the store.
+    /// I/O errors of the store.
     pub fn build(&mut self, policy: &Policy, model: &Model) -> Result<Arc<Context>> {
         let follower = self.follower.take().filter(|follower| follower.is_for(policy, model));
         let mut follower = follower.unwrap_or_else(|| Follower::new(policy.clone(), model.clone()));

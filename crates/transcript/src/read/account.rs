@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use rethread_core::message::Usage;
 use serde::Serialize;
 
-/// Problems that are told one by one; of the rest only the count is.
+/// Problems that are reported one by one; the rest are counted.
 const PROBLEMS_MAX: usize = 20;
 
 /// What became of every record of a file.
@@ -29,9 +29,9 @@ pub struct Account {
     pub pairs: u64,
     /// Calls without a result at the end of their session: it ended, or was stopped, before.
     pub open: u64,
-    /// Calls without a result although the conversation went on: the user stopped them.
+    /// Calls without a result although the conversation continued: the user stopped them.
     pub dropped: u64,
-    /// Results without a call: it stands before what the file holds.
+    /// Results without a call: it comes before what the file holds.
     pub orphans: u64,
     /// Tokens, as the source counts them.
     pub tokens: Usage,
@@ -55,7 +55,7 @@ pub struct KindCount {
 /// A record that could not be read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct UnreadableRecord {
-    /// Where it stands, such as `line 12`.
+    /// Where it is, such as `line 12`.
     pub place: String,
     /// What is wrong with it.
     pub what: String,

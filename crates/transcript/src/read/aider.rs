@@ -38,7 +38,7 @@ pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
             line if line.starts_with("#### ") => (Kind::User, &line["#### ".len()..]),
             "####" => (Kind::User, ""),
             line if line.starts_with('>') => (Kind::Aider, line),
-            // A blank line belongs to whatever it stands in.
+            // A blank line belongs to what it is in.
             "" => (reader.kind, ""),
             line => (Kind::Model, line),
         };

@@ -2,8 +2,8 @@
 //!
 //! One reply of the API is split over several lines with its usage repeated, so lines are put
 //! together by the id of their message and tokens are counted once. Answers of tools may stand
-//! between the lines of one reply; they come behind it. A compaction starts a new root, which
-//! `logicalParentUuid` ties to the old one: here the context starts anew. What was left behind by
+//! between the lines of one reply; they come after it. A compaction starts a new root, which
+//! `logicalParentUuid` ties to the old one: here the context starts over. What was left behind by
 //! going back becomes a fork, what a helper did a session of its own.
 
 use std::collections::{HashMap, HashSet};
@@ -27,7 +27,7 @@ use super::{Result, time};
 /// this, forks hold their own part only.
 const RECORDS_COPIED_MAX: usize = 200_000;
 
-/// What is said about a helper stands in a document beside its lines, and is kept with them.
+/// What is said about a helper is in a document beside its lines, and is kept with them.
 const ABOUT: &str = ".meta.json";
 
 /// Bytes of such a document. It has a few lines.
@@ -149,7 +149,7 @@ impl Survey {
         survey.tree.grow();
         survey.first_branch = survey.tree.branch(0);
         survey.mixed = survey.tree.is_mixed();
-        // A session that goes on under another id keeps the one its file is named after.
+        // A session that continues under another id keeps the one its file is named after.
         let name = path.file_stem().and_then(|name| name.to_str());
         if let Some(name) = name.filter(|name| survey.tree.names(name) && !survey.mixed) {
             survey.session = Some(name.to_owned());
@@ -190,7 +190,7 @@ impl Survey {
         if light.kind == Some("system") && line.contains("\"compact_boundary\"") {
             self.look_for_kept(id, line);
         }
-        // What goes on from a message that a compaction left as it was goes on from the compaction.
+        // What follows a message that a compaction left as it was follows the compaction.
         let parent = light.parent.or(light.logical);
         let parent = parent.map(|parent| match self.kept.last() {
             Some(kept) if kept.boundary != id && kept.ids.contains(&hash(parent)) => {
@@ -276,7 +276,7 @@ impl Survey {
     }
 }
 
-/// A reply that may go on, and what came after its beginning.
+/// A reply that may continue, and what came after its beginning.
 struct Round {
     group: String,
     /// How many records of the tree had come when it began: forks that leave later get a copy.
@@ -286,7 +286,7 @@ struct Round {
     sources: Vec<String>,
     records: u64,
     after: Vec<(Slot, After)>,
-    /// What the user said with an answer or meanwhile, which comes behind all answers, and the
+    /// What the user said with an answer or meanwhile, which comes after all answers, and the
     /// records it is from.
     words: Vec<(Slot, Message, u64)>,
 }
@@ -304,9 +304,9 @@ struct Reader {
     at: Option<jiff::Timestamp>,
     /// The folder the records are about, where the file holds several conversations.
     cwd: Option<String>,
-    /// Records whose id stands more than once, by id.
+    /// Records whose id appears more than once, by id.
     seen: HashMap<String, Vec<u64>>,
-    /// What replies cost that stand in several places, by the fingerprint of their id.
+    /// What replies cost that are in several places, by the fingerprint of their id.
     counted: HashMap<u64, Usage>,
     /// Forks that get a copy of what was said before they left.
     copied: Vec<usize>,
@@ -365,7 +365,7 @@ impl Reader {
         let session = self.session(out, branch)?;
         let base = self.survey.tree.branches()[branch].base;
         if branch != base {
-            // What a fork leaves is complete, and stands before what the fork says.
+            // What a fork leaves is complete, and comes before what the fork says.
             self.end_round(out, base)?;
         }
         let slot = Slot { session, id, at: self.at };
@@ -429,8 +429,8 @@ impl Reader {
         Ok(())
     }
 
-    /// The id of a record. Where one stands twice, the second gets a number; nothing where the
-    /// same record stands there once more.
+    /// The id of a record. Where one appears twice, the second gets a number; nothing where the
+    /// same record appears again.
     fn id_of(&mut self, uuid: &str, line: &str) -> Option<String> {
         if !self.survey.tree.is_repeated(uuid) {
             return Some(uuid.to_owned());
@@ -566,7 +566,7 @@ impl Reader {
         line: &str,
     ) -> Result<()> {
         match &mut self.rounds[branch] {
-            // It happened while the reply went on, and stands behind it.
+            // It happened while the reply continued, and comes after it.
             Some(round) => {
                 round.after.push((slot, After::Raw { kind, text: line.to_owned() }));
                 Ok(())
@@ -575,7 +575,7 @@ impl Reader {
         }
     }
 
-    /// The context starts anew; what it starts from follows as a message.
+    /// The context starts over; what it starts from follows as a message.
     fn compacted(
         &mut self,
         out: &mut Out<'_>,
@@ -600,7 +600,7 @@ impl Reader {
         Ok(())
     }
 
-    /// What a compaction left as it was is said again behind it, with what it cost counted once.
+    /// What a compaction left as it was is said again after it, with what it cost counted once.
     fn say_kept(&mut self, out: &mut Out<'_>, branch: usize, kept: usize) -> Result<()> {
         self.end_round(out, branch)?;
         let (Some(session), Kept { boundary, ids, .. }) =
@@ -637,7 +637,7 @@ impl Reader {
         Ok(())
     }
 
-    /// What a reply cost that was not counted before: one may stand in several places.
+    /// What a reply cost that was not counted before: one may be in several places.
     fn not_counted(&mut self, group: &str, usage: Option<Usage>) -> Option<Usage> {
         let usage = usage?;
         if !self.survey.tree.is_split(group) {
@@ -718,7 +718,7 @@ fn words_beside(message: &mut Message) -> Option<Message> {
     Some(Message::new(Role::User, words))
 }
 
-/// What stands around a message: the fields of the record and of the message itself.
+/// What surrounds a message: the fields of the record and of the message itself.
 fn source_of(fields: &Fields<'_>, head: &Fields<'_>) -> String {
     let around = fields.without(&["message"]);
     let inner = head.without(&["content"]);

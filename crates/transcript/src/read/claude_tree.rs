@@ -7,7 +7,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-/// Records behind the newest in which a parent is looked for first. Nearly all are there.
+/// Records before the newest in which a parent is looked for first. Nearly all are there.
 const NEAR: usize = 64;
 
 /// What stands for no record.
@@ -168,7 +168,7 @@ impl Tree {
         }
     }
 
-    /// Marks the way from the last word of each root back to it. What someone goes on with is the
+    /// Marks the way from the last word of each root back to it. What someone continues with is the
     /// conversation; of several roots each has its own. Returns the root of each record.
     fn spines(&mut self) -> Vec<u32> {
         let mut roots = vec![NONE; self.nodes.len()];
@@ -176,7 +176,7 @@ impl Tree {
             let parent = self.nodes[index].parent;
             roots[index] = match parent {
                 NONE => index as u32,
-                // Parents always stand before their children here, so this cannot go round.
+                // Parents always come before their children here, so this cannot go round.
                 parent => roots[parent as usize],
             };
         }
@@ -316,7 +316,7 @@ impl Tree {
         &self.branches
     }
 
-    /// Whether other messages stand between the records of this one.
+    /// Whether other messages are between the records of this one.
     pub(super) fn is_split(&self, group: &str) -> bool {
         self.split.contains(&hash(group))
     }
@@ -327,7 +327,7 @@ impl Tree {
     }
 }
 
-/// What stands more than once in a sorted list.
+/// What appears more than once in a sorted list.
 fn twice(sorted: &[u64]) -> HashSet<u64> {
     sorted.windows(2).filter(|pair| pair[0] == pair[1]).map(|pair| pair[0]).collect()
 }
@@ -417,7 +417,7 @@ mod tests {
         assert_eq!(branches(&apart), [1, 1, 0, 2, 0]);
         assert_eq!(apart.branches()[1].session.as_deref(), Some("one"));
         assert_eq!((apart.base("one"), apart.base("two")), (1, 0));
-        // A session that goes on under another id is one.
+        // A session that continues under another id is one.
         leaves[2] = of(user("v", Some("a")), "two");
         assert_eq!(branches(&tree(&leaves)), [0, 0, 0, 1, 0]);
     }

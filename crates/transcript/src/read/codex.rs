@@ -1,6 +1,6 @@
 //! Codex's rollouts.
 //!
-//! What is said stands there twice, as `response_item` and as `event_msg`; the first is taken and
+//! What is said appears there twice, as `response_item` and as `event_msg`; the first is taken and
 //! the second kept, unless there is no first. Turns that were taken back are forks. Counts of tokens are cumulative. A file may hold several `session_meta` (the
 //! first is its own), or begin in the middle. Some compactions happened at the provider and are
 //! encrypted: they are kept, and said.
@@ -109,7 +109,7 @@ impl Reader {
         let at = fields.get("timestamp").and_then(|raw| time::of_json(raw, &out.options.zone));
         self.at = at.or(self.at);
         let outer = fields.word("type").unwrap_or_else(|| "other".into());
-        // The oldest rollouts have the items themselves as lines, behind a line of metadata.
+        // The oldest rollouts have the items themselves as lines, after a line of metadata.
         let bare = !fields.has("payload");
         let payload = if bare { Fields::of(line) } else { fields.object("payload") };
         let payload = payload.unwrap_or_default();
@@ -250,7 +250,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Counts go on from one to the next; what is new belongs to the reply before it.
+    /// Counts continue from one to the next; what is new belongs to the reply before it.
     fn count(&mut self, out: &mut Out<'_>, payload: &Fields<'_>) {
         let Some(info) = payload.object("info") else { return };
         let Some(total) = info.object("total_token_usage").map(|usage| counted(&usage)) else {

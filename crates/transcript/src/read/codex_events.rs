@@ -39,7 +39,7 @@ pub(super) fn items(event: &Fields<'_>, source: Source) -> Vec<String> {
     }
 }
 
-/// Something said: its words, and parts that are no words as they were written.
+/// Something said: its words, and parts that are not words as they were written.
 fn said(role: &str, text: Option<String>, others: &[String]) -> Vec<String> {
     let kind = if role == "user" { "input_text" } else { "output_text" };
     let words = text.map(|text| json!({"type": kind, "text": text}).to_string());
@@ -62,7 +62,7 @@ fn pictures(event: &Fields<'_>) -> Vec<String> {
     all
 }
 
-/// What of something that a turn consists of is no words.
+/// What of something that a turn consists of is not words.
 fn others_of(item: &Fields<'_>) -> Vec<String> {
     let parts = item.get("content").and_then(list).unwrap_or_default().into_iter();
     let is_other = |part: &&str| Fields::of(part).is_some_and(|part| part.word("text").is_none());

@@ -24,7 +24,7 @@ pub(super) struct Survey {
 pub(super) struct Start {
     /// The line.
     pub(super) line: u64,
-    /// A fingerprint of it, which is the same wherever it stands.
+    /// A fingerprint of it, which is the same wherever it is.
     pub(super) mark: u64,
 }
 

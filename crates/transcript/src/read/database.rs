@@ -41,7 +41,7 @@ impl Database {
     pub(super) fn open(path: &Path) -> Result<Database> {
         match Database::in_place(path) {
             Ok(database) => Ok(database),
-            // A log that nobody finished, or a folder in which no lock may stand.
+            // A log that nobody finished, or a folder in which no lock file may be created.
             Err(_) => Database::copied(path),
         }
     }
@@ -186,7 +186,7 @@ fn beside(path: &Path, end: &str) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// A path as it stands in a URI.
+/// A path as it is in a URI.
 fn escaped(path: &Path) -> String {
     let mut text = String::new();
     for byte in path.as_os_str().as_encoded_bytes() {

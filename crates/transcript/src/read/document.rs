@@ -32,7 +32,7 @@ pub(super) fn text(path: &Path) -> Result<String> {
 pub(super) enum Damage {
     /// It ends in the middle.
     CutOff,
-    /// Something stands behind its end.
+    /// Something comes after its end.
     Trailing,
 }
 

@@ -75,7 +75,7 @@ impl<'a> Fields<'a> {
         self.0.iter().map(|(key, raw)| (key.as_ref(), raw.get()))
     }
 
-    /// The object again, without some of its fields and without a list. What stands in the place
+    /// The object again, without some of its fields and without a list. What is in the place
     /// of the list and is none stays.
     pub(super) fn without_list(&self, list: &str, names: &[&str]) -> String {
         let mut names = names.to_vec();

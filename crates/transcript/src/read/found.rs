@@ -39,7 +39,7 @@ pub struct FoundSession {
     /// found by where the stored log and the file overlap.
     pub windowed: bool,
     /// The source gives it no id, and `identity` only says how it begins. Two that begin alike and
-    /// go on differently are two sessions. Only for what is `windowed`.
+    /// continue differently are two sessions. Only for what is `windowed`.
     pub nameless: bool,
     /// Identities it had in earlier versions. A session that was imported under one stays that one.
     pub formerly: Vec<String>,

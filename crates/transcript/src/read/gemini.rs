@@ -194,7 +194,7 @@ pub(super) fn kind_of(fields: &Fields<'_>) -> String {
     fields.word("type").unwrap_or_else(|| "other".into())
 }
 
-/// What a record says: a message, and the answers to its calls behind it, each with what its id
+/// What a record says: a message, and the answers to its calls after it, each with what its id
 /// ends in. A call and its answer are one record there. Nothing where it says nothing here, or
 /// nothing that `answered` does not hold yet.
 pub(super) fn meaning(
@@ -242,7 +242,7 @@ fn reply(
         true if calls.is_empty() => {
             turn_of(content, Role::Assistant).ok_or("its parts are not known")?
         }
-        // The calls stand there twice; those with their answers are taken.
+        // The calls appear there twice; those with their answers are taken.
         true => said(Role::Assistant, &parts(&without_calls(content)))?,
         false => said(Role::Assistant, &parts(content))?,
     };
@@ -261,7 +261,7 @@ fn reply(
     }
     let mut answers = Vec::new();
     for call in calls {
-        // What is no call stays in the source.
+        // What is not a call stays in the source.
         let Some(fields) = Fields::of(call) else { continue };
         let id = fields.word("id").unwrap_or_else(|| fingerprint(&[call]));
         let call = fields;

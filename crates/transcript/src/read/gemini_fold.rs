@@ -1,7 +1,7 @@
 //! Which lines of a Gemini file are said, and where.
 //!
 //! The file is a journal of a list. A line with an id adds a message or replaces an earlier one,
-//! `$rewindTo` drops a message and all behind it, and `messages` (in `$set` or in the header) puts
+//! `$rewindTo` drops a message and all after it, and `messages` (in `$set` or in the header) puts
 //! another list in place of what the model knows. So the list is followed through the file once,
 //! with a few bytes for each message, before anything is handed over.
 
@@ -16,7 +16,7 @@ use super::lines::{Line, Lines};
 /// that, forks hold their own part only.
 const COPIES_MAX: usize = 200_000;
 
-/// Where a message stands: a line, and its place in the list of that line.
+/// Where a message is: a line, and its place in the list of that line.
 pub(super) type Spot = (u64, usize);
 
 /// What a walk through a file tells.
@@ -33,7 +33,7 @@ pub(super) struct Fold {
     lists: HashMap<u64, List>,
     forks: Vec<Fork>,
     copies: usize,
-    /// The list as it is, and where each id stands in it.
+    /// The list as it is, and where each id is in it.
     now: Vec<usize>,
     ids: HashMap<String, usize>,
     names: HashMap<String, u32>,
@@ -60,7 +60,7 @@ pub(super) struct Node {
     pub(super) last: Spot,
     /// The fork it went away with.
     pub(super) fork: Option<usize>,
-    /// It was said before and stands here again, because the context started anew.
+    /// It was said before and is here again, because the context started again.
     pub(super) again: bool,
     /// Forks that left later.
     pub(super) copied: Vec<usize>,
@@ -78,9 +78,9 @@ struct Fork {
 /// What a list in the place of the old one means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum List {
-    /// The same messages, with more behind them or fewer.
+    /// The same messages, with more after them or fewer.
     Same,
-    /// The context starts anew with it.
+    /// The context starts over with it.
     Anew,
 }
 
@@ -175,7 +175,7 @@ impl Fold {
         }
     }
 
-    /// A message and all behind it go away.
+    /// A message and all after it go away.
     fn drop_from(&mut self, number: u64, node: usize) {
         let at = self.now.partition_point(|other| *other < node);
         let dropped = self.now.split_off(at);
@@ -251,7 +251,7 @@ fn id_of(fields: &Fields<'_>) -> Option<String> {
     fields.word("id")
 }
 
-/// Whether someone speaks: notes of the program are no part of the list.
+/// Whether someone speaks: notes of the program are not part of the list.
 fn is_spoken(fields: &Fields<'_>) -> bool {
     let kind = fields.text("type");
     matches!(kind.as_deref(), Some("user" | "gemini" | "model" | "assistant"))

@@ -15,7 +15,7 @@ use super::output::{Out, Slot, fingerprint};
 use super::{Result, time};
 
 /// Bytes that wait for a message before them to be complete. One that is written again later than
-/// this stands where it was written last.
+/// this is where it was written last.
 const HELD_BYTES_MAX: usize = 8 << 20;
 
 pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
@@ -210,7 +210,7 @@ impl Reader {
         let Some(session) = session else { return Ok(()) };
         let slot = |end: &str| slot(session, at, &node.name, end);
         let Some(meant) = meaning(&fields, &mut self.answered) else {
-            // What stands in a list is kept with it.
+            // What is in a list is kept with it.
             return if records == 0 { Ok(()) } else { out.raw(slot(""), &kind, text) };
         };
         let mut records = records;
@@ -220,7 +220,7 @@ impl Reader {
                 out.entry(self::slot(self.forks[*fork], at, &node.name, end), copy)?;
             }
             if node.again {
-                // The context starts anew with it. What it cost was counted where it was said first.
+                // The context starts over with it. What it cost was counted where it was said first.
                 message.usage = None;
                 out.entry(slot(end), Body::Message(message))?;
             } else {

@@ -1,7 +1,7 @@
 //! goose's `sessions.db`: sessions, and messages whose content is a list of parts.
 //!
-//! A compaction hides what was said before from the model and goes on; here the context starts
-//! anew. goose may write all messages of a session again, under new numbers, so they are known by
+//! A compaction hides what was said before from the model and continues; here the context starts
+//! again. goose may write all messages of a session again, under new numbers, so they are known by
 //! their own id or by what they say.
 
 use std::collections::HashMap;

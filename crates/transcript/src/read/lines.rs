@@ -6,7 +6,7 @@ use std::path::Path;
 
 use rethread_core::limits::MESSAGE_BYTES_MAX;
 
-/// Bytes of a line. A message may be 16 MiB; the rest is for what stands around it. A longer line
+/// Bytes of a line. A message may be 16 MiB; the rest is for what surrounds it. A longer line
 /// is passed over without being held.
 pub const LINE_BYTES_MAX: usize = MESSAGE_BYTES_MAX + (64 << 10);
 
@@ -39,7 +39,7 @@ pub(super) struct Lines {
 pub(super) enum Line<'a> {
     /// Text, without its end and not blank.
     Text(&'a str),
-    /// Bytes that are no text.
+    /// Bytes that are not text.
     NotText,
     /// A line of more bytes than are held.
     TooLong(u64),

@@ -1,6 +1,6 @@
 //! simonw/llm's `logs.db`: a row for each prompt with its answer.
 //!
-//! The results of tools stand with the prompt that sent them back, so they come before it. A
+//! The results of tools are with the prompt that sent them back, so they come before it. A
 //! prompt that belongs to no conversation is a session of its own. What a prompt was given as
 //! instructions stays in the record and never becomes a message.
 
@@ -200,7 +200,7 @@ fn turn(
     out.message(slot("reply"), reply, "response", 1)
 }
 
-/// What stands in rows that belong to a response.
+/// What is in rows that belong to a response.
 fn belonging(database: &Database, table: &str, id: &str) -> Result<Vec<super::database::RowText>> {
     match database.has(table, &["response_id"]) {
         true => database

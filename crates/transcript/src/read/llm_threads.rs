@@ -1,8 +1,8 @@
 //! llm's newer tables: messages that point at the one before them, threads that point at the last.
 //!
 //! Messages are shared: two threads that begin alike have the same rows there, and each its own
-//! session here, the second with copies. A turn says what a reply cost. A thread may go on from a
-//! conversation of the older tables; what it repeats of that stands there already.
+//! session here, the second with copies. A turn says what a reply cost. A thread may continue from a
+//! conversation of the older tables; what it repeats of that is there already.
 
 use std::collections::{HashMap, HashSet};
 
@@ -165,7 +165,7 @@ impl Reader<'_> {
         Ok(chain)
     }
 
-    /// How many messages of a chain stand in the older tables: all before the question of the
+    /// How many messages of a chain are in the older tables: all before the question of the
     /// first turn.
     fn repeated(&self, chain: &[String]) -> Result<usize> {
         let first = chain.iter().position(|hash| self.turns.contains_key(hash));
@@ -395,7 +395,7 @@ impl Reader<'_> {
         Ok((block, known))
     }
 
-    /// The text of a part. Some of it may stand among the fragments, which are kept once.
+    /// The text of a part. Some of it may be among the fragments, which are kept once.
     fn text(&self, fields: &Fields<'_>, payload: &Fields<'_>) -> Result<String> {
         if let Some(text) = fields.text("text") {
             return Ok(text.into_owned());

@@ -106,7 +106,7 @@ fn message_of(item: &str) -> Option<Message> {
     Some(message)
 }
 
-/// Whether the newest message comes first. A result that stands before its call says so. Without
+/// Whether the newest message comes first. A result that comes before its call says so. Without
 /// pairs it is so unless the list begins with the user and does not end with one.
 fn is_newest_first(read: &[(&str, Option<Message>)]) -> bool {
     let messages: Vec<Option<&Message>> = read.iter().map(|(_, m)| m.as_ref()).collect();
@@ -121,7 +121,7 @@ fn is_newest_first(read: &[(&str, Option<Message>)]) -> bool {
             }
         }
     }
-    // Instructions stand at the beginning.
+    // Instructions are at the beginning.
     if read.len() > 1 {
         let at = |index: usize| is_instructions(read[index].0);
         match (at(0), at(read.len() - 1)) {

@@ -14,14 +14,14 @@ use crate::fences::fenced;
 use crate::marks::{self, BUILT_IN, CLEARED, Heading, RULE, UNDONE, YOU};
 use crate::numbers;
 
-/// What a transcript tells.
+/// What a transcript says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParsedTranscript {
     /// Its first line, without the `#`.
     pub title: String,
     /// What the session calls itself: a UUID, or another program's word.
     pub id: Option<String>,
-    /// When it was started, or last saved, by the clock of whoever wrote it.
+    /// When it was started, or last saved, by the clock of the program that wrote it.
     pub date: Option<DateTime>,
     /// The agent's name; taken from the title where no field gives it.
     pub agent: String,
@@ -48,7 +48,7 @@ pub struct ParsedTranscript {
 /// What a transcript says about its summary.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TranscriptSummary {
-    /// It has one; this is what stands between the markers.
+    /// It has one; this is what is between the markers.
     Text(String),
     /// It has no markers.
     Nothing,
@@ -117,7 +117,7 @@ pub struct Cost {
     pub tokens_out: Option<u64>,
 }
 
-/// Why a text is no transcript.
+/// Why a text is not a transcript.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MarkdownError {
     /// There is nothing in it.
@@ -137,8 +137,8 @@ pub enum MarkdownError {
 ///
 /// # Errors
 ///
-/// [`MarkdownError`] when the text is no transcript. A transcript that is cut off or damaged is no
-/// error: what is there is told.
+/// [`MarkdownError`] when the text is not a transcript. Of a transcript that is cut off or damaged,
+/// what is there is returned.
 pub fn read(text: &str) -> Result<ParsedTranscript, MarkdownError> {
     let text = text.trim_start_matches('\u{feff}').replace("\r\n", "\n");
     let lines: Vec<&str> = text.lines().collect();
@@ -263,7 +263,7 @@ fn not_quoted(lines: &[&str], sections: Vec<usize>, queries: Option<u64>) -> Vec
     if Some(counted) == queries { kept } else { sections }
 }
 
-/// What stands below the line that says what a turn cost: words around a summary, for example.
+/// What is below the line that says what a turn cost: words around a summary, for example.
 fn after_footer(lines: &[&str]) -> Option<String> {
     let (body, _) = footer_of(lines);
     let footer = body.len();
@@ -284,7 +284,7 @@ fn words_in(lines: &[&str]) -> Option<String> {
 /// The summary, the line that the conversation ends before, and the line from which on something
 /// else stands.
 ///
-/// A conversation may quote the markers. So only what stands behind the heading of the last turn
+/// A conversation may quote the markers. So only what comes after the heading of the last turn
 /// counts, a marker must open or close its line, and the last pair wins.
 fn summary_of(lines: &[&str]) -> (TranscriptSummary, usize, usize) {
     let quoted = fenced(lines);
@@ -315,7 +315,7 @@ fn summary_of(lines: &[&str]) -> (TranscriptSummary, usize, usize) {
                 _ => (TranscriptSummary::Broken, open, close + 1),
             }
         }
-        // Half a summary behind a rule is one that was cut off; anywhere else it is a quotation
+        // Half a summary after a rule is one that was cut off; anywhere else it is a quotation
         // and stays part of the reply.
         (Some(open), None) => {
             let before = lines[from..open].iter().rev().find(|line| !line.trim().is_empty());

@@ -143,7 +143,7 @@ fn parse_file(path: &Path) -> Result<ParsedTranscript> {
 }
 
 /// What tells a transcript from others. `session_3` may be the name of many, so what it begins
-/// with counts too, and when. Nothing here changes when the file is written anew with one more
+/// with counts too, and when. Nothing here changes when the file is rewritten with one more
 /// turn, as its date does.
 fn identity(parsed: &ParsedTranscript) -> String {
     let first = parsed.turns.first();
@@ -177,7 +177,7 @@ struct Clock {
 }
 
 impl Clock {
-    /// A clock that stands where the conversation began: at what the session's id says, where it
+    /// A clock set to where the conversation began: at what the session's id says, where it
     /// says so. A date may be that of the beginning or, as the original program writes it, that of
     /// the last save; it is whichever gives the shorter conversation.
     fn new(parsed: &ParsedTranscript, out: &Out<'_>) -> Clock {
@@ -223,7 +223,7 @@ impl Clock {
 }
 
 /// When a session was started, where its id says so: `simple_sally_20251230_112153`, perhaps with a
-/// number behind it, or one of ours.
+/// number after it, or one of ours.
 fn start_in_id(id: &str, zone: &jiff::tz::TimeZone) -> Option<Timestamp> {
     if let Ok(SessionId(uuid)) = serde_json::from_value(id.into()) {
         let bits = uuid.as_u128();
@@ -232,7 +232,7 @@ fn start_in_id(id: &str, zone: &jiff::tz::TimeZone) -> Option<Timestamp> {
         return Timestamp::from_millisecond(millis).ok();
     }
     let mut parts: Vec<&str> = id.split('_').collect();
-    // A tie was told apart by a number.
+    // A tie was resolved by a number.
     parts.pop_if(|last| last.len() < 6 && last.bytes().all(|byte| byte.is_ascii_digit()));
     let [.., date, time] = parts.as_slice() else { return None };
     let digits =

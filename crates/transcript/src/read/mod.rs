@@ -85,7 +85,7 @@ impl ReadError {
 /// The result of reading.
 pub type Result<T> = std::result::Result<T, ReadError>;
 
-/// What a reader has to be told.
+/// What a reader needs to know.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The zone of times that do not name one.
@@ -98,7 +98,7 @@ pub struct Options {
 }
 
 /// Reads a file, or a folder where the format is one, and hands over what is in it. `progress` is
-/// told how many bytes were read, now and then.
+/// called with the number of bytes read, now and then.
 ///
 /// # Errors
 ///

@@ -337,7 +337,7 @@ fn message(out: &mut Out<'_>, slot: Slot, text: &str, parts: &[String]) -> Resul
     }
 }
 
-/// Keeps what stands around the words of a message.
+/// Keeps what surrounds the words of a message.
 pub(super) fn head_of(message: &mut Message, text: &str) {
     if let Ok(raw) = Raw::parse(text.trim().to_owned()) {
         message.extra.push(("source".into(), raw));

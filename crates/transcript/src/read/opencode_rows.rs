@@ -1,6 +1,6 @@
 //! opencode's newest tables: a row for everything that happened in a session, in order.
 //!
-//! What a reply consists of stands in its row. Beside them there may be the older tables, with the
+//! What a reply consists of is in its row. Beside them there may be the older tables, with the
 //! same messages; then those are read, and the rows of these kept.
 
 use std::collections::HashSet;
@@ -22,7 +22,7 @@ pub(super) fn is_one(database: &Database) -> bool {
         && (database.has("session_v2", &["id"]) || database.has("session", &["id"]))
 }
 
-/// Reads the rows of all sessions. `older` are those that the older tables told of, with the
+/// Reads the rows of all sessions. `older` are those that the older tables have, with the
 /// session of each, and whether something is said there.
 pub(super) fn read(
     database: &Database,

@@ -192,7 +192,7 @@ impl<'a> Out<'a> {
         self.account.store(kind, 1);
     }
 
-    /// A record that is kept as it was written. Text that is no JSON is kept as a JSON string.
+    /// A record that is kept as it was written. Text that is not JSON is kept as a JSON string.
     pub(super) fn raw(&mut self, slot: Slot, kind: &str, text: &str) -> Result<()> {
         self.account.keep(kind);
         let raw = Raw::parse(text.to_owned()).unwrap_or_else(|_| Raw::of(&text));
@@ -216,7 +216,7 @@ impl<'a> Out<'a> {
         self.account.keep(kind);
     }
 
-    /// The fields of a line; a line that has none is told.
+    /// The fields of a line; a line that has none is reported.
     pub(super) fn fields<'l>(&mut self, number: u64, line: &'l str) -> Option<Fields<'l>> {
         let told = |what| self.unreadable("broken", format!("line {number}"), what);
         Fields::parse(line).map_err(told).ok()
@@ -286,7 +286,7 @@ impl<'a> Out<'a> {
         self.account.tokens += usage;
     }
 
-    /// Walks through the lines of a file. Lines that are no text or too long are reported here.
+    /// Walks through the lines of a file. Lines that are not text or too long are reported here.
     pub(super) fn lines(
         &mut self,
         path: &Path,

@@ -30,7 +30,7 @@ pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
         if let (Some(id), true) = (fields.text("id"), is_entry(&fields)) {
             let message = fields.object("message");
             let role = message.and_then(|message| message.word("role"));
-            // Where the person stands now is the end of the conversation, whatever came before.
+            // The person's current place is the end of the conversation.
             let target = fields.text("targetId").filter(|_| is_leaf(&fields));
             let is_here = target.is_some();
             let parent = target.or_else(|| fields.text("parentId"));
@@ -61,7 +61,7 @@ pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Whether the model is told something that nobody said.
+/// Whether the model is sent something that nobody said.
 fn is_told(fields: &Fields<'_>) -> bool {
     matches!(fields.text("type").as_deref(), Some("branch_summary" | "custom_message"))
 }
@@ -78,7 +78,7 @@ fn parent(header: &Fields<'_>) -> Option<Link> {
     Some(Link { identity, origin: Origin::Fork })
 }
 
-/// The id at the end of a file's name, behind the time: `2026-01-01T10-00-00-000Z_<id>.jsonl`.
+/// The id at the end of a file's name, after the time: `2026-01-01T10-00-00-000Z_<id>.jsonl`.
 fn id_in(path: &Path) -> Option<String> {
     let (_, id) = path.file_stem()?.to_str()?.rsplit_once('_')?;
     Some(id.to_owned())
@@ -223,13 +223,13 @@ impl Reader {
                 let Some(summary) = fields.word("summary") else { return Ok(()) };
                 out.entry(mark("clear"), Body::Cleared { before: None })?;
                 out.entry(mark("summary"), Body::Message(Message::user(summary)))?;
-                // The last messages stay as they were, behind what stands for the others.
+                // The last messages stay as they were, after what stands for the others.
                 for (id, message) in kept {
                     out.entry(mark(&id), Body::Message(message))?;
                 }
                 Ok(())
             }
-            // What was left behind, in few words, and what a plugin told the model.
+            // What was left behind, in few words, and what a plugin sent the model.
             None if kind == "branch_summary" && fields.word("summary").is_some() => {
                 let mut message = Message::user(fields.word("summary").unwrap_or_default());
                 keep_source(&mut message, &fields.without(&["summary"]));

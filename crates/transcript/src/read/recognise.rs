@@ -1,4 +1,4 @@
-//! What a file is, told by what it says.
+//! Recognises what a file is by its content.
 
 use std::io::Read;
 use std::path::Path;
@@ -14,7 +14,7 @@ const HEAD_BYTES: u64 = 256 << 10;
 /// Characters of a value that are looked at.
 const VALUE_CHARS: usize = 4_000;
 
-/// Lines that are looked at where the first tells nothing.
+/// Lines that are looked at where the first says nothing.
 const LINES_TRIED: usize = 20;
 
 macro_rules! formats {
@@ -84,7 +84,7 @@ formats! {
 ///
 /// # Errors
 ///
-/// Those of the disk, and those of a packed file that is damaged.
+/// I/O errors, and a compressed file that is damaged.
 pub fn recognise(path: &Path) -> std::io::Result<Option<Format>> {
     if path.is_dir() {
         return Ok(folder(path));
@@ -96,11 +96,11 @@ pub fn recognise(path: &Path) -> std::io::Result<Option<Format>> {
     }
     let text = match std::str::from_utf8(&head) {
         Ok(text) => text,
-        // The cut may go through a character; anything else is no text.
+        // The cut may go through a character; anything else is not text.
         Err(error) if error.error_len().is_none() => {
             std::str::from_utf8(&head[..error.valid_up_to()]).unwrap_or_default()
         }
-        // A record in the middle may be damaged: what stands before it tells.
+        // A record in the middle may be damaged: what comes before it tells.
         Err(error) if error.valid_up_to() > 0 && head.first() == Some(&b'{') => {
             std::str::from_utf8(&head[..error.valid_up_to()]).unwrap_or_default()
         }
@@ -124,7 +124,7 @@ fn later(text: &str) -> Option<Format> {
     whole.filter_map(object).find(|format| known.contains(format))
 }
 
-/// Whose database this is, told by its tables and their columns.
+/// Whose database this is, by its tables and their columns.
 fn layout(path: &Path) -> std::io::Result<Option<Format>> {
     let database =
         Database::open(path).map_err(|error| std::io::Error::other(error.to_string()))?;

@@ -1,7 +1,7 @@
 //! Items of OpenAI's newer API: what was said, calls and their answers, one after the other.
 //!
 //! One reply is several items: reasoning, calls, text. They are put together until answers come,
-//! and the answers stand behind the reply. Codex, the Agents SDK and plain lists write them.
+//! and the answers come after the reply. Codex, the Agents SDK and plain lists write them.
 
 use rethread_core::Message;
 use rethread_core::entry::Body;
@@ -19,7 +19,7 @@ pub(super) struct Items {
     pub(super) model: Option<String>,
     prefix: &'static str,
     injected: Option<fn(&Message) -> bool>,
-    /// The items stand in a record that is kept, and were said before.
+    /// The items are in a record that is kept, and were said before.
     again: bool,
     round: Option<Round>,
 }
@@ -40,13 +40,13 @@ enum After {
 }
 
 impl Items {
-    /// Nothing yet. `prefix` stands before the kinds of records; `injected` says whether something
+    /// Nothing yet. `prefix` comes before the kinds of records; `injected` says whether something
     /// was not said by the user, though it is in their name.
     pub(super) fn new(prefix: &'static str, injected: Option<fn(&Message) -> bool>) -> Items {
         Items { prefix, injected, ..Items::default() }
     }
 
-    /// The same, for items that stand in a record that is kept, and were said before: they are no
+    /// The same, for items that are in a record that is kept, and were said before: they are no
     /// records of their own.
     pub(super) fn again(&self) -> Items {
         Items {
@@ -58,7 +58,7 @@ impl Items {
         }
     }
 
-    /// One more item; `text` is the record it stands in.
+    /// One more item; `text` is the record it is in.
     pub(super) fn take(
         &mut self,
         out: &mut Out<'_>,
@@ -131,7 +131,7 @@ impl Items {
         Ok(())
     }
 
-    /// A record that is kept as it was, behind the reply that goes on.
+    /// A record that is kept as it was, after the reply that continues.
     pub(super) fn keep(
         &mut self,
         out: &mut Out<'_>,
@@ -150,7 +150,7 @@ impl Items {
         }
     }
 
-    /// What the reply that goes on cost besides.
+    /// What the reply that continues cost besides.
     pub(super) fn cost(&mut self, usage: Usage) {
         if let Some(round) = self.round.as_mut().filter(|_| usage != Usage::default()) {
             *round.message.usage.get_or_insert_default() += usage;
@@ -189,7 +189,7 @@ impl Items {
     }
 }
 
-/// Whether this is an item of that API that is no message.
+/// Whether this is an item of that API that is not a message.
 pub(super) fn is_item(item: &str) -> bool {
     let Some(fields) = Fields::of(item) else { return false };
     let kind = fields.word("type").unwrap_or_default();

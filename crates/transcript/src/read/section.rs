@@ -9,7 +9,7 @@ use crate::numbers;
 /// Longer bold text is a sentence, not a name.
 const NAME_CHARS_MAX: usize = 80;
 
-/// Fields that stand where a reply could, and are none.
+/// Fields that appear where a reply could, and are not replies.
 const FIELDS: [&str; 3] = ["**You:**", "**Context:**", "**Previous Session:**"];
 
 /// The lines below a heading.

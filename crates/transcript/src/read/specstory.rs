@@ -1,4 +1,4 @@
-//! SpecStory's Markdown: who speaks stands in a line of its own, tools in `<tool-use>`.
+//! SpecStory's Markdown: who speaks is in a line of its own, tools in `<tool-use>`.
 
 use std::path::Path;
 
@@ -113,7 +113,7 @@ impl Reader {
         if speaker.role == Role::User {
             return out.message(slot, Message::user(text), "user", 1);
         }
-        // Calls have no ids. A reply that goes on keeps those it had, so they hang on when it began.
+        // Calls have no ids. A reply that continues keeps its own: they depend on when it began.
         let began = speaker.at.as_deref().or_else(|| text.lines().next()).unwrap_or_default();
         let (message, results) = reply(text, &out.id_of(began));
         let message = Message { model: speaker.model.clone(), ..message };
@@ -154,7 +154,7 @@ impl Reader {
     }
 }
 
-/// A reply: its text and thoughts, its calls, and what came of them, which stands in one place
+/// A reply: its text and thoughts, its calls, and what came of them, which is in one place
 /// with the call.
 fn reply(text: &str, id: &str) -> (Message, Vec<Block>) {
     let mut blocks = Vec::new();

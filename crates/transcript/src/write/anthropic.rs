@@ -47,7 +47,7 @@ impl<'a> Anthropic<'a> {
 
     fn write_held(&mut self) -> io::Result<()> {
         let Some(mut message) = self.held.take() else { return Ok(()) };
-        // Answers come first: the API wants them right behind their calls.
+        // Answers come first: the API wants them right after their calls.
         message.content.sort_by_key(|block| !matches!(block.kind, BlockKind::ToolResult(_)));
         if self.first && message.role == Role::Assistant {
             self.write(&Message::user("(the conversation begins with the assistant)"))?;

@@ -1,7 +1,7 @@
 //! A session as Markdown: a header, one part per turn, and the summary at the end.
 //!
 //! The layout is a contract (`docs/format.md`): other programs write and read the same. What it has
-//! no words for (tool calls, clears, a reply that was stopped) stands on lines in italics that it never
+//! no words for (tool calls, clears, a reply that was stopped) is on lines in italics that it never
 //! uses. Text that looks like structure is escaped, see `marks`; control characters are left out.
 //!
 //! Entries are taken one at a time and at most one turn is held, so the length of a log does not
@@ -107,7 +107,7 @@ pub fn write<E: std::error::Error + 'static>(
     Ok(totals)
 }
 
-/// A transcript that is written step by step, by whoever cannot wait for all of it: it is given
+/// A transcript that is written step by step, for callers that cannot wait for it: it is given
 /// entries, and what they add up to is taken.
 pub struct Steps(Writer);
 
@@ -214,7 +214,7 @@ impl Writer {
         self.rule()
     }
 
-    /// The line between two parts, with what stands around it.
+    /// The line between two parts, with what surrounds it.
     fn rule(&mut self) -> io::Result<()> {
         writeln!(self.out, "\n{RULE}\n")
     }
@@ -302,7 +302,7 @@ impl Writer {
         let reply = turn.reply(&self.label);
         if !turn.asked {
             // Nobody asked for what a log begins with, or what came in after a clear. The layout
-            // has no place for it, so it stands between two rules.
+            // has no place for it, so it is between two rules.
             if !reply.is_empty() {
                 writeln!(self.out, "{}{reply}", self.label)?;
                 self.rule()?;
@@ -350,7 +350,7 @@ impl Writer {
     }
 }
 
-/// A text as it stands behind a label, on the same line; nothing when there is no text.
+/// A text as it comes after a label, on the same line; nothing when there is no text.
 pub(super) fn said(text: &str, label: &str) -> String {
     let text = marks::clean(text);
     let Some((first, _)) = text.split_once('\n') else {

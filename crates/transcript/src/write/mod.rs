@@ -1,8 +1,8 @@
 //! A session as a file: one module per format.
 //!
 //! A [`Writer`] is given a session, its entries one at a time, perhaps the next session of a chain,
-//! and is finished. What a format has no place for is left out and counted, so that whoever
-//! exports can say so. [`markdown`] has more to be told and functions of its own.
+//! and is finished. What a format has no place for is left out and counted, so that a door that
+//! exports can say so. [`markdown`] needs more input and has functions of its own.
 
 mod agent;
 mod anthropic;
@@ -30,21 +30,21 @@ pub trait Writer {
     ///
     /// # Errors
     ///
-    /// Those of the disk.
+    /// I/O errors.
     fn begin(&mut self, session: &Session) -> io::Result<()>;
 
     /// The next entry of its log.
     ///
     /// # Errors
     ///
-    /// Those of the disk.
+    /// I/O errors.
     fn entry(&mut self, entry: &Entry) -> io::Result<()>;
 
     /// An attachment of the session; they come before its entries.
     ///
     /// # Errors
     ///
-    /// Those of the disk.
+    /// I/O errors.
     fn blob(&mut self, _id: BlobId, _bytes: &[u8]) -> io::Result<()> {
         Ok(())
     }
@@ -58,7 +58,7 @@ pub trait Writer {
     ///
     /// # Errors
     ///
-    /// Those of the disk.
+    /// I/O errors.
     fn finish(&mut self) -> io::Result<()>;
 
     /// What the format has no place for, and how much of it there was.

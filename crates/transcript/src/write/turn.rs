@@ -134,7 +134,7 @@ impl Turn {
         self.charged.or(finished).unwrap_or(self.counted)
     }
 
-    /// The reply as it stands behind the agent's label: its texts, and the tool calls between
+    /// The reply as it comes after the agent's label: its texts, and the tool calls between
     /// them, as paragraphs.
     pub(super) fn reply(&self, label: &str) -> String {
         let mut reply = String::new();

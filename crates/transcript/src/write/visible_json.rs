@@ -8,7 +8,7 @@ use std::io::{self, Write};
 
 use rethread_core::name::is_hidden;
 
-/// Whether a character is escaped. Those of ASCII are escaped by whoever writes strings, and some
+/// Whether a character is escaped. Those of ASCII are escaped by the string writer, and some
 /// of them separate values; only `DEL` is not.
 fn is_escaped(c: char) -> bool {
     c >= '\u{7f}' && is_hidden(c)

@@ -155,7 +155,7 @@ fn what_is_no_transcript_says_what_is_missing() {
 }
 
 #[test]
-fn a_summary_counts_only_behind_the_last_turn_and_between_its_markers() {
+fn a_summary_counts_only_after_the_last_turn_and_between_its_markers() {
     let file = |end: &str| {
         format!("# A Conversation\n**Agent:** A\n\n## Query 1 (1)\n**You:** a\n\n{end}")
     };

@@ -70,7 +70,7 @@ fn a_reply_of_several_lines_is_one_message_and_counted_once() {
 }
 
 #[test]
-fn words_beside_an_answer_come_behind_all_answers() {
+fn words_beside_an_answer_come_after_all_answers() {
     let mut mixed = result("r1", "a1", "c1");
     mixed["message"]["content"].as_array_mut().expect("a list").push(text("stop"));
     let heap = read(&[
@@ -120,7 +120,7 @@ fn a_compaction_starts_the_context_anew_in_the_same_session() {
     assert_eq!(heap.said(0).len(), 4);
 }
 
-/// A compaction that leaves the last question and its answer as they were. What follows goes on
+/// A compaction that leaves the last question and its answer as they were. What follows continues
 /// from the record `next`.
 fn compacted(metadata: &Value, next: &str) -> Heap {
     let boundary = json!({
@@ -144,7 +144,7 @@ fn compacted(metadata: &Value, next: &str) -> Heap {
 }
 
 #[test]
-fn what_a_compaction_preserved_is_in_the_context_behind_it() {
+fn what_a_compaction_preserved_is_in_the_context_after_it() {
     let kept = ["user: look", "assistant: I look. Read({\"n\":1})", "tool: = done"];
     let ids = json!(["v", "b1", "b2", "r"]);
     for (metadata, next, is_first) in [

@@ -171,7 +171,7 @@ const AGENTS: &str = r#"
 "#;
 
 #[test]
-fn a_database_of_the_agents_sdk_is_read_whatever_its_tables_are_called() {
+fn a_database_of_the_agents_sdk_is_read_under_any_table_names() {
     let folder = tempfile::tempdir().expect("a folder");
     let heap =
         read_file(&database(folder.path(), AGENTS), Format::OpenAiAgents).expect("it is read");

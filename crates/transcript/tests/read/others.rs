@@ -150,7 +150,7 @@ fn a_trajectory_of_whole_replies_is_read() {
 }
 
 #[test]
-fn what_a_compaction_of_pi_kept_is_in_the_context_behind_it() {
+fn what_a_compaction_of_pi_kept_is_in_the_context_after_it() {
     let line = |id: &str, parent: &str, role: &str, text: &str| {
         format!(
             r#"{{"type":"message","id":"{id}","parentId":"{parent}","timestamp":"2026-01-01T10:00:00Z","message":{{"role":"{role}","content":"{text}","usage":{{"input":1,"output":1}}}}}}"#

@@ -9,7 +9,7 @@ use rusqlite::Connection;
 use serde_json::{Value, json};
 
 /// Writes some turns of a conversation as a program would. A header that is written again differs
-/// in whatever that program changes: a title, a count, a time.
+/// in what that program changes: a title, a count, a time.
 pub(crate) type Write = fn(&Path, Range<usize>, header: u32);
 
 /// What a question says. Some are asked again and again.

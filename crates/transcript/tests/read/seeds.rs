@@ -161,7 +161,7 @@ fn a_markdown_transcript_of_an_old_version_is_read() {
     assert_eq!(at(3), "2025-12-31T08:00:03Z", "past midnight");
 }
 
-/// What the original program writes: it saves the file anew after each query, with the date of that
+/// What the original program writes: it rewrites the file after each query, with the date of that
 /// moment, and adds its summary at the end.
 fn saved(id: &str, date: &str, queries: &[(&str, &str)], summary: &str) -> String {
     let turns: String = (1..)

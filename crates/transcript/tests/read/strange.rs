@@ -36,7 +36,7 @@ fn what_stands_in_the_place_of_a_list_is_kept() {
 }
 
 #[test]
-fn a_document_that_was_cut_off_or_goes_on_behind_its_end_gives_what_is_whole() {
+fn a_document_that_was_cut_off_or_continues_after_its_end_gives_what_is_whole() {
     let gemini = r#"{"sessionId":"g","projectHash":"h","messages":[{"id":"1","type":"user","content":"a"},{"id":"2","type":"user","content":"b"}]}"#;
     let agent = r#"{"metadata":{"id":"a","createdAt":"2025-01-04T14:32:15Z"},"messages":[{"role":"user","content":"a"},{"role":"user","content":"b"}]}"#;
     let swe = r#"{"info":{"x":1},"history":[{"role":"user","content":"a"},{"role":"user","content":"b"}]}"#;

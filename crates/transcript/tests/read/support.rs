@@ -35,7 +35,7 @@ impl Heap {
         entries.filter_map(|entry| entry.body.message()).map(shown).collect()
     }
 
-    /// The same, behind the last clear: what a model would be told.
+    /// The same, after the last clear: what a model would be sent.
     pub(crate) fn after_the_clear(&self, session: usize) -> Vec<String> {
         let entries = &self.sessions[session].1;
         let is_clear = |entry: &FoundEntry| matches!(entry.body, Body::Cleared { .. });
@@ -43,7 +43,7 @@ impl Heap {
         entries[from..].iter().filter_map(|entry| entry.body.message()).map(shown).collect()
     }
 
-    /// The kinds of entries that are no messages.
+    /// The kinds of entries that are not messages.
     pub(crate) fn kinds(&self, session: usize) -> Vec<&str> {
         let bodies = self.sessions[session].1.iter().map(|entry| &entry.body);
         bodies.filter(|body| body.message().is_none()).map(Body::kind).collect()

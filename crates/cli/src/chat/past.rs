@@ -17,12 +17,10 @@ use crate::errors::Error;
 use crate::out::{clean, count, one_line, plural};
 
 /// Said when the transcript is written without a summary.
-const SUMMARY_FAILED: &str =
-    "⚠️ SummaryOutcome generation failed - session saved but cannot be resumed";
+const SUMMARY_FAILED: &str = "⚠️ Summary generation failed - session saved but cannot be resumed";
 
 /// Said when the model failed and sentences were picked instead.
-const SUMMARY_EXTRACTED: &str =
-    "⚠️ SummaryOutcome generation failed - saved with an extract instead";
+const SUMMARY_EXTRACTED: &str = "⚠️ Summary generation failed - saved with an extract instead";
 
 /// How long a summary may take before it says how to go without it.
 const SUMMARY_SOON: std::time::Duration = std::time::Duration::from_secs(2);

@@ -179,8 +179,8 @@ pub const WINDOW_TOKENS: u64 = 128_000;
 /// enough to know what "that" was, little enough not to undo the saving.
 pub const TAIL_TOKENS_MAX: u32 = 4_000;
 
-/// Tokens of the names that a compacted or resumed session is given beside the summary. Of the names
-/// used later, 2,000 tokens hold about four in five; twice as many hold little more.
+/// Tokens of the names that a compacted or resumed session is given beside the summary. In long
+/// sessions, 2,000 tokens hold about four in five of the names used later.
 pub const NAMES_TOKENS_MAX: u32 = 2_000;
 
 /// Calls an importer remembers while they wait for their results. A reply makes a handful at once;

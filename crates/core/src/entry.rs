@@ -222,7 +222,7 @@ pub struct DecidedResult {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Thinning {
-    /// The provider's cache had ended: sending them again costs the same whatever they say.
+    /// The provider's cache had ended: sending them again costs the same in any form.
     Cold,
     /// They are so much shorter that writing the end of the cache again pays.
     Pays,

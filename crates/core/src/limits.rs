@@ -97,7 +97,7 @@ pub const PREVIEW_CHARS: usize = 200;
 /// Characters of plain text a stub keeps as its summary.
 pub const STUB_SUMMARY_CHARS: usize = 200;
 
-/// File names a stub lists. More would make the stub as long as what it stands for.
+/// File names a stub lists. More would make the stub as long as what it replaces.
 pub const STUB_FILES_MAX: usize = 20;
 
 /// Bytes of tool output a stub is made from as JSON; above it, the first characters are used.

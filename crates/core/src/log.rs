@@ -164,7 +164,7 @@ impl Log {
     }
 }
 
-/// What the entries before this one add up to, as far as its own tally tells.
+/// What the entries before this one add up to, by its own tally.
 pub(crate) fn tally_before(entry: &Entry) -> Tally {
     let mut before = entry.tally;
     let opens = entry.body.message().is_some_and(Message::opens_turn);
@@ -208,7 +208,7 @@ pub fn open_calls<'a>(
     None
 }
 
-/// What stands in for the result of a call that was interrupted.
+/// The result given to a call that was interrupted.
 pub const INTERRUPTED: &str = "[interrupted: no result was there when the conversation went on]";
 
 /// The answer to a call that was interrupted.

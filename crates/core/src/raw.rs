@@ -36,7 +36,7 @@ impl Raw {
         self.0.get()
     }
 
-    /// The text it stands for, if it is a string. Half a surrogate pair, which programs leave where
+    /// Its text, if it is a string. Half a surrogate pair, which programs leave where
     /// they cut a text by its UTF-16 units, is one unreadable character (U+FFFD).
     pub fn as_text(&self) -> Option<String> {
         let json = self.get();

@@ -51,7 +51,7 @@ pub enum StoreError {
         /// The entries there are.
         actual: u64,
     },
-    /// The id of an entry stands for another body already, or only some of the entries are
+    /// The id of an entry belongs to another body already, or only some of the entries are
     /// stored. Nothing was written.
     #[error("the id `{}` is already used in session {id}, by another entry or in this batch", entry.as_str())]
     IdReused {
@@ -365,7 +365,7 @@ pub enum KeyChange {
     Keep,
     /// All of them are released: the session goes to the trash.
     Release,
-    /// Those of these that are free point at the session again: it comes out of the trash.
+    /// The free ones among these point at the session again: it comes out of the trash.
     Claim(Vec<Key>),
 }
 
@@ -479,7 +479,7 @@ pub trait Store: Send + Sync {
     /// Appends entries, all or none; they are on disk when this returns.
     ///
     /// The ids are looked at first. If the log holds all of them with these bodies, nothing is
-    /// written and the places they have are returned, whatever `at` says. The lease comes next,
+    /// written and the places they have are returned, and `at` is ignored. The lease comes next,
     /// then the head; the first that fails is the one reported. An append of nothing is checked in
     /// the same way.
     ///
@@ -601,7 +601,7 @@ pub trait Search: Send + Sync {
     /// How many entries of all owners the index of words has not seen yet; nothing where only
     /// reading the logs would tell. The next search of their owner takes them in.
     ///
-    /// Asking costs the same whatever the store holds, so where very many sessions are behind it
+    /// The cost does not depend on the size of the store, so where very many sessions are behind it
     /// is a lower bound.
     ///
     /// # Errors

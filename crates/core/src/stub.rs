@@ -1,4 +1,4 @@
-//! The compact stand-in for a tool result.
+//! The stub: one line in place of a tool result.
 //!
 //! A stub is one line of JSON, its fields in a fixed order and absent when empty:
 //! `{"tool":"search_vault","status":"success","summary":"5 results","files":["a.md"],"ref":"42"}`.
@@ -15,7 +15,7 @@ use crate::message::ToolResult;
 const FILE_BYTES_MAX: usize = 260;
 const EXTENSION_BYTES_MAX: usize = 8;
 
-/// The stand-in for one tool result.
+/// One line in place of a tool result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 struct Stub<'a> {
     tool: &'a str,
@@ -113,7 +113,7 @@ fn count(value: &Value) -> Option<usize> {
     }
 }
 
-/// Collects file names in the order they stand, each once.
+/// Collects file names in order, each once.
 fn collect_files(value: &Value, files: &mut Vec<String>) {
     const FIELDS: [&str; 5] = ["path", "file", "file_path", "filename", "source"];
     match value {

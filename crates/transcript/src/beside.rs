@@ -127,7 +127,7 @@ impl Beside {
     }
 }
 
-/// A message of the log: what tells its words from others, and its place. The log may be long, so
+/// A message of the log: a fingerprint of its words, and its place. The log may be long, so
 /// nothing else of it is held.
 struct Said {
     words: u64,

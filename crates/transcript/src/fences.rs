@@ -1,11 +1,11 @@
-//! Code fences: what is between them is quoted, whatever it looks like.
+//! Code fences: what is between them is quoted.
 
 /// Which of the lines are in a code fence, its first and last line included. A fence that is never
 /// closed is not one: a reply that was cut off must not hide everything after it.
 pub(crate) fn fenced(lines: &[&str]) -> Vec<bool> {
     let mut fenced = vec![false; lines.len()];
     // The longest line after each one that could close a fence of backticks, and of tildes. It
-    // tells at once that a fence is never closed, so every line is looked at only twice.
+    // shows at once that a fence is never closed, so every line is looked at only twice.
     let mut closing = vec![[0, 0]; lines.len() + 1];
     for (at, line) in lines.iter().enumerate().rev() {
         closing[at] = closing[at + 1];

@@ -243,7 +243,7 @@ struct Open {
     batch: Vec<ArrivingEntry>,
     at: Timestamp,
     /// A window that was imported before, perhaps. It has to be seen whole before anything of it is
-    /// stored: what it says tells what is new, and where it has no name, which session it is.
+    /// stored: what it says shows what is new, and where it has no name, which session it is.
     window: Option<Window>,
     /// A window of which nothing was imported before. All of it is new, and stored as it comes.
     numbers: Option<Numbers>,
@@ -557,7 +557,7 @@ impl Importer<'_> {
     }
 
     /// The key of a file with one conversation that has no name. It may lose its beginning, which
-    /// would tell it from others; then it is known by where it lies.
+    /// would identify it; then it is known by its path.
     fn key_of(&self, found: &FoundSession) -> Option<Key> {
         (self.open.len() == 1).then(|| self.key_of_file(found)).flatten()
     }

@@ -75,7 +75,9 @@ pub(super) fn a_key_points_at_sessions_that_exist(place: &dyn Factory) {
     assert_eq!(store.resolve(&owner(), &bind.key).expect("resolved"), None);
 }
 
-pub(super) fn whoever_opens_a_new_key_joins_the_session_that_won(place: &dyn Factory) {
+pub(super) fn a_caller_that_loses_the_race_for_a_key_joins_the_session_that_won(
+    place: &dyn Factory,
+) {
     for round in 0..20 {
         let key = key(&format!("file:{round}"));
         let opened = race(RIVALS, |rival| {

@@ -1,4 +1,4 @@
-//! Rules of leases: one holder at a time, and a fence that tells a late one from the latest.
+//! Rules of leases: one holder at a time, and a fence that refuses a late one.
 
 use std::time::Duration;
 

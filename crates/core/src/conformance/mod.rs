@@ -96,7 +96,7 @@ cases! {
         rivals_for_one_key_have_one_winner,
         rivals_for_one_key_move_it_once,
         a_key_points_at_sessions_that_exist,
-        whoever_opens_a_new_key_joins_the_session_that_won,
+        a_caller_that_loses_the_race_for_a_key_joins_the_session_that_won,
     }
     blobs {
         a_blob_is_read_back_the_same,

@@ -1,7 +1,7 @@
 //! Something said: a role and the blocks it is made of.
 //!
 //! On the wire a message is `{"role": "user", "content": …}` where content is a string, one block
-//! or a list of blocks. Whatever a block carries beyond what is known here is kept byte for byte
+//! or a list of blocks. Fields of a block that are not known here are kept byte for byte
 //! (see [`Block`]), because a log that drops what it does not understand is not the truth.
 
 mod wire;

@@ -64,7 +64,7 @@ impl Block {
     }
 }
 
-/// The `type` of a block, whatever else it holds.
+/// The `type` of a block; other fields are ignored.
 #[derive(Deserialize)]
 pub(super) struct Tag {
     #[serde(rename = "type")]
@@ -344,7 +344,7 @@ impl Serialize for Content<'_> {
             [Block { kind: BlockKind::Text(text), raw: None }] if !text.is_empty() => {
                 serializer.serialize_str(text)
             }
-            // A string that could not be read in full stands as it was written.
+            // A string that could not be read in full stays as it was written.
             [Block { raw: Some(raw), .. }] if raw.get().starts_with('"') => {
                 raw.serialize(serializer)
             }

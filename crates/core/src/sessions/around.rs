@@ -49,7 +49,7 @@ impl Sessions {
                     break;
                 }
                 Err(Error::Store(StoreError::Damaged { id, seq, what })) => {
-                    // A log that lost its end may be told of where it ends now.
+                    // Reports a log that lost its end at the place where it ends now.
                     let seq = seq.max(next);
                     if seq >= range.end || read.damage.len() == DAMAGED_ENTRIES_MAX {
                         return Err(StoreError::Damaged { id, seq, what }.into());

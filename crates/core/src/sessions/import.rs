@@ -75,7 +75,7 @@ pub struct Import {
 #[derive(Clone, Copy)]
 struct Known {
     seq: u64,
-    /// What tells its words from others; nothing for what is not a message.
+    /// A fingerprint of its words; nothing for what is not a message.
     words: Option<u64>,
 }
 
@@ -246,7 +246,7 @@ impl Import {
 
     /// The same without waiting for the disk: the next batch is measured while the store writes
     /// this one. Returns how many of those sent before are stored by now. What went wrong with
-    /// them is told here as well, or by [`settle`](Import::settle), which has to come last.
+    /// them is reported here as well, or by [`settle`](Import::settle), which has to come last.
     ///
     /// # Errors
     ///
@@ -452,7 +452,7 @@ fn without_number(id: &str) -> Option<&str> {
     (is_number && !rest.is_empty()).then_some(rest)
 }
 
-/// What tells the words of a message from others, in this process.
+/// A fingerprint of the words of a message, valid in this process.
 fn words_of(message: &Message) -> u64 {
     let mut hasher = DefaultHasher::new();
     message.role.as_str().hash(&mut hasher);

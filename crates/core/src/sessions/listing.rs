@@ -31,7 +31,7 @@ impl Sessions {
         let limit = limit.clamp(1, PAGE_ROWS_MAX);
         let (mut spoken, mut after) = (Page::default(), after);
         loop {
-            // One more than is asked for tells whether there are more.
+            // One more than is asked for shows whether there are more.
             let page = self.store.list(&self.owner, filter, after, limit + 1)?;
             spoken.damaged.extend(page.damaged);
             spoken.sessions.extend(page.sessions.into_iter().filter(is_spoken));

@@ -32,7 +32,7 @@ pub enum SelectError {
         selector: String,
         /// Those it fits, ten at the most.
         candidates: Vec<(SessionId, String)>,
-        /// How many more it fits; a thousand stands for any number above.
+        /// How many more it fits; a thousand means that many or more.
         more: usize,
     },
     /// There is no session at all.

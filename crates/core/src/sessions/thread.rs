@@ -146,7 +146,7 @@ impl Thread {
 
     /// What to note before the next question: that the results of finished turns are shown thin from
     /// there on. That is so where the provider's cache has ended since the last entry, because sending
-    /// the context costs the same then whatever it says; and where it pays although the cache is
+    /// the context costs the same then in any form; and where it pays although the cache is
     /// warm. Nothing where it would save little.
     pub fn thinning(&self, policy: &Policy, cache_life: Duration) -> Option<Thinned> {
         let last = self
@@ -351,7 +351,7 @@ impl Thread {
         Ok(context)
     }
 
-    /// Reads so many entries before those that were read.
+    /// Reads this many entries before those that were read.
     fn read_back(&mut self, count: u64) -> Result<()> {
         let (id, first) = (self.session.id(), self.log.first());
         let (earlier, after) = (first.saturating_sub(count)..first, self.log.tally_before(0));

@@ -92,7 +92,7 @@ impl Account {
         }
     }
 
-    /// Nothing of it was taken: whatever was read counts as unreadable.
+    /// Nothing of it was taken: what was read counts as unreadable.
     pub(super) fn give_up(&mut self) {
         (self.stored, self.raw, self.unreadable) = (0, 0, self.records);
         self.sessions = 0;

@@ -1,7 +1,7 @@
 //! Claude Code's lines: a tree of records.
 //!
 //! One reply of the API is split over several lines with its usage repeated, so lines are put
-//! together by the id of their message and tokens are counted once. Answers of tools may stand
+//! together by the id of their message and tokens are counted once. Answers of tools may be
 //! between the lines of one reply; they come after it. A compaction starts a new root, which
 //! `logicalParentUuid` ties to the old one: here the context starts over. What was left behind by
 //! going back becomes a fork, what a helper did a session of its own.
@@ -71,7 +71,7 @@ pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
     reader.finish(out)
 }
 
-/// What a first walk through the file tells.
+/// What a first pass over the file finds.
 #[derive(Default)]
 struct Survey {
     tree: Tree,
@@ -98,7 +98,7 @@ struct Survey {
 /// What a compaction leaves as it was.
 struct Kept {
     boundary: String,
-    /// The record it follows: the boundary, or the words that stand for the rest.
+    /// The record it follows: the boundary, or the summary of the rest.
     anchor: String,
     /// The records, hashed.
     ids: HashSet<u64>,
@@ -175,7 +175,7 @@ impl Survey {
             let fields = Fields::of(line).unwrap_or_default();
             let given = fields.word("customTitle");
             self.is_titled |= given.is_some();
-            // What the person called it stays, whatever the program thinks of later.
+            // The name that the person gave stays, even if the program finds another.
             let other = fields.word("aiTitle").or(fields.word("summary"));
             let other = other.filter(|_| !self.is_titled);
             self.title = given.or(other).or(self.title.take());
@@ -455,7 +455,7 @@ impl Reader {
         let survey = &self.survey;
         let part = survey.tree.branches()[branch].clone();
         let main = part.session.clone().or_else(|| survey.session.clone());
-        // What names no session is told from others by its first record that has a name.
+        // A file that names no session is identified by its first record that has a name.
         let first = || survey.first.as_deref().map_or_else(|| "unnamed".into(), str::to_owned);
         let main = main.unwrap_or_else(first);
         let title = survey.title.clone().filter(|_| part.base == 0);

@@ -10,7 +10,7 @@ use std::collections::{HashMap, HashSet};
 /// Records before the newest in which a parent is looked for first. Nearly all are there.
 const NEAR: usize = 64;
 
-/// What stands for no record.
+/// Means that there is no record.
 const NONE: u32 = u32::MAX;
 
 /// What the tree has to know of a record.
@@ -66,7 +66,7 @@ const REPLY: u8 = 16;
 /// A part of the tree that is a session of its own. The first is the main one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Branch {
-    /// What tells it from the others, the same whenever the file is read.
+    /// Identifies it; the same whenever the file is read.
     pub(super) name: String,
     /// The record it leaves the main conversation at.
     pub(super) at: Option<usize>,
@@ -118,7 +118,7 @@ impl Tree {
         found.and_then(|at| u32::try_from(at).ok()).unwrap_or(NONE)
     }
 
-    /// Where a record stands, of those that came so far.
+    /// The index of a record, of those that came so far.
     pub(super) fn place(&self, id: &str) -> Option<usize> {
         match self.find(hash(id)) {
             NONE => None,

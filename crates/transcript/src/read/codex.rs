@@ -300,7 +300,7 @@ impl Reader {
         if let (true, Some(summary)) = (history.is_empty(), summary) {
             return out.entry(mark("summary"), Body::Message(Message::user(summary)));
         }
-        // What the model knows from now on: what was left as it was, and what stands for the rest.
+        // What the model knows from now on: what was left as it was, and a summary of the rest.
         let mut again = self.items.again();
         for (index, item) in history.into_iter().enumerate() {
             let fields = Fields::of(item).unwrap_or_default();

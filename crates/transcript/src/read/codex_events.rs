@@ -1,11 +1,11 @@
-//! Codex's events, for rollouts that hold nothing else: as the items they stand for.
+//! Codex's events, for rollouts that hold nothing else: as items.
 
 use serde_json::json;
 
 use super::codex_survey::Source;
 use super::fields::{Fields, list, quoted};
 
-/// The items an event stands for; none where it says nothing, or where the items themselves are
+/// The items of an event; none where it says nothing, or where the items themselves are
 /// in the file.
 pub(super) fn items(event: &Fields<'_>, source: Source) -> Vec<String> {
     let kind = event.text("type").unwrap_or_default();

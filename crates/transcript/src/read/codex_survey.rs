@@ -1,4 +1,4 @@
-//! What a first walk through a rollout tells: who speaks in it, and which turns were taken back.
+//! What a first pass over a rollout finds: who speaks in it, and which turns were taken back.
 
 use std::path::Path;
 

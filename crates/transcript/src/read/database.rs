@@ -3,7 +3,7 @@
 //! A program may be writing to its database right now. Everything is read in one transaction, so
 //! it is one moment of it. Where nobody writes, not even a lock file appears beside it; where the
 //! folder allows no lock file, a private copy is read. The layout is never trusted: tables and
-//! columns are looked for, and a row is handed over as a JSON object of whatever it has.
+//! columns are looked for, and a row is handed over as a JSON object of the columns it has.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;

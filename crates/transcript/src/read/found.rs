@@ -9,7 +9,7 @@ use rethread_core::{Profile, SessionKind};
 /// A session that was found in a file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FoundSession {
-    /// What tells it from every other session of its format, wherever the file lies.
+    /// Identifies it among all sessions of its format, wherever the file is.
     pub identity: String,
     /// Whose it is, where the file says so.
     pub owner: Option<String>,

@@ -22,7 +22,7 @@ const INJECTED: [&str; 3] = [
     "This is the Gemini CLI. We are setting up the context for our chat.",
 ];
 
-/// Lines that are looked at to tell lines from a document.
+/// Lines that are looked at to distinguish lines from a document.
 const LINES_TRIED: usize = 20;
 
 pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
@@ -139,7 +139,7 @@ fn turn_of(content: &str, role: Role) -> Option<Message> {
     Some(Message::new(if all_answers { Role::Tool } else { role }, blocks))
 }
 
-/// What tells a document without an id from others: its first message. All else in it changes.
+/// Identifies a document without an id: its first message. All else in it changes.
 fn first_of(doc: &Fields<'_>) -> String {
     let items = doc.list("messages").unwrap_or_default();
     let first = items.first().copied().unwrap_or_default();

@@ -19,7 +19,7 @@ const COPIES_MAX: usize = 200_000;
 /// Where a message is: a line, and its place in the list of that line.
 pub(super) type Spot = (u64, usize);
 
-/// What a walk through a file tells.
+/// What a pass over a file finds.
 #[derive(Default)]
 pub(super) struct Fold {
     /// The last line that was looked at.

@@ -128,7 +128,7 @@ pub(super) fn unpacked(path: &Path) -> io::Result<Box<dyn BufRead>> {
     Ok(Box::new(BufReader::with_capacity(BUFFER_BYTES, Bounded { decoder, left: limit })))
 }
 
-/// Whatever is read from it, it ends in an error once too much came out.
+/// It ends in an error once too much came out.
 struct Bounded<R> {
     decoder: R,
     left: u64,

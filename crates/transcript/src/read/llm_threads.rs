@@ -56,7 +56,7 @@ pub(super) fn read(
             }
         }
     }
-    // Replies that no thread leads to, then whatever is left.
+    // Replies that no thread leads to, then what is left.
     let tips = "SELECT hash FROM messages WHERE hash NOT IN \
                 (SELECT parent_hash FROM messages WHERE parent_hash IS NOT NULL) ORDER BY rowid";
     for query in [tips, "SELECT hash FROM messages ORDER BY rowid DESC"] {

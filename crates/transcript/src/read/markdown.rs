@@ -4,7 +4,7 @@
 //! without blank lines between them, ids, paths, token counts and the summary may be missing,
 //! times are naive and local, and a reply may hold lines that only look like structure. So the
 //! reader leans on as little as possible: the title, the headings of the turns, and the labels of
-//! who speaks. Whatever it is given, it answers with what is there or says what is missing.
+//! who speaks. For any input it returns what is there or says what is missing.
 
 use jiff::civil::{DateTime, Time};
 use rethread_core::summary::{END, START};
@@ -204,7 +204,7 @@ pub fn read(text: &str) -> Result<ParsedTranscript, MarkdownError> {
     Ok(parsed)
 }
 
-/// Whether a turn or a restoration begins at a line. Below the heading of a turn stands what the
+/// Whether a turn or a restoration begins at a line. Below the heading of a turn is what the
 /// user said; a line that only looks like one is part of an answer.
 fn is_heading(lines: &[&str], at: usize) -> bool {
     let next = || lines[at + 1..].iter().find(|line| !line.trim().is_empty());

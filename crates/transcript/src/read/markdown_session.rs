@@ -142,7 +142,7 @@ fn parse_file(path: &Path) -> Result<ParsedTranscript> {
     markdown::read(&text).map_err(|error| ReadError::broken(error.to_string()))
 }
 
-/// What tells a transcript from others. `session_3` may be the name of many, so what it begins
+/// Identifies a transcript. `session_3` may be the name of many, so what it begins
 /// with counts too, and when. Nothing here changes when the file is rewritten with one more
 /// turn, as its date does.
 fn identity(parsed: &ParsedTranscript) -> String {

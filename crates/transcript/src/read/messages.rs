@@ -67,7 +67,7 @@ fn request(out: &mut Out<'_>, doc: &Fields<'_>, text: &str) -> Result<()> {
 }
 
 fn conversation(out: &mut Out<'_>, doc: Option<&Fields<'_>>, items: &[&str]) -> Result<()> {
-    // Such lists have no name of their own; what was said first is what tells them apart.
+    // Such lists have no name of their own; they are distinguished by what was said first.
     let first = items.iter().find(|item| !is_instructions(item)).copied().unwrap_or_default();
     let given = doc.and_then(|doc| doc.word("id"));
     let model = doc.and_then(|doc| doc.word("model"));

@@ -102,7 +102,7 @@ pub struct Options {
 ///
 /// # Errors
 ///
-/// [`ReadError`]; what was handed over until then stands.
+/// [`ReadError`]; what was handed over until then stays.
 pub fn read(
     format: Format,
     path: &Path,

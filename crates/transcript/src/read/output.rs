@@ -246,7 +246,7 @@ impl<'a> Out<'a> {
         }
     }
 
-    /// An entry that no record stands for: a mark, or a copy.
+    /// An entry without a record of its own: a mark, or a copy.
     pub(super) fn entry(&mut self, slot: Slot, body: Body) -> Result<()> {
         self.open()?;
         let id = valid_id(slot.id);

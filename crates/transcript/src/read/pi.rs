@@ -178,7 +178,7 @@ impl Reader {
         let kind = fields.word("type").unwrap_or_else(|| "other".into());
         if self.found.is_none() {
             self.found = Some(FoundSession {
-                // Without a header the name of the file tells, which ends in the id.
+                // Without a header, the id is at the end of the file's name.
                 identity: match fields.word("id") {
                     Some(id) if kind == "session" => id,
                     _ => self.named.take().unwrap_or_else(|| fingerprint(&[line])),
@@ -223,7 +223,7 @@ impl Reader {
                 let Some(summary) = fields.word("summary") else { return Ok(()) };
                 out.entry(mark("clear"), Body::Cleared { before: None })?;
                 out.entry(mark("summary"), Body::Message(Message::user(summary)))?;
-                // The last messages stay as they were, after what stands for the others.
+                // The last messages stay as they were, after the summary of the others.
                 for (id, message) in kept {
                     out.entry(mark(&id), Body::Message(message))?;
                 }

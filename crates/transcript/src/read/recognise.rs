@@ -100,7 +100,7 @@ pub fn recognise(path: &Path) -> std::io::Result<Option<Format>> {
         Err(error) if error.error_len().is_none() => {
             std::str::from_utf8(&head[..error.valid_up_to()]).unwrap_or_default()
         }
-        // A record in the middle may be damaged: what comes before it tells.
+        // A record in the middle may be damaged: what comes before it decides.
         Err(error) if error.valid_up_to() > 0 && head.first() == Some(&b'{') => {
             std::str::from_utf8(&head[..error.valid_up_to()]).unwrap_or_default()
         }

@@ -22,7 +22,7 @@ pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
     let info = doc.object("info").unwrap_or_default();
     let config = info.object("config").and_then(|config| config.object("model"));
     let model = config.and_then(|model| model.word("model_name"));
-    // A trajectory has no name of its own: what was asked first tells it from others. The
+    // A trajectory has no name of its own: what was asked first identifies it. The
     // instructions before that are the program's, and may be written again.
     let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
     let first = items.iter().find(|item| item.contains("\"user\"")).copied().unwrap_or_default();

@@ -120,7 +120,7 @@ fn half_a_session<'a>(key: &str, value: &'a str) -> Saved<'a> {
     Saved { key: key.to_owned(), raw: head.into(), items }
 }
 
-/// Whose session it is, and which of theirs: what tells it from the others of the file.
+/// Whose session it is, and which of theirs: identifies it in the file.
 #[derive(PartialEq, Eq)]
 struct Whose {
     user: String,

@@ -15,7 +15,7 @@ pub(super) struct Pairs {
 }
 
 impl Pairs {
-    /// The messages an entry stands for, with what has to come before them.
+    /// The messages of an entry, with what has to come before them.
     pub(super) fn entry(&mut self, entry: &Entry) -> Vec<Message> {
         match &entry.body {
             Body::Message(message) => self.message(message),

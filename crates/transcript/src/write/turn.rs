@@ -91,7 +91,7 @@ impl Turn {
     /// Notes with the calls how they ended.
     fn answers_of(&mut self, message: &Message, measure: &Measure) {
         for (index, result) in message.results().enumerate() {
-            // The stub knows of failures that only the result's own JSON tells. Inside a JSON
+            // The stub knows of failures that only the result's own JSON shows. Inside a JSON
             // string the quotes would be escaped, so this cannot be something a tool said.
             let stub = measure.results.get(index).map_or("", |result| result.stub.as_str());
             let failed = result.is_error || stub.contains(r#""status":"error""#);

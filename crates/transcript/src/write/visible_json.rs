@@ -1,7 +1,7 @@
 //! JSON in which nothing hides: characters that drive a terminal or cannot be seen are escaped.
 //!
 //! Beyond ASCII, JSON has characters only inside strings, where `\\u009b` means the same as the
-//! character. So whatever passes here is the same JSON, and can be looked at.
+//! character. So the output is the same JSON, and can be read.
 
 use std::borrow::Cow;
 use std::io::{self, Write};

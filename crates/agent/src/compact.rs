@@ -6,8 +6,8 @@
 use rethread_core::entry::{Carried, Origin, Summarized};
 use rethread_core::limits::{NAMES_TOKENS_MAX, TAIL_TOKENS_MAX};
 use rethread_core::measure::message_tokens;
-use rethread_core::sessions::{carried, names_in_use};
-use rethread_core::{Key, SessionId, Thread, sessions};
+use rethread_core::sessions::{carried, is_end_of_turn, names_in_use};
+use rethread_core::{Key, Message, SessionId, Thread, sessions};
 use serde::Serialize;
 use serde_json::json;
 
@@ -106,6 +106,12 @@ pub(crate) struct Kept {
     pub(crate) names: Vec<String>,
 }
 
+/// The turns that are carried over from their first word to their last.
+pub(crate) fn whole_turns(tail: &[Carried]) -> usize {
+    let whole = |message: &Message| message.opens_turn() && !is_end_of_turn(message);
+    tail.iter().filter(|carried| whole(&carried.message)).count()
+}
+
 impl Runner {
     /// What compacting a session would save.
     ///
@@ -123,7 +129,7 @@ impl Runner {
         // A summary is much shorter than what it replaces, and its length is bounded.
         let summary = PROMPT_TOKENS + (before / 4).min(SUMMARY_TOKENS);
         let after = tokens + summary + u64::from(rethread_core::tokens::count(&system));
-        let carried = tail.iter().filter(|c| c.message.opens_turn()).count();
+        let carried = whole_turns(&tail);
         Ok(Preview { before, after, carried })
     }
 

@@ -19,6 +19,7 @@ use rethread_core::{
 use rethread_transcript::numbers::short;
 
 use crate::blocking::blocking;
+use crate::compact::whole_turns;
 use crate::prompt::{self, Restoration};
 use crate::responder::reply;
 use crate::runner::{Runner, TurnError};
@@ -116,8 +117,7 @@ impl Runner {
             restored.model = Some(self.responder.model.id());
         }
         let (usage, acknowledgment) = (restored.usage, restored.acknowledgment.clone());
-        let turns = |c: &&Carried| c.message.opens_turn();
-        let carried = restored.tail.iter().filter(turns).count();
+        let carried = whole_turns(&restored.tail);
         let carried_tokens = restored
             .tail
             .iter()

@@ -151,6 +151,7 @@ mod tests {
 
     use super::*;
     use crate::limits::TAIL_TOKENS_MAX;
+    use crate::measure::message_tokens;
     use crate::message::Block;
     use crate::sessions::carried;
     use crate::{Fixed, MemoryStore, New, Owner, Raw, Sessions, Thread};
@@ -211,7 +212,8 @@ mod tests {
         let why = "it was asked again".into();
         thread.note(Body::LeftOut(crate::entry::LeftOut { turn, why })).expect("noted");
         let id = thread.session().id();
-        let tail = carried(thread.log(), id, 5);
+        let last = [Message::user("and carried_1"), Message::assistant("yes")];
+        let tail = carried(thread.log(), id, last.iter().map(message_tokens).sum());
         assert_eq!(tail.len(), 2, "{tail:?}");
         assert_eq!(names_in_use(thread.log(), &tail, 100), ["kept_1"]);
         let all = carried(thread.log(), id, TAIL_TOKENS_MAX);

@@ -10,6 +10,17 @@ use crate::limits::LEASE_MAX;
 use crate::name::SessionId;
 use crate::store::{At, Lease, LeaseChange, Result, StoreError};
 
+/// Who holds a lease, for people. A holder that is a process begins with its number and a `.`; what
+/// else it says tells it apart from other processes, and is of no use to a reader.
+pub fn shown_holder(holder: &str) -> String {
+    match holder.split_once('.') {
+        Some((pid, _)) if !pid.is_empty() && pid.bytes().all(|b| b.is_ascii_digit()) => {
+            format!("another process (pid {pid})")
+        }
+        _ => "another program".to_owned(),
+    }
+}
+
 /// A session's lease as a store keeps it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LeaseRecord {

@@ -71,7 +71,7 @@ pub enum StoreError {
         actual: Option<SessionId>,
     },
     /// Someone else is in the middle of a turn.
-    #[error("session {id} is in use by {holder} until {until}")]
+    #[error("session {id} is in use by {}", crate::lease::shown_holder(.holder))]
     Held {
         /// The session.
         id: SessionId,

@@ -261,7 +261,7 @@ impl Sessions {
                 return Ok((id, None));
             }
             let bind = Bind { key: key.clone(), seen: None };
-            match self.create_bound(new, Some(bind), messages.clone()) {
+            match self.create_bound(new, Some(bind), None, messages.clone()) {
                 Ok((session, seqs)) => return Ok((session.id(), Some(seqs))),
                 Err(Error::Store(StoreError::KeyMoved { .. })) => {}
                 Err(error) => return Err(error),
@@ -315,22 +315,36 @@ impl Sessions {
             }
             None => None,
         };
-        self.create_bound(new, bind, messages)
+        let from = bind.as_ref().and_then(|bind| bind.seen);
+        self.create_bound(new, bind, from, messages)
     }
 
-    /// Starts a session, and points a key at it if it still points where it was seen.
+    /// Starts a session that this key points at from now on, for someone who was in `from` before: that
+    /// is where undoing it leads, wherever the key pointed. Several windows may share a key.
+    ///
+    /// # Errors
+    ///
+    /// As [`create`](Sessions::create).
+    pub fn create_after(&self, new: &New, key: &Key, from: Option<SessionId>) -> Result<Session> {
+        movable(key)?;
+        let bind = Bind { key: key.clone(), seen: self.store.resolve(&self.owner, key)? };
+        Ok(self.create_bound(new, Some(bind), from, Vec::new())?.0)
+    }
+
+    /// Starts a session after `from`, and points a key at it if it still points where it was seen.
     fn create_bound(
         &self,
         new: &New,
         bind: Option<Bind>,
+        from: Option<SessionId>,
         messages: Vec<Incoming>,
     ) -> Result<(Session, Vec<u64>)> {
         self.sweep_trash();
         let header = self.header(new)?;
         let said = self.prepare(messages.into_iter().map(Item::from).collect(), &[])?;
         let mut bodies = Vec::new();
-        if let Some(Bind { key, seen: Some(from) }) = &bind {
-            let (from, keys) = (Some(*from), vec![key.clone()]);
+        if let (Some(Bind { key, .. }), Some(_)) = (&bind, from) {
+            let keys = vec![key.clone()];
             bodies.push(Body::Started(Started { origin: Origin::New, from, keys }));
         }
         let binds: Vec<Bind> = bind.into_iter().collect();

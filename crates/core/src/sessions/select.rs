@@ -1,5 +1,7 @@
 //! Which session a person means.
 
+use unicode_normalization::UnicodeNormalization;
+
 use super::{Result, Sessions};
 use crate::limits::{NAME_INPUT_CHARS_MAX, PAGE_ROWS_MAX};
 use crate::name::{Name, SessionId, is_invisible};
@@ -12,6 +14,9 @@ const CANDIDATES_MAX: usize = 10;
 
 /// Sessions counted beyond those: who sees a number like this gives more digits anyway.
 const MORE_MAX: usize = 1_000;
+
+/// Pages of the list in which a title is looked for.
+const TITLE_PAGES_MAX: usize = 100;
 
 /// Digits of an id that are taken for one. Fewer are a position in the list, or a slip.
 pub(super) const ID_DIGITS_MIN: usize = 4;
@@ -44,10 +49,20 @@ impl SelectError {
     /// A selector that fits all of these.
     pub(super) fn of(selector: String, sessions: &[&Session]) -> SelectError {
         let shown = sessions.iter().take(CANDIDATES_MAX);
-        let candidates: Vec<_> = shown.map(|s| (s.id(), s.header.name.to_string())).collect();
+        let candidates: Vec<_> = shown.map(|s| (s.id(), called(s))).collect();
         let more = (sessions.len() - candidates.len()).min(MORE_MAX);
         SelectError::Several { selector, candidates, more }
     }
+}
+
+/// What lists call a session.
+fn called(session: &Session) -> String {
+    session.title().unwrap_or_else(|| session.header.name.to_string())
+}
+
+/// A text as it is compared with others: people type titles in any case.
+fn folded(text: &str) -> String {
+    text.trim().to_lowercase().nfc().collect()
 }
 
 /// What a list of candidates leaves out.
@@ -67,7 +82,8 @@ impl Sessions {
     }
 
     /// The session that `selector` names: a position in the default list (1 is the newest), a
-    /// readable id, a name, the beginning of a UUID, or `last`, in this order. A session that another program
+    /// readable id, a name, the beginning of a UUID, `last`, or a title as lists show it, in any case. A
+    /// title that several have names none of them. A session that another program
     /// named is found by that as well, spelt as there. A number that is the position of one session
     /// and the name of another means neither: it could be a slip, and what follows may be a delete.
     ///
@@ -123,14 +139,49 @@ impl Sessions {
             || digits.len() > 32
             || !digits.bytes().all(|b| b.is_ascii_hexdigit())
         {
-            return Err(SelectError::None { selector: shown }.into());
+            return self.titled(selector, shown);
         }
         let found = self.store.with_prefix(&self.owner, &digits, CANDIDATES_MAX + MORE_MAX)?;
         match found.as_slice() {
-            [] => Err(SelectError::None { selector: shown }.into()),
+            [] => self.titled(selector, shown),
             [id] => Ok(*id),
             several => Err(self.several(shown, several)?.into()),
         }
+    }
+
+    /// The session with this title. Those the default list shows come first; of the members of a chain
+    /// that is the newest.
+    fn titled(&self, selector: &str, shown: String) -> Result<SessionId> {
+        // What nobody sees must not make one text pass for another.
+        if selector.contains(is_invisible) {
+            return Err(SelectError::None { selector: shown }.into());
+        }
+        let typed = folded(selector);
+        let cut = crate::title::of_text(selector).map(|title| folded(&title));
+        let is_meant = |session: &Session| {
+            let Some(title) = session.title().map(|title| folded(&title)) else { return false };
+            title == typed || Some(&title) == cut.as_ref()
+        };
+        for filter in [Sessions::default_filter(), Filter::default()] {
+            let (mut found, mut after) = (Vec::new(), None);
+            for _ in 0..TITLE_PAGES_MAX {
+                let page = self.list(&filter, after, PAGE_ROWS_MAX)?;
+                found.extend(page.sessions.into_iter().filter(is_meant));
+                after = page.next;
+                if after.is_none() {
+                    break;
+                }
+            }
+            match found.as_slice() {
+                [] => {}
+                [session] => return Ok(session.id()),
+                several => {
+                    let several: Vec<&Session> = several.iter().collect();
+                    return Err(SelectError::of(shown, &several).into());
+                }
+            }
+        }
+        Err(SelectError::None { selector: shown }.into())
     }
 
     /// The session at this position of the default list, without the one someone is in.
@@ -156,7 +207,7 @@ impl Sessions {
     fn several(&self, selector: String, ids: &[SessionId]) -> Result<SelectError> {
         let mut candidates = Vec::new();
         for id in ids.iter().take(CANDIDATES_MAX) {
-            candidates.push((*id, self.get(*id)?.header.name.to_string()));
+            candidates.push((*id, called(&self.get(*id)?)));
         }
         let more = ids.len() - candidates.len();
         Ok(SelectError::Several { selector, candidates, more })
@@ -234,6 +285,32 @@ mod tests {
             assert_eq!(sessions.select(&id.to_string()).expect("an id is one session's"), id);
         }
         assert_eq!(sessions.select("3").expect("no name"), newest[2].id());
+    }
+
+    #[test]
+    fn a_title_names_a_session_in_any_case_if_no_other_has_it() {
+        let sessions = sessions(&["alpha", "beta", "gamma"]);
+        let id = |name: &str| sessions.select(name).expect("there");
+        let title = |name: &str, title: &str| {
+            sessions.set_title(id(name), Some(title.into())).expect("titled")
+        };
+        title("alpha", "Release plan: v2 🎉");
+        title("beta", "Twins");
+        assert_eq!(id("release PLAN: v2 🎉"), id("alpha"));
+        title("gamma", "twins");
+        match sessions.select("Twins") {
+            Err(Error::Select(SelectError::Several { candidates, more: 0, .. })) => {
+                let titles: Vec<&str> =
+                    candidates.iter().map(|(_, title)| title.as_str()).collect();
+                assert_eq!(titles, ["twins", "Twins"]);
+            }
+            other => panic!("{other:?}"),
+        }
+        // A name is what it was before.
+        title("gamma", "beta");
+        assert_eq!(id("beta"), id("Twins"));
+        assert!(sessions.select("Release").is_err(), "only all of it");
+        assert!(sessions.select("\u{202e}Twins").is_err(), "as it is seen");
     }
 
     #[test]

@@ -45,6 +45,14 @@ pub struct Preview {
     pub carried: usize,
 }
 
+impl Preview {
+    /// Whether the context would be smaller. The summary and the prompt around it take more than a
+    /// short conversation.
+    pub fn saves(&self) -> bool {
+        self.after < self.before
+    }
+}
+
 /// What a compaction came to.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Compacted {

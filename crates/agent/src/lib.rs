@@ -65,7 +65,7 @@ pub use host::{
     Handle, Host, HostLimits, HostSettings, Roster, RosterSettings, Target, Workspaces,
 };
 pub use leased_thread::LeasedThread;
-pub use permission::{DECLINED, PermissionAnswer, PermissionRequest, SessionPermissions};
+pub use permission::{DECLINED, NOT_RUN, PermissionAnswer, PermissionRequest, SessionPermissions};
 pub use project_instructions::{ProjectFile, ProjectInstructions, project_files};
 pub use responder::{Bounds, Responder, Scribe};
 pub use restore::{Continued, NO_ACKNOWLEDGMENT, PastSession};

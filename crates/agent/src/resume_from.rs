@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use jiff::tz::TimeZone;
-use rethread_core::{Header, Name, Session, SessionId, sessions};
+use rethread_core::entry::Origin;
+use rethread_core::session::Parent;
+use rethread_core::{Header, Name, Session, SessionId, Sessions, StoreError, sessions};
 use rethread_transcript::read::markdown;
 
 use crate::blocking::blocking;
@@ -66,7 +68,7 @@ impl Runner {
             Ok::<_, sessions::Error>(PastSession {
                 id: session.shown_id(),
                 session: Some(id),
-                name: given_name(session),
+                name: chain_name(&runner.sessions, session)?,
                 agent: header.profile.agent.clone(),
                 agent_path: header.profile.agent_path.clone(),
                 date: last,
@@ -129,42 +131,75 @@ impl Runner {
     }
 }
 
-/// The name of a session, if it is more than the time it was started.
-fn given_name(session: &Session) -> Option<Name> {
-    let header = &session.header;
-    let made = Name::of_time(header.created_at, header.id);
-    (header.name != made).then(|| base(&header.name))
-}
+/// Sessions of a chain that are looked at to find the one that gave it its name.
+const CHAIN_MAX: usize = 256;
 
-/// The name without the number that distinguishes the members of a chain.
-fn base(name: &Name) -> Name {
-    let text = name.as_str();
-    match text.rsplit_once('-') {
-        Some((stem, number))
-            if !stem.is_empty()
-                && number.len() <= 3
-                && number.chars().all(|c| c.is_ascii_digit()) =>
-        {
-            Name::new(stem).unwrap_or_else(|_| name.clone())
-        }
-        _ => name.clone(),
+/// What a chain is called: the name of its members without the number that distinguishes them. Nothing
+/// where nobody named it.
+///
+/// A number at the end of a name is part of the name, unless a session this one continues has the name
+/// without it: `issue-100` is continued as `issue-100-2`, and that as `issue-100-3`.
+fn chain_name(sessions: &Sessions, session: &Session) -> sessions::Result<Option<Name>> {
+    let Header { name, created_at, id, mut parent, .. } = session.header.clone();
+    if name == Name::of_time(created_at, id) {
+        return Ok(None);
     }
+    let number = name.as_str().rsplit_once('-').and_then(|(_, number)| number.parse().ok());
+    let Some(number) = number else { return Ok(Some(name)) };
+    for _ in 0..CHAIN_MAX {
+        let Some(Parent { id, origin: Origin::Compact | Origin::Resume }) = parent else { break };
+        let earlier = match sessions.get(id) {
+            Err(sessions::Error::Store(StoreError::NotFound { .. })) => break,
+            earlier => earlier?.header,
+        };
+        if earlier.name.numbered(number) == name {
+            return Ok(Some(earlier.name));
+        }
+        parent = earlier.parent;
+    }
+    Ok(Some(name))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use rethread_core::{Fixed, MemoryStore, New, Owner};
+
     use super::*;
 
     #[test]
-    fn members_of_a_chain_are_numbered_from_one_name() {
-        for (name, stem) in [
-            ("auth", "auth"),
-            ("auth-2", "auth"),
-            ("auth-17", "auth"),
-            ("2", "2"),
-            ("v-2025", "v-2025"),
-        ] {
-            assert_eq!(base(&Name::new(name).expect("valid")).as_str(), stem);
-        }
+    fn a_number_is_a_counter_only_where_the_chain_gave_it() {
+        let world = Arc::new(Fixed::default());
+        let store = Arc::new(MemoryStore::new(world.clone()));
+        let sessions = Sessions::new(store, Owner::local(), world);
+        let create = |name: &str, parent: Option<&Session>, origin| {
+            let name = Some(Name::new(name).expect("valid"));
+            let parent = parent.map(|session| Parent { id: session.id(), origin });
+            sessions.create(&New { name, parent, ..New::default() }, None).expect("created")
+        };
+        let called = |session: &Session| {
+            chain_name(&sessions, session).expect("read").expect("a name").to_string()
+        };
+        let first = create("issue-100", None, Origin::New);
+        assert_eq!(called(&first), "issue-100");
+        let second = create("issue-100-2", Some(&first), Origin::Compact);
+        assert_eq!(called(&second), "issue-100");
+        let third = create("issue-100-3", Some(&second), Origin::Resume);
+        assert_eq!(called(&third), "issue-100");
+        // A name that someone chose later is kept whole, and a fork is not a continuation.
+        let renamed = create("issue-7", Some(&third), Origin::Compact);
+        assert_eq!(called(&renamed), "issue-7");
+        let fork = create("issue-100-4", Some(&first), Origin::Fork);
+        assert_eq!(called(&fork), "issue-100-4");
+    }
+
+    #[test]
+    fn a_session_that_nobody_named_gives_no_name() {
+        let world = Arc::new(Fixed::default());
+        let store = Arc::new(MemoryStore::new(world.clone()));
+        let sessions = Sessions::new(store, Owner::local(), world);
+        let session = sessions.create(&New::default(), None).expect("created");
+        assert_eq!(chain_name(&sessions, &session).expect("read"), None);
     }
 }

@@ -13,7 +13,7 @@ use crate::file_history;
 use crate::grant::{Grant, Permissions, Verdict};
 use crate::leased_thread::{LeasedThread, lock};
 use crate::limits::{CALLS_MAX, RESULT_BYTES_MAX, STOP_GRACE};
-use crate::permission::{DECLINED, PermissionAnswer, Scope};
+use crate::permission::{DECLINED, NOT_RUN, PermissionAnswer, Scope};
 use crate::runner::Runner;
 use crate::tool::{FileChange, Site, Spec, Tool, ToolFailure};
 use crate::turn::{RunningTurn, TurnOptions};
@@ -45,7 +45,7 @@ impl Runner {
         let mut usage = Usage::default();
         let outcome = match self.refusal(index, &call, &turn.tools) {
             // Once someone has stopped the turn, nothing more of it is begun.
-            _ if stop.is_cancelled() => Err(ToolFailure(INTERRUPTED.into())),
+            _ if stop.is_cancelled() => Err(ToolFailure(NOT_RUN.into())),
             Some(refusal) => Err(refusal),
             None if self.responder.tools.find(&call.name).is_none() => {
                 let done = self.run_task(held, turn, &call, options, events, stop).await;
@@ -105,7 +105,7 @@ impl Runner {
         let tool = self.responder.tools.find(&call.name).expect("an offered tool is in the box");
         let change = tokio::select! {
             biased;
-            () = stop.cancelled() => return Err(interrupted()),
+            () = stop.cancelled() => return Err(ToolFailure(NOT_RUN.into())),
             permitted = self.permission(session, tool, call, options, events) => permitted?,
         };
         if let Some(change) = change {

@@ -78,6 +78,11 @@ impl Agent {
     pub fn may_use(&self, tool: &str) -> bool {
         self.tools.as_ref().is_none_or(|tools| tools.iter().any(|name| name == tool))
     }
+
+    /// Whether the program asks it by itself, and nobody chooses it: it writes summaries.
+    pub fn is_internal(&self) -> bool {
+        self.path == "builtin:compaction"
+    }
 }
 
 impl Serialize for Agent {

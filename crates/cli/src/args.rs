@@ -173,8 +173,7 @@ pub(crate) enum Command {
     /// Move sessions to the trash; `undo` brings them back for 30 days
     Delete(Delete),
     /// List, restore or erase deleted sessions
-    #[command(subcommand)]
-    Trash(Trash),
+    Trash(TrashArgs),
     /// Archive all but the newest sessions
     Purge(Purge),
     /// Copy sessions to another store; repeat it to copy what is new
@@ -662,6 +661,9 @@ pub(crate) struct Compact {
     /// Show how many tokens it would save, and change nothing
     #[arg(long)]
     pub(crate) preview: bool,
+    /// Compact even if the conversation is too short to save anything
+    #[arg(long)]
+    pub(crate) force: bool,
 }
 
 /// Flags of `resume`.
@@ -727,10 +729,18 @@ pub(crate) struct Delete {
     pub(crate) yes: bool,
 }
 
+/// Arguments of `trash`.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct TrashArgs {
+    /// What to do with it; without a word it is listed.
+    #[command(subcommand)]
+    pub(crate) command: Option<Trash>,
+}
+
 /// What can be done with the trash.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Trash {
-    /// List deleted sessions, most recently deleted first
+    /// List deleted sessions, most recently deleted first [default]
     List,
     /// Restore sessions, with those of their keys that are still free
     Restore(Several),

@@ -3,18 +3,19 @@
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::{Mutex, PoisonError};
 
 use rethread_agent::host::{Refusal, RosterError};
 use rethread_agent::provider::{Failure, RefusalCause};
 use rethread_agent::{FileError, TurnError};
-use rethread_core::StoreError;
 use rethread_core::name::{NameError, is_hidden};
 use rethread_core::sessions::{self, SelectError};
+use rethread_core::{SessionId, StoreError};
 use rethread_http::{AccessTokenError, ListenError};
 use rethread_store::ConnectError;
 use rethread_telegram::{ApiError, BotError};
 
-use crate::out::{clean, columns, json_note, note, wrapped};
+use crate::out::{clean, columns, count, json_note, note, plural, wrapped};
 
 /// What can go wrong at the command line.
 #[derive(Debug)]
@@ -33,6 +34,8 @@ pub(crate) enum Error {
     LongLine { number: u64 },
     /// No key of this name points anywhere.
     NoKey { key: String },
+    /// Someone stopped a message while it waited for another turn.
+    NotSent,
     /// Standard input had no message.
     NoInput,
     /// Nobody said yes.
@@ -65,6 +68,8 @@ pub(crate) enum Error {
     Word { what: String, hint: &'static str },
     /// A model that is not `provider/model`.
     BadModel { model: String },
+    /// Compacting a session would make its context larger.
+    TooShort { now: u64, after: u64 },
     /// A program keeps nothing where it is known to.
     NoPlace { tool: String, places: Vec<PathBuf> },
     /// The HTTP door cannot be opened.
@@ -147,6 +152,7 @@ impl std::fmt::Display for Error {
                 write!(f, "line {number} is longer than 16 MiB, the limit for one message")
             }
             Error::NoKey { key } => write!(f, "no session is bound to `{key}`"),
+            Error::NotSent => f.write_str("stopped waiting; your message was not sent"),
             Error::NoInput => f.write_str("no message on standard input"),
             Error::NotConfirmed => f.write_str("nothing was done"),
             Error::NotExact { sel, name } => {
@@ -174,6 +180,9 @@ impl std::fmt::Display for Error {
             }
             Error::Word { what, .. } => f.write_str(what),
             Error::BadModel { model } => write!(f, "`{model}` is not of the form PROVIDER/MODEL"),
+            Error::TooShort { now, after } => {
+                f.write_str(&too_short(*now, *after).replacen('T', "t", 1))
+            }
             Error::NoPlace { tool, places } => {
                 let places: Vec<String> =
                     places.iter().map(|place| place.display().to_string()).collect();
@@ -219,6 +228,7 @@ impl Error {
             Error::NoKey { .. } => {
                 "`rethread append --key KEY` creates a session for a key; `rethread list --json` lists keys"
             }
+            Error::NotSent => "another turn of this session is still running; ask again after it",
             Error::NoInput => "pipe JSON lines into it; see `rethread append --help`",
             Error::NotConfirmed => "use --yes to skip the question",
             Error::NotExact { .. } => {
@@ -253,6 +263,7 @@ impl Error {
             Error::Write { .. } => "the conversation itself is safe in the store",
             Error::Word { hint, .. } => hint,
             Error::BadModel { .. } => "for example `--model anthropic/claude-sonnet-4-5`",
+            Error::TooShort { .. } => "nothing was changed; use --force to compact it anyway",
             Error::NoPlace { .. } => "give the file or folder: `rethread import PATH`",
             Error::Listen(ListenError::NoToken { .. }) => {
                 "create one with `rethread token create NAME --owner OWNER`, or listen on 127.0.0.1"
@@ -340,6 +351,12 @@ impl Error {
     }
 }
 
+/// Why a session is not compacted.
+pub(crate) fn too_short(now: u64, after: u64) -> String {
+    let (now, after) = (plural(now, "token"), count(after));
+    format!("This conversation is too short to compact: {now} now, about {after} after")
+}
+
 fn verb_hint(error: &sessions::Error) -> Option<String> {
     let hint = match error {
         sessions::Error::Store(error) => return store_hint(error),
@@ -425,6 +442,11 @@ pub(crate) fn provider_hint(failure: &Failure) -> String {
         }
         Failure::Refused { .. } => {
             "your message is kept; `rethread context last --explain` shows what was sent".into()
+        }
+        Failure::OutOfQuota { .. } => {
+            "check the plan and the billing at the provider, or choose another --model; your message \
+             is kept"
+                .into()
         }
         Failure::Limited { .. } | Failure::Trouble { .. } => {
             "your message is kept; wait a little and ask again, or choose another --model".into()
@@ -555,15 +577,61 @@ fn say(text: &str) {
     }
 }
 
+/// What sessions are called in errors: what the person typed for them, or that it is the one they are in.
+static CALLED: Mutex<Vec<(SessionId, String)>> = Mutex::new(Vec::new());
+
+/// Sessions whose names are kept for an error. A command names a few; a chat is in one at a time.
+const CALLED_MAX: usize = 16;
+
+/// Has errors call a session this from now on. Programs that read JSON get its id.
+pub(crate) fn call_it(id: SessionId, called: String) {
+    let mut all = CALLED.lock().unwrap_or_else(PoisonError::into_inner);
+    all.retain(|(known, _)| *known != id);
+    if all.len() == CALLED_MAX {
+        all.remove(0);
+    }
+    all.push((id, called));
+}
+
+/// An error in the words of the person: nobody typed an id of 36 characters.
+fn as_typed(what: &str) -> String {
+    let all = CALLED.lock().unwrap_or_else(PoisonError::into_inner);
+    all.iter().fold(what.to_owned(), |what, (id, called)| {
+        let is_id = called.contains(&id.to_string());
+        if is_id { what } else { what.replace(&format!("session {id}"), called) }
+    })
+}
+
+/// Commands of the shell that hints name, and what does the same in the chat.
+const IN_CHAT: [(&str, &str); 6] = [
+    ("`rethread list`", "`sessions`"),
+    ("`rethread search WORDS`", "`/search WORDS`"),
+    ("`rethread agents`", "`/agent`"),
+    ("`rethread show SEL --all`", "`/history all`"),
+    ("`rethread archive SEL`", "`/archive`"),
+    ("`rethread fork SEL`", "`/fork`"),
+];
+
+/// The same in the chat, with hints that can be typed there.
+pub(crate) fn tell_in_chat(error: &Error, as_json: bool) -> ExitCode {
+    let hint = error
+        .hint()
+        .map(|hint| IN_CHAT.iter().fold(hint, |hint, (shell, chat)| hint.replace(shell, chat)));
+    tell_with(error, hint, as_json)
+}
+
 /// Prints an error to standard error.
 pub(crate) fn tell(error: &Error, as_json: bool) -> ExitCode {
+    tell_with(error, error.hint(), as_json)
+}
+
+fn tell_with(error: &Error, hint: Option<String>, as_json: bool) -> ExitCode {
     // A reader that went away (`| head`) is not an error to report.
     if let Error::Io(error) = error
         && error.kind() == std::io::ErrorKind::BrokenPipe
     {
         return ExitCode::SUCCESS;
     }
-    let hint = error.hint();
     let mut what = error.to_string();
     for cause in error.causes() {
         if !what.contains(&cause) {
@@ -574,6 +642,7 @@ pub(crate) fn tell(error: &Error, as_json: bool) -> ExitCode {
         let object = serde_json::json!({ "error": what, "hint": hint });
         json_note(&object);
     } else {
+        let what = as_typed(&what);
         say(&format!("\x1b[1;31merror:\x1b[0m {}", clean(&what)));
         if let Some(hint) = hint {
             say(&format!("\x1b[1mhint:\x1b[0m {hint}"));

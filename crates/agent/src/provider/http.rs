@@ -15,6 +15,7 @@ use reqwest::redirect::Policy;
 use reqwest::{Client, StatusCode, Url};
 use serde_json::Value;
 
+use super::error_page;
 use super::lines::{Events, LINE_BYTES_MAX, Lines, TooLong};
 use super::{Failure, RefusalCause};
 
@@ -210,6 +211,7 @@ impl Http {
         let (provider, message) = (self.provider.to_owned(), self.hide(message));
         match status {
             401 | 403 => Failure::Denied { provider, message },
+            429 if is_quota(answer) => Failure::OutOfQuota { provider, message },
             429 => Failure::Limited { provider, message, wait },
             // A conflict is how providers say that a lock was held too long.
             408 | 409 | 500.. => Failure::Trouble { provider, status, message, wait },
@@ -246,6 +248,13 @@ impl Http {
             None => shown,
         }
     }
+}
+
+/// Whether a provider says that what was paid for is used up, and not that requests come too fast.
+fn is_quota(answer: &str) -> bool {
+    ["insufficient_quota", "billing_hard_limit_reached", "credit balance is too low"]
+        .iter()
+        .any(|said| answer.contains(said))
 }
 
 /// Characters a secret has before it is taken out of the middle of a word. Keys of providers are far
@@ -410,7 +419,8 @@ impl Incoming<'_> {
 /// The message of an error, if it can be found in the body.
 fn message_in(text: &str, status: StatusCode) -> String {
     let found = serde_json::from_str::<Value>(text).ok().and_then(|body| message_of(&body));
-    let message = found.unwrap_or_else(|| shortened(text));
+    let page = || error_page::text_of(text).map(|page| shortened(&page));
+    let message = found.or_else(page).unwrap_or_else(|| shortened(text));
     match message.is_empty() {
         true => status.canonical_reason().unwrap_or("it did not say why").to_owned(),
         false => message,

@@ -8,6 +8,7 @@
 mod anthropic;
 mod cache;
 mod env;
+mod error_page;
 mod http;
 mod lines;
 mod models;
@@ -144,6 +145,14 @@ pub enum Failure {
         /// How long it wants us to wait.
         wait: Option<Duration>,
     },
+    /// What was paid for is used up; waiting does not help.
+    #[error("the quota at {provider} is used up: {message}")]
+    OutOfQuota {
+        /// The provider.
+        provider: String,
+        /// What it said.
+        message: String,
+    },
     /// The provider has trouble of its own.
     #[error("{provider} failed ({status}): {message}")]
     Trouble {
@@ -198,6 +207,7 @@ impl Failure {
             Failure::Unknown { .. }
             | Failure::NoKey { .. }
             | Failure::Denied { .. }
+            | Failure::OutOfQuota { .. }
             | Failure::Refused { .. } => None,
         }
     }

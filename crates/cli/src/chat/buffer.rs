@@ -131,6 +131,37 @@ impl Buffer {
         buffer
     }
 
+    /// What was typed before, to be edited again. Its pasted parts stay data.
+    pub(super) fn of_typed(typed: &Typed) -> Buffer {
+        let mut buffer = Buffer::default();
+        let mut rest = typed.text.as_str();
+        for part in &typed.by_hand {
+            let Some(at) = rest.find(part.as_str()) else { break };
+            if at > 0 {
+                buffer.paste(&rest[..at]);
+            }
+            buffer.insert(part);
+            rest = &rest[at + part.len()..];
+        }
+        if !rest.is_empty() {
+            buffer.paste(rest);
+        }
+        buffer
+    }
+
+    /// Adds a line below this text, with the cursor at its end.
+    pub(super) fn append_line(&mut self, line: Buffer) {
+        if line.is_empty() {
+            return;
+        }
+        if !self.is_empty() {
+            self.glyphs.push(Glyph::new("\n", false));
+        }
+        self.glyphs.extend(line.glyphs);
+        self.cursor = self.glyphs.len();
+        self.is_damaged |= line.is_damaged;
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.glyphs.is_empty()
     }

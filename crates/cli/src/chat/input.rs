@@ -162,16 +162,29 @@ impl Input {
     }
 
     /// Ends a time in which what is typed is kept for later. It is not lost: its lines come next, and
-    /// the next line that is edited begins with the rest.
-    pub(crate) fn end_watch(&mut self, mut typed: TypedAhead) {
+    /// the next line that is edited begins with the rest. After someone stopped what went on, nothing
+    /// is sent by itself: the lines go back into the prompt.
+    pub(crate) fn end_watch(&mut self, mut typed: TypedAhead, stopped: bool) {
         self.settle();
         for (_, key) in self.keys.drain(..) {
             typed.key(&key);
         }
         self.later.extend(typed.lines.into_iter().map(Line::Ahead));
-        if !typed.part.is_empty() {
-            self.begun = Some(typed.part);
+        let mut begun = Buffer::default();
+        while stopped && let Some(line) = self.next_ahead() {
+            begun.append_line(Buffer::of_typed(&line));
         }
+        begun.append_line(typed.part);
+        if !begun.is_empty() {
+            self.begun = Some(begun);
+        }
+    }
+
+    /// Gives back what was typed and not sent: the next line that is edited begins with it.
+    pub(crate) fn give_back_typed(&mut self, typed: &Typed) {
+        let mut begun = Buffer::of_typed(typed);
+        begun.append_line(self.begun.take().unwrap_or_default());
+        self.begun = Some(begun);
     }
 
     /// A line that was typed ahead, where one is next.

@@ -64,11 +64,14 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use rethread_agent::agents::AgentSource;
+use rethread_agent::host::Refusal;
 use rethread_agent::{
-    End, Events, Handle, Runner, SessionPermissions, SummaryMethod, Target, TurnAnswer, TurnOptions,
+    End, Events, Handle, Runner, SessionPermissions, SummaryMethod, Target, TurnAnswer, TurnError,
+    TurnOptions,
 };
-use rethread_core::{Incoming, Key, Name, SessionId};
+use rethread_core::{Incoming, Key, Name, SessionId, StoreError, sessions};
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio_util::sync::CancellationToken;
 
 use crate::args::Talk;
 use crate::commands::{Cli, Done};
@@ -152,6 +155,8 @@ pub(crate) struct Chat {
     seen: u64,
     /// The session that `/new` left, until something is said.
     left: Option<SessionId>,
+    /// The session that this window left for the one it is in, with `/new`.
+    new_after: Option<SessionId>,
     /// The session that was deleted last, until something else is said.
     deleted: Option<SessionId>,
     /// The session that was opened, until something is done in it.
@@ -182,8 +187,20 @@ impl Signals {
 enum Leaving {
     /// The person wants to.
     Asked,
+    /// The person wants to, without waiting for a summary.
+    AtOnce,
     /// The machine wants us to.
     Told,
+}
+
+impl Leaving {
+    /// Who writes the summary. A model takes its time, which only someone who said `exit` has.
+    fn how(&self) -> SummaryMethod {
+        match self {
+            Leaving::Asked => SummaryMethod::Model,
+            Leaving::AtOnce | Leaving::Told => SummaryMethod::Extract,
+        }
+    }
 }
 
 /// Opens the chat, or asks once.
@@ -275,6 +292,7 @@ impl Chat {
             unsaid_permissions: SessionPermissions::default(),
             seen: 0,
             left: None,
+            new_after: None,
             deleted: None,
             untouched: None,
             terminated: false,
@@ -292,11 +310,7 @@ impl Chat {
             let line = match self.next_line().await {
                 Ok(line) => line,
                 Err(leaving) => {
-                    let how = match leaving {
-                        Leaving::Asked => SummaryMethod::Model,
-                        Leaving::Told => SummaryMethod::Extract,
-                    };
-                    self.leave(how).await?;
+                    self.leave(leaving.how()).await?;
                     return Ok(ExitCode::SUCCESS);
                 }
             };
@@ -315,12 +329,8 @@ impl Chat {
                     return Ok(ExitCode::SUCCESS);
                 }
                 Ok(None) => {}
-                Ok(Some(Leaving::Asked)) => {
-                    self.leave(SummaryMethod::Model).await?;
-                    return Ok(ExitCode::SUCCESS);
-                }
-                Ok(Some(Leaving::Told)) => {
-                    self.leave(SummaryMethod::Extract).await?;
+                Ok(Some(leaving)) => {
+                    self.leave(leaving.how()).await?;
                     return Ok(ExitCode::SUCCESS);
                 }
                 // Nobody reads any more.
@@ -462,7 +472,7 @@ impl Chat {
                 _ = self.signals.interrupt.recv() => {
                     if std::mem::replace(&mut warned, true) {
                         self.voice.notice("");
-                        return Err(Leaving::Asked);
+                        return Err(Leaving::AtOnce);
                     }
                     self.voice.notice("\n(`exit` or Ctrl-C again leaves)");
                 }
@@ -524,7 +534,14 @@ impl Chat {
         }
         let session = self.session_for_turn()?;
         let message = attached.message(self.handle.sessions(), session)?;
-        self.converse(session, Incoming { id, message }).await
+        match self.converse(session, Incoming { id, message }).await {
+            Err(Error::NotSent) => {
+                self.input.give_back_typed(typed);
+                self.voice.notice("\x1b[2m(stopped waiting; your message was not sent)\x1b[0m");
+                Ok(None)
+            }
+            done => done,
+        }
     }
 
     /// Asks the last question again; what came of it is left out of what the model sees.
@@ -573,9 +590,12 @@ impl Chat {
         }
         let mut new = self.runner.responder.new_session();
         new.name = self.name.take();
-        let session = self.handle.sessions().create(&new, Some(&self.key))?;
+        // Other windows of this folder move its key too: `/undo` goes back to where this one was.
+        let from = self.left;
+        let session = self.handle.sessions().create_after(&new, &self.key, from)?;
         let permissions = std::mem::take(&mut self.unsaid_permissions);
         self.be_in(session.id());
+        self.new_after = from;
         self.handle.change_permissions(&self.runner, session.id(), |new| *new = permissions);
         Ok(session.id())
     }
@@ -583,8 +603,10 @@ impl Chat {
     /// The chat is in this session from now on.
     fn be_in(&mut self, id: SessionId) {
         self.session = Some(id);
+        errors::call_it(id, "this session".to_owned());
         self.unsaid_permissions = SessionPermissions::default();
         self.left = None;
+        self.new_after = None;
         self.fullness = 0;
         self.last_usage = None;
         self.suggested = false;
@@ -637,9 +659,11 @@ impl Chat {
         let options = TurnOptions { can_ask: self.can_ask(), ..TurnOptions::default() };
         let target = Target::Session(id);
         let started = self.handle.start_turn(target, input.into(), options, events).await?;
+        let stop = started.stop.clone();
         let agent = self.runner.responder.agent.name.clone();
         if self.voice.look == Look::Rich && self.input.edits() {
-            return self.watch_turn(&agent, started, receiver).await;
+            let outcome = self.watch_turn(&agent, started, receiver).await?;
+            return outcome.map_err(|error| not_sent(error, &stop));
         }
         let shown = self.follow(&agent, &mut receiver, &started.stop).await;
         if shown.is_err() {
@@ -654,7 +678,7 @@ impl Chat {
             self.voice.answer(&agent, &format!("\n\n{}", limit.notice()))?;
         }
         self.voice.close()?;
-        Ok(outcome?)
+        outcome.map_err(|error| not_sent(error, &stop))
     }
 
     /// Suggests `compact` when the window fills.
@@ -672,13 +696,23 @@ impl Chat {
 
     /// Shows an error; the chat continues.
     fn tell(&self, error: &Error) {
-        let _code: ExitCode = errors::tell(error, self.cli.global.json);
+        let _code: ExitCode = errors::tell_in_chat(error, self.cli.global.json);
     }
 }
 
 /// Whether this is a command of the chat.
 pub(crate) fn is_command(name: &str) -> bool {
     name == "quit" || help::COMMANDS.iter().any(|command| command.name == name)
+}
+
+/// Why a turn failed. One that someone stopped while it waited for another was never sent.
+fn not_sent(error: TurnError, stop: &CancellationToken) -> Error {
+    let waited = matches!(
+        &error,
+        TurnError::Sessions(sessions::Error::Store(StoreError::Held { .. }))
+            | TurnError::Refused(Refusal::Stopped)
+    );
+    if waited && stop.is_cancelled() { Error::NotSent } else { error.into() }
 }
 
 /// A line may have been longer than it is.

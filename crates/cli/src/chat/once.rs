@@ -63,7 +63,8 @@ impl Chat {
         match (json, streams) {
             (true, _) => self.print_turn(id, &answer)?,
             (false, true) => {}
-            (false, false) => line(clean(&answer.text))?,
+            // The line ends once, whether or not the answer ends in a newline.
+            (false, false) => line(clean(answer.text.trim_end_matches('\n')))?,
         }
         if answer.limit.is_some() && !self.cli.global.json {
             self.voice.notice(ANY_MESSAGE_CONTINUES);

@@ -64,11 +64,29 @@ impl Chat {
         self.be_in(session.id());
         self.untouched = Some(session.id());
         self.let_call_back(&thread);
+        self.show_other_folder(&session);
         self.ask_for_trust(&session).await?;
         let responder = &self.runner.responder;
         let context = thread.context(&responder.policy, &responder.model)?;
         self.fullness = self.runner.fullness_of(&context);
         Ok(())
+    }
+
+    /// Says so where a session is about another folder than the one in which tools work.
+    fn show_other_folder(&self, session: &Session) {
+        let (Some(theirs), Some(ours)) =
+            (&session.header.profile.workspace, &self.runner.responder.workspace)
+        else {
+            return;
+        };
+        let real = std::fs::canonicalize(theirs).unwrap_or_else(|_| theirs.into());
+        if real != std::path::Path::new(ours) {
+            self.voice.notice(format_args!(
+                "This session is about {}; files and commands are those of {}.",
+                clean(theirs),
+                clean(ours)
+            ));
+        }
     }
 
     /// Who answers in a session: the agent the person chose, or its own.

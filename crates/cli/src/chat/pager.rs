@@ -139,6 +139,7 @@ impl Pager {
         let mut lines = vec![self.paint.bold(&tool_line::what(call)), String::new()];
         match change {
             Some(change) => lines.extend(change.rendered(self.columns).lines().map(str::to_owned)),
+            None if !tool_line::edits(call).is_empty() => lines.extend(edits(call)),
             None => lines.extend(arguments(call)),
         }
         lines.push(String::new());
@@ -159,6 +160,23 @@ impl Pager {
         self.lines = lines.iter().flat_map(wrap).collect();
         self.top = self.top.min(self.lines.len().saturating_sub(self.page()));
     }
+}
+
+/// What an edit takes out and puts in. Where in the file that was is not known any more.
+fn edits(call: &Call) -> Vec<String> {
+    let mut lines = Vec::new();
+    for (old, new) in tool_line::edits(call) {
+        if !lines.is_empty() {
+            lines.push("⋯".to_owned());
+        }
+        let signed = |sign: &str, text: &str| -> Vec<String> {
+            let text = clean(&text.replace('\t', "    "));
+            text.lines().map(|line| format!("{sign} {line}")).collect()
+        };
+        lines.extend(signed("-", &old));
+        lines.extend(signed("+", &new));
+    }
+    lines
 }
 
 /// The arguments of a call, each with its name, and all of it.
@@ -225,6 +243,20 @@ mod tests {
         assert_eq!(pager.draw()[0], "run one");
         assert_eq!(pager.key(&Key::Text("q".into())), Paging::Over);
         assert!(Pager::open(Vec::new(), 40, 6, Paint::of(&Style::plain(40))).is_none());
+    }
+
+    #[test]
+    fn an_edit_is_shown_as_what_goes_and_what_comes() {
+        let edits = json!([{"old": "one\ntwo", "new": "TWO"}, {"old": "x", "new": "\u{1b}y"}]);
+        let input = Raw::of(&json!({ "path": "a.txt", "edits": edits }));
+        let call = Call { id: "1".into(), name: "edit_file".into(), input };
+        let mut record = CallRecord::new(call);
+        record.finish(true, "2 edits made".into());
+        let shown = Pager::open(vec![record], 40, 20, Paint::of(&Style::plain(40)));
+        let shown = shown.expect("there is a call").draw();
+        assert_eq!(shown[..5], ["edit a.txt", "", "- one", "- two", "+ TWO"]);
+        assert_eq!(shown[5..7], ["⋯", "- x"]);
+        assert!(!shown.concat().contains(['"', '\u{1b}']), "{shown:?}");
     }
 
     #[test]

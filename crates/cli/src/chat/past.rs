@@ -11,9 +11,10 @@ use rethread_core::sessions::SelectError;
 use rethread_core::{SessionId, StoreError, sessions};
 
 use super::Chat;
+use super::say::Look;
 use crate::commands::change;
 use crate::commands::stats::tokens_block;
-use crate::errors::Error;
+use crate::errors::{Error, too_short};
 use crate::out::{clean, count, one_line, plural};
 
 /// Said when the transcript is written without a summary.
@@ -21,6 +22,9 @@ const SUMMARY_FAILED: &str = "⚠️ Summary generation failed - session saved b
 
 /// Said when the model failed and sentences were picked instead.
 const SUMMARY_EXTRACTED: &str = "⚠️ Summary generation failed - saved with an extract instead";
+
+/// Said while a summary is made at the end.
+const SUMMARIZING: &str = "📝 Generating session summary...";
 
 /// How long a summary may take before it says how to go without it.
 const SUMMARY_SOON: std::time::Duration = std::time::Duration::from_secs(2);
@@ -38,7 +42,8 @@ enum Found {
 impl Chat {
     /// Saves what there is to save, and says goodbye.
     pub(super) async fn leave(&mut self, how: SummaryMethod) -> Result<(), Error> {
-        self.input.give_back_terminal();
+        // Who is not there cannot be kept waiting: only someone at a terminal gets a model's summary.
+        let how = if self.voice.typed { how } else { SummaryMethod::Extract };
         self.leave_unused()?;
         let config = &self.cli.config;
         let saves = config.is_on("features.auto_save") && config.is_on("session.auto_save");
@@ -49,12 +54,16 @@ impl Chat {
             _ => None,
         };
         let Some(session) = session.filter(|session| session.tally.queries > 0) else {
+            self.input.give_back_terminal();
             self.voice.notice("Goodbye!");
             return self.tidy();
         };
-        if self.cli.config.is_on("session.summary") {
-            self.summarize_at_exit(session.id(), how).await;
-        }
+        let summarized = match self.cli.config.is_on("session.summary") {
+            true => self.summarize_at_exit(session.id(), how).await,
+            false => Ok(()),
+        };
+        self.input.give_back_terminal();
+        summarized?;
         self.voice.notice("Goodbye!");
         let transcript = match self.runner.save_transcript(session.id()) {
             Ok(path) => {
@@ -93,27 +102,34 @@ impl Chat {
     }
 
     /// Writes the summary that the next resume starts from. It may take a model a while, so it says
-    /// how to go without it.
-    async fn summarize_at_exit(&mut self, id: SessionId, how: SummaryMethod) {
-        self.voice.begin("📝 Generating session summary...");
+    /// for how long, and how to go without it.
+    async fn summarize_at_exit(&mut self, id: SessionId, how: SummaryMethod) -> Result<(), Error> {
         let runner = self.runner.clone();
+        let is_watched = self.voice.look == Look::Rich && self.input.edits();
         let made = match how {
-            SummaryMethod::Extract => Some(runner.summarize(id, how).await),
+            SummaryMethod::Extract => None,
+            _ if is_watched => {
+                let (_silent, mut notes) = tokio::sync::mpsc::channel(1);
+                let work = runner.summarize(id, how);
+                self.busy_until((SUMMARIZING, " · Esc skips it"), &mut notes, work).await?
+            }
             _ => {
+                self.voice.begin(SUMMARIZING);
                 let work = runner.summarize(id, how);
                 tokio::pin!(work);
-                let soon = tokio::time::timeout(SUMMARY_SOON, self.unless_stopped(&mut work)).await;
-                match soon {
+                match tokio::time::timeout(SUMMARY_SOON, self.unless_stopped(&mut work)).await {
                     Ok(made) => made,
                     Err(_) => {
-                        if self.voice.typed {
-                            self.voice.begin(" (Ctrl-C skips it)");
-                        }
+                        self.voice.begin(" (Ctrl-C skips it)");
                         self.unless_stopped(&mut work).await
                     }
                 }
             }
         };
+        // While it was watched, the line was one that goes away.
+        if is_watched || how == SummaryMethod::Extract {
+            self.voice.begin(SUMMARIZING);
+        }
         let made = match made {
             Some(made) => made,
             // A person who cannot wait gets a summary that needs no waiting.
@@ -129,6 +145,7 @@ impl Chat {
                 self.tell(&error.into());
             }
         }
+        Ok(())
     }
 
     /// A session that was resumed and in which nothing was said is put away, so that the one it
@@ -169,6 +186,25 @@ impl Chat {
         Ok(())
     }
 
+    /// Compacts the session because someone wants it. Where that would make the context larger they
+    /// are asked first: a model costs money.
+    pub(super) async fn compact_on_request(&mut self) -> Result<(), Error> {
+        if let Some(id) = self.session
+            && self.handle.sessions().get(id)?.tally.queries > 0
+        {
+            let preview = self.runner.preview(id)?;
+            if !preview.saves() {
+                let what = too_short(preview.before, preview.after);
+                self.voice.notice(format_args!("{what}."));
+                if !self.confirmed("Compact it anyway?").await {
+                    self.voice.notice("Not compacted; the session is unchanged.");
+                    return Ok(());
+                }
+            }
+        }
+        self.compact().await.map(drop)
+    }
+
     /// Compacts the session and continues in the new one.
     ///
     /// Returns whether someone stopped it.
@@ -179,18 +215,14 @@ impl Chat {
         };
         let id = self.session.ok_or_else(nothing)?;
         let preview = self.runner.preview(id)?;
-        self.voice.notice(match preview.after < preview.before {
-            true => format!(
-                "{} tokens in the context now, about {} after; {} word for word.",
-                count(preview.before),
+        if preview.saves() {
+            self.voice.notice(format_args!(
+                "{} in the context now, about {} after; {} word for word.",
+                plural(preview.before, "token"),
                 count(preview.after),
                 kept(preview.carried)
-            ),
-            false => format!(
-                "{} tokens in the context now: this conversation is too short to be worth compacting.",
-                count(preview.before)
-            ),
-        });
+            ));
+        }
         let runner = self.runner.clone();
         // A compaction has at most four stages.
         let (sender, mut stages) = tokio::sync::mpsc::channel(4);
@@ -447,18 +479,19 @@ pub(crate) fn receipt(receipt: &CompactReceipt, undo: &str) -> Vec<String> {
     };
     vec![
         format!(
-            "✓ Compacted into {}: {} → {} tokens in the context ({saved})",
+            "✓ Compacted into {}: {} → {} in the context ({saved})",
             change::shown(&on.session),
             count(receipt.before),
-            count(on.tokens)
+            plural(on.tokens, "token")
         ),
         format!(
-            "  Carried word for word: {} ({} tokens); the rest is in the summary{by}",
+            "  Carried word for word: {} ({}); the rest is in the summary{by}",
             match on.carried {
                 0 => "no turn".into(),
+                1 => "the last turn".into(),
                 turns => format!("the last {}", plural(turns as u64, "turn")),
             },
-            count(on.carried_tokens)
+            plural(on.carried_tokens, "token")
         ),
         format!(
             "  Nothing is lost: the agent reads any of it back with recall (ref {}:SEQ); {undo} takes this back",

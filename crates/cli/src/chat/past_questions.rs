@@ -1,5 +1,6 @@
 //! What was asked before and can be called back: in this chat, and in the other sessions of the folder.
 
+use super::parse_line::{TypedLine, understand};
 use crate::out::clean;
 
 /// Questions that can be called back. More than anyone looks through.
@@ -20,11 +21,13 @@ pub(super) struct PastQuestions {
 }
 
 impl PastQuestions {
-    /// Adds the newest. What cannot be shown as it is would come back as something else.
+    /// Adds the newest. What cannot be shown as it is would come back as something else; a command
+    /// without arguments and a single letter are typed sooner than found.
     pub(super) fn add(&mut self, question: &str) {
         let question = question.trim_end();
         let is_plain = question.len() <= QUESTION_BYTES_MAX && clean(question) == question;
-        if question.trim().is_empty() || !is_plain {
+        let is_short = question.trim().chars().nth(1).is_none();
+        if is_short || !is_plain || is_bare_command(question) {
             return;
         }
         self.questions.retain(|known| known != question);
@@ -77,6 +80,12 @@ impl PastQuestions {
     }
 }
 
+/// Whether this is a command and nothing else.
+fn is_bare_command(text: &str) -> bool {
+    let is_one_word = !text.trim().contains(char::is_whitespace);
+    is_one_word && matches!(understand(text), Ok(TypedLine::Do(_)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -89,7 +98,8 @@ mod tests {
 
     #[test]
     fn each_question_is_there_once_where_it_was_asked_last() {
-        let mut past = past(&["one", "two", "one", " ", "clear\u{1b}[2Jed"]);
+        let asked = ["one", "two", "one", " ", "clear\u{1b}[2Jed", "n", "help", "/cost"];
+        let mut past = past(&asked);
         past.add_older(vec!["zero".into(), "two".into()]);
         assert_eq!(past.questions, ["zero", "two", "one"]);
         past.add(&"x".repeat(QUESTION_BYTES_MAX));

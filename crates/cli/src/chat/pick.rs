@@ -53,7 +53,7 @@ impl Chat {
         let chosen = self.choose_on(screen).await;
         print(SHOW_CURSOR)?;
         Screen::new().show_other(false)?;
-        self.input.end_watch(TypedAhead::default());
+        self.input.end_watch(TypedAhead::default(), false);
         chosen
     }
 
@@ -118,7 +118,7 @@ impl Chat {
     fn do_picked(&mut self, id: SessionId, verb: &Verb) -> sessions::Result<Session> {
         let sessions = self.handle.sessions();
         Ok(match verb {
-            Verb::Rename(name) => sessions.rename(id, name)?,
+            Verb::Rename(typed) => sessions.rename_to(id, typed)?,
             Verb::Archive => sessions.archive(id)?,
             Verb::Unarchive => sessions.unarchive(id)?,
             Verb::Fork => {

@@ -116,7 +116,7 @@ impl Chat {
                 _ = self.signals.interrupt.recv() => {
                     self.editor.key(&Key::Interrupt, &self.completions);
                     if std::mem::replace(&mut warned, true) {
-                        return Err(Leaving::Asked);
+                        return Err(Leaving::AtOnce);
                     }
                     self.tell_how_to_leave(screen);
                 }
@@ -175,7 +175,7 @@ impl Chat {
             Edited::Over => return Next::Leave(Leaving::Asked),
             Edited::Interrupted => {
                 if std::mem::replace(warned, true) {
-                    return Next::Leave(Leaving::Asked);
+                    return Next::Leave(Leaving::AtOnce);
                 }
                 self.tell_how_to_leave(screen);
             }

@@ -13,6 +13,7 @@ use super::permission_prompt::{DIFF_LINES, PermissionPrompt, PromptAnswer};
 use super::say::Look;
 use super::{Chat, STILL_WORKING, UNANSWERABLE, YES_OR_NO, tool_line};
 use crate::errors::Error;
+use crate::out::{columns, wrapped};
 
 impl Chat {
     /// Ends a question that is on the line. Returns the moment from which on an answer can have
@@ -53,7 +54,12 @@ impl Chat {
     /// Asks a yes-or-no question; the next line answers it.
     pub(super) async fn confirmed(&mut self, question: &str) -> bool {
         self.input.read_lines();
-        self.voice.begin(question);
+        // Words stay whole, and the answer is typed on the line on which the question ends.
+        let room = columns().saturating_sub(YES_OR_NO.len() + 1);
+        match self.voice.look {
+            Look::Raw => self.voice.begin(question),
+            _ => self.voice.begin(wrapped(question, room).trim_end_matches('\n')),
+        }
         let Some(asked) = self.ask() else { return false };
         let line = tokio::select! {
             line = async {

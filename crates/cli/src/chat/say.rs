@@ -246,7 +246,7 @@ impl Voice {
 
     fn called(&mut self, call: &Call) {
         if self.look == Look::Raw {
-            self.notice(format_args!("\x1b[2m  → {}\x1b[0m", shown(call)));
+            self.notice(format_args!("\x1b[2m  → {}\x1b[0m", tool_line::what(call)));
             return;
         }
         self.running.push((call.id.clone(), Instant::now()));
@@ -274,11 +274,6 @@ pub(super) fn print(text: &str) -> Result<(), Error> {
     out.write_all(text.as_bytes())?;
     out.flush()?;
     Ok(())
-}
-
-/// A call on one line.
-fn shown(call: &Call) -> String {
-    format!("{} {}", one_line(&call.name), fit(call.input.get(), 160))
 }
 
 #[cfg(test)]

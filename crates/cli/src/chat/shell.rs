@@ -142,7 +142,7 @@ impl Chat {
         let last = if line.is_empty() { String::new() } else { shown(&line, screen.columns) };
         if is_rich {
             screen.end(&last)?;
-            self.input.end_watch(typed);
+            self.input.end_watch(typed, is_stopped);
         } else {
             self.voice.begin(&last);
         }
@@ -153,10 +153,13 @@ impl Chat {
         let took = began.elapsed();
         let time =
             if took.as_secs() >= 1 { format!(" · {}", lasted(took)) } else { String::new() };
-        self.voice.notice(format_args!(
-            "\x1b[2m({how}{time} · {} bytes go with your next question)\x1b[0m",
-            count(kept.bytes)
-        ));
+        // What wrote nothing is told too: that it ended well says enough.
+        let kept_bytes = match kept.bytes {
+            0 => String::new(),
+            1 => " · 1 byte goes with your next question".to_owned(),
+            bytes => format!(" · {} bytes go with your next question", count(bytes)),
+        };
+        self.voice.notice(format_args!("\x1b[2m({how}{time}{kept_bytes})\x1b[0m"));
         let output = kept.text();
         let output = output.trim_end();
         self.outputs.push(format!("[I ran `{command}`: {how}]\n\n{output}\n\n[End of output]\n\n"));

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use rethread_agent::DECLINED;
+use rethread_agent::{DECLINED, NOT_RUN};
 use rethread_core::message::Call;
 use rethread_render::Diff;
 use serde_json::{Map, Value};
@@ -38,9 +38,10 @@ pub(crate) fn what(call: &Call) -> String {
             }
         },
         "list_dir" => format!("list {}", path()),
-        "glob" | "grep" => {
-            let pattern = text("pattern").unwrap_or_default();
-            format!("{} {pattern}{}", call.name, within())
+        "glob" => format!("glob {}{}", text("pattern").unwrap_or_default(), within()),
+        "grep" => {
+            let pattern = input.get("pattern").and_then(Value::as_str).unwrap_or_default();
+            format!("grep {}{}", short(&readable_pattern(pattern)), within())
         }
         "write_file" => format!("write {}", path()),
         "edit_file" => format!("edit {}", path()),
@@ -164,6 +165,22 @@ pub(super) fn details(call: &Call) -> Vec<String> {
     items.iter().take(TODO_LINES).map(line).collect()
 }
 
+/// What an `edit_file` takes out and puts in, edit by edit, as the call says it.
+pub(super) fn edits(call: &Call) -> Vec<(String, String)> {
+    if call.name != "edit_file" {
+        return Vec::new();
+    }
+    let both = |edit: &Map<String, Value>| {
+        let text = |name: &str| edit.get(name).and_then(Value::as_str).map(str::to_owned);
+        Some((text("old")?, text("new")?))
+    };
+    let input = input(call);
+    match input.get("edits").and_then(Value::as_array) {
+        Some(edits) => edits.iter().filter_map(Value::as_object).filter_map(both).collect(),
+        None => both(&input).into_iter().collect(),
+    }
+}
+
 /// How many lines an edit adds and removes, as far as the call says it.
 fn changed(call: &Call) -> Option<String> {
     let input = input(call);
@@ -171,14 +188,10 @@ fn changed(call: &Call) -> Option<String> {
         let content = input.get("content")?.as_str()?;
         return Some(plural(content.lines().count() as u64, "line"));
     }
-    let both = |edit: &Map<String, Value>| {
-        let text = |name: &str| edit.get(name).and_then(Value::as_str).map(str::to_owned);
-        Some((text("old")?, text("new")?))
-    };
-    let edits: Vec<(String, String)> = match input.get("edits").and_then(Value::as_array) {
-        Some(edits) => edits.iter().filter_map(Value::as_object).filter_map(both).collect(),
-        None => vec![both(&input)?],
-    };
+    let edits = edits(call);
+    if edits.is_empty() && !input.contains_key("edits") {
+        return None;
+    }
     let (mut added, mut removed) = (0, 0);
     for (old, new) in &edits {
         let diff = Diff::new(old.as_bytes(), new.as_bytes());
@@ -193,10 +206,52 @@ fn reason(text: &str) -> String {
     if let Some(said) = text.strip_prefix(DECLINED) {
         return format!("you declined{said}");
     }
+    if text == NOT_RUN {
+        return "not run: you stopped the turn".to_owned();
+    }
     let last = text.lines().last().unwrap_or_default();
     match last.starts_with('[') && last.ends_with(']') {
         true => last.trim_matches(['[', ']']).to_owned(),
         false => text.to_owned(),
+    }
+}
+
+/// A pattern for people. One that is made of groups for a machine is shown as the words it looks for;
+/// the pager has all of it.
+fn readable_pattern(pattern: &str) -> String {
+    if !pattern.contains("(?") {
+        return pattern.to_owned();
+    }
+    let mut plain = String::new();
+    let mut chars = pattern.chars().peekable();
+    let mut in_class = false;
+    while let Some(c) = chars.next() {
+        match c {
+            // `\b` is not a letter, `\.` is a full stop.
+            '\\' => plain.extend(chars.next().filter(|c| !c.is_alphanumeric())),
+            '[' => in_class = true,
+            ']' => in_class = false,
+            _ if in_class => {}
+            '(' if chars.peek() == Some(&'?') => {
+                // Up to the end of the flags: `(?i:`, `(?:`.
+                while chars.next_if(|c| !matches!(c, ':' | ')')).is_some() {}
+                plain.push(' ');
+            }
+            c if c.is_alphanumeric() || matches!(c, '_' | '-') => plain.push(c),
+            _ => plain.push(' '),
+        }
+    }
+    let mut words: Vec<String> = Vec::new();
+    for word in plain.split_whitespace() {
+        let word = word.to_lowercase();
+        // The same word in another spelling, or a part of one that is there, says nothing more.
+        if word.chars().count() > 1 && !words.iter().any(|known| known.contains(&word)) {
+            words.push(word);
+        }
+    }
+    match words.is_empty() {
+        true => pattern.to_owned(),
+        false => words.join(", "),
     }
 }
 
@@ -230,6 +285,19 @@ mod tests {
 
     fn shown(name: &str, input: Value, text: &str, seconds: u64) -> String {
         line(&call(name, input), true, text, Duration::from_secs(seconds))
+    }
+
+    #[test]
+    fn a_pattern_made_for_a_machine_is_shown_as_its_words() {
+        for (pattern, shown) in [
+            ("RateLimiter", "RateLimiter"),
+            (r"fn \w+\(", r"fn \w+\("),
+            (r"(?i:bucket).*(?:(?:\b|_)(?i:token)|[a-z]Token)", "bucket, token"),
+            (r"(?i:rate limit)", "rate, limit"),
+            ("(?:)", "(?:)"),
+        ] {
+            assert_eq!(readable_pattern(pattern), shown);
+        }
     }
 
     #[test]

@@ -6,7 +6,6 @@ use std::path::Path;
 use rethread_agent::{SessionPermissions, TurnOptions};
 use rethread_core::context::{Model, Policy};
 use rethread_core::entry::{Body, Origin};
-use rethread_core::search::Query;
 use rethread_core::sessions::{self, Undone};
 use rethread_core::turn::{Turn, TurnPart};
 use rethread_core::{BlockKind, Entry, Name, Place, Session, SessionId};
@@ -26,7 +25,7 @@ impl Chat {
             // These need more than a verb.
             ChatCommand::Exit | ChatCommand::Retry => {}
             ChatCommand::Help => self.voice.notice(help::text()),
-            ChatCommand::Compact => drop(self.compact().await?),
+            ChatCommand::Compact => self.compact_on_request().await?,
             ChatCommand::Resume(Some(sel)) => self.resume(&sel).await?,
             ChatCommand::Resume(None) | ChatCommand::Sessions if self.can_pick() => {
                 self.pick().await?;
@@ -47,7 +46,7 @@ impl Chat {
             ChatCommand::Model(Some(name)) => self.set_model(&name)?,
             ChatCommand::Permissions(change) => self.permissions(change.as_deref())?,
             ChatCommand::Search(words) => {
-                search::print(&self.cli, &Query::new(&words)?, search::CHAT_HITS, 0)?;
+                search::print_in_chat(&self.cli, &words)?;
             }
             ChatCommand::Clear => {
                 let id = self.current()?;
@@ -197,9 +196,13 @@ impl Chat {
     }
 
     fn list_agents(&self) -> Result<(), Error> {
-        for agent in self.handle.host().agents().iter() {
+        for agent in self.handle.host().agents().iter().filter(|agent| !agent.is_internal()) {
             let mark = if agent.name == self.runner.responder.agent.name { "*" } else { " " };
-            line(format_args!("{mark} {:<12} {}", agent.name, clean(&agent.description)))?;
+            let text = format!("{mark} {:<12} {}", agent.name, clean(&agent.description));
+            match self.voice.look {
+                Look::Raw => line(text)?,
+                _ => self.voice.notice(text),
+            }
         }
         Ok(())
     }
@@ -291,8 +294,14 @@ impl Chat {
             return Ok(());
         }
         let id = self.current()?;
+        // Another window of this folder may have moved its key on: this one goes back all the same.
+        if let Some(back) = self.new_after
+            && let Err(sessions::Error::GoneOn { .. }) = self.handle.sessions().would_undo(id)
+        {
+            return self.undo_new(back).await;
+        }
         if !self.may_leave(id).await? {
-            self.voice.notice("Nothing was undone.");
+            self.voice.notice(NOTHING_UNDONE);
             return Ok(());
         }
         // Read while the session is still the one that put them back.
@@ -312,6 +321,18 @@ impl Chat {
         Ok(())
     }
 
+    /// Goes back to the session that `/new` left.
+    async fn undo_new(&mut self, back: SessionId) -> Result<(), Error> {
+        let name = change::label(&self.cli, back)?;
+        if !self.confirmed(&leaves(Origin::New, &name)).await {
+            self.voice.notice(NOTHING_UNDONE);
+            return Ok(());
+        }
+        self.enter(back).await?;
+        self.voice.notice(format_args!("Undid /new: back in {name}."));
+        Ok(())
+    }
+
     /// Whether what an undo would lead away from may be left: where something was said in it, or
     /// the person never asked for the session that would be undone, they are asked.
     async fn may_leave(&mut self, id: SessionId) -> Result<bool, Error> {
@@ -325,10 +346,7 @@ impl Chat {
             return Ok(true);
         }
         let back = change::label(&self.cli, back)?;
-        let what = origin.as_str();
-        let question =
-            format!("This undoes the {what} and goes back to {back}. Leave this conversation?");
-        Ok(self.confirmed(&question).await)
+        Ok(self.confirmed(&leaves(origin, &back)).await)
     }
 
     async fn fork(&mut self, name: Option<&str>) -> Result<(), Error> {
@@ -399,6 +417,15 @@ impl Chat {
         }
         Ok(())
     }
+}
+
+/// Said where someone does not want what an undo would do.
+const NOTHING_UNDONE: &str = "Nothing was undone.";
+
+/// The question before an undo that leads away from a conversation.
+fn leaves(origin: Origin, back: &str) -> String {
+    let what = origin.as_str();
+    format!("This undoes the {what} and goes back to {back}. Leave this conversation?")
 }
 
 /// The calls of a turn, each with its result.

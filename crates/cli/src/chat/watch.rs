@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use rethread_agent::host::StartedTurn;
-use rethread_agent::{Event, PermissionAnswer, PermissionRequest, TurnAnswer};
+use rethread_agent::{Event, PermissionAnswer, PermissionRequest, TurnAnswer, TurnError};
 use rethread_render::terminal::wrap_line;
 use tokio::sync::mpsc::Receiver;
 use tokio_util::sync::CancellationToken;
@@ -47,6 +47,8 @@ struct Watch {
     pager: Option<Pager>,
     /// Lines that are finished and not on the screen yet.
     done: String,
+    /// Someone stopped it.
+    stopped: bool,
 }
 
 /// A question that is on the screen.
@@ -64,7 +66,7 @@ impl Chat {
         agent: &str,
         started: StartedTurn,
         mut receiver: Receiver<Event>,
-    ) -> Result<TurnAnswer, Error> {
+    ) -> Result<Result<TurnAnswer, TurnError>, Error> {
         let (style, began) = (self.voice.style(), Instant::now());
         let model = self.runner.responder.model.name.clone();
         let mut watch = Watch {
@@ -76,6 +78,7 @@ impl Chat {
             questions: VecDeque::new(),
             pager: None,
             done: String::new(),
+            stopped: false,
         };
         self.input.watch();
         let shown = self.follow_watched(&mut watch, &mut receiver, &started.stop).await;
@@ -97,14 +100,14 @@ impl Chat {
         watch.resize();
         watch.done += &watch.view.finish(Instant::now());
         let ended = watch.screen.end(&watch.done);
-        self.input.end_watch(watch.typed);
+        self.input.end_watch(watch.typed, watch.stopped);
         shown?;
         closed?;
         ended?;
         if let Some(sequence) = notify::notification(self.focused, took) {
             print(&sequence)?;
         }
-        Ok(outcome?)
+        Ok(outcome)
     }
 
     /// A turn may end while someone reads one of its results: nothing is taken from under their eyes.
@@ -252,6 +255,16 @@ impl Chat {
         notes: &mut Receiver<String>,
         work: impl Future<Output = T>,
     ) -> Result<Option<T>, Error> {
+        self.busy_until((what, " · Esc stops"), notes, work).await
+    }
+
+    /// The same with words of its own for what Esc does.
+    pub(super) async fn busy_until<T>(
+        &mut self,
+        (what, stop): (&str, &str),
+        notes: &mut Receiver<String>,
+        work: impl Future<Output = T>,
+    ) -> Result<Option<T>, Error> {
         tokio::pin!(work);
         let began = Instant::now();
         let is_rich = self.voice.look == Look::Rich && self.input.edits();
@@ -285,7 +298,7 @@ impl Chat {
             if is_rich {
                 let done = if note.is_empty() { note } else { wrapped(&note, screen.columns) };
                 let took = began.elapsed();
-                let line = happening(what, took, " · Esc stops", screen.columns, paint);
+                let line = happening(what, took, stop, screen.columns, paint);
                 screen.draw(&done, vec![line])?;
             } else if !note.is_empty() {
                 self.voice.notice(note);
@@ -294,7 +307,7 @@ impl Chat {
         let rest: Vec<String> = std::iter::from_fn(|| notes.try_recv().ok()).collect();
         if is_rich {
             screen.end("")?;
-            self.input.end_watch(typed);
+            self.input.end_watch(typed, outcome.is_none());
         }
         rest.iter().for_each(|note| self.voice.notice(note));
         Ok(outcome)
@@ -344,6 +357,7 @@ impl Chat {
 
 impl Watch {
     fn stop(&mut self, stop: &CancellationToken) {
+        self.stopped = true;
         self.view.stopping(Instant::now());
         if let Some(question) = self.question.take() {
             self.done += &format!("{}\n", question.prompt.question());
@@ -434,8 +448,11 @@ impl Watch {
             .map(|line| self.paint.dim(&format!("You: {}", one_line(&line.shown))))
             .collect();
         if lines.len() > SHOWN {
-            let more = lines.len() - SHOWN;
-            shown.insert(0, self.paint.dim(&format!("({more} more lines are waiting)")));
+            let more = match lines.len() - SHOWN {
+                1 => "(1 more line is waiting)".to_owned(),
+                more => format!("({more} more lines are waiting)"),
+            };
+            shown.insert(0, self.paint.dim(&more));
         }
         if !self.typed.part.is_empty() {
             // Where it is too long, its end is what someone is looking at.

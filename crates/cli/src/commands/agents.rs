@@ -24,8 +24,10 @@ pub(super) fn run(cli: &Cli, args: &Agents) -> Done {
         }))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let width = agents.iter().map(|agent| agent.name.len()).max().unwrap_or(0);
-    for agent in agents.iter() {
+    // What the program asks for itself is not for people to choose.
+    let shown = || agents.iter().filter(|agent| !agent.is_internal());
+    let width = shown().map(|agent| agent.name.len()).max().unwrap_or(0);
+    for agent in shown() {
         line(format_args!(
             "\x1b[1m{}\x1b[0m  {}  \x1b[2m{}\x1b[0m",
             pad(&agent.name, width),

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use rethread_agent::{Compacted, SummaryMethod};
+use rethread_agent::{Compacted, Preview, SummaryMethod};
 
 use super::{Cli, Done};
 use crate::args::Compact;
@@ -15,18 +15,26 @@ pub(super) fn run(cli: &Cli, args: &Compact) -> Done {
     let id = cli.select(&args.sel)?;
     let answering = Answering { model: args.model.clone(), ..Answering::default() };
     let handle = cli.host(answering)?.handle(cli.sessions.owner().clone());
+    let preview =
+        || -> Result<Preview, Error> { Ok(handle.viewer(&cli.sessions.get(id)?)?.preview(id)?) };
     if args.preview {
-        let preview = handle.viewer(&cli.sessions.get(id)?)?.preview(id)?;
+        let preview = preview()?;
         match cli.global.json {
             true => crate::out::json(&preview)?,
             false => line(format_args!(
-                "About {} tokens in the context now, about {} after; {} carried over word for word.",
-                count(preview.before),
+                "About {} in the context now, about {} after; {} carried over word for word.",
+                plural(preview.before, "token"),
                 count(preview.after),
                 plural(preview.carried as u64, "turn")
             ))?,
         }
         return Ok(ExitCode::SUCCESS);
+    }
+    if !args.force && cli.sessions.get(id)?.tally.queries > 0 {
+        let preview = preview()?;
+        if !preview.saves() {
+            return Err(Error::TooShort { now: preview.before, after: preview.after });
+        }
     }
     let quiet = cli.global.json;
     let compacted = runtime()?.block_on(async {

@@ -123,10 +123,16 @@ fn format_of(tool: &str) -> Option<Format> {
 
 /// What to look through: what was typed, or where a program keeps its sessions.
 fn places(args: &Import) -> Result<Vec<PathBuf>, Error> {
-    let Some(tool) = &args.from else { return Ok(args.paths.clone()) };
-    if !args.paths.is_empty() {
+    if let Some(first) = args.paths.first() {
+        if args.paths.iter().all(|path| path.symlink_metadata().is_err()) {
+            return Err(Error::Word {
+                what: format!("there is nothing at {}", first.display()),
+                hint: "name a file or a folder that exists, or a program with --from",
+            });
+        }
         return Ok(args.paths.clone());
     }
+    let Some(tool) = &args.from else { return Ok(Vec::new()) };
     let home = env("HOME").map(PathBuf::from).ok_or(Error::NoHome)?;
     let given = |name: &str| env(name).map(PathBuf::from);
     let data = given("XDG_DATA_HOME").unwrap_or_else(|| home.join(".local/share"));

@@ -2,7 +2,8 @@
 
 use std::process::ExitCode;
 
-use rethread_core::store::{Filter, Page};
+use rethread_core::limits::PAGE_ROWS_MAX;
+use rethread_core::store::{Cursor, Filter, Page};
 use rethread_core::{SessionId, Sessions, StoreError, sessions};
 use serde_json::json;
 
@@ -75,7 +76,7 @@ fn rest(cli: &Cli, page: &Page, filter: &Filter, args: &List) -> Result<(), Erro
         return Ok(());
     }
     if let Some(next) = page.next {
-        note(format_args!("More: `{} --after {next}`", again(args, filter)));
+        note(format_args!("More: `{}`", further(args, filter, next)));
     }
     if filter.archived == Some(false) && any(cli, archived(filter))? {
         let here = List { all: false, archived: true, after: None, ..args.clone() };
@@ -151,6 +152,16 @@ fn any(cli: &Cli, filter: Filter) -> Result<bool, Error> {
 
 fn archived(filter: &Filter) -> Filter {
     Filter { archived: Some(true), newest_of_chain: false, ..filter.clone() }
+}
+
+/// The command that shows more. A person wants a longer list; someone who pages with a cursor goes on
+/// with the next one, and so does a list that is as long as it can be.
+fn further(args: &List, filter: &Filter, next: Cursor) -> String {
+    let longer = args.limit.saturating_mul(2);
+    match args.after.is_none() && longer as usize <= PAGE_ROWS_MAX {
+        true => again(&List { limit: longer, ..args.clone() }, filter),
+        false => format!("{} --after {next}", again(args, filter)),
+    }
 }
 
 /// The command that lists by these flags, for a person to type.

@@ -35,7 +35,7 @@ use store::Missing;
 
 use crate::args::{Args, Command, Global, Talk};
 use crate::config::Config;
-use crate::errors::Error;
+use crate::errors::{self, Error};
 
 /// What every verb works with.
 pub(crate) struct Cli {
@@ -90,7 +90,7 @@ pub(crate) fn run(args: Args) -> Done {
         Command::Archive(args) => change::archive(&Cli::new(global, missing)?, &args),
         Command::Unarchive(args) => change::unarchive(&Cli::new(global, missing)?, &args),
         Command::Delete(args) => trash::delete(&Cli::new(global, missing)?, &args),
-        Command::Trash(args) => trash::run(&Cli::new(global, missing)?, &args),
+        Command::Trash(args) => trash::run(&Cli::new(global, missing)?, args.command.as_ref()),
         Command::Purge(args) => change::purge(&Cli::new(global, missing)?, &args),
         Command::Copy(args) => copy::run(&global, &args),
         Command::Import(args) => import::run(&Cli::new(global, missing)?, &args),
@@ -134,7 +134,9 @@ impl Cli {
 
     /// The session that SEL names.
     pub(crate) fn select(&self, sel: &str) -> Result<SessionId, Error> {
-        Ok(self.sessions.select(sel)?)
+        let id = self.sessions.select(sel)?;
+        errors::call_it(id, format!("session `{sel}`"));
+        Ok(id)
     }
 
     /// The session a key points at.

@@ -18,7 +18,7 @@ use crate::errors::Error;
 use crate::out::{ago, clean, columns, fit, line, note};
 
 /// Hits that the chat shows.
-pub(crate) const CHAT_HITS: usize = 20;
+const CHAT_HITS: usize = 20;
 
 /// Columns a title has at least.
 const TITLE_COLUMNS_MIN: usize = 12;
@@ -28,11 +28,28 @@ pub(crate) fn run(cli: &Cli, args: &Search) -> Done {
     let since = args.since.as_ref().map(|since| since.time(cli.now));
     let query = Query::new(&args.words.join(" "))?;
     let query = query.within(Scope { since, workspace, from: args.from });
-    print(cli, &query, args.limit as usize, args.skip as usize)
+    let skip = args.skip as usize;
+    print(cli, &query, args.limit as usize, skip, |next| {
+        format!("More: the same command with `--skip {next}`")
+    })
+}
+
+/// Prints what was found in the chat, where there is no second page.
+pub(crate) fn print_in_chat(cli: &Cli, words: &str) -> Done {
+    print(cli, &Query::new(words)?, CHAT_HITS, 0, |next| {
+        let words = words.replace('\'', r"'\''");
+        format!("More: add a word, or type `rethread search '{words}' --skip {next}` in a shell")
+    })
 }
 
 /// Prints what was found: where, who said it and when, and the text around it.
-pub(crate) fn print(cli: &Cli, query: &Query, limit: usize, skip: usize) -> Done {
+fn print(
+    cli: &Cli,
+    query: &Query,
+    limit: usize,
+    skip: usize,
+    more_at: impl FnOnce(usize) -> String,
+) -> Done {
     let mut hits = cli.sessions.find(query, skip, limit + 1)?;
     let more = hits.len() > limit;
     hits.truncate(limit);
@@ -58,7 +75,7 @@ pub(crate) fn print(cli: &Cli, query: &Query, limit: usize, skip: usize) -> Done
             "Nothing was found. All words must appear in the same message; `wor*` matches the start of a word.",
         );
     } else if let Some(next) = next {
-        note(format_args!("More: --skip {next}"));
+        note(more_at(next));
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -47,11 +47,11 @@ pub(crate) fn delete(cli: &Cli, args: &Delete) -> Done {
     Ok(ExitCode::SUCCESS)
 }
 
-pub(crate) fn run(cli: &Cli, command: &Trash) -> Done {
+pub(crate) fn run(cli: &Cli, command: Option<&Trash>) -> Done {
     match command {
-        Trash::List => list(cli),
-        Trash::Restore(args) => restore(cli, args),
-        Trash::Empty { yes } => empty(cli, *yes),
+        None | Some(Trash::List) => list(cli),
+        Some(Trash::Restore(args)) => restore(cli, args),
+        Some(Trash::Empty { yes }) => empty(cli, *yes),
     }
 }
 

@@ -50,7 +50,9 @@ impl WordFilter {
         }
         let mut fitting: Vec<(Fit, usize)> = Vec::new();
         for (at, row) in rows.iter().enumerate() {
+            let is_named = row.readable_id.eq_ignore_ascii_case(filter.trim());
             let fit = match self.has(row, &words) {
+                _ if is_named => Some(Fit::Title),
                 Some(fit) if row.is_listed => Some(fit),
                 _ if said.contains_key(&row.id) => Some(Fit::Said),
                 _ => None,

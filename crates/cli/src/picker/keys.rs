@@ -139,9 +139,10 @@ impl Picker {
         match &self.focus {
             Focus::Filter | Focus::Keys => PickerAction::Choice(Choice::Open(id)),
             Focus::Name(typed) => match Name::new(typed) {
-                Ok(name) => {
+                Ok(_) => {
+                    let typed = typed.clone();
                     self.focus = Focus::Keys;
-                    PickerAction::Do(id, Verb::Rename(name))
+                    PickerAction::Do(id, Verb::Rename(typed))
                 }
                 Err(error) => {
                     self.note = error.to_string();

@@ -20,7 +20,7 @@ pub(crate) use tasks::{Task, TaskResult, run};
 use std::collections::HashMap;
 
 use jiff::Timestamp;
-use rethread_core::{Name, Session, SessionId};
+use rethread_core::{Session, SessionId};
 use rethread_render::terminal::Style;
 
 use crate::chat::paint::Paint;
@@ -45,7 +45,8 @@ pub(crate) enum Choice {
 /// Something to do with a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Verb {
-    Rename(Name),
+    /// To what was typed.
+    Rename(String),
     Fork,
     Archive,
     Unarchive,

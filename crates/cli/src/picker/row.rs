@@ -28,10 +28,12 @@ pub(super) struct Row {
     pub(super) id: SessionId,
     /// The name, as the person types it.
     pub(super) name: String,
-    /// What it is called in the list.
+    /// What every list calls it: its title, the name someone gave it, or its first question.
     pub(super) title: String,
     /// What messages call it.
     pub(super) label: String,
+    /// It is not shown, so only all of it is looked for.
+    pub(super) readable_id: String,
     pub(super) is_archived: bool,
     /// Whether it is in the list without any filter.
     pub(super) is_listed: bool,
@@ -48,15 +50,8 @@ impl Row {
     pub(super) fn new(session: &Session, home: &str, is_listed: bool) -> Row {
         let header = &session.header;
         let name = fit(header.name.as_str(), TITLE_CHARS);
-        let title = [header.profile.title.as_deref(), Some(&session.first_message)]
-            .into_iter()
-            .flatten()
-            .map(|text| fit(text, TITLE_CHARS))
-            .find(|text| !text.is_empty());
-        let title = title.unwrap_or_else(|| match header.name.is_automatic() {
-            true => "(nothing said)".into(),
-            false => name.clone(),
-        });
+        let title = session.title().map(|title| fit(&title, TITLE_CHARS));
+        let title = title.filter(|title| !title.is_empty()).unwrap_or("(nothing said)".into());
         let home = Some(Path::new(home)).filter(|home| home.is_absolute());
         let workspace = header.profile.workspace.as_deref().map(Path::new);
         let folder = workspace.map(|path| folder(path, home)).unwrap_or_default();
@@ -65,11 +60,12 @@ impl Row {
         let source = fit(source, TITLE_CHARS);
         let agent = header.profile.agent.as_deref().unwrap_or_default();
         let readable_id = session.readable_id.as_deref().unwrap_or_default();
-        let rest = [&session.first_message, folder.as_str(), &source, agent, readable_id];
+        let rest = [&session.first_message, folder.as_str(), &source, agent];
         Row {
             id: session.id(),
             heads: format!("{title}\n{name}").into(),
             rest: rest.join("\n").into(),
+            readable_id: readable_id.to_owned(),
             name,
             title,
             label: fit(&session.label(), TITLE_CHARS),

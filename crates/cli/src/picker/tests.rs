@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use rethread_core::{Fixed, Incoming, MemoryStore, Message, New, Owner, Profile};
+use rethread_core::{Fixed, Incoming, MemoryStore, Message, Name, New, Owner, Profile};
 use rethread_core::{ProfileChange, Sessions};
 
 use super::*;
@@ -100,6 +100,8 @@ fn sessions_are_found_by_title_first_message_folder_and_source() {
         // The letters in this order.
         ("cchng", vec!["caching"]),
         ("zebra", vec![]),
+        // What no row shows is found by all of it alone.
+        ("_20", vec![]),
     ] {
         table.picker.key(&Key::EraseLine);
         table.types(typed);
@@ -132,7 +134,7 @@ fn a_session_that_is_not_listed_is_found_by_what_was_said_in_it() {
     table.types("redis");
     table.settle();
     assert_eq!(table.names(), ["caching"]);
-    assert!(table.screen().contains("›   ·  (archived) How should we cache"), "{}", table.screen());
+    assert!(table.screen().contains("›   ·  (archived) caching"), "{}", table.screen());
     assert_eq!(table.types("\ta"), PickerAction::Do(table.id("caching"), Verb::Unarchive));
 }
 
@@ -224,12 +226,12 @@ fn a_name_is_typed_and_a_bad_one_is_refused_at_once() {
     table.types("..");
     assert_eq!(table.picker.key(&Key::Enter), PickerAction::Nothing);
     table.picker.key(&Key::EraseLine);
-    table.types("roses");
-    let name = Name::new("roses").expect("a name");
-    assert_eq!(table.picker.key(&Key::Enter), PickerAction::Do(id, Verb::Rename(name.clone())));
-    let renamed = table.sessions.rename(id, &name).expect("renamed");
-    table.picker.done(id, &Verb::Rename(name), &renamed);
-    assert_eq!(table.names(), ["roses", "limits", "caching"]);
+    table.types("Roses: in the shade");
+    let rename = Verb::Rename("Roses: in the shade".into());
+    assert_eq!(table.picker.key(&Key::Enter), PickerAction::Do(id, rename.clone()));
+    let renamed = table.sessions.rename_to(id, "Roses: in the shade").expect("renamed");
+    table.picker.done(id, &rename, &renamed);
+    assert!(table.screen().contains("Roses: in the shade"), "{}", table.screen());
 }
 
 #[test]

@@ -66,10 +66,8 @@ fn looking_at_an_old_session_does_not_make_it_new() {
 #[test]
 fn an_undo_asks_before_it_leaves_a_conversation() {
     let home = Home::new();
-    chat(&home, &["--name", "first"], &["hello", "exit"]);
-    // A chat that was just opened is a `new` that nobody typed.
-    let lines = ["how are you?", "/undo", "n", "/rename second", "exit"];
-    let said = chat(&home, &[], &lines);
+    let lines = ["hello", "/new", "how are you?", "/undo", "n", "/rename second", "exit"];
+    let said = chat(&home, &["--name", "first"], &lines);
     let question = "This undoes the new and goes back to first. Leave this conversation? (y/n)";
     assert!(said.err.contains(question), "{said:?}");
     assert!(said.err.contains("Nothing was undone."), "{said:?}");
@@ -83,6 +81,126 @@ fn an_undo_asks_before_it_leaves_a_conversation() {
     // What was just done, and nothing said since, is taken back without a question.
     let said = chat(&home, &["-c"], &["/fork aside", "/undo", "exit"]);
     assert!(said.err.contains("Undid the fork: back in back."), "{said:?}");
+}
+
+#[test]
+fn a_chat_that_was_just_started_is_not_undone_into_one_it_never_was_in() {
+    let home = Home::new();
+    chat(&home, &["--name", "first"], &["hello", "exit"]);
+    let said = chat(&home, &["--name", "second"], &["how are you?", "/undo", "exit"]);
+    assert!(said.err.contains("to undo"), "{said:?}");
+    assert_eq!(home.run(&["-p", "what is this?"]).code, 0);
+    let said = home.run(&["show", "last"]);
+    assert!(!said.out.contains("(new, from "), "{said:?}");
+}
+
+#[test]
+fn an_undo_of_new_goes_back_to_where_this_window_was() {
+    let home = Home::new();
+    let answers = ["One.", "Two.", "Three."].map(Answer::text);
+    let server = Server::start(answers);
+    let open = |name: &str| {
+        let args = ["--model", "openai/scripted-1", "--name", name];
+        let mut terminal = Terminal::start(&home, &args, &server.vars());
+        terminal.expect("You: ");
+        terminal
+    };
+    let say = |terminal: &mut Terminal, text: &str, answer: &str| {
+        terminal.say(text);
+        terminal.expect(answer);
+        terminal.expect("You: ");
+    };
+    let mut first = open("alpha");
+    say(&mut first, "first question", "One.");
+    let mut second = open("beta");
+    say(&mut second, "second question", "Two.");
+    first.say("/new gamma");
+    first.expect("You: ");
+    say(&mut first, "third question", "Three.");
+    // The folder's key goes to another session of the other window meanwhile.
+    second.say("/open alpha");
+    second.expect("first question");
+    second.expect("You: ");
+    first.say("/undo");
+    first.expect("goes back to alpha. Leave this conversation? (y/n) ");
+    first.say("y");
+    first.expect("back in alpha");
+}
+
+#[test]
+fn a_session_keeps_its_number_when_it_is_continued() {
+    let home = Home::new();
+    for name in ["sess-49", "sess-50", "issue-100"] {
+        home.session(name, &[r#"{"role":"user","content":"We talk about gardens."}"#]);
+    }
+    let compact = |name: &str| home.json(&["compact", name, "--force"])["session"]["name"].clone();
+    assert_eq!(compact("sess-50"), "sess-50-2");
+    assert_eq!(compact("issue-100"), "issue-100-2");
+    let said = home.feed(&["append", "sess-50-2"], "{\"role\":\"user\",\"content\":\"And?\"}\n");
+    assert_eq!(said.code, 0, "{said:?}");
+    assert_eq!(compact("sess-50-2"), "sess-50-3");
+    chat(&home, &["--resume", "issue-100"], &["And?", "exit"]);
+    assert_eq!(names(&home, &["list"])[0], "issue-100-3");
+}
+
+#[test]
+fn leaving_in_a_hurry_asks_no_model() {
+    let home = Home::new();
+    let server = Server::start([]);
+    server.fallback(|body| match body.to_string().contains("Generate a progressive") {
+        true => Answer::text("never").slowly(0),
+        false => Answer::text("Hello."),
+    });
+    let open = |name: &str| {
+        let args = ["--model", "openai/scripted-1", "--name", name];
+        let mut terminal = Terminal::start(&home, &args, &server.vars());
+        terminal.expect("You: ");
+        terminal.say("hi there");
+        terminal.expect("Hello.");
+        terminal.expect("You: ");
+        terminal
+    };
+    let summary_by = |name: &str| {
+        let entries = home.json(&["show", name])["entries"].clone();
+        let summary = entries.as_array().expect("entries").iter().rfind(|e| e["kind"] == "summary");
+        summary.map(|entry| entry["by"].clone())
+    };
+    let asked = || server.requests().len();
+    // Ctrl-C twice.
+    let mut terminal = open("hurried");
+    let before = asked();
+    terminal.press("\x03");
+    terminal.expect("again leaves)");
+    terminal.press("\x03");
+    terminal.expect("📝 Generating session summary... ✓");
+    terminal.expect("Goodbye!");
+    assert_eq!(terminal.end().1, 0);
+    assert_eq!(asked(), before);
+    assert_eq!(summary_by("hurried"), Some(json!("extractive")));
+    // `exit` waits for the model, says for how long, and Esc skips it. What is typed is not echoed.
+    let mut terminal = open("waiting");
+    let before = asked();
+    terminal.say("exit");
+    server.wait_for_requests(before + 1);
+    terminal.expect("📝 Generating session summary... · 1 s · Esc skips it");
+    terminal.press("typed in vain");
+    terminal.press("\x1b");
+    let shown = terminal.expect("📝 Generating session summary... ✓");
+    assert!(!shown.contains("vain"), "{shown}");
+    terminal.expect("Goodbye!");
+    assert_eq!(terminal.end().1, 0);
+    assert_eq!(summary_by("waiting"), Some(json!("extractive")));
+    server.release();
+    // Where nobody types, nobody waits.
+    let before = asked();
+    let mut command = home.command(&["--model", "openai/scripted-1", "--name", "piped"]);
+    let input = home.path().join("input");
+    std::fs::write(&input, "hello\n").expect("written");
+    command.envs(server.vars()).stdin(std::fs::File::open(input).expect("there"));
+    let said = Said::from(command.output().expect("it runs"));
+    assert_eq!(said.code, 0, "{said:?}");
+    assert_eq!(asked(), before + 1, "the question alone");
+    assert_eq!(summary_by("piped"), Some(json!("extractive")));
 }
 
 #[test]
@@ -141,6 +259,34 @@ fn what_is_piped_in_goes_with_the_question() {
 }
 
 #[test]
+fn one_answer_ends_with_one_newline_and_its_calls_are_readable() {
+    let home = Home::new();
+    std::fs::write(home.path().join("a.txt"), "forty-two").expect("written");
+    let server = Server::start([
+        Answer::calls([("read_file", json!({"path": "a.txt", "offset": 1, "limit": 40}))]),
+        Answer::text("It says forty-two.\n"),
+    ]);
+    let mut command = home.command(&["-p", "what does it say?", "--model", "openai/scripted-1"]);
+    command.envs(server.vars());
+    let said = Said::from(command.output().expect("it runs"));
+    assert_eq!((said.code, said.out.as_str()), (0, "It says forty-two.\n"), "{said:?}");
+    assert!(said.err.contains("  → read a.txt 1–40\n"), "{said:?}");
+}
+
+#[test]
+fn a_quota_that_is_used_up_is_told_at_once() {
+    let home = Home::new();
+    let used_up = "insufficient_quota: You exceeded your current quota";
+    let server = Server::start([Answer::status(429).saying(used_up)]);
+    let mut command = home.command(&["-p", "hello", "--model", "openai/scripted-1"]);
+    command.envs(server.vars());
+    let said = Said::from(command.output().expect("it runs"));
+    assert_eq!(said.code, 1, "{said:?}");
+    assert!(said.err.contains("the quota at openai is used up: insufficient_quota"), "{said:?}");
+    assert_eq!(server.requests().len(), 1, "waiting does not help");
+}
+
+#[test]
 fn every_event_of_one_question_can_be_read_by_a_program() {
     let home = Home::new();
     std::fs::write(home.path().join("a.txt"), "forty-two").expect("written");
@@ -191,4 +337,26 @@ fn a_model_writes_a_better_title_while_nobody_types() {
     terminal.say("/rename Limits of ours");
     terminal.expect("This session is now called Limits of ours.");
     assert_eq!(title(), "Limits of ours");
+}
+
+#[test]
+fn hints_in_the_chat_can_be_typed_there() {
+    let home = Home::new();
+    let said = chat(&home, &[], &["/open nowhere", "exit"]);
+    assert!(said.err.contains("no session matches `nowhere`"), "{said:?}");
+    assert!(said.err.contains("`sessions`") && !said.err.contains("`rethread list`"), "{said:?}");
+    let said = home.run(&["show", "nowhere"]);
+    assert!(said.err.contains("`rethread list`"), "{said:?}");
+}
+
+#[test]
+fn a_session_about_another_folder_says_so_when_it_is_opened() {
+    let home = Home::new();
+    std::fs::create_dir(home.path().join("elsewhere")).expect("made");
+    chat(&home, &["--workspace", "elsewhere", "--name", "far"], &["hello", "exit"]);
+    let said = chat(&home, &[], &["/open far", "exit"]);
+    assert!(said.err.contains("This session is about "), "{said:?}");
+    assert!(said.err.contains("/elsewhere; files and commands are those of "), "{said:?}");
+    let said = chat(&home, &["--workspace", "elsewhere"], &["/open far", "exit"]);
+    assert!(!said.err.contains("This session is about "), "{said:?}");
 }

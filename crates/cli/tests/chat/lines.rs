@@ -87,8 +87,11 @@ fn session_auto_save_off_keeps_nothing_and_says_so() {
     assert!(said.err.contains("this chat is not saved"), "{said:?}");
     assert_eq!(home.json(&["list"])["sessions"], Value::Array(Vec::new()));
     std::fs::write(&file, "[session]\nauto_save = false\n").expect("written");
-    let said =
-        chat(&home, &["--config", file.to_str().expect("a path")], &["hello", "compact", "exit"]);
+    let said = chat(
+        &home,
+        &["--config", file.to_str().expect("a path")],
+        &["hello", "compact", "y", "exit"],
+    );
     assert!(said.err.ends_with("Goodbye!\n"), "{said:?}");
     assert!(!home.path().join(".local/share/rethread/transcripts").exists());
 }
@@ -191,11 +194,12 @@ fn compact_reports_what_it_saves_undo_reverts_it_and_compact_works_again() {
     let said = chat(
         &home,
         &["--name", "limits"],
-        &["hello", "compact", "/undo", "compact", "thanks", "exit"],
+        &["hello", "compact", "y", "/undo", "compact", "y", "thanks", "exit"],
     );
     assert_eq!(said.code, 0, "{said:?}");
     let order = [
-        "tokens in the context now",
+        "This conversation is too short to compact: ",
+        "Compact it anyway? (y/n) ",
         "📝 Generating session summary...",
         "💾 Saved session: ",
         "(1 query, ",
@@ -464,7 +468,7 @@ fn agents_come_from_files_and_a_broken_one_is_named_with_its_line() {
     assert_eq!(said.code, 0);
     assert!(said.out.contains("poet") && said.out.contains("Rhymes"), "{said:?}");
     assert!(said.err.contains("bad.md") && said.err.contains('3'), "{said:?}");
-    for name in ["build", "plan", "explore", "general", "compaction"] {
+    for name in ["build", "plan", "explore", "general"] {
         assert!(said.out.contains(name), "{name}");
     }
     chat(&home, &["--agent", "poet", "--name", "rhymes"], &["hello", "exit"]);
@@ -482,10 +486,16 @@ fn compact_is_a_command_too() {
     chat(&home, &["--name", "long"], &["hello", "exit"]);
     let preview = home.json(&["compact", "long", "--preview"]);
     assert!(preview["before"].as_u64().is_some());
-    let done = home.json(&["compact", "long"]);
+    // It would become larger: nothing is asked of a model unless someone insists.
+    let said = home.run(&["compact", "long"]);
+    assert_eq!(said.code, 1, "{said:?}");
+    assert!(said.err.starts_with("error: this conversation is too short to compact: "), "{said:?}");
+    assert!(said.err.contains("--force"), "{said:?}");
+    assert_eq!(home.json(&["list", "--all"])["sessions"].as_array().map(Vec::len), Some(1));
+    let done = home.json(&["compact", "long", "--force"]);
     assert_eq!(done["session"]["name"], "long-2");
     assert_eq!(done["summary"]["by"], "extractive");
-    let said = home.run(&["compact", "long-2"]);
+    let said = home.run(&["compact", "long-2", "--force"]);
     assert_eq!(said.code, 2);
     assert!(said.err.contains("has no messages yet"), "{said:?}");
 }

@@ -45,7 +45,7 @@ fn a_page_is_rendered_with_each_call_beside_its_result_and_edits_as_diffs() {
 #[test]
 fn the_sessions_of_a_chain_are_one_page() {
     let home = Home::new();
-    home.feed(&["--name", "first"], "hello\ncompact\nthanks\nexit\n");
+    home.feed(&["--name", "first"], "hello\ncompact\ny\nthanks\nexit\n");
     let page = home.run(&["export", "first-2", "--format", "html", "--chain"]).out;
     assert_eq!(page.matches("<main>").count(), 1, "{page}");
     assert_eq!(page.matches("<h1").count(), 2, "{page}");

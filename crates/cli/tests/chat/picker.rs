@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rethread_agent::scripted::{Answer, Server};
-use rethread_core::{Incoming, Message, Name, New, Owner, Profile, Sessions};
+use rethread_core::{Incoming, Message, New, Owner, Profile, Sessions};
 use rethread_store::System;
 
 use crate::home::Home;
@@ -31,7 +31,7 @@ fn open_picker(home: &Home, size: (u16, u16)) -> Window {
     let mut window = Window::open(home, size, &[], &[]);
     window.until("the prompt", |shown| shown.ends_with("\nYou:"));
     window.say("sessions");
-    window.shows(&["3 sessions", "›   1  Which roses", "Alba"]);
+    window.shows(&["3 sessions", "›   1  garden", "Alba"]);
     window
 }
 
@@ -40,7 +40,7 @@ fn the_list_is_filtered_as_one_types_also_by_what_was_said() {
     let home = three();
     let mut window = open_picker(&home, (80, 24));
     window.press("umbrel");
-    let shown = window.shows(&["1 of 3", "›   3  How should we cache?", "found: With **Redis**"]);
+    let shown = window.shows(&["1 of 3", "›   3  caching", "found: With **Redis**"]);
     assert!(!shown.contains("roses"), "{shown}");
     // Ctrl-U empties it, and Ctrl-W takes a word.
     window.press("\x15");
@@ -48,7 +48,7 @@ fn the_list_is_filtered_as_one_types_also_by_what_was_said() {
     window.press("rate nonsense");
     window.shows(&["No matches: Ctrl-U clears the filter."]);
     window.press("\x17");
-    window.shows(&["1 of 3", "›   2  Write a rate limiter"]);
+    window.shows(&["1 of 3", "›   2  limits"]);
     window.press("\x1b");
     window.until("the chat", |shown| shown.ends_with("\nYou:") && !shown.contains("Filter:"));
 }
@@ -67,7 +67,7 @@ fn the_preview_shows_the_last_turns_rendered_below_or_beside_the_list() {
         assert!(!shown.contains("Tuscany"), "{shown}");
         // In another size it is rendered again.
         window.resize(50, 20);
-        window.shows(&["›   2  Write a", "It is a token bucket."]);
+        window.shows(&["›   2  limits", "It is a token bucket."]);
     }
 }
 
@@ -128,7 +128,11 @@ fn each_key_does_what_the_footer_says() {
     window.shows(&["r rename · f fork", "d delete", "c chain"]);
     window.press("r");
     window.shows(&["New name: garden", "Enter renames"]);
-    window.press("\x15roses\r");
+    // It is called what was typed, as with `rename`, and its row says so.
+    window.press("\x15Roses: for v2\r");
+    window.shows(&["›   1  Roses: for v2", "Roses: for v2 · 2 messages"]);
+    assert_eq!(home.json(&["show", "roses: for V2"])["session"]["name"], "Roses: for v2");
+    window.press("r\x15roses\r");
     window.shows(&["Renamed to roses.", "roses · 2 messages"]);
     window.press("f");
     window.shows(&["Forked into roses-fork; Enter opens it.", "4 sessions", "roses-fork · 2"]);
@@ -198,11 +202,7 @@ fn ten_thousand_sessions_are_listed_filtered_and_previewed_without_a_pause() {
             workspace: Some(format!("/home/you/project-{}", number % 100)),
             ..Profile::default()
         };
-        let new = New {
-            name: Some(Name::new(&format!("s{number}")).expect("a name")),
-            profile,
-            ..New::default()
-        };
+        let new = New { profile, ..New::default() };
         let word = if number == 77 { "umbrella" } else { "limiter" };
         let said = [
             Message::user(format!("Question {number} about the parser")),

@@ -509,6 +509,8 @@ fn what_is_waited_for_is_said_another_turn_a_retry_a_compaction() {
     second.shows(&["overloaded", "asking again in 2.0 s)", "• retrying in "]);
     finished(&second, "Third.");
     second.say("compact");
+    second.shows(&["Compact it anyway? (y/n)"]);
+    second.say("y");
     second.shows(&["📝 Generating session summary...", "• compacting · Esc stops"]);
     server.wait_for_requests(5);
     second.press("\x1b");

@@ -70,6 +70,67 @@ fn what_was_added_while_a_turn_waited_is_shown_after_it() {
 }
 
 #[test]
+fn a_message_that_stops_waiting_for_another_turn_is_back_in_the_prompt() {
+    let home = Home::new();
+    let slow = Answer::text("Two, at last.").slowly(0);
+    let server = Server::start([Answer::text("One."), slow, Answer::text("Three.")]);
+    let mut first = open(&home, &server, &["--name", "shared"]);
+    say(&mut first, "first question", "One.");
+    let mut second = open(&home, &server, &["-c"]);
+    second.say("second question");
+    server.wait_for_requests(2);
+    first.say("third question");
+    first.shows(&["waiting for another turn in this session"]);
+    first.press("\x1b");
+    let shown = first.until("the text in the prompt", |shown| {
+        shown.contains("(stopped waiting; your message was not sent)")
+            && shown.ends_with("\nYou: third question")
+    });
+    assert!(!shown.contains("error:") && !shown.contains("in use"), "{shown}");
+    // Elsewhere the error says who is in the way, and nothing of how that is kept.
+    let said = home.run(&["clear", "shared"]);
+    assert!(said.err.contains("in use by another process (pid "), "{said:?}");
+    assert!(!said.err.contains('@') && !said.err.contains('#'), "{said:?}");
+    server.release();
+    second.until("the answer", |shown| shown.contains("Two, at last."));
+    first.press("\r");
+    first.until("the answer", |shown| shown.contains("Three.") && shown.ends_with("\nYou:"));
+}
+
+#[test]
+fn lines_that_were_typed_ahead_are_not_sent_after_a_stop() {
+    let home = Home::new();
+    let server = Server::start([
+        Answer::text("one two three").slowly(1),
+        Answer::status(503).retry_after(30),
+        Answer::text("Done."),
+    ]);
+    let mut window = open(&home, &server, &[]);
+    window.say("count");
+    window.shows(&["one"]);
+    window.say("then this");
+    window.press("and half of th");
+    window.shows(&["You: then this", "You: and half of th"]);
+    window.press("\x1b");
+    window.until("the lines in the prompt", |shown| {
+        let words: Vec<&str> = shown.split_whitespace().collect();
+        shown.contains("(stopped; the part that arrived is kept)")
+            && words.join(" ").ends_with("You: then this and half of th")
+    });
+    assert_eq!(server.requests().len(), 1);
+    server.release();
+    // The same while it waits to ask again.
+    window.press("\x15\x7f\x15again");
+    window.press("\r");
+    window.shows(&["retrying in"]);
+    window.say("later");
+    window.shows(&["You: later"]);
+    window.press("\x1b");
+    window.until("the line in the prompt", |shown| shown.trim_end().ends_with("\nYou: later"));
+    assert_eq!(server.requests().len(), 2);
+}
+
+#[test]
 fn a_session_that_was_deleted_in_another_window_gets_no_message_and_comes_back() {
     let home = Home::new();
     let server = Server::start(["One.", "Two."].map(Answer::text));

@@ -114,6 +114,8 @@ fn a_chain_of_three_loads_only_the_session_before() {
     for _ in 0..2 {
         terminal.expect("You: ");
         terminal.say("compact");
+        terminal.expect("Compact it anyway? (y/n) ");
+        terminal.say("y");
         terminal.expect("💾 Saved session: ");
         terminal.expect("🔄 Starting new session with summary...");
         terminal.expect("build:");
@@ -407,6 +409,8 @@ fn control_c_stops_a_compaction_and_the_session_is_as_it_was() {
     terminal.expect("hello");
     terminal.expect("You: ");
     terminal.say("compact");
+    terminal.expect("Compact it anyway? (y/n) ");
+    terminal.say("y");
     server.wait_for_requests(2);
     terminal.press("\x03");
     terminal.expect("(stopped; the session is unchanged)");

@@ -311,7 +311,16 @@ fn the_next_page_of_a_list_is_of_the_same_list() {
         let first = home.run(args);
         let (_, typed) = first.err.split_once("More: `rethread ").expect("more");
         let typed: Vec<&str> = typed.split('`').next().expect("a command").split(' ').collect();
-        let second = home.run(&typed);
+        // People get a longer list of the same.
+        let longer = home.run(&typed);
+        for name in ["s4", "s3", "s2", "s1"] {
+            assert!(longer.out.contains(name), "{args:?}: {longer:?}");
+        }
+        assert!(!longer.out.contains("s0"), "{args:?}: {longer:?}");
+        // A cursor, which programs get, leads to the page after it.
+        let next = home.json(args)["next"].clone();
+        let after = [args, &["--after", next.as_str().expect("a cursor")]].concat();
+        let second = home.run(&after);
         assert!(second.out.contains("s2") && second.out.contains("s1"), "{args:?}: {second:?}");
         assert!(!second.out.contains("s0") && !second.out.contains("s3"), "{args:?}: {second:?}");
         assert!(!second.err.contains("of each chain"), "nothing was continued: {second:?}");
@@ -347,16 +356,18 @@ fn a_chain_is_shown_on_the_page_of_its_newest_session() {
     for name in ["one", "two", "chain"] {
         home.session(name, &WITH_TOOL);
     }
-    assert_eq!(home.run(&["compact", "chain"]).code, 0);
+    assert_eq!(home.run(&["compact", "chain", "--force"]).code, 0);
     let first = home.run(&["list", "-n", "1"]);
     assert!(first.err.contains("More: `rethread list"), "{first:?}");
     assert!(
         first.err.contains("Only the newest session of each chain is shown: `rethread list --all")
     );
-    let (_, typed) = first.err.split_once("More: `rethread ").expect("more");
-    let typed: Vec<&str> = typed.split('`').next().expect("a command").split(' ').collect();
-    let second = home.run(&typed);
+    // People get a longer list, programs the cursor of the next page.
+    assert!(first.err.contains("More: `rethread list -n 2`"), "{first:?}");
+    let next = home.json(&["list", "-n", "1"])["next"].clone();
+    let second = home.run(&["list", "-n", "1", "--after", next.as_str().expect("a cursor")]);
     assert!(second.out.contains("two") && !second.err.contains("of each chain"), "{second:?}");
+    assert!(second.err.contains("More: `rethread list -n 1 --after "), "{second:?}");
 }
 
 #[test]

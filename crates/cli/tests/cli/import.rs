@@ -198,7 +198,12 @@ fn an_import_ends_with_a_line_for_people() {
         all.out.contains("6 records = 6 stored + 0 kept raw + 0 unreadable; 0 entries added"),
         "{all:?}"
     );
-    assert_eq!(home.run(&["import", "in/nowhere"]).out, "No sessions found.\n");
+    std::fs::create_dir(home.path().join("empty")).expect("made");
+    assert_eq!(home.run(&["import", "empty"]).out, "No sessions found.\n");
+    // A path that is not there is a slip.
+    let said = home.run(&["import", "in/nowhere"]);
+    assert_eq!((said.code, said.out.as_str()), (2, ""), "{said:?}");
+    assert!(said.err.starts_with("error: there is nothing at in/nowhere"), "{said:?}");
 }
 
 #[test]

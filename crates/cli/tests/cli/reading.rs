@@ -141,3 +141,78 @@ fn a_mistyped_store_is_not_made_by_a_command_that_reads() {
     assert_eq!((second.code, second.err.as_str()), (0, ""));
     assert!(Connection::open(&path).is_ok());
 }
+
+#[test]
+fn the_summary_of_a_conversation_that_was_compacted_elsewhere_is_shown_as_one() {
+    let home = Home::new();
+    let line = |uuid: &str, parent: Option<&str>, role: &str, text: &str| {
+        json!({
+            "type": role, "uuid": uuid, "parentUuid": parent, "sessionId": "s-1", "cwd": "/w",
+            "timestamp": "2026-01-23T15:00:00Z", "isCompactSummary": uuid == "s",
+            "message": {"role": role, "id": format!("m-{uuid}"), "content": [{"type": "text", "text": text}]},
+        })
+        .to_string()
+    };
+    let boundary = json!({
+        "parentUuid": null, "logicalParentUuid": "a", "type": "system", "uuid": "k",
+        "subtype": "compact_boundary", "sessionId": "s-1", "timestamp": "2026-01-23T15:00:00Z",
+    });
+    let lines = [
+        line("u", None, "user", "How do I water roses?"),
+        line("a", Some("u"), "assistant", "In the morning."),
+        boundary.to_string(),
+        line("s", Some("k"), "user", "This session is being continued: roses."),
+        line("b", Some("s"), "assistant", "And tulips?"),
+    ];
+    std::fs::write(home.path().join("s-1.jsonl"), lines.join("\n") + "\n").expect("written");
+    let said = home.run(&["import", "s-1.jsonl"]);
+    assert_eq!(said.code, 0, "{said:?}");
+    let said = home.run(&["show", "1"]);
+    let lines: Vec<&str> = said.out.lines().collect();
+    assert!(
+        lines[3].starts_with("(2 messages come before this summary: `rethread show "),
+        "{said:?}"
+    );
+    assert!(lines[3].ends_with(" --all` shows them)"), "{said:?}");
+    assert!(
+        lines[5].starts_with("Summary of the earlier conversation (from Claude Code) · "),
+        "{said:?}"
+    );
+    assert!(!said.out.contains("You ·") && !said.err.contains("clear"), "{said:?}");
+    let all = home.run(&["show", "1", "--all"]);
+    assert!(all.out.contains("You · ") && all.out.contains("compacted in Claude Code"), "{all:?}");
+}
+
+#[test]
+fn an_error_calls_a_session_what_was_typed_for_it() {
+    let home = Home::new();
+    home.session("sess-6", &WITH_TOOL);
+    home.run(&["rename", "sess-6", "Release plan: v2 🎉"]);
+    for args in
+        [&["undo", "release plan: V2 🎉"][..], &["fork", "release plan: V2 🎉", "--at", "99"]]
+    {
+        let said = home.run(args);
+        assert_eq!(said.code, 1, "{said:?}");
+        assert!(said.err.starts_with("error: session `release plan: V2 🎉` has "), "{said:?}");
+    }
+    let said = home.run(&["show", "1", "--from", "99"]);
+    assert_eq!(said.code, 1, "{said:?}");
+    assert!(said.err.starts_with("error: session `1` has "), "{said:?}");
+}
+
+#[test]
+fn the_trash_alone_is_listed() {
+    let home = Home::new();
+    home.session("plan", &WITH_TOOL);
+    assert_eq!(home.run(&["delete", "plan"]).code, 0);
+    let (alone, list) = (home.run(&["trash"]), home.run(&["trash", "list"]));
+    assert_eq!((alone.code, &alone.out), (0, &list.out));
+    assert!(alone.out.contains("plan"), "{alone:?}");
+}
+
+#[test]
+fn an_agent_that_nobody_chooses_is_not_listed() {
+    let home = Home::new();
+    let said = home.run(&["agents"]);
+    assert!(said.out.contains("build") && !said.out.contains("compaction"), "{said:?}");
+}

@@ -12,7 +12,7 @@ use rethread_agent::FileChanged;
 use rethread_core::entry::Thinned;
 use rethread_core::message::{Call, ToolResult};
 use rethread_core::sessions::LOST;
-use rethread_core::{BlockKind, Body, Entry, Message, Role, Session, SessionKind};
+use rethread_core::{BlockKind, Body, Entry, Message, Role, Session, SessionId, SessionKind};
 use rethread_render::Document;
 use rethread_render::terminal::{self, Style, wrap_line};
 
@@ -46,14 +46,30 @@ pub(super) struct Conversation<'a> {
     style: Option<Style>,
     /// Who spoke last.
     speaker: Option<String>,
+    /// The program that compacted the conversation here, where its summary comes next.
+    summary_of: Option<&'static str>,
+    /// What another session is called.
+    label: &'a dyn Fn(SessionId) -> String,
 }
 
 impl<'a> Conversation<'a> {
-    pub(super) fn new(session: &'a Session, detail: Detail) -> Conversation<'a> {
+    pub(super) fn new(
+        session: &'a Session,
+        detail: Detail,
+        label: &'a dyn Fn(SessionId) -> String,
+    ) -> Conversation<'a> {
         let style = std::io::stdout()
             .is_terminal()
             .then(|| Style::detect(columns().saturating_sub(2), |name| std::env::var(name).ok()));
-        Conversation { session, detail, zone: TimeZone::system(), style, speaker: None }
+        Conversation {
+            session,
+            detail,
+            zone: TimeZone::system(),
+            style,
+            speaker: None,
+            summary_of: None,
+            label,
+        }
     }
 
     /// What the session is, on two lines.
@@ -77,12 +93,30 @@ impl<'a> Conversation<'a> {
         format!("\x1b[1m{}\x1b[0m\n\x1b[2m{}\x1b[0m\n", clean(&title), facts.join(" · "))
     }
 
+    /// The conversation begins with the summary of another program. What came before it is not shown.
+    pub(super) fn begins_with_summary(
+        &mut self,
+        program: &'static str,
+        messages: u64,
+        all: &str,
+    ) -> String {
+        self.summary_of = Some(program);
+        let come = if messages == 1 { "message comes" } else { "messages come" };
+        let messages = count(messages);
+        format!("\n\x1b[2m({messages} {come} before this summary: `{all}` shows them)\x1b[0m\n")
+    }
+
     /// The lines of an entry; none where there is nothing to read.
     pub(super) fn entry(&mut self, entry: &Entry) -> String {
         let folded = self.detail == Detail::Folded;
         match &entry.body {
             Body::Message(message) => self.message(entry, message),
-            Body::Cleared { .. } => self.aside(entry, "the context was cleared"),
+            Body::Cleared { .. } => match self.summary_of {
+                Some(program) => {
+                    self.aside(entry, &format!("the conversation was compacted in {program}"))
+                }
+                None => self.aside(entry, "the context was cleared"),
+            },
             Body::Undone { .. } => self.aside(entry, "the clear was undone"),
             Body::LeftOut(left) => {
                 let why = one_line(&left.why);
@@ -113,7 +147,7 @@ impl<'a> Conversation<'a> {
             }
             Body::Started(started) => match started.from {
                 Some(from) => {
-                    let what = started.origin.as_str();
+                    let (what, from) = (started.origin.as_str(), (self.label)(from));
                     self.aside(entry, &format!("{what}, from {from}"))
                 }
                 None => String::new(),
@@ -121,6 +155,10 @@ impl<'a> Conversation<'a> {
             Body::Finished(_) => String::new(),
             Body::Unknown { kind, .. } if kind == LOST => {
                 self.aside(entry, &format!("entry {} is damaged and cannot be read", entry.seq))
+            }
+            Body::Unknown { kind, .. } if compacted_by(kind).is_some() => {
+                self.summary_of = compacted_by(kind);
+                String::new()
             }
             Body::Unknown { kind, .. } => match FileChanged::of(&entry.body) {
                 // The call that changed it is there already.
@@ -137,7 +175,10 @@ impl<'a> Conversation<'a> {
     fn message(&mut self, entry: &Entry, message: &Message) -> String {
         let speaker = match message.role {
             Role::System => "Instructions".to_owned(),
-            Role::User => "You".to_owned(),
+            Role::User => match self.summary_of.take() {
+                Some(program) => format!("Summary of the earlier conversation (from {program})"),
+                None => "You".to_owned(),
+            },
             Role::Assistant => self.answers(),
             // A result belongs to the reply that called for it.
             Role::Tool => self.speaker.clone().unwrap_or_else(|| self.answers()),
@@ -279,6 +320,16 @@ impl<'a> Conversation<'a> {
 
     fn width(&self) -> usize {
         self.style.as_ref().map_or(COLUMNS, |style| style.width + 2)
+    }
+}
+
+/// The program that compacted the conversation, by the kind of its entry. The summary it went on from
+/// is the next message.
+pub(super) fn compacted_by(kind: &str) -> Option<&'static str> {
+    match kind {
+        "imported/claude-code/system/compact_boundary" => Some("Claude Code"),
+        "imported/pi/compaction" => Some("pi"),
+        _ => None,
     }
 }
 

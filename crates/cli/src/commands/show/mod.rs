@@ -10,20 +10,27 @@ use std::io::Write;
 use std::ops::Range;
 use std::process::ExitCode;
 
-use rethread_core::Session;
-use rethread_core::sessions::LOST;
-use rethread_core::{Body, Entry};
+use rethread_core::sessions::{self, LOST};
+use rethread_core::{Body, Entry, Session, SessionId};
 use rethread_transcript::write::visible_json::VisibleJson;
 
-use super::{Cli, Done};
+use super::{Cli, Done, change};
 use crate::args::Show;
 use crate::errors::Error;
 use crate::out::{note, plural};
-use conversation::{Conversation, Detail};
+use conversation::{Conversation, Detail, compacted_by};
 
 pub(crate) fn run(cli: &Cli, args: &Show) -> Done {
     let session = cli.sessions.get(cli.select(&args.sel)?)?;
     let range = range(&session, args);
+    if let Some(from) = args.from.filter(|from| *from >= session.tally.entries) {
+        return Err(sessions::Error::NoEntry {
+            id: session.id(),
+            seq: from,
+            entries: session.tally.entries,
+        }
+        .into());
+    }
     let detail = if args.full { Detail::Full } else { Detail::Folded };
     match cli.global.json {
         true => show_json(cli, &session, range)?,
@@ -101,8 +108,18 @@ fn show_text(
     out: &mut impl Write,
 ) -> Result<(), Error> {
     let from = range.start;
-    let mut conversation = Conversation::new(session, detail);
+    // One that was erased has only its id left.
+    let label = |id: SessionId| change::label(cli, id).unwrap_or_else(|_| id.short());
+    let mut conversation = Conversation::new(session, detail, &label);
     write!(out, "{}", conversation.heading())?;
+    let all = format!("rethread show {} --all", session.selector());
+    let compacted = match from > 0 && from == session.tally.begins() {
+        true => compacted_elsewhere(cli, session)?,
+        false => None,
+    };
+    if let Some((program, messages)) = compacted {
+        write!(out, "{}", conversation.begins_with_summary(program, messages, &all))?;
+    }
     let mut damaged = None;
     for entry in cli.sessions.entries(session.id(), range).around_damage() {
         let entry: Entry = entry?;
@@ -115,14 +132,25 @@ fn show_text(
     if let Some(seq) = damaged {
         cli.sessions.read(session.id(), seq..seq + 1)?;
     }
-    if from > 0 && from == session.tally.begins() {
-        note(format_args!(
-            "\n{} before the last clear not shown: `rethread show {} --all`",
-            plural(from, "entry"),
-            session.selector()
-        ));
+    if from > 0 && from == session.tally.begins() && compacted.is_none() {
+        note(format_args!("\n{} before the last clear not shown: `{all}`", plural(from, "entry")));
     }
     Ok(())
+}
+
+/// Where another program compacted the conversation: which one, and how many messages come before the
+/// summary with which the context begins. Nobody cleared it.
+fn compacted_elsewhere(cli: &Cli, session: &Session) -> Result<Option<(&'static str, u64)>, Error> {
+    let begins = session.tally.begins();
+    let before = cli.sessions.entries(session.id(), begins.saturating_sub(2)..begins);
+    let before = before.around_damage().collect::<sessions::Result<Vec<Entry>>>()?;
+    let [mark, cleared] = before.as_slice() else { return Ok(None) };
+    Ok(match (&mark.body, &cleared.body) {
+        (Body::Unknown { kind, .. }, Body::Cleared { .. }) => {
+            compacted_by(kind).map(|program| (program, cleared.tally.messages))
+        }
+        _ => None,
+    })
 }
 
 fn json_of(value: &impl serde::Serialize) -> String {

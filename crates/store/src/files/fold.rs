@@ -34,7 +34,7 @@ impl Pass<'_> {
 
     /// Must be called before each write to the database.
     pub(super) fn commit(&self) -> Result<()> {
-        self.mirror.way.disk.commit().or_store_error(&self.mirror.root, "write to the database")
+        self.mirror.commit()
     }
 
     /// Records how files look.
@@ -64,17 +64,8 @@ impl Pass<'_> {
 
     /// Moves a session to the trash.
     pub(super) fn throw_away(&mut self, id: SessionId) -> Result<()> {
-        let (owner, world) = (Owner::local(), self.mirror.way.world.as_ref());
-        let session = self.db().get(&owner, id)?;
-        let mut keys = session.keys;
-        keys.extend(session.readable_id.and_then(|id| readable_id::key(&id).ok()));
-        self.commit()?;
-        let change = Change::to_trash(&session.header, keys, world.now());
-        match self.db().update(&owner, id, &change) {
-            Err(StoreError::Held { .. } | StoreError::NotFound { .. }) => Ok(()),
-            Err(error) => Err(error),
-            Ok(_) => self.reload(id),
-        }
+        self.mirror.throw_away(id)?;
+        self.reload(id)
     }
 
     /// Deletes a session: first its file, because a file without a session would become one.
@@ -279,6 +270,7 @@ impl Pass<'_> {
             Ok(true)
         })?;
         let Some(sig) = sig else { return Ok(false) };
+        mirror.known().written.insert(id, (sig.changed, sig.size));
         let shown = Shown {
             stem: stem_of(&session.header),
             archived: session.header.archived,
@@ -353,6 +345,20 @@ impl Pass<'_> {
 }
 
 impl Mirror {
+    /// Moves a session to the trash, unless a turn is running.
+    pub(super) fn throw_away(&self, id: SessionId) -> Result<()> {
+        let (owner, world) = (Owner::local(), self.way.world.as_ref());
+        let session = self.db.get(&owner, id)?;
+        let mut keys = session.keys;
+        keys.extend(session.readable_id.and_then(|id| readable_id::key(&id).ok()));
+        self.commit()?;
+        let change = Change::to_trash(&session.header, keys, world.now());
+        match self.db.update(&owner, id, &change) {
+            Err(StoreError::Held { .. } | StoreError::NotFound { .. }) => Ok(()),
+            done => done.map(drop),
+        }
+    }
+
     /// Adds what another program says about a session.
     pub(super) fn describe(&self, session: &mut Session) {
         if let Some(at) = active_at(&session.header.foreign) {

@@ -12,9 +12,9 @@ use super::{FilesLimit, FilesStore};
 
 type Deed = Box<dyn FnOnce() + Send>;
 
-/// A disk on which something happens once we start to write a new version of a file.
+/// A disk on which something happens once we start to write a new version of this file.
 #[derive(Default)]
-struct Meddled(Mutex<Option<Deed>>);
+struct Meddled(Mutex<Option<(&'static str, Deed)>>);
 
 impl Disk for Meddled {
     fn open(&self, path: &Path) -> io::Result<File> {
@@ -23,9 +23,9 @@ impl Disk for Meddled {
 
     fn create(&self, path: &Path) -> io::Result<File> {
         let file = Real.create(path)?;
-        if path.to_string_lossy().contains("plan.json.tmp.")
-            && let Some(deed) = self.0.lock().expect("one thread").take()
-        {
+        let is_it = |name: &str| path.to_string_lossy().contains(&format!("{name}.tmp."));
+        let deed = self.0.lock().expect("not poisoned").take_if(|(name, _)| is_it(name));
+        if let Some((_, deed)) = deed {
             deed();
         }
         Ok(file)
@@ -73,7 +73,7 @@ fn meddled(folder: &Path, deed: impl FnOnce(&Path) + Send + 'static) -> SessionI
     let again = sessions(folder, disk.clone());
     again.append(id, vec![Message::assistant("two").into()]).expect("appended");
     let file = folder.join("plan.json");
-    *disk.0.lock().expect("one thread") = Some(Box::new(move || deed(&file)));
+    *disk.0.lock().expect("one thread") = Some(("plan.json", Box::new(move || deed(&file))));
     drop(again);
     assert!(disk.0.lock().expect("one thread").is_none(), "it was done");
     id
@@ -103,4 +103,32 @@ fn what_another_program_deletes_while_we_fold_stays_deleted() {
     assert!(!folder.path().join("plan.json").exists());
     assert!(sessions(folder.path(), Arc::default()).get(id).is_err());
     assert!(!folder.path().join("plan.json").exists());
+}
+
+#[test]
+fn a_turn_does_not_wait_for_its_own_file_to_be_written() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let disk = Arc::new(Meddled::default());
+    let first = Arc::new(sessions(folder.path(), disk.clone()));
+    let new = New { name: Some(Name::new("plan").expect("a name")), ..New::default() };
+    let id = first.create(&new, None).expect("created").id();
+    drop(first);
+    let world = Arc::new(crate::System);
+    let limit = FilesLimit::default();
+    let store = FilesStore::open_on(disk.clone(), folder.path(), limit, world.clone(), None);
+    let store = Arc::new(store.expect("a store"));
+    let again = Sessions::new(store.clone(), Owner::local(), world);
+    again.append(id, vec![Message::user("one").into()]).expect("appended");
+    // The file has its new version, and the database does not know yet.
+    let (told, heard) = std::sync::mpsc::channel();
+    let asked = again.clone();
+    let deed: Deed = Box::new(move || {
+        let (answer, answered) = std::sync::mpsc::channel();
+        std::thread::spawn(move || answer.send(asked.get(id).is_ok()));
+        let waited = answered.recv_timeout(std::time::Duration::from_secs(10));
+        told.send(waited).expect("the test waits");
+    });
+    *disk.0.lock().expect("not poisoned") = Some(("index.json", deed));
+    store.mirror.fold_dirty();
+    assert_eq!(heard.try_recv(), Ok(Ok(true)), "it was answered in the middle of the fold");
 }

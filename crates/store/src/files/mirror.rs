@@ -94,6 +94,8 @@ pub(super) struct Seen {
 pub(super) struct Known {
     /// Sessions that were active later than their last entry, as another program says.
     pub(super) active: BTreeSet<SessionId>,
+    /// How files looked that this process wrote.
+    pub(super) written: BTreeMap<SessionId, (i64, u64)>,
     /// Sessions whose log was seen to be at least as long as their file says.
     whole: BTreeSet<SessionId>,
 }
@@ -256,7 +258,12 @@ impl Mirror {
         };
         let Some(shown) = one.and_then(|one| one.shown) else { return Ok(()) };
         let there = self.path_of(&shown.stem, shown.archived).symlink_metadata();
-        match there.is_ok_and(|there| shown.is(&there)) {
+        let known = there.is_ok_and(|there| {
+            // What was written here just now may not be in the database yet.
+            let written = self.known().written.get(&id) == Some(&(changed(&there), there.len()));
+            there.is_file() && written || shown.is(&there)
+        });
+        match known {
             true => Ok(()),
             false => self.look(),
         }
@@ -343,8 +350,13 @@ impl Mirror {
     pub(super) fn may_write(&self) -> Result<()> {
         match self.reach {
             Reach::Visiting => Err(StoreError::ReadOnly { place: self.root.display().to_string() }),
-            _ => self.way.disk.commit().or_store_error(&self.root, "write to the database"),
+            _ => self.commit(),
         }
+    }
+
+    /// Must be called before each write to the database.
+    pub(super) fn commit(&self) -> Result<()> {
+        self.way.disk.commit().or_store_error(&self.root, "write to the database")
     }
 
     /// Where a session's visible file is.

@@ -162,24 +162,24 @@ impl FilesStore {
         let owner = Owner::local();
         let mut chats = self.list_all(&owner, &filter)?.sessions;
         chats.retain(|session| session.header.kind == SessionKind::Chat);
-        let excess = chats.len().saturating_sub(sessions);
+        let mut excess = chats.len().saturating_sub(sessions);
         let now = self.mirror.way.world.now();
-        let mut gone = Vec::new();
         for session in chats.iter().rev().filter(|session| session.id() != newest) {
-            let one = self.db().mirrored_one(&owner, session.id())?;
-            if gone.len() < excess && one.is_some_and(|one| !one.is_held(now)) {
-                gone.push(session.id());
+            if excess == 0 {
+                break;
             }
-        }
-        for id in gone {
+            let id = session.id();
+            if self.db().mirrored_one(&owner, id)?.is_none_or(|one| one.is_held(now)) {
+                continue;
+            }
+            let away = Change { archived: Some(true), ..Change::default() };
             match delete {
-                true => self.mirror.pass(BUSY)?.map_or(Ok(()), |mut pass| pass.throw_away(id))?,
-                false => {
-                    let away = Change { archived: Some(true), ..Change::default() };
-                    self.db().update(&owner, id, &away)?;
-                }
+                true => self.mirror.throw_away(id)?,
+                false => self.db().update(&owner, id, &away).map(drop)?,
             }
-            self.mirror.fold_now(&[id]);
+            // Nobody who starts a session waits for the file of another one to be moved.
+            self.mirror.is_dirty(id);
+            excess -= 1;
         }
         Ok(())
     }

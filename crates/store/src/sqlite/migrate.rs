@@ -196,15 +196,17 @@ mod tests {
         DELETE FROM progress WHERE what = 'searched'; INSERT INTO progress VALUES ('indexed', 1);
         PRAGMA user_version = 2;";
 
+    fn sessions_in(path: &Path, world: &Arc<Fixed>) -> Sessions {
+        let store = Arc::new(SqliteStore::open(path, world.clone()).expect("a store"));
+        Sessions::new(store, Owner::local(), world.clone())
+    }
+
     #[test]
     fn an_index_of_an_earlier_format_is_made_again() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("rethread.db");
         let world = Arc::new(Fixed::default());
-        let open = || {
-            let store = Arc::new(SqliteStore::open(&path, world.clone()).expect("a store"));
-            Sessions::new(store, Owner::local(), world.clone())
-        };
+        let open = || sessions_in(&path, &world);
         for damage in ["", "DELETE FROM search_data; DELETE FROM search_config;"] {
             let sessions = open();
             let id = sessions.create(&New::default(), None).expect("a session").id();
@@ -243,10 +245,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("rethread.db");
         let world = Arc::new(Fixed::default());
-        let open = || {
-            let store = Arc::new(SqliteStore::open(&path, world.clone()).expect("a store"));
-            Sessions::new(store, Owner::local(), world.clone())
-        };
+        let open = || sessions_in(&path, &world);
         let sessions = open();
         let id = sessions.create(&New::default(), None).expect("a session").id();
         let usage = Some(Usage { output: 7, ..Usage::default() });

@@ -68,241 +68,188 @@ impl std::fmt::Display for Source {
     }
 }
 
-/// Says things, with the closing line that belongs there.
-pub(super) struct Sayer {
-    note: &'static str,
+/// An answer with the closing line that belongs there, after these messages.
+pub(super) fn noted(text: &str, earlier: &[Message]) -> String {
+    let is_known = earlier.iter().any(|message| {
+        message.role == Role::Assistant && message.plain_text().contains(NOTE_BEGINS)
+    });
+    format!("{}\n\n{}", text.trim_end(), if is_known { NOTE_SHORT } else { NOTE })
 }
 
-impl Sayer {
-    /// For a conversation in which these messages came before.
-    pub(super) fn new(earlier: &[Message]) -> Sayer {
-        let told = earlier.iter().any(|message| {
-            message.role == Role::Assistant && message.plain_text().contains(NOTE_BEGINS)
-        });
-        Sayer { note: if told { NOTE_SHORT } else { NOTE } }
-    }
+pub(super) const GREETING: &str = "Hello. Ask me about this folder or about what was said before, \
+    for example \"how do we handle retries?\", \"what did we decide about the queue?\", \
+    \"list files\" or \"read README.md\".";
 
-    fn say(&self, text: &str) -> String {
-        format!("{}\n\n{}", text.trim_end(), self.note)
-    }
+pub(super) const THANKS: &str = "You are welcome. Ask on whenever you like.";
 
-    pub(super) fn greeting(&self) -> String {
-        self.say(
-            "Hello. Ask me about this folder or about what was said before, for example \
-             \"how do we handle retries?\", \"what did we decide about the queue?\", \
-             \"list files\" or \"read README.md\".",
-        )
-    }
+pub(super) const HELP: &str = "I look things up; I do not think, write or change anything. You can\n\
+    - ask a question: I quote the passages that fit best, with their sources\n\
+    - ask what was decided or said before: I search earlier sessions\n\
+    - say \"list files\", \"list files in docs\" or \"read README.md\"\n\
+    - say \"find WORDS\" for every place where they occur\n\
+    - say \"more\" for the next passages";
 
-    pub(super) fn thanks(&self) -> String {
-        self.say("You are welcome. Ask on whenever you like.")
-    }
+pub(super) const NO_SUMMARY: &str =
+    "I do not write summaries: one is taken from the conversation itself, without a model.";
 
-    pub(super) fn help(&self) -> String {
-        self.say(
-            "I look things up; I do not think, write or change anything. You can\n\
-             - ask a question: I quote the passages that fit best, with their sources\n\
-             - ask what was decided or said before: I search earlier sessions\n\
-             - say \"list files\", \"list files in docs\" or \"read README.md\"\n\
-             - say \"find WORDS\" for every place where they occur\n\
-             - say \"more\" for the next passages",
-        )
-    }
+pub(super) const NO_TOOLS: &str =
+    "I can only answer by searching, and the tools for that are not offered to me here.";
 
-    pub(super) fn no_summary(&self) -> String {
-        self.say(
-            "I do not write summaries: one is taken from the conversation itself, without a \
-             model.",
-        )
-    }
+pub(super) const NO_WORDS: &str = "There is no word in this that I could search for. Name the thing \
+    you want to know about, such as a file, a setting or a topic.";
 
-    pub(super) fn no_tools(&self) -> String {
-        self.say(
-            "I can only answer by searching, and the tools for that are not offered to me here.",
-        )
-    }
+pub(super) const NOTHING_BEFORE: &str =
+    "There is no question before this that I could say more about.";
 
-    pub(super) fn no_words(&self) -> String {
-        self.say(
-            "There is no word in this that I could search for. Name the thing you want to know \
-             about, such as a file, a setting or a topic.",
-        )
-    }
+pub(super) fn no_file(path: &str) -> String {
+    format!(
+        "There is no file `{path}` here, nor one whose name begins so. \"list files\" shows what \
+         there is."
+    )
+}
 
-    pub(super) fn nothing_before(&self) -> String {
-        self.say("There is no question before this that I could say more about.")
+/// What a session that continues from a summary is answered.
+pub(super) fn restored(prompt: &str) -> String {
+    let FoundSummary::Summary(summary) = summary::find(prompt) else {
+        return "There is no summary in this that I can read. I am ready to continue all the same."
+            .into();
+    };
+    let mut text = String::from("I have read the summary of the session before.");
+    for (lead, heading) in [
+        ("It was about", "Topics Discussed"),
+        ("Decided", "Decisions Made"),
+        ("Still to do", "Pending"),
+    ] {
+        let points = summary::points(summary, heading);
+        let points = points.iter().filter(|point| **point != NOTHING).take(POINTS);
+        let points: Vec<&str> = points.map(|point| point.trim_end_matches(['.', '?'])).collect();
+        if !points.is_empty() {
+            text += &format!(" {lead}: {}.", points.join("; "));
+        }
     }
+    text + " I am ready to continue from there."
+}
 
-    pub(super) fn no_file(&self, path: &str) -> String {
-        self.say(&format!(
-            "There is no file `{path}` here, nor one whose name begins so. \"list files\" shows \
-             what there is."
-        ))
+pub(super) fn listing(path: &str, answer: &Answer<'_>) -> String {
+    if answer.failed {
+        return format!("I cannot list `{path}`: {}", answer.text);
     }
+    let place = if path == "." { "this folder".into() } else { format!("`{path}`") };
+    let found = answer.found();
+    let mut rows = Vec::new();
+    for row in found.iter().take(ROWS) {
+        let slash = if row["kind"] == "dir" { "/" } else { "" };
+        rows.push(format!("- {}{slash}", row["path"].as_str().unwrap_or_default()));
+    }
+    if found.len() > ROWS || answer.partial() {
+        rows.push("- … and more".into());
+    }
+    match rows.as_slice() {
+        [] => format!("There is nothing in {place}."),
+        rows => format!("This is in {place}:\n{}", rows.join("\n")),
+    }
+}
 
-    /// What a session that continues from a summary is answered.
-    pub(super) fn restored(&self, prompt: &str) -> String {
-        let FoundSummary::Summary(summary) = summary::find(prompt) else {
-            return self.say(
-                "There is no summary in this that I can read. I am ready to continue all the same.",
-            );
+pub(super) fn file(answer: &Answer<'_>) -> String {
+    let fence = if answer.text.contains("```") { "~~~~" } else { "```" };
+    let (path, text) = (answer.asked("path"), answer.text.trim_end());
+    format!("This is `{path}`:\n\n{fence}\n{text}\n{fence}")
+}
+
+/// Every place where a text is.
+pub(super) fn matches(wanted: &str, turn: &Turn<'_>) -> String {
+    let mut rows = Vec::new();
+    for found in turn.of("grep").chain(turn.of("search_sessions")).flat_map(Answer::found) {
+        let text = |name: &str| found[name].as_str().unwrap_or_default();
+        let place = match found["line"].as_u64() {
+            Some(line) => Source::File { path: text("path").into(), line },
+            None => Source::Said {
+                session: text("session").into(),
+                seq: found["seq"].as_u64().unwrap_or_default(),
+            },
         };
-        let points = |heading: &str| {
-            let points = summary::points(summary, heading);
-            let said = points.iter().filter(|point| **point != NOTHING);
-            let points = said.take(POINTS).map(|point| point.trim_end_matches(['.', '?']));
-            points.collect::<Vec<_>>().join("; ")
-        };
-        let mut text = String::from("I have read the summary of the session before.");
-        for (lead, heading) in [
-            ("It was about", "Topics Discussed"),
-            ("Decided", "Decisions Made"),
-            ("Still to do", "Pending"),
-        ] {
-            match points(heading) {
-                points if points.is_empty() => {}
-                points => text.push_str(&format!(" {lead}: {points}.")),
-            }
-        }
-        text.push_str(" I am ready to continue from there.");
-        self.say(&text)
+        rows.push(format!("- {place}: {}", cut(text("text").trim())));
     }
-
-    pub(super) fn listing(&self, path: &str, answer: &Answer<'_>) -> String {
-        if answer.failed {
-            return self.say(&format!("I cannot list `{path}`: {}", answer.text));
-        }
-        let rows = answer.objects();
-        let place = if path == "." { "this folder".into() } else { format!("`{path}`") };
-        let mut text = match rows.len() {
-            0 => format!("There is nothing in {place}."),
-            1 => format!("There is one thing in {place}:"),
-            n if answer.partial() => {
-                format!("There are more than {n} things in {place}, among them:")
-            }
-            n => format!("There are {n} things in {place}:"),
-        };
-        for row in rows.iter().take(ROWS) {
-            let slash = if row["kind"] == "dir" { "/" } else { "" };
-            text.push_str(&format!("\n- {}{slash}", row["path"].as_str().unwrap_or_default()));
-        }
-        if rows.len() > ROWS {
-            text.push_str(&format!("\n- … and {} more", rows.len() - ROWS));
-        }
-        self.say(&text)
-    }
-
-    pub(super) fn file(&self, answer: &Answer<'_>) -> String {
-        let path = answer.asked("path");
-        let fence = if answer.text.contains("```") { "~~~~" } else { "```" };
-        let text = answer.text.trim_end();
-        self.say(&format!("This is `{path}`:\n\n{fence}\n{text}\n{fence}"))
-    }
-
-    /// Every place where a text appears.
-    pub(super) fn matches(&self, wanted: &str, turn: &Turn<'_>) -> String {
-        let mut rows = Vec::new();
-        let mut partial = false;
-        for answer in turn.of("grep") {
-            partial |= answer.partial();
-            for found in answer.objects() {
-                let text = found["text"].as_str().unwrap_or_default();
-                let path = found["path"].as_str().unwrap_or_default();
-                rows.push(format!("- {path}:{}: {}", found["line"], cut(text.trim())));
-            }
-        }
-        for found in turn.of("search_sessions").flat_map(Answer::objects) {
-            let text = found["text"].as_str().unwrap_or_default();
-            let session = found["session"].as_str().unwrap_or_default();
-            rows.push(format!("- session {session}, entry {}: {}", found["seq"], cut(text)));
-        }
-        if rows.is_empty() {
-            return self.say(&format!(
+    let count = match rows.len() {
+        0 => {
+            return format!(
                 "`{wanted}` does not occur in any file here or in any earlier session. Try fewer or other \
                  words, or ask a question with several of them."
-            ));
-        }
-        let count = match (rows.len(), partial) {
-            (n, true) => format!("{n} places and more"),
-            (1, false) => "one place".into(),
-            (n, false) => format!("{n} places"),
-        };
-        rows.truncate(ROWS);
-        self.say(&format!("`{wanted}` occurs in {count}:\n{}", rows.join("\n")))
-    }
-
-    /// Quotes how a project introduces itself.
-    pub(super) fn introduction(&self, passages: &[Passage]) -> String {
-        if passages.is_empty() {
-            return self.say(
-                "There is no README here, and no manifest that says what this is. \"list files\" \
-                 shows what there is.",
             );
         }
-        let chosen: Vec<&Passage> = passages.iter().take(PASSAGES).collect();
-        self.say(&format!("This is how it introduces itself:{}", quoted(&chosen)))
-    }
+        1 => "one place".into(),
+        n if turn.of("grep").any(Answer::partial) => format!("{n} places and more"),
+        n => format!("{n} places"),
+    };
+    rows.truncate(ROWS);
+    format!("`{wanted}` occurs in {count}:\n{}", rows.join("\n"))
+}
 
-    /// Quotes the best passages; `custom` is a manifest, and what it means.
-    pub(super) fn passages(
-        &self,
-        passages: &[Passage],
-        keywords: &Keywords,
-        custom: Option<(&str, &str)>,
-        more: bool,
-    ) -> String {
-        let searched = keywords.shown();
-        let custom = custom.filter(|_| !more).map(|(manifest, command)| {
-            format!("There is a `{manifest}`, so `{command}` should do it.")
-        });
-        let Some(best) = passages.first() else {
-            if let Some(custom) = custom {
-                return self.say(&custom);
-            }
-            return self.say(&match more {
-                true => format!("I found nothing more about: {searched}."),
-                false => format!(
-                    "I found nothing about this. I searched the files here and earlier sessions \
-                     for: {searched}. Try other words for it, or \"list files\" to see what there \
-                     is."
-                ),
-            });
-        };
-        let chosen: Vec<&Passage> = passages
-            .iter()
-            .take(PASSAGES)
-            .filter(|passage| passage.score >= best.score * SECOND_SHARE)
-            .collect();
-        let sources: Vec<String> =
-            chosen.iter().map(|passage| passage.source.to_string()).collect();
-        let sources = sources.join(" and ");
-        let weak = best.words * 2 < keywords.words.len();
-        let mut text = match (weak, more) {
-            _ if custom.is_some() => format!("{} About that:", custom.unwrap_or_default()),
-            (true, false) => {
-                format!("I found nothing that fits all of this ({searched}). Closest is {sources}:")
-            }
-            (_, true) => format!("There is also {sources}:"),
-            (false, false) => format!("I found this in {sources}:"),
-        };
-        text += &quoted(&chosen);
-        if passages.len() > chosen.len() {
-            text.push_str("\n\nSay \"more\" to see others.");
+/// Quotes how a project introduces itself.
+pub(super) fn introduction(passages: &[Passage]) -> String {
+    match passages {
+        [] => {
+            "There is no README here, and no manifest that says what this is. \"list files\" shows \
+               what there is."
+                .into()
         }
-        self.say(&text)
+        _ => format!("This is how it introduces itself:{}", quoted(passages.iter().take(PASSAGES))),
     }
+}
+
+/// What people do in a project with this manifest.
+pub(super) fn custom((manifest, command): (&str, &str)) -> String {
+    format!("There is a `{manifest}`, so `{command}` should do it.")
+}
+
+/// Quotes the best passages, after what is customary, where that is known; `more` of them, where
+/// some were quoted before.
+pub(super) fn passages(
+    passages: &[Passage],
+    keywords: &Keywords,
+    custom: Option<String>,
+    more: bool,
+) -> String {
+    let searched = keywords.shown();
+    let Some(best) = passages.first() else {
+        return match (custom, more) {
+            (Some(custom), _) => custom,
+            (_, true) => format!("I found nothing more about: {searched}."),
+            (_, false) => format!(
+                "I found nothing about this. I searched the files here and earlier sessions for: \
+                 {searched}. Try other words for it, or \"list files\" to see what there is."
+            ),
+        };
+    };
+    let is_good = |passage: &&Passage| passage.score >= best.score * SECOND_SHARE;
+    let chosen: Vec<&Passage> = passages.iter().take(PASSAGES).filter(is_good).collect();
+    let sources: Vec<String> = chosen.iter().map(|passage| passage.source.to_string()).collect();
+    let sources = sources.join(" and ");
+    let is_weak = best.words * 2 < keywords.words.len();
+    let mut text = match custom {
+        Some(custom) => format!("{custom} About that:"),
+        None if more => format!("There is also {sources}:"),
+        None if is_weak => {
+            format!("I found nothing that fits all of this ({searched}). Closest is {sources}:")
+        }
+        None => format!("I found this in {sources}:"),
+    };
+    text += &quoted(chosen.iter().copied());
+    if passages.len() > chosen.len() {
+        text += "\n\nSay \"more\" to see others.";
+    }
+    text
 }
 
 /// Passages with their sources.
-fn quoted(passages: &[&Passage]) -> String {
+fn quoted<'p>(passages: impl Iterator<Item = &'p Passage>) -> String {
     let mut text = String::new();
     for passage in passages {
-        text.push_str("\n\n");
+        text += "\n\n";
         for line in &passage.lines {
-            text.push_str(format!("> {}", cut(line)).trim_end());
-            text.push('\n');
+            text += &format!("{}\n", format!("> {}", cut(line)).trim_end());
         }
-        text.push_str(&format!("\n{SOURCE_BEGINS}{}", passage.source));
+        text += &format!("\n{SOURCE_BEGINS}{}", passage.source);
     }
     text
 }

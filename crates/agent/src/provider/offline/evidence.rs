@@ -6,18 +6,14 @@ use rethread_core::limits::TRUNCATED_MARK;
 use rethread_core::search::Query;
 
 use super::answer::{NOTE_BEGINS, Source};
+use super::rank::PASSAGE_LINES;
 use super::view::{Answer, Turn};
 use super::words::{Keywords, Word};
-
-/// Lines around a quoted one that belong to the same passage.
-const PASSAGE_REACH: u64 = 12;
 
 /// What the tools have found so far.
 pub(super) struct Evidence {
     /// Lines of files, by path and number.
     pub(super) files: BTreeMap<String, BTreeMap<u64, String>>,
-    /// The lines that were read in one go: path, first and last.
-    pub(super) windows: Vec<(String, u64, u64)>,
     /// What was said in sessions.
     pub(super) said: Vec<PastMessage>,
     /// How much each word counts: rare ones more.
@@ -60,7 +56,6 @@ impl Evidence {
     pub(super) fn of(turn: &Turn<'_>, keywords: &Keywords) -> Evidence {
         let mut evidence = Evidence {
             files: BTreeMap::new(),
-            windows: Vec::new(),
             said: Vec::new(),
             weights: Vec::new(),
             echo: echo(turn.question),
@@ -78,7 +73,7 @@ impl Evidence {
     }
 
     fn matches(&mut self, answer: &Answer<'_>) {
-        for found in answer.objects() {
+        for found in answer.found() {
             if let (Some(path), Some(line), Some(text)) =
                 (found["path"].as_str(), found["line"].as_u64(), found["text"].as_str())
                 && !self.is_echo(text)
@@ -89,7 +84,7 @@ impl Evidence {
     }
 
     fn hits(&mut self, answer: &Answer<'_>) {
-        for found in answer.objects() {
+        for found in answer.found() {
             let text = |name: &str| found[name].as_str().map(str::to_owned);
             if let (Some(session), Some(seq), Some(reference), Some(text)) =
                 (text("session"), found["seq"].as_u64(), text("ref"), text("text"))
@@ -100,14 +95,8 @@ impl Evidence {
                 && !text.contains(NOTE_BEGINS)
             {
                 let by_user = found["role"] == "user";
-                self.said.push(PastMessage {
-                    session,
-                    seq,
-                    reference,
-                    text,
-                    by_user,
-                    follows: None,
-                });
+                let said = PastMessage { session, seq, reference, text, by_user, follows: None };
+                self.said.push(said);
             }
         }
     }
@@ -133,9 +122,7 @@ impl Evidence {
         }
         let read = (first..).zip(&lines).filter(|(_, line)| !self.is_echo(line));
         let read: Vec<(u64, String)> = read.map(|(at, line)| (at, (*line).to_owned())).collect();
-        self.files.entry(path.clone()).or_default().extend(read);
-        let last = first + (lines.len() as u64).saturating_sub(1);
-        self.windows.push((path, first, last));
+        self.files.entry(path).or_default().extend(read);
     }
 
     fn recalled(&mut self, answer: &Answer<'_>) {
@@ -175,11 +162,8 @@ impl Evidence {
             match source {
                 Source::File { path, line } => {
                     if let Some(lines) = self.files.get_mut(path) {
-                        lines.retain(|at, _| *at < *line || *at >= line + PASSAGE_REACH);
+                        lines.retain(|at, _| *at < *line || *at >= line + PASSAGE_LINES);
                     }
-                    self.windows.retain(|(file, first, last)| {
-                        file != path || !(*first..=*last).contains(line)
-                    });
                 }
                 Source::Said { session, seq } => {
                     self.said.retain(|said| said.session != *session || said.seq != *seq);

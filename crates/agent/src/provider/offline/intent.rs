@@ -2,20 +2,17 @@
 
 use rethread_core::{Message, Role};
 
-use super::answer::Source;
-use super::newcomer::{self, Newcomer};
+use super::answer::{GREETING, HELP, NO_SUMMARY, NOTHING_BEFORE, Source, THANKS};
+use super::newcomer;
 use super::words::among;
 
 /// What the user wants.
 #[derive(Debug, PartialEq)]
 pub(super) enum Intent {
+    /// To continue from the summary in the text.
     Restore,
-    Summarize,
-    Greeting,
-    Thanks,
-    Help,
-    /// More of an answer that was never given.
-    NothingBefore,
+    /// Something that is always answered the same.
+    Said(&'static str),
     /// The files in a folder.
     List(String),
     /// A file.
@@ -40,7 +37,7 @@ pub(super) struct Question {
 
 impl Question {
     fn new(text: &str) -> Question {
-        let is_newcomers = newcomer::asks(text) == Some(Newcomer::HowTo);
+        let is_newcomers = newcomer::asks_how(text);
         Question { text: text.into(), shown: Vec::new(), is_newcomers }
     }
 }
@@ -60,7 +57,7 @@ pub(super) fn of(text: &str, earlier: &[Message]) -> Intent {
         return Intent::Restore;
     }
     if text.starts_with(SUMMARY) {
-        return Intent::Summarize;
+        return Intent::Said(NO_SUMMARY);
     }
     // A file that goes with the question, as `@file`, is that file.
     let words: Vec<&str> =
@@ -71,44 +68,43 @@ pub(super) fn of(text: &str, earlier: &[Message]) -> Intent {
     let plain = plain.trim_matches(|c: char| c.is_whitespace() || ".!?,;:".contains(c));
     let words: Vec<&str> = plain.split_whitespace().collect();
     if words.is_empty() {
-        return Intent::Help;
+        return Intent::Said(HELP);
     }
     if asks_for_more(plain) {
         return more(earlier);
     }
-    let about = newcomer::asks(text).filter(|asked| *asked == Newcomer::About);
     courtesy(plain, &words)
-        .or_else(|| about.map(|_| Intent::About))
-        .or_else(|| listing(&words, text))
+        .or_else(|| newcomer::asks_what(text).then_some(Intent::About))
+        .or_else(|| listing(text))
         .or_else(|| reading(text))
         .or_else(|| finding(text))
         .unwrap_or_else(|| Intent::Question(Question::new(text)))
 }
 
 fn courtesy(plain: &str, words: &[&str]) -> Option<Intent> {
-    const HELLO: &str = "hi hello hey hallo greetings morning good";
-    const THANKS: &str = "thanks thank thx cheers danke";
-    const HELP: &str = "help, help me, what can you do, who are you, what are you, how do you work, \
-                        what do you do, how does this work, what is this";
-    const DAY: &str = "morning day evening afternoon there again all everyone";
-    let bare = |word: &str| word.trim_matches(|c: char| !c.is_alphanumeric()).to_owned();
-    let first = bare(words[0]);
-    let rest_is_day = words[1..].iter().all(|word| among(DAY, &bare(word)));
-    if HELP.split(", ").any(|text| text == plain) {
-        Some(Intent::Help)
-    } else if among(THANKS, &first) && words.len() <= 6 {
-        Some(Intent::Thanks)
-    } else if among(HELLO, &first) && rest_is_day && (first != "good" || words.len() > 1) {
-        Some(Intent::Greeting)
-    } else {
-        None
-    }
+    const HELPED: &str = "help, help me, what can you do, who are you, what are you, how do you work, \
+                          what do you do, how does this work, what is this";
+    const GREETED: &str = "hi, hello, hey, hallo, greetings, morning, hi there, hello there, hey \
+                           there, hi all, hello everyone, hello again, good morning, good day, good \
+                           evening, good afternoon";
+    const THANKED: &str = "thanks thank thx cheers danke";
+    let text = match plain {
+        _ if is_one_of(HELPED, plain) => HELP,
+        _ if is_one_of(GREETED, plain) => GREETING,
+        _ if among(THANKED, words[0].trim_end_matches(',')) && words.len() <= 6 => THANKS,
+        _ => return None,
+    };
+    Some(Intent::Said(text))
 }
 
 fn asks_for_more(plain: &str) -> bool {
     const MORE: &str = "more, show more, more please, next, go on, continue, anything else, \
                         show me more, what else";
-    MORE.split(", ").any(|text| text == plain)
+    is_one_of(MORE, plain)
+}
+
+fn is_one_of(list: &str, text: &str) -> bool {
+    list.split(", ").any(|known| known == text)
 }
 
 /// The question before, without what was quoted for it.
@@ -128,67 +124,57 @@ fn more(earlier: &[Message]) -> Intent {
                     Intent::Find(text) => {
                         Intent::Question(Question { shown, ..Question::new(&text) })
                     }
-                    _ => Intent::NothingBefore,
+                    _ => Intent::Said(NOTHING_BEFORE),
                 };
             }
             _ => {}
         }
     }
-    Intent::NothingBefore
+    Intent::Said(NOTHING_BEFORE)
 }
 
-fn listing(words: &[&str], text: &str) -> Option<Intent> {
-    const ASKED: &str = "list ls show what which what's dir";
+fn listing(text: &str) -> Option<Intent> {
     const FILLING: &str = "me all the are is in here there this of my our do we have please you \
                            see can workspace";
     const FILES: &str = "files file folder directory folders contents project";
-    if !among(ASKED, words[0]) {
-        return None;
-    }
-    let rest: Vec<&str> = words[1..].iter().copied().filter(|word| !among(FILLING, word)).collect();
-    let (files, others): (Vec<&str>, Vec<&str>) =
-        rest.into_iter().partition(|word| among(FILES, word));
-    let about_files = !files.is_empty() || words[0] == "ls" || words[0] == "dir";
+    let text = text.trim_end_matches(['?', '!', '.', ',', ' ']);
+    let (verb, words) = asked("list ls show what which what's dir", text)?;
+    let is = |list: &str, word: &str| among(list, &word.to_lowercase());
+    let others: Vec<&str> =
+        words.iter().copied().filter(|word| !is(FILLING, word) && !is(FILES, word)).collect();
+    let is_command = among("ls dir", &verb);
+    let about_files = is_command || words.iter().any(|word| is(FILES, word));
     match others.as_slice() {
         [] if about_files => Some(Intent::List(".".into())),
-        [folder] if (about_files && words.contains(&"in")) || words[0] == "ls" => {
-            // The folder as it was written, not in lowercase.
-            let written = text.split_whitespace().find(|word| word.to_lowercase().contains(folder));
-            let written = written.unwrap_or(folder).trim_end_matches(['?', '!', '.', ',']);
-            Some(Intent::List(written.to_owned()))
+        [folder] if about_files && (is_command || words.contains(&"in")) => {
+            Some(Intent::List((*folder).to_owned()))
         }
         _ => None,
     }
 }
 
-fn reading(text: &str) -> Option<Intent> {
-    const ASKED: &str = "read show open cat display print view";
-    const FILLING: &str = "me the file contents of please content";
+/// The first word of a text, where it is one of these, and the others.
+fn asked<'t>(verbs: &str, text: &'t str) -> Option<(String, Vec<&'t str>)> {
     let mut words = text.split_whitespace();
     let first = words.next()?.to_lowercase();
-    if !among(ASKED, &first) {
-        return None;
-    }
-    let rest: Vec<&str> = words.filter(|word| !among(FILLING, &word.to_lowercase())).collect();
+    among(verbs, &first).then(|| (first, words.collect()))
+}
+
+fn reading(text: &str) -> Option<Intent> {
+    const FILLING: &str = "me the file contents of please content";
+    let (verb, mut rest) = asked("read show open cat display print view", text)?;
+    rest.retain(|word| !among(FILLING, &word.to_lowercase()));
     let [path] = rest.as_slice() else { return None };
     let path = path.trim_matches(|c: char| "\"'`?!,;:".contains(c)).trim_end_matches('.');
-    let like_a_path =
-        path.contains(['.', '/']) || matches!(first.as_str(), "read" | "cat" | "open");
+    let like_a_path = path.contains(['.', '/']) || among("read cat open", &verb);
     (like_a_path && !path.is_empty()).then(|| Intent::Read(path.into()))
 }
 
 fn finding(text: &str) -> Option<Intent> {
-    const ASKED: &str = "find search grep locate look";
     const FILLING: &str = "for me all uses of occurrences where is the any";
-    let mut words = text.split_whitespace().peekable();
-    let first = words.next()?.to_lowercase();
-    if !among(ASKED, &first) {
-        return None;
-    }
-    while words.peek().is_some_and(|word| among(FILLING, &word.to_lowercase())) {
-        words.next();
-    }
-    let rest: Vec<&str> = words.collect();
+    let (_, rest) = asked("find search grep locate look", text)?;
+    let rest = rest.into_iter().skip_while(|word| among(FILLING, &word.to_lowercase()));
+    let rest: Vec<&str> = rest.collect();
     let wanted = rest.join(" ");
     let wanted = wanted.trim_matches(|c: char| "\"'`?!.,;:".contains(c));
     (!wanted.is_empty() && rest.len() <= FIND_WORDS_MAX).then(|| Intent::Find(wanted.into()))
@@ -213,11 +199,11 @@ mod tests {
             ("read @README.md", read("README.md")),
             ("find Bucket", find("Bucket")),
             ("search for \"web push\"", find("web push")),
-            ("Hello!", Intent::Greeting),
-            ("good morning", Intent::Greeting),
-            ("thank you very much", Intent::Thanks),
-            ("What can you do?", Intent::Help),
-            ("more", Intent::NothingBefore),
+            ("Hello!", Intent::Said(GREETING)),
+            ("good morning", Intent::Said(GREETING)),
+            ("thank you very much", Intent::Said(THANKS)),
+            ("What can you do?", Intent::Said(HELP)),
+            ("more", Intent::Said(NOTHING_BEFORE)),
             ("what is this project?", Intent::About),
             ("what's in this folder?", list(".")),
             ("CONTEXT RESTORATION: x", Intent::Restore),

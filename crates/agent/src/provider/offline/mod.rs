@@ -13,12 +13,13 @@ mod rank;
 mod view;
 mod words;
 
+use std::hash::{Hash, Hasher};
+
 use rethread_core::message::{BlockKind, Usage};
 use rethread_core::{Block, Message, Raw, Role, tokens};
 use serde_json::{Value, json};
 
 use super::{Delta, Listener, Provider, Reply, Request};
-use answer::Sayer;
 use evidence::Evidence;
 use intent::{Intent, Question};
 use view::Turn;
@@ -26,9 +27,6 @@ use words::Keywords;
 
 /// The name of the model in logs.
 pub const MODEL: &str = "offline/offline";
-
-/// Pieces a text is streamed in. Enough to see that it streams.
-const DELTAS: usize = 4;
 
 /// Matches asked of one search. More would not fit into the 4,000 characters of a result that
 /// a context keeps.
@@ -73,9 +71,7 @@ impl Provider for Offline {
         Box::pin(async move {
             let content = match next(&request) {
                 Step::Say(text) => {
-                    for piece in pieces(&text) {
-                        listener(Delta::Text(piece.into()));
-                    }
+                    text.split_inclusive('\n').for_each(|line| listener(Delta::Text(line.into())));
                     vec![Block::text(text)]
                 }
                 Step::Call(calls) => {
@@ -99,22 +95,21 @@ impl Provider for Offline {
 /// What to do next, from what the conversation looks like.
 fn next(request: &Request<'_>) -> Step {
     let Some(turn) = Turn::current(request.messages) else {
-        return Step::Say(Sayer::new(&[]).help());
+        return Step::Say(answer::noted(answer::HELP, &[]));
     };
-    let sayer = Sayer::new(turn.earlier);
     let tools = Tools(request);
-    match intent::of(turn.question, turn.earlier) {
-        Intent::Restore => Step::Say(sayer.restored(turn.question)),
-        Intent::Summarize => Step::Say(sayer.no_summary()),
-        Intent::Greeting => Step::Say(sayer.greeting()),
-        Intent::Thanks => Step::Say(sayer.thanks()),
-        Intent::Help => Step::Say(sayer.help()),
-        Intent::NothingBefore => Step::Say(sayer.nothing_before()),
-        Intent::List(path) => list(&path, &turn, &tools, &sayer),
-        Intent::Read(path) => read(&path, &turn, &tools, &sayer),
-        Intent::Find(text) => find(&text, &turn, &tools, &sayer),
-        Intent::About => about(&turn, &tools, &sayer),
-        Intent::Question(question) => answer(&question, &turn, &tools, &sayer),
+    let step = match intent::of(turn.question, turn.earlier) {
+        Intent::Restore => Step::Say(answer::restored(turn.question)),
+        Intent::Said(text) => Step::Say(text.into()),
+        Intent::List(path) => list(&path, &turn, &tools),
+        Intent::Read(path) => read(&path, &turn, &tools),
+        Intent::Find(text) => find(&text, &turn, &tools),
+        Intent::About => about(&turn, &tools),
+        Intent::Question(question) => look_up(&question, &turn, &tools),
+    };
+    match step {
+        Step::Say(text) => Step::Say(answer::noted(&text, turn.earlier)),
+        calls => calls,
     }
 }
 
@@ -122,58 +117,54 @@ fn next(request: &Request<'_>) -> Step {
 struct Tools<'a>(&'a Request<'a>);
 
 impl Tools<'_> {
-    fn offer(&self, name: &str) -> bool {
-        self.0.tools.iter().any(|tool| tool.name == name)
+    /// Those of the calls that can be made; without any there is no step.
+    fn step(&self, mut calls: Vec<(&'static str, Value)>) -> Option<Step> {
+        calls.retain(|(name, _)| self.0.tools.iter().any(|tool| tool.name == *name));
+        (!calls.is_empty()).then_some(Step::Call(calls))
     }
 
-    /// The calls that can be made; without any there is no step.
-    fn step(&self, calls: Vec<(&'static str, Value)>) -> Option<Step> {
-        let calls: Vec<_> = calls.into_iter().filter(|(name, _)| self.offer(name)).collect();
-        (!calls.is_empty()).then_some(Step::Call(calls))
+    /// The same, for a turn that begins with them.
+    fn first(&self, calls: Vec<(&'static str, Value)>) -> Step {
+        self.step(calls).unwrap_or_else(|| Step::Say(answer::NO_TOOLS.into()))
     }
 }
 
-fn list(path: &str, turn: &Turn<'_>, tools: &Tools<'_>, sayer: &Sayer) -> Step {
+fn list(path: &str, turn: &Turn<'_>, tools: &Tools<'_>) -> Step {
     match turn.answers.last() {
-        None => tools
-            .step(vec![("list_dir", json!({"path": path}))])
-            .unwrap_or_else(|| Step::Say(sayer.no_tools())),
-        Some(listing) => Step::Say(sayer.listing(path, listing)),
+        None => tools.first(vec![("list_dir", json!({"path": path}))]),
+        Some(listing) => Step::Say(answer::listing(path, listing)),
     }
 }
 
 /// Reads a file; where it is not at that path, looks for one of that name first.
-fn read(path: &str, turn: &Turn<'_>, tools: &Tools<'_>, sayer: &Sayer) -> Step {
-    let read = |path: &str| ("read_file", json!({"path": path, "limit": LINES_SHOWN}));
-    let Some(last) = turn.answers.last() else {
-        return tools.step(vec![read(path)]).unwrap_or_else(|| Step::Say(sayer.no_tools()));
-    };
+fn read(path: &str, turn: &Turn<'_>, tools: &Tools<'_>) -> Step {
+    let read = |path: &str| vec![("read_file", json!({"path": path, "limit": LINES_SHOWN}))];
+    let Some(last) = turn.answers.last() else { return tools.first(read(path)) };
     let step = match (last.tool, last.failed) {
-        ("read_file", false) => return Step::Say(sayer.file(last)),
+        ("read_file", false) => return Step::Say(answer::file(last)),
         ("read_file", true) if turn.rounds == 1 => {
             let name = path.rsplit('/').next().unwrap_or(path);
             tools.step(vec![("glob", json!({"pattern": format!("**/{name}*")}))])
         }
-        ("glob", false) => last.paths().first().and_then(|path| tools.step(vec![read(path)])),
+        ("glob", false) => last.paths().first().and_then(|path| tools.step(read(path))),
         _ => None,
     };
-    step.unwrap_or_else(|| Step::Say(sayer.no_file(path)))
+    step.unwrap_or_else(|| Step::Say(answer::no_file(path)))
 }
 
-fn find(text: &str, turn: &Turn<'_>, tools: &Tools<'_>, sayer: &Sayer) -> Step {
+fn find(text: &str, turn: &Turn<'_>, tools: &Tools<'_>) -> Step {
     if turn.rounds > 0 {
-        return Step::Say(sayer.matches(text, turn));
+        return Step::Say(answer::matches(text, turn));
     }
     let pattern = regex::escape(text);
-    let calls = vec![
+    tools.first(vec![
         ("grep", json!({"pattern": pattern, "ignore_case": true, "max": MATCHES})),
         ("search_sessions", json!({"query": text, "limit": 5})),
-    ];
-    tools.step(calls).unwrap_or_else(|| Step::Say(sayer.no_tools()))
+    ])
 }
 
 /// Quotes how the project introduces itself.
-fn about(turn: &Turn<'_>, tools: &Tools<'_>, sayer: &Sayer) -> Step {
+fn about(turn: &Turn<'_>, tools: &Tools<'_>) -> Step {
     let step = match turn.rounds {
         0 => tools.step(vec![
             ("glob", json!({"pattern": newcomer::FILES})),
@@ -187,24 +178,26 @@ fn about(turn: &Turn<'_>, tools: &Tools<'_>, sayer: &Sayer) -> Step {
     };
     step.unwrap_or_else(|| {
         let evidence = Evidence::of(turn, &Keywords::of(turn.question));
-        Step::Say(sayer.introduction(&newcomer::introduction(&evidence)))
+        Step::Say(answer::introduction(&newcomer::introduction(&evidence)))
     })
 }
 
 /// Searches, reads around the best places, and quotes the best of what was read. A newcomer's
 /// question is searched for first where projects usually answer it, and then everywhere.
-fn answer(question: &Question, turn: &Turn<'_>, tools: &Tools<'_>, sayer: &Sayer) -> Step {
+fn look_up(question: &Question, turn: &Turn<'_>, tools: &Tools<'_>) -> Step {
     let keywords = Keywords::of(&question.text);
-    if keywords.is_empty() {
-        return Step::Say(sayer.no_words());
+    if keywords.words.is_empty() && keywords.phrases.is_empty() {
+        return Step::Say(answer::NO_WORDS.into());
     }
+    let more = !question.shown.is_empty();
+    let customary = || newcomer::custom(turn).filter(|_| !more).map(answer::custom);
     let answered = question.is_newcomers && (turn.rounds == 0 || newcomer::is_answered(turn));
     let searched_before = usize::from(question.is_newcomers && !answered);
     let rounds = turn.rounds - searched_before;
     if searched_before > 0
-        && let Some(custom) = newcomer::custom(turn)
+        && let Some(custom) = customary()
     {
-        return Step::Say(sayer.passages(&[], &keywords, Some(custom), false));
+        return Step::Say(custom);
     }
     if rounds == 0 {
         let mut calls = searches(&keywords, if answered { newcomer::FILES } else { NOT_THESE });
@@ -212,7 +205,7 @@ fn answer(question: &Question, turn: &Turn<'_>, tools: &Tools<'_>, sayer: &Sayer
             calls.retain(|(tool, _)| *tool == "grep");
             calls.push(("glob", json!({"pattern": newcomer::FILES})));
         }
-        return tools.step(calls).unwrap_or_else(|| Step::Say(sayer.no_tools()));
+        return tools.first(calls);
     }
     let mut evidence = Evidence::of(turn, &keywords);
     evidence.leave_out(&question.shown);
@@ -223,21 +216,19 @@ fn answer(question: &Question, turn: &Turn<'_>, tools: &Tools<'_>, sayer: &Sayer
     }
     let passages = rank::passages(&evidence, &keywords);
     let all_told = passages.first().is_some_and(|best| best.words == keywords.words.len());
-    let custom = (question.is_newcomers && !all_told).then(|| newcomer::custom(turn)).flatten();
-    Step::Say(sayer.passages(&passages, &keywords, custom, !question.shown.is_empty()))
+    let custom = (question.is_newcomers && !all_told).then(customary).flatten();
+    Step::Say(answer::passages(&passages, &keywords, custom, more))
 }
 
 /// What to search for: words next to each other, each word by itself, files with these names, and
 /// what was said before.
 fn searches(keywords: &Keywords, files: &str) -> Vec<(&'static str, Value)> {
     let mut calls = Vec::new();
-    let mut grep = |pattern: String| {
+    let mut grep = |pattern: &str| {
         calls.push(("grep", json!({"pattern": pattern, "glob": files, "max": MATCHES})));
     };
     keywords.phrases.iter().take(2).for_each(|phrase| grep(phrase.pattern()));
-    if let Some(pairs) = keywords.pairs() {
-        grep(pairs);
-    }
+    keywords.pairs().iter().for_each(|pairs| grep(pairs));
     keywords.by_length().take(WORDS_SEARCHED).for_each(|word| grep(word.pattern()));
     calls.push(("glob", json!({"pattern": keywords.file_names()})));
     for query in keywords.queries().into_iter().take(SEARCHES) {
@@ -254,34 +245,26 @@ fn looks(evidence: &Evidence, keywords: &Keywords) -> Vec<(&'static str, Value)>
         let input = json!({"path": place.path, "offset": offset, "limit": LINES_READ});
         calls.push(("read_file", input));
     }
-    let mut recall = Vec::new();
-    for place in rank::said(evidence, keywords).into_iter().take(PLACES_READ) {
+    for (_, place) in rank::said(evidence, keywords).into_iter().take(PLACES_READ) {
         // A question is answered by what follows it.
         let next = place.next().filter(|_| place.by_user);
         for reference in std::iter::once(place.reference.clone()).chain(next) {
-            if !recall.contains(&reference) {
-                recall.push(reference);
+            let call = ("recall", json!({"ref": reference, "limit": RECALL_CHARS}));
+            if !calls.contains(&call) {
+                calls.push(call);
             }
         }
     }
-    calls.extend(recall.iter().map(|at| ("recall", json!({"ref": at, "limit": RECALL_CHARS}))));
     calls
 }
 
-/// A number that no other point of this conversation has: 64 bits of FNV-1a over all of it.
+/// A number that no other point of this conversation has.
 fn fingerprint(messages: &[Message]) -> u64 {
-    let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
-    let mut add = |text: &str| {
-        for byte in text.bytes().chain([0xff]) {
-            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-        }
-    };
-    add(&messages.len().to_string());
+    let mut hasher = std::hash::DefaultHasher::new();
     for message in messages {
-        add(message.role.as_str());
-        texts(message).for_each(|text| add(&text));
+        (message.role.as_str(), texts(message).collect::<Vec<_>>()).hash(&mut hasher);
     }
-    hash
+    hasher.finish()
 }
 
 fn texts(message: &Message) -> impl Iterator<Item = String> {
@@ -295,22 +278,4 @@ fn texts(message: &Message) -> impl Iterator<Item = String> {
 
 fn tokens_of(message: &Message) -> u64 {
     texts(message).map(|text| u64::from(tokens::count(&text))).sum()
-}
-
-/// A text in a few pieces, each of whole lines.
-fn pieces(text: &str) -> Vec<&str> {
-    let size = text.len().div_ceil(DELTAS).max(1);
-    let mut pieces = Vec::new();
-    let mut rest = text;
-    while rest.len() > size {
-        let at = rest.floor_char_boundary(size);
-        let at = rest[at..].find('\n').map_or(rest.len(), |end| at + end + 1);
-        let (piece, tail) = rest.split_at(at);
-        pieces.push(piece);
-        rest = tail;
-    }
-    if !rest.is_empty() {
-        pieces.push(rest);
-    }
-    pieces
 }

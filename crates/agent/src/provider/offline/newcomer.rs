@@ -4,6 +4,7 @@
 //! A project answers them in its README, its notes for contributors and its manifest, so they are
 //! looked up there and nowhere else. Elsewhere the same words mean something else.
 
+use super::answer::Source;
 use super::evidence::Evidence;
 use super::rank::Passage;
 use super::view::{Answer, Turn};
@@ -36,33 +37,25 @@ const CUSTOMS: [(&str, [&str; 3]); 3] = [
     ("package.json", ["npm test", "npm start", "npm install"]),
 ];
 
-/// What somebody who is new asks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Newcomer {
-    /// What this is.
-    About,
-    /// How something is done with it.
-    HowTo,
+/// Whether this asks what the project is.
+pub(super) fn asks_what(question: &str) -> bool {
+    is_made_of(question, "what what's tell describe explain", &[PROJECT])
 }
 
-/// Whether this is a question of somebody who is new.
-pub(super) fn asks(question: &str) -> Option<Newcomer> {
-    let first = question.split_whitespace().next()?.to_lowercase();
-    if question.contains(" in ") {
-        return None;
-    }
-    let keywords = Keywords::of(question);
-    let all_among = |lists: [&str; 2]| {
-        let known = |word: &Word| lists.iter().any(|list| among(list, &word.text));
-        !keywords.words.is_empty() && keywords.words.iter().all(known)
-    };
-    match first.as_str() {
-        "what" | "what's" | "tell" | "describe" | "explain" if all_among([PROJECT, PROJECT]) => {
-            Some(Newcomer::About)
-        }
-        "how" | "what" | "what's" if all_among([TASKS, PROJECT]) => Some(Newcomer::HowTo),
-        _ => None,
-    }
+/// Whether this asks how something is done that people do with any project.
+pub(super) fn asks_how(question: &str) -> bool {
+    is_made_of(question, "how what what's", &[TASKS, PROJECT]) && !asks_what(question)
+}
+
+/// Whether a question begins with one of these words, and has no others than these to look for.
+fn is_made_of(question: &str, begins: &str, lists: &[&str]) -> bool {
+    let words = Keywords::of(question).words;
+    let is_known = |word: &Word| lists.iter().any(|list| among(list, &word.text));
+    let first = question.split_whitespace().next().unwrap_or_default().to_lowercase();
+    among(begins, &first)
+        && !question.contains(" in ")
+        && !words.is_empty()
+        && words.iter().all(is_known)
 }
 
 /// How a project introduces itself: the beginning of its README, and the description in its manifest.
@@ -79,7 +72,9 @@ pub(super) fn introduction(evidence: &Evidence) -> Vec<Passage> {
         quoted.truncate(if is_readme { first_part(&quoted) } else { 1 });
         let Some((first, _)) = quoted.first() else { continue };
         let lines = quoted.iter().map(|(_, line)| (*line).clone()).collect();
-        passages.push(Passage::of_file(path, *first, lines, if is_readme { 2.0 } else { 1.0 }));
+        let source = Source::File { path: path.clone(), line: *first };
+        let score = if is_readme { 2.0 } else { 1.0 };
+        passages.push(Passage { source, lines, score, words: 0 });
     }
     passages.sort_by(|a, b| b.score.total_cmp(&a.score));
     passages
@@ -115,7 +110,7 @@ pub(super) fn readme(turn: &Turn<'_>) -> Option<String> {
 /// Whether something was found where projects usually answer newcomers' questions.
 pub(super) fn is_answered(turn: &Turn<'_>) -> bool {
     let there = turn.of("grep").filter(|answer| answer.asked("glob") == FILES);
-    there.into_iter().any(|answer| !answer.objects().is_empty())
+    there.into_iter().any(|answer| !answer.found().is_empty())
 }
 
 /// What people do with a project of this kind, where nothing says so: the manifest and the command.
@@ -149,7 +144,7 @@ mod tests {
             "describe the code",
             "Tell me about this project",
         ] {
-            assert_eq!(asks(about), Some(Newcomer::About), "{about}");
+            assert!(asks_what(about) && !asks_how(about), "{about}");
         }
         for how in [
             "how do I run the tests?",
@@ -157,7 +152,7 @@ mod tests {
             "how to install this",
             "What is the command to run the test suite?",
         ] {
-            assert_eq!(asks(how), Some(Newcomer::HowTo), "{how}");
+            assert!(asks_how(how) && !asks_what(how), "{how}");
         }
         for other in [
             "how do I run the retry worker?",
@@ -168,7 +163,7 @@ mod tests {
             "what is in this folder?",
             "list files",
         ] {
-            assert_eq!(asks(other), None, "{other}");
+            assert!(!asks_how(other) && !asks_what(other), "{other}");
         }
     }
 }

@@ -15,11 +15,8 @@ pub(super) const PASSAGE_LINES: u64 = 12;
 /// Lines between two places that are looked at separately.
 const PLACES_APART: u64 = 20;
 
-/// How much a word counts at some distance in lines, up to each.
-const NEARNESS: [(u64, f64); 4] = [(0, 1.0), (2, 0.85), (6, 0.6), (12, 0.35)];
-
-/// The weight of a word that appears elsewhere in the file.
-const SAME_FILE: f64 = 0.15;
+/// Lines at which a word counts half as much as on the line itself.
+const HALF_AT_LINES: f64 = 6.0;
 
 /// How much a word in the path counts.
 const IN_PATH: f64 = 0.4;
@@ -53,13 +50,6 @@ pub(super) struct Passage {
     pub(super) words: usize,
 }
 
-impl Passage {
-    /// Lines of a file, from one of them on.
-    pub(super) fn of_file(path: &str, line: u64, lines: Vec<String>, score: f64) -> Passage {
-        Passage { source: Source::File { path: path.into(), line }, lines, score, words: 0 }
-    }
-}
-
 /// The best places in files, apart from each other, best first.
 pub(super) fn places(evidence: &Evidence, keywords: &Keywords) -> Vec<FilePlace> {
     let mut all = Vec::new();
@@ -70,7 +60,7 @@ pub(super) fn places(evidence: &Evidence, keywords: &Keywords) -> Vec<FilePlace>
 }
 
 /// What was said, best first.
-pub(super) fn said<'e>(evidence: &'e Evidence, keywords: &Keywords) -> Vec<&'e PastMessage> {
+pub(super) fn said<'e>(evidence: &'e Evidence, keywords: &Keywords) -> Vec<(f64, &'e PastMessage)> {
     let mut all: Vec<(f64, &PastMessage)> = evidence
         .said
         .iter()
@@ -78,7 +68,7 @@ pub(super) fn said<'e>(evidence: &'e Evidence, keywords: &Keywords) -> Vec<&'e P
         .filter(|(score, _)| *score > 0.0)
         .collect();
     all.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| b.1.reference.cmp(&a.1.reference)));
-    all.into_iter().map(|(_, said)| said).collect()
+    all
 }
 
 /// The passages to quote, best first.
@@ -95,12 +85,11 @@ pub(super) fn passages(evidence: &Evidence, keywords: &Keywords) -> Vec<Passage>
         let source = Source::File { path: place.path, line: first };
         passages.push(Passage { source, lines: text, score: place.score, words });
     }
-    for said in said(evidence, keywords) {
+    for (score, said) in said(evidence, keywords) {
         let text: Vec<String> =
             said.text.lines().take(PASSAGE_LINES as usize).map(str::to_owned).collect();
         let words = covered(&said.text, keywords);
         let source = Source::Said { session: said.session.clone(), seq: said.seq };
-        let score = score_said(said, evidence, keywords);
         passages.push(Passage { source, lines: text, score, words });
     }
     passages.sort_by(|a, b| b.score.total_cmp(&a.score).then_with(|| a.source.cmp(&b.source)));
@@ -135,9 +124,7 @@ fn scored(
         let mut values = Vec::new();
         for ((lines, named), weight) in at.iter().zip(&named).zip(&evidence.weights) {
             let nearest = lines.iter().map(|at| at.abs_diff(*line)).min();
-            let near = nearest.map_or(0.0, |distance| {
-                NEARNESS.iter().find(|(reach, _)| distance <= *reach).map_or(SAME_FILE, |n| n.1)
-            });
+            let near = nearest.map_or(0.0, |lines| 1.0 / (1.0 + lines as f64 / HALF_AT_LINES));
             values.push((near + if *named { IN_PATH } else { 0.0 }) * weight);
         }
         let mut score = together(&values);
@@ -185,13 +172,12 @@ fn words_of(said: &PastMessage, evidence: &Evidence, keywords: &Keywords) -> f64
 
 /// What kind of file it is: prose explains, and a test only mentions.
 fn of_kind(path: &str) -> f64 {
-    let prose = [".md", ".txt", ".rst", ".adoc", ".org"].iter().any(|end| path.ends_with(end));
-    let test = path.split(['/', '.', '_', '-']).any(|part| matches!(part, "test" | "tests"));
-    match (prose, test) {
-        (_, true) => 0.8,
-        (true, false) => 1.1,
-        (false, false) => 1.0,
+    let is_test = path.split(['/', '.', '_', '-']).any(|part| matches!(part, "test" | "tests"));
+    let is_prose = [".md", ".txt", ".rst", ".adoc", ".org"].iter().any(|end| path.ends_with(end));
+    if is_test {
+        return 0.8;
     }
+    if is_prose { 1.1 } else { 1.0 }
 }
 
 fn is_heading(text: &str) -> bool {
@@ -230,30 +216,17 @@ fn extent(lines: &BTreeMap<u64, String>, center: u64, keywords: &Keywords) -> (u
     }
     let end = (center..first + PASSAGE_LINES).take_while(|line| text(*line).is_some()).last();
     let end = end.unwrap_or(center);
-    let shown = |last: u64| -> Vec<&str> {
-        lines.range(first..=last).map(|(_, line)| line.as_str()).collect()
-    };
-    let further = |last: u64| {
-        let shown = shown(last).join("\n");
-        let new = |line: &u64| {
-            let there = |word: &&Word| text(*line).is_some_and(|text| word.is_in(text));
-            keywords.words.iter().filter(there).any(|word| !word.is_in(&shown))
-        };
-        (last + 1..=end).any(|line| new(&line))
-    };
-    let mut last = center;
-    while last < end {
-        // A paragraph ends at an empty line, unless so little of it was shown that what follows
-        // is needed to understand it.
+    // Where the last of the words appears for the first time.
+    let appears =
+        |word: &Word| (first..=end).find(|line| text(*line).is_some_and(|text| word.is_in(text)));
+    let needed = keywords.words.iter().filter_map(appears).max().unwrap_or(center);
+    // A paragraph ends at an empty line, unless so little of it was shown that what follows is
+    // needed to understand it; a section at the next heading.
+    let is_end = |last: &u64| {
+        let told = || (first..=*last).any(|line| !blank(line) && !heading(line));
         let ends = blank(last + 1) && !heading(center) && last - first >= 3;
-        let told = (first..=last).any(|line| !blank(line) && !heading(line));
-        if (ends || (heading(last + 1) && told)) && !further(last) {
-            break;
-        }
-        last += 1;
-    }
-    while last > center && blank(last) {
-        last -= 1;
-    }
-    (first, last)
+        *last >= needed && (ends || heading(last + 1) && told())
+    };
+    let last = (center..end).find(is_end).unwrap_or(end);
+    (first, (center..=last).rfind(|line| !blank(*line)).unwrap_or(center))
 }

@@ -66,30 +66,24 @@ impl<'a> Turn<'a> {
 }
 
 impl Answer<'_> {
-    /// The objects in a list of results: all that arrived whole.
-    pub(super) fn objects(&self) -> Vec<Value> {
-        whole(&self.text, '{', '}')
-            .iter()
-            .filter_map(|text| serde_json::from_str(text).ok())
-            .collect()
+    /// What is in its list, as far as that arrived whole.
+    pub(super) fn found(&self) -> Vec<Value> {
+        let list = self.text.split_once('[').map_or("", |(_, list)| list);
+        let (mut found, mut rest) = (Vec::new(), list);
+        loop {
+            let mut values = serde_json::Deserializer::from_str(rest).into_iter();
+            let Some(Ok(value)) = values.next() else { return found };
+            found.push(value);
+            let after = rest[values.byte_offset()..].trim_start();
+            let Some(next) = after.strip_prefix(',') else { return found };
+            rest = next;
+        }
     }
 
-    /// The paths in a list of files: all that arrived whole.
+    /// The paths in a list of files.
     pub(super) fn paths(&self) -> Vec<String> {
-        let Some(start) = self.text.find('[') else { return Vec::new() };
-        let mut paths = Vec::new();
-        let mut rest = &self.text[start + 1..];
-        while let Some(open) = rest.find('"') {
-            let mut stream =
-                serde_json::Deserializer::from_str(&rest[open..]).into_iter::<String>();
-            let Some(Ok(path)) = stream.next() else { break };
-            rest = &rest[open + stream.byte_offset()..];
-            paths.push(path);
-            if rest.starts_with(']') {
-                break;
-            }
-        }
-        paths
+        let paths = self.found().into_iter();
+        paths.filter_map(|path| path.as_str().map(str::to_owned)).collect()
     }
 
     /// Whether there was more than arrived.
@@ -104,36 +98,6 @@ impl Answer<'_> {
     }
 }
 
-/// The bracketed pieces inside the first list of a JSON text that may end anywhere.
-fn whole(text: &str, open: char, close: char) -> Vec<&str> {
-    let Some(list) = text.find('[') else { return Vec::new() };
-    let mut pieces = Vec::new();
-    let (mut depth, mut start, mut quoted, mut escaped) = (0_usize, 0, false, false);
-    for (at, c) in text[list + 1..].char_indices().map(|(at, c)| (at + list + 1, c)) {
-        match c {
-            _ if escaped => escaped = false,
-            '\\' if quoted => escaped = true,
-            '"' => quoted = !quoted,
-            _ if quoted => {}
-            c if c == open => {
-                if depth == 0 {
-                    start = at;
-                }
-                depth += 1;
-            }
-            c if c == close && depth > 0 => {
-                depth -= 1;
-                if depth == 0 {
-                    pieces.push(&text[start..=at]);
-                }
-            }
-            ']' if depth == 0 => break,
-            _ => {}
-        }
-    }
-    pieces
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -145,14 +109,14 @@ mod tests {
     #[test]
     fn of_a_truncated_list_everything_that_arrived_whole_is_kept() {
         let text = r#"{"matches":[{"path":"a","text":"} \" ]"},{"path":"b","before":["x"]},{"pa"#;
-        let objects = answer(&format!("{text}\n\n[truncated]")).objects();
-        let paths: Vec<_> = objects.iter().map(|object| &object["path"]).collect();
+        let found = answer(&format!("{text}\n\n[truncated]")).found();
+        let paths: Vec<_> = found.iter().map(|found| &found["path"]).collect();
         assert_eq!(paths, ["a", "b"]);
         assert!(answer(text).partial());
         let files = answer(r#"{"files":["a","b c"],"more":false}"#);
         assert_eq!(files.paths(), ["a", "b c"]);
         assert!(!files.partial());
         assert_eq!(answer(r#"{"files":["a","b"#).paths(), ["a"]);
-        assert!(answer("no such thing").objects().is_empty());
+        assert!(answer("no such thing").found().is_empty());
     }
 }

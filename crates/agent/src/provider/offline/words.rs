@@ -3,19 +3,18 @@
 use regex::Regex;
 
 /// Words that say nothing about what is asked.
-const STOP: &str = "a about above after again all also am an and any are aren't as at be because \
-    been before being below between both but by can can't cannot could couldn't did didn't do does \
-    doesn't doing don't down during each every few for from further get gets give given go goes \
-    got had has hasn't have having he her here hers him his how how's however i i'd i'll i'm i've \
-    if in into is isn't it it's its itself just kind let let's like made make makes many may me \
-    might mine more most much must my myself need needs no nor not now of off on once one only or \
-    other our ours out over own per please put really same say says see shall she should show so \
-    some something such two three take takes tell than that that's the their theirs them then there there's \
-    these they thing things this those through to too under until up us use used uses using very \
-    want wants was wasn't way we we'd we'll we're we've well were weren't what what's when when's \
-    where where's whether which while who who's whom whose why why's will with within without \
-    won't would wouldn't yes you you'd you'll you're you've your yours find found know known \
-    explain describe happen happens happened work works come comes mean means long often reason";
+const STOP: &str = "a about above after again all also am an and any are as at be because been before being \
+    below between both but by can cannot could did do does doing down during each every few \
+    for from further get gets give given go goes got had has have having he her here hers him \
+    his how however i if in into is it its itself just kind let like made make makes many may \
+    me might mine more most much must my myself need needs no nor not now of off on once one \
+    only or other our ours out over own per please put really same say says see shall she \
+    should show so some something such two three take takes tell than that the their theirs \
+    them then there these they thing things this those through to too under until up us use \
+    used uses using very want wants was way we well were what when where whether which while \
+    who whom whose why will with within without would yes you your yours find found know known \
+    explain describe happen happens happened work works come comes mean means long often \
+    reason";
 
 /// Words that ask for what was said before, and are not themselves looked for.
 const PAST: &str = "decide decided decision decisions agree agreed choose chose chosen settle \
@@ -53,7 +52,6 @@ pub(super) struct Word {
     /// As it was written, in lowercase.
     pub(super) text: String,
     stem: String,
-    pattern: String,
     regex: Regex,
     /// It looks like a name of something and is taken as it is.
     pub(super) exact: bool,
@@ -72,7 +70,7 @@ pub(super) struct Keywords {
 impl Word {
     fn exact(text: &str) -> Option<Word> {
         let pattern = format!("(?i:{})", regex::escape(text));
-        Word::new(text, text.to_lowercase(), pattern, true)
+        Word::new(text, text.to_lowercase(), &pattern, true)
     }
 
     /// Fits the word and what is made from it: at the beginning of a word, after an underscore, or
@@ -81,26 +79,22 @@ impl Word {
     fn stemmed(text: &str) -> Option<Word> {
         let stem = stem(&text.to_lowercase());
         let loose = regex::escape(&stem);
-        let mut capital = stem.clone();
-        if let Some(first) = capital.get_mut(..1) {
-            first.make_ascii_uppercase();
-        }
-        let capital = regex::escape(&capital);
+        let capital = regex::escape(&capitalised(&stem));
         let pattern = match stem.chars().count() >= INSIDE_MIN {
             true => format!("(?i:{loose})"),
             false => format!(r"(?:(?:\b|_)(?i:{loose})|[a-z]{capital})"),
         };
-        Word::new(text, stem, pattern, false)
+        Word::new(text, stem, &pattern, false)
     }
 
-    fn new(text: &str, stem: String, pattern: String, exact: bool) -> Option<Word> {
-        let regex = Regex::new(&pattern).ok()?;
-        Some(Word { text: text.to_lowercase(), stem, pattern, regex, exact })
+    fn new(text: &str, stem: String, pattern: &str, exact: bool) -> Option<Word> {
+        let regex = Regex::new(pattern).ok()?;
+        Some(Word { text: text.to_lowercase(), stem, regex, exact })
     }
 
     /// The regular expression that finds it.
-    pub(super) fn pattern(&self) -> String {
-        self.pattern.clone()
+    pub(super) fn pattern(&self) -> &str {
+        self.regex.as_str()
     }
 
     /// What finds it in sessions.
@@ -115,6 +109,15 @@ impl Word {
     pub(super) fn is_in(&self, text: &str) -> bool {
         self.regex.is_match(text)
     }
+}
+
+/// A word with a capital first, where it begins with a letter of ASCII.
+fn capitalised(word: &str) -> String {
+    let mut word = word.to_owned();
+    if let Some(first) = word.get_mut(..1) {
+        first.make_ascii_uppercase();
+    }
+    word
 }
 
 /// What is left of a word without its ending.
@@ -171,8 +174,10 @@ impl Keywords {
             return;
         }
         // A small word with a capital in the middle of a sentence is a name, such as the month.
-        let name = !first && bare.starts_with(char::is_uppercase) && !lower.contains('\'');
-        if bare.chars().count() < 2 || (among(STOP, &lower) && !name) {
+        let name = !first && bare.starts_with(char::is_uppercase);
+        // What is contracted (`don't`, `we'll`) says nothing, either.
+        let is_small = among(STOP, &lower) && !name || lower.contains('\'');
+        if bare.chars().count() < 2 || is_small {
             return;
         }
         if names_something(bare) {
@@ -193,11 +198,6 @@ impl Keywords {
         }
     }
 
-    /// Whether there is nothing to look for.
-    pub(super) fn is_empty(&self) -> bool {
-        self.words.is_empty() && self.phrases.is_empty()
-    }
-
     /// The words, the longest first: they tend to be the rare ones.
     pub(super) fn by_length(&self) -> impl Iterator<Item = &Word> {
         let mut words: Vec<&Word> = self.words.iter().collect();
@@ -211,8 +211,8 @@ impl Keywords {
         let mut pairs = Vec::new();
         for (index, a) in words.iter().enumerate() {
             for b in &words[index + 1..] {
-                pairs.push(format!("{}.*{}", a.pattern, b.pattern));
-                pairs.push(format!("{}.*{}", b.pattern, a.pattern));
+                let (a, b) = (a.pattern(), b.pattern());
+                pairs.extend([format!("{a}.*{b}"), format!("{b}.*{a}")]);
             }
         }
         (!pairs.is_empty()).then(|| pairs.join("|"))
@@ -222,13 +222,9 @@ impl Keywords {
     pub(super) fn file_names(&self) -> String {
         let mut stems = Vec::new();
         for word in &self.words {
-            let plain: String =
-                word.stem.chars().filter(|c| c.is_alphanumeric() || "_-.".contains(*c)).collect();
-            let capital: String = plain
-                .char_indices()
-                .map(|(at, c)| if at == 0 { c.to_ascii_uppercase() } else { c })
-                .collect();
-            stems.extend([plain.to_uppercase(), capital, plain]);
+            let plain = word.stem.chars().filter(|c| c.is_alphanumeric() || "_-.".contains(*c));
+            let plain: String = plain.collect();
+            stems.extend([plain.to_uppercase(), capitalised(&plain), plain]);
         }
         stems.retain(|stem| !stem.is_empty());
         format!("**/*{{{}}}*", stems.join(","))

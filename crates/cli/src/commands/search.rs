@@ -103,18 +103,19 @@ fn show(cli: &Cli, hit: &Hit, session: Option<&Session>) -> Result<(), Error> {
     let workspace = workspace.map(|path| folder(Path::new(path), home.as_deref().map(Path::new)));
     let about = [Some(hit.speaker.as_str().to_owned()), Some(ago(hit.at, cli.now)), workspace];
     let about = about.into_iter().flatten().collect::<Vec<_>>().join(" · ");
-    let is_named = session.is_some_and(|session| !session.header.name.is_automatic());
+    // A name that can be typed as it is comes first; otherwise what the session is called.
+    let is_named = session.is_some_and(|session| {
+        !session.header.name.is_automatic() && session.shown_name() == session.selector()
+    });
     let title = session
         .and_then(Session::title)
         .filter(|title| !is_named || session.is_some_and(|session| session.shown_name() != *title));
-    let id = session.map_or_else(
-        || hit.place.session.to_string(),
-        |session| {
-            if is_named { session.selector().to_owned() } else { session.shown_id() }
-        },
-    );
+    let id = match session {
+        Some(session) if session.header.name.is_automatic() => session.shown_id(),
+        Some(session) => session.selector().to_owned(),
+        None => hit.place.session.to_string(),
+    };
     let place = clean(&format!("{id}:{}", hit.place.seq));
-    // A name that someone chose comes first; of the others, what they are about.
     let columns = columns();
     let (first, rest) = match title {
         Some(title) if !is_named => {

@@ -31,11 +31,12 @@ pub(crate) fn delete(cli: &Cli, args: &Delete) -> Done {
             false => line(format_args!("Moved {} to the trash.", shown(&session)))?,
         }
         if !cli.global.json && !several {
-            note(format_args!(
-                "`rethread undo` brings it back now, `rethread undo {}` for {}.",
-                session.selector(),
-                sessions::trash_kept()
-            ));
+            let later = match session.header.name.is_automatic() {
+                true => "`rethread trash list` shows it".to_owned(),
+                false => format!("`rethread undo {}`", session.selector()),
+            };
+            let kept = sessions::trash_kept();
+            note(format_args!("`rethread undo` brings it back now, {later} for {kept}."));
         }
     }
     if !cli.global.json && several {

@@ -174,6 +174,32 @@ fn a_picture_goes_with_the_question_by_its_name_or_dropped_on_the_window() {
 }
 
 #[test]
+fn ctrl_v_attaches_the_picture_in_the_clipboard() {
+    use std::os::unix::fs::PermissionsExt;
+    let (home, server) = (Home::new(), Server::start([Answer::text("A point.")]));
+    let programs = tempfile::tempdir().expect("a folder");
+    let clipboard = programs.path().join("picture.png");
+    let program = programs.path().join("wl-paste");
+    let script = format!("#!/bin/sh\nexec cat {}\n", clipboard.display());
+    std::fs::write(&program, script).expect("written");
+    std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).expect("changed");
+    let path = format!("{}:/usr/bin:/bin", programs.path().display());
+    let variables = [&server.vars()[..], &[("PATH", path)]].concat();
+    let mut window = Window::open(&home, (100, 24), &["--model", "openai/gpt-5"], &variables);
+    at_prompt(&window);
+    window.press("\x16");
+    window.shows(&["there is no picture in the clipboard"]);
+    std::fs::write(&clipboard, PNG).expect("written");
+    window.press("what is \x16");
+    window.shows(&["You: what is @clipboard-1"]);
+    window.press("?\r");
+    let shown = finished(&window, "A point.");
+    assert!(shown.contains("(attached the picture clipboard-1"), "{shown}");
+    let all = asked(&server).concat();
+    assert!(all.contains("data:image/png;base64,iVBORw0KGgo"), "{all}");
+}
+
+#[test]
 fn a_long_paste_is_folded_and_sent_whole() {
     let (home, server) = (Home::new(), Server::start([Answer::text("Done.")]));
     let mut window = open(&home, &server, (60, 24), &[]);

@@ -36,7 +36,9 @@ fn a_session_nobody_named_is_called_by_its_title_everywhere() {
         (&["delete", "1"], "Moved “Find all .el files” to the trash.\n"),
         (&["trash", "restore", "1"], "Restored “Find all .el files”.\n"),
     ] {
-        assert_eq!(home.run(args).out, said, "{args:?}");
+        let run = home.run(args);
+        assert_eq!(run.out, said, "{args:?}");
+        assert!(!shows_a_time_as_a_name(&run.err), "{run:?}");
     }
     // Where one has to be told from another, there is something to type.
     let forked = home.run(&["fork", "1"]).out;
@@ -48,6 +50,9 @@ fn a_session_nobody_named_is_called_by_its_title_everywhere() {
     // A name that a person chose is what they know it by.
     home.session("Lisp Files", &WITH_TOOL);
     assert_eq!(home.run(&["archive", "lisp-files"]).out, "Archived Lisp Files.\n");
+    let found = home.run(&["search", "glob"]).out;
+    let hit = found.lines().find(|line| line.starts_with("Lisp Files  ")).expect("a hit");
+    assert!(hit.contains(" · lisp-files:"), "{found}");
 }
 
 #[test]

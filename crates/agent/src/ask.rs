@@ -49,7 +49,8 @@ impl Runner {
                 };
                 let model = &self.responder.model;
                 let stable = context.stable;
-                let request = Request { model, messages, stable, tools };
+                let session = Some(id);
+                let request = Request { model, messages, stable, tools, session };
                 let reply = tokio::select! {
                     biased;
                     () = stop.cancelled() => None,

@@ -68,7 +68,8 @@ pub(crate) async fn reply(
     provider: &dyn Provider,
     messages: &[Message],
 ) -> Result<Message, String> {
-    let request = Request { model, messages, stable: messages.len(), tools: &[] };
+    let stable = messages.len();
+    let request = Request { model, messages, stable, tools: &[], session: None };
     let mut listen = |_: Delta| {};
     match tokio::time::timeout(SUMMARY_TIME_MAX, provider.ask(request, &mut listen)).await {
         Ok(Ok(reply)) => Ok(reply),

@@ -1,13 +1,14 @@
 //! The Messages API of Anthropic.
 //!
 //! What the model thought goes back byte for byte, in the order it gave it: a block that was kept
-//! as it came is written as it came. Up to three places of a request are marked for the cache: the
-//! end of what never changes, the end of what stays during the turn, and the end.
+//! as it came is written as it came. Up to four places of a request are marked for the cache, which
+//! is as many as are taken: the tools, the instructions, the end of the finished turns, and the end
+//! of what stays while this turn goes on.
 
 use std::collections::BTreeMap;
 
 use rethread_core::message::Usage;
-use rethread_core::{Block, BlockKind, Raw, Role};
+use rethread_core::{Block, BlockKind, Message, Raw, Role};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -89,6 +90,7 @@ struct Said {
 fn body(request: &Request<'_>) -> Vec<u8> {
     let mut system: Vec<Raw> = Vec::new();
     let mut messages: Vec<Said> = Vec::new();
+    let marks = marks(request);
     for (index, message) in request.messages.iter().enumerate() {
         let role = match message.role {
             Role::System => {
@@ -98,8 +100,11 @@ fn body(request: &Request<'_>) -> Vec<u8> {
             Role::User | Role::Tool => "user",
             Role::Assistant => "assistant",
         };
-        let ends = index + 1 == request.messages.len() || index + 1 == request.stable;
-        let cached = if ends { message.content.iter().rposition(can_be_marked) } else { None };
+        let cached = if marks.contains(&(index + 1)) {
+            message.content.iter().rposition(can_be_marked)
+        } else {
+            None
+        };
         if messages.last().is_none_or(|last| last.role != role) {
             messages.push(Said { role, content: Vec::new(), results: 0 });
         }
@@ -121,15 +126,25 @@ fn body(request: &Request<'_>) -> Vec<u8> {
             json!({"name": tool.name, "description": tool.description, "input_schema": tool.input})
         })
         .collect();
-    // The tools come before the system message, so a mark on that covers both.
+    // Each by itself: the tools stay cached when only the instructions change.
+    if let Some(last) = tools.last_mut() {
+        last["cache_control"] = json!({"type": "ephemeral"});
+    }
     if let Some(last) = system.last_mut() {
         *last = marked(last);
-    } else if let Some(last) = tools.last_mut() {
-        last["cache_control"] = json!({"type": "ephemeral"});
     }
     let (model, max_tokens) = (request.model.name.as_str(), request.model.reply);
     let body = Body { model, max_tokens, stream: true, tools, system, messages };
     serde_json::to_vec(&body).expect("plain data is always valid JSON")
+}
+
+/// After how many messages the cache is marked. What comes after the finished turns may change when
+/// this one is over (the model's thinking goes), so they have a mark of their own to go back to.
+/// What comes after the stable part changes with the next entry, so that it is not worth writing.
+fn marks(request: &Request<'_>) -> [usize; 2] {
+    let finished = request.messages.iter().rposition(Message::opens_turn).unwrap_or(0);
+    let end = if request.stable > finished { request.stable } else { request.messages.len() };
+    [finished, end]
 }
 
 fn block(block: &Block) -> Raw {

@@ -1,13 +1,15 @@
 //! What is known of providers' prompt caches: how long they keep a context, and what is too short.
 //!
-//! The table is dated like that of the prices.
+//! The table is of the same date as that of the prices. Where a provider names a range, the facts
+//! here are the careful end of it.
 
 use std::time::Duration;
 
+use jiff::Timestamp;
 use rethread_core::context::Model;
 
 /// What is known of a prompt cache.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CacheFacts {
     /// How long it keeps a context that nobody sends again. Where a provider names a range, its
     /// beginning: taken for ended too early, a cache costs nothing but what thinning takes away.
@@ -16,18 +18,51 @@ pub struct CacheFacts {
     pub least: u64,
 }
 
-/// Five minutes: what Anthropic promises unless an hour is asked for, and where OpenAI's range begins.
-const FIVE_MINUTES: Duration = Duration::from_secs(300);
+/// Five minutes: what Anthropic promises unless an hour is asked for, where OpenAI's range began
+/// before GPT-5.6, and how long Ollama keeps a model loaded.
+const FIVE_MINUTES: Duration = Duration::from_secs(5 * 60);
+/// What OpenAI promises since GPT-5.6.
+const HALF_AN_HOUR: Duration = Duration::from_secs(30 * 60);
+
+/// Models of OpenAI that keep a context for half an hour, by how their names begin.
+const HALF_AN_HOUR_MODELS: &[&str] = &["gpt-5.6", "gpt-5.7", "gpt-5.8", "gpt-5.9", "gpt-6"];
+
+/// The smallest context that Anthropic caches, by how a model's name begins; the first that fits
+/// holds.
+const ANTHROPIC_LEAST: &[(&str, u64)] = &[
+    ("claude-fable-5", 512),
+    ("claude-opus-5", 512),
+    ("claude-opus-4-5", 4_096),
+    ("claude-opus-4-6", 4_096),
+    ("claude-opus-4-7", 4_096),
+    ("claude-haiku-3", 2_048),
+    ("claude-3-haiku", 2_048),
+    ("claude-3-5-haiku", 2_048),
+    ("claude-haiku", 4_096),
+    ("claude-", 1_024),
+];
 
 /// What is known of the cache of a model.
 pub fn cache_facts(model: &Model) -> CacheFacts {
+    // Those who run the models of others call them `vendor/name`.
+    let name = model.name.rsplit('/').next().unwrap_or(&model.name);
+    let begins = |prefix: &str| name.starts_with(prefix);
     let least = match model.provider.as_str() {
-        "anthropic" if model.name.contains("haiku") => 4_096,
+        "anthropic" => ANTHROPIC_LEAST.iter().find(|(p, _)| begins(p)).map_or(1_024, |row| row.1),
         // A model on this machine keeps what it has read, however short.
         "ollama" => 0,
         _ => 1_024,
     };
-    CacheFacts { life: FIVE_MINUTES, least }
+    let half_an_hour =
+        model.provider == "openai" && HALF_AN_HOUR_MODELS.iter().any(|prefix| begins(prefix));
+    CacheFacts { life: if half_an_hour { HALF_AN_HOUR } else { FIVE_MINUTES }, least }
+}
+
+impl CacheFacts {
+    /// Until when a context that was last sent at this time is cached.
+    pub fn warm_until(&self, last: Timestamp) -> Timestamp {
+        last.saturating_add(self.life).unwrap_or(Timestamp::MAX)
+    }
 }
 
 #[cfg(test)]
@@ -35,15 +70,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_provider_has_a_cache_life() {
-        for (provider, name, least) in [
-            ("anthropic", "claude-sonnet-5", 1_024),
-            ("anthropic", "claude-haiku-4-5", 4_096),
-            ("openai", "gpt-5", 1_024),
-            ("ollama", "llama4", 0),
+    fn every_provider_has_a_cache_life_and_a_smallest_context() {
+        for (provider, name, life, least) in [
+            ("anthropic", "claude-sonnet-5", 300, 1_024),
+            ("anthropic", "claude-opus-5-5", 300, 512),
+            ("anthropic", "claude-opus-4-5-20251101", 300, 4_096),
+            ("anthropic", "claude-opus-4-8", 300, 1_024),
+            ("anthropic", "claude-haiku-4-5", 300, 4_096),
+            ("openai", "gpt-5", 300, 1_024),
+            ("openai", "gpt-5.6-terra", 1_800, 1_024),
+            ("openai", "openai/gpt-6-sol", 1_800, 1_024),
+            ("ollama", "llama4", 300, 0),
         ] {
             let facts = cache_facts(&Model::new(provider, name));
-            assert_eq!((facts.life, facts.least), (FIVE_MINUTES, least), "{provider}/{name}");
+            assert_eq!((facts.life.as_secs(), facts.least), (life, least), "{provider}/{name}");
+            assert_eq!(facts.warm_until(Timestamp::UNIX_EPOCH).as_second(), life as i64);
+        }
+    }
+
+    #[test]
+    fn no_row_of_the_table_hides_a_later_one() {
+        for (index, (prefix, _)) in ANTHROPIC_LEAST.iter().enumerate() {
+            let later = &ANTHROPIC_LEAST[index + 1..];
+            assert!(!later.iter().any(|(later, _)| later.starts_with(prefix)), "after {prefix}");
         }
     }
 }

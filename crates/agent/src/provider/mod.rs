@@ -30,8 +30,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rethread_core::Message;
 use rethread_core::context::Model;
+use rethread_core::{Message, SessionId};
 
 use crate::tool::Spec;
 
@@ -50,6 +50,8 @@ pub struct Request<'a> {
     pub stable: usize,
     /// The tools it may call.
     pub tools: &'a [Spec],
+    /// The session it is asked in, so that the provider can find what it has cached of it.
+    pub session: Option<SessionId>,
 }
 
 /// Something a model says while it is saying it.

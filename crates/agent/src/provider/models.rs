@@ -56,7 +56,13 @@ const fn claude(window: u64, input: f64, cache_read: f64, output: f64) -> ModelF
     ModelFacts { window: Some(window), price: Some(price), images: None }
 }
 
-/// OpenAI's prices: writing to the cache costs nothing extra.
+/// OpenAI's prices since GPT-5.6: writing to the cache costs a quarter more than reading.
+const fn gpt_6(window: u64, input: f64, cache_read: f64, output: f64) -> ModelFacts {
+    let price = Price { input, cache_read, cache_write: input * 1.25, output };
+    ModelFacts { window: Some(window), price: Some(price), images: None }
+}
+
+/// OpenAI's prices before GPT-5.6: writing to the cache costs nothing extra.
 const fn gpt(window: u64, input: f64, cache_read: f64, output: f64) -> ModelFacts {
     let price = Price { input, cache_read, cache_write: input, output };
     ModelFacts { window: Some(window), price: Some(price), images: None }
@@ -90,8 +96,11 @@ const TABLE: &[(&str, ModelFacts)] = &[
     ("gpt-5-mini", gpt(400_000, 0.25, 0.025, 2.0)),
     ("gpt-5-nano", gpt(400_000, 0.05, 0.005, 0.4)),
     ("gpt-5-pro", unpriced(400_000)),
+    ("gpt-5.1", gpt(400_000, 1.25, 0.125, 10.0)),
+    // Each of these has a price of its own.
+    ("gpt-5.", unpriced(400_000)),
     ("gpt-5", gpt(400_000, 1.25, 0.125, 10.0)),
-    ("gpt-6-sol", gpt(872_000, 2.0, 0.2, 10.0)),
+    ("gpt-6-sol", gpt_6(872_000, 2.0, 0.2, 10.0)),
     ("gpt-6-luna", unpriced(1_000_000)),
     ("o3", unpriced(200_000)),
     ("o4", unpriced(200_000)),
@@ -317,6 +326,9 @@ mod tests {
             Usage { input: million, output: million, cache_read: million, cache_write: million };
         assert!((price.of(&usage) - (3.0 + 15.0 + 0.3 + 3.75)).abs() < 1e-9);
         assert_eq!(models.price("anthropic/claude-3-haiku"), None, "a guess is not a price");
+        assert_eq!(models.price("openai/gpt-5.6-terra"), None, "nor is that of another model");
+        let since = models.price("openai/gpt-6-sol").expect("known");
+        assert_eq!((since.input, since.cache_write), (2.0, 2.5), "writing to the cache is charged");
         assert_eq!(models.price("ollama/gpt-4o"), None, "it runs here, and charges nothing");
     }
 

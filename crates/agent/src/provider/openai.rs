@@ -25,6 +25,8 @@ const DONE: &str = "[DONE]";
 #[derive(Debug)]
 pub(super) struct OpenAi {
     http: Http,
+    /// Whether it is OpenAI itself. Others who speak the protocol may refuse fields they do not know.
+    is_openai: bool,
 }
 
 impl OpenAi {
@@ -38,17 +40,19 @@ impl OpenAi {
         let keyless = key.is_none();
         let idle = env.idle.unwrap_or(IDLE_MAX);
         let http = Http::new(provider, OPENAI_BASE_URL, base, key, idle)?;
-        if keyless && http.host() == HOST {
+        let is_openai = http.host() == HOST;
+        if keyless && is_openai {
             return Err(Failure::NoKey { provider: provider.into(), variable: OPENAI_API_KEY });
         }
-        Ok(OpenAi { http })
+        Ok(OpenAi { http, is_openai })
     }
 }
 
 impl Provider for OpenAi {
     fn ask<'a>(&'a self, request: Request<'a>, listener: Listener<'a>) -> Reply<'a> {
         Box::pin(async move {
-            let body = openai_body::body(&request);
+            let cache_key = request.session.filter(|_| self.is_openai);
+            let body = openai_body::body(&request, cache_key);
             let mut incoming = self.http.post("/chat/completions", body).await?;
             let (mut events, mut draft) = (Events::default(), Draft::default());
             if incoming.is_document() {
@@ -146,6 +150,8 @@ struct Counts {
 #[derive(Deserialize)]
 struct Details {
     cached_tokens: Option<u64>,
+    /// Counted since writing is charged.
+    cache_write_tokens: Option<u64>,
 }
 
 impl Draft {
@@ -178,11 +184,13 @@ impl Draft {
     fn count(&mut self, counts: &Counts) {
         let details = counts.prompt_tokens_details.as_ref();
         let cached = details.and_then(|details| details.cached_tokens).unwrap_or(0);
+        let written = details.and_then(|details| details.cache_write_tokens).unwrap_or(0);
+        let others = cached.saturating_add(written);
         self.usage = Usage {
-            input: counts.prompt_tokens.unwrap_or(0).saturating_sub(cached),
+            input: counts.prompt_tokens.unwrap_or(0).saturating_sub(others),
             output: counts.completion_tokens.unwrap_or(0),
             cache_read: cached,
-            cache_write: 0,
+            cache_write: written,
         };
     }
 

@@ -2,7 +2,7 @@
 //! reads them.
 
 use rethread_core::message::ToolResult;
-use rethread_core::{Block, BlockKind, Message, Raw, Role};
+use rethread_core::{Block, BlockKind, Message, Raw, Role, SessionId};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -37,8 +37,8 @@ impl<'a> Said<'a> {
     }
 }
 
-/// The body of a request.
-pub(super) fn body(request: &Request<'_>) -> Vec<u8> {
+/// The body of a request. Requests with the same cache key reach the same cache where they can.
+pub(super) fn body(request: &Request<'_>, cache_key: Option<SessionId>) -> Vec<u8> {
     #[derive(Serialize)]
     struct Body<'a> {
         model: &'a str,
@@ -47,6 +47,8 @@ pub(super) fn body(request: &Request<'_>) -> Vec<u8> {
         messages: Vec<Said<'a>>,
         #[serde(skip_serializing_if = "Vec::is_empty")]
         tools: Vec<Value>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        prompt_cache_key: Option<SessionId>,
     }
     let body = Body {
         model: &request.model.name,
@@ -54,6 +56,7 @@ pub(super) fn body(request: &Request<'_>) -> Vec<u8> {
         stream_options: json!({"include_usage": true}),
         messages: request.messages.iter().flat_map(messages).collect(),
         tools: request.tools.iter().map(tool).collect(),
+        prompt_cache_key: cache_key,
     };
     serde_json::to_vec(&body).expect("messages are always valid JSON")
 }
@@ -187,6 +190,9 @@ fn assistant(message: &Message) -> Option<Said<'_>> {
 
 #[cfg(test)]
 mod tests {
+    use rethread_core::Owner;
+    use rethread_core::context::Model;
+
     use super::*;
 
     fn written(said: impl Serialize) -> Value {
@@ -195,6 +201,23 @@ mod tests {
 
     fn image(source: Value) -> Block {
         Block::of(BlockKind::Image { source: Raw::of(&source) })
+    }
+
+    #[test]
+    fn a_request_to_openai_names_its_session_as_the_key_of_the_cache() {
+        let model = Model::new("openai", "gpt-5");
+        let id = SessionId::of_source(&Owner::local(), "a test");
+        let messages = [Message::user("Hi")];
+        let request = Request {
+            model: &model,
+            messages: &messages,
+            stable: 1,
+            tools: &[],
+            session: Some(id),
+        };
+        let sent = |key| -> Value { serde_json::from_slice(&body(&request, key)).expect("JSON") };
+        assert_eq!(sent(Some(id))["prompt_cache_key"], id.to_string());
+        assert_eq!(sent(None).get("prompt_cache_key"), None);
     }
 
     #[test]

@@ -190,7 +190,9 @@ fn openai(says: &Says, number: usize, request: &Value) -> Vec<String> {
         let usage = json!({
             "prompt_tokens": prompt, "completion_tokens": usage.output,
             "total_tokens": prompt + usage.output,
-            "prompt_tokens_details": {"cached_tokens": usage.cache_read},
+            "prompt_tokens_details": {
+                "cached_tokens": usage.cache_read, "cache_write_tokens": usage.cache_write,
+            },
         });
         before += &event(json!([]), usage);
     }

@@ -62,6 +62,7 @@ impl Talk {
                 messages: &context.messages,
                 stable: context.stable,
                 tools: &self.specs,
+                session: None,
             };
             let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
             let reply = runtime.block_on(Offline.ask(request, &mut listener)).expect("a reply");

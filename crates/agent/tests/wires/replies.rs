@@ -33,7 +33,8 @@ fn text_is_reported_before_the_reply_has_ended() {
         let (mut heard, messages) = (String::new(), hello());
         run(async {
             let provider = connect(&model, &server.env()).unwrap();
-            let request = Request { model: &model, messages: &messages, stable: 2, tools: &[] };
+            let (messages, session) = (&messages[..], None);
+            let request = Request { model: &model, messages, stable: 2, tools: &[], session };
             let mut listener = |delta| {
                 let Delta::Text(more) = delta else { return };
                 heard.push_str(&more);
@@ -98,7 +99,7 @@ fn usage_counts_cached_tokens_separately() {
         ask(&server, provider, &hello()).usage.unwrap()
     };
     assert_eq!(used("anthropic"), usage);
-    assert_eq!(used("openai"), Usage { input: 400, cache_write: 0, ..usage });
+    assert_eq!(used("openai"), usage);
     assert_eq!(used("ollama"), Usage { input: 7_400, output: 20, ..Usage::default() });
 }
 

@@ -76,36 +76,60 @@ fn unsigned_thinking_is_reported_and_kept_but_not_sent_back() {
 }
 
 #[test]
-fn cache_marks_follow_the_system_message_the_stable_part_and_the_end() {
+fn four_places_are_marked_for_the_cache() {
     let server = Server::start([]);
-    let mut messages = continued(Message::new(
-        Role::Assistant,
-        vec![
-            Block::text("Looking."),
-            Block::tool_use("a", "read", Raw::parse("{\"n\": 1.00}".into()).unwrap()),
-            Block::tool_use("b", "list", Raw::of(&json!({}))),
-        ],
-    ));
+    let mut messages = vec![
+        Message::new(Role::System, vec![Block::text("Be brief.")]),
+        Message::user("Hi"),
+        Message::assistant("Hello."),
+    ];
+    messages.extend(
+        continued(Message::new(
+            Role::Assistant,
+            vec![
+                Block::text("Looking."),
+                Block::tool_use("a", "read", Raw::parse("{\"n\": 1.00}".into()).unwrap()),
+                Block::tool_use("b", "list", Raw::of(&json!({}))),
+            ],
+        ))[1..]
+            .iter()
+            .cloned(),
+    );
     let marks = |asked: &ReceivedRequest| -> Vec<String> {
         let mut found = Vec::new();
         find(&asked.body, "", &mut found);
         found
     };
-    // Of the two results only the first is stable.
-    ask_in(&server.env(), "anthropic", &messages, 4).0.unwrap();
+    let before = ["/tools/1", "/system/0", "/messages/1/content/0"];
+    let with = |end: &str| -> Vec<String> {
+        before.iter().copied().chain([end]).map(str::to_owned).collect()
+    };
+    // The end of the finished turn, and the end.
+    ask_in(&server.env(), "anthropic", &messages, messages.len()).0.unwrap();
     let asked = server.requests().pop().unwrap();
-    let expected = ["/system/0", "/messages/2/content/0", "/messages/2/content/1"];
-    assert_eq!(marks(&asked), expected);
-    // A mark changes nothing in the arguments of a call, and follows the last block.
-    messages.truncate(3);
-    ask_in(&server.env(), "anthropic", &messages, 3).0.unwrap_err();
+    assert_eq!(marks(&asked), with("/messages/4/content/1"));
+    // Of the two results only the first is stable: what comes after it is not worth writing.
+    ask_in(&server.env(), "anthropic", &messages, messages.len() - 1).0.unwrap();
     let asked = server.requests().pop().unwrap();
-    assert_eq!(marks(&asked), ["/system/0", "/messages/1/content/2"]);
+    assert_eq!(marks(&asked), with("/messages/4/content/0"));
+    // A mark changes nothing in the arguments of a call, and comes after its other fields.
+    messages.truncate(messages.len() - 2);
+    ask_in(&server.env(), "anthropic", &messages, messages.len()).0.unwrap_err();
+    let asked = server.requests().pop().unwrap();
+    assert_eq!(marks(&asked), with("/messages/3/content/2"));
     assert!(asked.text.contains("{\"n\": 1.00}"), "{}", asked.text);
-    // Without a system message the tools carry the first mark.
+    // Without instructions and finished turns there are fewer.
     ask_in(&server.env(), "anthropic", &[Message::user("Hi")], 0).0.unwrap();
     let asked = server.requests().pop().unwrap();
     assert_eq!(marks(&asked), ["/tools/1", "/messages/0/content/0"]);
+}
+
+#[test]
+fn a_cache_key_is_not_sent_to_others_who_speak_the_protocol() {
+    let server = Server::start([]);
+    ask_in(&server.env(), "openai", &[Message::user("Hi")], 1).0.unwrap();
+    let asked = server.requests().pop().unwrap();
+    assert_eq!(asked.body.get("prompt_cache_key"), None, "they may refuse what they do not know");
 }
 
 fn find(value: &Value, path: &str, found: &mut Vec<String>) {

@@ -5,7 +5,7 @@ use std::future::Future;
 use rethread_agent::provider::{Delta, Env, Failure, Request, connect, describe};
 use rethread_agent::scripted::Server;
 use rethread_agent::tool::Spec;
-use rethread_core::Message;
+use rethread_core::{Message, Owner, SessionId};
 use serde_json::json;
 
 pub(crate) const PROVIDERS: [&str; 3] = ["anthropic", "openai", "ollama"];
@@ -35,7 +35,8 @@ pub(crate) fn ask_in(
     let tools = tools();
     let reply = run(async {
         let provider = connect(&model, env)?;
-        let request = Request { model: &model, messages, stable, tools: &tools };
+        let session = Some(SessionId::of_source(&Owner::local(), "a test"));
+        let request = Request { model: &model, messages, stable, tools: &tools, session };
         provider.ask(request, &mut |delta| deltas.push(delta)).await
     });
     (reply, deltas)

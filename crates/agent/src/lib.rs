@@ -27,6 +27,7 @@ mod instructions;
 mod leased_thread;
 pub mod limits;
 pub mod media;
+mod next_call;
 mod open_tasks;
 pub mod own_commands;
 mod permission;
@@ -44,6 +45,7 @@ mod runner;
 mod save;
 #[cfg(feature = "scripted")]
 pub mod scripted;
+mod stats_report;
 mod step;
 mod subagent;
 mod summarize;
@@ -51,6 +53,7 @@ mod thread_cache;
 pub mod tool;
 mod transcript_index;
 mod turn;
+mod turn_economy;
 mod write_title;
 
 pub use blocking::blocking;
@@ -65,6 +68,7 @@ pub use host::{
     Handle, Host, HostLimits, HostSettings, Roster, RosterSettings, Target, Workspaces,
 };
 pub use leased_thread::LeasedThread;
+pub use next_call::{CacheState, NextCall};
 pub use permission::{DECLINED, NOT_RUN, PermissionAnswer, PermissionRequest, SessionPermissions};
 pub use project_instructions::{ProjectFile, ProjectInstructions, project_files};
 pub use responder::{Bounds, Responder, Scribe};
@@ -76,5 +80,7 @@ pub use rethread_transcript::write::markdown::WriteError;
 pub use rewind::{DoneSince, PastFile, PastTurn, past_turns};
 pub use runner::{End, Runner, TurnAnswer, TurnError};
 pub use save::TranscriptSteps;
+pub use stats_report::{SessionCost, StatsReport};
 pub use summarize::{EXTRACTIVE, INHERITED, SummaryMethod, SummaryOutcome};
 pub use turn::{Pace, TurnInput, TurnOptions};
+pub use turn_economy::TurnEconomy;

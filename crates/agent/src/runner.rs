@@ -21,6 +21,7 @@ use crate::project_instructions::own_text;
 use crate::provider::Failure;
 use crate::responder::Responder;
 use crate::thread_cache::ThreadCache;
+use crate::turn_economy::TurnEconomy;
 
 /// What runs turns.
 #[derive(Clone)]
@@ -97,6 +98,10 @@ pub struct TurnAnswer {
     /// Why it was ended early, with [`End::RoundLimit`] and [`End::Repeated`]. The text ends with
     /// its notice; any message continues.
     pub limit: Option<RoundLimit>,
+    /// Who answered, as `provider/model`.
+    pub model: String,
+    /// What its calls sent, compared with sending everything. Subagents are not counted in it.
+    pub economy: TurnEconomy,
 }
 
 impl End {

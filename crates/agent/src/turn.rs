@@ -35,6 +35,7 @@ use crate::runner::{End, Instructions, Runner, TurnAnswer, TurnError};
 use crate::step::{Step, cut_short, next_step};
 use crate::subagent::TASK;
 use crate::tool::Spec;
+use crate::turn_economy::{Before, Meter};
 
 /// How a turn is to be run.
 #[derive(Clone, Default)]
@@ -197,6 +198,7 @@ impl Runner {
         for _ in turn.rounds..rounds {
             turn.fullness = fullness(&context, budget);
             turn.report_cut(&context, events).await;
+            turn.meter.call(&context);
             let tools = turn.tools.clone();
             let at = Place { session: turn.id, seq: turn.seq };
             let asked = self.ask_past_refusals(held, at, &context, &tools, events, stop).await?;
@@ -212,6 +214,7 @@ impl Runner {
             };
             turn.count(&reply, budget, events).await;
             let Step::RunTools(calls) = next_step(&reply) else {
+                turn.sent = Some(context);
                 return turn.end(held, Some(reply), End::Answered).await;
             };
             turn.store_reply(held, reply).await?;
@@ -295,7 +298,8 @@ impl Runner {
         input: &TurnInput,
     ) -> Result<Result<(Start, Arc<Context>), Refusal>, sessions::Error> {
         thread.show_by(&self.responder.policy);
-        let start = match input {
+        let before = Before::of(thread);
+        let mut start = match input {
             TurnInput::Question(question) => self.ask_in(thread, question)?,
             TurnInput::Results(results) => match self.continued(thread, results)? {
                 Ok(start) => start,
@@ -303,6 +307,8 @@ impl Runner {
             },
         };
         let context = thread.context(&self.responder.policy, &self.responder.model)?;
+        let life = cache_facts(&self.responder.model).life;
+        start.meter = Meter::new(&before, &context, thread, life);
         Ok(Ok((start, context)))
     }
 
@@ -343,6 +349,7 @@ struct Start {
     rounds: u32,
     usage: Usage,
     text: String,
+    meter: Meter,
 }
 
 impl Runner {
@@ -417,6 +424,9 @@ pub(crate) struct RunningTurn {
     once: bool,
     /// Who answers, as `provider/model`.
     model: String,
+    meter: Meter,
+    /// What the model was sent last, when the turn is over.
+    sent: Option<Arc<Context>>,
 }
 
 impl RunningTurn {
@@ -445,6 +455,8 @@ impl RunningTurn {
             limit: None,
             once: runner.instructions == Instructions::Once,
             model: runner.responder.model.id(),
+            meter: start.meter,
+            sent: None,
         }
     }
 
@@ -466,6 +478,7 @@ impl RunningTurn {
     /// Counts a reply. What the provider counted is the truth where it exists.
     async fn count(&mut self, reply: &Message, budget: u64, events: &Events) {
         self.rounds += 1;
+        self.meter.reply(reply);
         if let Some(usage) = reply.usage {
             self.fullness = self.fullness.max(percent(usage.read(), budget));
             events.send(Event::Usage(usage)).await;
@@ -507,8 +520,11 @@ impl RunningTurn {
             model: Some(self.model.clone()),
         });
         let limit = self.limit.clone().map(Body::RoundLimit);
-        let once = self.once;
+        let (once, sent) = (self.once, self.sent.take());
         let work = move |thread: &mut Thread| {
+            if let Some(sent) = sent {
+                thread.note_sent(sent);
+            }
             let mut items = Vec::from_iter(last.map(Item::from));
             items.extend(limit.map(Item::from));
             items.push(finished.into());
@@ -537,6 +553,8 @@ impl RunningTurn {
             fullness: self.fullness,
             calls,
             limit: self.limit.clone(),
+            model: self.model.clone(),
+            economy: self.meter.economy,
         }
     }
 }

@@ -71,6 +71,10 @@ pub const THIN_CALLS_AHEAD: u64 = 20;
 /// Tokens of input that thinning a warm context must save to be worth it.
 pub const THIN_GAIN_TOKENS_MIN: u64 = 1_000;
 
+/// Entries of a log whose calls are replayed to say what they cost: a long day of work, which takes a
+/// second or two.
+pub const ECONOMY_ENTRIES_MAX: u64 = 20_000;
+
 /// Entries before the question of a turn that are looked at to decide what of a result is new. It is
 /// as many as are read when a session is opened.
 pub const SEEN_ENTRIES: u64 = READ_ENTRIES;

@@ -6,7 +6,9 @@ use std::fmt::Write;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
+use rethread_agent::provider::Price;
 use rethread_agent::{End, TurnAnswer};
+use rethread_core::sessions::Charged;
 
 /// Upper bounds of the append histogram, in microseconds: from a memory store to a disk in trouble.
 const APPEND_BOUNDS: [u64; 10] =
@@ -24,12 +26,37 @@ pub(crate) struct Metrics {
     tokens_read: AtomicU64,
     tokens_cached: AtomicU64,
     tokens_written: AtomicU64,
+    contexts: Sums,
+    everything: Sums,
+    cold_starts: AtomicU64,
+    rewrites: AtomicU64,
+    thinned_cold: AtomicU64,
+    thinned_warm: AtomicU64,
+    recalls: AtomicU64,
     requests: [AtomicU64; 5],
     appends: [AtomicU64; APPEND_BOUNDS.len() + 1],
     append_micros: AtomicU64,
     log_dropped: AtomicU64,
     pub(crate) streams: Gauge,
     pub(crate) connections: Gauge,
+}
+
+/// What was sent to models, or would have been.
+#[derive(Default)]
+struct Sums {
+    read: AtomicU64,
+    written: AtomicU64,
+    /// Millionths of a dollar, where the price is known.
+    micro_dollars: AtomicU64,
+}
+
+impl Sums {
+    fn add(&self, charged: &Charged, price: Option<&Price>) {
+        add(&self.read, charged.read);
+        add(&self.written, charged.written);
+        let dollars = price.map_or(0.0, |price| price.of(&charged.usage()));
+        add(&self.micro_dollars, (dollars * 1e6).round() as u64);
+    }
 }
 
 /// What others count, at this moment.
@@ -67,7 +94,7 @@ impl Metrics {
     }
 
     /// A turn ended; without an answer it failed.
-    pub(crate) fn turn(&self, answer: Option<&TurnAnswer>) {
+    pub(crate) fn turn(&self, answer: Option<&TurnAnswer>, price: Option<&Price>) {
         let Some(answer) = answer else { return add(&self.failed, 1) };
         match answer.end {
             End::Answered => add(&self.answered, 1),
@@ -80,6 +107,14 @@ impl Metrics {
         add(&self.tokens_read, answer.usage.input.saturating_add(answer.usage.cache_write));
         add(&self.tokens_cached, answer.usage.cache_read);
         add(&self.tokens_written, answer.usage.output);
+        let economy = &answer.economy;
+        self.contexts.add(&economy.sent.contexts, price);
+        self.everything.add(&economy.sent.everything, price);
+        add(&self.cold_starts, economy.cold_starts);
+        add(&self.rewrites, economy.rewrites);
+        add(&self.thinned_cold, economy.thinned.cold);
+        add(&self.thinned_warm, economy.thinned.warm);
+        add(&self.recalls, economy.recalls);
     }
 
     /// A line of the request log found no room.
@@ -118,6 +153,7 @@ impl Metrics {
         ] {
             page.line("rethread_tokens_total", &format!("kind=\"{kind}\""), get(counter));
         }
+        self.economy(&mut page);
         let what = "Lines of the request log that were dropped.";
         page.head("rethread_log_lines_dropped_total", "counter", what);
         page.line("rethread_log_lines_dropped_total", "", get(&self.log_dropped));
@@ -155,6 +191,52 @@ impl Metrics {
             page.line(name, "", behind);
         }
         page.0
+    }
+
+    /// What contexts cost, compared with sending everything.
+    fn economy(&self, page: &mut Page) {
+        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let sums = [("contexts", &self.contexts), ("everything", &self.everything)];
+        let name = "rethread_sent_tokens_total";
+        let help = "Tokens of the contexts that were sent, and of sending everything instead; \
+                    read from a cache costs a tenth of the price, written a quarter more.";
+        page.head(name, "counter", help);
+        for (what, sums) in sums {
+            for (cache, counter) in [("read", &sums.read), ("written", &sums.written)] {
+                page.line(name, &format!("what=\"{what}\",cache=\"{cache}\""), get(counter));
+            }
+        }
+        let name = "rethread_sent_dollars_total";
+        let help = "The same in dollars, where the price is known; the difference is saved.";
+        page.head(name, "counter", help);
+        for (what, sums) in sums {
+            let dollars = get(&sums.micro_dollars) as f64 / 1e6;
+            page.line(name, &format!("what=\"{what}\""), dollars);
+        }
+        let name = "rethread_thinned_total";
+        page.head(name, "counter", "Times that results of finished turns were thinned.");
+        page.line(name, "cache=\"cold\"", get(&self.thinned_cold));
+        page.line(name, "cache=\"warm\"", get(&self.thinned_warm));
+        for (name, help, counter) in [
+            (
+                "rethread_cold_starts_total",
+                "Turns that found the provider's cache ended.",
+                &self.cold_starts,
+            ),
+            (
+                "rethread_cache_rewrites_total",
+                "Turns for which a warm cache was rewritten.",
+                &self.rewrites,
+            ),
+            (
+                "rethread_recalls_total",
+                "Calls of recall; rethread_rounds_total has the replies.",
+                &self.recalls,
+            ),
+        ] {
+            page.head(name, "counter", help);
+            page.line(name, "", get(counter));
+        }
     }
 }
 

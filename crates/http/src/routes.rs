@@ -9,7 +9,7 @@ use utoipa_axum::routes;
 
 use crate::problem::Problem;
 use crate::state::ServerState;
-use crate::v1::{context, entries, events, keys, lineage, search, sessions, trash, turns};
+use crate::v1::{context, entries, events, keys, lineage, search, sessions, stats, trash, turns};
 use crate::{admission, chat, health, openapi_document};
 
 /// Every route with its description.
@@ -32,6 +32,7 @@ fn described() -> OpenApiRouter<Arc<ServerState>> {
         .routes(routes!(turns::record))
         .routes(routes!(turns::stop))
         .routes(routes!(context::show))
+        .routes(routes!(stats::session_stats))
         .routes(routes!(lineage::preview, lineage::compact))
         .routes(routes!(lineage::resume))
         .routes(routes!(lineage::fork))

@@ -84,7 +84,10 @@ impl Caller {
     async fn ended(&self, started: StartedTurn) -> (SessionId, Result<TurnAnswer, Problem>) {
         let EndedTurn { session, outcome } = started.ended().await;
         let outcome = outcome.map_err(Problem::from);
-        self.state.metrics.turn(outcome.as_ref().ok());
+        let answer = outcome.as_ref().ok();
+        let models = self.state.host.roster().models();
+        let price = answer.and_then(|answer| models.price(&answer.model));
+        self.state.metrics.turn(answer, price.as_ref());
         (session, outcome)
     }
 

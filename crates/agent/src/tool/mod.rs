@@ -70,6 +70,14 @@ pub struct Spec {
     pub input: Value,
 }
 
+impl Spec {
+    /// Tokens of what a model is told.
+    pub fn tokens(&self) -> u64 {
+        let text = format!("{} {} {}", self.name, self.description, self.input);
+        u64::from(rethread_core::tokens::count(&text))
+    }
+}
+
 /// Why a tool did not do it, in words a model can act on.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]

@@ -5,6 +5,7 @@ mod bench;
 mod client_tools;
 mod compact;
 mod cut_results;
+mod economy;
 mod permission;
 mod project;
 mod refusal;

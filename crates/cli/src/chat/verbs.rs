@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::path::Path;
 
-use rethread_agent::{SessionPermissions, TurnOptions};
+use rethread_agent::{NextCall, SessionPermissions, TurnOptions};
 use rethread_core::context::{Model, Policy};
 use rethread_core::entry::{Body, Origin};
 use rethread_core::sessions::{self, Undone};
@@ -14,7 +14,7 @@ use super::say::{Look, print};
 use super::turn_view::CallRecord;
 use super::{Chat, ChatCommand, clipboard, cost, help, replay, window};
 use crate::args::List;
-use crate::commands::{change, context, list, search, show, stats};
+use crate::commands::{change, context, list, next_call, search, show, stats};
 use crate::errors::Error;
 use crate::out::{clean, columns, count, line, note, plural};
 
@@ -240,11 +240,16 @@ impl Chat {
                 _ => None,
             });
             let project = context::project_line(self.handle.sessions(), &session)?;
-            let context = self.handle.sessions().build(session, &policy, &model)?;
+            let context = self.handle.sessions().build(session.clone(), &policy, &model)?;
             let options = TurnOptions { can_ask: self.can_ask(), ..TurnOptions::default() };
             let specs = self.runner.offered(self.current()?, &options);
             let shape = (columns(), self.voice.look == Look::Plain);
             for line in window::lines(&context, (&model, &specs), restored, shape) {
+                self.voice.notice(line);
+            }
+            let (models, now) = (&self.cli.config.models, self.cli.now());
+            let next = NextCall::new(&session, (&model, &context, &specs), models, now);
+            for line in next_call::lines(&next, now) {
                 self.voice.notice(line);
             }
             if let Some(project) = project {

@@ -91,7 +91,7 @@ fn percent(tokens: u64, budget: u64) -> u64 {
 }
 
 fn spent(context: &Context, specs: &[Spec], restored: Option<&Restored>) -> Vec<(Share, u64)> {
-    let mut spent = vec![(Share::Tools, specs.iter().map(spec_tokens).sum())];
+    let mut spent = vec![(Share::Tools, specs.iter().map(Spec::tokens).sum())];
     let mut tools: HashMap<&str, &str> = HashMap::new();
     for message in &context.messages {
         tools.extend(message.calls().map(|call| (call.id.as_str(), call.name.as_str())));
@@ -117,11 +117,6 @@ fn spent(context: &Context, specs: &[Spec], restored: Option<&Restored>) -> Vec<
     let counted: u64 = spent[1..].iter().map(|(_, tokens)| tokens).sum();
     spent.push((Share::Turns, context.tokens.saturating_sub(counted)));
     spent
-}
-
-fn spec_tokens(spec: &Spec) -> u64 {
-    let text = format!("{} {} {}", spec.name, spec.description, spec.input);
-    u64::from(tokens::count(&text))
 }
 
 fn block_tokens(block: &Block) -> u64 {
@@ -154,10 +149,11 @@ fn cuts(cuts: &[Cut]) -> Vec<String> {
                 format!("{} → {} characters", count(*from_chars), count(*to_chars))
             }
             CutEffect::Trimmed { from_chars, to_chars, from_lines, to_lines, why } => format!(
-                "{} → {} characters, {to_lines} of {from_lines} lines ({})",
+                "{} → {} characters, {to_lines} of {from_lines} lines ({}); recall {}",
                 count(*from_chars),
                 count(*to_chars),
-                why.as_str()
+                why.as_str(),
+                cut.reference
             ),
             CutEffect::LeftOut { what } => one_line(what),
         };

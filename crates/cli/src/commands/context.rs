@@ -2,11 +2,12 @@
 
 use std::process::ExitCode;
 
-use rethread_agent::{ProjectFile, project_files};
+use rethread_agent::{NextCall, ProjectFile, TurnOptions, project_files};
 use rethread_core::context::{CutEffect, Model, Policy, Report, explain};
 use rethread_core::{Session, Sessions};
+use serde::Serialize;
 
-use super::{Cli, Done};
+use super::{Cli, Done, next_call};
 use crate::args::Context;
 use crate::errors::Error;
 use crate::hosting::Answering;
@@ -35,9 +36,16 @@ pub(crate) fn print(
         policy.keep_recent = Some(messages);
     }
     let project = project_line(&cli.sessions, &session)?;
-    let context = cli.sessions.build(session, &policy, &model)?;
+    let context = cli.sessions.build(session.clone(), &policy, &model)?;
+    // What this agent is offered where someone can be asked, as in a chat.
+    let options = TurnOptions { can_ask: true, ..TurnOptions::default() };
+    let viewer = cli.handle.viewer(&session).ok();
+    let tools = viewer.map(|viewer| viewer.offered(session.id(), &options)).unwrap_or_default();
+    let shape = (&model, &context, &tools[..]);
+    let next = NextCall::new(&session, shape, &cli.config.models, cli.now());
     if cli.global.json {
-        crate::out::json(&Report { policy: &policy, model: &model, context: &context })?;
+        let report = Report { policy: &policy, model: &model, context: &context };
+        crate::out::json(&Explained { report, next_call: next })?;
         return Ok(ExitCode::SUCCESS);
     }
     if explained {
@@ -69,10 +77,21 @@ pub(crate) fn print(
         if context.cuts.is_empty() || explained { "" } else { " (--explain shows them)" },
         context.hash()
     ));
+    if explained {
+        next_call::lines(&next, cli.now()).into_iter().for_each(note);
+    }
     if let Some(project) = project {
         note(project);
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// A context as programs read it, and what sending it costs.
+#[derive(Serialize)]
+struct Explained<'a> {
+    #[serde(flatten)]
+    report: Report<'a>,
+    next_call: NextCall,
 }
 
 /// The project files in a session's system message, on one line.

@@ -12,6 +12,7 @@ mod export;
 mod import;
 pub(crate) mod list;
 mod man;
+pub(crate) mod next_call;
 pub(crate) mod open;
 pub(crate) mod search;
 mod serve;

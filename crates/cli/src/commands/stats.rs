@@ -1,13 +1,12 @@
 //! `stats`: a session in numbers.
 
 use std::process::ExitCode;
-use std::time::Duration;
 
+use rethread_agent::StatsReport;
 use rethread_agent::provider::PRICES_AS_OF;
 use rethread_core::SessionId;
 use rethread_core::context::{Model, Policy};
 use rethread_core::sessions::Stats;
-use serde_json::json;
 
 use super::{Cli, Done, survey};
 use crate::chat::{lasted, money};
@@ -22,38 +21,13 @@ pub(crate) fn run(cli: &Cli, args: &crate::args::Stats) -> Done {
 }
 
 /// Prints a session in numbers.
-pub(crate) fn print(cli: &Cli, id: SessionId, (policy, model): (Policy, Model)) -> Done {
-    let stats = cli.sessions.stats(id)?;
-    let session = cli.sessions.get(id)?;
-    let (profile, spent) = (session.header.profile, session.usage);
-    let ms = spent.values().fold(0_u64, |sum, spent| sum.saturating_add(spent.ms));
-    let context = cli.sessions.context(id, &policy, &model)?;
+pub(crate) fn print(cli: &Cli, id: SessionId, shape: (Policy, Model)) -> Done {
+    let report = StatsReport::new(&cli.sessions, id, shape, &cli.config.models)?;
     if cli.global.json {
-        crate::out::json(&json!({
-            "session": id,
-            "agent": profile.agent,
-            "agent_path": profile.agent_path,
-            "messages": {
-                "user": stats.user,
-                "assistant": stats.assistant,
-                "tool": stats.tool,
-                "system": stats.system,
-            },
-            "queries": stats.queries,
-            "tokens": stats.tokens,
-            "usage": stats.usage,
-            "ms": ms,
-            "from_running_totals": stats.from_running_totals,
-            "models": stats.models,
-            "cost": cost(cli, &stats).map(|(dollars, unpriced)| json!({
-                "dollars": dollars, "prices_as_of": PRICES_AS_OF, "unpriced": unpriced,
-            })),
-            "restoration": stats.restoration,
-            "tools": stats.tools,
-            "context": { "policy": policy.name, "messages": context.messages.len(), "tokens": context.tokens },
-        }))?;
+        crate::out::json(&report.json())?;
         return Ok(ExitCode::SUCCESS);
     }
+    let (stats, profile) = (&report.stats, &report.session.header.profile);
     if let Some(path) = &profile.agent_path {
         let agent = profile.agent.as_deref().unwrap_or("unnamed");
         line(format_args!("Agent:     {} ({})", one_line(agent), one_line(path)))?;
@@ -66,10 +40,13 @@ pub(crate) fn print(cli: &Cli, id: SessionId, (policy, model): (Policy, Model)) 
     line(format_args!(
         "Tokens:    {} said, about {} in the next context (policy {})",
         count(stats.tokens),
-        count(context.tokens),
-        policy.name
+        count(report.tokens),
+        report.policy.name
     ))?;
-    for text in tokens_block(&stats) {
+    for text in economy(&report) {
+        line(text)?;
+    }
+    for text in tokens_block(stats) {
         line(text)?;
     }
     if stats.usage.total() > 0 {
@@ -80,19 +57,20 @@ pub(crate) fn print(cli: &Cli, id: SessionId, (policy, model): (Policy, Model)) 
             count(stats.usage.output)
         ))?;
     }
-    if ms > 0 {
-        line(format_args!("Time:      {}", lasted(Duration::from_millis(ms))))?;
+    if !report.took().is_zero() {
+        line(format_args!("Time:      {}", lasted(report.took())))?;
     }
     if stats.from_running_totals > 0 {
         line("Counts:    the source wrote running totals; each turn counts what it added")?;
     }
-    if let Some((dollars, unpriced)) = cost(cli, &stats) {
-        let without = match unpriced.is_empty() {
+    if let Some(cost) = &report.cost {
+        let without = match cost.unpriced.is_empty() {
             true => String::new(),
-            false => format!(", without {}", one_line(&unpriced.join(", "))),
+            false => format!(", without {}", one_line(&cost.unpriced.join(", "))),
         };
         line(format_args!(
-            "Cost:      about ${dollars:.4} at the prices of {PRICES_AS_OF}{without}"
+            "Cost:      about ${:.4} at the prices of {PRICES_AS_OF}{without}",
+            cost.dollars
         ))?;
     }
     if !stats.models.is_empty() {
@@ -125,20 +103,40 @@ pub(crate) fn print(cli: &Cli, id: SessionId, (policy, model): (Policy, Model)) 
     Ok(ExitCode::SUCCESS)
 }
 
-/// What a session cost in dollars, and the models whose price is not known; nothing where that is
-/// all of them.
-fn cost(cli: &Cli, stats: &Stats) -> Option<(f64, Vec<String>)> {
-    let (mut dollars, mut priced, mut unpriced) = (0.0, false, Vec::new());
-    for (model, usage) in &stats.models {
-        match cli.config.models.price(model) {
-            Some(price) => {
-                dollars += price.of(usage);
-                priced = true;
-            }
-            None => unpriced.push(model.clone()),
-        }
+/// What sending less than everything saved, and what it took.
+fn economy(report: &StatsReport) -> Vec<String> {
+    let stats = &report.stats;
+    let mut lines = Vec::new();
+    if let Some(replayed) = &report.economy
+        && let Some(percent) = replayed.sent().percent()
+    {
+        let saved = match report.saved {
+            Some(saved) if saved < 0.0 => format!(", {} more", money(-saved)),
+            Some(saved) => format!(", {} saved", money(saved)),
+            None => String::new(),
+        };
+        lines.push(format!("Contexts:  {percent} % of the cost of sending everything{saved}"));
+        let (cold, rewrites) = (replayed.cold_starts, replayed.rewrites);
+        let happened = cold + rewrites > 0;
+        lines.extend(happened.then(|| {
+            format!(
+                "Cache:     {} and {} ({} tokens written again) in {}",
+                plural(cold, "cold start"),
+                plural(rewrites, "rewrite"),
+                count(replayed.rewritten),
+                plural(replayed.calls, "call")
+            )
+        }));
     }
-    priced.then_some((dollars, unpriced))
+    if stats.thinned.cold + stats.thinned.warm > 0 || stats.recalls() > 0 {
+        lines.push(format!(
+            "Results:   thinned {} at a cold start, {} while warm; {:.1} recalls per 100 calls",
+            plural(stats.thinned.cold, "time"),
+            plural(stats.thinned.warm, "time"),
+            stats.recalls_per_100()
+        ));
+    }
+    lines
 }
 
 /// What a session cost, apart from what it cost to restore it. Nothing where no provider charged.

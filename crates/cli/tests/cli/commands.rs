@@ -79,7 +79,7 @@ fn context_prints_what_a_model_would_be_sent() {
     assert_eq!(shown, format!("{}\n\n[truncated]", "x".repeat(4_000)));
     assert_eq!(context["cuts"][0]["by"], "truncate_results");
     let keys: Vec<&String> = context.as_object().expect("an object").keys().collect();
-    assert_eq!(keys, ["policy", "model", "tokens", "hash", "messages", "cuts"]);
+    assert_eq!(keys, ["policy", "model", "tokens", "hash", "messages", "cuts", "next_call"]);
     // The turn is finished: the result becomes its stub, with a reference to the whole.
     home.feed(&["append", "plan"], WITH_TOOL[3]);
     let context = home.json(&["context", "plan", "--policy", "editor"]);
@@ -430,6 +430,11 @@ fn stats_count_by_role_and_by_tool() {
     assert_eq!(stats["tools"]["glob"]["calls"], 1);
     assert_eq!(stats["queries"], 1);
     assert_eq!(stats["context"]["tokens"], stats["tokens"]);
+    let replayed = &stats["economy"]["replayed"];
+    assert_eq!(
+        (&replayed["calls"], &replayed["percent_of_everything"]),
+        (&json!(2), &json!(100.0))
+    );
     let text = home.run(&["stats", "plan"]).out;
     assert!(text.contains("1 user, 2 assistant, 1 tool"), "{text}");
 }

@@ -3,6 +3,7 @@
 mod append;
 mod commands;
 mod copy;
+mod economy;
 mod find;
 mod flipped;
 mod foreign;

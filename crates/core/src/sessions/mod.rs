@@ -6,6 +6,7 @@
 mod around;
 mod blobs;
 mod copy;
+mod economy;
 mod entries;
 mod import;
 mod lineage;
@@ -21,13 +22,14 @@ mod trash;
 
 pub use around::LOST;
 pub use copy::Copied;
+pub use economy::{Charged, Economy, Sent};
 pub use entries::Entries;
 pub use import::{Arrival, ArrivingEntry, Import};
 pub use lineage::{Fork, Undone};
 pub use names_in_use::names_in_use;
 pub use restore::{carried, is_end_of_turn};
 pub use select::SelectError;
-pub use stats::{RUNNING_TOTAL, Stats, ToolStats};
+pub use stats::{RUNNING_TOTAL, Stats, ThinnedStats, ToolStats};
 pub use survey::{Group, GroupBy, Survey, Surveyed, Totals};
 pub use thread::Thread;
 pub use trash::{deleted_at, trash_kept};

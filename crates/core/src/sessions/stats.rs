@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::{Result, Sessions};
-use crate::entry::{Body, Entry};
+use crate::entry::{Body, Entry, Thinning};
 use crate::log::open_calls;
 use crate::message::{Role, Usage};
 use crate::name::SessionId;
@@ -39,7 +39,33 @@ pub struct Stats {
     pub from_running_totals: u64,
     /// What each tool did, by its name.
     pub tools: BTreeMap<String, ToolStats>,
+    /// How often results of finished turns were thinned.
+    pub thinned: ThinnedStats,
 }
+
+/// How often results of finished turns were thinned.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ThinnedStats {
+    /// When the provider's cache had ended, so that it cost nothing.
+    pub cold: u64,
+    /// Although the cache was warm, because it paid: it was rewritten.
+    pub warm: u64,
+}
+
+impl Stats {
+    /// How often models fetched what had been cut.
+    pub fn recalls(&self) -> u64 {
+        self.tools.get(RECALL).map_or(0, |tool| tool.calls)
+    }
+
+    /// The same for every hundred of their replies.
+    pub fn recalls_per_100(&self) -> f64 {
+        100.0 * self.recalls() as f64 / self.assistant.max(1) as f64
+    }
+}
+
+/// The tool that fetches what was cut.
+const RECALL: &str = "recall";
 
 /// What a tool did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -71,6 +97,12 @@ impl Sessions {
             let entry = entry?;
             if let Body::Restored(restored) = &entry.body {
                 stats.restoration = Some(restored.usage);
+            }
+            if let Body::Thinned(thinned) = &entry.body {
+                match thinned.why {
+                    Thinning::Cold => stats.thinned.cold += 1,
+                    Thinning::Pays => stats.thinned.warm += 1,
+                }
             }
             let Some(message) = entry.body.message() else { continue };
             if let Some(usage) = message.usage {

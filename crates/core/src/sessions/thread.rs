@@ -29,6 +29,8 @@ pub struct Thread {
     shows: Option<Allowances>,
     /// What the log shows so far, to decide about results.
     seen: Option<Seen>,
+    /// What a model was sent last, as far as this thread was told.
+    last_sent: Option<Arc<Context>>,
 }
 
 /// The right to write.
@@ -53,7 +55,7 @@ impl Thread {
         let mut log = Log::new(read.entries).map_err(|gap| damaged(&session, gap))?;
         note(&mut log, read.damage);
         let (lease, follower, shows, seen) = (Lease::Missing, None, None, None);
-        Ok(Thread { sessions, session, log, lease, follower, shows, seen })
+        Ok(Thread { sessions, session, log, lease, follower, shows, seen, last_sent: None })
     }
 
     /// The sessions it is one of.
@@ -349,6 +351,16 @@ impl Thread {
         };
         self.follower = Some(follower);
         Ok(context)
+    }
+
+    /// Remembers what a model was sent, so that the next context can be compared with it.
+    pub fn note_sent(&mut self, context: Arc<Context>) {
+        self.last_sent = Some(context);
+    }
+
+    /// What a model was sent last, if that was noted and not taken before.
+    pub fn take_last_sent(&mut self) -> Option<Arc<Context>> {
+        self.last_sent.take()
     }
 
     /// Reads this many entries before those that were read.

@@ -1,6 +1,7 @@
 //! Contexts: what a model would see, and what was cut.
 
 use axum::response::Response;
+use rethread_agent::{NextCall, TurnOptions};
 use rethread_core::context::{Report, explain};
 use serde::{Deserialize, Serialize};
 use utoipa::IntoParams;
@@ -43,6 +44,7 @@ pub(crate) struct How {
 struct Explained<'a> {
     #[serde(flatten)]
     report: Report<'a>,
+    next_call: NextCall,
     #[serde(skip_serializing_if = "Option::is_none")]
     explain: Option<String>,
 }
@@ -60,7 +62,12 @@ pub(crate) async fn show(
         let what = format!("`max_history` is at least 1, `window` from {least} to {most}");
         return Err(Problem::bad_request(what));
     }
-    let viewer = caller.viewer(id).await?.responder;
+    let runner = caller.viewer(id).await?;
+    // As where someone can be asked.
+    let options = TurnOptions { can_ask: true, ..TurnOptions::default() };
+    let tools = runner.offered(id, &options);
+    let viewer = runner.responder;
+    let (models, now) = (caller.state.host.roster().models().clone(), caller.state.world.now());
     let shape = how.policy.as_deref().map_or(Ok(viewer.policy), policy)?;
     let mut model = match how.model.as_deref().map(|name| name.split_once('/')) {
         None => viewer.model,
@@ -79,10 +86,11 @@ pub(crate) async fn show(
             let session = sessions.get_at(id, how.at)?;
             let mut shape = shape.clone().for_session(&session.header);
             shape.keep_recent = how.max_history.or(shape.keep_recent);
-            let context = sessions.build(session, &shape, &model)?;
+            let context = sessions.build(session.clone(), &shape, &model)?;
+            let next_call = NextCall::new(&session, (&model, &context, &tools), &models, now);
             let report = Report { policy: &shape, model: &model, context: &context };
             let explain = how.explain.unwrap_or_default().then(|| explain(&context));
-            Ok(json(&Explained { report, explain }))
+            Ok(json(&Explained { report, next_call, explain }))
         })
         .await?;
     Ok(keep(context, room))

@@ -8,6 +8,7 @@ pub(crate) mod lineage;
 pub(crate) mod search;
 pub(crate) mod sessions;
 pub(crate) mod shapes;
+pub(crate) mod stats;
 pub(crate) mod trash;
 pub(crate) mod turns;
 

@@ -174,8 +174,37 @@ pub(crate) struct Context {
     hash: String,
     messages: Vec<Value>,
     cuts: Vec<Value>,
+    /// What sending it costs: `tokens` of what was `said`, the `tools` that are sent as well, the `cache`
+    /// of the provider (`warm` with `until`, `cold` with `since`, `too_short`, `unsent` or `none`), and `dollars`.
+    next_call: Value,
     /// One line per message, and what was cut and why; only if `explain` was set.
     explain: Option<String>,
+}
+
+/// A session in numbers, as `rethread stats SESSION --json` prints it.
+#[derive(ToSchema)]
+pub(crate) struct Stats {
+    session: Uuid,
+    agent: Option<String>,
+    agent_path: Option<String>,
+    /// Messages by role.
+    messages: Value,
+    queries: u64,
+    tokens: u64,
+    usage: Value,
+    ms: u64,
+    from_running_totals: u64,
+    /// What was charged for each model.
+    models: Value,
+    /// In dollars, where a price is known.
+    cost: Option<Value>,
+    restoration: Option<Value>,
+    /// Calls, errors and tokens of each tool.
+    tools: Value,
+    /// The next context.
+    context: Value,
+    /// What contexts cost compared with sending everything, rewrites, cold starts and recalls.
+    economy: Value,
 }
 
 /// A session that goes on from a summary.

@@ -5,6 +5,7 @@ mod bad;
 mod browser;
 mod chat;
 mod client;
+mod economy;
 mod events;
 mod gate;
 mod openapi;

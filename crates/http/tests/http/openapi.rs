@@ -87,6 +87,8 @@ fn what_is_sent_has_the_fields_the_document_says() {
     assert_eq!(sent(&entries), fields("Entries"));
     let context = site.get(&format!("/v1/sessions/{id}/context?explain=true")).json();
     assert_eq!(sent(&context), fields("Context"));
+    let stats = site.get(&format!("/v1/sessions/{id}/stats")).json();
+    assert_eq!(sent(&stats), fields("Stats"));
     let agents = site.get("/v1/agents").json();
     assert_eq!(sent(&agents["agents"][0]), fields("Agent"));
     let hits = site.get("/v1/search?q=hi").json();

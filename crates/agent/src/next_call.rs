@@ -1,0 +1,136 @@
+//! What the next call of a session costs: how much of it is shown, and whether the provider still has
+//! it in its cache.
+
+use jiff::Timestamp;
+use rethread_core::Session;
+use rethread_core::context::{Context, Model};
+use rethread_core::message::Usage;
+use serde::Serialize;
+
+use crate::provider::{Models, OFFLINE, Price, cache_facts};
+use crate::tool::Spec;
+
+/// What the next call costs, before the question is added.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct NextCall {
+    /// Tokens of the context.
+    pub tokens: u64,
+    /// Tokens of everything said since the last clear.
+    pub said: u64,
+    /// Tokens of the descriptions of tools, which are sent as well.
+    pub tools: u64,
+    /// Whether the provider has the context in its cache.
+    #[serde(flatten)]
+    pub cache: CacheState,
+    /// What sending it costs now, in dollars; nothing where the price is not known.
+    pub dollars: Option<f64>,
+    /// What it costs once the cache has ended.
+    pub dollars_cold: Option<f64>,
+}
+
+/// Whether a provider has a context in its cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "cache", rename_all = "snake_case")]
+pub enum CacheState {
+    /// There is no provider.
+    None,
+    /// It was never sent.
+    Unsent,
+    /// It has fewer tokens than the provider caches.
+    TooShort {
+        /// The fewest it caches.
+        least: u64,
+    },
+    /// It does, if nothing else is sent, until then.
+    Warm {
+        /// When that ends.
+        until: Timestamp,
+    },
+    /// It does not.
+    Cold {
+        /// Since when.
+        since: Timestamp,
+    },
+}
+
+impl NextCall {
+    /// What the next call of a session costs now.
+    pub fn new(
+        session: &Session,
+        (model, context, tools): (&Model, &Context, &[Spec]),
+        models: &Models,
+        now: Timestamp,
+    ) -> NextCall {
+        let tally = session.tally;
+        let cleared = tally.boundary.map_or(0, |clear| clear.tokens);
+        let facts = cache_facts(model);
+        let until = facts.warm_until(session.last_activity_at);
+        let asked = session.usage.contains_key(&model.id());
+        let tools = tools.iter().map(Spec::tokens).sum();
+        let sent = context.tokens.saturating_add(tools);
+        let cache = if model.provider == OFFLINE {
+            CacheState::None
+        } else if sent < facts.least {
+            CacheState::TooShort { least: facts.least }
+        } else if !asked {
+            CacheState::Unsent
+        } else if now < until {
+            CacheState::Warm { until }
+        } else {
+            CacheState::Cold { since: until }
+        };
+        let price = models.price(&model.id());
+        let (warm, cold, plain) = (
+            Usage { cache_read: sent, ..Usage::default() },
+            Usage { cache_write: sent, ..Usage::default() },
+            Usage { input: sent, ..Usage::default() },
+        );
+        let of = |usage: Usage| price.map(|price: Price| price.of(&usage));
+        let (dollars, dollars_cold) = match cache {
+            CacheState::None | CacheState::TooShort { .. } => (of(plain), of(plain)),
+            CacheState::Warm { .. } => (of(warm), of(cold)),
+            CacheState::Unsent | CacheState::Cold { .. } => (of(cold), of(cold)),
+        };
+        let said = tally.tokens.saturating_sub(cleared);
+        NextCall { tokens: context.tokens, said, tools, cache, dollars, dollars_cold }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rethread_core::message::Message;
+    use rethread_core::usage::ModelUsage;
+    use rethread_core::{Fixed, MemoryStore, New, Owner, Sessions};
+
+    use super::*;
+    use crate::provider::describe;
+
+    #[test]
+    fn the_next_call_is_cheap_until_the_cache_ends() {
+        let world = std::sync::Arc::new(Fixed::default());
+        let store = std::sync::Arc::new(MemoryStore::new(world.clone()));
+        let sessions = Sessions::new(store, Owner::local(), world);
+        let mut session = sessions.create(&New::default(), None).expect("created");
+        let model = describe("anthropic", "claude-sonnet-4-5");
+        let messages = vec![Message::user("hello")];
+        let mut context = Context { messages, tokens: 100_000, cuts: Vec::new(), stable: 1 };
+        session.tally.tokens = 400_000;
+        let now = session.last_activity_at;
+        let next = |session: &Session, context: &Context, seconds: i64| {
+            let now = now + jiff::SignedDuration::from_secs(seconds);
+            let next = NextCall::new(session, (&model, context, &[]), &Models::default(), now);
+            let cents = |dollars: Option<f64>| (dollars.expect("priced") * 1e4).round() as u64;
+            assert_eq!((next.tokens, next.said), (context.tokens, 400_000));
+            (next.cache, cents(next.dollars), cents(next.dollars_cold))
+        };
+        assert_eq!(next(&session, &context, 0), (CacheState::Unsent, 3_750, 3_750));
+        session.usage.insert(model.id(), ModelUsage::default());
+        let until = now + jiff::SignedDuration::from_secs(300);
+        assert_eq!(next(&session, &context, 299), (CacheState::Warm { until }, 300, 3_750));
+        let since = until;
+        assert_eq!(next(&session, &context, 300), (CacheState::Cold { since }, 3_750, 3_750));
+        context.tokens = 1_023;
+        let too_short = CacheState::TooShort { least: 1_024 };
+        assert_eq!(next(&session, &context, 0), (too_short, 31, 31));
+    }
+}

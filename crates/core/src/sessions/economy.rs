@@ -1,0 +1,227 @@
+//! What sending a session's contexts cost, compared with sending everything.
+//!
+//! The calls of a log are replayed: before each reply the context is built that its model was sent,
+//! and what a provider with a prompt cache charges for it is added up. Nothing is written, and it is
+//! done only for a session that someone asks about.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use super::{Result, Sessions};
+use crate::context::{Context, Follower, Model, Policy};
+use crate::entry::Body;
+use crate::limits::ECONOMY_ENTRIES_MAX;
+use crate::log::Log;
+use crate::measure::message_tokens;
+use crate::message::{Message, Role, Usage};
+use crate::name::SessionId;
+use crate::store::StoreError;
+
+/// What reading a token from a cache costs, in hundredths of a token of input.
+const READ_PERCENT: u64 = 10;
+/// What writing a token to a cache costs, in hundredths of a token of input.
+const WRITE_PERCENT: u64 = 125;
+
+/// Tokens of input, by what is charged for them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Charged {
+    /// Tokens read from the provider's cache.
+    pub read: u64,
+    /// Tokens written to it.
+    pub written: u64,
+}
+
+impl Charged {
+    /// What they cost, in hundredths of a token of input: reading from a cache costs a tenth of it,
+    /// writing a quarter more.
+    pub fn cost(&self) -> u64 {
+        let read = self.read.saturating_mul(READ_PERCENT);
+        read.saturating_add(self.written.saturating_mul(WRITE_PERCENT))
+    }
+
+    /// The same as a provider reports it.
+    pub fn usage(&self) -> Usage {
+        Usage { cache_read: self.read, cache_write: self.written, ..Usage::default() }
+    }
+
+    /// Adds others.
+    pub fn add(&mut self, other: Charged) {
+        self.read = self.read.saturating_add(other.read);
+        self.written = self.written.saturating_add(other.written);
+    }
+}
+
+/// What contexts cost, and what sending everything would have cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Sent {
+    /// The contexts.
+    pub contexts: Charged,
+    /// Everything said since the last clear, each time.
+    pub everything: Charged,
+}
+
+impl Sent {
+    /// The share of the cost of everything in percent, to a tenth; nothing where nothing was sent.
+    pub fn percent(&self) -> Option<f64> {
+        let everything = self.everything.cost();
+        let share = self.contexts.cost() as f64 / everything as f64;
+        (everything > 0).then(|| (share * 1_000.0).round() / 10.0)
+    }
+
+    /// Adds others.
+    pub fn add(&mut self, other: &Sent) {
+        self.contexts.add(other.contexts);
+        self.everything.add(other.everything);
+    }
+}
+
+/// What sending a session's contexts cost.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Economy {
+    /// Calls of models.
+    pub calls: u64,
+    /// Calls that found the provider's cache ended, the first not counted.
+    pub cold_starts: u64,
+    /// Calls for which a warm cache was rewritten, because an earlier part of the context changed.
+    pub rewrites: u64,
+    /// Tokens that were cached and written again for them.
+    pub rewritten: u64,
+    /// What was sent to each model, by its `provider/name`.
+    pub models: BTreeMap<String, Sent>,
+}
+
+impl Economy {
+    /// What was sent to all models.
+    pub fn sent(&self) -> Sent {
+        let mut all = Sent::default();
+        self.models.values().for_each(|sent| all.add(sent));
+        all
+    }
+}
+
+impl Sessions {
+    /// Replays the calls of a session with this policy and this model, whose provider keeps a context
+    /// for `cache_life`. Nothing where the log is longer than [`ECONOMY_ENTRIES_MAX`]. Calls that
+    /// another session made before this one was started as its copy are not counted.
+    ///
+    /// # Errors
+    ///
+    /// Those of the store.
+    pub fn economy(
+        &self,
+        id: SessionId,
+        policy: &Policy,
+        model: &Model,
+        cache_life: Duration,
+    ) -> Result<Option<Economy>> {
+        let session = self.get(id)?;
+        let tally = session.tally;
+        if tally.entries > ECONOMY_ENTRIES_MAX {
+            return Ok(None);
+        }
+        let policy = policy.clone().for_session(&session.header);
+        let mut replay = Replay::new(policy, model, cache_life);
+        let own = tally.started.unwrap_or(0);
+        let read = self.read_around(id, 0..tally.entries, tally)?;
+        let mut log = Log::default();
+        for (seq, what) in read.damage {
+            log.note_damage(seq, what);
+        }
+        for entry in read.entries {
+            if let Body::Message(message) = &entry.body
+                && message.role == Role::Assistant
+                && entry.seq >= own
+            {
+                replay.call(&log, message, entry.at);
+            }
+            log.push(entry).map_err(|gap| {
+                let what = format!("entry {} is missing", gap.expected);
+                StoreError::Damaged { id, seq: gap.expected, what }
+            })?;
+        }
+        Ok(Some(replay.economy))
+    }
+}
+
+/// The calls of a log, one after the other.
+struct Replay {
+    contexts: Follower,
+    everything: Follower,
+    cache_life: Duration,
+    /// What the provider has cached, and the tokens of each message.
+    cached: Vec<(Message, u64)>,
+    /// The same of everything, in tokens.
+    cached_everything: u64,
+    /// When the cache was last used, and whose it is.
+    last: Option<(Timestamp, Option<String>)>,
+    economy: Economy,
+}
+
+impl Replay {
+    fn new(policy: Policy, model: &Model, cache_life: Duration) -> Replay {
+        // No window ends what everything is.
+        let endless = Model { window: u64::MAX / 4, ..model.clone() };
+        Replay {
+            contexts: Follower::new(policy, model.clone()),
+            everything: Follower::new(Policy::cli(), endless),
+            cache_life,
+            cached: Vec::new(),
+            cached_everything: 0,
+            last: None,
+            economy: Economy::default(),
+        }
+    }
+
+    /// Counts one call: the context was that of `log`, and this came back.
+    fn call(&mut self, log: &Log, reply: &Message, at: Timestamp) {
+        let sent_at = log.entries().last().map_or(at, |entry| entry.at);
+        let cold = match &self.last {
+            None => true,
+            Some((_, model)) if *model != reply.model => true,
+            Some((last, _)) => {
+                let idle = Duration::try_from(sent_at.duration_since(*last));
+                idle.is_ok_and(|idle| idle > self.cache_life)
+            }
+        };
+        self.economy.calls += 1;
+        self.economy.cold_starts += u64::from(cold && self.last.is_some());
+        let everything = next_context(&mut self.everything, log, |context| context.tokens);
+        let cached = if cold { 0 } else { self.cached_everything.min(everything) };
+        let everything_sent = Charged { read: cached, written: everything - cached };
+        self.cached_everything = everything;
+        if cold {
+            self.cached.clear();
+        }
+        let known = std::mem::take(&mut self.cached);
+        let (now, same) = next_context(&mut self.contexts, log, |context| {
+            let pairs = known.iter().zip(&context.messages);
+            let same = pairs.take_while(|((old, _), new)| old == *new).count();
+            let new = context.messages[same..].iter();
+            let new = new.map(|one| (one.clone(), u64::from(message_tokens(one))));
+            (new.collect::<Vec<_>>(), same)
+        });
+        let tokens = |messages: &[(Message, u64)]| messages.iter().map(|one| one.1).sum::<u64>();
+        let (read, lost) = (tokens(&known[..same]), tokens(&known[same..]));
+        if same < known.len() {
+            self.economy.rewrites += 1;
+            self.economy.rewritten += lost;
+        }
+        let contexts = Charged { read, written: tokens(&now) };
+        self.cached = known;
+        self.cached.truncate(same);
+        self.cached.extend(now);
+        let model = reply.model.clone().unwrap_or_else(|| "unknown".into());
+        let sent = Sent { contexts, everything: everything_sent };
+        self.economy.models.entry(model).or_default().add(&sent);
+        self.last = Some((at, reply.model.clone()));
+    }
+}
+
+/// Something about the context of a log. It is let go of before the next one is built upon it.
+fn next_context<T>(follower: &mut Follower, log: &Log, look: impl FnOnce(&Context) -> T) -> T {
+    let context = follower.extend(log).unwrap_or_else(|| follower.build(log));
+    look(&context)
+}

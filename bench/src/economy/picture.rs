@@ -17,9 +17,9 @@ const TOP: f64 = 74.0;
 const LEFT: f64 = 52.0;
 const GAP: f64 = 66.0;
 const WIDTH: f64 = LEFT + 2.0 * PANEL_WIDTH + GAP + 24.0;
-const HEIGHT: f64 = TOP + PANEL_HEIGHT + 88.0;
+const HEIGHT: f64 = TOP + PANEL_HEIGHT + 60.0;
 /// How wide a letter of a label is, about.
-const LETTER: f64 = 6.0;
+const LETTER: f64 = 6.5;
 
 /// One panel: where it is, and what it shows.
 struct Panel<'a> {
@@ -38,10 +38,10 @@ struct Panel<'a> {
 /// Draws the rules.
 pub(super) fn picture(title: &str, rows: &[Row]) -> String {
     let costs = || rows.iter().map(|row| row.plus_all).filter(|cost| *cost <= 112.0);
-    let low = (costs().fold(AIM.0, f64::min) / 5.0).floor() * 5.0 - 5.0;
+    let low = ((costs().fold(AIM.0, f64::min) - 4.0) / 10.0).floor() * 10.0;
     let high = (costs().fold(100.0, f64::max) / 5.0).ceil() * 5.0 + 5.0;
     let panels = [
-        ("names in view (recall, %)", 88.0, AIM.1, (|row| row.recall) as fn(&Row) -> f64),
+        ("names in view (recall, %)", 92.0, AIM.1, (|row| row.recall) as fn(&Row) -> f64),
         ("edits whose text is in view (edl, %)", 60.0, AIM.2, |row| row.edl),
     ];
     let mut out = format!(

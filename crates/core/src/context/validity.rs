@@ -5,6 +5,7 @@
 //! thinking is only sent to the model that wrote it: in the turn that continues, and in earlier ones
 //! where the policy keeps it.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 
 use super::draft::{Draft, DraftMessage, DraftResult, Round, Turn};
@@ -247,9 +248,19 @@ impl Out {
         }
     }
 
-    fn answer(&mut self, answer: DraftResult<'_>, tool_use_id: String) {
-        let mut content = Vec::new();
-        for block in answer.blocks() {
+    fn answer(&mut self, mut answer: DraftResult<'_>, tool_use_id: String) {
+        let blocks: Vec<Cow<'_, Block>> = match answer.content.take() {
+            Some(blocks) => blocks.into_iter().map(Cow::Owned).collect(),
+            None => answer.result.content.iter().map(Cow::Borrowed).collect(),
+        };
+        let mut content = Vec::with_capacity(blocks.len());
+        for block in blocks {
+            // A text that was shortened is ours already.
+            let is_ours = matches!(block, Cow::Owned(_)) && block.raw().is_none();
+            if is_ours && block.as_text().is_some_and(|text| !text.trim().is_empty()) {
+                content.push(block.into_owned());
+                continue;
+            }
             match &block.kind {
                 BlockKind::Text(text) if text.trim().is_empty() => {}
                 BlockKind::Text(text) => content.push(Block::text(text)),

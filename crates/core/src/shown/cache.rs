@@ -2,8 +2,10 @@
 //! a result stays the same.
 
 use std::collections::HashMap;
+use std::hash::BuildHasherDefault;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::number::Mixed;
 use super::{Excerpt, Form};
 
 /// Which excerpt: of which entry, which result of it, in which form, and the entry with the decision
@@ -12,7 +14,7 @@ pub(crate) type ExcerptKey = (u64, usize, Form, Option<u64>);
 
 /// The excerpts of one log. Nothing depends on what it holds.
 #[derive(Debug, Default)]
-pub(crate) struct Excerpts(Mutex<HashMap<ExcerptKey, Arc<Excerpt>>>);
+pub(crate) struct Excerpts(Mutex<HashMap<ExcerptKey, Arc<Excerpt>, BuildHasherDefault<Mixed>>>);
 
 impl Excerpts {
     /// The excerpt at a place, made if it was not made before.

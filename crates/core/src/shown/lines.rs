@@ -25,12 +25,17 @@ pub(crate) struct Line<'a> {
     pub(crate) blank_again: bool,
 }
 
+/// What sequences for a terminal begin with.
+const ESCAPE: u8 = 0x1b;
+
 /// Lines between two that show their number.
 const NUMBER_EVERY: u32 = 10;
 
 impl<'a> Lines<'a> {
     pub(crate) fn new(text: &'a str) -> Lines<'a> {
         let gutter = has_gutter(text);
+        let has = |byte: u8| text.as_bytes().contains(&byte);
+        let plain = !has(b'\r') && !has(ESCAPE);
         let mut lines = Vec::new();
         let mut originals = 0;
         let mut blank_before = false;
@@ -41,7 +46,7 @@ impl<'a> Lines<'a> {
                 Some((number, rest)) => (Some(number), rest),
                 None => (None, line),
             };
-            let tidy = tidy(line);
+            let tidy = if plain { Cow::Borrowed(line.trim_end()) } else { tidy(line) };
             let blank = tidy.is_empty();
             if tidy.len() <= FOLD_CHARS {
                 let blank_again = blank && blank_before;
@@ -202,11 +207,9 @@ fn has_gutter(text: &str) -> bool {
 
 /// A line without colours, what was written over, and blanks at its end.
 fn tidy(line: &str) -> Cow<'_, str> {
-    let mut line = line.trim_end();
-    if line.as_bytes().contains(&b'\r') {
-        line = line.rsplit('\r').next().unwrap_or(line);
-    }
-    if !line.as_bytes().contains(&0x1b) {
+    let line = line.trim_end();
+    let line = line.rsplit('\r').next().unwrap_or(line);
+    if !line.as_bytes().contains(&ESCAPE) {
         return Cow::Borrowed(line);
     }
     let mut out = String::with_capacity(line.len());

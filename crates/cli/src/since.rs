@@ -90,7 +90,7 @@ mod tests {
     #[test]
     fn what_is_not_in_the_past_or_not_a_time_is_refused() {
         for bad in ["", "soon", "-2h", "0s", "7", "2025-13-01"] {
-            assert!(time(bad).starts_with("give a length of time"), "{bad}: {}", time(bad));
+            assert!(time(bad).starts_with("use a duration"), "{bad}: {}", time(bad));
         }
     }
 }

@@ -118,7 +118,7 @@ mod tests {
  1     4,000     75%      500 1 min 1 s   ~$0.01  first
  2     4,000     75%      500 1 min 1 s           second
        8,000     75%    1,000 2 min 2 s   ~$0.01  in all
-Cost is an estimate, at the prices of 2026-11, without the models whose price is not known."
+Cost is an estimate, at the prices of 2026-11, without models whose price is unknown."
         );
     }
 

@@ -178,7 +178,7 @@ fn always_holds_for_commands_that_begin_alike_in_this_session_and_in_no_fork() {
     window.say("/permissions");
     window.shows(&["These run without asking:\n  1  run:touch ", "in this session\n"]);
     window.say("/fork");
-    window.shows(&["You are in"]);
+    window.shows(&["You are now in"]);
     window.say("/permissions");
     window.shows(&["Nothing is allowed without asking."]);
     at_prompt(&window);

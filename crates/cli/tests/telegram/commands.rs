@@ -18,7 +18,7 @@ pub(crate) fn send(place: &Place, text: &str, words: &str) -> Seen {
 fn every_command_is_in_the_menu_and_in_the_help() {
     let place = Place::new();
     let bot = place.start();
-    let start = send(&place, "/start", "Just write");
+    let start = send(&place, "/start", "Send a message, and it answers");
     assert!(start.text.contains("@ThreadBot") && start.text.contains("openai/gpt-5"), "{start:?}");
     let help = send(&place, "/help", "or a command:");
     let menu = place.fake.wait("a menu", |fake| {

@@ -656,7 +656,7 @@ mod tests {
                         "said.json is left alone: message 0 has more than {SAID_BYTES_MAX} bytes"
                     ),
                     format!(
-                        "says.json is left alone: beside its messages it says more than \
+                        "says.json is left alone: its fields other than messages have more than \
                          {SAYS_BYTES_MAX} bytes"
                     ),
                 ]

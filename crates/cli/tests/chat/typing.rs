@@ -57,7 +57,7 @@ fn a_menu_under_the_slash_says_what_each_command_does() {
         let (home, server) = (Home::new(), Server::start([]));
         let mut window = open(&home, &server, (width, 24), &[]);
         window.press("/co");
-        let shown = window.shows(&["You: /co\n  /compact  summarise", "\n  /cost     tokens"]);
+        let shown = window.shows(&["You: /co\n  /compact  summarise", "\n  /cost     show tokens"]);
         let widest = shown.lines().map(|line| line.chars().count()).max().unwrap_or(0);
         assert!(widest <= usize::from(width), "{shown}");
         window.press(format!("{DOWN}{DOWN}"));

@@ -491,7 +491,7 @@ Four characters count as one, as a rule of thumb."
      4))
 
 (defun rethread-session--characters (value)
-  "Return how many characters VALUE contains; it may be nested."
+  "Return the number of characters in VALUE, which may be nested."
   (cond ((stringp value) (length value))
         ((consp value) (+ (rethread-session--characters (car value))
                           (rethread-session--characters (cdr value))))

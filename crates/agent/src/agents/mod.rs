@@ -246,8 +246,8 @@ mod tests {
         let error = agents.find("biuld").unwrap_err();
         assert_eq!(
             error.to_string(),
-            "there is no agent `biuld` (did you mean `build`?); \
-             there are build, plan, explore, general, compaction"
+            "no agent `biuld` (did you mean `build`?); \
+             the agents are build, plan, explore, general, compaction"
         );
         let nearest = |name: &str| agents.find(name).unwrap_err().nearest;
         assert_eq!(nearest("PLAN").as_deref(), Some("plan"));

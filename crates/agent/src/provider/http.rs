@@ -485,7 +485,7 @@ mod tests {
             assert_eq!(message_in(&body.to_string(), StatusCode::BAD_REQUEST), "why", "{body}");
         }
         assert_eq!(message_in("  \n", StatusCode::BAD_GATEWAY), "Bad Gateway");
-        assert_eq!(message_in("<h1>no</h1>", StatusCode::BAD_GATEWAY), "<h1>no</h1>");
+        assert_eq!(message_in("<h1>no</h1>", StatusCode::BAD_GATEWAY), "no");
         let long = "é".repeat(ERROR_CHARS_MAX + 1);
         let shown = message_in(&long, StatusCode::BAD_GATEWAY);
         assert_eq!(shown, format!("{}…", "é".repeat(ERROR_CHARS_MAX)));

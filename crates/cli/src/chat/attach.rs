@@ -319,7 +319,7 @@ mod tests {
         );
         assert_eq!(
             attached.notes,
-            ["attached a.txt, 2 lines", "not attached: there is no `nosuch.rs` in the workspace"]
+            ["attached a.txt, 2 lines", "not attached: no `nosuch.rs` in the workspace"]
         );
         let twice = of(&Typed::by_hand("@a.txt and @./ and @./a.txt"), folder.path());
         assert_eq!(twice.prefixes.len(), 2, "{:?}", twice.notes);

@@ -61,7 +61,7 @@ fn a_menu_under_the_slash_says_what_each_command_does() {
         let widest = shown.lines().map(|line| line.chars().count()).max().unwrap_or(0);
         assert!(widest <= usize::from(width), "{shown}");
         window.press(format!("{DOWN}{DOWN}"));
-        window.shows(&["\n› /context  what fills"]);
+        window.shows(&["\n› /context  show what fills"]);
         // Esc closes it, and what was typed is as it was.
         window.press("\x1b");
         window.until("no menu", |shown| shown.ends_with("\nYou: /co"));
@@ -188,7 +188,7 @@ fn ctrl_v_attaches_the_picture_in_the_clipboard() {
     let mut window = Window::open(&home, (100, 24), &["--model", "openai/gpt-5"], &variables);
     at_prompt(&window);
     window.press("\x16");
-    window.shows(&["there is no picture in the clipboard"]);
+    window.shows(&["no picture in the clipboard"]);
     std::fs::write(&clipboard, PNG).expect("written");
     window.press("what is \x16");
     window.shows(&["You: what is @clipboard-1"]);

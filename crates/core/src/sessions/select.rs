@@ -103,7 +103,9 @@ impl Sessions {
     pub fn select_beside(&self, selector: &str, current: Option<SessionId>) -> Result<SessionId> {
         let selector = selector.trim();
         let shown: String = selector.chars().take(80).collect();
+        // What nobody sees must not make one text pass for another.
         if selector.is_empty()
+            || selector.contains(is_invisible)
             || selector.chars().take(NAME_INPUT_CHARS_MAX + 1).count() > NAME_INPUT_CHARS_MAX
         {
             return Err(SelectError::None { selector: shown }.into());
@@ -123,9 +125,7 @@ impl Sessions {
         if let Some(id) = self.with_readable_id(selector)? {
             return Ok(id);
         }
-        if !selector.contains(is_invisible)
-            && let Some(id) = self.store.named(&self.owner, selector)?
-        {
+        if let Some(id) = self.store.named(&self.owner, selector)? {
             return Ok(id);
         }
         if let Ok(name) = Name::new(selector)
@@ -152,10 +152,6 @@ impl Sessions {
     /// The session with this title. Those the default list shows come first; of the members of a chain
     /// that is the newest.
     fn titled(&self, selector: &str, shown: String) -> Result<SessionId> {
-        // What nobody sees must not make one text pass for another.
-        if selector.contains(is_invisible) {
-            return Err(SelectError::None { selector: shown }.into());
-        }
         let typed = folded(selector);
         let cut = crate::title::of_text(selector).map(|title| folded(&title));
         let is_meant = |session: &Session| {

@@ -332,10 +332,7 @@ impl Writer {
     fn footer(&mut self, ms: u64, tokens: TokenCount) -> io::Result<()> {
         let (total, TokenCount { input, output }) = (tokens.total(), tokens);
         let seconds = ms as f64 / 1_000.0;
-        writeln!(
-            self.out,
-            "*Time: {seconds:.1}s | TokenCount: {total} (in: {input}, out: {output})*"
-        )?;
+        writeln!(self.out, "*Time: {seconds:.1}s | Tokens: {total} (in: {input}, out: {output})*")?;
         self.rule()
     }
 

@@ -23,7 +23,7 @@ const FOREIGN: &str = "\
 
 ---
 
-## Session RestoredFrom (14:30:22)
+## Session Restored (14:30:22)
 **Context:** Resumed from session_2 (5 queries, 2.3K tokens)
 **Previous Session:** /conversations/session_2.md
 
@@ -131,7 +131,7 @@ fn older_and_newer_files_are_read_for_what_they_have() {
     assert_eq!(told.turns, [turn]);
 
     let told = read(
-        "# B Conversation\n**Session ID:** x\n**Date:** soon\n---\n## Session RestoredFrom (?)\n\
+        "# B Conversation\n**Session ID:** x\n**Date:** soon\n---\n## Session Restored (?)\n\
                      **Context:** Resumed from s1 (5 queries, 2.3K)\n*Tokens: 12 | Cost: $1*\n",
     )
     .unwrap();
@@ -182,7 +182,7 @@ fn a_summary_counts_only_after_the_last_turn_and_between_its_markers() {
 }
 
 const HOSTILE: &str = "first\n---\n\\---\n## Query 3 (10:00:00)\n**You:** me\n**Simple Sally:** you\n\
-    \\\\**You:**\n<!-- SESSION_SUMMARY_START -->\nfalse <!-- SESSION_SUMMARY_END -->\n## Session RestoredFrom\n\
+    \\\\**You:**\n<!-- SESSION_SUMMARY_START -->\nfalse <!-- SESSION_SUMMARY_END -->\n## Session Restored\n\
     *Time: 1.0s | Tokens: 9 (in: 4, out: 5)*\n*Tool: rm → success*\n*[interrupted]*\n\
     *Context cleared (10:00:00)*\n\n    code\n\n\n**Note:** last\n---";
 
@@ -231,7 +231,7 @@ fn stumble(dice: &mut u64) -> String {
         "## Query ",
         "7",
         " (10:00:00)",
-        "## Session RestoredFrom",
+        "## Session Restored",
         "**You:**",
         "**Simple Sally:**",
         "<",

@@ -30,7 +30,7 @@ const GOLDEN: &str = "\
 **Simple Sally:** I've reviewed our previous conversation about auth refactoring.
 We discussed JWT tokens and Redis session storage. Ready to continue!
 
-*Time: 2.1s | TokenCount: 156 (in: 89, out: 67)*
+*Time: 2.1s | Tokens: 156 (in: 89, out: 67)*
 
 ---
 
@@ -39,7 +39,7 @@ We discussed JWT tokens and Redis session storage. Ready to continue!
 
 **Simple Sally:** [response]
 
-*Time: 3.2s | TokenCount: 345 (in: 123, out: 222)*
+*Time: 3.2s | Tokens: 345 (in: 123, out: 222)*
 
 ---
 
@@ -151,7 +151,7 @@ fn tool_calls_stand_between_the_texts_on_a_line_each() {
          *Tool: grep {{\"pattern\": \"x\"}} → success*\n\n\
          *Tool: read_file {{\"path\":\"a.md\"}} → error*\n\n\
          *Tool: {cut} → no answer*\n\nIn a.md.\n\n\
-         *Time: 2.0s | TokenCount: {} (in: {}, out: {})*\n\n---\n\n",
+         *Time: 2.0s | Tokens: {} (in: {}, out: {})*\n\n---\n\n",
         tokens[0] + tokens[1],
         tokens[0],
         tokens[1],
@@ -168,7 +168,7 @@ fn what_the_provider_charged_for_replies_goes_before_what_it_charged_for_the_tur
     let mut log = Log::new();
     log.say(Message::user("a")).say(reply.clone()).say(reply).finish(50, 7, 7);
     assert!(
-        log.parts().contains("*Time: 0.1s | TokenCount: 866 (in: 862, out: 4)*"),
+        log.parts().contains("*Time: 0.1s | Tokens: 866 (in: 862, out: 4)*"),
         "{}",
         log.parts()
     );
@@ -187,7 +187,7 @@ fn a_stopped_reply_a_used_up_turn_and_a_clear_say_so() {
     log.add(Body::Cleared { before: None }).add(Body::Undone { before: None });
     log.say(Message::user("four"));
     log.finish(1_000, 5, 0);
-    let end = "*Time: 1.0s | TokenCount: 2 (in: 1, out: 1)*\n\n---\n\n";
+    let end = "*Time: 1.0s | Tokens: 2 (in: 1, out: 1)*\n\n---\n\n";
     let sally = SALLY;
     assert_eq!(
         log.parts(),
@@ -195,9 +195,9 @@ fn a_stopped_reply_a_used_up_turn_and_a_clear_say_so() {
             "## Query 1 (14:30:22)\n**You:** one\n\n**{sally}:** half a\n\n*[interrupted]*\n\n{end}\
              ## Query 2 (14:30:22)\n**You:** two\n\n**{sally}:** text\n\n[Tool call limit reached]\n\n{end}\
              ## Query 3 (14:30:22)\n**You:** three\n\n**{sally}:** text\n\n[Tool call limit reached]\n\n\
-             *Time: 0.0s | TokenCount: 2 (in: 1, out: 1)*\n\n---\n\n\
+             *Time: 0.0s | Tokens: 2 (in: 1, out: 1)*\n\n---\n\n\
              *Context cleared (14:30:22)*\n\n---\n\n*Clear taken back (14:30:22)*\n\n---\n\n\
-             ## Query 4 (14:30:22)\n**You:** four\n\n*Time: 1.0s | TokenCount: 5 (in: 5, out: 0)*\n\n---\n\n"
+             ## Query 4 (14:30:22)\n**You:** four\n\n*Time: 1.0s | Tokens: 5 (in: 5, out: 0)*\n\n---\n\n"
         )
     );
 }

@@ -740,9 +740,9 @@ fn name_of(text: &str) -> Option<Name> {
     let plain: String = text
         .chars()
         .take(200)
-        .map(|c| if matches!(c, '/' | '\\' | '\0') { '-' } else { c })
+        .map(|c| if matches!(c, '/' | '\\' | '\0') { ' ' } else { c })
         .collect();
-    Name::new(&plain.replace("..", "-")).ok()
+    Name::new(&plain.replace("..", " ")).ok()
 }
 
 #[cfg(test)]
@@ -753,7 +753,7 @@ mod tests {
     fn any_title_becomes_a_name_or_none() {
         assert_eq!(
             name_of("Fix ../the/bug").map(|n| n.to_string()).as_deref(),
-            Some("fix-the-bug")
+            Some("Fix the bug")
         );
         assert_eq!(name_of("…"), None);
         assert_eq!(name_of("index"), None);

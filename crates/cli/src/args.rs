@@ -740,7 +740,7 @@ pub(crate) struct TrashArgs {
 /// What can be done with the trash.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Trash {
-    /// List deleted sessions, most recently deleted first [default]
+    /// List deleted sessions, most recently deleted first (the default)
     List,
     /// Restore sessions, with those of their keys that are still free
     Restore(Several),

@@ -27,7 +27,10 @@ pub(crate) fn what(call: &Call) -> String {
     let text = |name: &str| input.get(name).and_then(Value::as_str).map(short);
     let number = |name: &str| input.get(name).and_then(Value::as_u64);
     let path = || text("path").unwrap_or_else(|| ".".into());
-    let within = || text("path").or(text("glob")).map(|at| format!(" in {at}")).unwrap_or_default();
+    let glob = |name: &str| input.get(name).and_then(Value::as_str).map(readable_glob);
+    // Leaving files out says little about where it looked.
+    let place = || text("path").or_else(|| glob("glob").filter(|glob| !glob.starts_with('!')));
+    let within = || place().map(|at| format!(" in {at}")).unwrap_or_default();
     match call.name.as_str() {
         "read_file" => match (number("offset"), number("limit")) {
             (None, None) => format!("read {}", path()),
@@ -38,7 +41,7 @@ pub(crate) fn what(call: &Call) -> String {
             }
         },
         "list_dir" => format!("list {}", path()),
-        "glob" => format!("glob {}{}", text("pattern").unwrap_or_default(), within()),
+        "glob" => format!("glob {}{}", glob("pattern").unwrap_or_default(), within()),
         "grep" => {
             let pattern = input.get("pattern").and_then(Value::as_str).unwrap_or_default();
             format!("grep {}{}", short(&readable_pattern(pattern)), within())
@@ -65,6 +68,30 @@ pub(crate) fn what(call: &Call) -> String {
         "search_sessions" => format!("search sessions {}", any_text(&input)),
         name => format!("{} {}", one_line(name), any_text(&input)).trim_end().to_owned(),
     }
+}
+
+/// A pattern for files, with the first two of many alternatives: `{README*,CONTRIBUTING*,…}`.
+fn readable_glob(pattern: &str) -> String {
+    const SHOWN: usize = 2;
+    let mut shown = String::new();
+    let mut alternatives = None;
+    for c in pattern.strip_prefix("./").unwrap_or(pattern).chars() {
+        match (c, alternatives) {
+            ('{', _) => alternatives = Some(1),
+            ('}', _) => alternatives = None,
+            (',', Some(n)) => {
+                alternatives = Some(n + 1);
+                if n == SHOWN {
+                    shown.push_str(",…");
+                }
+            }
+            _ => {}
+        }
+        if alternatives.is_none_or(|n| n <= SHOWN) {
+            shown.push(c);
+        }
+    }
+    short(&shown)
 }
 
 /// What came of a call: `3 matches`, `exit 0`, `12 s`.
@@ -342,6 +369,14 @@ mod tests {
                 0,
                 { "grep a in src · more than 1 match" },
             ),
+            (
+                "glob",
+                json!({"pattern": "./{a*,b*,c*}/{x,y}"}),
+                r#"{"files":[],"more":false}"#,
+                0,
+                { "glob {a*,b*,…}/{x,y} · 0 files" },
+            ),
+            ("grep", json!({"pattern": "x", "glob": "!{*.lock,*.svg}"}), "", 0, "grep x"),
             ("glob", json!({"pattern": "*.rs"}), r#"{"files":[],"more":false}"#, 0, {
                 "glob *.rs · 0 files"
             }),

@@ -250,7 +250,7 @@ fn faults(arguments: &[String]) -> Result<(), Failure> {
     if !matches!(about, Some("damage" | "power" | "postgres" | "unread")) {
         return Err(Failure {
             message: "there are faults for `damage`, `power`, `postgres` and `unread`".to_owned(),
-            hint: Some("`cargo xtask faults power`; words behind it choose runs".to_owned()),
+            hint: Some("`cargo xtask faults power`; words after it choose runs".to_owned()),
             code: 2,
         });
     }

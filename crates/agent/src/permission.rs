@@ -41,7 +41,7 @@ pub enum PermissionAnswer {
 /// The result of a call that a person declined. Their comment follows it.
 pub const DECLINED: &str = "the user declined this call";
 
-/// What a model is told of a call that was not begun because the user stopped the turn.
+/// What a model reads about a call that was not started because the user stopped the turn.
 pub const NOT_RUN: &str = "not run: the user stopped the turn";
 
 impl PermissionRequest {

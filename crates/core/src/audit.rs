@@ -116,7 +116,7 @@ impl Audit {
         }
     }
 
-    /// Passes over an entry that is there and cannot be read. Counts behind it cannot be checked.
+    /// Passes over an entry that is there and cannot be read. Counts after it cannot be checked.
     pub fn skip(&mut self) {
         self.blind = true;
         self.tally.entries += 1;

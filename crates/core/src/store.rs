@@ -275,7 +275,7 @@ impl At {
     /// Wherever the log ends, without a lease.
     pub const END: At = At { head: None, fence: None, lease: LeaseChange::Keep };
 
-    /// Behind exactly this many entries, without a lease.
+    /// After exactly this many entries, without a lease.
     pub fn head(head: u64) -> At {
         At { head: Some(head), ..At::END }
     }

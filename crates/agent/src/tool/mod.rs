@@ -71,7 +71,7 @@ pub struct Spec {
 }
 
 impl Spec {
-    /// Tokens of what a model is told.
+    /// Tokens of the text that a model gets.
     pub fn tokens(&self) -> u64 {
         let text = format!("{} {} {}", self.name, self.description, self.input);
         u64::from(rethread_core::tokens::count(&text))

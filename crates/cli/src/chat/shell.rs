@@ -153,7 +153,7 @@ impl Chat {
         let took = began.elapsed();
         let time =
             if took.as_secs() >= 1 { format!(" · {}", lasted(took)) } else { String::new() };
-        // What wrote nothing is told too: that it ended well says enough.
+        // A command without output is reported too: that it ended well says enough.
         let kept_bytes = match kept.bytes {
             0 => String::new(),
             1 => " · 1 byte goes with your next question".to_owned(),

@@ -16,7 +16,7 @@ use crate::message::{Block, BlockKind, Call, Message, Role, ToolResult};
 use crate::shown::{Allowances, Shown};
 use crate::turn::TurnPart;
 
-/// Stands in for a question that cannot be read.
+/// Used in place of a question that cannot be read.
 const DAMAGED: &str = "[this message is damaged and cannot be read]";
 
 /// A context in the making.
@@ -24,7 +24,7 @@ pub(super) struct Draft<'a> {
     pub(super) log: &'a Log,
     pub(super) system: Option<DraftMessage<'a>>,
     pub(super) turns: Vec<Turn<'a>>,
-    /// What was dropped. What was shortened is told by the parts that are left.
+    /// What was dropped. The parts that are left say what was shortened.
     pub(super) cuts: Vec<Cut>,
     /// How much results show, where that is asked for.
     pub(super) allowances: Allowances,
@@ -127,12 +127,12 @@ impl<'a> Turn<'a> {
         self.rounds.iter().rposition(|round| !round.joins).unwrap_or(0)
     }
 
-    /// Whether it is a turn that goes on and stands by itself.
+    /// Whether it is a turn that continues and is complete by itself.
     pub(super) fn can_go_on(&self) -> bool {
         !self.finished && self.is_own()
     }
 
-    /// Whether it stands by itself: it was read whole, and its question answers no call of the
+    /// Whether it is complete by itself: it was read whole, and its question answers no call of the
     /// turn before.
     pub(super) fn is_own(&self) -> bool {
         let answers = |said: &DraftMessage<'_>| {
@@ -327,7 +327,7 @@ impl<'a> Draft<'a> {
 
     /// Leaves out finished turns that are not `kept`, and reports them as one cut.
     ///
-    /// What was dropped is told in running totals, up to where the first kept turn begins, so the
+    /// What was dropped is reported in running totals, up to where the first kept turn begins, so the
     /// report is the same when the log was read only from somewhere in between.
     pub(super) fn drop_turns(&mut self, by: Step, kept: impl Fn(&Turn<'a>) -> bool) {
         let keep = |turn: &Turn<'a>| turn.pinned || !turn.finished || kept(turn);
@@ -387,7 +387,7 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// The question of a turn, or what stands in for one that cannot be read: without it, the
+    /// The question of a turn, or the replacement for one that cannot be read: without it, the
     /// replies after it would be answers to the question before.
     fn question(&mut self, entry: &'a Entry) -> Option<DraftMessage<'a>> {
         match self.report_damage(entry.seq) {
@@ -541,7 +541,7 @@ impl<'a> Draft<'a> {
     }
 
     /// Gives a result to the call it answers: the latest with this id, because some models number
-    /// their calls anew in every reply.
+    /// their calls again in every reply.
     fn answer(&mut self, answer: DraftResult<'a>) {
         let (seq, id) = (answer.seq, answer.result.tool_use_id.as_str());
         let mut second = false;

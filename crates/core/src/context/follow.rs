@@ -1,6 +1,6 @@
 //! The contexts of a log that grows, without starting from scratch each time.
 //!
-//! What stands before the turn that goes on stays as it is: that is what keeps a provider's cache
+//! What comes before the turn that continues stays as it is: that is what keeps a provider's cache
 //! warm, and it need not be worked out again for every round either, nor for the next question. A
 //! follower keeps the last context and builds only what is new: the turn that goes on, or the turn
 //! that was going on then and those after it. Where anything else may have changed, it builds all
@@ -40,7 +40,7 @@ struct Last {
     in_full: HashSet<u64>,
 }
 
-/// What stands before a turn.
+/// What comes before a turn.
 #[derive(Clone, Copy)]
 struct Before {
     messages: usize,
@@ -130,7 +130,7 @@ impl Follower {
         self.finish(log, out, Said { current, weight, older, in_full })
     }
 
-    /// Says the turn that goes on, and remembers what stands before it.
+    /// Returns the turn that continues, and remembers what comes before it.
     fn finish(
         &mut self,
         log: &Log,

@@ -14,11 +14,11 @@ use crate::log::INTERRUPTED;
 use crate::message::{Block, BlockKind, Call, Message, Role, ToolResult};
 use crate::raw::Raw;
 
-/// Stands in for a message of the user that says nothing.
+/// Used in place of an empty message of the user.
 const EMPTY: &str = "[empty message]";
-/// Stands in for the user's message before a reply that has none.
+/// Used as the user's message before a reply that has none.
 const CONTINUES: &str = "[the conversation continues here]";
-/// Stands in for a tool result that says nothing.
+/// Used in place of an empty tool result.
 const NO_OUTPUT: &str = "[no output]";
 
 /// The longest id of a call that every provider takes.
@@ -295,7 +295,7 @@ impl Out {
     }
 
     /// An id every provider takes, used once in the whole context. Some models number their
-    /// calls anew in every reply; those are told apart by where they stand in the log.
+    /// calls again in every reply; those are told apart by their position in the log.
     fn call_id(&mut self, id: &str, seq: u64, index: usize) -> String {
         let allowed = (1..=CALL_ID_CHARS_MAX).contains(&id.len())
             && id.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'));

@@ -237,7 +237,7 @@ pub(crate) struct Undone {
     archived: Option<bool>,
 }
 
-/// Where a clear stands.
+/// The position of a clear.
 #[derive(ToSchema)]
 pub(crate) struct Cleared {
     session: Uuid,

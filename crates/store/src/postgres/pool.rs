@@ -53,7 +53,7 @@ struct State {
     /// Connections there are, the idle ones included.
     open: usize,
     /// Whether there ever was one. A server that was there comes back; one that never was may be
-    /// a slip of the pen, and is told at once.
+    /// a mistake in the configuration, and is reported at once.
     known: bool,
 }
 

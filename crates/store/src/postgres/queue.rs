@@ -81,7 +81,7 @@ impl Drop for Queue {
             if let Some(thread) = lane.thread.take()
                 && thread.join().is_err()
             {
-                // It has told its panic; there is nothing left to finish.
+                // Its panic was reported; there is nothing left to finish.
             }
         }
     }

@@ -461,7 +461,7 @@ fn is_taken(source: &BoxError) -> bool {
     code == Some(ErrorCode::ConstraintViolation)
 }
 
-/// Whether an append was refused for a reason of its own, which is told before any of it is
+/// Whether an append was refused for a reason of its own, which is reported before any of it is
 /// written.
 fn wrote_nothing(error: &StoreError) -> bool {
     matches!(

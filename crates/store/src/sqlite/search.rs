@@ -36,7 +36,7 @@ struct Unindexed {
     stored: Stored,
 }
 
-/// What the index is told of an entry: its row and its line of terms.
+/// What the index gets of an entry: its row and its line of terms.
 type Indexed = (i64, String);
 
 impl Unindexed {
@@ -67,7 +67,7 @@ impl Db {
     fn fill_some(&self, tx: &Connection) -> Result<()> {
         let known = "SELECT EXISTS (SELECT 1 FROM progress WHERE what = 'searched')";
         if !tx.query_row(known, [], |row| row.get(0)).or_store_error(self.place(), WHAT)? {
-            // What the index holds is not known, and it must not be told twice.
+            // What the index holds is not known, and it must not be updated twice.
             self.empty_index(tx)?;
         }
         let rows = self.unindexed(tx)?;
@@ -84,7 +84,7 @@ impl Db {
             std::thread::scope(|scope| {
                 let (give, take) = mpsc::sync_channel(FILL_AHEAD);
                 scope.spawn(move || {
-                    // It stops when nobody takes any more: what went wrong is told there.
+                    // It stops when nobody takes any more: the error is reported there.
                     rows.into_iter()
                         .filter_map(Unindexed::indexed)
                         .try_for_each(|indexed| give.send(indexed))

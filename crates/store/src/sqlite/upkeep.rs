@@ -68,7 +68,7 @@ impl Db {
         let mut note = |what: String, state| {
             findings.push(Finding { session: None, seq: None, what, state });
         };
-        // What cannot be counted for a damaged page was told above.
+        // What cannot be counted for a damaged page was reported above.
         let count = |sql: &str| {
             let counted = self.read(|snapshot| {
                 snapshot
@@ -288,7 +288,7 @@ impl Db {
                 "SELECT count(*) FROM search_docsize WHERE id IN \
                  (SELECT rid FROM entries WHERE session = ?1 AND rid <= {INDEXED})"
             );
-            // A damaged index was told before.
+            // A damaged index was reported before.
             let found =
                 snapshot.query_row(&sql, [n], |row| row.get(0)).or_store_error(self.place(), WHAT);
             Ok((n, expected > unless_damaged(found)?.unwrap_or(expected)))

@@ -200,7 +200,7 @@ impl Clock {
         }
     }
 
-    /// The latest moment at this time of day that is not behind another.
+    /// The latest moment at this time of day that is not after another.
     fn before(&self, next: Timestamp, time: Time) -> Timestamp {
         let day = next.to_zoned(self.zone.clone()).date();
         let on = |day: jiff::civil::Date| self.zone.to_timestamp(day.to_datetime(time)).ok();

@@ -71,7 +71,7 @@ pub enum ReadError {
         /// What is wrong.
         what: String,
     },
-    /// Whoever takes the entries could not.
+    /// The receiver of the entries failed.
     #[error("its sessions could not be imported")]
     Sink(#[source] BoxError),
 }

@@ -1,16 +1,10 @@
 //! Telegram's Bot API, asked over this program's own client.
 //!
-//! The types are those of `frankenstein`; the transport is not, because the token is part of every
-//! address: no error made here holds an address, and what Telegram says is searched for the token
-//! before it is passed on. Nothing is retried here.
+//! The token is part of every address. So no error made here contains an address, and the token is
+//! removed from what Telegram says before that is passed on. Nothing is retried here.
 
 use std::time::Duration;
 
-use frankenstein::methods::{
-    AnswerCallbackQueryParams, EditMessageTextParams, GetFileParams, GetUpdatesParams,
-    SendChatActionParams, SendMessageParams, SetMyCommandsParams,
-};
-use frankenstein::types::{AllowedUpdate, File, User};
 use reqwest::{Client, Url};
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Serialize};
@@ -20,6 +14,10 @@ use crate::limits::{
     ANSWER_BYTES_MAX, ANSWER_TIME_MAX, FILE_BYTES_MAX, FILE_TIME_MAX, POLL_SECONDS, UPDATES_MAX,
 };
 use crate::token::BotToken;
+use crate::wire::{
+    AnswerCallbackQuery, EditMessageText, FileInfo, GetFile, GetUpdates, SendChatAction,
+    SendMessage, Sent, SetMyCommands, User,
+};
 
 /// Where Telegram is.
 pub const DEFAULT_URL: &str = "https://api.telegram.org";
@@ -97,12 +95,6 @@ pub(crate) struct Api {
     token: BotToken,
 }
 
-/// What a message that was sent is called.
-#[derive(Deserialize)]
-pub(crate) struct Sent {
-    pub(crate) message_id: i32,
-}
-
 #[derive(Deserialize)]
 struct Wire<'a> {
     ok: bool,
@@ -140,33 +132,33 @@ impl Api {
         &self,
         offset: Option<i64>,
     ) -> Result<Vec<Box<RawValue>>, ApiError> {
-        let params = GetUpdatesParams {
+        let params = GetUpdates {
             offset,
-            limit: Some(UPDATES_MAX),
-            timeout: Some(POLL_SECONDS),
-            allowed_updates: Some(vec![AllowedUpdate::Message, AllowedUpdate::CallbackQuery]),
+            limit: UPDATES_MAX,
+            timeout: POLL_SECONDS,
+            allowed_updates: &["message", "callback_query"],
         };
         let time = Duration::from_secs(POLL_SECONDS.into()) + ANSWER_TIME_MAX;
         self.ask("getUpdates", &params, time).await
     }
 
-    pub(crate) async fn send(&self, params: &SendMessageParams) -> Result<Sent, ApiError> {
+    pub(crate) async fn send(&self, params: &SendMessage<'_>) -> Result<Sent, ApiError> {
         self.ask("sendMessage", params, ANSWER_TIME_MAX).await
     }
 
-    pub(crate) async fn edit(&self, params: &EditMessageTextParams) -> Result<(), ApiError> {
+    pub(crate) async fn edit(&self, params: &EditMessageText<'_>) -> Result<(), ApiError> {
         self.call("editMessageText", params).await
     }
 
-    pub(crate) async fn action(&self, params: &SendChatActionParams) -> Result<(), ApiError> {
+    pub(crate) async fn action(&self, params: &SendChatAction) -> Result<(), ApiError> {
         self.call("sendChatAction", params).await
     }
 
-    pub(crate) async fn answer(&self, params: &AnswerCallbackQueryParams) -> Result<(), ApiError> {
+    pub(crate) async fn answer(&self, params: &AnswerCallbackQuery<'_>) -> Result<(), ApiError> {
         self.call("answerCallbackQuery", params).await
     }
 
-    pub(crate) async fn set_commands(&self, params: &SetMyCommandsParams) -> Result<(), ApiError> {
+    pub(crate) async fn set_commands(&self, params: &SetMyCommands) -> Result<(), ApiError> {
         self.call("setMyCommands", params).await
     }
 
@@ -176,8 +168,8 @@ impl Api {
     ///
     /// [`ApiError::TooLarge`], also where Telegram does not say so before.
     pub(crate) async fn file(&self, id: &str) -> Result<Vec<u8>, ApiError> {
-        let params = GetFileParams::builder().file_id(id).build();
-        let file: File = self.ask("getFile", &params, ANSWER_TIME_MAX).await?;
+        let params = GetFile { file_id: id };
+        let file: FileInfo = self.ask("getFile", &params, ANSWER_TIME_MAX).await?;
         if file.file_size.is_some_and(|size| size > FILE_BYTES_MAX) {
             return Err(ApiError::TooLarge);
         }
@@ -264,12 +256,12 @@ impl Api {
                 serde_json::from_str(result.get()).map_err(|error| self.nonsense(error.to_string()))
             }
             _ => {
-                let told = wire.parameters.unwrap_or_default();
+                let parameters = wire.parameters.unwrap_or_default();
                 Err(ApiError::Refused {
                     code: wire.error_code.unwrap_or(status.into()),
                     what: self.token.hide_in(&wire.description.unwrap_or_default()),
-                    wait: told.retry_after.map(Duration::from_secs),
-                    moved: told.migrate_to_chat_id,
+                    wait: parameters.retry_after.map(Duration::from_secs),
+                    moved: parameters.migrate_to_chat_id,
                 })
             }
         }

@@ -2,9 +2,6 @@
 
 use std::sync::Arc;
 
-use frankenstein::methods::SetMyCommandsParams;
-use frankenstein::types::BotCommand;
-use frankenstein::updates::Update;
 use rethread_agent::Host;
 use rethread_agent::agents::Agent;
 use rethread_agent::fifo::{Fifo, Ticket};
@@ -25,6 +22,7 @@ use crate::send::{Post, Waits};
 use crate::texts;
 use crate::token::BotToken;
 use crate::update::{IncomingUpdate, Me, UpdateKind};
+use crate::wire::{BotCommand, SetMyCommands, Update};
 
 /// Where it is said what goes wrong: a line, without its end. It never holds the token, nor
 /// anything a person or a model said.
@@ -400,11 +398,11 @@ impl BotState {
 
     /// Shows the commands in Telegram's menu. Without it they can be typed as well.
     async fn show_menu(&self) {
-        let command = |(name, what): &(&str, &str)| {
-            BotCommand::builder().command(*name).description(*what).build()
+        let command = |(name, what): &(&'static str, &'static str)| BotCommand {
+            command: name,
+            description: what,
         };
-        let commands = texts::COMMANDS.iter().map(command).collect();
-        let params = SetMyCommandsParams::builder().commands(commands).build();
+        let params = SetMyCommands { commands: texts::COMMANDS.iter().map(command).collect() };
         if let Err(failed) = self.api.set_commands(&params).await {
             (self.warn)(&format!("the menu of commands is not shown: {failed}"));
         }

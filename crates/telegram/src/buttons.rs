@@ -2,12 +2,12 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use frankenstein::types::{InlineKeyboardButton, InlineKeyboardMarkup};
 use rethread_core::SessionId;
 use rethread_core::store::Cursor;
 use serde::{Deserialize, Serialize};
 
 use crate::limits::BUTTON_BYTES_MAX;
+use crate::wire::{InlineKeyboardButton, InlineKeyboardMarkup};
 
 /// Characters of a button's text: more are cut off by a phone.
 const TEXT_CHARS_MAX: usize = 48;
@@ -156,16 +156,17 @@ impl Buttons {
     }
 
     /// As Telegram takes them.
-    pub(crate) fn markup(&self) -> Option<InlineKeyboardMarkup> {
+    pub(crate) fn markup(&self) -> Option<InlineKeyboardMarkup<'_>> {
         if self.0.is_empty() {
             return None;
         }
-        let button = |(text, data): &(String, String)| {
-            InlineKeyboardButton::builder().text(text.clone()).callback_data(data.clone()).build()
-        };
-        let rows = self.0.iter().map(|row| row.iter().map(button).collect()).collect();
-        Some(InlineKeyboardMarkup::builder().inline_keyboard(rows).build())
+        let rows = self.0.iter().map(|row| row.iter().map(button).collect());
+        Some(InlineKeyboardMarkup { inline_keyboard: rows.collect() })
     }
+}
+
+fn button((text, data): &(String, String)) -> InlineKeyboardButton<'_> {
+    InlineKeyboardButton { text, callback_data: data }
 }
 
 /// The text of a button: one line, never empty.

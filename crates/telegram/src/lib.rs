@@ -30,6 +30,7 @@ mod status;
 mod texts;
 mod token;
 mod update;
+mod wire;
 
 pub use allow_list::People;
 pub use api::{ApiError, DEFAULT_URL};

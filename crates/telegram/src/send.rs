@@ -7,11 +7,6 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use frankenstein::ParseMode;
-use frankenstein::methods::{
-    AnswerCallbackQueryParams, EditMessageTextParams, SendChatActionParams, SendMessageParams,
-};
-use frankenstein::types::{ChatAction, ChatId, LinkPreviewOptions, ReplyMarkup, ReplyParameters};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -21,6 +16,10 @@ use crate::buttons::Buttons;
 use crate::limits::{DRAFT_BEHIND_MAX, RETRY_WAIT, RETRY_WAIT_MAX, SENDS_PER_SECOND};
 use crate::markup::Part;
 use crate::update::{Chat, IncomingUpdate};
+use crate::wire::{
+    AnswerCallbackQuery, Content, EditMessageText, LinkPreviewOptions, ReplyParameters,
+    SendChatAction, SendMessage,
+};
 
 /// Why a message was not delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,20 +124,14 @@ impl Post {
 
     /// Says that the bot is typing. Nobody misses it if it is not shown.
     pub(crate) async fn typing(&self, chat: Chat) {
-        let params = SendChatActionParams::builder()
-            .chat_id(chat.id)
-            .maybe_message_thread_id(chat.topic)
-            .action(ChatAction::Typing)
-            .build();
+        let params =
+            SendChatAction { chat_id: chat.id, message_thread_id: chat.topic, action: "typing" };
         drop(self.api.action(&params).await);
     }
 
     /// Lets a button stop turning. Telegram forgets presses that are old; so it is tried once.
     pub(crate) async fn pressed(&self, query: &str, text: Option<&str>) {
-        let params = AnswerCallbackQueryParams::builder()
-            .callback_query_id(query)
-            .maybe_text(text.map(str::to_owned))
-            .build();
+        let params = AnswerCallbackQuery { callback_query_id: query, text };
         drop(self.api.answer(&params).await);
     }
 
@@ -205,52 +198,46 @@ impl Waits {
     }
 }
 
-/// Telegram fetches what a link leads to when it shows a preview, so there are none: what a model
-/// writes must not make anyone ask for an address.
-fn no_preview() -> LinkPreviewOptions {
-    LinkPreviewOptions::builder().is_disabled(true).build()
-}
-
-fn message(
+fn message<'a>(
     incoming: &IncomingUpdate,
-    part: &Part,
-    buttons: &Buttons,
+    part: &'a Part,
+    buttons: &'a Buttons,
     styled: bool,
-) -> SendMessageParams {
+) -> SendMessage<'a> {
     let Chat { id, group, topic } = incoming.chat;
     // In a group several people talk: a reply says whose question it answers.
-    let reply = group.then(|| {
-        ReplyParameters::builder()
-            .message_id(incoming.message)
-            .allow_sending_without_reply(true)
-            .build()
+    let reply = group.then_some(ReplyParameters {
+        message_id: incoming.message,
+        allow_sending_without_reply: true,
     });
-    SendMessageParams::builder()
-        .chat_id(id)
-        .maybe_message_thread_id(topic)
-        .text(if styled { &part.html } else { &part.plain })
-        .maybe_parse_mode(styled.then_some(ParseMode::Html))
-        .link_preview_options(no_preview())
-        .maybe_reply_parameters(reply)
-        .maybe_reply_markup(buttons.markup().map(ReplyMarkup::InlineKeyboardMarkup))
-        .build()
+    SendMessage {
+        chat_id: id,
+        message_thread_id: topic,
+        reply_parameters: reply,
+        content: content(part, buttons, styled),
+    }
 }
 
-fn edited(
+fn edited<'a>(
     chat: Chat,
     message: i32,
-    part: &Part,
-    buttons: &Buttons,
+    part: &'a Part,
+    buttons: &'a Buttons,
     styled: bool,
-) -> EditMessageTextParams {
-    EditMessageTextParams::builder()
-        .chat_id(ChatId::Integer(chat.id))
-        .message_id(message)
-        .text(if styled { &part.html } else { &part.plain })
-        .maybe_parse_mode(styled.then_some(ParseMode::Html))
-        .link_preview_options(no_preview())
-        .maybe_reply_markup(buttons.markup())
-        .build()
+) -> EditMessageText<'a> {
+    let content = content(part, buttons, styled);
+    EditMessageText { chat_id: chat.id, message_id: message, content }
+}
+
+/// Telegram fetches what a link leads to when it shows a preview, so there are none: what a model
+/// writes must not make anyone request an address.
+fn content<'a>(part: &'a Part, buttons: &'a Buttons, styled: bool) -> Content<'a> {
+    Content {
+        text: if styled { &part.html } else { &part.plain },
+        parse_mode: styled.then_some("HTML"),
+        link_preview_options: LinkPreviewOptions { is_disabled: true },
+        reply_markup: buttons.markup(),
+    }
 }
 
 #[cfg(test)]

@@ -4,11 +4,10 @@
 //! command carries its name, or when someone replies to it; everything else said there is not even
 //! looked at.
 
-use frankenstein::types::{ChatType, MaybeInaccessibleMessage, Message, MessageEntityType, User};
-use frankenstein::updates::{Update, UpdateContent};
 use serde::{Deserialize, Serialize};
 
 use crate::limits::NAME_CHARS_MAX;
+use crate::wire::{ChatKind, EntityKind, Message, PhotoSize, Update, User};
 
 /// Who the bot is.
 #[derive(Clone, Debug)]
@@ -112,29 +111,25 @@ impl IncomingUpdate {
 
     /// What this update says to the bot; nothing, if it is not meant.
     pub(crate) fn of(update: Update, me: &Me) -> Option<IncomingUpdate> {
-        match update.content {
-            UpdateContent::Message(message) => said(update.update_id, *message, me),
-            UpdateContent::CallbackQuery(query) => {
-                let Some(MaybeInaccessibleMessage::Message(message)) = query.message else {
-                    return None;
-                };
-                let data = query.data?;
-                Some(IncomingUpdate {
-                    update: update.update_id,
-                    chat: chat(&message),
-                    user: query.from.id,
-                    name: name(&query.from),
-                    message: message.message_id,
-                    what: UpdateKind::Pressed { query: query.id, data },
-                })
-            }
-            _ => None,
+        if let Some(message) = update.message {
+            return said(update.update_id, message, me);
         }
+        let query = update.callback_query?;
+        let message = query.message.filter(|message| message.date != 0)?;
+        let data = query.data?;
+        Some(IncomingUpdate {
+            update: update.update_id,
+            chat: chat(&message),
+            user: query.from.id,
+            name: name(&query.from),
+            message: message.message_id,
+            what: UpdateKind::Pressed { query: query.id, data },
+        })
     }
 }
 
 fn said(update: u32, message: Message, me: &Me) -> Option<IncomingUpdate> {
-    if message.chat.type_field == ChatType::Channel {
+    if message.chat.kind == ChatKind::Channel {
         return None;
     }
     let here = message.chat.id;
@@ -149,12 +144,12 @@ fn said(update: u32, message: Message, me: &Me) -> Option<IncomingUpdate> {
         let (chat, message) = (chat(&message), message.message_id);
         return Some(IncomingUpdate { update, chat, user: 0, name: String::new(), message, what });
     }
-    let from = message.from.as_deref().filter(|from| !from.is_bot)?;
+    let from = message.from.as_ref().filter(|from| !from.is_bot)?;
     let chat = chat(&message);
     let (text, entities) = match (&message.text, &message.caption) {
-        (Some(text), _) => (text.as_str(), message.entities.as_deref()),
-        (None, Some(caption)) => (caption.as_str(), message.caption_entities.as_deref()),
-        (None, None) => ("", None),
+        (Some(text), _) => (text.as_str(), message.entities.as_slice()),
+        (None, Some(caption)) => (caption.as_str(), message.caption_entities.as_slice()),
+        (None, None) => ("", [].as_slice()),
     };
     let units: Vec<u16> = text.encode_utf16().collect();
     let mut meant = !chat.group
@@ -165,9 +160,9 @@ fn said(update: u32, message: Message, me: &Me) -> Option<IncomingUpdate> {
             .is_some_and(|from| from.id == me.id);
     // What names the bot is cut out, from the end, so that the places before it stay where they are.
     let mut kept = units.clone();
-    for entity in entities.unwrap_or_default().iter().rev() {
-        let (start, end) =
-            (usize::from(entity.offset), usize::from(entity.offset) + usize::from(entity.length));
+    for entity in entities.iter().rev() {
+        let start = entity.offset as usize;
+        let end = start + entity.length as usize;
         let Some(words) = units.get(start..end).map(String::from_utf16_lossy) else { continue };
         if end > kept.len() {
             continue;
@@ -175,12 +170,10 @@ fn said(update: u32, message: Message, me: &Me) -> Option<IncomingUpdate> {
         let at_me = |words: &str| {
             words.strip_prefix('@').is_some_and(|name| name.eq_ignore_ascii_case(&me.username))
         };
-        let names_me = match entity.type_field {
-            MessageEntityType::Mention => at_me(&words),
-            MessageEntityType::TextMention => {
-                entity.user.as_ref().is_some_and(|user| user.id == me.id)
-            }
-            MessageEntityType::BotCommand => match words.find('@') {
+        let names_me = match entity.kind {
+            EntityKind::Mention => at_me(&words),
+            EntityKind::TextMention => entity.user.as_ref().is_some_and(|user| user.id == me.id),
+            EntityKind::BotCommand => match words.find('@') {
                 Some(at) if at_me(&words[at..]) => {
                     let cut = start + words[..at].encode_utf16().count();
                     kept.drain(cut..end);
@@ -213,14 +206,13 @@ fn said(update: u32, message: Message, me: &Me) -> Option<IncomingUpdate> {
 
 /// The photo or document of a message. Of a photo, the largest size Telegram made.
 fn file(message: &Message) -> Option<SentFile> {
-    let photo = message.photo.as_ref().and_then(|sizes| {
-        sizes.iter().max_by_key(|size| u64::from(size.width) * u64::from(size.height))
-    });
+    let area = |size: &&PhotoSize| u64::from(size.width) * u64::from(size.height);
+    let photo = message.photo.iter().max_by_key(area);
     if let Some(photo) = photo {
         let (id, size) = (photo.file_id.clone(), photo.file_size);
         return Some(SentFile { id, name: None, media_type: Some("image/jpeg".into()), size });
     }
-    let document = message.document.as_deref()?;
+    let document = message.document.as_ref()?;
     Some(SentFile {
         id: document.file_id.clone(),
         name: document.file_name.as_deref().map(on_one_line),
@@ -232,8 +224,8 @@ fn file(message: &Message) -> Option<SentFile> {
 fn chat(message: &Message) -> Chat {
     Chat {
         id: message.chat.id,
-        group: message.chat.type_field != ChatType::Private,
-        topic: message.message_thread_id.filter(|_| message.is_topic_message == Some(true)),
+        group: message.chat.kind != ChatKind::Private,
+        topic: message.message_thread_id.filter(|_| message.is_topic_message),
     }
 }
 
@@ -340,6 +332,29 @@ mod tests {
         let sent = incoming(json!({"chat": chat, "document": document})).expect("meant");
         let UpdateKind::Sent { text, file } = sent.what else { panic!("{sent:?}") };
         assert_eq!((text.as_str(), file.name.as_deref(), file.size), ("", Some("ab.txt"), None));
+    }
+
+    #[test]
+    fn an_update_with_something_newer_in_it_is_read() {
+        let chat = json!({"id": -1, "type": "forum", "is_direct": true});
+        let entities = json!([{"type": "date_time", "offset": 0, "length": 70_000},
+            {"type": "mention", "offset": 0, "length": 10}]);
+        let newer =
+            json!({"chat": chat, "text": "@ThreadBot hi", "entities": entities, "gift": {}});
+        assert_eq!(words(newer).as_deref(), Some("hi"));
+    }
+
+    #[test]
+    fn a_button_below_a_message_that_is_out_of_reach_is_ignored() {
+        let pressed = |date: u64| {
+            let update = json!({"update_id": 3, "callback_query": {"id": "q", "data": "o:1",
+                "from": {"id": 8, "is_bot": false, "first_name": "Bo"},
+                "message": {"message_id": 6, "date": date, "chat": {"id": 8, "type": "private"}}}});
+            let me = Me { id: 42, username: "ThreadBot".into() };
+            IncomingUpdate::of(serde_json::from_value(update).expect("an update"), &me)
+        };
+        assert!(pressed(1).is_some());
+        assert_eq!(pressed(0), None);
     }
 
     #[test]

@@ -5,7 +5,7 @@
 pub(crate) fn fenced(lines: &[&str]) -> Vec<bool> {
     let mut fenced = vec![false; lines.len()];
     // The longest line after each one that could close a fence of backticks, and of tildes. It
-    // shows at once that a fence is never closed, so every line is looked at only twice.
+    // shows at once that a fence is never closed, so every line is examined only twice.
     let mut closing = vec![[0, 0]; lines.len() + 1];
     for (at, line) in lines.iter().enumerate().rev() {
         closing[at] = closing[at + 1];

@@ -1,8 +1,8 @@
-//! What is in a file, taken into the sessions of an owner.
+//! Imports the sessions in a file for an owner.
 //!
-//! A reader says what it finds; here it becomes sessions and entries of a store. Ids come from the
-//! source, so a second import adds only what is new. Entries are appended in batches, so the size
-//! of a file does not matter.
+//! A reader reports what it finds; this module turns it into sessions and entries of a store. Ids
+//! come from the source, so a second import adds only what is new. Entries are appended in batches,
+//! so files of any size can be imported.
 
 use std::path::Path;
 use std::sync::mpsc;
@@ -19,8 +19,8 @@ use rethread_core::{
     sessions,
 };
 
-use crate::beside::{Beside, Numbers, names_of, now_says};
-use crate::grown::{self, Rest};
+use crate::message_growth::{self, Rest};
+use crate::overlap::{Numbers, Overlap, names_of, now_says};
 use crate::read::{
     self, Account, Format, FoundEntry, FoundSession, Link, Options, Sink, fingerprint,
 };
@@ -34,10 +34,10 @@ const BATCH_ENTRIES: usize = 1_000;
 /// Bytes of entries, about, that are held before they are appended.
 const BATCH_BYTES: usize = 2 << 20;
 
-/// Bytes of entries, about, that go from the reader to the writer at once.
+/// Bytes of entries, about, that are passed from the reader to the writer at once.
 const RELAY_BYTES: usize = 1 << 20;
 
-/// Batches on their way from the reader to the writer. More would only take memory.
+/// Batches in flight between the reader and the writer. More would only use memory.
 const RELAY_BATCHES: usize = 4;
 
 /// Records that wait until it is known whether the message before them is new.
@@ -50,7 +50,7 @@ pub struct ImportReceipt {
     pub account: Account,
     /// The sessions, in the order they were found.
     pub sessions: Vec<Imported>,
-    /// Entries that were not there before.
+    /// Entries that were added.
     pub added: u64,
 }
 
@@ -59,34 +59,35 @@ pub struct ImportReceipt {
 pub struct Imported {
     /// Its id.
     pub id: SessionId,
-    /// Whose it is.
+    /// Its owner.
     pub owner: Owner,
-    /// What people call it, where the source says so.
+    /// Its name, if the source gives one.
     pub name: Option<String>,
-    /// Whether it was not there before.
+    /// Whether it was created by this import.
     pub created: bool,
-    /// Entries that were not there before.
+    /// Entries that were added.
     pub added: u64,
-    /// Keys the file names for it that were not asked for, and not taken.
+    /// Keys in the file that were not requested, and so not bound.
     pub keys_left: Vec<String>,
-    /// Messages that say something else than when they were imported.
+    /// Messages whose text has changed since they were imported.
     pub changed: u64,
-    /// When the newest of its entries happened.
+    /// When its newest entry happened.
     pub last_at: Timestamp,
 }
 
-/// Why a file was not imported. What was imported until then stays; importing again continues.
+/// Why a file was not imported. What was imported before the error stays; importing again
+/// continues.
 #[derive(Debug, thiserror::Error)]
 pub enum ImportError {
     /// It could not be read.
     #[error(transparent)]
     Read(#[from] read::ReadError),
-    /// Records are missing from the account: a fault of the reader.
+    /// Records are missing from the account: a bug in the reader.
     #[error("{records} records were read, but {accounted} are accounted for")]
     Unbalanced {
         /// Records that were read.
         records: u64,
-        /// Records that were stored, kept or reported.
+        /// Records that were stored, kept raw or reported.
         accounted: u64,
     },
 }
@@ -164,14 +165,14 @@ fn side_by_side(
             Err(error) => Err(read::ReadError::Sink(error)),
         });
         drop(relay);
-        // What the writer says explains why the reader could not continue.
+        // The writer's error explains why the reader could not continue.
         let sessions =
             writer.join().expect("the writer does not panic").map_err(read::ReadError::Sink)?;
         Ok((account?, sessions))
     })
 }
 
-/// What goes from the reader to the writer.
+/// What is sent from the reader to the writer.
 enum Item {
     Session(Box<FoundSession>),
     Entry(usize, FoundEntry),
@@ -216,7 +217,7 @@ impl Sink for Relay {
 
 /// The id a session of this format and identity gets.
 pub fn session_id(owner: &Owner, format: Format, identity: &str) -> SessionId {
-    // Our own sessions come home under the id they had.
+    // Our own sessions keep the id they had.
     if format == Format::Rethread
         && let Ok(id) = serde_json::from_value(identity.into())
     {
@@ -236,18 +237,18 @@ struct Importer<'a> {
     held_bytes: usize,
 }
 
-/// A session on its way in.
+/// A session that is being imported.
 struct Open {
     import: Option<Import>,
     imported: Imported,
     batch: Vec<ArrivingEntry>,
     at: Timestamp,
-    /// A window that was imported before, perhaps. It has to be seen whole before anything of it is
-    /// stored: what it says shows what is new, and where it has no name, which session it is.
+    /// A window that may have been imported before. All of it has to be read before anything is
+    /// stored: its content shows what is new and, if it has no name, which session it is.
     window: Option<Window>,
-    /// A window of which nothing was imported before. All of it is new, and stored as it comes.
+    /// A window that was not imported before. All of it is new, and is stored as it arrives.
     numbers: Option<Numbers>,
-    /// Messages that may be the end of one that is there.
+    /// Messages that may be the end of a message that is already stored.
     remnant: Remnant,
 }
 
@@ -257,20 +258,20 @@ struct Window {
     blobs: Vec<Vec<u8>>,
 }
 
-/// A file that lost its beginning may begin in the middle of a reply that is spread over records.
-/// What is left of it looks new, until something known follows.
+/// A file that lost its beginning may begin in the middle of a reply that is spread over several
+/// records. What is left of the reply looks new until something known follows.
 enum Remnant {
-    /// All that was said is known.
+    /// Every message so far is known.
     Unseen,
-    /// This was said, which is not known, and then came records in which nothing is said.
+    /// An unknown message, and after it records that contain no message.
     Held(Vec<ArrivingEntry>),
-    /// Two messages were new: so is what follows.
+    /// Two messages were new, so everything after them is new too.
     Passed,
 }
 
 impl Sink for Importer<'_> {
     fn session(&mut self, mut found: FoundSession) -> Result<(), BoxError> {
-        // A bot's users are not what a file makes up: they are whose sessions these are.
+        // The users of a bot are not invented by the file: they own these sessions.
         let keys_left = match self.takes_keys || self.format != Format::Rethread {
             true => Vec::new(),
             false => std::mem::take(&mut found.keys),
@@ -305,7 +306,7 @@ impl Sink for Importer<'_> {
             if !found.windowed || is_new {
                 let begun = self.begin(&sessions, &owner, &found, at)?;
                 (imported.id, imported.created) = (begun.id(), begun.created());
-                // Someone else may have begun it since.
+                // Another process may have created it in the meantime.
                 import = (begun.created() || !found.windowed).then_some(begun);
             }
             if found.windowed {
@@ -338,13 +339,13 @@ impl Sink for Importer<'_> {
                 open.batch.push(numbers.number(coming)?);
             }
             (None, Some(_)) => {
-                // Very many may be held.
+                // There may be very many of them.
                 if let Body::Message(message) = &mut coming.body {
                     message.content.shrink_to_fit();
                 }
                 open.batch.push(coming);
             }
-            // What is known need not wait.
+            // Known messages need not wait.
             (Some(import), _) if coming.body.message().is_none() => {
                 if import.knows(&coming.id) {
                     return Ok(());
@@ -376,7 +377,7 @@ impl Sink for Importer<'_> {
 }
 
 impl Open {
-    /// Takes a message. Where it is known, what is new in it is taken.
+    /// Handles a message. If it is known, only what is new in it is imported.
     fn say(&mut self, coming: ArrivingEntry, format: Format) -> Result<(), BoxError> {
         let Some(import) = &mut self.import else { return Ok(()) };
         let is_known = import.knows(&coming.id);
@@ -390,7 +391,7 @@ impl Open {
                 if let (true, Some(message)) = (is_known, message) {
                     let before = import.message_before(&coming.id, message.role)?;
                     let before = before.as_ref().and_then(|entry| entry.body.message());
-                    if before.is_some_and(|before| grown::is_part(message, before)) {
+                    if before.is_some_and(|before| message_growth::is_part(message, before)) {
                         held.remove(0);
                     }
                 }
@@ -412,12 +413,12 @@ impl Open {
             number += 1;
             id = part_id(&coming.id, number)?;
         }
-        let (changed, rest) = match grown::rest(&parts, message) {
+        let (changed, rest) = match message_growth::rest(&parts, message) {
             Rest::Nothing => (None, None),
             Rest::More(more) => (None, Some(more)),
             Rest::Other(calls) => (Some(now_says(format, &coming.id, message)?), calls),
         };
-        // The calls in it are remembered, as what comes next may answer them.
+        // Its calls are remembered, because the next messages may contain their results.
         let at = coming.at;
         self.batch.push(coming);
         if let Some((id, body)) = changed.filter(|(id, _)| !import.knows(id)) {
@@ -428,7 +429,7 @@ impl Open {
         Ok(())
     }
 
-    /// Takes a record in which nothing is said, in its order.
+    /// Handles a record without a message, in order.
     fn keep(&mut self, coming: ArrivingEntry) {
         match &mut self.remnant {
             Remnant::Held(held) => {
@@ -441,7 +442,7 @@ impl Open {
         }
     }
 
-    /// Nothing follows that could tell whether what is held is new.
+    /// Nothing follows that could show whether the held messages are new.
     fn say_remnant(&mut self) {
         if let Remnant::Held(held) = &mut self.remnant {
             self.batch.append(held);
@@ -464,7 +465,7 @@ impl Importer<'_> {
             arrival.id = known;
         }
         match sessions.import(&arrival) {
-            // The id is another owner's: a copy for this one.
+            // Another owner has this id: this owner gets a copy.
             Err(sessions::Error::Store(StoreError::Exists { .. })) => {
                 let identity = format!("{}:{}", self.format.name(), found.identity);
                 arrival.id = SessionId::of_source(owner, &identity);
@@ -495,7 +496,8 @@ impl Importer<'_> {
         }
     }
 
-    /// The format a session came in. What was imported before it was exported stays so.
+    /// The format a session came in. If it was imported before it was exported, it stays marked as
+    /// imported.
     fn came_from(&self, found: &FoundSession) -> String {
         let known = |name: &&String| Format::ALL.iter().any(|format| format.name() == *name);
         let before = found.imported.as_ref().filter(known);
@@ -514,7 +516,7 @@ impl Importer<'_> {
         Ok(ArrivingEntry { id: EntryId::new(IMPORTED)?, at, body })
     }
 
-    /// Finds the session that a window is of, and what of the window is new.
+    /// Finds the session that a window belongs to, and what is new in the window.
     fn place(&mut self, place: usize) -> Result<(), BoxError> {
         let Some(sessions) = self.sessions else { return Ok(()) };
         let open = &mut self.open[place];
@@ -530,7 +532,7 @@ impl Importer<'_> {
             Some(found) => found,
             None => {
                 let mut import = self.begin(&sessions, &owner, &found, at)?;
-                let mut beside = Beside::of(&mut import, &batch, !found.nameless)?;
+                let mut beside = Overlap::of(&mut import, &batch, !found.nameless)?;
                 let names = names_of(&found.identity, &batch).into_iter();
                 for name in names.take_while(|_| found.nameless) {
                     if beside.is_one {
@@ -539,7 +541,7 @@ impl Importer<'_> {
                     found.identity = name;
                     found.formerly.clear();
                     import = self.begin(&sessions, &owner, &found, at)?;
-                    beside = Beside::of(&mut import, &batch, false)?;
+                    beside = Overlap::of(&mut import, &batch, false)?;
                 }
                 (import, beside)
             }
@@ -556,8 +558,8 @@ impl Importer<'_> {
         Ok(())
     }
 
-    /// The key of a file with one conversation that has no name. It may lose its beginning, which
-    /// would identify it; then it is known by its path.
+    /// The key of a file with one conversation that has no name. A file that lost its beginning can
+    /// no longer be identified by it; then it is found by its path.
     fn key_of(&self, found: &FoundSession) -> Option<Key> {
         (self.open.len() == 1).then(|| self.key_of_file(found)).flatten()
     }
@@ -581,7 +583,7 @@ impl Importer<'_> {
         Ok(())
     }
 
-    /// Whether nothing of a window can have been imported before.
+    /// Whether no part of a window can have been imported before.
     fn is_new(&self, sessions: &Sessions, found: &FoundSession) -> Result<bool, BoxError> {
         if let Some(key) = self.key_of_file(found)
             && sessions.resolve(&key)?.is_some()
@@ -598,23 +600,23 @@ impl Importer<'_> {
         Ok(true)
     }
 
-    /// The session that this file was imported to before, if it still is the same conversation.
+    /// The session that this file was imported to earlier, if it is still the same conversation.
     fn of_this_file(
         &self,
         sessions: &Sessions,
         found: &FoundSession,
         batch: &[ArrivingEntry],
         at: Timestamp,
-    ) -> Result<Option<(Import, Beside)>, BoxError> {
+    ) -> Result<Option<(Import, Overlap)>, BoxError> {
         let Some(key) = self.key_of(found) else { return Ok(None) };
         let Some(id) = sessions.resolve(&key)? else { return Ok(None) };
         let arrival = Arrival { id, ..self.arrival(sessions.owner(), found, at) };
         let mut import = sessions.import(&arrival)?;
-        let beside = Beside::of(&mut import, batch, false)?;
+        let beside = Overlap::of(&mut import, batch, false)?;
         Ok((beside.is_one && beside.overlaps()).then_some((import, beside)))
     }
 
-    /// Sends what is held on its way; all of it is stored when this was the last of it.
+    /// Sends what is held; after the last batch, everything is stored.
     fn flush(&mut self, all: bool) -> Result<(), BoxError> {
         let mut last = None;
         for place in 0..self.open.len() {
@@ -625,13 +627,13 @@ impl Importer<'_> {
                 last = Some(place);
             }
         }
-        // While one session grows, the others have all they will have for a while.
+        // While one session grows, nothing is added to the others for a while.
         for place in 0..self.open.len() {
             if all || last != Some(place) {
                 self.settle(place)?;
             }
         }
-        // A window is compared with all that is stored, the sessions before it in the file included.
+        // A window is compared with everything stored, including earlier sessions of the same file.
         for place in 0..self.open.len() {
             if all && self.open[place].window.is_some() {
                 self.place(place)?;
@@ -644,7 +646,7 @@ impl Importer<'_> {
         Ok(())
     }
 
-    /// Sends what is held of a session. Says whether that was anything.
+    /// Sends what is held for a session. Returns whether there was anything.
     fn send(&mut self, place: usize) -> Result<bool, BoxError> {
         let open = &mut self.open[place];
         let Some(import) = &mut open.import else { return Ok(false) };
@@ -672,13 +674,13 @@ impl Importer<'_> {
     }
 }
 
-/// The id of what came later of a message that was imported before.
+/// The id for the new part of a message that was imported earlier.
 fn part_id(id: &EntryId, number: usize) -> Result<EntryId, NameError> {
     EntryId::new(format!("{}+{number}", id.as_str()))
         .or_else(|_| EntryId::new(fingerprint(&[id.as_str(), &number.to_string()])))
 }
 
-/// Bytes of an entry, about. Only what is large has to be right.
+/// Bytes of an entry, approximately. This only has to be right for large ones.
 fn weight(body: &Body) -> usize {
     match body {
         Body::Message(message) => {
@@ -712,12 +714,12 @@ fn text_weight(kind: &rethread_core::BlockKind) -> usize {
     }
 }
 
-/// What is said about a session, as far as it fits a header.
+/// A description of a session, cut to what fits into a header.
 fn new_of(found: &FoundSession) -> New {
     let mut profile = found.profile.clone();
     for text in profile.texts_mut() {
         let kept = text.chars().filter(|c| !c.is_control());
-        // Every character may be escaped in six bytes.
+        // Each character may be escaped as six bytes.
         *text = kept.take(FIELD_BYTES_MAX / 8).collect();
     }
     let name = found.name.as_deref().and_then(name_of);
@@ -727,15 +729,15 @@ fn new_of(found: &FoundSession) -> New {
     New { name, profile, readable_id, foreign: foreign.unwrap_or_default(), ..New::default() }
 }
 
-/// Whether a session may be known by the id that its file gives. A UUID is not readable, and what
-/// is a position in a list would always be ambiguous.
+/// Whether a session can be found by the id in its file. A UUID is not readable, and an id that
+/// looks like a position in a list would always be ambiguous.
 fn is_new_id(id: &str) -> bool {
     let is_uuid = serde_json::from_value::<SessionId>(id.into()).is_ok();
     let is_number = id.bytes().all(|byte| byte.is_ascii_digit());
     !is_uuid && !is_number && id != "last" && readable_id::key(id).is_ok()
 }
 
-/// A name made from any text; none where nothing of it can be one.
+/// A name derived from any text, or none if no part of it is allowed in a name.
 fn name_of(text: &str) -> Option<Name> {
     let plain: String = text
         .chars()

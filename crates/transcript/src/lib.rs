@@ -1,20 +1,20 @@
-//! Sessions written to files, and read from them.
+//! Reads sessions from files and writes them to files.
 //!
-//! A transcript is what people keep, mail and read: one file per session, in a format that other
-//! programs read too. [`write::markdown`] makes one from a session's log, an entry at a time;
-//! [`read::markdown`] parses one again, from any program and version. Neither
-//! touches a disk or a clock: the caller brings the entries and says where the text goes.
+//! A transcript is one file per session, in a format that other programs read too. [`mod@write`] has a
+//! writer for each format, which takes a session's log an entry at a time. [`read`] has a reader
+//! for each format; [`import`] stores what a reader finds.
 //!
-//! A transcript is not the log. It leaves out what a person would not read (tool results,
-//! thinking, bookkeeping); what must survive byte for byte belongs in a store.
+//! A transcript is not the log. Most formats leave something out (tool results, thinking,
+//! bookkeeping); only the format `rethread` is lossless.
 
-mod beside;
+mod alignment;
 mod fences;
-mod grown;
 pub mod import;
-mod marks;
+mod markdown_marks;
+mod message_growth;
 pub mod numbers;
+mod overlap;
 pub mod read;
 pub mod redact;
-mod window;
+
 pub mod write;

@@ -1,4 +1,4 @@
-//! Counts as people read them.
+//! Counts formatted for people.
 
 /// A count in few characters, for prose: `2.3K`, `1.5M`; below a thousand all its digits.
 ///
@@ -33,14 +33,14 @@ pub fn full(number: u64) -> String {
     text
 }
 
-/// Reads a count back in any of the forms it is written in: `2345`, `2,345` or `2.3K`.
+/// Parses a count in any of the forms it is written in: `2345`, `2,345` or `2.3K`.
 pub(crate) fn parse(text: &str) -> Option<u64> {
     let (digits, unit) = match text.char_indices().last()? {
         (end, 'K' | 'k') => (&text[..end], 1_000.0),
         (end, 'M' | 'm') => (&text[..end], 1_000_000.0),
         _ => {
             let plain: String = text.chars().filter(|c| *c != ',').collect();
-            // A sign is something `u64` would take and a count never has.
+            // `u64` would accept a sign, which a count never has.
             let all_digits = plain.chars().all(|c| c.is_ascii_digit());
             return plain.parse().ok().filter(|_| all_digits);
         }

@@ -1,8 +1,8 @@
-//! Secrets taken out of what is written for others.
+//! Removes secrets from text that is written for others.
 //!
-//! The log is never touched: this works on the text of an export. It finds what looks like a key,
-//! a token, a private key, a password in a connection string, a secret that is assigned to a name,
-//! and the home folder of the writer. It is a net, not a proof: read what you publish.
+//! The log is never changed: this works on the text of an export. It finds what looks like a key, a
+//! token, a private key, a password in a connection string, a secret assigned to a name, and the
+//! home folder of the writer. It is a safety net, not a guarantee: read what you publish.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -13,14 +13,14 @@ use rethread_core::session::Foreign;
 use rethread_core::{Body, Entry, Key, Name, Raw, Session};
 use serde_json::Value;
 
-/// Characters an assigned value must have before it is weighed.
+/// Characters an assigned value must have before it is checked.
 const ASSIGNED_CHARS_MIN: usize = 12;
 
-/// Bits a character of a random value carries, at the least. English has about four, and words
-/// joined by underscores less; keys in base64 have five and more.
+/// The minimum entropy, in bits per character, of a random value. English has about four, and words
+/// joined by underscores less; base64 keys have five and more.
 const ENTROPY_BITS_MIN: f64 = 3.2;
 
-/// What takes secrets out.
+/// Removes secrets, and counts them.
 pub struct Redactor {
     rules: Vec<Rule>,
     any: RegexSet,
@@ -30,17 +30,17 @@ pub struct Redactor {
 struct Rule {
     name: &'static str,
     pattern: Regex,
-    /// What is put in its place, or how it is weighed.
+    /// The replacement, or how to decide about it.
     stays: &'static str,
 }
 
-/// Each rule: its name, its pattern, and what stays of it. They are tried in this order.
+/// Each rule: its name, its pattern, and what is kept. They are tried in this order.
 ///
-/// What stays: nothing, a `~`, or with a name the parts `keep` and `after` around the secret: always
+/// What is kept: nothing, a `~`, or the named groups `keep` and `after` around the secret: always
 /// (`keep`), if `secret` looks random (`weigh`), is not the name of a type (`value`), or is not a
 /// port with a path (`login`).
 ///
-/// A slash may be written `\/`, because texts hold JSON of programs that write it so.
+/// A slash may be written `\/`, because some programs write it that way in JSON.
 const RULES: &[(&str, &str, &str)] = &[
     (
         "private key",
@@ -110,7 +110,7 @@ impl Default for Redactor {
 }
 
 impl Redactor {
-    /// One that has removed nothing yet.
+    /// A redactor that has removed nothing yet.
     ///
     /// # Panics
     ///
@@ -132,11 +132,10 @@ impl Redactor {
         }
     }
 
-    /// The text without what the rules find, also where it is JSON and what they look for is
-    /// written with escapes.
+    /// The text without what the rules find, including in JSON where it is written with escapes.
     pub fn text<'a>(&mut self, text: &'a str) -> Cow<'a, str> {
         if text.contains('\\') && text.trim_start().starts_with(['{', '[', '"']) {
-            // What the rules find in the text itself is found in its values as well.
+            // What the rules find in the text itself is found in its values too.
             let counted = self.removed.clone();
             if let Ok(mut value) = serde_json::from_str::<Value>(text) {
                 self.value(&mut value);
@@ -183,10 +182,10 @@ impl Redactor {
         result
     }
 
-    /// An entry without what the rules find in anything it says.
+    /// An entry without what the rules find in it.
     pub fn entry(&mut self, entry: &Entry) -> Entry {
         let (kind, json) = (entry.body.kind().to_owned(), entry.body.json());
-        // Escapes hide what the rules look for until it is parsed.
+        // Escapes hide what the rules look for until the JSON is parsed.
         if !self.any.is_match(&json) && !json.contains('\\') {
             return entry.clone();
         }
@@ -199,7 +198,7 @@ impl Redactor {
             }
             Err(_) => None,
         };
-        // What cannot be looked into is not given away.
+        // What cannot be parsed is not exported.
         let unknown = || Body::Unknown { kind, raw: Raw::of(&"[redacted: unreadable]") };
         Entry { body: body.unwrap_or_else(unknown), ..entry.clone() }
     }
@@ -208,7 +207,7 @@ impl Redactor {
     pub fn session(&mut self, session: &Session) -> Session {
         let mut session = session.clone();
         let header = &mut session.header;
-        // Nobody here knows what it says.
+        // Its meaning is not known here.
         header.foreign = Foreign::default();
         for text in header.profile.texts_mut().chain(&mut header.source) {
             *text = self.text(text).into_owned();
@@ -224,7 +223,7 @@ impl Redactor {
         self.removed = counted;
         let keys = session.keys.iter().filter_map(|key| Key::new(self.text(key.as_str())).ok());
         session.keys = keys.collect();
-        // An id that says something it should not is left out; the UUID is there.
+        // An id that contains a secret is left out; the UUID remains.
         let shown = session.readable_id.take();
         session.readable_id = shown.filter(|id| matches!(self.text(id), Cow::Borrowed(_)));
         session
@@ -252,7 +251,7 @@ impl Redactor {
         }
     }
 
-    /// A value whose name says that it is a secret.
+    /// A value whose name suggests that it is a secret.
     fn named(&mut self, key: &str, text: &mut String) {
         let line = format!("{key}=\"{text}\"");
         let redacted = match self.text(&line) {
@@ -265,14 +264,13 @@ impl Redactor {
         }
     }
 
-    /// How often each rule found something.
+    /// How often each rule matched.
     pub fn removed(&self) -> &BTreeMap<&'static str, u64> {
         &self.removed
     }
 }
 
-/// Whether a value looks as if a machine had made it up: long, mixed, and not what a redaction or
-/// a placeholder looks like.
+/// Whether a value looks random: long, mixed, and unlike a redaction or a placeholder.
 fn is_random(value: &str) -> bool {
     let value = value.trim_end_matches(['.', ',']);
     if value.chars().count() < ASSIGNED_CHARS_MIN || value.contains("redacted") {
@@ -283,8 +281,8 @@ fn is_random(value: &str) -> bool {
     mixed && entropy(value) >= ENTROPY_BITS_MIN
 }
 
-/// Whether a value that is assigned to a password's name can be one: not the name of a type, a
-/// number, or what a redaction or a placeholder looks like.
+/// Whether a value assigned to a password's name can be one: not the name of a type, a number, a
+/// redaction or a placeholder.
 fn is_value(value: &str) -> bool {
     const TYPES: [&str; 22] = [
         "string",
@@ -324,7 +322,7 @@ fn is_port_and_path(text: &str) -> bool {
     })
 }
 
-/// Bits each character carries, by how often it occurs.
+/// Entropy in bits per character.
 fn entropy(text: &str) -> f64 {
     let mut counts: BTreeMap<char, f64> = BTreeMap::new();
     for c in text.chars() {
@@ -346,7 +344,7 @@ mod tests {
 
     #[test]
     fn keys_and_tokens_are_taken_out() {
-        // Put together here, so that no scanner takes this file for a leak.
+        // Concatenated here, so that no scanner takes this file for a leak.
         let long = "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9";
         for (secret, name) in [
             (format!("sk-ant-api03-{long}"), "anthropic key"),

@@ -1,4 +1,4 @@
-//! What became of every record of a file.
+//! Accounts for every record of a file.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ const PROBLEMS_MAX: usize = 20;
 pub struct Account {
     /// Records that were read.
     pub records: u64,
-    /// Records whose meaning is in an entry.
+    /// Records that became entries.
     pub stored: u64,
     /// Records that were kept byte for byte.
     pub raw: u64,
@@ -31,20 +31,20 @@ pub struct Account {
     pub open: u64,
     /// Calls without a result although the conversation continued: the user stopped them.
     pub dropped: u64,
-    /// Results without a call: it comes before what the file holds.
+    /// Results without a call: the call is in a part of the file that is missing.
     pub orphans: u64,
     /// Tokens, as the source counts them.
     pub tokens: Usage,
     /// What a person should know about the file.
     pub notes: Vec<String>,
-    /// What could not be read, the first of it.
+    /// The first records that could not be read.
     pub problems: Vec<UnreadableRecord>,
 }
 
 /// What became of the records of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct KindCount {
-    /// Records whose meaning is in an entry.
+    /// Records that became entries.
     pub stored: u64,
     /// Records that were kept byte for byte.
     pub raw: u64,
@@ -62,7 +62,7 @@ pub struct UnreadableRecord {
 }
 
 impl Account {
-    /// Whether every record that was read is stored, kept raw or reported, in all and by kind.
+    /// Whether every record that was read is stored, kept raw or reported, in total and by kind.
     pub fn balances(&self) -> bool {
         let of_kinds = self.kinds.values().fold(KindCount::default(), |sum, kind| KindCount {
             stored: sum.stored + kind.stored,
@@ -92,7 +92,7 @@ impl Account {
         }
     }
 
-    /// Nothing of it was taken: what was read counts as unreadable.
+    /// Nothing was imported: what was read counts as unreadable.
     pub(super) fn give_up(&mut self) {
         (self.stored, self.raw, self.unreadable) = (0, 0, self.records);
         self.sessions = 0;
@@ -103,7 +103,7 @@ impl Account {
     }
 
     fn kind(&mut self, kind: &str) -> &mut KindCount {
-        // Most records are of a kind that was seen before; only a new one needs its own string.
+        // Most records are of a known kind; only a new kind needs its own string.
         if !self.kinds.contains_key(kind) {
             self.kinds.insert(kind.to_owned(), KindCount::default());
         }

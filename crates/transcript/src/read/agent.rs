@@ -10,7 +10,7 @@ use super::output::{Out, Slot, fingerprint};
 use super::{ReadError, Result, time};
 use rethread_core::Profile;
 
-/// Files beside the sessions that say nothing new.
+/// Files next to the sessions that contain nothing new.
 const SIDE_FILES: [&str; 2] = ["index.json", "last_session"];
 
 pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
@@ -39,7 +39,7 @@ pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
                 out.unreadable("file", name, error.to_string());
             }
         } else {
-            // What a write that never ended left behind, or something of another program.
+            // The remains of an interrupted write, or a file of another program.
             out.records(1);
             out.unreadable("file", name, "it is not a session");
         }
@@ -88,7 +88,7 @@ fn file(path: &Path, out: &mut Out<'_>) -> Result<()> {
     }
     out.damaged(damage, items.len());
     if let Some(summary) = doc.get("contextSummary") {
-        // It is shown to a person who comes back; no model was ever sent it.
+        // It is shown to a user who comes back; no model was ever sent it.
         out.records(1);
         let id = format!("summary:{}", fingerprint(&[summary]));
         out.raw(Slot { session, id, at: last }, "context_summary", summary)?;

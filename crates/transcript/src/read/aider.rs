@@ -1,7 +1,8 @@
 //! aider's history: the chats of a folder, one after the other, in one Markdown file.
 //!
-//! `#### ` is what the user wrote, `> ` is what aider itself said, the rest is the model. It is
-//! all there is to go by: a model that quotes at the start of a line reads as aider.
+//! `#### ` marks what the user wrote, `> ` what aider itself printed; the rest is the model's text.
+//! There is nothing else to go by: if a model quotes something at the start of a line, it is read
+//! as aider's output.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -38,7 +39,7 @@ pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
             line if line.starts_with("#### ") => (Kind::User, &line["#### ".len()..]),
             "####" => (Kind::User, ""),
             line if line.starts_with('>') => (Kind::Aider, line),
-            // A blank line belongs to what it is in.
+            // A blank line belongs to the block around it.
             "" => (reader.kind, ""),
             line => (Kind::Model, line),
         };
@@ -95,7 +96,7 @@ impl Reader {
         }
         let session = match self.session {
             Some(session) => session,
-            // The beginning of the file is gone.
+            // The beginning of the file is missing.
             None => {
                 let session = out.session(FoundSession {
                     identity: fingerprint(&[text]),
@@ -111,7 +112,7 @@ impl Reader {
         out.records(1);
         let slot = Slot { session, id: fingerprint(&[text]), at: self.at };
         match self.kind {
-            // Markdown ends a line with two spaces where a line break is meant.
+            // Markdown ends a line with two spaces to mark a line break.
             Kind::User => out.message(slot, Message::user(unbroken(text)), "user", 1),
             Kind::Model => out.message(slot, Message::assistant(text.trim()), "assistant", 1),
             Kind::Aider => {
@@ -153,7 +154,7 @@ fn tokens_of(line: &str) -> Option<Usage> {
             _ => {}
         }
     }
-    // What came from the cache or went there is part of what was sent.
+    // Tokens read from or written to the cache are part of those sent.
     usage.input = usage.input.saturating_sub(usage.cache_read + usage.cache_write);
     Some(usage)
 }

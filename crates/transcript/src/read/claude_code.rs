@@ -1,10 +1,10 @@
-//! Claude Code's lines: a tree of records.
+//! Claude Code's JSON lines: a tree of records.
 //!
-//! One reply of the API is split over several lines with its usage repeated, so lines are put
-//! together by the id of their message and tokens are counted once. Answers of tools may be
-//! between the lines of one reply; they come after it. A compaction starts a new root, which
-//! `logicalParentUuid` ties to the old one: here the context starts over. What was left behind by
-//! going back becomes a fork, what a helper did a session of its own.
+//! One reply of the API is split over several lines, each with the usage repeated, so lines are
+//! merged by message id and tokens are counted once. Tool results may appear between the lines of
+//! one reply; they are placed after it. A compaction starts a new root, which `logicalParentUuid`
+//! links to the old one: the context starts again there. A branch that the user abandoned by going
+//! back becomes a fork, and a subagent gets its own session.
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -22,25 +22,25 @@ use super::messages::usage_of;
 use super::output::{Out, Slot, fingerprint, said};
 use super::{Result, time};
 
-/// Records that forks get as copies of what was said before them, all forks together. A file in
-/// which someone went back hundreds of times would otherwise be stored hundreds of times; beyond
-/// this, forks hold their own part only.
+/// Records that forks get as copies of what came before them, for all forks together. Otherwise a
+/// file in which someone went back hundreds of times would be stored hundreds of times; beyond this
+/// limit, forks hold their own part only.
 const RECORDS_COPIED_MAX: usize = 200_000;
 
-/// What is said about a helper is in a document beside its lines, and is kept with them.
+/// The description of a subagent is in a document next to its lines, and is kept with them.
 const ABOUT: &str = ".meta.json";
 
 /// Bytes of such a document. It has a few lines.
 const ABOUT_BYTES_MAX: u64 = 1 << 20;
 
-/// Whether a file says something about the session beside it.
+/// Whether a file describes the session next to it.
 pub fn is_about_another(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str());
     let lines = name.and_then(|name| name.strip_suffix(ABOUT)).map(|stem| format!("{stem}.jsonl"));
     lines.is_some_and(|lines| path.with_file_name(lines).is_file())
 }
 
-/// What is said about the session of a file, where that is JSON.
+/// The description of the session of a file, if it is JSON.
 fn about(path: &Path) -> Option<String> {
     let lines = path.file_name()?.to_str()?;
     let beside = path.with_file_name(format!("{}{ABOUT}", lines.strip_suffix(".jsonl")?));
@@ -71,7 +71,7 @@ pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
     reader.finish(out)
 }
 
-/// What a first pass over the file finds.
+/// The result of a first pass over the file.
 #[derive(Default)]
 struct Survey {
     tree: Tree,
@@ -87,15 +87,15 @@ struct Survey {
     /// The session this one was forked from.
     origin: Option<String>,
     first_branch: usize,
-    /// What compactions leave as it was, in order.
+    /// The messages that compactions preserve, in order.
     kept: Vec<Kept>,
-    /// What a document beside the file says about it.
+    /// The contents of a document that describes the file.
     about: Option<String>,
-    /// There are several conversations in the file.
+    /// The file has several conversations.
     mixed: bool,
 }
 
-/// What a compaction leaves as it was.
+/// The messages that a compaction preserves.
 struct Kept {
     boundary: String,
     /// The record it follows: the boundary, or the summary of the rest.
@@ -104,7 +104,7 @@ struct Kept {
     ids: HashSet<u64>,
 }
 
-/// What is looked at in the first walk. Everything else is passed over.
+/// The fields the first pass reads. All others are skipped.
 #[derive(Deserialize)]
 struct Light<'a> {
     #[serde(rename = "type", borrow)]
@@ -142,7 +142,7 @@ impl Survey {
                     survey.look(line);
                 }
                 Ok(Some((number, _))) => survey.lines = number,
-                // The second walk says what is wrong.
+                // The second pass reports errors.
                 Ok(None) | Err(_) => break,
             }
         }
@@ -175,7 +175,7 @@ impl Survey {
             let fields = Fields::of(line).unwrap_or_default();
             let given = fields.word("customTitle");
             self.is_titled |= given.is_some();
-            // The name that the person gave stays, even if the program finds another.
+            // A name given by the user stays, even if the program writes another one.
             let other = fields.word("aiTitle").or(fields.word("summary"));
             let other = other.filter(|_| !self.is_titled);
             self.title = given.or(other).or(self.title.take());
@@ -190,7 +190,7 @@ impl Survey {
         if light.kind == Some("system") && line.contains("\"compact_boundary\"") {
             self.look_for_kept(id, line);
         }
-        // What follows a message that a compaction left as it was follows the compaction.
+        // What follows a message that a compaction preserved comes after the compaction.
         let parent = light.parent.or(light.logical);
         let parent = parent.map(|parent| match self.kept.last() {
             Some(kept) if kept.boundary != id && kept.ids.contains(&hash(parent)) => {
@@ -214,13 +214,12 @@ impl Survey {
         });
     }
 
-    /// What a helper was sent for.
+    /// The task a subagent was given.
     fn description(&self) -> Option<String> {
         Fields::of(self.about.as_deref()?)?.word("description")
     }
 
-    /// A record whose fields are not what they should be still has its place in the tree, if it
-    /// has an id.
+    /// A record with unexpected fields still has its place in the tree, if it has an id.
     fn look_closely(&mut self, line: &str) {
         let Some(fields) = Fields::of(line) else { return };
         self.session = fields.word("sessionId").or_else(|| self.session.take());
@@ -240,7 +239,7 @@ impl Survey {
         });
     }
 
-    /// What a compaction leaves as it was: messages by their ids, or all from one to another.
+    /// What a compaction preserves: messages listed by id, or all from one to another.
     fn look_for_kept(&mut self, boundary: &str, line: &str) {
         let fields = Fields::of(line).unwrap_or_default();
         let told = fields.object("compactMetadata").or_else(|| fields.object("compact_metadata"));
@@ -279,15 +278,16 @@ impl Survey {
 /// A reply that may continue, and what came after its beginning.
 struct Round {
     group: String,
-    /// How many records of the tree had come when it began: forks that leave later get a copy.
+    /// How many records of the tree had been read when it began: forks that branch off later get a
+    /// copy.
     node: usize,
     slot: Slot,
     message: Message,
     sources: Vec<String>,
     records: u64,
     after: Vec<(Slot, After)>,
-    /// What the user said with an answer or meanwhile, which comes after all answers, and the
-    /// records it is from.
+    /// Text of the user that came with a tool result or in the meantime, which is placed after all
+    /// results, and the records it comes from.
     words: Vec<(Slot, Message, u64)>,
 }
 
@@ -302,17 +302,17 @@ struct Reader {
     rounds: Vec<Option<Round>>,
     nodes: usize,
     at: Option<jiff::Timestamp>,
-    /// The folder the records are about, where the file holds several conversations.
+    /// The folder of the records, if the file has several conversations.
     cwd: Option<String>,
     /// Records whose id appears more than once, by id.
     seen: HashMap<String, Vec<u64>>,
-    /// What replies cost that are in several places, by the fingerprint of their id.
+    /// The cost of replies that appear in several places, by the fingerprint of their id.
     counted: HashMap<u64, Usage>,
-    /// Forks that get a copy of what was said before they left.
+    /// Forks that get a copy of what came before the point where they branch off.
     copied: Vec<usize>,
-    /// What was said that a compaction leaves as it was: its branch, its id, and the words.
+    /// Messages that a compaction preserves: branch, id, and text.
     held: Vec<(usize, String, Message)>,
-    /// The compaction whose messages follow once the record they are tied to was seen.
+    /// The compaction whose messages follow after the record they are linked to.
     compaction: Option<usize>,
 }
 
@@ -365,7 +365,7 @@ impl Reader {
         let session = self.session(out, branch)?;
         let base = self.survey.tree.branches()[branch].base;
         if branch != base {
-            // What a fork leaves is complete, and comes before what the fork says.
+            // The conversation before a fork is complete, and comes before the fork's own part.
             self.end_round(out, base)?;
         }
         let slot = Slot { session, id, at: self.at };
@@ -429,8 +429,8 @@ impl Reader {
         Ok(())
     }
 
-    /// The id of a record. Where one appears twice, the second gets a number; nothing where the
-    /// same record appears again.
+    /// The id of a record. If another record has the same id, the second gets a number; `None` if
+    /// the same record appears again.
     fn id_of(&mut self, uuid: &str, line: &str) -> Option<String> {
         if !self.survey.tree.is_repeated(uuid) {
             return Some(uuid.to_owned());
@@ -447,7 +447,7 @@ impl Reader {
         }
     }
 
-    /// The session of a branch, found when its first record comes.
+    /// The session of a branch, found when its first record is read.
     fn session(&mut self, out: &mut Out<'_>, branch: usize) -> Result<usize> {
         if let Some(session) = self.sessions[branch] {
             return Ok(session);
@@ -494,7 +494,8 @@ impl Reader {
             ..FoundSession::default()
         })?;
         self.sessions[branch] = Some(session);
-        // The forks appear with their session, so that they get what was said before them.
+        // Forks are reported together with their session, so that they get a copy of what came
+        // before them.
         if is_base {
             for fork in self.copied.clone() {
                 if self.survey.tree.branches()[fork].base == branch {
@@ -505,7 +506,7 @@ impl Reader {
         Ok(session)
     }
 
-    /// Forks that get a copy of what was said before they left.
+    /// Forks that get a copy of what came before the point where they branch off.
     fn copied_forks(&self) -> Vec<usize> {
         let branches = self.survey.tree.branches().iter().enumerate().skip(1);
         let forks = branches.filter(|(_, b)| !b.side && b.replied && b.at.is_some());
@@ -517,7 +518,7 @@ impl Reader {
         forks.map(|(index, _)| index).collect()
     }
 
-    /// Hands a message over, and a copy to each fork that leaves later.
+    /// Emits a message, and a copy to each fork that branches off later.
     fn say(
         &mut self,
         out: &mut Out<'_>,
@@ -566,7 +567,7 @@ impl Reader {
         line: &str,
     ) -> Result<()> {
         match &mut self.rounds[branch] {
-            // It happened while the reply continued, and comes after it.
+            // It happened before the reply was complete, and is placed after it.
             Some(round) => {
                 round.after.push((slot, After::Raw { kind, text: line.to_owned() }));
                 Ok(())
@@ -575,7 +576,7 @@ impl Reader {
         }
     }
 
-    /// The context starts over; what it starts from follows as a message.
+    /// The context starts again; what it starts from follows as a message.
     fn compacted(
         &mut self,
         out: &mut Out<'_>,
@@ -600,7 +601,7 @@ impl Reader {
         Ok(())
     }
 
-    /// What a compaction left as it was is said again after it, with what it cost counted once.
+    /// Messages that a compaction preserved are repeated after it; their cost is counted once.
     fn say_kept(&mut self, out: &mut Out<'_>, branch: usize, kept: usize) -> Result<()> {
         self.end_round(out, branch)?;
         let (Some(session), Kept { boundary, ids, .. }) =
@@ -637,7 +638,8 @@ impl Reader {
         Ok(())
     }
 
-    /// What a reply cost that was not counted before: one may be in several places.
+    /// The part of a reply's cost that was not counted before: a reply may appear in several
+    /// places.
     fn not_counted(&mut self, group: &str, usage: Option<Usage>) -> Option<Usage> {
         let usage = usage?;
         if !self.survey.tree.is_split(group) {
@@ -689,13 +691,13 @@ impl Reader {
     }
 }
 
-/// The message of a record, if it has one that can be read.
+/// The message of a record, if it has one that can be parsed.
 fn spoken(fields: &Fields<'_>, role: Role) -> Option<Message> {
     let message = fields.object("message")?;
     said(role, message.get("content").unwrap_or("null")).ok()
 }
 
-/// What the user typed while the model worked: it is handed over as an attachment.
+/// What the user typed while the model was working: it is delivered as an attachment.
 fn queued(fields: &Fields<'_>) -> Option<Message> {
     let attachment = fields.object("attachment")?;
     let is_typed = attachment.text("type").as_deref() == Some("queued_command")
@@ -705,8 +707,8 @@ fn queued(fields: &Fields<'_>) -> Option<Message> {
     (!text.trim_start().starts_with("<task-notification>")).then_some(message)
 }
 
-/// Takes out of answers of tools what the user said with them: it opens the next turn, and other
-/// answers may follow.
+/// Separates the user's text from tool results: it opens the next turn, and other results may
+/// follow.
 fn words_beside(message: &mut Message) -> Option<Message> {
     if message.role != Role::User || message.results().next().is_none() {
         return None;
@@ -718,7 +720,7 @@ fn words_beside(message: &mut Message) -> Option<Message> {
     Some(Message::new(Role::User, words))
 }
 
-/// What surrounds a message: the fields of the record and of the message itself.
+/// The fields around a message: those of the record and of the message itself.
 fn source_of(fields: &Fields<'_>, head: &Fields<'_>) -> String {
     let around = fields.without(&["message"]);
     let inner = head.without(&["content"]);
@@ -739,7 +741,7 @@ fn push_source(message: &mut Message, sources: &[String]) {
     }
 }
 
-/// The larger of two counts of one reply: the last line has all of it.
+/// The larger of two counts of one reply: the last line has the complete one.
 fn larger(one: Option<Usage>, two: Option<Usage>) -> Option<Usage> {
     let (Some(one), Some(two)) = (one, two) else { return one.or(two) };
     Some(Usage {

@@ -1,38 +1,37 @@
-//! Which records of a tree are one conversation.
+//! Which records of a tree form one conversation.
 //!
-//! Records point at the one before them. Going back and asking again makes a second child, and so
-//! does a program that runs several tools at once; the first is a fork, the second is not. So the
-//! tree is built from a first walk through the file, with a few bytes for each record, before
-//! anything is handed over.
+//! Each record points at the one before it. Going back and asking again creates a second child, and
+//! so does a program that runs several tools in parallel; only the first is a fork. So the tree is
+//! built in a first pass over the file, with a few bytes per record, before anything is emitted.
 
 use std::collections::{HashMap, HashSet};
 
-/// Records before the newest in which a parent is looked for first. Nearly all are there.
+/// How many of the newest records are searched first for a parent. Nearly all parents are there.
 const NEAR: usize = 64;
 
-/// Means that there is no record.
+/// Means "no record".
 const NONE: u32 = u32::MAX;
 
-/// What the tree has to know of a record.
+/// What the tree has to know about a record.
 #[derive(Default)]
 pub(super) struct Leaf<'a> {
     /// Its id.
     pub(super) id: &'a str,
     /// The record before it.
     pub(super) parent: Option<&'a str>,
-    /// The message it is a part of, where one is spread over several records.
+    /// The message it is a part of, if a message is spread over several records.
     pub(super) group: Option<&'a str>,
-    /// The agent that wrote it, where it is a helper of the main one.
+    /// The agent that wrote it, if it is a subagent.
     pub(super) helper: Option<&'a str>,
-    /// The session it says it is of.
+    /// The session it says it belongs to.
     pub(super) session: Option<&'a str>,
-    /// Someone speaks in it.
+    /// It contains a message.
     pub(super) spoken: bool,
-    /// It holds answers of tools and nothing else.
+    /// It contains tool results and nothing else.
     pub(super) result: bool,
-    /// It belongs to a helper.
+    /// It belongs to a subagent.
     pub(super) side: bool,
-    /// The model speaks in it.
+    /// It is from the model.
     pub(super) reply: bool,
 }
 
@@ -43,7 +42,7 @@ pub(super) struct Tree {
     branches: Vec<Branch>,
     repeated: HashSet<u64>,
     split: HashSet<u64>,
-    /// The sessions that records say they are of, and where each is among them.
+    /// The sessions that records say they belong to, and the position of each.
     sessions: Vec<String>,
     numbers: HashMap<u64, u32>,
 }
@@ -63,27 +62,27 @@ const SIDE: u8 = 4;
 const SPINE: u8 = 8;
 const REPLY: u8 = 16;
 
-/// A part of the tree that is a session of its own. The first is the main one.
+/// A part of the tree that is a session of its own. The first one is the main conversation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Branch {
     /// Identifies it; the same whenever the file is read.
     pub(super) name: String,
-    /// The record it leaves the main conversation at.
+    /// The record at which it branches off the main conversation.
     pub(super) at: Option<usize>,
-    /// A helper's.
+    /// It belongs to a subagent.
     pub(super) side: bool,
-    /// The model said something in it.
+    /// It contains a reply of the model.
     pub(super) replied: bool,
     /// It has a record.
     pub(super) used: bool,
-    /// The conversation it belongs to: its own number, where it is one.
+    /// The conversation it belongs to; its own number if it is one.
     pub(super) base: usize,
-    /// The session it is, where the file holds several that nothing ties together.
+    /// The session it is, if the file has several unrelated ones.
     pub(super) session: Option<String>,
 }
 
 impl Tree {
-    /// One more record, in the order of the file.
+    /// Adds the next record, in the order of the file.
     pub(super) fn add(&mut self, leaf: &Leaf<'_>) {
         let parent = leaf.parent.map_or(NONE, |parent| self.find(hash(parent)));
         let mut flags = 0;
@@ -92,7 +91,7 @@ impl Tree {
         {
             flags |= if is { flag } else { 0 };
         }
-        // For a helper the group is who it is; replies of helpers are not split off the main line.
+        // A subagent is identified by its group; its replies are not part of the main conversation.
         let group = match (leaf.side, leaf.helper, leaf.group) {
             (true, Some(helper), _) => hash(helper),
             (true, None, _) | (false, _, None) => 0,
@@ -118,7 +117,7 @@ impl Tree {
         found.and_then(|at| u32::try_from(at).ok()).unwrap_or(NONE)
     }
 
-    /// The index of a record, of those that came so far.
+    /// The index of a record among those read so far.
     pub(super) fn place(&self, id: &str) -> Option<usize> {
         match self.find(hash(id)) {
             NONE => None,
@@ -131,7 +130,7 @@ impl Tree {
         self.nodes.get(places).unwrap_or_default().iter().map(|node| node.id).collect()
     }
 
-    /// Decides which records belong together, once all are there.
+    /// Decides which records belong together, after all have been read.
     pub(super) fn grow(&mut self) {
         let mut ids: Vec<u64> = self.nodes.iter().map(|node| node.id).collect();
         ids.sort_unstable();
@@ -168,15 +167,15 @@ impl Tree {
         }
     }
 
-    /// Marks the way from the last word of each root back to it. What someone continues with is the
-    /// conversation; of several roots each has its own. Returns the root of each record.
+    /// Marks the path from the last message of each root back to it: the path that the user
+    /// continued is the conversation, one for each root. Returns the root of each record.
     fn spines(&mut self) -> Vec<u32> {
         let mut roots = vec![NONE; self.nodes.len()];
         for index in 0..self.nodes.len() {
             let parent = self.nodes[index].parent;
             roots[index] = match parent {
                 NONE => index as u32,
-                // Parents always come before their children here, so this cannot go round.
+                // Parents always come before their children here, so there are no cycles.
                 parent => roots[parent as usize],
             };
         }
@@ -196,8 +195,8 @@ impl Tree {
         roots
     }
 
-    /// Roots that nothing ties to the newest conversation, and that are of another session, are
-    /// conversations of their own: someone put files together. Returns the branch of each.
+    /// Roots that are not linked to the newest conversation and belong to another session are
+    /// separate conversations: someone concatenated files. Returns the branch of each.
     fn conversations(&mut self, roots: &[u32]) -> HashMap<u32, u32> {
         let mut bases = HashMap::new();
         if self.sessions.len() < 2 {
@@ -260,7 +259,7 @@ impl Tree {
                 _ => self.start(id, None, true, base),
             };
         }
-        // A helper's record may be followed by one of the main conversation.
+        // A subagent's record may be followed by one of the main conversation.
         let above = above.filter(|above| above.flags & SIDE == 0);
         let before = above.map_or(base, |above| above.branch);
         let of_the_main = flags & SPINE != 0
@@ -288,7 +287,8 @@ impl Tree {
         name.map_or(0, |name| self.base(name) as u32)
     }
 
-    /// The branch that is the conversation of a session; the main one where it has none of its own.
+    /// The branch that is the conversation of a session; the main one if it has no branch of its
+    /// own.
     pub(super) fn base(&self, session: &str) -> usize {
         let is_it = |(index, branch): &(usize, &Branch)| {
             branch.base == *index && branch.session.as_deref() == Some(session)
@@ -296,7 +296,7 @@ impl Tree {
         self.branches.iter().enumerate().find(is_it).map_or(0, |(index, _)| index)
     }
 
-    /// Whether a record says it is of this session.
+    /// Whether a record says it belongs to this session.
     pub(super) fn names(&self, session: &str) -> bool {
         self.sessions.iter().any(|known| known == session)
     }
@@ -306,7 +306,7 @@ impl Tree {
         self.branches.iter().any(|branch| branch.session.is_some())
     }
 
-    /// The branch of the record of this number, counted from 0.
+    /// The branch of the record with this number, counted from 0.
     pub(super) fn branch(&self, index: usize) -> usize {
         self.nodes.get(index).map_or(0, |node| node.branch as usize)
     }
@@ -316,7 +316,7 @@ impl Tree {
         &self.branches
     }
 
-    /// Whether other messages are between the records of this one.
+    /// Whether there are other messages between the records of this one.
     pub(super) fn is_split(&self, group: &str) -> bool {
         self.split.contains(&hash(group))
     }
@@ -332,7 +332,8 @@ fn twice(sorted: &[u64]) -> HashSet<u64> {
     sorted.windows(2).filter(|pair| pair[0] == pair[1]).map(|pair| pair[0]).collect()
 }
 
-/// FNV-1a. It is in the names of branches, which must not change with the standard library.
+/// FNV-1a. The hash is part of the names of branches, so it must not change with the standard
+/// library.
 pub(super) fn hash(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)

@@ -1,9 +1,10 @@
-//! Codex's rollouts.
+//! Codex's rollout files.
 //!
-//! What is said appears there twice, as `response_item` and as `event_msg`; the first is taken and
-//! the second kept, unless there is no first. Turns that were taken back are forks. Counts of tokens are cumulative. A file may hold several `session_meta` (the
-//! first is its own), or begin in the middle. Some compactions happened at the provider and are
-//! encrypted: they are kept, and said.
+//! Everything appears twice, as `response_item` and as `event_msg`; the first is used and the
+//! second kept, unless only the second exists. Turns that the user undid become forks. Token counts
+//! are cumulative. A file may have several `session_meta` records (the first is its own), or begin
+//! in the middle. Some compactions happened at the provider and are encrypted: they are kept and
+//! reported.
 
 use std::path::Path;
 
@@ -20,7 +21,7 @@ use super::output::{Out, Slot, fingerprint};
 use super::responses::Items;
 use super::{Result, time};
 
-/// What a message begins with that a program wrote in the user's name.
+/// How a message begins that a program wrote in the user's name.
 pub(super) const INJECTED: [&str; 6] = [
     "<environment_context>",
     "<user_instructions>",
@@ -38,8 +39,8 @@ pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
     let mut reader = Reader { stem: stem(path), items, survey, ..Reader::default() };
     out.first_lines(path, lines, |out, number, line| reader.line(out, number, line))?;
     reader.items.end(out)?;
-    reader.tell(out);
-    // The last count is the source's own word for all of it.
+    reader.report(out);
+    // The last count is the source's own total.
     out.account.tokens = reader.total;
     if reader.sealed > 0 {
         out.note(format!(
@@ -56,7 +57,7 @@ pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Where a session came from: another one that it was forked from, or one that sent a helper.
+/// Where a session came from: the session it was forked from, or the one that started a subagent.
 fn parent(meta: &Fields<'_>) -> Option<Link> {
     if let Some(identity) = meta.word("forked_from_id") {
         return Some(Link { identity, origin: Origin::Fork });
@@ -95,11 +96,11 @@ struct Reader {
     sealed: u64,
     items: Items,
     survey: Survey,
-    /// The sessions of what was taken back, and how many of them have left.
+    /// The sessions of undone turns, and how many of them have branched off.
     forks: Vec<usize>,
     left: usize,
     bare: usize,
-    /// The fork the line before belongs to.
+    /// The fork that the previous line belongs to.
     fork: Option<usize>,
 }
 
@@ -109,7 +110,7 @@ impl Reader {
         let at = fields.get("timestamp").and_then(|raw| time::of_json(raw, &out.options.zone));
         self.at = at.or(self.at);
         let outer = fields.word("type").unwrap_or_else(|| "other".into());
-        // The oldest rollouts have the items themselves as lines, after a line of metadata.
+        // In the oldest rollouts, the lines are the items themselves, after a line of metadata.
         let bare = !fields.has("payload");
         let payload = if bare { Fields::of(line) } else { fields.object("payload") };
         let payload = payload.unwrap_or_default();
@@ -156,7 +157,7 @@ impl Reader {
         }
     }
 
-    /// An event that says what otherwise items say.
+    /// An event that contains what is otherwise in items.
     fn event(
         &mut self,
         out: &mut Out<'_>,
@@ -169,7 +170,7 @@ impl Reader {
             let fields = Fields::of(item).unwrap_or_default();
             let (session, at) = (slot.session, slot.at);
             let id = if index == 0 { slot.id.clone() } else { format!("{}:{index}", slot.id) };
-            // A call and its answer are one event.
+            // A call and its result are one event.
             out.records(u64::from(index > 0));
             self.items.take(out, Slot { session, id, at }, &fields, kind.clone(), line)?;
         }
@@ -194,7 +195,7 @@ impl Reader {
         Ok(fork.and_then(|fork| self.forks.get(fork).copied()).unwrap_or(main))
     }
 
-    fn tell(&self, out: &mut Out<'_>) {
+    fn report(&self, out: &mut Out<'_>) {
         match self.survey.source {
             Source::Items => {}
             _ => out.note("it has no API items: the messages are taken from the events"),
@@ -250,7 +251,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Counts continue from one to the next; what is new belongs to the reply before it.
+    /// Counts are cumulative; the difference belongs to the reply before.
     fn count(&mut self, out: &mut Out<'_>, payload: &Fields<'_>) {
         let Some(info) = payload.object("info") else { return };
         let Some(total) = info.object("total_token_usage").map(|usage| counted(&usage)) else {
@@ -264,7 +265,7 @@ impl Reader {
         self.total = total;
         let new = match (grew, info.object("last_token_usage")) {
             (true, _) => less(total, before),
-            // The person went back, and the count with them: it leaves out what was given up.
+            // The user went back, and so did the count: it leaves out the undone turns.
             (false, Some(last)) => {
                 out.note(format!(
                     "the count of tokens went back from {} to {}; what was given up is not in it",
@@ -300,7 +301,8 @@ impl Reader {
         if let (true, Some(summary)) = (history.is_empty(), summary) {
             return out.entry(mark("summary"), Body::Message(Message::user(summary)));
         }
-        // What the model knows from now on: what was left as it was, and a summary of the rest.
+        // What the model knows from now on: the messages that were preserved, and a summary of the
+        // rest.
         let mut again = self.items.again();
         for (index, item) in history.into_iter().enumerate() {
             let fields = Fields::of(item).unwrap_or_default();
@@ -321,7 +323,7 @@ fn is_injected(message: &Message) -> bool {
     INJECTED.iter().any(|mark| text.starts_with(mark))
 }
 
-/// Tokens as Codex counts them: what was read from the cache is part of the input.
+/// Tokens as Codex counts them: cached tokens are part of the input.
 fn counted(usage: &Fields<'_>) -> Usage {
     let number = |name: &str| usage.number(name).unwrap_or(0);
     let (read, written) = (number("cached_input_tokens"), number("cache_write_input_tokens"));

@@ -1,12 +1,11 @@
-//! Codex's events, for rollouts that hold nothing else: as items.
+//! Converts Codex's events to items, for rollouts that contain nothing else.
 
 use serde_json::json;
 
 use super::codex_survey::Source;
 use super::fields::{Fields, list, quoted};
 
-/// The items of an event; none where it says nothing, or where the items themselves are
-/// in the file.
+/// The items of an event; none if it contains no message, or if the file has the items themselves.
 pub(super) fn items(event: &Fields<'_>, source: Source) -> Vec<String> {
     let kind = event.text("type").unwrap_or_default();
     match source {
@@ -39,7 +38,7 @@ pub(super) fn items(event: &Fields<'_>, source: Source) -> Vec<String> {
     }
 }
 
-/// Something said: its words, and parts that are not words as they were written.
+/// A message: its text, and its other parts as they were written.
 fn said(role: &str, text: Option<String>, others: &[String]) -> Vec<String> {
     let kind = if role == "user" { "input_text" } else { "output_text" };
     let words = text.map(|text| json!({"type": kind, "text": text}).to_string());
@@ -51,7 +50,7 @@ fn said(role: &str, text: Option<String>, others: &[String]) -> Vec<String> {
     vec![format!("{{\"type\":\"message\",\"role\":{role},\"content\":[{content}]}}")]
 }
 
-/// Pictures that were sent along: their bytes in a URL, or where they lie.
+/// Images that were sent with it: as data URLs, or as paths.
 fn pictures(event: &Fields<'_>) -> Vec<String> {
     let of = |field: &str, kind: &str, name: &str| -> Vec<String> {
         let all = event.list(field).unwrap_or_default().into_iter();
@@ -62,7 +61,7 @@ fn pictures(event: &Fields<'_>) -> Vec<String> {
     all
 }
 
-/// What of something that a turn consists of is not words.
+/// The parts of a turn's item that are not text.
 fn others_of(item: &Fields<'_>) -> Vec<String> {
     let parts = item.get("content").and_then(list).unwrap_or_default().into_iter();
     let is_other = |part: &&str| Fields::of(part).is_some_and(|part| part.word("text").is_none());
@@ -74,14 +73,14 @@ fn thought(text: Option<String>) -> Vec<String> {
     text.map(|text| item(text).to_string()).into_iter().collect()
 }
 
-/// The words of something that a turn consists of.
+/// The text of a turn's item.
 fn text_of(item: &Fields<'_>) -> Option<String> {
     let parts = item.get("content").and_then(list).unwrap_or_default();
     let texts = parts.into_iter().filter_map(|part| Fields::of(part)?.word("text"));
     Some(texts.collect::<Vec<_>>().join("\n")).filter(|text| !text.is_empty())
 }
 
-/// A call that ended: the call, and what came of it.
+/// A call that ended: the call and its result.
 fn called(kind: &str, event: &Fields<'_>) -> Vec<String> {
     let Some(name) = kind.strip_suffix("_end") else { return Vec::new() };
     let Some(id) = event.word("call_id") else { return Vec::new() };

@@ -1,4 +1,4 @@
-//! What a first pass over a rollout finds: who speaks in it, and which turns were taken back.
+//! A first pass over a rollout: which records contain the messages, and which turns were undone.
 
 use std::path::Path;
 
@@ -7,14 +7,14 @@ use super::claude_tree::hash;
 use super::fields::Fields;
 use super::lines::{Line, Lines};
 
-/// What a rollout is like.
+/// What the pass found.
 #[derive(Default)]
 pub(super) struct Survey {
-    /// The last line that was looked at.
+    /// The last line that was read.
     pub(super) lines: u64,
-    /// Where what was said has to be taken from.
+    /// Which records contain the messages.
     pub(super) source: Source,
-    /// Lines that were taken back, in order: from, to, and the fork they are.
+    /// Lines that were undone, in order: from, to, and the fork they belong to.
     gone: Vec<(u64, u64, usize)>,
     forks: Vec<Start>,
 }
@@ -24,19 +24,19 @@ pub(super) struct Survey {
 pub(super) struct Start {
     /// The line.
     pub(super) line: u64,
-    /// A fingerprint of it, which is the same wherever it is.
+    /// A fingerprint of it, which does not depend on its position.
     pub(super) mark: u64,
 }
 
-/// Where a file says what was said.
+/// Where a file keeps its messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Source {
     /// As items of the API.
     #[default]
     Items,
-    /// In events alone.
+    /// In events only.
     Events,
-    /// In events alone, as what a turn consists of.
+    /// In events only, as items of a turn.
     TurnItems,
 }
 
@@ -45,7 +45,7 @@ impl Survey {
         let mut survey = Survey::default();
         let mut walk = Walk::default();
         let mut lines = Lines::open(path)?;
-        // What cannot be read is said by the second walk.
+        // The second pass reports lines that cannot be read.
         while let Ok(Some((number, line))) = lines.next() {
             survey.lines = number;
             if let Line::Text(line) = line
@@ -66,14 +66,14 @@ impl Survey {
         Ok(survey)
     }
 
-    /// The fork a line went away with.
+    /// The fork that a line was moved to.
     pub(super) fn fork(&self, line: u64) -> Option<usize> {
         let at = self.gone.partition_point(|(from, _, _)| *from <= line).checked_sub(1)?;
         let (_, to, fork) = self.gone[at];
         (line < to).then_some(fork)
     }
 
-    /// Where each fork begins, in the order they were taken back.
+    /// Where each fork begins, in the order in which turns were undone.
     pub(super) fn forks(&self) -> &[Start] {
         &self.forks
     }
@@ -90,7 +90,7 @@ struct Walk {
 
 impl Walk {
     fn line(&mut self, start: Start, fields: &Fields<'_>) {
-        // The oldest rollouts have the items themselves as lines.
+        // In the oldest rollouts, the lines are the items themselves.
         let bare = !fields.has("payload");
         let payload = match bare {
             true => None,
@@ -152,13 +152,13 @@ impl Walk {
     }
 }
 
-/// Where turns begin, and which lines went away.
+/// Where turns begin, and which lines were removed.
 #[derive(Default)]
 struct Turns {
     begun: Vec<Start>,
     gone: Vec<(u64, u64, usize)>,
     forks: Vec<Start>,
-    /// Runs of lines that are gone already, put together.
+    /// Merges ranges of lines that were removed.
     runs: Vec<(u64, u64)>,
 }
 
@@ -174,7 +174,7 @@ impl Turns {
         self.begun.truncate(self.begun.len() - turns);
         let fork = self.forks.len();
         self.forks.push(start);
-        // What was taken back before stays where it went.
+        // Turns that were undone earlier stay in their fork.
         let mut to = line;
         while let Some((start, end)) = self.runs.pop_if(|(start, _)| *start >= from) {
             if end < to {

@@ -1,9 +1,10 @@
 //! SQLite databases of other programs: opened without changing anything, read row by row.
 //!
-//! A program may be writing to its database right now. Everything is read in one transaction, so
-//! it is one moment of it. Where nobody writes, not even a lock file appears beside it; where the
-//! folder allows no lock file, a private copy is read. The layout is never trusted: tables and
-//! columns are looked for, and a row is handed over as a JSON object of the columns it has.
+//! The other program may be writing to its database at the same time. Everything is read in one
+//! transaction, so it is a consistent snapshot. If nobody is writing, not even a lock file is
+//! created; if the folder does not allow a lock file, a private copy is read. Nothing is assumed
+//! about the schema: tables and columns are looked up, and a row is returned as a JSON object of
+//! the columns it has.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
@@ -20,20 +21,20 @@ use super::{ReadError, Result};
 /// What every SQLite file begins with.
 pub(super) const MAGIC: &[u8] = b"SQLite format 3\0";
 
-/// How long a lock of the other program is waited for. It holds one while it writes a message.
+/// How long to wait for a lock of the other program, which holds one while it writes a message.
 const LOCK_WAIT: Duration = Duration::from_secs(5);
 
-/// Bytes of one value. A message has at most 16 MiB; what is longer was made to fill memory.
+/// Bytes of one value. A message has at most 16 MiB; a longer value was made to exhaust memory.
 const VALUE_BYTES_MAX: i32 = 64 << 20;
 
-/// Where the header says how the file is written: 2 is a log beside it.
+/// The position in the header of the journal mode: 2 means a write-ahead log.
 const WRITE_VERSION_AT: usize = 18;
 
-/// A database, at one moment.
+/// A snapshot of a database.
 pub(super) struct Database {
     connection: Connection,
     tables: BTreeMap<String, BTreeSet<String>>,
-    /// Goes away with the copy that is in it.
+    /// The folder of the private copy, removed when this is dropped.
     _copy: Option<tempfile::TempDir>,
 }
 
@@ -41,7 +42,7 @@ impl Database {
     pub(super) fn open(path: &Path) -> Result<Database> {
         match Database::in_place(path) {
             Ok(database) => Ok(database),
-            // A log that nobody finished, or a folder in which no lock file may be created.
+            // A leftover write-ahead log, or a folder in which no lock file may be created.
             Err(_) => Database::copied(path),
         }
     }
@@ -88,7 +89,7 @@ impl Database {
         for name in names.into_iter().flatten() {
             let Some(name) = text_of(&name, "name") else { continue };
             let columns = database.rows("SELECT name FROM pragma_table_xinfo(?1)", &[&name])?;
-            // Asked for all columns of such a table, the library would end the program.
+            // If all columns of such a table were selected, the library would panic.
             if columns.iter().any(std::result::Result::is_err) {
                 let what = format!("a column of the table `{name}` has a name that is not UTF-8");
                 return Err(ReadError::broken(what));
@@ -116,7 +117,7 @@ impl Database {
         names.iter().copied().find(|name| self.has(table, &[name]))
     }
 
-    /// The rows of a query, each as a JSON object, or as what is wrong with it.
+    /// The rows of a query, each as a JSON object or an error.
     pub(super) fn rows(&self, query: &str, given: &[&dyn ToSql]) -> Result<Vec<RowText>> {
         let mut rows = Vec::new();
         self.each(query, given, |row| {
@@ -126,8 +127,8 @@ impl Database {
         Ok(rows)
     }
 
-    /// Hands over the rows of a query one by one. A page that is damaged ends them with an error
-    /// in place of a row.
+    /// Passes on the rows of a query one by one. A damaged page ends them with an error instead of
+    /// a row.
     pub(super) fn each(
         &self,
         query: &str,
@@ -147,7 +148,7 @@ impl Database {
     }
 }
 
-/// A row as the text of a JSON object, or what is wrong with it.
+/// A row as the text of a JSON object, or an error.
 pub(super) type RowText = std::result::Result<String, String>;
 
 fn json_of(row: &Row<'_>, columns: &[String]) -> RowText {
@@ -171,7 +172,7 @@ fn json_of(row: &Row<'_>, columns: &[String]) -> RowText {
     Ok(Value::Object(object).to_string())
 }
 
-/// A name as SQL has it.
+/// A quoted SQL identifier.
 pub(super) fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
@@ -186,7 +187,7 @@ fn beside(path: &Path, end: &str) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// A path as it is in a URI.
+/// A path, percent-encoded for a URI.
 fn escaped(path: &Path) -> String {
     let mut text = String::new();
     for byte in path.as_os_str().as_encoded_bytes() {

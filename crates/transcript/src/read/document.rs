@@ -9,8 +9,8 @@ use serde_json::value::RawValue;
 use super::lines::unpacked;
 use super::{ReadError, Result};
 
-/// Bytes of a document that is one JSON value. It is held in memory once while it is read; what is
-/// larger is kept in lines by every program that writes that much.
+/// Bytes of a document that is one JSON value. It is held in memory once; programs that write more
+/// than this use JSON lines.
 pub(super) const DOCUMENT_BYTES_MAX: u64 = 512 << 20;
 
 /// The whole text of a file.
@@ -27,17 +27,17 @@ pub(super) fn text(path: &Path) -> Result<String> {
     })
 }
 
-/// What is wrong with a document that could be saved.
+/// Why only a part of a document could be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Damage {
-    /// It ends in the middle.
+    /// It is truncated.
     CutOff,
     /// Something comes after its end.
     Trailing,
 }
 
-/// A document that is whole JSON. Of one that was cut off it is what was whole: the fields of an
-/// object, and the elements of the list that the file ends in.
+/// A JSON document. If it is truncated: the complete fields of an object, and the complete elements
+/// of the list that the file ends in.
 pub(super) fn mended(text: &str) -> Result<(Cow<'_, str>, Option<Damage>)> {
     let body = text.trim();
     let mut values = serde_json::Deserializer::from_str(body).into_iter::<&RawValue>();
@@ -55,7 +55,7 @@ pub(super) fn mended(text: &str) -> Result<(Cow<'_, str>, Option<Damage>)> {
     }
 }
 
-/// What is whole in a list or an object that is not.
+/// The complete part of a truncated list or object.
 fn saved(body: &str) -> Option<String> {
     if body.starts_with('[') {
         let (items, _) = whole_items(body);
@@ -81,15 +81,15 @@ fn saved(body: &str) -> Option<String> {
     (!fields.is_empty()).then(|| format!("{{{}}}", fields.join(",")))
 }
 
-/// The JSON value a text begins with, and what follows it.
+/// The JSON value at the start of a text, and what follows it.
 fn first_value(text: &str) -> Option<(&str, &str)> {
     let mut values = serde_json::Deserializer::from_str(text).into_iter::<&RawValue>();
     let value = values.next()?.ok()?.get();
     Some((value, &text[values.byte_offset()..]))
 }
 
-/// What can be saved of a document that ends in the middle: the elements of a list that are whole,
-/// and whether all of it is. `raw` begins with `[`.
+/// The complete elements of a truncated list, and whether all of it is complete. `raw` begins with
+/// `[`.
 pub(super) fn whole_items(raw: &str) -> (Vec<&str>, bool) {
     let mut items = Vec::new();
     let mut rest = raw.trim_start().strip_prefix('[').unwrap_or_default();

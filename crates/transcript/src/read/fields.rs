@@ -1,7 +1,7 @@
 //! The fields of a JSON object, each as it was written.
 //!
-//! Records of other programs are looked at field by field and kept byte for byte, so they are not
-//! turned into a tree of values first.
+//! Records of other programs are examined field by field and kept byte for byte, so they are not
+//! parsed into a tree of values first.
 
 use std::borrow::Cow;
 
@@ -15,12 +15,12 @@ use serde_json::value::RawValue;
 pub(super) struct Fields<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
 
 impl<'a> Fields<'a> {
-    /// Reads an object; nothing if the text is not one.
+    /// Parses an object; `None` if the text is not one.
     pub(super) fn of(text: &'a str) -> Option<Fields<'a>> {
         serde_json::from_str(text).ok()
     }
 
-    /// The same, with what the parser says.
+    /// The same, with the error of the parser.
     pub(super) fn parse(text: &'a str) -> Result<Fields<'a>, String> {
         serde_json::from_str(text).map_err(|error| error.to_string())
     }
@@ -31,7 +31,7 @@ impl<'a> Fields<'a> {
         found.filter(|raw| *raw != "null")
     }
 
-    /// Whether there is such a field, `null` included.
+    /// Whether the field exists, even if it is `null`.
     pub(super) fn has(&self, name: &str) -> bool {
         self.0.iter().any(|(key, _)| key == name)
     }
@@ -41,7 +41,7 @@ impl<'a> Fields<'a> {
         string(self.get(name)?)
     }
 
-    /// A field that is a string with something in it.
+    /// A field that is a non-empty string.
     pub(super) fn word(&self, name: &str) -> Option<String> {
         self.text(name).filter(|text| !text.trim().is_empty()).map(Cow::into_owned)
     }
@@ -75,8 +75,8 @@ impl<'a> Fields<'a> {
         self.0.iter().map(|(key, raw)| (key.as_ref(), raw.get()))
     }
 
-    /// The object again, without some of its fields and without a list. What is in the place
-    /// of the list and is none stays.
+    /// The object without some of its fields and without a list. If the field of the list has
+    /// another type, it stays.
     pub(super) fn without_list(&self, list: &str, names: &[&str]) -> String {
         let mut names = names.to_vec();
         if self.get(list).is_none() || self.list(list).is_some() {
@@ -85,7 +85,7 @@ impl<'a> Fields<'a> {
         self.without(&names)
     }
 
-    /// The object again, without some of its fields.
+    /// The object without some of its fields.
     pub(super) fn without(&self, names: &[&str]) -> String {
         let mut text = String::from("{");
         for (key, raw) in self.iter().filter(|(key, _)| !names.contains(key)) {
@@ -107,7 +107,7 @@ pub(super) fn list(raw: &str) -> Option<Vec<&str>> {
     Some(items.into_iter().map(RawValue::get).collect())
 }
 
-/// A JSON string as text. Half of a surrogate pair reads as U+FFFD.
+/// A JSON string as text. Half of a surrogate pair becomes U+FFFD.
 pub(super) fn string(raw: &str) -> Option<Cow<'_, str>> {
     let inner = raw.strip_prefix('"')?.strip_suffix('"')?;
     if !inner.contains('\\') {

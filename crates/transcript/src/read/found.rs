@@ -1,4 +1,4 @@
-//! What readers hand over.
+//! The output of readers: sessions and entries.
 
 use jiff::Timestamp;
 use rethread_core::entry::{Body, Origin};
@@ -9,83 +9,84 @@ use rethread_core::{Profile, SessionKind};
 /// A session that was found in a file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FoundSession {
-    /// Identifies it among all sessions of its format, wherever the file is.
+    /// Identifies it among all sessions of its format, independent of the path of the file.
     pub identity: String,
-    /// Whose it is, where the file says so.
+    /// Its owner, if the file names one.
     pub owner: Option<String>,
     /// How clients find it.
     pub keys: Vec<String>,
-    /// What people call it.
+    /// Its name.
     pub name: Option<String>,
-    /// The id under which its program and people know it.
+    /// The id by which its program and its users know it.
     pub readable_id: Option<String>,
-    /// What it is about, and who answered in it.
+    /// What it is about, and which agent and model answered.
     pub profile: Profile,
     /// When it was started.
     pub created_at: Option<Timestamp>,
     /// The session it came from.
     pub parent: Option<Link>,
-    /// Put away.
+    /// Archived.
     pub archived: bool,
     /// The format it was imported from before it was exported.
     pub imported: Option<String>,
-    /// What sort of conversation it is, where the file says so.
+    /// The kind of conversation, if the file says so.
     pub kind: Option<SessionKind>,
-    /// The program it was held with, where the file says so.
+    /// The program it comes from, if the file says so.
     pub source: Option<String>,
-    /// What another program says about it, where the file carries that along.
+    /// Fields of another program that the file carries along.
     pub foreign: Foreign,
-    /// Its messages have no ids, and the file may drop old ones as new ones come: what is new is
-    /// found by where the stored log and the file overlap.
+    /// Its messages have no ids, and the file may drop old ones as new ones arrive: what is new is
+    /// found by aligning the file with the stored log.
     pub windowed: bool,
     /// The source gives it no id, and `identity` only says how it begins. Two that begin alike and
-    /// continue differently are two sessions. Only for what is `windowed`.
+    /// continue differently are different sessions. Only for `windowed` ones.
     pub nameless: bool,
-    /// Identities it had in earlier versions. A session that was imported under one stays that one.
+    /// Identities it had in earlier versions. A session that was imported under one of them keeps
+    /// it.
     pub formerly: Vec<String>,
 }
 
-/// A session another one came from, as its identity.
+/// A session that another one came from, by its identity.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Link {
     /// The identity.
     pub identity: String,
-    /// How.
+    /// How the other came from it.
     pub origin: Origin,
 }
 
 /// An entry that was found in a file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FoundEntry {
-    /// Its id, the same whenever the file is read. At most 128 visible bytes.
+    /// Its id, the same each time the file is read. At most 128 visible bytes.
     pub id: String,
-    /// When it happened, as far as the file says.
+    /// When it happened, if the file says so.
     pub at: Option<Timestamp>,
     /// What happened.
     pub body: Body,
 }
 
-/// Who takes what is found.
+/// Receives what a reader finds.
 pub trait Sink {
-    /// Takes a session. Its entries name it by the count of sessions before it.
+    /// Receives a session. Its entries refer to it by its index.
     ///
     /// # Errors
     ///
-    /// Any; reading stops.
+    /// Any error stops the reader.
     fn session(&mut self, found: FoundSession) -> Result<(), BoxError>;
 
-    /// Takes an entry of a session.
+    /// Receives an entry of a session.
     ///
     /// # Errors
     ///
-    /// Any; reading stops.
+    /// Any error stops the reader.
     fn entry(&mut self, session: usize, entry: FoundEntry) -> Result<(), BoxError>;
 
-    /// Takes an attachment of a session. Who only looks at what was said ignores it.
+    /// Receives an attachment of a session. Implementations that only need messages can ignore it.
     ///
     /// # Errors
     ///
-    /// Any; reading stops.
+    /// Any error stops the reader.
     fn blob(&mut self, _session: usize, _bytes: Vec<u8>) -> Result<(), BoxError> {
         Ok(())
     }

@@ -1,4 +1,5 @@
-//! Gemini CLI: one document, or lines of which a later one replaces an earlier of the same id.
+//! Gemini CLI: one JSON document, or JSON lines in which a later line replaces an earlier one with
+//! the same id.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -15,14 +16,14 @@ use super::messages::{arguments, result_json};
 use super::output::{Out, Slot, fingerprint, said};
 use super::{ReadError, Result, time};
 
-/// What a message begins with that the program wrote in the user's name.
+/// How a message begins that the program wrote in the user's name.
 const INJECTED: [&str; 3] = [
     "<session_context>",
     "<hook_context>",
     "This is the Gemini CLI. We are setting up the context for our chat.",
 ];
 
-/// Lines that are looked at to distinguish lines from a document.
+/// Lines that are examined to distinguish JSON lines from a document.
 const LINES_TRIED: usize = 20;
 
 pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
@@ -77,7 +78,7 @@ fn document(path: &Path, out: &mut Out<'_>) -> Result<()> {
     Ok(())
 }
 
-/// What `/chat save` writes: the turns as the API takes them. They have no ids and no times.
+/// The output of `/chat save`: the turns as the API takes them. They have no ids and no times.
 fn checkpoint(out: &mut Out<'_>, doc: &Fields<'_>, turns: &[&str]) -> Result<()> {
     let first = turns.first().copied().unwrap_or_default();
     let session = out.session(FoundSession {
@@ -116,8 +117,8 @@ fn checkpoint(out: &mut Out<'_>, doc: &Fields<'_>, turns: &[&str]) -> Result<()>
     Ok(())
 }
 
-/// A turn of the API. Calls there have no ids of their own before they are answered, so the name
-/// of the function stands for one.
+/// A turn of the API. There, calls have no ids before they are answered, so the name of the
+/// function is used instead.
 fn turn_of(content: &str, role: Role) -> Option<Message> {
     let mut blocks = Vec::new();
     for part in list(content)? {
@@ -139,7 +140,7 @@ fn turn_of(content: &str, role: Role) -> Option<Message> {
     Some(Message::new(if all_answers { Role::Tool } else { role }, blocks))
 }
 
-/// Identifies a document without an id: its first message. All else in it changes.
+/// Identifies a document without an id: by its first message. Everything else in it changes.
 fn first_of(doc: &Fields<'_>) -> String {
     let items = doc.list("messages").unwrap_or_default();
     let first = items.first().copied().unwrap_or_default();
@@ -194,9 +195,9 @@ pub(super) fn kind_of(fields: &Fields<'_>) -> String {
     fields.word("type").unwrap_or_else(|| "other".into())
 }
 
-/// What a record says: a message, and the answers to its calls after it, each with what its id
-/// ends in. A call and its answer are one record there. Nothing where it says nothing here, or
-/// nothing that `answered` does not hold yet.
+/// The content of a record: a message, and the results of its calls after it, each with the suffix
+/// of its id. A call and its result are one record there. `None` if it contains nothing, or nothing
+/// that is not in `answered` yet.
 pub(super) fn meaning(
     fields: &Fields<'_>,
     answered: &mut HashSet<String>,
@@ -242,7 +243,7 @@ fn reply(
         true if calls.is_empty() => {
             turn_of(content, Role::Assistant).ok_or("its parts are not known")?
         }
-        // The calls appear there twice; those with their answers are taken.
+        // The calls appear twice; the ones with their results are used.
         true => said(Role::Assistant, &parts(&without_calls(content)))?,
         false => said(Role::Assistant, &parts(content))?,
     };
@@ -261,7 +262,7 @@ fn reply(
     }
     let mut answers = Vec::new();
     for call in calls {
-        // What is not a call stays in the source.
+        // Parts that are not calls stay in the source.
         let Some(fields) = Fields::of(call) else { continue };
         let id = fields.word("id").unwrap_or_else(|| fingerprint(&[call]));
         let call = fields;
@@ -301,7 +302,7 @@ fn reply(
     Ok((reply, answers))
 }
 
-/// What a tool answered: the output of its function, or all of it.
+/// The result of a tool: the output of its function, or all of it.
 fn output(raw: &str) -> String {
     let texts: Vec<String> = list(raw)
         .unwrap_or_default()

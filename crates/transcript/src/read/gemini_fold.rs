@@ -1,9 +1,9 @@
-//! Which lines of a Gemini file are said, and where.
+//! Which lines of a Gemini file are messages, and in which order.
 //!
-//! The file is a journal of a list. A line with an id adds a message or replaces an earlier one,
-//! `$rewindTo` drops a message and all after it, and `messages` (in `$set` or in the header) puts
-//! another list in place of what the model knows. So the list is followed through the file once,
-//! with a few bytes for each message, before anything is handed over.
+//! The file is a journal of changes to a list. A line with an id adds a message or replaces an
+//! earlier one, `$rewindTo` drops a message and everything after it, and `messages` (in `$set` or
+//! in the header) replaces the list that the model knows. So the list is reconstructed in a first
+//! pass, with a few bytes per message, before anything is emitted.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -12,34 +12,34 @@ use super::Result;
 use super::fields::Fields;
 use super::lines::{Line, Lines};
 
-/// Messages that forks get as copies of what was said before them, all forks together. Beyond
-/// that, forks hold their own part only.
+/// Messages that forks get as copies of what came before them, for all forks together. Beyond that,
+/// forks hold their own part only.
 const COPIES_MAX: usize = 200_000;
 
-/// Where a message is: a line, and its place in the list of that line.
+/// The position of a message: a line, and its index in the list of that line.
 pub(super) type Spot = (u64, usize);
 
-/// What a pass over a file finds.
+/// The result of a pass over a file.
 #[derive(Default)]
 pub(super) struct Fold {
-    /// The last line that was looked at.
+    /// The last line that was read.
     pub(super) lines: u64,
-    /// What the session says of itself.
+    /// The session's metadata.
     pub(super) fields: SessionFields,
     nodes: Vec<Node>,
-    /// The message that each place writes.
+    /// The message that each position writes.
     spots: HashMap<Spot, usize>,
-    /// What the lists of whole lines mean.
+    /// The meaning of lists that replace the whole list.
     lists: HashMap<u64, List>,
     forks: Vec<Fork>,
     copies: usize,
-    /// The list as it is, and where each id is in it.
+    /// The current list, and the position of each id in it.
     now: Vec<usize>,
     ids: HashMap<String, usize>,
     names: HashMap<String, u32>,
 }
 
-/// What a session says of itself, in its header or later.
+/// The metadata of a session, from its header or later lines.
 #[derive(Default)]
 pub(super) struct SessionFields {
     pub(super) session: Option<String>,
@@ -52,35 +52,35 @@ pub(super) struct SessionFields {
 /// A message of the list.
 pub(super) struct Node {
     id: String,
-    /// What its entry is called.
+    /// The id of its entry.
     pub(super) name: String,
-    /// Where it is written first, which is its place.
+    /// Where it is written first, which determines its position.
     pub(super) first: Spot,
-    /// Where it is written last, which is what it says.
+    /// Where it is written last, which determines its text.
     pub(super) last: Spot,
-    /// The fork it went away with.
+    /// The fork it was moved to.
     pub(super) fork: Option<usize>,
-    /// It was said before and is here again, because the context started again.
+    /// It appeared before and is repeated here, because the context started again.
     pub(super) again: bool,
-    /// Forks that left later.
+    /// Forks that branch off later.
     pub(super) copied: Vec<usize>,
 }
 
-/// What was dropped at once.
+/// Messages that were dropped together.
 struct Fork {
-    /// The first message that went away.
+    /// The first message that was dropped.
     name: String,
-    /// The line that says so.
+    /// The line that dropped them.
     line: u64,
     bare: bool,
 }
 
-/// What a list in the place of the old one means.
+/// What it means if a list is replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum List {
-    /// The same messages, with more after them or fewer.
+    /// The same messages, with more at the end, or fewer.
     Same,
-    /// The context starts over with it.
+    /// The context starts again with it.
     Anew,
 }
 
@@ -88,7 +88,7 @@ impl Fold {
     pub(super) fn of(path: &Path) -> Result<Fold> {
         let mut fold = Fold::default();
         let mut lines = Lines::open(path)?;
-        // What cannot be read is said by the second walk.
+        // The second pass reports lines that cannot be read.
         while let Ok(Some((number, line))) = lines.next() {
             fold.lines = number;
             let Line::Text(line) = line else { continue };
@@ -107,7 +107,7 @@ impl Fold {
         if let Some(target) = fields.text("$rewindTo") {
             match self.ids.get(target.as_ref()).copied() {
                 Some(node) => self.drop_from(number, node),
-                // Gemini itself forgets everything then; nothing of it goes away here.
+                // Gemini itself forgets everything then; nothing is dropped here.
                 None => {
                     self.lists.insert(number, List::Anew);
                     self.forget();
@@ -145,7 +145,7 @@ impl Fold {
         node
     }
 
-    /// Another list takes the place of this one.
+    /// The list is replaced by another one.
     fn list(&mut self, number: u64, items: &[&str]) {
         let read: Vec<(usize, String)> = (items.iter().enumerate())
             .filter_map(|(index, item)| {
@@ -156,13 +156,14 @@ impl Fold {
         let known = read.iter().map_while(|(_, id)| self.ids.get(id).copied());
         let same = known.zip(&self.now).take_while(|(one, two)| one == *two).count();
         if same == self.now.len() {
-            // All that is there, and perhaps more: words before the first question come so.
+            // Everything that is there, and perhaps more: text before the first question arrives
+            // this way.
             self.lists.insert(number, List::Same);
             for (index, id) in read.into_iter().skip(same) {
                 self.write(id, (number, index), true);
             }
         } else if same == read.len() {
-            // Fewer: a turn was given up.
+            // Fewer messages: a turn was given up.
             self.lists.insert(number, List::Same);
             self.drop_from(number, self.now[same]);
         } else {
@@ -175,7 +176,7 @@ impl Fold {
         }
     }
 
-    /// A message and all after it go away.
+    /// Drops a message and everything after it.
     fn drop_from(&mut self, number: u64, node: usize) {
         let at = self.now.partition_point(|other| *other < node);
         let dropped = self.now.split_off(at);
@@ -209,17 +210,17 @@ impl Fold {
         &self.nodes[node]
     }
 
-    /// The message that is written at a place, and its number.
+    /// The message that is written at a position, and its number.
     pub(super) fn at(&self, spot: Spot) -> Option<(usize, &Node)> {
         self.spots.get(&spot).map(|&node| (node, &self.nodes[node]))
     }
 
-    /// What the list of a line means, where there is one.
+    /// What the list of a line means, if it has one.
     pub(super) fn list_at(&self, line: u64) -> Option<List> {
         self.lists.get(&line).copied()
     }
 
-    /// The names of the forks, and the lines that made them.
+    /// The names of the forks, and the lines that created them.
     pub(super) fn forks(&self) -> impl Iterator<Item = (&str, u64)> {
         self.forks.iter().map(|fork| (fork.name.as_str(), fork.line))
     }
@@ -251,7 +252,7 @@ fn id_of(fields: &Fields<'_>) -> Option<String> {
     fields.word("id")
 }
 
-/// Whether someone speaks: notes of the program are not part of the list.
+/// Whether it is a message: notes of the program are not part of the list.
 fn is_spoken(fields: &Fields<'_>) -> bool {
     let kind = fields.text("type");
     matches!(kind.as_deref(), Some("user" | "gemini" | "model" | "assistant"))

@@ -1,4 +1,4 @@
-//! Gemini CLI's lines, each message in the place where it stood first, with what it said last.
+//! Reads Gemini CLI's JSON lines: each message at its first position, with its latest text.
 
 use std::collections::{HashSet, VecDeque};
 use std::path::Path;
@@ -14,8 +14,8 @@ use super::gemini_fold::{Fold, List, Spot};
 use super::output::{Out, Slot, fingerprint};
 use super::{Result, time};
 
-/// Bytes that wait for a message before them to be complete. One that is written again later than
-/// this is where it was written last.
+/// Bytes that wait for an earlier message to be complete. A message that is rewritten after more
+/// than this is placed where it was written last.
 const HELD_BYTES_MAX: usize = 8 << 20;
 
 pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
@@ -42,7 +42,7 @@ pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Helpers lie in a folder that is named after the session that sent them.
+/// Subagents are in a folder named after the session that started them.
 fn parent(path: &Path, fold: &Fold) -> Option<Link> {
     let folder = path.parent()?.file_name()?.to_str()?;
     let named = fold.fields.is_helper && folder != "chats";
@@ -59,9 +59,9 @@ struct Reader {
     answered: HashSet<String>,
 }
 
-/// What waits for its turn.
+/// Entries that wait for their turn.
 enum Pending {
-    /// A message that is written again.
+    /// A message that will be rewritten.
     Hole {
         node: usize,
     },
@@ -108,7 +108,7 @@ impl Reader {
         self.flush(out, false)
     }
 
-    /// Puts a message where it belongs; says whether this is what it says in the end.
+    /// Puts a message at its position; returns whether this is its final text.
     fn write(&mut self, spot: Spot, text: &str, records: u64) -> bool {
         let Some((node, told)) = self.fold.at(spot) else { return false };
         let (is_first, is_last) = (told.first == spot, told.last == spot);
@@ -136,7 +136,7 @@ impl Reader {
         self.queue.push_back(pending);
     }
 
-    /// The session and its forks, before the first entry.
+    /// Emits the session and its forks, before the first entry.
     fn begin(&mut self, out: &mut Out<'_>, line: &str) -> Result<()> {
         if self.main.is_some() {
             return Ok(());
@@ -173,7 +173,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Hands over what need not wait.
+    /// Emits what does not have to wait.
     fn flush(&mut self, out: &mut Out<'_>, all: bool) -> Result<()> {
         while let Some(first) = self.queue.front() {
             let is_hole = matches!(first, Pending::Hole { .. });
@@ -220,7 +220,7 @@ impl Reader {
                 out.entry(self::slot(self.forks[*fork], at, &node.name, end), copy)?;
             }
             if node.again {
-                // The context starts over with it. What it cost was counted where it was said first.
+                // The context starts again with it. Its cost was counted where it appeared first.
                 message.usage = None;
                 out.entry(slot(end), Body::Message(message))?;
             } else {

@@ -1,8 +1,8 @@
 //! goose's `sessions.db`: sessions, and messages whose content is a list of parts.
 //!
-//! A compaction hides what was said before from the model and continues; here the context starts
-//! again. goose may write all messages of a session again, under new numbers, so they are known by
-//! their own id or by what they say.
+//! A compaction hides earlier messages from the model and continues; here the context starts again.
+//! goose may rewrite all messages of a session under new numbers, so they are identified by their
+//! own id or their text.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -37,7 +37,7 @@ pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
             Err(what) => out.unreadable("session", format!("row {}", sessions.len() + 1), what),
         }
     }
-    // A session may be gone while its messages are still there.
+    // A session may be deleted while its messages are still there.
     let orphans = "SELECT DISTINCT session_id FROM messages \
                    WHERE session_id NOT IN (SELECT id FROM sessions)";
     for row in database.rows(orphans, &[])?.into_iter().flatten() {
@@ -102,8 +102,8 @@ fn session(database: &Database, out: &mut Out<'_>, id: &str, row: Option<&str>) 
         let times = seen.entry(mark.clone()).or_default();
         *times += 1;
         let mark = if *times == 1 { mark } else { format!("{mark}.{times}") };
-        let told = fields.text("metadata_json").unwrap_or_default();
-        let was_hidden = std::mem::replace(&mut hidden, is_hidden(&told));
+        let metadata = fields.text("metadata_json").unwrap_or_default();
+        let was_hidden = std::mem::replace(&mut hidden, is_hidden(&metadata));
         if was_hidden && !hidden {
             let slot = Slot { session, id: format!("{mark}:clear"), at };
             out.entry(slot, Body::Cleared { before: None })?;
@@ -122,15 +122,15 @@ fn session(database: &Database, out: &mut Out<'_>, id: &str, row: Option<&str>) 
     })
 }
 
-/// A time SQLite wrote, which is one of UTC.
+/// A time written by SQLite, which is in UTC.
 pub(super) fn utc(raw: Option<&str>) -> Option<jiff::Timestamp> {
     time::of_json(raw?, &jiff::tz::TimeZone::UTC)
 }
 
 /// Whether the model no longer sees a message.
 fn is_hidden(metadata: &str) -> bool {
-    let told = Fields::of(metadata).unwrap_or_default();
-    told.get("agentVisible").or_else(|| told.get("agent_visible")) == Some("false")
+    let metadata = Fields::of(metadata).unwrap_or_default();
+    metadata.get("agentVisible").or_else(|| metadata.get("agent_visible")) == Some("false")
 }
 
 fn message_of(role: &str, content: &str) -> Option<Message> {
@@ -156,7 +156,7 @@ fn message_of(role: &str, content: &str) -> Option<Message> {
     Some(Message::new(if all_answers { Role::Tool } else { role }, blocks))
 }
 
-/// A call, which may be one that could not be understood.
+/// A call, possibly one that could not be parsed.
 fn call(part: &Fields<'_>) -> Option<Block> {
     let id = part.word("id")?;
     let call = part.object("toolCall").unwrap_or_default();
@@ -173,7 +173,7 @@ fn answer(part: &Fields<'_>) -> Option<String> {
         let text = if error.starts_with('"') { error.to_owned() } else { quoted(error) };
         return Some(result_json(&id, &text, true));
     }
-    // Newer versions keep the whole answer, older ones the list in it.
+    // Newer versions keep the whole result, older ones only the list in it.
     let value = result.get("value").unwrap_or("[]");
     let whole = Fields::of(value).unwrap_or_default();
     let content = whole.get("content").unwrap_or(value);

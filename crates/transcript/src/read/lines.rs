@@ -1,4 +1,4 @@
-//! A file a line at a time, packed or not, never more of it in memory than one line.
+//! Reads a file line by line, compressed or not, with at most one line in memory.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -6,21 +6,21 @@ use std::path::Path;
 
 use rethread_core::limits::MESSAGE_BYTES_MAX;
 
-/// Bytes of a line. A message may be 16 MiB; the rest is for what surrounds it. A longer line
-/// is passed over without being held.
+/// Bytes of a line. A message may have 16 MiB; the rest is for what surrounds it. Longer lines are
+/// skipped without being held in memory.
 pub const LINE_BYTES_MAX: usize = MESSAGE_BYTES_MAX + (64 << 10);
 
-/// What a file packed with zstd begins with.
+/// The magic number of zstd.
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
-/// Bytes that come out of a packed file for each byte of it. Transcripts pack to a tenth or a
-/// twentieth; what grows a thousandfold was made to fill a disk.
+/// How much larger than the file its content may be. Transcripts compress to a tenth or a
+/// twentieth; a file that expands a thousandfold was made to fill a disk.
 const UNPACKED_RATIO_MAX: u64 = 1_000;
 
-/// Bytes any packed file may unpack to, however small it is.
+/// Bytes that any compressed file may expand to, however small it is.
 const UNPACKED_BYTES_MIN: u64 = 16 << 20;
 
-/// The window a packed file may ask for, as a power of two: 32 MiB.
+/// The largest window a compressed file may use, as a power of two: 32 MiB.
 const WINDOW_LOG_MAX: u32 = 25;
 
 /// Bytes read at once.
@@ -37,11 +37,11 @@ pub(super) struct Lines {
 /// One line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Line<'a> {
-    /// Text, without its end and not blank.
+    /// Text, without its line end and not blank.
     Text(&'a str),
-    /// Bytes that are not text.
+    /// Bytes that are not UTF-8.
     NotText,
-    /// A line of more bytes than are held.
+    /// A line that is too long.
     TooLong(u64),
 }
 
@@ -50,7 +50,7 @@ impl Lines {
         Ok(Lines { reader: unpacked(path)?, line: Vec::new(), number: 0, bytes: 0 })
     }
 
-    /// Bytes read so far, unpacked.
+    /// Bytes read so far, decompressed.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -73,12 +73,12 @@ impl Lines {
                 self.line = Vec::new();
                 return Ok(Some((self.number, Line::TooLong(length))));
             }
-            // Memory that one long line took is given back once lines are short again.
+            // Frees the memory of a long line once lines are short again.
             if self.line.capacity() > 4 << 20 && self.line.len() < 1 << 20 {
                 self.line.shrink_to(1 << 20);
             }
             let mut start = 0;
-            // Some editors and shells begin a file with a mark of its encoding.
+            // Some editors and shells write a byte order mark at the start of a file.
             if self.number == 1 && self.line.starts_with("\u{feff}".as_bytes()) {
                 start = "\u{feff}".len();
             }
@@ -93,7 +93,7 @@ impl Lines {
         }
     }
 
-    /// Passes over the rest of a line.
+    /// Skips the rest of a line.
     fn skip_line(&mut self) -> io::Result<u64> {
         let mut skipped = 0;
         loop {
@@ -114,7 +114,7 @@ impl Lines {
     }
 }
 
-/// A file's bytes, unpacked where it is packed with zstd.
+/// A file's bytes, decompressed if necessary.
 pub(super) fn unpacked(path: &Path) -> io::Result<Box<dyn BufRead>> {
     let file = File::open(path)?;
     let packed = file.metadata()?.len();
@@ -128,7 +128,7 @@ pub(super) fn unpacked(path: &Path) -> io::Result<Box<dyn BufRead>> {
     Ok(Box::new(BufReader::with_capacity(BUFFER_BYTES, Bounded { decoder, left: limit })))
 }
 
-/// It ends in an error once too much came out.
+/// Ends in an error when the output gets too large.
 struct Bounded<R> {
     decoder: R,
     left: u64,

@@ -1,8 +1,8 @@
-//! simonw/llm's `logs.db`: a row for each prompt with its answer.
+//! simonw/llm's `logs.db`: a row for each prompt with its response.
 //!
-//! The results of tools are with the prompt that sent them back, so they come before it. A
-//! prompt that belongs to no conversation is a session of its own. What a prompt was given as
-//! instructions stays in the record and never becomes a message.
+//! Tool results are stored with the prompt that sent them back, so they come before it. A prompt
+//! that belongs to no conversation is a session of its own. The instructions of a prompt stay in
+//! the record and never become a message.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -20,7 +20,7 @@ use super::llm_threads::{self, Older};
 use super::messages::{arguments, id_text, result_json};
 use super::output::{Out, Slot, said};
 
-/// Tables in which something is said, or that say what a conversation is.
+/// Tables that contain messages or describe conversations.
 const READ: [&str; 9] = [
     "conversations",
     "responses",
@@ -139,7 +139,7 @@ fn begin(
     })
 }
 
-/// A prompt, what was sent back with it, and the answer.
+/// A prompt, the results that were sent with it, and the response.
 fn turn(
     database: &Database,
     out: &mut Out<'_>,
@@ -200,7 +200,7 @@ fn turn(
     out.message(slot("reply"), reply, "response", 1)
 }
 
-/// What is in rows that belong to a response.
+/// The rows that belong to a response.
 fn belonging(database: &Database, table: &str, id: &str) -> Result<Vec<super::database::RowText>> {
     match database.has(table, &["response_id"]) {
         true => database
@@ -251,7 +251,7 @@ fn results(database: &Database, out: &mut Out<'_>, id: &str) -> Result<Vec<Strin
     Ok(results)
 }
 
-/// Longer texts that a prompt was given, in their order.
+/// Longer texts (fragments) of a prompt, in order.
 fn fragments(database: &Database, id: &str) -> Result<Vec<String>> {
     if !database.has("prompt_fragments", &["response_id", "fragment_id", "order"])
         || !database.has("fragments", &["id", "content"])
@@ -266,7 +266,7 @@ fn fragments(database: &Database, id: &str) -> Result<Vec<String>> {
     Ok(texts.collect())
 }
 
-/// What was sent with a prompt, in its order, and what its tools brought.
+/// The attachments of a prompt, in order, and those its tools returned.
 fn attached(
     database: &Database,
     out: &mut Out<'_>,
@@ -302,15 +302,15 @@ fn all_of(
         else {
             continue;
         };
-        // What is not there any more, or too large, was sent all the same.
+        // An attachment that is missing or too large is still mentioned.
         let told = || block_of(&format!("{{\"type\":\"attachment\",\"source\":{row}}}"));
         blocks.extend(attachment(database, out, session, &id, true)?.or_else(told));
     }
     Ok(blocks)
 }
 
-/// An attachment: its bytes are kept with the session, or else where they are is. What another
-/// session has too is counted there.
+/// An attachment: its bytes are kept with the session; otherwise, its location is. If another
+/// session has it too, it is counted there.
 pub(super) fn attachment(
     database: &Database,
     out: &mut Out<'_>,

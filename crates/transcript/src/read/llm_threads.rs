@@ -1,8 +1,8 @@
-//! llm's newer tables: messages that point at the one before them, threads that point at the last.
+//! llm's newer tables: messages that point at the previous one, and threads that point at the last.
 //!
-//! Messages are shared: two threads that begin alike have the same rows there, and each its own
-//! session here, the second with copies. A turn says what a reply cost. A thread may continue from a
-//! conversation of the older tables; what it repeats of that is there already.
+//! Messages are shared: two threads that begin alike use the same rows. Here each thread is a
+//! session, and the second one gets copies. A turn has the cost of a reply. A thread may continue a
+//! conversation of the older tables; what it repeats of that is already there.
 
 use std::collections::{HashMap, HashSet};
 
@@ -27,7 +27,7 @@ pub(super) const READ: [&str; 4] = ["threads", "turns", "messages", "parts"];
 pub(super) struct Older {
     /// Its session.
     pub(super) session: usize,
-    /// Something is said in it there.
+    /// The older tables contain its messages.
     pub(super) said: bool,
 }
 
@@ -56,7 +56,7 @@ pub(super) fn read(
             }
         }
     }
-    // Replies that no thread leads to, then what is left.
+    // Replies that belong to no thread, then everything else.
     let tips = "SELECT hash FROM messages WHERE hash NOT IN \
                 (SELECT parent_hash FROM messages WHERE parent_hash IS NOT NULL) ORDER BY rowid";
     for query in [tips, "SELECT hash FROM messages ORDER BY rowid DESC"] {
@@ -72,9 +72,9 @@ pub(super) fn read(
 
 struct Reader<'a> {
     database: &'a Database,
-    /// Turns that were not seen yet, by the message they end in.
+    /// Turns that were not read yet, by the message they end in.
     turns: HashMap<String, Vec<String>>,
-    /// Messages that were handed over.
+    /// Messages that were emitted.
     done: HashSet<String>,
 }
 
@@ -118,7 +118,7 @@ impl Reader<'_> {
         self.say_all(out, session, &chain, skip)
     }
 
-    /// A chain that no thread leads to.
+    /// A chain of messages that belongs to no thread.
     fn alone(&mut self, out: &mut Out<'_>, tip: &str, threads: &HashSet<String>) -> Result<()> {
         let chain = self.chain(Some(tip.to_owned()))?;
         let turn = self.turns.get(tip).and_then(|turns| turns.first()).cloned();
@@ -165,8 +165,8 @@ impl Reader<'_> {
         Ok(chain)
     }
 
-    /// How many messages of a chain are in the older tables: all before the question of the
-    /// first turn.
+    /// How many messages of a chain are in the older tables: all before the question of the first
+    /// turn.
     fn repeated(&self, chain: &[String]) -> Result<usize> {
         let first = chain.iter().position(|hash| self.turns.contains_key(hash));
         for index in (0..first.unwrap_or(chain.len())).rev() {
@@ -187,7 +187,7 @@ impl Reader<'_> {
         chain: &[String],
         skip: usize,
     ) -> Result<()> {
-        // A message was said when the turn it belongs to took place.
+        // A message has the time of the turn it belongs to.
         let mut at = None;
         let mut times = vec![None; chain.len()];
         for (time, hash) in times.iter_mut().zip(chain).rev() {
@@ -234,7 +234,7 @@ impl Reader<'_> {
             "user" => Role::User,
             "assistant" => Role::Assistant,
             "tool" => Role::Tool,
-            // Instructions, and what nobody knows, stay records.
+            // Instructions and unknown parts are kept as records.
             _ => {
                 let all =
                     format!("{},\"parts\":[{}]}}", row.trim_end_matches('}'), parts.join(","));
@@ -302,7 +302,7 @@ impl Reader<'_> {
         }
     }
 
-    /// What the turns that end in a message say of it.
+    /// What the turns that end in a message say about it.
     fn cost(
         &self,
         out: &mut Out<'_>,
@@ -395,7 +395,7 @@ impl Reader<'_> {
         Ok((block, known))
     }
 
-    /// The text of a part. Some of it may be among the fragments, which are kept once.
+    /// The text of a part. Some of it may be stored among the fragments, once for all messages.
     fn text(&self, fields: &Fields<'_>, payload: &Fields<'_>) -> Result<String> {
         if let Some(text) = fields.text("text") {
             return Ok(text.into_owned());
@@ -424,7 +424,7 @@ impl Reader<'_> {
         Ok(Fields::of(&row).and_then(|row| row.word("content")).unwrap_or_default())
     }
 
-    /// Turns and parts whose messages are gone.
+    /// Turns and parts whose messages are missing.
     fn rest(&mut self, out: &mut Out<'_>) -> Result<()> {
         for turn in std::mem::take(&mut self.turns).into_values().flatten() {
             let id = Fields::of(&turn).and_then(|turn| turn.word("id")).unwrap_or_default();

@@ -1,8 +1,8 @@
 //! `session-*.json` of an Emacs agent.
 //!
-//! What such files really hold: messages newest first as often as oldest first, `null` for no
-//! messages or no input, results without calls at both ends after old messages were trimmed, no
-//! agent and no times. A file that grew has dropped its oldest messages.
+//! What these files contain in practice: messages newest first as often as oldest first, `null`
+//! instead of messages or input, results without calls at both ends after old messages were
+//! trimmed, no agent, and no times. A file that grew has dropped its oldest messages.
 
 use std::path::Path;
 
@@ -83,7 +83,7 @@ fn begun(stem: &str, out: &Out<'_>) -> Option<jiff::Timestamp> {
 fn message_of(item: &str) -> Option<Message> {
     let fields = Fields::of(item)?;
     let mut message = match fields.word("role").as_deref() {
-        // One object where others have a list, or a text without a call.
+        // An object instead of a list, or a text without a call.
         Some("tool") => match said(Role::Tool, fields.get("content").unwrap_or("null")) {
             Ok(message) if message.results().next().is_some() => message,
             _ => match convert(&fields).ok()? {
@@ -106,8 +106,8 @@ fn message_of(item: &str) -> Option<Message> {
     Some(message)
 }
 
-/// Whether the newest message comes first. A result that comes before its call says so. Without
-/// pairs it is so unless the list begins with the user and does not end with one.
+/// Whether the newest message comes first: it does if a result comes before its call. Without
+/// pairs, it does unless the list begins with the user and does not end with one.
 fn is_newest_first(read: &[(&str, Option<Message>)]) -> bool {
     let messages: Vec<Option<&Message>> = read.iter().map(|(_, m)| m.as_ref()).collect();
     for (index, message) in messages.iter().enumerate() {

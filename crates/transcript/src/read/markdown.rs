@@ -1,17 +1,17 @@
-//! A Markdown transcript taken apart.
+//! Parses a Markdown transcript.
 //!
-//! It may be ours, or another program's in any of its versions: fields come with or
-//! without blank lines between them, ids, paths, token counts and the summary may be missing,
-//! times are naive and local, and a reply may hold lines that only look like structure. So the
-//! reader leans on as little as possible: the title, the headings of the turns, and the labels of
-//! who speaks. For any input it returns what is there or says what is missing.
+//! The file may be ours, or written by any version of another program: there may be blank lines
+//! between fields; ids, paths, token counts and the summary may be missing; times are local and
+//! have no zone; and a reply may contain lines that look like structure. So the parser relies on as
+//! little as possible: the title, the headings of the turns, and the labels of the speakers. For
+//! any input it returns what is there, or an error that says what is missing.
 
 use jiff::civil::{DateTime, Time};
 use rethread_core::summary::{END, START};
 
 use super::section::{Section, footer_of, spoken};
 use crate::fences::fenced;
-use crate::marks::{self, BUILT_IN, CLEARED, Heading, RULE, UNDONE, YOU};
+use crate::markdown_marks::{self as marks, BUILT_IN, CLEARED, Heading, RULE, UNDONE, YOU};
 use crate::numbers;
 
 /// What a transcript says.
@@ -19,15 +19,15 @@ use crate::numbers;
 pub struct ParsedTranscript {
     /// Its first line, without the `#`.
     pub title: String,
-    /// What the session calls itself: a UUID, or another program's word.
+    /// What the session calls itself: a UUID, or another program's id.
     pub id: Option<String>,
     /// When it was started, or last saved, by the clock of the program that wrote it.
     pub date: Option<DateTime>,
-    /// The agent's name; taken from the title where no field gives it.
+    /// The agent's name; taken from the title if no field gives it.
     pub agent: String,
-    /// The file the agent came from; none when it is built in.
+    /// The agent's file; none if the agent is built in.
     pub agent_path: Option<String>,
-    /// How many turns it says it has. `turns` is what is there.
+    /// How many turns it says it has. `turns` has those that were found.
     pub queries: Option<u64>,
     /// The session it continues.
     pub resumed_from: Option<String>,
@@ -41,23 +41,23 @@ pub struct ParsedTranscript {
     pub summary: TranscriptSummary,
     /// Tokens of all turns that count them; the restoration is not among them.
     pub tokens: u64,
-    /// Words that belong to none of these: what was said around the summary, or half of one.
+    /// Text that belongs to none of these: around the summary, or half of one.
     pub rest: Vec<String>,
 }
 
-/// What a transcript says about its summary.
+/// The summary of a transcript.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TranscriptSummary {
-    /// It has one; this is what is between the markers.
+    /// It has one: the text between the markers.
     Text(String),
     /// It has no markers.
     Nothing,
-    /// It has markers, but no pair with something between them.
+    /// It has markers, but no pair with text between them.
     Broken,
 }
 
 impl TranscriptSummary {
-    /// The summary, where there is one.
+    /// The summary, if there is one.
     pub fn text(&self) -> Option<&str> {
         match self {
             TranscriptSummary::Text(text) => Some(text),
@@ -102,10 +102,10 @@ pub struct TranscriptTurn {
     pub cost: Cost,
 }
 
-/// What a turn cost, as far as the file says.
+/// The cost of a turn, if the file has it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
-    /// The line as it is written; empty where there is none.
+    /// The line as it is written; empty if there is none.
     pub line: String,
     /// Milliseconds.
     pub ms: Option<u64>,
@@ -133,12 +133,12 @@ pub enum MarkdownError {
     NoFields,
 }
 
-/// Takes a transcript apart.
+/// Parses a transcript.
 ///
 /// # Errors
 ///
-/// [`MarkdownError`] when the text is not a transcript. Of a transcript that is cut off or damaged,
-/// what is there is returned.
+/// [`MarkdownError`] if the text is not a transcript. If it is truncated or damaged, what is there
+/// is returned.
 pub fn read(text: &str) -> Result<ParsedTranscript, MarkdownError> {
     let text = text.trim_start_matches('\u{feff}').replace("\r\n", "\n");
     let lines: Vec<&str> = text.lines().collect();
@@ -204,8 +204,8 @@ pub fn read(text: &str) -> Result<ParsedTranscript, MarkdownError> {
     Ok(parsed)
 }
 
-/// Whether a turn or a restoration begins at a line. Below the heading of a turn is what the
-/// user said; a line that only looks like one is part of an answer.
+/// Whether a turn or a restoration begins at a line. The heading of a turn is followed by the
+/// user's text; a line that only looks like a heading is part of an answer.
 fn is_heading(lines: &[&str], at: usize) -> bool {
     let next = || lines[at + 1..].iter().find(|line| !line.trim().is_empty());
     match marks::heading(lines[at]) {
@@ -216,8 +216,8 @@ fn is_heading(lines: &[&str], at: usize) -> bool {
 }
 
 /// The headings without those in code fences. A reply may open a fence and never close it, and the
-/// next one would seem to: where the headings only count on, or are as many as the file says, with
-/// those in fences, they are all kept.
+/// next reply would seem to close it. So if the headings, with those in fences, are numbered
+/// consecutively, or there are as many as the file says, all of them are kept.
 fn not_fenced(lines: &[&str], sections: Vec<usize>, queries: Option<u64>) -> Vec<usize> {
     let quoted = fenced(lines);
     if !sections.iter().any(|at| quoted[*at]) {
@@ -233,9 +233,8 @@ fn not_fenced(lines: &[&str], sections: Vec<usize>, queries: Option<u64>) -> Vec
     if fits(&sections) && !fits(&outside) { sections } else { outside }
 }
 
-/// The headings without those of a transcript that is quoted in an answer: where there are more
-/// turns than the file says, and those that count on from one another are as many as it says, the
-/// others are quoted.
+/// The headings without those of a transcript quoted in an answer: if there are more turns than the
+/// file says, and the consecutively numbered ones are as many as it says, the others are quoted.
 fn not_quoted(lines: &[&str], sections: Vec<usize>, queries: Option<u64>) -> Vec<usize> {
     let number = |at: usize| marks::query_number(lines[at]);
     let turns = sections.iter().filter(|at| number(**at).is_some()).count() as u64;
@@ -263,7 +262,7 @@ fn not_quoted(lines: &[&str], sections: Vec<usize>, queries: Option<u64>) -> Vec
     if Some(counted) == queries { kept } else { sections }
 }
 
-/// What is below the line that says what a turn cost: words around a summary, for example.
+/// What comes after the cost line of a turn: text around a summary, for example.
 fn after_footer(lines: &[&str]) -> Option<String> {
     let (body, _) = footer_of(lines);
     let footer = body.len();
@@ -271,7 +270,7 @@ fn after_footer(lines: &[&str]) -> Option<String> {
     words_in(lines.get(footer + usize::from(has_footer)..)?)
 }
 
-/// The lines as text, without rules and marks around them; nothing if nothing is left.
+/// The lines as text, without rules and marks around them; `None` if nothing is left.
 fn words_in(lines: &[&str]) -> Option<String> {
     let is_mark = |line: &&str| {
         let line = line.trim_end();
@@ -281,11 +280,10 @@ fn words_in(lines: &[&str]) -> Option<String> {
     Some(words.join("\n").trim().to_owned()).filter(|words| !words.is_empty())
 }
 
-/// The summary, the line that the conversation ends before, and the line from which on something
-/// else stands.
+/// The summary, the line at which the conversation ends, and the line at which other text begins.
 ///
 /// A conversation may quote the markers. So only what comes after the heading of the last turn
-/// counts, a marker must open or close its line, and the last pair wins.
+/// counts, a marker must be at the start or the end of its line, and the last pair wins.
 fn summary_of(lines: &[&str]) -> (TranscriptSummary, usize, usize) {
     let quoted = fenced(lines);
     let from = (0..lines.len()).rfind(|at| !quoted[*at] && is_heading(lines, *at)).unwrap_or(0);
@@ -300,7 +298,7 @@ fn summary_of(lines: &[&str]) -> (TranscriptSummary, usize, usize) {
     };
     let (mut open, mut close) = pair(false);
     if open.is_some() != close.is_some() {
-        // A fence that was never closed may seem to be by one of the summary.
+        // A fence that was never closed may seem to be closed by one in the summary.
         (open, close) = pair(true);
     }
     let all = lines.len();
@@ -315,8 +313,8 @@ fn summary_of(lines: &[&str]) -> (TranscriptSummary, usize, usize) {
                 _ => (TranscriptSummary::Broken, open, close + 1),
             }
         }
-        // Half a summary after a rule is one that was cut off; anywhere else it is a quotation
-        // and stays part of the reply.
+        // Half a summary after a rule was truncated; anywhere else it is a quotation and stays part
+        // of the reply.
         (Some(open), None) => {
             let before = lines[from..open].iter().rev().find(|line| !line.trim().is_empty());
             let behind_rule = before.is_some_and(|line| line.trim_end() == RULE);
@@ -363,7 +361,7 @@ fn turn_of(section: &Section<'_>, time: &str) -> TranscriptTurn {
 
 fn restored_of(section: &Section<'_>, time: &str) -> RestoredFrom {
     let (body, cost) = footer_of(section.lines);
-    // An agent may be called `Context`, so the fields above the reply are stepped over first.
+    // An agent may be called `Context`, so the fields above the reply are skipped first.
     let is_field = |line: &&&str| {
         ["**Context:**", "**Previous Session:**"].iter().any(|f| line.starts_with(f))
     };
@@ -372,7 +370,7 @@ fn restored_of(section: &Section<'_>, time: &str) -> RestoredFrom {
     let fields = &body[..replied.unwrap_or(body.len())];
     let context = field_in(fields, "Context").unwrap_or_default();
     let parsed = context.strip_prefix("Resumed from ").unwrap_or(&context);
-    // The id may hold anything but the size is last: `session_2 (5 queries, 2.3K tokens)`.
+    // The id may contain anything, but the size is last: `session_2 (5 queries, 2.3K tokens)`.
     let (from, size) = match parsed.rsplit_once(" (") {
         Some((from, size)) => (from, size.trim_end_matches(')')),
         None => (parsed, ""),

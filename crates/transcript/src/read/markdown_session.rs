@@ -1,9 +1,9 @@
-//! A Markdown transcript as a session.
+//! Converts a Markdown transcript to a session.
 //!
-//! Files of several generations: without an id, without a path, with naive local dates, with
-//! token lines that count each turn or everything so far. A file names the one it continues;
-//! where that lies beside it, the two become a chain. Older programs wrote a `.json` of the same
-//! name; what it holds is kept with the transcript.
+//! There are several generations of files: without an id, without a path, with local dates that
+//! have no zone, with token counts per turn or running totals. A file names the one it continues;
+//! if that is in the same folder, the two become a chain. Older programs also wrote a `.json` with
+//! the same name; its contents are kept with the transcript.
 
 use std::path::{Path, PathBuf};
 
@@ -20,7 +20,7 @@ use super::lines::LINE_BYTES_MAX;
 use super::markdown::{self, Cost, ParsedTranscript, TranscriptSummary};
 use super::output::{Out, Slot, fingerprint};
 use super::{ReadError, Result};
-use crate::marks::FOOTER;
+use crate::markdown_marks::FOOTER;
 
 pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
     let parsed = parse_file(path)?;
@@ -112,7 +112,7 @@ pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Whether a `.json` is the twin of the Markdown transcript of the same name: it is read with it.
+/// Whether a `.json` belongs to the Markdown transcript of the same name: it is read with it.
 pub fn is_twin(path: &Path) -> bool {
     let transcript = path.with_extension("md");
     path.extension().is_some_and(|extension| extension == "json")
@@ -120,8 +120,7 @@ pub fn is_twin(path: &Path) -> bool {
         && parse_file(&transcript).is_ok_and(|parsed| twin(&transcript, &parsed).is_some())
 }
 
-/// What the twin of a transcript holds: JSON that names the same session, or begins with the same
-/// words.
+/// The `.json` of a transcript, if it names the same session or begins with the same text.
 fn twin(path: &Path, parsed: &ParsedTranscript) -> Option<String> {
     let place = path.with_extension("json");
     let length = place.metadata().ok().filter(|meta| meta.is_file())?.len();
@@ -142,9 +141,8 @@ fn parse_file(path: &Path) -> Result<ParsedTranscript> {
     markdown::read(&text).map_err(|error| ReadError::broken(error.to_string()))
 }
 
-/// Identifies a transcript. `session_3` may be the name of many, so what it begins
-/// with counts too, and when. Nothing here changes when the file is rewritten with one more
-/// turn, as its date does.
+/// Identifies a transcript. Many may be called `session_3`, so its beginning counts too, and its
+/// time. None of this changes when the file is rewritten with one more turn, unlike its date.
 fn identity(parsed: &ParsedTranscript) -> String {
     let first = parsed.turns.first();
     let text = first.map_or("", |turn| turn.user.as_str());
@@ -152,7 +150,8 @@ fn identity(parsed: &ParsedTranscript) -> String {
     fingerprint(&[parsed.id.as_deref().unwrap_or_default(), &time, &parsed.agent, text])
 }
 
-/// The identity of the transcript that this one continues, if it lies beside it or where it says.
+/// The identity of the transcript that this one continues, if that is in the same folder or at the
+/// given path.
 fn parent_of(path: &Path, parsed: &ParsedTranscript) -> Option<String> {
     let folder = path.parent()?;
     let mut places: Vec<PathBuf> = Vec::new();
@@ -160,7 +159,7 @@ fn parent_of(path: &Path, parsed: &ParsedTranscript) -> Option<String> {
         let previous = Path::new(previous);
         places.extend(previous.file_name().map(|name| folder.join(name)));
     }
-    // An id becomes a file name only after nothing of it can lead elsewhere.
+    // An id is used as a file name only if it cannot lead to another folder.
     let plain = |id: &&String| !id.contains(['/', '\\', '\0']) && !id.contains("..");
     if let Some(id) = parsed.resumed_from.as_ref().filter(plain) {
         places.push(folder.join(format!("{id}.md")));
@@ -169,7 +168,7 @@ fn parent_of(path: &Path, parsed: &ParsedTranscript) -> Option<String> {
     Some(identity(&parse_file(&place).ok()?))
 }
 
-/// Times of day become times: a day ends where the clock goes back.
+/// Converts times of day to times: a new day begins where the clock goes back.
 #[derive(Clone)]
 struct Clock {
     now: Timestamp,
@@ -177,9 +176,9 @@ struct Clock {
 }
 
 impl Clock {
-    /// A clock set to where the conversation began: at what the session's id says, where it
-    /// says so. A date may be that of the beginning or, as the original program writes it, that of
-    /// the last save; it is whichever gives the shorter conversation.
+    /// A clock that starts when the conversation began: at the time in the session's id, if it has
+    /// one. The date may be that of the beginning or, as the original program writes it, of the
+    /// last save; the one that makes the conversation shorter is used.
     fn new(parsed: &ParsedTranscript, out: &Out<'_>) -> Clock {
         let zone = out.options.zone.clone();
         let id = parsed.id.as_deref().unwrap_or_default();
@@ -200,7 +199,7 @@ impl Clock {
         }
     }
 
-    /// The latest moment at this time of day that is not after another.
+    /// The latest moment with this time of day that is not after another.
     fn before(&self, next: Timestamp, time: Time) -> Timestamp {
         let day = next.to_zoned(self.zone.clone()).date();
         let on = |day: jiff::civil::Date| self.zone.to_timestamp(day.to_datetime(time)).ok();
@@ -213,7 +212,7 @@ impl Clock {
         let Some(time) = time else { return self.now };
         let now = self.now.to_zoned(self.zone.clone());
         let on = |day: jiff::civil::Date| self.zone.to_timestamp(day.to_datetime(time)).ok();
-        // A transcript says seconds where its date has more of them.
+        // A transcript has seconds even if its date is more precise.
         let slack = self.now.as_second() - 1;
         let today = on(now.date()).filter(|at| at.as_second() >= slack);
         let tomorrow = || now.date().checked_add(1.day()).ok().and_then(on);
@@ -222,7 +221,7 @@ impl Clock {
     }
 }
 
-/// When a session was started, where its id says so: `simple_sally_20251230_112153`, perhaps with a
+/// When a session was started, if its id says so: `simple_sally_20251230_112153`, perhaps with a
 /// number after it, or one of ours.
 fn start_in_id(id: &str, zone: &jiff::tz::TimeZone) -> Option<Timestamp> {
     if let Ok(SessionId(uuid)) = serde_json::from_value(id.into()) {
@@ -232,7 +231,7 @@ fn start_in_id(id: &str, zone: &jiff::tz::TimeZone) -> Option<Timestamp> {
         return Timestamp::from_millisecond(millis).ok();
     }
     let mut parts: Vec<&str> = id.split('_').collect();
-    // A tie was resolved by a number.
+    // A number distinguishes ids of the same second.
     parts.pop_if(|last| last.len() < 6 && last.bytes().all(|byte| byte.is_ascii_digit()));
     let [.., date, time] = parts.as_slice() else { return None };
     let digits =
@@ -272,9 +271,9 @@ fn usage_of(cost: &Cost) -> Usage {
     }
 }
 
-/// What each turn cost, and whether the file counts running totals. Some programs write what
-/// everything cost so far; then the counts of what was written are close to the sum of the replies
-/// up to there, and not to the reply itself.
+/// The cost of each turn, and whether the file has running totals. Some programs write the total so
+/// far; then the output counts are close to the sum of the replies up to there, rather than to each
+/// reply.
 fn costs(parsed: &ParsedTranscript) -> (Vec<Usage>, bool) {
     let counts: Vec<Usage> = parsed.turns.iter().map(|turn| usage_of(&turn.cost)).collect();
     let (mut sum, mut each_off, mut sum_off, mut rising) = (0_u64, 0_u64, 0_u64, true);
@@ -298,7 +297,7 @@ fn costs(parsed: &ParsedTranscript) -> (Vec<Usage>, bool) {
             continue;
         }
         costs.push(Usage {
-            // A turn without a reply is not among those that were looked at.
+            // A turn without a reply was not considered.
             input: usage.input.saturating_sub(before.input),
             output: usage.output.saturating_sub(before.output),
             ..Usage::default()

@@ -1,5 +1,5 @@
-//! Messages as the APIs of OpenAI and Anthropic take them: a list, an object that holds one, or a
-//! message a line.
+//! Messages in the formats of OpenAI's and Anthropic's APIs: a list, an object that contains one,
+//! or one message per line.
 
 use std::path::Path;
 
@@ -13,11 +13,11 @@ use super::output::{Out, Slot, fingerprint, said};
 use super::responses::{self, Items};
 use super::{ReadError, Result, time};
 
-/// What a message of an API is here.
+/// How a message of an API is imported.
 pub(super) enum Converted {
-    /// Something said.
+    /// As a message.
     Said(Message),
-    /// Instructions. They are kept and never obeyed.
+    /// Instructions: they are kept and never followed.
     Instructions,
 }
 
@@ -39,7 +39,7 @@ pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
         out.damaged(damage, doc.list("messages").unwrap_or_default().len());
         return Ok(());
     }
-    // One record a line: messages, or conversations.
+    // One record per line: messages, or conversations.
     let mut messages = Vec::new();
     for (number, line) in body.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
         match Fields::parse(line) {
@@ -67,7 +67,7 @@ fn request(out: &mut Out<'_>, doc: &Fields<'_>, text: &str) -> Result<()> {
 }
 
 fn conversation(out: &mut Out<'_>, doc: Option<&Fields<'_>>, items: &[&str]) -> Result<()> {
-    // Such lists have no name of their own; they are distinguished by what was said first.
+    // Such lists have no name; they are distinguished by their first message.
     let first = items.iter().find(|item| !is_instructions(item)).copied().unwrap_or_default();
     let given = doc.and_then(|doc| doc.word("id"));
     let model = doc.and_then(|doc| doc.word("model"));
@@ -114,7 +114,7 @@ fn of_items(out: &mut Out<'_>, session: usize, list: &[&str]) -> Result<()> {
     items.end(out)
 }
 
-/// Hands over one message of a list. What is none is kept.
+/// Emits one message of a list. Anything else is kept.
 pub(super) fn one(out: &mut Out<'_>, session: usize, item: &str) -> Result<()> {
     let Some(fields) = Fields::of(item) else {
         let id = fingerprint(&[item]);
@@ -149,7 +149,7 @@ pub(super) fn convert(fields: &Fields<'_>) -> std::result::Result<Converted, Str
     };
     let model = fields.word("model").filter(|_| message.role == Role::Assistant);
     message.model = model;
-    // Some keep the reply as it came, with what it cost.
+    // Some programs keep the reply as it arrived, with its cost.
     let reply = fields.object("extra").and_then(|extra| extra.object("response"));
     let usage = fields.object("usage").or_else(|| reply.and_then(|reply| reply.object("usage")));
     message.usage = usage.and_then(|usage| usage_of(&usage));
@@ -186,7 +186,7 @@ fn answer(fields: &Fields<'_>, content: &str) -> std::result::Result<Message, St
     if message.results().next().is_some() {
         return Ok(message);
     }
-    // The older form names the function in place of the call.
+    // The older form has the name of the function instead of the call's id.
     let given = ["tool_call_id", "tool_use_id", "toolCallId", "name"];
     let id = given.iter().find_map(|name| fields.get(name)).and_then(id_text);
     let id = id.or_else(|| {
@@ -226,7 +226,7 @@ pub(super) fn id_text(raw: &str) -> Option<String> {
     }
 }
 
-/// Content with the parts of OpenAI's API in our words: `input_text` and `output_text` are text.
+/// Content with OpenAI's parts converted: `input_text` and `output_text` are text.
 pub(super) fn parts(content: &str) -> String {
     let foreign = ["input_text", "output_text", "\"refusal\""];
     if !content.starts_with('[') || !foreign.iter().any(|word| content.contains(word)) {

@@ -1,10 +1,11 @@
-//! A file as sessions: one module per format.
+//! Reads sessions from files: one module per format.
 //!
-//! [`recognise`] looks at what a file says, never at its name alone. [`read`] walks through it a
-//! record at a time and hands what it finds to a [`Sink`]: sessions, and the entries of each with
-//! their original times and with ids that are the same whenever the file is read. What a reader
-//! does not understand it hands over byte for byte; what cannot be read at all it names. The
-//! [`Account`] says what became of every record, and [`Account::balances`] that none is missing.
+//! [`recognise`] looks at the content of a file, never at its name alone. [`read`] goes through it
+//! record by record and passes what it finds to a [`Sink`]: sessions, and the entries of each with
+//! their original times and with ids that are the same each time the file is read. Records that a
+//! reader does not understand are kept byte for byte; records that cannot be read are reported. The
+//! [`Account`] says what became of every record, and [`Account::balances`] checks that none is
+//! missing.
 
 mod account;
 mod agent;
@@ -62,10 +63,10 @@ pub(crate) use output::fingerprint;
 /// Why a file could not be read to its end.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// The disk refused.
+    /// An I/O error.
     #[error("it could not be read")]
     Io(#[from] std::io::Error),
-    /// It is not what it seemed to be, or is damaged as a whole.
+    /// It has another format than expected, or the whole file is damaged.
     #[error("{what}")]
     Broken {
         /// What is wrong.
@@ -85,24 +86,24 @@ impl ReadError {
 /// The result of reading.
 pub type Result<T> = std::result::Result<T, ReadError>;
 
-/// What a reader needs to know.
+/// Settings of a reader.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The zone of times that do not name one.
+    /// The time zone of times that have none.
     pub zone: TimeZone,
-    /// When the file was last changed: the time of what has none.
+    /// When the file was last changed, used for entries without a time.
     pub modified: Timestamp,
-    /// Whether sessions are bound to the keys the file names. A key decides which conversation a
-    /// door continues, so a file from someone else must not choose.
+    /// Whether sessions are bound to the keys in the file. A key decides which conversation a
+    /// client continues, so a file from someone else must not choose it.
     pub keys: bool,
 }
 
-/// Reads a file, or a folder where the format is one, and hands over what is in it. `progress` is
-/// called with the number of bytes read, now and then.
+/// Reads a file, or a folder if the format is one, and passes on what is in it. `progress` is
+/// called from time to time with the number of bytes read.
 ///
 /// # Errors
 ///
-/// [`ReadError`]; what was handed over until then stays.
+/// [`ReadError`]; what was passed on before the error stays.
 pub fn read(
     format: Format,
     path: &Path,

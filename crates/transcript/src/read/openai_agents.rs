@@ -1,6 +1,6 @@
-//! The OpenAI Agents SDK's SQLite sessions: items of the API, a row each.
+//! The OpenAI Agents SDK's SQLite sessions: items of the API, one per row.
 //!
-//! The names of the tables are the program's own, so they are found by their columns.
+//! Each program chooses the names of its tables, so they are found by their columns.
 
 use std::path::Path;
 
@@ -28,7 +28,7 @@ fn messages_in(database: &Database) -> Option<String> {
     found.map(|(name, _)| name.to_owned())
 }
 
-/// The table of sessions: that which has them and nothing that was said.
+/// The table of sessions: it has the session column and no messages.
 fn sessions_in(database: &Database, messages: &str) -> Option<String> {
     let own = messages.replace("messages", "sessions");
     let is_one = |name: &str| database.has(name, &["session_id", "created_at", "updated_at"]);
@@ -120,7 +120,7 @@ fn session(
     usage(database, out, session, id)
 }
 
-/// What turns cost, where the program keeps count.
+/// The cost of turns, if the program counts it.
 fn usage(database: &Database, out: &mut Out<'_>, session: usize, id: &str) -> Result<()> {
     if !database.has("turn_usage", &["session_id", "input_tokens", "output_tokens"]) {
         return Ok(());

@@ -1,4 +1,4 @@
-//! opencode's folder: a file for each session, each message and each part of one.
+//! opencode's folder: one file for each session, each message and each part of a message.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -17,10 +17,10 @@ use super::opencode_rows;
 use super::output::{Out, Slot, fingerprint, said};
 use super::{ReadError, Result, time};
 
-/// Folders below one another that are looked into.
+/// How deep folders are searched.
 const DEPTH_MAX: usize = 6;
 
-/// Files of one folder that are read. A person has thousands, a trap has more.
+/// Files read from one folder. A user has thousands; more were made to exhaust memory.
 const FILES_MAX: usize = 2_000_000;
 
 pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
@@ -51,21 +51,21 @@ fn is_database(path: &Path) -> Result<bool> {
 /// What newer versions write: the same records, as rows.
 fn database(path: &Path, out: &mut Out<'_>) -> Result<()> {
     let database = Database::open(path)?;
-    let mut told = Vec::new();
+    let mut older = Vec::new();
     if database.has("session", &["id"]) {
-        messages(&database, out, &mut told)?;
+        messages(&database, out, &mut older)?;
     }
     match opencode_rows::is_one(&database) {
-        true => opencode_rows::read(&database, out, &told),
+        true => opencode_rows::read(&database, out, &older),
         false => Ok(()),
     }
 }
 
-/// The older tables. `told` gets their sessions, and whether something is said in each.
+/// The older tables. `older` gets their sessions, and whether each has messages.
 fn messages(
     database: &Database,
     out: &mut Out<'_>,
-    told: &mut Vec<(String, usize, bool)>,
+    older: &mut Vec<(String, usize, bool)>,
 ) -> Result<()> {
     for row in database.rows("SELECT * FROM session ORDER BY rowid", &[])? {
         out.records(1);
@@ -81,7 +81,7 @@ fn messages(
         let session = begin(out, &id, &row, true)?;
         let mut said = false;
         if !has_messages(database) {
-            told.push((id, session, said));
+            older.push((id, session, said));
             continue;
         }
         let order = database.column("message", &["time_created"]).unwrap_or("rowid");
@@ -114,12 +114,12 @@ fn messages(
             out.records(1);
             message(out, slot, &info, &own)
         })?;
-        told.push((id, session, said));
+        older.push((id, session, said));
     }
     Ok(())
 }
 
-/// The record in a row; the row itself where there is none.
+/// The record in a row; the row itself if there is none.
 pub(super) fn data_of(row: &str) -> String {
     let data = Fields::of(row).and_then(|fields| fields.text("data").map(|data| data.into_owned()));
     data.filter(|data| Fields::of(data).is_some()).unwrap_or_else(|| row.to_owned())
@@ -190,7 +190,7 @@ fn storage(path: &Path, out: &mut Out<'_>) -> Result<()> {
         messages.entry(folder.to_string_lossy().into_owned()).or_default().push(file);
     }
     for id in messages.keys() {
-        // The session's own file may be gone.
+        // The session's own file may be missing.
         let bare = || (format!("{{\"id\":{}}}", quoted(id)), false);
         sessions.entry(id.clone()).or_insert_with(bare);
     }
@@ -295,7 +295,7 @@ fn message(out: &mut Out<'_>, slot: Slot, text: &str, parts: &[String]) -> Resul
         }
         let mut blocks = blocks_of(role, &kind, &part_fields, part, &mut results);
         match blocks.is_empty() {
-            // A part nobody here knows is a block nobody here knows, byte for byte.
+            // An unknown part becomes an unknown block, byte for byte.
             true => {
                 let unknown = said(role, &format!("[{part}]"));
                 message.content.extend(unknown.map(|m| m.content).unwrap_or_default());
@@ -308,7 +308,7 @@ fn message(out: &mut Out<'_>, slot: Slot, text: &str, parts: &[String]) -> Resul
         }
     }
     if message.content.is_empty() && role == Role::User {
-        // Old versions keep the words of the user in the message itself.
+        // Old versions keep the user's text in the message itself.
         let body = fields.object("summary").and_then(|summary| summary.word("body"));
         message.content.extend(body.map(Block::text));
     }
@@ -344,7 +344,7 @@ pub(super) fn head_of(message: &mut Message, text: &str) {
     }
 }
 
-/// The blocks a part means; none where it means nothing here.
+/// The blocks of a part; none if it has no meaning here.
 fn blocks_of(
     role: Role,
     kind: &str,
@@ -387,7 +387,7 @@ pub(super) fn usage_of(tokens: &Fields<'_>) -> Usage {
     }
 }
 
-/// The text of a file that is one record; reported where it is none.
+/// The text of a file with one record; reported if it is not one.
 fn record(out: &mut Out<'_>, file: &Path) -> Option<String> {
     out.records(1);
     let read = document::text(file).and_then(|text| match Fields::parse(text.trim()) {

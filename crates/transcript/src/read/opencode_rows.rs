@@ -1,7 +1,7 @@
-//! opencode's newest tables: a row for everything that happened in a session, in order.
+//! opencode's newest tables: one row for each event in a session, in order.
 //!
-//! What a reply consists of is in its row. Beside them there may be the older tables, with the
-//! same messages; then those are read, and the rows of these kept.
+//! The parts of a reply are in its row. If the older tables exist too, with the same messages,
+//! those are read, and these rows are only kept.
 
 use std::collections::HashSet;
 
@@ -22,8 +22,8 @@ pub(super) fn is_one(database: &Database) -> bool {
         && (database.has("session_v2", &["id"]) || database.has("session", &["id"]))
 }
 
-/// Reads the rows of all sessions. `older` are those that the older tables have, with the
-/// session of each, and whether something is said there.
+/// Reads the rows of all sessions. `older` are those of the older tables, with the session of each,
+/// and whether it has messages.
 pub(super) fn read(
     database: &Database,
     out: &mut Out<'_>,
@@ -54,7 +54,7 @@ pub(super) fn read(
             }
         }
     }
-    // A session may be gone while its rows are still there.
+    // A session may be deleted while its rows are still there.
     let named = "SELECT DISTINCT session_id FROM session_message";
     for row in database.rows(named, &[])?.into_iter().flatten() {
         let id = Fields::of(&row).and_then(|row| row.word("session_id")).unwrap_or_default();
@@ -126,7 +126,7 @@ fn rows(
     })
 }
 
-/// A reply, and what its tools answered.
+/// A reply, and the results of its tools.
 fn reply(data: &Fields<'_>) -> (Message, Option<Message>) {
     let mut message = Message::new(Role::Assistant, Vec::new());
     let mut results = Vec::new();
@@ -151,7 +151,7 @@ fn reply(data: &Fields<'_>) -> (Message, Option<Message>) {
                 }
                 message.content.push(Block::tool_use(id, name, arguments(state.get("input"))));
             }
-            // A part nobody here knows is a block nobody here knows.
+            // An unknown part becomes an unknown block.
             _ => message.content.extend(of(&format!("[{part}]"))),
         }
     }
@@ -168,7 +168,7 @@ fn reply(data: &Fields<'_>) -> (Message, Option<Message>) {
     (message, answers.filter(|_| !results.is_empty()))
 }
 
-/// What came of a call, and whether it failed; nothing while it runs.
+/// The result of a call, and whether it failed; `None` while it runs.
 fn outcome(state: &Fields<'_>) -> Option<(String, bool)> {
     let failed = state.text("status").as_deref() == Some("error");
     if let Some(error) = state.get("error").filter(|_| failed) {

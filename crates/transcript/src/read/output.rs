@@ -1,4 +1,4 @@
-//! Where readers put what they find, and where the account is kept.
+//! The output of readers: passes on what they find, and keeps the account.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -20,15 +20,14 @@ use super::lines::{Line, Lines};
 use super::recognise::Format;
 use super::{Options, ReadError, Result};
 
-/// Bytes between two words about the progress.
+/// Bytes between two progress reports.
 const PROGRESS_BYTES: u64 = 1 << 20;
 
-/// Bytes of records that wait for the first thing that is said. A file that holds more of them is
-/// taken as it is.
+/// Bytes of records that wait for the first message. A file with more of them is imported as it is.
 const WAITING_BYTES_MAX: usize = 4 << 20;
 
-/// Entries that forks get as copies of what was said before them, all forks of a file together. One
-/// in which someone went back hundreds of times would otherwise be stored hundreds of times.
+/// Entries that forks get as copies of what came before them, for all forks of a file together.
+/// Otherwise a file in which someone went back hundreds of times would be stored hundreds of times.
 const COPIES_MAX: usize = 200_000;
 
 /// What a reader writes to.
@@ -40,16 +39,16 @@ pub(super) struct Out<'a> {
     progress: &'a mut dyn FnMut(u64),
     told: u64,
     ledgers: Vec<Ledger>,
-    /// Sessions that get a copy of what is said in others, until they leave.
+    /// Sessions that get a copy of other sessions' messages, until they branch off.
     mirrors: Vec<(usize, usize)>,
     copies: usize,
-    /// What was found before anything is said. Of a file that ends before that nothing is taken.
+    /// What was found before the first message. If the file ends before that, nothing is imported.
     waiting: Option<Waiting>,
     /// How often each record without an id was seen.
     seen: HashMap<u64, u32>,
 }
 
-/// Sessions, and records that are kept as they were written.
+/// Sessions, and records that are kept unchanged.
 #[derive(Default)]
 struct Waiting {
     sessions: Vec<FoundSession>,
@@ -60,12 +59,12 @@ struct Waiting {
 /// The open calls of a session.
 #[derive(Default)]
 struct Ledger {
-    /// The turn each was made in.
+    /// The turn in which each was made.
     open: HashMap<u64, u64>,
     turn: u64,
 }
 
-/// Where an entry goes, and what it is called.
+/// The destination of an entry, and its id.
 pub(super) struct Slot {
     pub(super) session: usize,
     pub(super) id: String,
@@ -98,8 +97,8 @@ impl<'a> Out<'a> {
         }
     }
 
-    /// The id of a record that has none: what it says, and which of those that say the same it is.
-    /// Its place in the file is not in it, because a file may lose its beginning.
+    /// The id of a record that has none: its content, and the number of its occurrence. Its
+    /// position in the file is not part of it, because a file may lose its beginning.
     pub(super) fn id_of(&mut self, record: &str) -> String {
         let mark = fingerprint(&[record]);
         let count = self.seen.entry(hash(record)).or_default();
@@ -112,7 +111,7 @@ impl<'a> Out<'a> {
         self.format
     }
 
-    /// A session was found. Returns what its entries call it.
+    /// A session was found. Returns the index by which its entries refer to it.
     pub(super) fn session(&mut self, found: FoundSession) -> Result<usize> {
         self.account.sessions += 1;
         self.ledgers.push(Ledger::default());
@@ -123,7 +122,7 @@ impl<'a> Out<'a> {
         Ok(self.ledgers.len() - 1)
     }
 
-    /// Something is said: what waited is handed over, and nothing waits any more.
+    /// There is a message: everything that waited is passed on, and nothing waits from now on.
     fn open(&mut self) -> Result<()> {
         let Some(waiting) = self.waiting.take() else { return Ok(()) };
         for found in waiting.sessions {
@@ -135,7 +134,7 @@ impl<'a> Out<'a> {
         Ok(())
     }
 
-    /// Some records were read; each must be stored, kept or reported.
+    /// Records were read; each must be stored, kept or reported.
     pub(super) fn records(&mut self, count: u64) {
         self.account.records += count;
     }
@@ -148,7 +147,7 @@ impl<'a> Out<'a> {
         }
     }
 
-    /// Something said, from `records` records of one kind.
+    /// A message, from `records` records of one kind.
     pub(super) fn message(
         &mut self,
         slot: Slot,
@@ -164,13 +163,13 @@ impl<'a> Out<'a> {
         self.entry(slot, Body::Message(message))
     }
 
-    /// A record whose meaning is in a body of its own.
+    /// A record that becomes a body other than a message.
     pub(super) fn store(&mut self, slot: Slot, body: Body, kind: &str) -> Result<()> {
         self.account.store(kind, 1);
         self.entry(slot, body)
     }
 
-    /// An entry that belongs to a record which was counted with another.
+    /// An entry of a record that was counted with another one.
     pub(super) fn beside(&mut self, slot: Slot, body: Body) -> Result<()> {
         self.entry(slot, body)
     }
@@ -187,12 +186,12 @@ impl<'a> Out<'a> {
         self.sink.blob(session, bytes).map_err(ReadError::Sink)
     }
 
-    /// A record whose meaning is in the session itself or in another entry.
+    /// A record whose content is in the session itself or in another entry.
     pub(super) fn used(&mut self, kind: &str) {
         self.account.store(kind, 1);
     }
 
-    /// A record that is kept as it was written. Text that is not JSON is kept as a JSON string.
+    /// A record that is kept unchanged. Text that is not JSON is kept as a JSON string.
     pub(super) fn raw(&mut self, slot: Slot, kind: &str, text: &str) -> Result<()> {
         self.account.keep(kind);
         let raw = Raw::parse(text.to_owned()).unwrap_or_else(|_| Raw::of(&text));
@@ -211,12 +210,12 @@ impl<'a> Out<'a> {
         }
     }
 
-    /// A record that is kept as it was written inside another entry.
+    /// A record that is kept unchanged inside another entry.
     pub(super) fn kept(&mut self, kind: &str) {
         self.account.keep(kind);
     }
 
-    /// The fields of a line; a line that has none is reported.
+    /// The fields of a line; a line without any is reported.
     pub(super) fn fields<'l>(&mut self, number: u64, line: &'l str) -> Option<Fields<'l>> {
         let told = |what| self.unreadable("broken", format!("line {number}"), what);
         Fields::parse(line).map_err(told).ok()
@@ -227,7 +226,7 @@ impl<'a> Out<'a> {
         self.account.report(kind, place, what.into());
     }
 
-    /// A document was damaged; `items` of its list were whole.
+    /// A document was damaged; `items` of its list were complete.
     pub(super) fn damaged(&mut self, damage: Option<Damage>, items: usize) {
         let Some(damage) = damage else { return };
         self.records(1);
@@ -246,7 +245,7 @@ impl<'a> Out<'a> {
         }
     }
 
-    /// An entry without a record of its own: a mark, or a copy.
+    /// An entry without a record of its own: a marker, or a copy.
     pub(super) fn entry(&mut self, slot: Slot, body: Body) -> Result<()> {
         self.open()?;
         let id = valid_id(slot.id);
@@ -264,29 +263,29 @@ impl<'a> Out<'a> {
         self.sink.entry(slot.session, entry).map_err(ReadError::Sink)
     }
 
-    /// What is said in a session from now on is said in another too, which leaves it later. All of
-    /// them together get so many copies, and beyond that none.
+    /// From now on, messages of a session are copied to another one, which branches off later.
+    /// There is a limit on the copies of all sessions together; beyond it, none are made.
     pub(super) fn mirror(&mut self, from: usize, to: usize) {
         self.mirrors.push((from, to));
     }
 
-    /// A session leaves the one it came from. Says whether it got all that was said until then.
+    /// A session branches off the one it came from. Returns whether it got everything up to there.
     pub(super) fn leave(&mut self, session: usize) -> bool {
         self.mirrors.retain(|(_, to)| *to != session);
         self.copies <= COPIES_MAX
     }
 
-    /// Something a person should know.
+    /// A note for the user.
     pub(super) fn note(&mut self, what: impl Into<String>) {
         self.account.notes.push(what.into());
     }
 
-    /// Tokens the source counts beside those of messages.
+    /// Tokens that the source counts in addition to those of messages.
     pub(super) fn tokens(&mut self, usage: Usage) {
         self.account.tokens += usage;
     }
 
-    /// Walks through the lines of a file. Lines that are not text or too long are reported here.
+    /// Goes through the lines of a file. Lines that are not text or too long are reported here.
     pub(super) fn lines(
         &mut self,
         path: &Path,
@@ -295,8 +294,8 @@ impl<'a> Out<'a> {
         self.first_lines(path, u64::MAX, each)
     }
 
-    /// Walks through the lines that a first walk has counted. What was written since comes with
-    /// the next import.
+    /// Goes through the lines that a first pass counted. Lines written since then are left to the
+    /// next import.
     pub(super) fn first_lines(
         &mut self,
         path: &Path,
@@ -323,7 +322,7 @@ impl<'a> Out<'a> {
                     let what = format!("it is {length} bytes long; a message has at most 16 MiB");
                     self.unreadable("too long", format!("line {number}"), what);
                 }
-                // What a damaged archive gave until here is worth having.
+                // The part of a damaged archive before the error is worth keeping.
                 Err(error) if error.kind() != std::io::ErrorKind::NotFound && bytes > 0 => {
                     self.records(1);
                     self.unreadable("damaged", format!("byte {bytes}"), error.to_string());
@@ -357,7 +356,7 @@ impl<'a> Out<'a> {
         }
     }
 
-    /// The account, closed.
+    /// Finishes the account.
     pub(super) fn finish(mut self) -> Result<Account> {
         if self.waiting.as_ref().is_some_and(|waiting| !waiting.sessions.is_empty()) {
             match self.account.unreadable {
@@ -375,7 +374,7 @@ impl<'a> Out<'a> {
             self.account.open += open;
             self.account.dropped += ledger.open.len() as u64 - open;
         }
-        // Calls that share an id count once among the open ones, and are dropped otherwise.
+        // Calls with the same id count once among the open ones, and otherwise as dropped.
         let Account { calls, pairs, open, dropped, .. } = self.account;
         self.account.dropped += calls.saturating_sub(pairs + open + dropped);
         Ok(self.account)
@@ -388,7 +387,7 @@ fn hash(text: &str) -> u64 {
     hasher.finish()
 }
 
-/// An id that a log takes: what cannot be one is replaced by its fingerprint.
+/// An id that is valid in a log: an invalid one is replaced by its fingerprint.
 fn valid_id(id: String) -> String {
     let valid = !id.is_empty() && id.len() <= ENTRY_ID_BYTES_MAX && !id.chars().any(is_invisible);
     if valid { id } else { fingerprint(&[&id]) }
@@ -404,8 +403,8 @@ pub(crate) fn fingerprint(parts: &[&str]) -> String {
     hasher.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A message from a role and content as JSON in any of its forms. A user's message that holds
-/// nothing but tool results is a tool's.
+/// A message from a role and content as JSON in any of its forms. A user message that contains only
+/// tool results becomes a tool message.
 pub(super) fn said(role: Role, content: &str) -> std::result::Result<Message, String> {
     let mut message = Message::from_content(role, content).map_err(|error| error.to_string())?;
     let only_results = !message.content.is_empty()

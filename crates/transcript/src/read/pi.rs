@@ -30,14 +30,14 @@ pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
         if let (Some(id), true) = (fields.text("id"), is_entry(&fields)) {
             let message = fields.object("message");
             let role = message.and_then(|message| message.word("role"));
-            // The person's current place is the end of the conversation.
+            // The user's current position is the end of the conversation.
             let target = fields.text("targetId").filter(|_| is_leaf(&fields));
             let is_here = target.is_some();
             let parent = target.or_else(|| fields.text("parentId"));
             tree.add(&Leaf {
                 id: &id,
                 parent: parent.as_deref(),
-                spoken: role.is_some() || is_here || is_told(&fields),
+                spoken: role.is_some() || is_here || is_sent(&fields),
                 reply: role.as_deref() == Some("assistant"),
                 ..Leaf::default()
             });
@@ -61,8 +61,8 @@ pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Whether the model is sent something that nobody said.
-fn is_told(fields: &Fields<'_>) -> bool {
+/// Whether the model is sent something that is not part of the conversation.
+fn is_sent(fields: &Fields<'_>) -> bool {
     matches!(fields.text("type").as_deref(), Some("branch_summary" | "custom_message"))
 }
 
@@ -88,19 +88,19 @@ fn is_entry(fields: &Fields<'_>) -> bool {
     fields.text("type").as_deref() != Some("session")
 }
 
-/// What compactions leave as it was.
+/// The messages that compactions keep.
 #[derive(Default)]
 struct Kept {
-    /// The first entry of each, by its id, and how many compactions begin with it. Older files tell
-    /// its place among the lines instead.
+    /// The first entry of each, by its id, and how many compactions begin with it. Older files give
+    /// its line number instead.
     first: HashMap<String, u32>,
-    /// What was said since the first of them that was seen, with where each began.
+    /// Messages since the first of them that was found, with where each began.
     said: Vec<Said>,
-    /// Compactions that are still to come and whose first entry was seen.
+    /// Compactions still to come whose first entry was found.
     open: u32,
 }
 
-/// A message, or the place where what a compaction keeps begins.
+/// A message, or the point where the messages kept by a compaction begin.
 struct Said {
     session: usize,
     starts: Option<String>,
@@ -108,20 +108,20 @@ struct Said {
 }
 
 impl Kept {
-    /// What a compaction keeps begins with this entry.
+    /// The messages kept by a compaction begin with this entry.
     fn start_of(fields: &Fields<'_>) -> Option<String> {
         let place = || fields.number("firstKeptEntryIndex").map(|index| format!("#{index}"));
         fields.word("firstKeptEntryId").or_else(place)
     }
 
-    /// A compaction is in the file.
+    /// Registers a compaction of the file.
     fn expect(&mut self, fields: &Fields<'_>) {
         if let Some(start) = Kept::start_of(fields) {
             *self.first.entry(start).or_default() += 1;
         }
     }
 
-    /// An entry comes by.
+    /// Registers an entry.
     fn pass(&mut self, line: u64, fields: &Fields<'_>, session: usize) {
         if self.first.is_empty() {
             return;
@@ -137,14 +137,14 @@ impl Kept {
 
     fn say(&mut self, slot: &Slot, message: &Message) {
         if self.open > 0 {
-            // What it cost was counted where it was said.
+            // Its cost was counted where it first appeared.
             let message = Message { usage: None, ..message.clone() };
             let message = Some((slot.id.clone(), message));
             self.said.push(Said { session: slot.session, starts: None, message });
         }
     }
 
-    /// What a compaction keeps.
+    /// The messages that a compaction keeps.
     fn since(&mut self, fields: &Fields<'_>, session: usize) -> Vec<(String, Message)> {
         let Some(start) = Kept::start_of(fields) else { return Vec::new() };
         let is_start = |said: &Said| said.starts.as_ref() == Some(&start);
@@ -223,13 +223,13 @@ impl Reader {
                 let Some(summary) = fields.word("summary") else { return Ok(()) };
                 out.entry(mark("clear"), Body::Cleared { before: None })?;
                 out.entry(mark("summary"), Body::Message(Message::user(summary)))?;
-                // The last messages stay as they were, after the summary of the others.
+                // The last messages stay unchanged, after the summary of the others.
                 for (id, message) in kept {
                     out.entry(mark(&id), Body::Message(message))?;
                 }
                 Ok(())
             }
-            // What was left behind, in few words, and what a plugin sent the model.
+            // A short summary of an abandoned branch, and what a plugin sent to the model.
             None if kind == "branch_summary" && fields.word("summary").is_some() => {
                 let mut message = Message::user(fields.word("summary").unwrap_or_default());
                 keep_source(&mut message, &fields.without(&["summary"]));
@@ -298,7 +298,7 @@ fn message_of(fields: &Fields<'_>, role: &str) -> Option<Message> {
                 result_json(&fields.word("toolCallId")?, content, fields.is_true("isError"));
             said(Role::Tool, &format!("[{result}]")).ok()?
         }
-        // What the person ran themselves.
+        // A command that the user ran.
         "bashExecution" => {
             let (command, output) = (fields.word("command")?, fields.text("output"));
             Message::user(format!("Ran `{command}`\n{}", output.unwrap_or_default()))

@@ -1,4 +1,4 @@
-//! Recognises what a file is by its content.
+//! Recognises the format of a file by its content.
 
 use std::io::Read;
 use std::path::Path;
@@ -8,13 +8,14 @@ use super::fields::{Fields, string};
 use super::lines::unpacked;
 use super::{goose, llm, openai_agents, opencode};
 
-/// Bytes of a file that are looked at. The first record of some formats holds whole instructions.
+/// Bytes of a file that are examined. The first record of some formats contains complete
+/// instructions.
 const HEAD_BYTES: u64 = 256 << 10;
 
-/// Characters of a value that are looked at.
+/// Characters of a value that are examined.
 const VALUE_CHARS: usize = 4_000;
 
-/// Lines that are looked at where the first says nothing.
+/// Lines that are examined if the first one is not conclusive.
 const LINES_TRIED: usize = 20;
 
 macro_rules! formats {
@@ -27,12 +28,12 @@ macro_rules! formats {
             /// All of them.
             pub const ALL: &[Format] = &[$(Format::$variant,)*];
 
-            /// The word for it.
+            /// Its name in commands and options.
             pub fn name(self) -> &'static str {
                 match self { $(Format::$variant => $name,)* }
             }
 
-            /// What people call the program it is of, or the format itself.
+            /// The name of the program or format, for people.
             pub fn title(self) -> &'static str {
                 match self { $(Format::$variant => $title,)* }
             }
@@ -79,8 +80,8 @@ formats! {
     OpenAiAgents = "openai-agents", "OpenAI Agents SDK";
 }
 
-/// What a file or folder is; nothing if it is not a transcript in a known format. A folder is one
-/// only where its format is a folder.
+/// The format of a file or folder; `None` if it is not a transcript in a known format. A folder has
+/// a format only if the format is a folder.
 ///
 /// # Errors
 ///
@@ -96,7 +97,7 @@ pub fn recognise(path: &Path) -> std::io::Result<Option<Format>> {
     }
     let text = match std::str::from_utf8(&head) {
         Ok(text) => text,
-        // The cut may go through a character; anything else is not text.
+        // The cut may split a character; any other invalid byte means it is not text.
         Err(error) if error.error_len().is_none() => {
             std::str::from_utf8(&head[..error.valid_up_to()]).unwrap_or_default()
         }
@@ -115,8 +116,8 @@ pub fn recognise(path: &Path) -> std::io::Result<Option<Format>> {
     })
 }
 
-/// What a file is whose first lines are damaged, cut off or not its own. Only lines that are
-/// records tell.
+/// The format of a file whose first lines are damaged, truncated or not its own. Only lines that
+/// are records count.
 fn later(text: &str) -> Option<Format> {
     let records = text.lines().skip(1).take(LINES_TRIED).filter(|line| line.starts_with('{'));
     let whole = records.filter(|line| Fields::of(line).is_some());
@@ -124,7 +125,7 @@ fn later(text: &str) -> Option<Format> {
     whole.filter_map(object).find(|format| known.contains(format))
 }
 
-/// Whose database this is, by its tables and their columns.
+/// The format of a database, by its tables and their columns.
 fn layout(path: &Path) -> std::io::Result<Option<Format>> {
     let database =
         Database::open(path).map_err(|error| std::io::Error::other(error.to_string()))?;
@@ -151,7 +152,7 @@ fn folder(path: &Path) -> Option<Format> {
 }
 
 fn object(text: &str) -> Option<Format> {
-    // A first line that is whole is a record; what is spread over lines is a document.
+    // A complete first line is a record; an incomplete one belongs to a document.
     let peek = Peek::of(text);
     let has = |name: &str| peek.has(name);
     let kind = peek.text("type").unwrap_or_default();
@@ -211,7 +212,7 @@ fn array(text: &str) -> Option<Format> {
     if peek.has("role") && peek.has("parts") {
         return Some(Format::Gemini);
     }
-    // Items of OpenAI's newer API: some have a role, others a type alone.
+    // Items of OpenAI's newer API: some have a role, others only a type.
     let kind = peek.text("type").unwrap_or_default();
     if peek.has("call_id") || kind == "reasoning" || kind == "message" && peek.has("role") {
         return Some(Format::OpenAi);
@@ -219,7 +220,7 @@ fn array(text: &str) -> Option<Format> {
     (peek.has("role") && (peek.has("content") || peek.has("tool_calls"))).then(|| style(text))
 }
 
-/// Whose messages these are. Both are read alike; it is only a word.
+/// Which API these messages belong to. Both are read alike, so it is only a label.
 fn style(text: &str) -> Format {
     let theirs = ["\"tool_use\"", "\"tool_result\"", "\"thinking\""];
     match theirs.iter().any(|mark| text.contains(mark)) && !text.contains("\"tool_calls\"") {
@@ -242,7 +243,7 @@ fn prose(text: &str) -> Option<Format> {
     aider.then_some(Format::Aider)
 }
 
-/// The top of a JSON object that may be cut off: its keys, and the beginning of each value.
+/// The top level of a JSON object that may be truncated: its keys, and the beginning of each value.
 struct Peek<'a>(Vec<(String, &'a str)>);
 
 impl<'a> Peek<'a> {

@@ -1,7 +1,7 @@
-//! Items of OpenAI's newer API: what was said, calls and their answers, one after the other.
+//! Items of OpenAI's Responses API: messages, calls and their results, in order.
 //!
-//! One reply is several items: reasoning, calls, text. They are put together until answers come,
-//! and the answers come after the reply. Codex, the Agents SDK and plain lists write them.
+//! One reply is several items: reasoning, calls, text. They are merged until results arrive, and
+//! the results come after the reply. Codex, the Agents SDK and plain lists use this format.
 
 use rethread_core::Message;
 use rethread_core::entry::Body;
@@ -12,24 +12,24 @@ use super::fields::{Fields, quoted};
 use super::messages::{arguments, id_text, parts, result_json};
 use super::output::{Out, Slot, said};
 
-/// Takes items, and hands replies over when they are complete.
+/// Collects items, and emits each reply when it is complete.
 #[derive(Default)]
 pub(super) struct Items {
     /// The model that answers.
     pub(super) model: Option<String>,
     prefix: &'static str,
     injected: Option<fn(&Message) -> bool>,
-    /// The items are in a record that is kept, and were said before.
+    /// The items are part of a record that is kept, and appeared before.
     again: bool,
     round: Option<Round>,
 }
 
-/// A reply and the answers to its calls, until the tokens it cost are known.
+/// A reply and the results of its calls, until its token counts are known.
 struct Round {
     slot: Slot,
     message: Message,
     records: u64,
-    /// Answers came, so what the model says next is another reply.
+    /// Results arrived, so the next item of the model belongs to another reply.
     answered: bool,
     after: Vec<(Slot, After)>,
 }
@@ -40,14 +40,14 @@ enum After {
 }
 
 impl Items {
-    /// Nothing yet. `prefix` comes before the kinds of records; `injected` says whether something
-    /// was not said by the user, though it is in their name.
+    /// Starts empty. `prefix` is put before the kinds of records; `injected` says whether a user
+    /// message was written by a program.
     pub(super) fn new(prefix: &'static str, injected: Option<fn(&Message) -> bool>) -> Items {
         Items { prefix, injected, ..Items::default() }
     }
 
-    /// The same, for items that are in a record that is kept, and were said before: they are no
-    /// records of their own.
+    /// The same, for items that are part of a record that is kept, and appeared before: they are
+    /// not counted as records.
     pub(super) fn again(&self) -> Items {
         Items {
             model: self.model.clone(),
@@ -58,7 +58,7 @@ impl Items {
         }
     }
 
-    /// One more item; `text` is the record it is in.
+    /// Adds an item; `text` is the record it is in.
     pub(super) fn take(
         &mut self,
         out: &mut Out<'_>,
@@ -86,7 +86,7 @@ impl Items {
                 }
                 _ => self.keep(out, slot, kind, text),
             },
-            // The item itself is the block: its own provider may take it back.
+            // The item itself becomes the block, because its provider may accept it again.
             ("reasoning" | "web_search_call" | "image_generation_call", _) => {
                 match said(Role::Assistant, &format!("[{}]", item.without(&[]))) {
                     Ok(message) => self.reply(out, slot, message.content),
@@ -117,7 +117,7 @@ impl Items {
         }
     }
 
-    /// More of a reply, or the beginning of the next.
+    /// Adds to a reply, or starts the next one.
     fn reply(&mut self, out: &mut Out<'_>, slot: Slot, mut blocks: Vec<Block>) -> Result<()> {
         if let Some(round) = self.round.as_mut().filter(|round| !round.answered) {
             round.message.content.append(&mut blocks);
@@ -131,7 +131,7 @@ impl Items {
         Ok(())
     }
 
-    /// A record that is kept as it was, after the reply that continues.
+    /// A record that is kept unchanged, after the current reply.
     pub(super) fn keep(
         &mut self,
         out: &mut Out<'_>,
@@ -150,7 +150,7 @@ impl Items {
         }
     }
 
-    /// What the reply that continues cost besides.
+    /// Additional cost of the current reply.
     pub(super) fn cost(&mut self, usage: Usage) {
         if let Some(round) = self.round.as_mut().filter(|_| usage != Usage::default()) {
             *round.message.usage.get_or_insert_default() += usage;
@@ -204,7 +204,7 @@ fn call(item: &Fields<'_>, kind: &str) -> Block {
     Block::tool_use(id.unwrap_or_default(), name, arguments(given))
 }
 
-/// What a tool answered, in any of the forms it is written in.
+/// The result of a tool, in any of its forms.
 fn answer(item: &Fields<'_>) -> Option<Message> {
     let id = item.get("call_id").and_then(id_text).unwrap_or_default();
     let output = item.get("output").or_else(|| item.get("tools")).unwrap_or("null");

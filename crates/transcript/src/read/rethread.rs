@@ -103,9 +103,9 @@ fn found(header: Header, fields: &Fields<'_>) -> FoundSession {
 fn entry(out: &mut Out<'_>, session: usize, fields: &Fields<'_>, place: String) -> Result<()> {
     let kind = fields.word("kind");
     let at = fields.get("at").and_then(|raw| time::of_json(raw, &out.options.zone));
-    // JSON of another program that was spread over lines is in a string.
+    // JSON of another program that was spread over several lines is in a string.
     let text = fields.text("text");
-    // A record of another program may be `null`, which is something that was there.
+    // A record of another program may be `null`, which is different from a missing one.
     let body = text.as_deref().or(fields.get("body"));
     let body = body.or_else(|| fields.has("body").then_some("null"));
     let (Some(kind), Some(id), Some(json)) = (kind, fields.word("id"), body) else {

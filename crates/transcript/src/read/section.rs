@@ -1,12 +1,12 @@
-//! One part of a Markdown transcript: who says what in it, and what it cost.
+//! Parses one section of a Markdown transcript: the speakers, their text, and the cost.
 
 use super::markdown::Cost;
 use crate::fences::fenced;
-use crate::marks::{self, CLEARED, INTERRUPTED, RULE, TOOL, UNDONE};
+use crate::markdown_marks::{self as marks, CLEARED, INTERRUPTED, RULE, TOOL, UNDONE};
 use crate::numbers;
 
-/// Characters a name may have before `:**`, where the file does not say what the agent is called.
-/// Longer bold text is a sentence, not a name.
+/// Characters a name may have before `:**`, if the file does not name the agent. Longer bold text
+/// is a sentence, not a name.
 const NAME_CHARS_MAX: usize = 80;
 
 /// Fields that appear where a reply could, and are not replies.
@@ -22,7 +22,7 @@ pub(super) struct Section<'a> {
     pub(super) is_named: bool,
 }
 
-/// What someone said.
+/// A speaker's text.
 #[derive(Default)]
 pub(super) struct Spoken {
     /// The words.
@@ -34,8 +34,8 @@ pub(super) struct Spoken {
 }
 
 impl Section<'_> {
-    /// The line, from this one on, in which the agent begins to speak: that with its label; where
-    /// the name is only guessed from the title, else the first that begins with any name.
+    /// The line, from this one on, in which the agent begins to speak: the one with its label or,
+    /// if the name is only guessed from the title, the first that begins with any name.
     pub(super) fn reply_in(&self, lines: &[&str], from: usize) -> Option<usize> {
         let label = marks::label(self.agent);
         let quoted = fenced(lines);
@@ -44,12 +44,12 @@ impl Section<'_> {
         };
         let own = first(&|line| line.starts_with(&label));
         let other = || first(&|line| other_label(line).is_some());
-        // A fence that was never closed may seem to be by one of the reply.
+        // A fence that was never closed may seem to be closed by one in the reply.
         let own = own.or_else(|| (from..lines.len()).find(|at| lines[*at].starts_with(&label)));
         own.or_else(|| if self.is_named { None } else { other() })
     }
 
-    /// What the agent says in these lines, the first of which has its label.
+    /// The agent's text in these lines, the first of which has its label.
     pub(super) fn spoken_from(&self, lines: &[&str]) -> Spoken {
         let label = marks::label(self.agent);
         let first = lines.first().copied().unwrap_or_default();
@@ -69,7 +69,7 @@ fn other_label(line: &str) -> Option<&str> {
     (is_name && !name[..end].contains("**") && !FIELDS.contains(&label)).then_some(label)
 }
 
-/// What is said in these lines, the first of which begins with `label`.
+/// The text in these lines, the first of which begins with `label`.
 pub(super) fn spoken(lines: &[&str], label: &str, agent: &str) -> Spoken {
     let agent_label = marks::label(agent);
     let mut spoken = Spoken::default();
@@ -90,7 +90,8 @@ pub(super) fn spoken(lines: &[&str], label: &str, agent: &str) -> Spoken {
             spoken.interrupted = true;
             after_mark = true;
         } else if !(after_mark && blank) {
-            // The blank line below a tool call goes with it, so that one stays between texts.
+            // The blank line below a tool call is removed with it, so that one is left between
+            // texts.
             kept.push(marks::unescape_line(line, &agent_label).into_owned());
             after_mark = false;
         }
@@ -99,8 +100,8 @@ pub(super) fn spoken(lines: &[&str], label: &str, agent: &str) -> Spoken {
     spoken
 }
 
-/// The lines above the last line that says what the part cost, and what it says. Where no line
-/// does, all but the rules and notes at the end.
+/// The lines above the last cost line, and the cost. If there is no such line, all but the rules
+/// and notes at the end.
 pub(super) fn footer_of<'a>(lines: &'a [&'a str]) -> (&'a [&'a str], Cost) {
     let quoted = fenced(lines);
     let footer = (0..lines.len()).rfind(|at| !quoted[*at] && marks::is_footer(lines[*at]));
@@ -115,7 +116,7 @@ pub(super) fn footer_of<'a>(lines: &'a [&'a str]) -> (&'a [&'a str], Cost) {
     (&lines[..end], Cost::default())
 }
 
-/// Reads `*Time: 3.2s | Tokens: 345 (in: 123, out: 222)*`, each part of it optional.
+/// Parses `*Time: 3.2s | Tokens: 345 (in: 123, out: 222)*`, each part of it optional.
 fn cost_of(line: &str) -> Cost {
     let mut cost = Cost { line: line.trim_end().to_owned(), ..Cost::default() };
     for part in line.trim().trim_matches('*').split('|').map(str::trim) {
@@ -137,7 +138,7 @@ fn cost_of(line: &str) -> Cost {
     cost
 }
 
-/// Reads `3.2s`.
+/// Parses `3.2s`.
 fn milliseconds(text: &str) -> Option<u64> {
     let seconds = text.strip_suffix('s')?.trim();
     let plain = seconds.chars().all(|c| c.is_ascii_digit() || c == '.');

@@ -1,4 +1,4 @@
-//! SpecStory's Markdown: who speaks is in a line of its own, tools in `<tool-use>`.
+//! SpecStory's Markdown: each speaker on a separate line, tools in `<tool-use>`.
 
 use std::path::Path;
 
@@ -22,7 +22,7 @@ pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
     let mut block: Vec<&str> = Vec::new();
     let mut inside = false;
     for line in text.lines() {
-        // What a tool said may quote a transcript.
+        // The output of a tool may quote a transcript.
         inside = (inside || line.starts_with("<tool-use")) && !line.contains("</tool-use>");
         match speaker_of(line).filter(|_| !inside) {
             Some(next) => {
@@ -45,7 +45,7 @@ fn identity(text: &str) -> Option<String> {
     })
 }
 
-/// What was asked first. A title may be given later, and given again.
+/// The first question. A title may be added later, and changed.
 fn first_question(text: &str) -> String {
     let is_user = |line: &&str| speaker_of(line).is_some_and(|who| who.role == Role::User);
     let mut lines = text.lines().skip_while(|line| !is_user(line));
@@ -61,7 +61,7 @@ struct Speaker {
     at: Option<String>,
 }
 
-/// Reads `_**Agent - sidechain (claude-opus-4-5 2026-01-31 15:20:34Z)**_`.
+/// Parses `_**Agent - sidechain (claude-opus-4-5 2026-01-31 15:20:34Z)**_`.
 fn speaker_of(line: &str) -> Option<Speaker> {
     let inner = line.trim_end().strip_prefix("_**")?.strip_suffix("**_")?;
     let (who, told) = match inner.split_once('(') {
@@ -113,7 +113,8 @@ impl Reader {
         if speaker.role == Role::User {
             return out.message(slot, Message::user(text), "user", 1);
         }
-        // Calls have no ids. A reply that continues keeps its own: they depend on when it began.
+        // Calls have no ids. When a reply is continued, its calls keep theirs, because they depend
+        // on when it began.
         let began = speaker.at.as_deref().or_else(|| text.lines().next()).unwrap_or_default();
         let (message, results) = reply(text, &out.id_of(began));
         let message = Message { model: speaker.model.clone(), ..message };
@@ -154,8 +155,7 @@ impl Reader {
     }
 }
 
-/// A reply: its text and thoughts, its calls, and what came of them, which is in one place
-/// with the call.
+/// A reply: its text, its thinking, and its calls, each together with its result.
 fn reply(text: &str, id: &str) -> (Message, Vec<Block>) {
     let mut blocks = Vec::new();
     let mut results = Vec::new();

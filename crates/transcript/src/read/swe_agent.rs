@@ -22,8 +22,8 @@ pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
     let info = doc.object("info").unwrap_or_default();
     let config = info.object("config").and_then(|config| config.object("model"));
     let model = config.and_then(|model| model.word("model_name"));
-    // A trajectory has no name of its own: what was asked first identifies it. The
-    // instructions before that are the program's, and may be written again.
+    // A trajectory has no name: its first question identifies it. The instructions before that
+    // belong to the program, and may be rewritten.
     let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
     let first = items.iter().find(|item| item.contains("\"user\"")).copied().unwrap_or_default();
     let formerly = vec![fingerprint(&[first, items.first().copied().unwrap_or_default()])];
@@ -60,7 +60,7 @@ pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
     if let Some(stats) = info.object("model_stats") {
         let number = |name: &str| stats.number(name).unwrap_or(0);
         let (input, output) = (number("tokens_sent"), number("tokens_received"));
-        // Where the whole run is counted, replies that count themselves are not counted twice.
+        // If the whole run is counted, replies with their own counts are not counted twice.
         if input > 0 || output > 0 {
             out.account.tokens = Usage { input, output, ..Usage::default() };
         }
@@ -69,13 +69,13 @@ pub(super) fn read(path: &Path, out: &mut Out<'_>) -> Result<()> {
     Ok(())
 }
 
-/// What a reply of OpenAI's newer API consists of, where a record is a whole one.
+/// The items of a Responses API reply, if a record is a complete one.
 fn outputs(item: &str) -> Option<Vec<&str>> {
     let fields = Fields::of(item)?;
     fields.list("output").filter(|_| fields.text("object").as_deref() == Some("response"))
 }
 
-/// Messages that are items of that API, or whole replies of it.
+/// Messages that are items of that API, or complete replies of it.
 fn of_items(out: &mut Out<'_>, session: usize, list: &[&str]) -> Result<()> {
     let mut items = Items::default();
     for item in list {

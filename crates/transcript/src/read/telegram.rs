@@ -1,8 +1,9 @@
-//! A chat bot's `sessions.json`: one object, a session for each user or each of their chats.
+//! A chat bot's `sessions.json`: one object with a session for each user, or for each of their
+//! chats.
 //!
-//! A key is `<user>`, or in newer versions of the bot `<user>:<session id>`. The session id `default`
-//! is the one a user has without naming any, so `7` and `7:default` are one session: the one the bot
-//! continues for user 7.
+//! A key is `<user>` or, in newer versions of the bot, `<user>:<session id>`. The session id
+//! `default` is the one a user has without naming any, so `7` and `7:default` are the same session:
+//! the one the bot continues for user 7.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -18,13 +19,13 @@ use super::messages::{Converted, convert};
 use super::output::{Out, Slot, fingerprint};
 use super::{ReadError, Result, time};
 
-/// What newer versions call the session of a user who named none.
+/// The session id that newer versions use if the user named none.
 const DEFAULT: &str = "default";
 
 /// A session as the file has it.
 struct Saved<'a> {
     key: String,
-    /// Its object; of one that was cut off, what comes before its messages.
+    /// Its object; if it is truncated, what comes before its messages.
     raw: Cow<'a, str>,
     items: Vec<&'a str>,
 }
@@ -75,7 +76,7 @@ fn saved<'a>(text: &'a str, out: &mut Out<'_>) -> Result<Vec<Saved<'a>>> {
                 whole(out, &key, raw.get(), &mut found);
                 rest = &value[values.byte_offset()..];
             }
-            // The program was stopped while it wrote: what is whole is kept.
+            // The program was stopped while it wrote: the complete part is kept.
             _ => {
                 found.push(half_a_session(&key, value));
                 cut_off(out, &format!("session {key}"));
@@ -120,7 +121,7 @@ fn half_a_session<'a>(key: &str, value: &'a str) -> Saved<'a> {
     Saved { key: key.to_owned(), raw: head.into(), items }
 }
 
-/// Whose session it is, and which of theirs: identifies it in the file.
+/// The owner of a session, and which of theirs it is: identifies it in the file.
 #[derive(PartialEq, Eq)]
 struct Whose {
     user: String,
@@ -130,7 +131,7 @@ struct Whose {
 
 impl Whose {
     fn of(saved: &Saved<'_>) -> Whose {
-        // The session id may hold colons of its own.
+        // The session id may contain colons.
         let (user, chat) = match saved.key.split_once(':') {
             Some((user, chat)) => (user, Some(chat)),
             None => (saved.key.as_str(), None),
@@ -158,13 +159,13 @@ fn session(out: &mut Out<'_>, whose: &Whose, saved: &[Saved<'_>]) -> Result<()> 
     let created_at = heads.iter().filter_map(|fields| at(fields, "created_at")).min();
     let last: Vec<Option<Timestamp>> =
         heads.iter().map(|fields| at(fields, "last_activity")).collect();
-    // The one that was used last knows where the user is.
+    // The one that was used last knows the user's current folder.
     let newest = (0..heads.len()).max_by_key(|index| last[*index]).unwrap_or_default();
     let workspace = heads
         .get(newest)
         .and_then(|fields| fields.word("current_workspace").or_else(|| fields.word("workspace")));
     let owner = format!("telegram:{user}");
-    // Where both versions saved it, the plain key is what it was first known by.
+    // If both versions saved it, the plain key is the original one.
     let identity = match chat {
         None => saved.iter().find(|saved| !saved.key.contains(':')),
         Some(_) => saved.first(),
@@ -216,18 +217,18 @@ struct Item<'a> {
     id: String,
     at: Option<Timestamp>,
     raw: &'a str,
-    /// It was saved under the other key as well.
+    /// It was also saved under the other key.
     again: bool,
 }
 
-/// The messages of a session, in the order they were said.
+/// The messages of a session, in order.
 fn items<'a>(out: &Out<'_>, saved: &[Saved<'a>]) -> Vec<Item<'a>> {
     let mut items = Vec::new();
     let mut known: HashSet<String> = HashSet::new();
     for saved in saved {
         let mut seen: HashMap<String, u32> = HashMap::new();
         for raw in &saved.items {
-            // The time is part of a message, so equal words at another time are another message.
+            // The time is part of a message, so the same text at another time is another message.
             let mark = fingerprint(&[raw]);
             let count = seen.entry(mark.clone()).or_default();
             *count += 1;
@@ -239,7 +240,7 @@ fn items<'a>(out: &Out<'_>, saved: &[Saved<'a>]) -> Vec<Item<'a>> {
             items.push(Item { id, at, raw, again });
         }
     }
-    // Two histories are put together by their times; one is in order as it is.
+    // Two histories are merged by time; a single one is already in order.
     if saved.len() > 1 && items.iter().all(|item| item.at.is_some()) {
         items.sort_by_key(|item| item.at);
     }

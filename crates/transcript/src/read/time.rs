@@ -1,12 +1,12 @@
-//! Times as programs write them.
+//! Parses times in the formats that programs write.
 
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::fmt::strtime;
 use jiff::tz::TimeZone;
 
-/// Reads a time: RFC 3339, an offset without a colon (`-0800`), a naive time of this zone, the
-/// date of a mail, or a number of seconds or parts of one since 1970.
+/// Parses a time: RFC 3339, an offset without a colon (`-0800`), a local time in this zone, an
+/// e-mail date, or a number of seconds (or fractions) since 1970.
 pub(super) fn read(text: &str, zone: &TimeZone) -> Option<Timestamp> {
     let text = text.trim();
     if let Ok(at) = text.parse::<Timestamp>() {
@@ -40,8 +40,8 @@ pub(super) fn of_json(raw: &str, zone: &TimeZone) -> Option<Timestamp> {
     }
 }
 
-/// Seconds, or thousandths, millionths or billionths of one, since 1970. Each reaches the size
-/// of the next in the year 5138.
+/// Seconds, milliseconds, microseconds or nanoseconds since 1970, distinguished by size. The ranges
+/// do not overlap until the year 5138.
 fn number(text: &str) -> Option<Timestamp> {
     let number: f64 = text.parse().ok().filter(|number: &f64| number.is_finite())?;
     let micros = match number.abs() {

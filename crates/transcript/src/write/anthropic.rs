@@ -1,5 +1,5 @@
-//! A list of messages as Anthropic's API takes it: user and assistant in turn, answers of tools
-//! with the user. Instructions have no place in the list.
+//! A list of messages for Anthropic's API: user and assistant alternate, and tool results are in
+//! user messages. System messages have no place in the list.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -47,7 +47,7 @@ impl<'a> Anthropic<'a> {
 
     fn write_held(&mut self) -> io::Result<()> {
         let Some(mut message) = self.held.take() else { return Ok(()) };
-        // Answers come first: the API wants them right after their calls.
+        // Results come first: the API requires them right after their calls.
         message.content.sort_by_key(|block| !matches!(block.kind, BlockKind::ToolResult(_)));
         if self.first && message.role == Role::Assistant {
             self.write(&Message::user("(the conversation begins with the assistant)"))?;

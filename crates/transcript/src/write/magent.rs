@@ -74,8 +74,8 @@ impl Writer for Magent<'_> {
     }
 }
 
-/// A message with its role and content. The content of a tool's message is one object, so each
-/// answer is a message of its own.
+/// A message with its role and content. The content of a tool message is one object, so each result
+/// is a separate message.
 pub(super) fn values(message: &Message) -> Vec<Value> {
     let bare = Message::new(message.role, message.content.clone());
     let whole = || vec![serde_json::to_value(&bare).unwrap_or(Value::Null)];

@@ -1,11 +1,12 @@
-//! A session as Markdown: a header, one part per turn, and the summary at the end.
+//! A session as Markdown: a header, one section per turn, and the summary at the end.
 //!
-//! The layout is a contract (`docs/format.md`): other programs write and read the same. What it has
-//! no words for (tool calls, clears, a reply that was stopped) is on lines in italics that it never
-//! uses. Text that looks like structure is escaped, see `marks`; control characters are left out.
+//! The layout is a contract (`docs/format.md`): other programs read and write it too. What it has
+//! no place for (tool calls, clears, a reply that was stopped) is written on lines in italics,
+//! which it does not use otherwise. Text that looks like structure is escaped, see `markdown_marks`; control
+//! characters are left out.
 //!
-//! Entries are taken one at a time and at most one turn is held, so the length of a log does not
-//! matter. White space around a text is not kept.
+//! Entries are processed one at a time and at most one turn is held in memory, so a log can have
+//! any length. White space around a text is not kept.
 
 use std::io::{self, Write};
 
@@ -16,37 +17,37 @@ use rethread_core::message::Usage;
 use rethread_core::turn::TurnPart;
 use rethread_core::{Entry, Session, summary, tokens};
 
-use crate::marks::{self, BUILT_IN, CLEARED, RULE, UNDONE, YOU};
+use crate::markdown_marks::{self as marks, BUILT_IN, CLEARED, RULE, UNDONE, YOU};
 use crate::numbers;
 use crate::write::turn::Turn;
 
 /// The name of an agent that has none.
 const NAMELESS: &str = "Assistant";
 
-/// What is written about a session beside its entries.
+/// What is written about a session in addition to its entries.
 #[derive(Clone, Debug)]
 pub struct TranscriptHeader<'a> {
     /// The session.
     pub session: &'a Session,
-    /// The agent's name as people see it.
+    /// The agent's name, for people.
     pub agent: &'a str,
-    /// The session this one continues, as far as it is known.
+    /// The session this one continues, if it is known.
     pub previous: Option<Previous>,
-    /// The zone whose clock the times are read from. The file does not name it.
+    /// The time zone of the times. The file does not name it.
     pub zone: TimeZone,
 }
 
-/// Tokens read and written by a model.
+/// Input and output tokens of a model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TokenCount {
-    /// Read, the provider's cache included.
+    /// Input, cached tokens included.
     pub input: u64,
-    /// Written.
+    /// Output.
     pub output: u64,
 }
 
 impl TokenCount {
-    /// What a provider charged, or nothing where it said nothing.
+    /// What a provider charged, or zero if it is not known.
     pub(super) fn charged(usage: Usage) -> Option<TokenCount> {
         (usage != Usage::default())
             .then(|| TokenCount { input: usage.read(), output: usage.output })
@@ -63,21 +64,21 @@ impl TokenCount {
     }
 }
 
-/// What a transcript adds up to, for the receipt.
+/// The totals of a transcript, for the receipt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TranscriptTotals {
     /// Turns that were written.
     pub queries: u64,
     /// Tokens of these turns.
     pub session: TokenCount,
-    /// Tokens of the restoration, which counts as no query.
+    /// Tokens of the restoration, which does not count as a query.
     pub restoration: TokenCount,
 }
 
-/// Why a transcript was not finished. What was written until then is not one.
+/// Why a transcript could not be completed. What was written so far is not valid.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError<E: std::error::Error + 'static> {
-    /// The next entry could not be had.
+    /// The next entry could not be read.
     #[error("the log could not be read to its end")]
     Entries(#[source] E),
     /// The text could not be written.
@@ -107,16 +108,16 @@ pub fn write<E: std::error::Error + 'static>(
     Ok(totals)
 }
 
-/// A transcript that is written step by step, for callers that cannot wait for it: it is given
-/// entries, and what they add up to is taken.
+/// A transcript that is written step by step, for callers that cannot block: it is given entries,
+/// and the output is taken from it.
 pub struct Steps(Writer);
 
 impl Steps {
-    /// A transcript that has its header.
+    /// A transcript with its header.
     ///
     /// # Errors
     ///
-    /// None: memory takes every write.
+    /// None: writing to memory does not fail.
     pub fn begin(page: &TranscriptHeader<'_>) -> io::Result<Steps> {
         let mut writer = Writer::new(page);
         writer.header()?;
@@ -127,32 +128,32 @@ impl Steps {
     ///
     /// # Errors
     ///
-    /// None: memory takes every write.
+    /// None: writing to memory does not fail.
     pub fn entry(&mut self, entry: Entry) -> io::Result<()> {
         self.0.entry(entry)
     }
 
-    /// Bytes that are written and not taken.
+    /// Bytes that are written and not taken yet.
     pub fn ready(&self) -> usize {
         self.0.out.len()
     }
 
-    /// Takes what is written so far. A turn is written when it is over.
+    /// Takes what was written so far. A turn is written when it is complete.
     pub fn take(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.0.out)
     }
 
-    /// The rest, and what all of it adds up to.
+    /// The rest, and the totals.
     ///
     /// # Errors
     ///
-    /// None: memory takes every write.
+    /// None: writing to memory does not fail.
     pub fn finish(self) -> io::Result<(Vec<u8>, TranscriptTotals)> {
         self.0.finish()
     }
 }
 
-/// The transcript as a string, from entries that are all there.
+/// The transcript as a string, from all entries.
 pub fn text(
     page: &TranscriptHeader<'_>,
     entries: impl IntoIterator<Item = Entry>,
@@ -250,7 +251,7 @@ impl Writer {
         Ok(())
     }
 
-    /// What is not part of a turn.
+    /// Handles an entry that is not part of a turn.
     fn beside(&mut self, entry: Entry) -> io::Result<()> {
         match entry.body {
             Body::Summary(summary) => self.summary = Some(summary.text),
@@ -301,8 +302,8 @@ impl Writer {
         let Some(turn) = self.turn.take() else { return Ok(()) };
         let reply = turn.reply(&self.label);
         if !turn.asked {
-            // Nobody asked for what a log begins with, or what came in after a clear. The layout
-            // has no place for it, so it is between two rules.
+            // Messages at the start of a log or after a clear may belong to no question. The layout
+            // has no place for them, so they are between two rules.
             if !reply.is_empty() {
                 writeln!(self.out, "{}{reply}", self.label)?;
                 self.rule()?;
@@ -319,7 +320,7 @@ impl Writer {
             writeln!(self.out, "{}{reply}\n", self.label)?;
         }
         match &turn.footer {
-            // What the source says is written again as it was, also that it says nothing.
+            // The cost line of the source is written unchanged, even if it is empty.
             Some(footer) if footer.is_empty() => self.rule(),
             Some(footer) => {
                 writeln!(self.out, "{footer}")?;
@@ -347,13 +348,13 @@ impl Writer {
     }
 }
 
-/// A text as it comes after a label, on the same line; nothing when there is no text.
+/// A text after a label, on the same line; empty if there is no text.
 pub(super) fn said(text: &str, label: &str) -> String {
     let text = marks::clean(text);
     let Some((first, _)) = text.split_once('\n') else {
         return if text.is_empty() { text } else { format!(" {}", marks::escape_markers(&text)) };
     };
-    // The first line follows the label, where nothing takes it for structure.
+    // The first line follows the label, where it cannot be mistaken for structure.
     let written = marks::escape_text(&text, label);
     let rest = written.split_once('\n').map_or("", |(_, rest)| rest);
     format!(" {}\n{rest}", marks::escape_markers(first))

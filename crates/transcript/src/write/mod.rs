@@ -1,8 +1,8 @@
-//! A session as a file: one module per format.
+//! Writes sessions to files: one module per format.
 //!
 //! A [`Writer`] is given a session, its entries one at a time, perhaps the next session of a chain,
-//! and is finished. What a format has no place for is left out and counted, so that a door that
-//! exports can say so. [`markdown`] needs more input and has functions of its own.
+//! and is finished. What a format has no place for is left out and counted, so that the caller can
+//! report it. [`markdown`] needs more input and has its own functions.
 
 mod agent;
 mod anthropic;
@@ -24,23 +24,23 @@ use rethread_core::{BlobId, Entry, Session};
 
 pub use rethread::VERSION;
 
-/// What writes sessions in some format.
+/// Writes sessions in one format.
 pub trait Writer {
-    /// A session begins. The next one of a chain is written into the same document.
+    /// Begins a session. The next one of a chain is written into the same document.
     ///
     /// # Errors
     ///
     /// I/O errors.
     fn begin(&mut self, session: &Session) -> io::Result<()>;
 
-    /// The next entry of its log.
+    /// Writes the next entry of its log.
     ///
     /// # Errors
     ///
     /// I/O errors.
     fn entry(&mut self, entry: &Entry) -> io::Result<()>;
 
-    /// An attachment of the session; they come before its entries.
+    /// Writes an attachment of the session; attachments come before entries.
     ///
     /// # Errors
     ///
@@ -54,19 +54,19 @@ pub trait Writer {
         false
     }
 
-    /// The document ends.
+    /// Ends the document.
     ///
     /// # Errors
     ///
     /// I/O errors.
     fn finish(&mut self) -> io::Result<()>;
 
-    /// What the format has no place for, and how much of it there was.
+    /// What was left out because the format has no place for it, with counts.
     fn left_out(&self) -> &BTreeMap<&'static str, u64>;
 }
 
-/// A writer for a format: `rethread`, `openai`, `anthropic`, `magent`, `agent`, `telegram` or `html`.
-/// Times that do not name their zone are read from the clock of `zone`.
+/// A writer for a format: `rethread`, `openai`, `anthropic`, `magent`, `agent`, `telegram` or
+/// `html`. Times without a zone are written in `zone`.
 pub fn writer<'a>(
     format: &str,
     out: &'a mut dyn io::Write,

@@ -1,4 +1,4 @@
-//! A list of messages as OpenAI's API takes it.
+//! A list of messages for OpenAI's API.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};

@@ -1,4 +1,4 @@
-//! What was said, as an API takes it: every call answered, nothing answered that was not called.
+//! Makes messages valid for an API: every call has a result, and every result a call.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ pub(super) struct Pairs {
 }
 
 impl Pairs {
-    /// The messages of an entry, with what has to come before them.
+    /// The messages of an entry, preceded by those that have to come first.
     pub(super) fn entry(&mut self, entry: &Entry) -> Vec<Message> {
         match &entry.body {
             Body::Message(message) => self.message(message),
@@ -33,14 +33,14 @@ impl Pairs {
         }
     }
 
-    /// What has to come at the end.
+    /// The messages that have to come at the end.
     pub(super) fn finish(&mut self) -> Vec<Message> {
         self.open.drain(..).map(interrupted_result).collect()
     }
 
     fn message(&mut self, message: &Message) -> Vec<Message> {
         let mut said = Vec::new();
-        // A reply or a question closes what is open; answers of tools do not.
+        // A reply or a question closes open calls; tool results do not.
         if message.role == Role::Assistant || message.opens_turn() {
             let answers = |id: &String| message.results().any(|r| r.tool_use_id == *id);
             let (answered, open) = self.open.drain(..).partition(answers);

@@ -17,7 +17,7 @@ use super::visible_json::VisibleJson;
 /// The version of the format that is written, and the newest that is read.
 pub const VERSION: u64 = 1;
 
-/// Bytes of an attachment in one line: readers pass over lines that are much longer.
+/// Bytes of an attachment on one line: readers skip lines that are much longer.
 const PART_BYTES: usize = 6 << 20;
 
 pub(super) struct RethreadLines<'a> {
@@ -33,7 +33,7 @@ impl<'a> RethreadLines<'a> {
 
 impl Writer for RethreadLines<'_> {
     fn begin(&mut self, session: &Session) -> io::Result<()> {
-        // What another program says about it is kept as it was written, but in one line.
+        // Fields of another program are kept unchanged, but on one line.
         let header = Raw::of(&session.header).get().replace(['\n', '\r'], " ");
         let keys = Raw::of(&session.keys);
         write!(self.out, "{{\"rethread\":{VERSION},\"session\":{header},\"keys\":{}", keys.get())?;
@@ -50,8 +50,8 @@ impl Writer for RethreadLines<'_> {
         let body = entry.body.json();
         let is_plain = |c: char| c >= ' ' && !is_hidden(c);
         match body.chars().any(|c| !is_plain(c)) {
-            // A body that was spread over lines, or holds what is escaped on its way out, keeps its
-            // bytes inside a string.
+            // A body that was spread over several lines, or contains characters that are escaped in
+            // the output, keeps its bytes in a string.
             true => writeln!(self.out, "{head},\"text\":{}}}", json!(body)),
             false => writeln!(self.out, "{head},\"body\":{body}}}"),
         }
@@ -59,7 +59,7 @@ impl Writer for RethreadLines<'_> {
 
     fn blob(&mut self, id: BlobId, bytes: &[u8]) -> io::Result<()> {
         let mut parts = bytes.chunks(PART_BYTES);
-        // Nothing has one part, too.
+        // An empty attachment also has one part.
         let mut part = parts.next().unwrap_or_default();
         loop {
             let mut line = json!({ "blob": id, "base64": BASE64.encode(part) });

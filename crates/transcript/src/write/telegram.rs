@@ -36,7 +36,7 @@ fn time(at: Timestamp) -> String {
     at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
-/// The user's number, where the session has one, and what the file calls the session: the number
+/// The user's number, if the session has one, and the key of the session in the file: the number
 /// alone for the one the bot continues, `<user>:<session id>` for another of theirs.
 fn user(session: &Session) -> (i64, String) {
     let keys = || session.keys.iter().map(|key| key.as_str());

@@ -1,4 +1,4 @@
-//! One turn, gathered from its entries until it can be written.
+//! One turn, collected from its entries until it can be written.
 
 use jiff::Timestamp;
 use rethread_core::entry::Finished;
@@ -6,12 +6,12 @@ use rethread_core::measure::Measure;
 use rethread_core::message::{BlockKind, Call, Message, Role};
 
 use super::markdown::{TokenCount, said};
-use crate::marks::{FOOTER, INTERRUPTED, TOOL, clean, escape_text, is_footer, one_line};
+use crate::markdown_marks::{FOOTER, INTERRUPTED, TOOL, clean, escape_text, is_footer, one_line};
 
-/// Characters of the line that shows a tool call. It says what was done, not with what.
+/// Characters of the line that shows a tool call. It shows what was done, not the whole input.
 const TOOL_LINE_CHARS_MAX: usize = 200;
 
-/// A turn on its way into a transcript.
+/// A turn that is being collected.
 pub(super) struct Turn {
     /// When it began.
     pub(super) at: Timestamp,
@@ -25,7 +25,7 @@ pub(super) struct Turn {
     charged: Option<TokenCount>,
     counted: TokenCount,
     finished: Option<Finished>,
-    /// The line that says what it cost, where it comes from a transcript; empty if that had none.
+    /// The cost line, if it comes from a transcript; empty if that had none.
     pub(super) footer: Option<String>,
 }
 
@@ -88,11 +88,11 @@ impl Turn {
         }
     }
 
-    /// Notes with the calls how they ended.
+    /// Records how the calls ended.
     fn answers_of(&mut self, message: &Message, measure: &Measure) {
         for (index, result) in message.results().enumerate() {
-            // The stub knows of failures that only the result's own JSON shows. Inside a JSON
-            // string the quotes would be escaped, so this cannot be something a tool said.
+            // The stub detects failures that only the result's own JSON shows. Inside a JSON string
+            // the quotes would be escaped, so a tool cannot forge this.
             let stub = measure.results.get(index).map_or("", |result| result.stub.as_str());
             let failed = result.is_error || stub.contains(r#""status":"error""#);
             let open = self.pieces.iter_mut().rev().find_map(|piece| match piece {
@@ -109,7 +109,7 @@ impl Turn {
         self.finished = Some(finished);
     }
 
-    /// It was ended early. A reply that already says so is left as it is.
+    /// The turn was ended early. A reply that already says so is left unchanged.
     pub(super) fn limit(&mut self, notice: &str) {
         let said = self.pieces.iter().rev().find_map(|piece| match piece {
             Piece::Text(text) => Some(text.trim_end().ends_with(notice)),
@@ -127,15 +127,15 @@ impl Turn {
         told.unwrap_or_else(|| u64::try_from(passed).unwrap_or(0))
     }
 
-    /// What the provider charged; where it said nothing, our own count of what was said.
+    /// What the provider charged or, if that is not known, our own count.
     pub(super) fn tokens(&self) -> TokenCount {
         let finished =
             self.finished.as_ref().and_then(|finished| TokenCount::charged(finished.usage));
         self.charged.or(finished).unwrap_or(self.counted)
     }
 
-    /// The reply as it comes after the agent's label: its texts, and the tool calls between
-    /// them, as paragraphs.
+    /// The reply after the agent's label: its texts, with the tool calls between them as
+    /// paragraphs.
     pub(super) fn reply(&self, label: &str) -> String {
         let mut reply = String::new();
         for (index, piece) in self.pieces.iter().enumerate() {
@@ -154,7 +154,7 @@ impl Turn {
     }
 }
 
-/// The line with which a transcript said what this reply cost.
+/// The cost line of this reply in a transcript.
 fn footer_of(message: &Message) -> Option<String> {
     let (_, raw) = message.extra.iter().find(|(name, _)| name == FOOTER)?;
     let footer: String = serde_json::from_str(raw.get()).ok()?;
@@ -163,7 +163,7 @@ fn footer_of(message: &Message) -> Option<String> {
 
 /// A call on one line: the tool and its arguments.
 fn called(call: &Call) -> String {
-    // The arguments may be megabytes; what will be cut off anyway is not even looked at.
+    // The arguments may be megabytes long; what will be cut anyway is not read.
     let start: String = call.input.get().chars().take(4 * TOOL_LINE_CHARS_MAX).collect();
     one_line(&format!("{} {start}", call.name))
 }

@@ -1,7 +1,7 @@
-//! JSON in which nothing hides: characters that drive a terminal or cannot be seen are escaped.
+//! JSON without hidden characters: terminal control characters and invisible ones are escaped.
 //!
-//! Beyond ASCII, JSON has characters only inside strings, where `\\u009b` means the same as the
-//! character. So the output is the same JSON, and can be read.
+//! Outside ASCII, JSON has characters only inside strings, where `\\u009b` means the same as the
+//! character itself. So the output is equivalent JSON.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -14,7 +14,7 @@ fn is_escaped(c: char) -> bool {
     c >= '\u{7f}' && is_hidden(c)
 }
 
-/// JSON with everything hidden escaped.
+/// JSON with all hidden characters escaped.
 pub fn visible_json(json: &str) -> Cow<'_, str> {
     if !json.contains(is_escaped) {
         return Cow::Borrowed(json);
@@ -33,10 +33,10 @@ pub fn visible_json(json: &str) -> Cow<'_, str> {
     Cow::Owned(escaped)
 }
 
-/// A writer that passes JSON on with everything hidden escaped.
+/// A writer that passes JSON on with all hidden characters escaped.
 pub struct VisibleJson<W: Write> {
     out: W,
-    /// The beginning of a character whose end has not been written yet.
+    /// The first bytes of a character whose last bytes have not been written yet.
     begun: Vec<u8>,
 }
 

@@ -1,9 +1,10 @@
-//! One page that needs nothing else: no script, no font, no picture from elsewhere.
+//! A self-contained HTML page: no scripts, fonts or pictures from elsewhere.
 //!
-//! Everything said is data. Replies go through the renderer, which passes no markup on; everything
-//! else is escaped. The policy in the page allows one thing, its own style, by its hash. A call and
-//! its result are one folded part that opens without a script, and the outline leads to every
-//! question: it is written last, because entries come one at a time, and the style puts it first.
+//! All text of the conversation is data. Replies go through the renderer, which passes no markup
+//! through; everything else is escaped. The page's content security policy allows only its own
+//! style, by hash. A call and its result are one folded section that opens without a script, and
+//! the outline links to every question. The outline is written last, because entries arrive one at
+//! a time; the style moves it to the top.
 
 mod tool;
 
@@ -35,17 +36,17 @@ pub struct Html<'a> {
     zone: TimeZone,
     begun: bool,
     agent: String,
-    /// Questions so far: what they say.
+    /// The questions so far.
     outline: Vec<String>,
-    /// Texts that were rendered, so that no two headings have the same id.
+    /// Texts that were rendered, so that heading ids are unique.
     rendered: usize,
-    /// Calls whose results have not all come.
+    /// Calls that still miss results.
     open: Vec<(Call, Option<ToolResult>)>,
     left_out: BTreeMap<&'static str, u64>,
 }
 
 impl<'a> Html<'a> {
-    /// A page that is written here, with the times of this zone.
+    /// A page written to this output, with times in this zone.
     pub fn new(out: &'a mut dyn Write, zone: TimeZone) -> Html<'a> {
         Html {
             out,
@@ -140,7 +141,7 @@ impl<'a> Html<'a> {
                 let rendered = self.markdown(text);
                 write!(self.out, "{rendered}")
             }
-            // What people paste is not always Markdown: it keeps its lines and its signs.
+            // Pasted text is not always Markdown, so it keeps its lines and characters.
             _ => write!(self.out, "<div class=\"text\" dir=\"auto\">{}</div>", escape(text.trim())),
         }
     }
@@ -152,7 +153,7 @@ impl<'a> Html<'a> {
         format!("<div class=\"rendered\">{rendered}</div>")
     }
 
-    /// A result joins its call. Together they are written when the last one is there.
+    /// Adds a result to its call. They are written when the last result has arrived.
     fn result(&mut self, result: &ToolResult) -> io::Result<()> {
         let waits = |(call, answer): &&mut (Call, Option<ToolResult>)| {
             call.id == result.tool_use_id && answer.is_none()
@@ -202,7 +203,8 @@ impl<'a> Html<'a> {
     }
 }
 
-/// The head of the page. Its policy keeps a page that was tampered with from loading anything either.
+/// The head of the page. Its policy also prevents a page that was tampered with from loading
+/// anything.
 fn head(title: &str) -> String {
     let style = format!("{STYLE}{}", html::STYLE);
     let hash = BASE64.encode(Sha256::digest(style.as_bytes()));
@@ -301,9 +303,9 @@ impl Writer for Html<'_> {
     }
 }
 
-/// The beginning of a text, on one line; one that is cut says so.
+/// The beginning of a text, on one line, with an ellipsis if it was cut.
 fn gist(text: &str, chars: usize) -> String {
-    // It may be megabytes; what will be cut off anyway is not looked at.
+    // It may be megabytes long; what will be cut anyway is not read.
     let start: String = text.chars().take(chars * 8).collect();
     let folded = start.split_whitespace().collect::<Vec<_>>().join(" ");
     match folded.char_indices().nth(chars) {
@@ -313,8 +315,7 @@ fn gist(text: &str, chars: usize) -> String {
     }
 }
 
-/// Text that is not markup: the five characters that could be, and what cannot be seen, are spelt
-/// out.
+/// Escapes text: the five special characters of HTML, and characters that cannot be seen.
 fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len() + 16);
     for c in text.chars() {

@@ -1,4 +1,4 @@
-//! The inside of a folded call: its arguments, an edit as a diff, its result.
+//! The contents of a folded call: its arguments, an edit as a diff, and its result.
 
 use rethread_core::message::{Call, ToolResult};
 use rethread_render::{Diff, Document, html};
@@ -6,20 +6,20 @@ use serde_json::{Map, Value};
 
 use super::{escape, gist};
 
-/// Characters of a call that are beside its name while it is folded.
+/// Characters of a call that are shown next to its name while it is folded.
 const GIST_CHARS: usize = 100;
 
-/// What tools of several programs call the text that is replaced, and the one it is replaced by.
+/// The names that tools of several programs use for the text to replace, and for the replacement.
 const EDITS: [(&str, &str); 3] =
     [("old", "new"), ("old_string", "new_string"), ("old_str", "new_str")];
 
-/// What tools call the whole of a file that is written.
+/// The names that tools use for the content of a whole file.
 const CONTENTS: [&str; 3] = ["content", "contents", "file_text"];
 
-/// What tools call the file.
+/// The names that tools use for a path.
 const PATHS: [&str; 4] = ["path", "file_path", "filename", "target_file"];
 
-/// What a call does, in a few words: its first argument that is a text.
+/// A call in a few words: its first text argument.
 pub(super) fn gist_of(call: &Call) -> String {
     let input = input(call);
     let first = PATHS.iter().find_map(|name| input.get(*name).and_then(Value::as_str));
@@ -27,7 +27,7 @@ pub(super) fn gist_of(call: &Call) -> String {
     gist(first.unwrap_or_else(|| call.input.get()), GIST_CHARS)
 }
 
-/// The arguments of a call. An edit is shown as what it changes.
+/// The arguments of a call. An edit is shown as a diff.
 pub(super) fn call(call: &Call) -> String {
     let mut rest = input(call);
     if rest.is_empty() {
@@ -69,7 +69,7 @@ pub(super) fn call(call: &Call) -> String {
     }
 }
 
-/// The result of a call. JSON is laid out.
+/// The result of a call. JSON is indented.
 pub(super) fn result(result: &ToolResult) -> String {
     let text = result.text();
     let laid_out = match text.starts_with(['{', '[']) {

@@ -1,7 +1,8 @@
-//! A file whose messages have no ids, and the log that may hold an earlier state of it.
+//! Matches a file whose messages have no ids with the log that may contain an earlier version of
+//! it.
 //!
-//! The ids of such messages are fingerprints of what they say; equal ones get the number of their
-//! occurrence when they are stored. What is new is found by [`Alignment`].
+//! The id of such a message is a fingerprint of its text; equal messages are numbered when they are
+//! stored. [`Alignment`] finds out which messages are new.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -12,16 +13,16 @@ use rethread_core::sessions::{ArrivingEntry, Import};
 use rethread_core::store::BoxError;
 use rethread_core::{EntryId, Message, Raw};
 
-use crate::grown::{self, Rest};
+use crate::alignment::Alignment;
 use crate::import::IMPORTED;
+use crate::message_growth::{self, Rest};
 use crate::read::{Format, fingerprint};
-use crate::window::Alignment;
 
-/// Powers of two: the numbers of messages that tell conversations apart that begin alike.
+/// Powers of two: how many messages are compared to distinguish conversations that begin alike.
 const NAMES_TRIED: u32 = 6;
 
 /// A window and the log that may hold its beginning.
-pub(crate) struct Beside {
+pub(crate) struct Overlap {
     /// The messages of the log.
     log: Vec<Said>,
     alignment: Alignment,
@@ -29,14 +30,14 @@ pub(crate) struct Beside {
     pub(crate) is_one: bool,
 }
 
-impl Beside {
-    /// Lays a window beside the log of a session. Where the source names the session, both are
-    /// the same conversation, however little is left of what was said.
+impl Overlap {
+    /// Aligns a window with the log of a session. If the source names the session, both are the
+    /// same conversation, however little of it is left.
     pub(crate) fn of(
         import: &mut Import,
         batch: &[ArrivingEntry],
         is_named: bool,
-    ) -> Result<Beside, BoxError> {
+    ) -> Result<Overlap, BoxError> {
         let mut log = Vec::new();
         for entry in import.entries()? {
             let entry = entry?;
@@ -55,19 +56,19 @@ impl Beside {
             is_one = alignment.is_one_conversation(log.len(), grown);
         }
         if !is_one {
-            // Words that are in both by chance tie nothing together.
+            // Text that both contain by chance does not make them the same conversation.
             alignment.places.fill(None);
         }
-        Ok(Beside { log, alignment, is_one })
+        Ok(Overlap { log, alignment, is_one })
     }
 
-    /// Whether something is in both.
+    /// Whether the two have a message in common.
     pub(crate) fn overlaps(&self) -> bool {
         self.alignment.same() > 0
     }
 
-    /// What of the window is new, and how many messages were written again. Ids are fingerprints,
-    /// and equal words may be said often, so each gets the number of its occurrence.
+    /// What is new in the window, and how many messages were rewritten. Ids are fingerprints, and
+    /// the same text may occur often, so each occurrence gets a number.
     pub(crate) fn fresh(
         &self,
         import: &mut Import,
@@ -88,7 +89,7 @@ impl Beside {
         }
         let last = places.iter().rposition(Option::is_some);
         let (mut fresh, mut changed) = (Vec::new(), 0);
-        // The place in the log that the next message of the window may be a new state of.
+        // The message of the log that the next message of the window may be a later version of.
         let (mut index, mut next) = (0, 0);
         for mut coming in batch {
             if !is_of_a_window(&coming.id, &coming.body) {
@@ -107,7 +108,7 @@ impl Beside {
                 let old = before.as_ref().and_then(|entry| entry.body.message());
                 let old = old.filter(|old| old.role == message.role);
                 next += usize::from(old.is_some());
-                match old.map(|old| grown::rest(std::slice::from_ref(old), message)) {
+                match old.map(|old| message_growth::rest(std::slice::from_ref(old), message)) {
                     Some(Rest::Nothing) => continue,
                     Some(Rest::More(more)) => coming.body = Body::Message(more),
                     _ if is_past => {
@@ -127,14 +128,14 @@ impl Beside {
     }
 }
 
-/// A message of the log: a fingerprint of its words, and its place. The log may be long, so
-/// nothing else of it is held.
+/// A message of the log: a fingerprint of its text, and its position. The log may be long, so
+/// nothing else is kept in memory.
 struct Said {
     words: u64,
     seq: u64,
 }
 
-/// Numbers for what has no id but its words, as equal words may be said often.
+/// Numbers messages that have no id but their text, because the same text may occur often.
 #[derive(Default)]
 pub(crate) struct Numbers {
     said: HashMap<u64, u32>,
@@ -161,7 +162,8 @@ impl Numbers {
     }
 }
 
-/// How many messages of the log the file has in a longer form, each right after one they share.
+/// How many messages of the log the file has in a longer form, each right after a message they
+/// share.
 fn grown_since<'a>(
     import: &mut Import,
     log: &[Said],
@@ -178,14 +180,14 @@ fn grown_since<'a>(
         let stored = import.stored_at(said.seq)?;
         let old = stored.as_ref().and_then(|entry| entry.body.message());
         let old = old.filter(|old| old.role == message.role);
-        let rest = old.map(|old| grown::rest(std::slice::from_ref(old), message));
+        let rest = old.map(|old| message_growth::rest(std::slice::from_ref(old), message));
         grown += usize::from(matches!(rest, Some(Rest::Nothing | Rest::More(_))));
     }
     Ok(grown)
 }
 
-/// What a conversation that begins like another, and continues differently, may be called: by its
-/// first two messages, its first four, and so on.
+/// Ids for a conversation that begins like another one and continues differently: from its first
+/// two messages, its first four, and so on.
 pub(crate) fn names_of(identity: &str, batch: &[ArrivingEntry]) -> Vec<String> {
     let said = batch.iter().filter(|coming| is_of_a_window(&coming.id, &coming.body));
     let ids: Vec<&str> = said.map(|coming| coming.id.as_str()).collect();
@@ -197,7 +199,7 @@ pub(crate) fn names_of(identity: &str, batch: &[ArrivingEntry]) -> Vec<String> {
     names
 }
 
-/// What a message says now that said something else when it was imported.
+/// The text of a message that had another text when it was imported.
 pub(crate) fn now_says(
     format: Format,
     id: &EntryId,
@@ -209,8 +211,8 @@ pub(crate) fn now_says(
     Ok((id, Body::Unknown { kind, raw }))
 }
 
-/// Whether an entry is one of those that a window and a log are laid side by side by: something
-/// said. Records of the program may be anywhere, and be written again.
+/// Whether an entry is used to align a window with a log: only messages are. Records of the program
+/// may appear anywhere, and may be rewritten.
 fn is_of_a_window(id: &EntryId, body: &Body) -> bool {
     body.message().is_some() && !is_fixed(id.as_str())
 }

@@ -1,22 +1,22 @@
-//! Where a list of messages without ids continues from the log that holds its earlier state.
+//! Aligns a list of messages without ids with the log that contains an earlier version of it.
 //!
-//! A file may have grown, lost its oldest messages or its newest, or had one written again. Words
-//! may be said more than once, so the two lists are laid side by side: what is in both, in the
-//! same order, is the same; the rest of the file is new.
+//! A file may have grown, lost its oldest or newest messages, or had one rewritten. The same text
+//! may occur more than once, so the two lists are aligned: messages that both contain in the same
+//! order are the same; the rest of the file is new.
 
 use std::collections::HashMap;
 
-/// How a file lies beside a log.
+/// How a file is aligned with a log.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Alignment {
-    /// For each message of the file, its place in the log, where it is there.
+    /// For each message of the file, its position in the log, if it is there.
     pub(crate) places: Vec<Option<usize>>,
     /// The file is a part of the log, or continues where the log ends.
     pub(crate) goes_on: bool,
 }
 
 impl Alignment {
-    /// Lays a file beside a log.
+    /// Aligns a file with a log.
     pub(crate) fn of(log: &[u64], new: &[u64]) -> Alignment {
         let run = run(log, new);
         let goes_on = run.is_some();
@@ -29,7 +29,7 @@ impl Alignment {
     }
 
     /// Whether both are the same conversation: one continues where the other ends, or most of the
-    /// shorter one is in the other, those messages included that have `grown` since.
+    /// shorter one is in the other, including messages that have `grown`.
     pub(crate) fn is_one_conversation(&self, log: usize, grown: usize) -> bool {
         let shorter = log.min(self.places.len());
         shorter == 0 || self.goes_on || (self.same() + grown) * 2 > shorter
@@ -42,7 +42,7 @@ fn run(log: &[u64], new: &[u64]) -> Option<Vec<Option<usize>>> {
         let places = (0..new.len()).map(|index| (index < same).then_some(from + index));
         Some(places.collect())
     };
-    // A file that became shorter says nothing new. The newest place is the likeliest.
+    // A file that became shorter contains nothing new. The newest position is the most likely.
     if !new.is_empty()
         && let Some(from) = log.windows(new.len()).rposition(|run| run == new)
     {
@@ -53,8 +53,8 @@ fn run(log: &[u64], new: &[u64]) -> Option<Vec<Option<usize>>> {
     placed(log.len() - same, same)
 }
 
-/// What both lists have exactly once holds them together; between two of these, equal messages are
-/// taken in order.
+/// Messages that occur exactly once in both lists are the anchors; between two anchors, equal
+/// messages are matched in order.
 fn anchored(log: &[u64], new: &[u64]) -> Vec<Option<usize>> {
     let mut places = vec![None; new.len()];
     let mut gap = (0, 0);
@@ -75,7 +75,7 @@ fn anchored(log: &[u64], new: &[u64]) -> Vec<Option<usize>> {
     places
 }
 
-/// The longest run of places that rise in both lists, among what both have exactly once.
+/// The longest increasing run of positions among the anchors.
 fn anchors(log: &[u64], new: &[u64]) -> Vec<(usize, usize)> {
     let (old, fresh) = (once(log), once(new));
     let mut pairs: Vec<(usize, usize)> = fresh
@@ -83,7 +83,7 @@ fn anchors(log: &[u64], new: &[u64]) -> Vec<(usize, usize)> {
         .filter_map(|(id, index)| Some((old.get(id).copied().flatten()?, (*index)?)))
         .collect();
     pairs.sort_unstable_by_key(|(_, index)| *index);
-    // For each length, the run of it that ends earliest in the log.
+    // For each length, the run of that length that ends earliest in the log.
     let mut ends: Vec<usize> = Vec::new();
     let mut before: Vec<Option<usize>> = Vec::with_capacity(pairs.len());
     for (pair, (place, _)) in pairs.iter().enumerate() {
@@ -104,7 +104,7 @@ fn anchors(log: &[u64], new: &[u64]) -> Vec<(usize, usize)> {
     run
 }
 
-/// Where each id is; nothing for one that appears there twice.
+/// The position of each id; `None` for one that occurs twice.
 fn once(ids: &[u64]) -> HashMap<u64, Option<usize>> {
     let mut places = HashMap::new();
     for (index, id) in ids.iter().enumerate() {
@@ -117,7 +117,7 @@ fn once(ids: &[u64]) -> HashMap<u64, Option<usize>> {
 mod tests {
     use super::*;
 
-    /// What each letter says.
+    /// What each letter means.
     fn words(text: &str) -> Vec<u64> {
         text.chars().map(u64::from).collect()
     }

@@ -1,37 +1,37 @@
 //! The lines that give a Markdown transcript its structure, and how text that looks like one of
-//! them is distinguished.
+//! them is escaped.
 //!
-//! What is said is data. A line of it that would read as structure gets a backslash in front,
-//! which Markdown does not show; a line that already has one gets one more. A summary marker
-//! is broken up wherever it is (`<\!-- …`), so that even a reader which only looks for the
-//! marker finds nothing but the real one. Reading takes exactly these backslashes away again.
+//! Text of a conversation is data. A line of it that looks like structure gets a leading backslash,
+//! which Markdown does not show; a line that already has one gets another. A summary marker is
+//! broken up wherever it occurs (`<\!-- …`), so that even a reader that only looks for the marker
+//! finds nothing but the real one. Reading removes exactly these backslashes.
 
 use std::borrow::Cow;
 
 use crate::fences::fenced;
 
-/// The agent path of an agent that came from no file.
+/// The agent path of a built-in agent.
 pub(crate) const BUILT_IN: &str = "built-in";
 
-/// What is between two parts.
+/// The line between two parts.
 pub(crate) const RULE: &str = "---";
 
-/// What comes before the user's words.
+/// The label of the user's text.
 pub(crate) const YOU: &str = "**You:**";
 
 /// The end of a reply that was stopped.
 pub(crate) const INTERRUPTED: &str = "*[interrupted]*";
 
-/// What opens the line of a tool call.
+/// How the line of a tool call begins.
 pub(crate) const TOOL: &str = "*Tool: ";
 
-/// What opens the line that says how long a turn took.
+/// How the line with the duration of a turn begins.
 pub(crate) const TIME: &str = "*Time: ";
 
 /// The same in files that only counted tokens.
 pub(crate) const TOKENS: &str = "*Tokens: ";
 
-/// The field of a message that keeps what a transcript said it cost, as it was written.
+/// The field of a message that keeps the cost line of a transcript as it was written.
 pub(crate) const FOOTER: &str = "transcript_footer";
 
 /// Whether a line says what a turn cost.
@@ -41,10 +41,10 @@ pub(crate) fn is_footer(line: &str) -> bool {
         && !line.contains(char::is_control)
 }
 
-/// What opens the line of a clear.
+/// How the line of a clear begins.
 pub(crate) const CLEARED: &str = "*Context cleared (";
 
-/// What opens the line of a clear that was taken back.
+/// How the line of an undone clear begins.
 pub(crate) const UNDONE: &str = "*Clear taken back (";
 
 /// Where a summary marker is broken up: after the first character.
@@ -88,12 +88,12 @@ fn inside(text: &str) -> &str {
     text.trim().trim_start_matches('(').trim_end_matches(')')
 }
 
-/// What comes before the words of this agent.
+/// The label of this agent's text.
 pub(crate) fn label(agent: &str) -> String {
     format!("**{agent}:**")
 }
 
-/// Whether a line is one that a reader acts on. `label` is that of the agent.
+/// Whether a reader would treat this line as structure. `label` is that of the agent.
 fn is_structure(line: &str, label: &str) -> bool {
     line.trim_end() == RULE
         || line.trim_end() == INTERRUPTED
@@ -101,7 +101,7 @@ fn is_structure(line: &str, label: &str) -> bool {
         || [YOU, label, TOOL, TIME, TOKENS, CLEARED, UNDONE].iter().any(|s| line.starts_with(s))
 }
 
-/// A line of text as it is written at the start of a line.
+/// Escapes a line of text, if necessary.
 pub(crate) fn escape_line<'a>(line: &'a str, label: &str) -> Cow<'a, str> {
     let line = escape_markers(line);
     match is_structure(line.trim_start_matches('\\'), label) {
@@ -110,8 +110,8 @@ pub(crate) fn escape_line<'a>(line: &'a str, label: &str) -> Cow<'a, str> {
     }
 }
 
-/// Text as it is written, line by line. A rule in a code fence is quoted and stays as it is:
-/// people would see the backslash there.
+/// Escapes text line by line. A rule in a code fence is part of a quotation and is not escaped,
+/// because the backslash would be visible there.
 pub(crate) fn escape_text(text: &str, label: &str) -> String {
     let lines: Vec<&str> = text.split('\n').collect();
     let quoted = fenced(&lines);
@@ -122,7 +122,7 @@ pub(crate) fn escape_text(text: &str, label: &str) -> String {
     written.collect::<Vec<_>>().join("\n")
 }
 
-/// The line of text that was written so.
+/// The reverse: the original line.
 pub(crate) fn unescape_line<'a>(line: &'a str, label: &str) -> Cow<'a, str> {
     let escaped = line.starts_with('\\') && is_structure(line.trim_start_matches('\\'), label);
     unescape_markers(if escaped { &line[1..] } else { line })
@@ -133,7 +133,7 @@ pub(crate) fn escape_markers(text: &str) -> Cow<'_, str> {
     change_markers(text, |slashes| slashes + 1)
 }
 
-/// Text with its summary markers whole again.
+/// Text with its summary markers restored.
 pub(crate) fn unescape_markers(text: &str) -> Cow<'_, str> {
     change_markers(text, |slashes| slashes.saturating_sub(1))
 }
@@ -160,8 +160,7 @@ fn change_markers(text: &str, slashes: impl Fn(usize) -> usize) -> Cow<'_, str> 
     Cow::Owned(changed)
 }
 
-/// Text as it may be in a file: without control characters other than newline and tab, and
-/// without white space around it.
+/// Text that is safe in a file: without control characters other than newline and tab, trimmed.
 pub(crate) fn clean(text: &str) -> String {
     let kept = |c: &char| !c.is_control() || matches!(c, '\n' | '\t');
     text.chars().filter(kept).collect::<String>().trim().to_owned()

@@ -1,7 +1,7 @@
-//! What is new in a message that was imported before and says more by now.
+//! Finds what is new in a message that has grown since it was imported.
 //!
-//! Programs write a reply while it is made, and a file may be imported in between. A log is never
-//! rewritten, so what came since is a message of its own, right after what was there.
+//! Programs write a reply to disk while it arrives, and a file may be imported in between. A log is
+//! never rewritten, so the new part becomes a separate message, right after the old one.
 
 use rethread_core::Message;
 use rethread_core::message::{Block, BlockKind, Usage};
@@ -9,15 +9,15 @@ use rethread_core::message::{Block, BlockKind, Usage};
 /// What is new in a message.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Rest {
-    /// Nothing is.
+    /// Nothing is new.
     Nothing,
-    /// It continues.
+    /// It has grown.
     More(Message),
-    /// It says something else now. What tools were called for or answered since is still new.
+    /// It has other text now. Tool calls and results added since are still imported.
     Other(Option<Message>),
 }
 
-/// What `new` says that `old`, its earlier states one after the other, does not.
+/// What `new` contains that `old`, its earlier versions in order, does not.
 pub(crate) fn rest(old: &[Message], new: &Message) -> Rest {
     let before = joined(old.iter().flat_map(|message| &message.content));
     let after = joined(&new.content);
@@ -43,7 +43,7 @@ pub(crate) fn rest(old: &[Message], new: &Message) -> Rest {
         content.extend_from_slice(&after[same + 1..]);
         return Rest::More(more(content));
     }
-    // A shorter state of what is there says nothing new.
+    // A shorter version of what is stored adds nothing.
     if after.iter().all(|block| before.iter().any(|other| covers(other, block))) {
         return Rest::Nothing;
     }
@@ -64,7 +64,7 @@ pub(crate) fn is_part(message: &Message, of: &Message) -> bool {
     joined(&message.content).iter().all(|block| whole.iter().any(|other| covers(other, block)))
 }
 
-/// Blocks with texts that are side by side put together, as they may be cut anywhere.
+/// Merges adjacent text blocks, because a text may be split anywhere.
 fn joined<'a>(blocks: impl IntoIterator<Item = &'a Block>) -> Vec<Block> {
     let mut all: Vec<Block> = Vec::new();
     for block in blocks {
@@ -77,7 +77,7 @@ fn joined<'a>(blocks: impl IntoIterator<Item = &'a Block>) -> Vec<Block> {
     all
 }
 
-/// Whether two blocks mean the same, however they are written.
+/// Whether two blocks mean the same, regardless of how they are written.
 fn is_same(one: &Block, two: &Block) -> bool {
     match (&one.kind, &two.kind) {
         (BlockKind::Unknown, BlockKind::Unknown) => one.raw() == two.raw(),
@@ -93,7 +93,7 @@ fn is_same(one: &Block, two: &Block) -> bool {
     }
 }
 
-/// Whether a block says all that another does.
+/// Whether a block contains everything that another one does.
 fn covers(block: &Block, other: &Block) -> bool {
     match (block.as_text(), other.as_text()) {
         (Some(text), Some(other)) => text.contains(other),

@@ -1,4 +1,4 @@
-//! Checking a log that is kept in rows.
+//! Checks a log that is stored in rows.
 
 use std::collections::BTreeSet;
 
@@ -11,17 +11,17 @@ use rethread_core::{BlobId, BlobInfo, Message, SessionId, StoreError};
 
 use crate::row::Stored;
 
-/// Walks a log row by row.
+/// Goes through a log row by row.
 pub(crate) struct LogCheck {
-    /// What the entries add up to, and what is wrong with them.
+    /// The totals of the entries, and what is wrong with them.
     pub(crate) audit: Audit,
-    /// What a list should show of the session.
+    /// What a list should show for the session.
     pub(crate) first_message: String,
     /// Entries that a search can find.
     pub(crate) searchable: u64,
-    /// What models were charged; nothing, where some entry could not be read.
+    /// What models were charged; `None` if an entry could not be read.
     pub(crate) spent: Option<Spent>,
-    /// Attachments that entries name.
+    /// Attachments that entries refer to.
     pub(crate) named: BTreeSet<BlobId>,
     id: SessionId,
 }
@@ -38,7 +38,7 @@ impl LogCheck {
         }
     }
 
-    /// Looks at the next row.
+    /// Checks the next row.
     pub(crate) fn entry(&mut self, stored: Stored) -> Result<()> {
         let audit = &mut self.audit;
         let seq = stored.seq;
@@ -68,7 +68,7 @@ impl LogCheck {
     }
 }
 
-/// Notes attachments that are not what they were, and those that are named and missing.
+/// Reports attachments that have changed, and those that are referred to but missing.
 pub(crate) fn check_blobs(
     audit: &mut Audit,
     named: &BTreeSet<BlobId>,
@@ -77,7 +77,7 @@ pub(crate) fn check_blobs(
 ) -> Result<()> {
     for blob in kept {
         match read(blob.id) {
-            // Someone deleted the session in between.
+            // The session was deleted in the meantime.
             Ok(_) | Err(StoreError::NoBlob { .. } | StoreError::NotFound { .. }) => {}
             Err(StoreError::BadBlob { .. } | StoreError::Corrupt { .. }) => {
                 let what = format!("the attachment {} is not what was stored", blob.id);

@@ -1,11 +1,11 @@
 //! Compression of the bodies of entries, for every database.
 //!
-//! Most messages are so short that they repeat little of themselves, but what they say, and the
-//! JSON around it, has been said before: in the dictionary, which is part of the format. With it a
-//! message of a few hundred bytes takes little more than half of them, in half the time, because no
-//! tables have to be made for it. A frame names the dictionary it needs; one that needs none is
-//! read as well. A frame ends with a checksum of what is in it: four bytes, so that what no
-//! fingerprint covers is not read changed either. Frames written before have none.
+//! Most messages are too short to compress well on their own, but their phrases and the JSON around
+//! them are common. The dictionary, which is part of the format, contains such phrases. With it, a
+//! message of a few hundred bytes shrinks to little more than half, in half the time, because no
+//! tables have to be built. A frame names the dictionary it needs; frames without one are read too.
+//! A frame ends with a checksum of its content, four bytes, so that changes to data without a
+//! fingerprint are detected as well. Older frames have no checksum.
 
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -13,14 +13,15 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use zstd::bulk::{Compressor, Decompressor};
 use zstd::zstd_safe::CParameter;
 
-/// What messages often say. It never changes: what was packed with it needs it for ever.
+/// Common phrases of messages. It never changes, because everything compressed with it needs it to
+/// be read.
 const WORDS: &[u8] = include_bytes!("words.dict");
 
-/// Texts shorter than this are left as they are: packing them saves less than it costs.
+/// Texts shorter than this are not compressed: it would save less than it costs.
 const BYTES_MIN: usize = 64;
 
-/// Texts up to this length are packed with the dictionary and small tables; clearing large ones
-/// takes longer than packing a short text.
+/// Texts up to this length are compressed with the dictionary and small tables; clearing large
+/// tables takes longer than compressing a short text.
 const SHORT_BYTES_MAX: usize = 4 << 10;
 
 /// The fastest level that still halves ordinary text.
@@ -57,12 +58,12 @@ pub(crate) fn decompress(packed: &[u8], size: usize) -> io::Result<Vec<u8>> {
     TOOLS.with(|| Decompressor::with_dictionary(WORDS), |tool| tool.decompress(packed, size))
 }
 
-/// Tools whose setting up takes longer than using them once. They are not a thread's own, because
-/// many threads live for one batch only.
+/// Compressors and decompressors, which take longer to set up than to use once. They are pooled
+/// rather than thread-local, because many threads live for one batch only.
 struct Tools<T>(Mutex<Vec<T>>);
 
 impl<T> Tools<T> {
-    /// Tools kept for later; more threads at once make their own.
+    /// How many are pooled; additional threads create their own.
     const KEPT: usize = 8;
 
     const fn new() -> Tools<T> {

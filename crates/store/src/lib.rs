@@ -1,7 +1,7 @@
-//! Where sessions live.
+//! The stores: SQLite, a directory of files, and PostgreSQL.
 //!
-//! [`connect`] opens a place by its URL; what comes back is a
-//! [`Backend`](rethread_core::Backend) for [`Sessions`](rethread_core::Sessions):
+//! [`connect`] opens a store by its URL and returns a [`Backend`](rethread_core::Backend) for
+//! [`Sessions`](rethread_core::Sessions):
 //!
 //! ```
 //! use std::sync::Arc;
@@ -22,8 +22,8 @@
 //! # }
 //! ```
 //!
-//! There are three kinds of place. [`SqliteStore`] is one file, and the two that SQLite keeps beside
-//! it. [`FilesStore`] is a directory of JSON files that other programs read and write as well.
+//! There are three kinds of store. [`SqliteStore`] is one file, and the two that SQLite keeps next
+//! to it. [`FilesStore`] is a directory of JSON files that other programs read and write as well.
 //! [`PostgresStore`] is a database that many machines share.
 
 mod check;

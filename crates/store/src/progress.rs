@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Receives a line at a time about work of a store that takes longer than a second.
+/// Receives lines about work of a store that takes longer than a second.
 pub type ProgressSink = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// Shorter work is not reported.
@@ -22,7 +22,7 @@ impl<'a> Progress<'a> {
         Progress { what, sink, began: Instant::now(), reported: None }
     }
 
-    /// So much of it is done.
+    /// Reports how much is done.
     pub(crate) fn step(&mut self, done: u64, all: u64, of: &str) {
         if self.reported.unwrap_or(self.began).elapsed() >= PATIENCE {
             self.reported = Some(Instant::now());
@@ -30,7 +30,7 @@ impl<'a> Progress<'a> {
         }
     }
 
-    /// A part of it begins that cannot be counted.
+    /// Starts a part whose progress cannot be counted.
     pub(crate) fn part(&mut self, what: &str) {
         if self.reported.unwrap_or(self.began).elapsed() >= PATIENCE {
             self.reported = Some(Instant::now());
@@ -38,7 +38,7 @@ impl<'a> Progress<'a> {
         }
     }
 
-    /// All of it is done.
+    /// Reports that everything is done.
     pub(crate) fn finish(self) {
         if self.reported.is_some() || self.began.elapsed() >= PATIENCE {
             self.say(&format!("{}: done in {} s", self.what, self.began.elapsed().as_secs()));

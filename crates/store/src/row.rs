@@ -1,4 +1,4 @@
-//! Entries as rows, in whichever database.
+//! Entries as rows, for every database.
 //!
 //! A row's `body` is two lines: the measures of the entry's tool results (an empty line when it
 //! has none), and the body as JSON. Together they compress better, because a stub repeats the
@@ -19,7 +19,7 @@ use sha2::{Digest, Sha256};
 
 use crate::compress;
 
-/// An entry made ready for its row, before any lock is taken.
+/// An entry prepared for its row, before any lock is taken.
 pub(crate) struct Ready {
     pub(crate) id: EntryId,
     pub(crate) at: i64,
@@ -36,7 +36,7 @@ pub(crate) struct Ready {
 }
 
 impl Ready {
-    /// What is stored in `hash` once it has its place.
+    /// The value of `hash`, once the position is known.
     pub(crate) fn sealed(&self, session: SessionId, seq: u64) -> [u8; 24] {
         let mut hash = [0; 24];
         hash[..16].copy_from_slice(&self.hash);
@@ -44,18 +44,18 @@ impl Ready {
         hash
     }
 
-    /// Whether an entry that has this `hash` says the same.
+    /// Whether an entry with this `hash` has the same content.
     pub(crate) fn is_stored_as(&self, hash: &[u8]) -> bool {
         Hash::stored(hash).is_some_and(|hash| hash.fingerprint == self.hash)
     }
 
-    /// Tokens of thinking, where there are any.
+    /// Tokens of thinking, if there are any.
     pub(crate) fn thinking(&self) -> Option<u32> {
         (self.thinking > 0).then_some(self.thinking)
     }
 }
 
-/// Makes entries ready: writes each as JSON, fingerprints and compresses it.
+/// Prepares entries: serialises each as JSON, fingerprints and compresses it.
 pub(crate) fn ready(entries: &[NewEntry]) -> Vec<Ready> {
     parallel::each(entries, ready_one)
 }
@@ -115,7 +115,7 @@ pub(crate) fn tally_columns(tally: &Tally) -> [Option<i64>; TALLY_COLUMNS] {
     .map(|value| value.map(number))
 }
 
-/// The tally that columns hold, for the entry at `seq`.
+/// The tally in the columns, for the entry at `seq`.
 pub(crate) fn tally_of(seq: u64, columns: [Option<i64>; TALLY_COLUMNS]) -> Tally {
     let [messages, queries, tokens, first, turn, system, started, summary, clear, before, spent] =
         columns.map(|value| value.and_then(|value| u64::try_from(value).ok()));
@@ -137,12 +137,12 @@ pub(crate) fn tally_of(seq: u64, columns: [Option<i64>; TALLY_COLUMNS]) -> Tally
     }
 }
 
-/// A count or a place as a database holds it.
+/// A count or a position, as stored in a database.
 pub(crate) fn number(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 
-/// What an entry is stored as, read back and unpacked, but not yet understood.
+/// A stored entry, read and decompressed, but not yet decoded.
 #[derive(Clone)]
 pub(crate) struct Stored {
     pub(crate) seq: u64,
@@ -155,12 +155,12 @@ pub(crate) struct Stored {
     pub(crate) size: Option<i64>,
     pub(crate) body: Vec<u8>,
     pub(crate) tally: Tally,
-    /// The fingerprint that was stored with it, if it can be one.
+    /// The fingerprint that was stored with it, if it is valid.
     pub(crate) hash: Option<Hash>,
 }
 
 impl Stored {
-    /// Bytes of it when unpacked, as far as it says.
+    /// Its stored size before compression.
     pub(crate) fn bytes(&self) -> usize {
         self.size.and_then(|size| usize::try_from(size).ok()).unwrap_or(self.body.len())
     }
@@ -207,7 +207,7 @@ impl Stored {
         })
     }
 
-    /// The entry of this session, if it is what was written.
+    /// The entry of this session, if it is unchanged.
     pub(crate) fn entry(self, id: SessionId) -> Result<Entry, StoreError> {
         let seq = self.seq;
         self.understood(id).map_err(|what| StoreError::Damaged { id, seq, what })
@@ -219,9 +219,8 @@ fn split(plain: &[u8]) -> Result<(&str, &str), String> {
     text.split_once('\n').ok_or_else(|| "it has no body".to_owned())
 }
 
-/// What the column `hash` holds: the fingerprint of what an entry says, and a seal of whose it is,
-/// where it is in the log, when it was written and under which id. Entries written before there
-/// were seals have none.
+/// The value of the column `hash`: the fingerprint of an entry's content, and a seal that covers
+/// its session, position, time and id. Entries from before seals existed have none.
 #[derive(Clone, Copy)]
 pub(crate) struct Hash {
     fingerprint: [u8; 16],
@@ -229,7 +228,7 @@ pub(crate) struct Hash {
 }
 
 impl Hash {
-    /// What is stored; nothing, where it has another length.
+    /// The stored value; `None` if it has another length.
     pub(crate) fn stored(bytes: &[u8]) -> Option<Hash> {
         let (fingerprint, seal) = bytes.split_first_chunk()?;
         let seal = match seal {
@@ -252,9 +251,9 @@ fn seal_of(session: SessionId, seq: u64, at: i64, id: &EntryId) -> [u8; 8] {
     short
 }
 
-/// The entries of a range, from the rows that were found in it. One that is missing is damage, as
-/// is one that cannot be read; `end`, where the log ends, is asked for only where rows are missing at
-/// the end of the range.
+/// The entries of a range, from the rows that were found. A missing row is damage, and so is one
+/// that cannot be read; `end`, the length of the log, is queried only if rows are missing at the
+/// end of the range.
 pub(crate) fn without_gaps(
     id: SessionId,
     range: &Range<u64>,
@@ -266,7 +265,7 @@ pub(crate) fn without_gaps(
     let mut entries = Vec::new();
     for stored in rows {
         let stored = match stored {
-            // SQLite reads no further than a damaged page.
+            // SQLite does not read beyond a damaged page.
             Err(StoreError::Corrupt { .. }) => {
                 let what = "its page of the file is damaged".into();
                 return Err(StoreError::Damaged { id, seq: next, what });
@@ -285,7 +284,7 @@ pub(crate) fn without_gaps(
     }
 }
 
-/// A count as it was stored; a damaged one counts as 0, and `doctor` counts again.
+/// A stored count; a damaged one counts as 0, and `doctor` recomputes it.
 pub(crate) fn small(number: i64) -> u32 {
     u32::try_from(number).unwrap_or_default()
 }
@@ -295,7 +294,8 @@ pub(crate) fn time(millis: i64) -> Timestamp {
     Timestamp::from_millisecond(millis).unwrap_or(Timestamp::UNIX_EPOCH)
 }
 
-/// The bytes of a blob as they were given. One that is shorter than its size is packed.
+/// The bytes of a blob as they were given. If the stored ones are fewer than its size, they are
+/// compressed.
 pub(crate) fn blob(
     id: SessionId,
     blob: BlobId,

@@ -1,8 +1,8 @@
-//! A PostgreSQL server of a test's own.
+//! A private PostgreSQL server for tests.
 //!
-//! It lives in a temporary folder, listens on a free port of the loopback and belongs to nobody:
-//! the server of the machine, if there is one, is never touched. It ends with the process that
-//! started it, however that ends, because a shell beside it waits for a pipe to close.
+//! It is in a temporary folder and listens on a free loopback port; a PostgreSQL server that runs
+//! on this machine is never touched. It ends with the process that started it, however that ends,
+//! because a shell waits for a pipe to close.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
@@ -39,11 +39,11 @@ pub struct Settings<'a> {
 }
 
 impl Cluster {
-    /// Starts a server that does not wait for the disk: for tests of everything but the disk.
+    /// Starts a server that does not sync: for tests of everything but durability.
     ///
     /// # Panics
     ///
-    /// If there is no PostgreSQL, or it does not start; the message says which.
+    /// If PostgreSQL is not installed, or does not start; the message says which.
     pub fn start() -> Cluster {
         Cluster::with(Settings::default())
     }
@@ -66,7 +66,7 @@ impl Cluster {
         Cluster::run(folder, settings)
     }
 
-    /// A copy of this server that follows it: a standby, which replays what this one writes.
+    /// A standby of this server, which replays what this one writes.
     ///
     /// # Panics
     ///
@@ -92,7 +92,7 @@ impl Cluster {
             let mut cluster = Cluster::spawn(folder.clone(), port, settings);
             match cluster.is_up() {
                 true => return cluster,
-                // Someone may have taken the port in between.
+                // Another process may have taken the port in the meantime.
                 false if began.elapsed() < PATIENCE => cluster.end(false),
                 false => panic!("PostgreSQL does not start:\n{}", cluster.log()),
             }
@@ -129,7 +129,7 @@ impl Cluster {
         Cluster { folder, port, postmaster, watchdog, databases: AtomicU32::new(0) }
     }
 
-    /// Waits until the server takes connections; false if it has ended.
+    /// Waits until the server accepts connections; false if it has exited.
     fn is_up(&self) -> bool {
         let began = Instant::now();
         while began.elapsed() < PATIENCE {
@@ -164,14 +164,14 @@ impl Cluster {
     ///
     /// # Panics
     ///
-    /// If it cannot be made.
+    /// If it cannot be created.
     pub fn database(&self) -> String {
         let name = format!("d{}", self.databases.fetch_add(1, Ordering::SeqCst));
         self.sql("postgres", &format!("CREATE DATABASE {name}"));
         self.url(&name)
     }
 
-    /// Runs SQL with `psql`, and gives what it prints: rows, with `|` between columns.
+    /// Runs SQL with `psql`, and returns what it prints: rows, with `|` between columns.
     ///
     /// # Panics
     ///
@@ -180,7 +180,7 @@ impl Cluster {
         self.try_sql(database, sql).unwrap_or_else(|error| panic!("{sql}: {error}"))
     }
 
-    /// The same; what the server says against it is the error.
+    /// The same; an error of the server is returned.
     ///
     /// # Errors
     ///
@@ -196,7 +196,7 @@ impl Cluster {
             .spawn()
             .expect("psql can be started");
         let mut input = psql.stdin.take().expect("its input is a pipe");
-        // What it does not read any more it says below.
+        // If it stops reading, the error is reported below.
         drop(input.write_all(sql.as_bytes()));
         drop(input);
         let done = psql.wait_with_output().expect("psql ends");
@@ -206,20 +206,20 @@ impl Cluster {
         }
     }
 
-    /// What the server has written into its log.
+    /// The server's log.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.folder.join("log")).unwrap_or_default()
     }
 
-    /// Kills the server and all of its processes without a word, as a power cut would.
+    /// Kills the server and all of its processes at once, as a power cut would.
     ///
     /// # Panics
     ///
-    /// If it is still there after a long time.
+    /// If it is still running after a long time.
     pub fn kill(&self) {
         let mut pids = vec![self.postmaster.to_string()];
         pids.extend(children(self.postmaster));
-        // Some may have ended by themselves.
+        // Some may have exited by themselves.
         drop(Command::new("kill").arg("-KILL").args(&pids).output());
         let began = Instant::now();
         while self.is_running() {
@@ -228,7 +228,7 @@ impl Cluster {
         }
     }
 
-    /// Stops the server, and starts it again at the same port.
+    /// Stops the server, and starts it again on the same port.
     ///
     /// # Panics
     ///
@@ -241,11 +241,11 @@ impl Cluster {
         assert!(self.is_up(), "PostgreSQL does not start again:\n{}", self.log());
     }
 
-    /// Makes a standby a server of its own.
+    /// Promotes a standby.
     ///
     /// # Panics
     ///
-    /// If it does not become one.
+    /// If it is not promoted.
     pub fn promote(&self) {
         self.sql("postgres", "SELECT pg_promote(true, 60)");
         let began = Instant::now();
@@ -255,7 +255,7 @@ impl Cluster {
         }
     }
 
-    /// Ends the server; its folder stays only if it is to be used again.
+    /// Ends the server; its folder is kept only if it will be used again.
     fn end(&mut self, keep: bool) {
         if let Some(mut input) = self.watchdog.stdin.take() {
             drop(input.write_all(if keep { b"keep\n" } else { b"\n" }));
@@ -283,7 +283,7 @@ fn children(parent: u32) -> Vec<String> {
     names.filter(|name| name.parse::<u32>().is_ok()).filter(is_child).collect()
 }
 
-/// A port of the loopback that nobody listens on.
+/// A free loopback port.
 ///
 /// # Panics
 ///
@@ -293,11 +293,11 @@ pub fn free_port() -> u16 {
     listener.local_addr().expect("it has an address").port()
 }
 
-/// A new folder that the server's user owns. The caller removes it.
+/// A new folder that belongs to the server's user. The caller removes it.
 ///
 /// # Panics
 ///
-/// If there can be none.
+/// If it cannot be created.
 pub fn folder() -> PathBuf {
     let folder = tempfile::Builder::new().prefix("rethread-postgres-").tempdir();
     let folder = folder.expect("a temporary folder").keep();
@@ -308,8 +308,8 @@ pub fn folder() -> PathBuf {
     folder
 }
 
-/// The user a server runs as, if it may not be the one who runs the tests: PostgreSQL refuses to
-/// run as root.
+/// The user a server runs as, if it cannot be the one who runs the tests: PostgreSQL refuses to run
+/// as root.
 fn user() -> Option<&'static str> {
     use std::os::unix::fs::MetadataExt;
     if std::fs::metadata("/proc/self").is_ok_and(|own| own.uid() != 0) {
@@ -321,11 +321,11 @@ fn user() -> Option<&'static str> {
     ["postgres", "nobody"].into_iter().find(known)
 }
 
-/// A command as the user that servers of tests run as: PostgreSQL refuses to run as root.
+/// A command run as the user of the test servers: PostgreSQL refuses to run as root.
 ///
 /// # Panics
 ///
-/// If there is no such user.
+/// If the user does not exist.
 pub fn as_nobody(program: &Path) -> Command {
     match user() {
         None => Command::new(program),
@@ -340,12 +340,12 @@ pub fn as_nobody(program: &Path) -> Command {
     }
 }
 
-/// The statement an append sends, for tests that send it by other means.
+/// The statement an append sends, for tests that send it in other ways.
 pub fn append_statement() -> &'static str {
     crate::postgres::testing::append_statement()
 }
 
-/// A program of PostgreSQL. Debian keeps them apart from the others, by version.
+/// A program of PostgreSQL. Debian keeps them in a separate folder, by version.
 ///
 /// # Panics
 ///

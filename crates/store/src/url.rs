@@ -1,4 +1,4 @@
-//! Which store a URL means.
+//! Parses the URL of a store.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,25 +10,25 @@ use crate::postgres::{PostgresStore, address};
 use crate::progress::ProgressSink;
 use crate::sqlite::SqliteStore;
 
-/// Why a place could not be opened.
+/// Why a store could not be opened.
 #[derive(Debug)]
 pub enum ConnectError {
-    /// The URL names no kind of store this program has.
+    /// The URL has an unknown scheme.
     Unknown {
         /// The URL's scheme, without anything that could be a password.
         scheme: String,
     },
-    /// The URL says something about the store that means nothing.
+    /// The URL has an unknown option.
     Option {
-        /// What it says, `name=value`.
+        /// The option, `name=value`.
         option: String,
     },
-    /// The path is a directory, and the URL means a file.
+    /// The path is a directory, and the URL is for a file.
     Directory {
         /// The path.
         path: PathBuf,
     },
-    /// The place was found, and refused.
+    /// The store was found, and cannot be used.
     Store(StoreError),
 }
 
@@ -66,12 +66,12 @@ impl From<StoreError> for ConnectError {
     }
 }
 
-/// The URL of a store as people may see it: without a password.
+/// The URL of a store for display, without a password.
 pub fn shown(url: &str) -> String {
     address::shown(url)
 }
 
-/// What a URL means: a kind of store, and where it is. Nothing is opened or made yet.
+/// A parsed URL: a kind of store, and its location. Nothing is opened or created yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreUrl(Place);
 
@@ -83,8 +83,8 @@ enum Place {
 }
 
 impl StoreUrl {
-    /// Reads `sqlite:PATH`, `files:DIR`, `postgres://USER@HOST/DATABASE`, or just a path, which is
-    /// SQLite's.
+    /// Parses `sqlite:PATH`, `files:DIR`, `postgres://USER@HOST/DATABASE`, or just a path, which
+    /// means SQLite.
     ///
     /// # Errors
     ///
@@ -100,7 +100,7 @@ impl StoreUrl {
                 let (path, sessions, limit) = files_options(rest)?;
                 Place::Files(path.into(), sessions, limit)
             }
-            // One letter is a drive, and a path may hold a colon after a slash.
+            // One letter is a drive, and a path may contain a colon after a slash.
             Some((scheme, _)) if scheme.len() > 1 && !scheme.contains(['/', '\\', '.']) => {
                 return Err(ConnectError::Unknown { scheme: scheme.into() });
             }
@@ -115,7 +115,7 @@ impl StoreUrl {
         }
     }
 
-    /// The file or directory, where it is one.
+    /// The file or directory, if it is one.
     pub fn path(&self) -> Option<&Path> {
         match &self.0 {
             Place::Sqlite(path) | Place::Files(path, ..) => Some(path),
@@ -123,8 +123,8 @@ impl StoreUrl {
         }
     }
 
-    /// Keeps this many sessions (0: any number), where the store is one that puts others away and
-    /// the URL does not say how many.
+    /// Keeps this many sessions (0: any number), if the store archives others and the URL does not
+    /// give a number.
     #[must_use]
     pub fn keeping(mut self, sessions: usize) -> StoreUrl {
         if let Place::Files(_, said @ None, _) = &mut self.0 {
@@ -133,19 +133,18 @@ impl StoreUrl {
         self
     }
 
-    /// Opens the store, creating it if nothing is there.
+    /// Opens the store, and creates it if it does not exist.
     ///
     /// # Errors
     ///
-    /// [`ConnectError::Directory`] where a file is meant and a directory is there;
-    /// [`ConnectError::Store`] if what is there is not a store, is newer than this program, or
-    /// cannot be reached.
+    /// [`ConnectError::Directory`] if there is a directory instead of a file;
+    /// [`ConnectError::Store`] if it is not a store, is newer than this program, or cannot be
+    /// reached.
     pub fn open(&self, world: Arc<dyn World>) -> Result<Arc<dyn Backend>, ConnectError> {
         self.open_telling(world, None)
     }
 
-    /// The same; `tell` is told what is done when that takes longer than a second, a line at a
-    /// time.
+    /// The same; `tell` receives progress lines if it takes longer than a second.
     ///
     /// # Errors
     ///
@@ -169,9 +168,9 @@ impl StoreUrl {
         })
     }
 
-    /// Moves a database aside that cannot be read, where session files are a second copy of it:
-    /// opening the store then makes the sessions again from those files. Returns where the database is
-    /// now; nothing if it can be read, or if there is no second copy.
+    /// Moves a database aside that cannot be read, if session files are a second copy of it:
+    /// opening the store then rebuilds the sessions from those files. Returns the new path of the
+    /// database; `None` if it can be read, or if it has no second copy.
     ///
     /// No other process may have the store open.
     ///
@@ -190,15 +189,16 @@ impl StoreUrl {
     }
 }
 
-/// Opens the store at a URL, creating it if nothing is there: `sqlite:PATH`, `files:DIR`,
-/// `postgres://USER@HOST/DATABASE`, or just a path, which is SQLite's.
+/// Opens the store at a URL, and creates it if it does not exist: `sqlite:PATH`, `files:DIR`,
+/// `postgres://USER@HOST/DATABASE`, or just a path, which means SQLite.
 ///
 /// `files:DIR?max_sessions=N` keeps at most N sessions that are not archived (0: any number),
 /// `&purge=delete` deletes the others instead of archiving them.
 ///
-/// `postgres://` takes what `psql` takes, several hosts and `target_session_attrs` included. What
-/// goes to another machine is encrypted and its certificate checked, unless `sslmode=` (`disable`,
-/// `prefer`, `require`, `verify-full`) says otherwise; `sslrootcert=FILE` names who is trusted.
+/// `postgres://` takes the options of `psql`, including several hosts and `target_session_attrs`.
+/// Connections to another machine are encrypted and its certificate is verified, unless `sslmode=`
+/// (`disable`, `prefer`, `require`, `verify-full`) says otherwise; `sslrootcert=FILE` has the
+/// trusted certificates.
 ///
 /// # Errors
 ///
@@ -207,7 +207,7 @@ pub fn connect(url: &str, world: Arc<dyn World>) -> Result<Arc<dyn Backend>, Con
     StoreUrl::parse(url)?.open(world)
 }
 
-/// The directory, how many sessions the URL says, and what becomes of the others. A `?` in the
+/// The directory, the number of sessions in the URL, and what happens to the others. A `?` in the
 /// name of a folder does not start an option.
 fn files_options(text: &str) -> Result<(&str, Option<usize>, FilesLimit), ConnectError> {
     let mut limit = FilesLimit::default();

@@ -1,11 +1,11 @@
-//! The real world.
+//! The real clock and random numbers.
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use rethread_core::World;
 use uuid::Uuid;
 
-/// The clock and the dice of this machine.
+/// The clock and the random number generator of this machine.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct System;
 
@@ -25,8 +25,8 @@ impl World for System {
     }
 }
 
-/// A fresh id. A version 7 counts from 1970: a clock that shows an earlier time has never been set,
-/// and what is random in ids tells them apart as well.
+/// A new id. A UUIDv7 counts from 1970: a clock with an earlier time has never been set, and the
+/// random part distinguishes such ids too.
 #[expect(clippy::disallowed_methods, reason = "this is where real ids come from")]
 fn uuid_at(now: Timestamp) -> Uuid {
     match now.as_millisecond() {

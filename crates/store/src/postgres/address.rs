@@ -1,4 +1,4 @@
-//! Where the database is, as its URL says.
+//! Parses the URL of a database.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,39 +8,39 @@ use tokio_postgres::config::{Host, SslMode};
 
 use super::tls::{Tls, Trust};
 
-/// How long connecting to one address may take. A server that is there answers in far less, even
-/// from another continent.
+/// Timeout for connecting to one address. A server that is up answers in far less, even from
+/// another continent.
 const CONNECT: Duration = Duration::from_secs(5);
 
-/// How long the network may swallow what is sent before the connection counts as lost.
+/// How long sent data may stay unacknowledged before the connection counts as lost.
 const SILENCE: Duration = Duration::from_secs(15);
 
-/// How long a connection is idle before the other side is asked whether it is still there.
+/// How long a connection is idle before a TCP keepalive is sent.
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
 
 /// A database, and how to reach it.
 pub(super) struct Address {
-    /// How people see it: without the password.
+    /// For display: without the password.
     pub(super) shown: String,
     pub(super) config: tokio_postgres::Config,
     pub(super) tls: Tls,
 }
 
-/// What a URL says that means nothing.
+/// An unknown option of a URL.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct BadOption(pub(super) String);
 
-/// The URL of a store without the password in it, for people to see. What is not the URL of a
-/// server stays as it is.
+/// The URL of a store without its password, for display. Anything that is not the URL of a server
+/// is returned unchanged.
 ///
-/// A password that was not written as URLs want it may hold any character. So everything from the
-/// first colon to the last `@` counts as the password; a place that is shown too short is better
-/// than a secret that is shown.
+/// A password that was not percent-encoded may contain any character. So everything from the first
+/// colon to the last `@` counts as the password; it is better to show too little of a URL than to
+/// show a secret.
 pub(crate) fn shown(url: &str) -> String {
     let Some((scheme, slashes, rest)) = of_a_server(url) else { return url.to_owned() };
     let names_secret = |text: &str| decoded(text).to_ascii_lowercase().contains("password");
     let rest = match rest.rsplit_once('@') {
-        // Which part of it is the password, and where that ends, cannot be told.
+        // It is impossible to know which part of it is the password.
         Some((user, _)) if names_secret(user) => return format!("{scheme}:{slashes}…"),
         Some((user, rest)) => {
             let end = user.find([':', '/', '?', '@']).unwrap_or(user.len());
@@ -58,8 +58,8 @@ pub(crate) fn shown(url: &str) -> String {
     }
 }
 
-/// The scheme, the slashes and the rest of a URL that may contain a user and a password: of our
-/// kind, however it is spelt, or of any other kind of server.
+/// The scheme, the slashes and the rest of a URL that may contain a user and a password: ours, in
+/// any spelling, or that of any other kind of server.
 fn of_a_server(url: &str) -> Option<(&str, &str, &str)> {
     let (scheme, rest) = url.split_once(':')?;
     let is = |name: &str| scheme.eq_ignore_ascii_case(name);
@@ -93,7 +93,7 @@ impl Address {
         };
         let mut config = match url.parse::<tokio_postgres::Config>() {
             Ok(config) => config,
-            // What the parser says may quote the URL; which option it was is all that is said.
+            // The parser's message may quote the URL, so only the option is named.
             Err(error) => {
                 let what = std::error::Error::source(&error).map(ToString::to_string);
                 let what = what.unwrap_or_default();
@@ -131,7 +131,7 @@ impl Address {
     }
 }
 
-/// Takes the options about encryption out of a URL: what is left the client understands.
+/// Removes the TLS options from a URL; the client understands the rest.
 fn without_tls(url: &str) -> Result<(String, Option<String>, Option<PathBuf>), BadOption> {
     let Some((base, options)) = url.split_once('?') else { return Ok((url.into(), None, None)) };
     let (mut mode, mut roots, mut left) = (None, None, Vec::new());
@@ -153,7 +153,7 @@ fn without_tls(url: &str) -> Result<(String, Option<String>, Option<PathBuf>), B
     Ok((url, mode, roots))
 }
 
-/// Decodes `%2F` and the like.
+/// Decodes percent-encoding, such as `%2F`.
 fn decoded(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -174,8 +174,8 @@ fn decoded(text: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// What goes over a network is encrypted and the server is who it says it is, unless the URL says
-/// otherwise.
+/// Connections over a network are encrypted and the server's certificate is verified, unless the
+/// URL says otherwise.
 fn guard(
     config: &tokio_postgres::Config,
     mode: Option<&str>,
@@ -234,11 +234,11 @@ mod tests {
             ),
             ("postgres:///chat?user=ada&password=se@cret", "postgres://…"),
             ("postgres://db:5432/chat?password=se@cret", "postgres://…"),
-            // Slips of the pen.
+            // Typing errors.
             ("postgres:ada:secret@db/chat", "postgres:ada@db/chat"),
             ("Postgres://ada:secret@db/chat", "Postgres://ada@db/chat"),
             ("mysql://ada:secret@db/chat", "mysql://ada@db/chat"),
-            // What is not a server has no password.
+            // URLs without a server have no password.
             ("sqlite:/home/you/a:b@c", "sqlite:/home/you/a:b@c"),
             ("/home/you/a:b@c", "/home/you/a:b@c"),
             ("ollama/llama3:8b", "ollama/llama3:8b"),

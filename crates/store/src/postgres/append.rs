@@ -1,8 +1,8 @@
-//! The append itself.
+//! Appending entries.
 //!
-//! The first try is one statement, with the end of the log from memory: it writes only if the log
-//! still ends there and the writer may, so one wait for the network is all it takes. Where that
-//! writes nothing, or the place or an id is taken, the session is locked, looked at, and the append
+//! The first attempt is a single statement that uses the cached end of the log: it writes only if
+//! the log still ends there and the writer is allowed to, so it takes one round trip. If it writes
+//! nothing, or the position or an id is taken, the session is locked and read, and the append is
 //! decided as the contract says.
 
 use std::collections::{HashMap, HashSet};
@@ -24,14 +24,14 @@ use crate::row::{self, Ready, number, time};
 
 pub(super) const ACTION: &str = "append";
 
-/// Sessions whose end is remembered.
+/// How many logs' ends are cached.
 const ENDS_MAX: usize = 4_096;
 
-/// Sessions written to since lists were brought up to date before that is done again. A list looks
-/// up each of them.
+/// How many sessions may be written to before lists are brought up to date again. A list looks up
+/// each of them.
 pub(super) const FOLD_SESSIONS: usize = 128;
 
-/// An append made ready, before anything is sent.
+/// A prepared append, before anything is sent.
 pub(super) struct Request {
     pub(super) owner: Owner,
     pub(super) id: SessionId,
@@ -47,8 +47,8 @@ impl Request {
     }
 }
 
-/// Where logs ended when this process last saw them. It may be wrong at any time; the statement
-/// that relies on it checks it.
+/// The ends of logs, as this process last saw them. They may be out of date at any time; the
+/// statement that uses one checks it.
 #[derive(Default)]
 pub(super) struct Ends(Mutex<HashMap<(Owner, SessionId), End>>);
 
@@ -56,7 +56,7 @@ pub(super) struct Ends(Mutex<HashMap<(Owner, SessionId), End>>);
 #[derive(Clone, Default)]
 pub(super) struct End {
     tally: Tally,
-    /// The last entry, by which one tells that it is still the same log.
+    /// The last entry, which shows whether it is still the same log.
     last: String,
 }
 
@@ -83,7 +83,7 @@ impl Ends {
 pub(super) struct Touched(Mutex<HashMap<Owner, HashSet<SessionId>>>);
 
 impl Touched {
-    /// Whether there are so many by now that someone should bring lists up to date.
+    /// Whether there are so many that lists should be brought up to date.
     fn touch(&self, owner: &Owner, id: SessionId) -> bool {
         let mut touched = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let sessions = match touched.get_mut(owner) {
@@ -99,13 +99,13 @@ impl Touched {
     }
 }
 
-/// What became of entries.
+/// The result of appending entries.
 pub(super) struct Inserted {
-    /// Their places; none, if nothing was written.
+    /// Their positions; empty if nothing was written.
     pub(super) seqs: Vec<u64>,
     lease: Option<Lease>,
     end: End,
-    /// What all statements of the batch gave.
+    /// The results of all statements of the batch.
     pub(super) answers: Vec<Answer>,
 }
 
@@ -115,7 +115,7 @@ struct Place {
     now: Timestamp,
 }
 
-/// Who has a session from now on, as columns.
+/// The new holder of a session, as columns.
 struct Held {
     changed: bool,
     fence: i64,
@@ -132,7 +132,7 @@ impl Held {
         Held { changed, fence: number(fence), holder, until }
     }
 
-    /// What [`sql::SET_LEASE`] is given.
+    /// The parameters of [`sql::SET_LEASE`].
     fn params<'a>(
         &'a self,
         owner: &'a &str,
@@ -154,13 +154,13 @@ impl Db {
             self.ends.forget(&request.owner, request.id);
         }
         if appended.is_ok() && self.touched.touch(&request.owner, request.id) {
-            // It is stored. That lists are a little slower is not an error.
+            // It is stored. A slower list is not an error.
             drop(self.fold(&request.owner));
         }
         appended
     }
 
-    /// Appends where this process believes the log ends; nothing, if that did not work.
+    /// Appends at the cached end of the log; `None` if that did not work.
     async fn append_at_once(
         &self,
         link: &mut Link,
@@ -211,7 +211,7 @@ impl Db {
             let (record, lease) = place.lease.repeated(*id, at, place.now)?;
             let held = Held::new(record);
             // The lock is a write, so this commit waits for the standby as the first one should
-            // have: what is acknowledged now is as safe as what is new.
+            // have: an entry acknowledged now is as safe as a new one.
             let keep: Statement<'_> = (sql::SET_LEASE, &held.params(&name, &session));
             let commit: Statement<'_> = (sql::COMMIT, &[]);
             let statements = [keep, commit];
@@ -240,15 +240,15 @@ impl Db {
                 self.ends.remember(request, end);
                 Ok(Appended { seqs, lease, repeated: false })
             }
-            // A snapshot from before the lock was given may not have shown the end of the log.
+            // A snapshot from before the lock was granted may not have shown the end of the log.
             Ok(_) => Err(Fail::Again),
             Err(fail) if fail.taken().is_some() => Err(Fail::Again),
             Err(fail) => Err(fail),
         }
     }
 
-    /// Writes entries after `end`, with other statements before and after them, all in one go. No
-    /// seqs come back if nothing was written.
+    /// Writes entries after `end`, with other statements before and after them, in one round trip.
+    /// No seqs are returned if nothing was written.
     pub(super) async fn insert(
         &self,
         link: &mut Link,
@@ -330,7 +330,7 @@ impl Db {
     }
 }
 
-/// A statement and what it is given.
+/// A statement and its parameters.
 pub(super) type Statement<'a> = (&'static str, super::connection::Params<'a>);
 
 /// The preview of the session's first question, if it is among these.
@@ -341,8 +341,7 @@ pub(super) fn first_question<'a>(tally: &Tally, entries: &'a [Ready]) -> Option<
     entries.iter().find_map(|ready| ready.preview.as_deref()).map(str::as_bytes)
 }
 
-/// Whether a writer with this lease, who has seen this much, may write, and what becomes of the
-/// lease.
+/// Whether a writer with this lease, who has seen this head, may write, and how the lease changes.
 fn allowed(
     id: SessionId,
     at: &At,
@@ -357,7 +356,7 @@ fn allowed(
     }
 }
 
-/// Whether someone has the session, and so it may not be deleted.
+/// Whether the session is leased, so that it must not be deleted.
 pub(super) fn free(answer: &Answer, id: SessionId) -> std::result::Result<(), Fail> {
     let Place { lease, now } = place(answer, id)?;
     Ok(lease.is_free(id, now)?)
@@ -370,7 +369,7 @@ pub(super) fn lease(row: &tokio_postgres::Row) -> std::result::Result<Lease, Fai
     Ok(Lease { fence: u64::try_from(fence).unwrap_or_default(), until })
 }
 
-/// For how long a lease is asked for.
+/// The requested duration of a lease.
 pub(super) fn millis(ttl: Duration) -> i64 {
     number(u64::try_from(ttl.min(LEASE_MAX).as_millis()).unwrap_or(u64::MAX))
 }
@@ -392,7 +391,7 @@ fn end(answer: &Answer) -> std::result::Result<End, Fail> {
     Ok(End { tally, last: row.try_get(1)? })
 }
 
-/// The places of these entries, if the log has them all already.
+/// The positions of these entries, if the log already has all of them.
 pub(super) fn repeated(
     answer: &Answer,
     id: SessionId,
@@ -453,7 +452,7 @@ impl<'a> Charged<'a> {
     }
 }
 
-/// Entries as columns, one value for each entry, and what the log adds up to after them.
+/// Entries as columns, one value for each entry, and the tally after them.
 struct Columns<'a> {
     tally: Tally,
     seq: Vec<i64>,
@@ -495,7 +494,7 @@ impl<'a> Columns<'a> {
         }
     }
 
-    /// In the order the statement wants them.
+    /// In the order of the statement's parameters.
     fn params(&self) -> Vec<&(dyn ToSql + Sync)> {
         let mut params: Vec<&(dyn ToSql + Sync)> = vec![
             &self.seq,

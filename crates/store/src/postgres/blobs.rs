@@ -1,4 +1,4 @@
-//! Bytes that belong to a session.
+//! Blobs: bytes that belong to a session.
 
 use rethread_core::store::Result;
 use rethread_core::{BlobId, BlobInfo, Owner, SessionId, StoreError};
@@ -14,7 +14,7 @@ impl Db {
         let body = packed.as_deref().unwrap_or(bytes);
         let (owner, hash, size) = (owner.as_str(), blob.0.as_slice(), number(bytes.len() as u64));
         self.pool.run("keep an attachment", async |link, _| {
-            // The session is locked, so that nobody deletes it meanwhile.
+            // The session is locked, so that it is not deleted in the meantime.
             let answers =
                 link.all(&[(sql::BEGIN, &[]), (sql::LOCK_SESSION, &[&owner, &id.0])]).await?;
             if answers[1].rows.is_empty() {
@@ -34,7 +34,7 @@ impl Db {
         self.kept_blobs(sql::EXISTS, owner, id)
     }
 
-    /// Bytes of a session that `exists` finds.
+    /// The blob of a session that `exists` finds.
     pub(super) fn kept_blob(
         &self,
         exists: &'static str,
@@ -56,7 +56,7 @@ impl Db {
         row::blob(id, blob, size, body)
     }
 
-    /// What is kept with a session that `exists` finds.
+    /// The blobs of a session that `exists` finds.
     pub(super) fn kept_blobs(
         &self,
         exists: &'static str,

@@ -1,8 +1,7 @@
 //! One connection.
 //!
-//! Statements are prepared once on each connection. Those that do not need each other's answers go
-//! out together, and their answers come back together: a transaction costs as many waits for the
-//! network as it has decisions to make, not as it has statements.
+//! Statements are prepared once per connection. Those that do not depend on each other's results
+//! are pipelined: a transaction costs one round trip per decision, not per statement.
 
 use std::collections::HashMap;
 use std::future::{Future, poll_fn};
@@ -21,17 +20,17 @@ use super::address::Address;
 use super::error::Fail;
 use super::sql;
 
-/// What a statement is given.
+/// The parameters of a statement.
 pub(super) type Params<'a> = &'a [&'a (dyn ToSql + Sync)];
 
-/// What a statement gave.
+/// The result of a statement.
 pub(super) struct Answer {
     pub(super) rows: Vec<Row>,
     /// Rows it wrote.
     pub(super) written: u64,
 }
 
-/// A connection, and what moves its bytes.
+/// A connection, and the task that drives it.
 pub(super) struct Conn {
     pub(super) link: Link,
     wire: Pin<Box<dyn Future<Output = ()> + Send>>,
@@ -41,9 +40,9 @@ pub(super) struct Conn {
 pub(super) struct Link {
     client: Client,
     prepared: HashMap<&'static str, Statement>,
-    /// The server has said that it committed without waiting for its standby.
+    /// The server reported that it committed without waiting for its standby.
     unsynced: Arc<AtomicBool>,
-    /// The server has said that it goes down.
+    /// The server reported that it is shutting down.
     leaving: Arc<AtomicBool>,
     open: bool,
     #[cfg(feature = "testing")]
@@ -66,7 +65,8 @@ impl Conn {
                 match live.poll_message(cx) {
                     Poll::Pending => return Poll::Pending,
                     Poll::Ready(Some(Ok(AsyncMessage::Notice(notice)))) => {
-                        // It comes before the answer to the commit, and must be seen before it.
+                        // It arrives before the answer to the commit, and must be handled before
+                        // it.
                         if is_warning(&notice, &SqlState::WARNING) {
                             warned.store(true, Ordering::SeqCst);
                         }
@@ -75,7 +75,7 @@ impl Conn {
                         }
                     }
                     Poll::Ready(Some(Ok(_))) => {}
-                    // Dropping it wakes the caller: there will be no answer.
+                    // Dropping it wakes the caller, who then gets no answer.
                     Poll::Ready(Some(Err(_)) | None) => connection = None,
                 }
             }
@@ -106,7 +106,7 @@ impl Conn {
         carried(wire, work(link)).await
     }
 
-    /// Whether the server has closed it, as far as one can tell without asking.
+    /// Whether the server is known to have closed it; the server is not asked.
     pub(super) fn is_closed(&mut self) -> bool {
         let ended = self.wire.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready();
         ended || self.link.client.is_closed()
@@ -114,13 +114,13 @@ impl Conn {
 }
 
 /// Whether a notice is a warning of this kind. Its text depends on the server's language. A plain
-/// warning says that the wait for a standby was given up: a commit has no other. One of a shutdown
-/// comes in the middle of anything; where a commit waits for a standby, no answer comes after it.
+/// warning on a commit always means that the wait for a standby was given up. A shutdown warning
+/// can arrive at any time; if a commit waits for a standby, no answer follows it.
 fn is_warning(notice: &DbError, kind: &SqlState) -> bool {
     notice.parsed_severity() == Some(Severity::Warning) && notice.code() == kind
 }
 
-/// Waits for work, and moves bytes meanwhile.
+/// Waits for work, and drives the connection in the meantime.
 async fn carried<T>(
     wire: &mut Pin<Box<dyn Future<Output = ()> + Send>>,
     work: impl Future<Output = T>,
@@ -135,7 +135,7 @@ async fn carried<T>(
             if ended || wire.as_mut().poll(cx).is_pending() {
                 return Poll::Pending;
             }
-            // The end of the wire ends every wait for an answer.
+            // When the connection ends, so does every wait for an answer.
             ended = true;
         }
     })
@@ -154,7 +154,7 @@ impl Link {
     }
 
     /// Sends statements together, in this order, and waits for all answers. If one is refused, that
-    /// is the outcome; in a transaction the server then skips those after it.
+    /// is the result; in a transaction, the server then skips the remaining ones.
     pub(super) async fn all(
         &mut self,
         statements: &[(&'static str, Params<'_>)],
@@ -186,7 +186,7 @@ impl Link {
         Ok(answers)
     }
 
-    /// Sends statements that take no parameters, all in one text, and are not worth preparing.
+    /// Sends statements without parameters as one text; they are not worth preparing.
     pub(super) async fn script(&mut self, script: &str) -> Result<(), Fail> {
         Ok(self.client.batch_execute(script).await?)
     }
@@ -201,7 +201,7 @@ impl Link {
         self.unsynced.load(Ordering::SeqCst)
     }
 
-    /// Whether the server goes down, and what it said last may not be what counts.
+    /// Whether the server is shutting down, so that its last answer may not be final.
     pub(super) fn is_leaving(&self) -> bool {
         self.leaving.load(Ordering::SeqCst)
     }

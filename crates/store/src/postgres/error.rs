@@ -1,18 +1,18 @@
-//! What the server says, as decisions for the caller.
+//! The server's errors as decisions for the caller.
 
 use rethread_core::StoreError;
 use rethread_core::store::BoxError;
 use tokio_postgres::Error;
 use tokio_postgres::error::SqlState;
 
-/// Why an attempt did not come to its end.
+/// Why an attempt failed.
 #[derive(Debug)]
 pub(super) enum Fail {
-    /// The store refuses; trying again would not help.
+    /// The store refuses; a retry would not help.
     Refused(StoreError),
-    /// Someone else was faster; the whole transaction is to be tried again.
+    /// Another writer was faster; retry the whole transaction.
     Again,
-    /// The server refuses, or is gone.
+    /// The server refuses, or cannot be reached.
     Server(Error),
 }
 
@@ -29,7 +29,7 @@ impl From<Error> for Fail {
 }
 
 impl Fail {
-    /// The index or key that already holds what was to be written.
+    /// The index or key that already has the value.
     pub(super) fn taken(&self) -> Option<&str> {
         let Fail::Server(error) = self else { return None };
         let error = error.as_db_error()?;
@@ -37,7 +37,8 @@ impl Fail {
     }
 }
 
-/// Whether the connection is gone, and with it the answer: the transaction may have been committed.
+/// Whether the connection was lost, and the answer with it: the transaction may have been
+/// committed.
 pub(super) fn is_lost(error: &Error) -> bool {
     use std::error::Error as _;
     match error.code() {
@@ -59,7 +60,7 @@ pub(super) fn is_lost(error: &Error) -> bool {
     }
 }
 
-/// Whether the server took the transaction back, and a second try may well succeed.
+/// Whether the server rolled the transaction back, so that a retry may succeed.
 pub(super) fn is_passing(error: &Error) -> bool {
     let passing = [
         SqlState::T_R_SERIALIZATION_FAILURE,
@@ -69,12 +70,12 @@ pub(super) fn is_passing(error: &Error) -> bool {
     error.code().is_some_and(|code| passing.contains(code))
 }
 
-/// Whether the server takes no writes: a standby, or one that was a primary until now.
+/// Whether the server is read-only: a standby, or a former primary.
 pub(super) fn is_read_only(error: &Error) -> bool {
     error.code() == Some(&SqlState::READ_ONLY_SQL_TRANSACTION)
 }
 
-/// What the server said while the store was about to do `action`.
+/// An error of the server during `action`.
 pub(super) fn store_error(place: &str, action: &'static str, error: Error) -> StoreError {
     let place = place.to_owned();
     match error.code() {
@@ -97,12 +98,12 @@ pub(super) fn store_error(place: &str, action: &'static str, error: Error) -> St
     }
 }
 
-/// The server cannot be reached, or does not let us in.
+/// The server cannot be reached, or refuses the login.
 pub(super) fn unreachable(place: String, error: Error) -> StoreError {
     StoreError::Unreachable { place, source: cause(error) }
 }
 
-/// What went wrong in the server's own words; the client's would only be `db error`.
+/// The server's own error message; the client's would only be `db error`.
 fn cause(error: Error) -> BoxError {
     use std::error::Error as _;
     match error.as_db_error() {

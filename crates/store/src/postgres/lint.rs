@@ -1,6 +1,6 @@
-//! The rules every statement keeps to, checked on the files that hold them.
+//! The rules for SQL statements, checked on the files that contain them.
 
-/// What not every engine has, or has in its own way, and why it is left out.
+/// Features that not every engine has, or that differ between engines, and why they are not used.
 const OUTSIDE: &[(&str, &str)] = &[
     ("sequence", "numbers that live outside of a transaction"),
     ("serial", "a sequence by another name"),
@@ -31,7 +31,7 @@ const OUTSIDE: &[(&str, &str)] = &[
     ("copy ", "not within a portable transaction"),
 ];
 
-/// What is wrong with a text of SQL.
+/// The rules that a piece of SQL breaks.
 fn outside(text: &str) -> Vec<String> {
     let flat = text.lines().filter(|line| !line.trim_start().starts_with("--"));
     let flat = flat.collect::<Vec<_>>().join(" ").to_lowercase();
@@ -56,7 +56,7 @@ fn outside(text: &str) -> Vec<String> {
         }
         let table = statement.trim_start().strip_prefix("create table rethread_");
         let keyed = |table: &str| table.contains("primary key (owner, ");
-        // The one table without an owner says what the database is.
+        // The one table without an owner describes the database itself.
         if table.is_some_and(|table| !table.starts_with("store") && !keyed(table)) {
             wrong.push(format!("a key that does not begin with the owner: {statement}"));
         }
@@ -119,7 +119,7 @@ fn statements_are_in_one_place() {
             assert!(!strings.contains(word), "{word} in: {strings}");
         }
     }
-    // Search has its own statements, and they touch its own table alone.
+    // Search has its own statements, which use only its own table.
     let search = strings(include_str!("search.rs"));
     for table in ["rethread_entries", "rethread_sessions", "rethread_keys", "rethread_fresh"] {
         assert!(!search.contains(table), "{table} in {search}");

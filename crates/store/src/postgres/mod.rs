@@ -1,14 +1,14 @@
-//! The store for many machines: one PostgreSQL database, shared by as many servers as like.
+//! The store for many machines: one PostgreSQL database, shared by any number of servers.
 //!
-//! The log is guarded by its own key: an entry's place is taken once, by one writer anywhere,
-//! and its id is stored once. Leases are counted on the clock of the database. What is derived from
-//! entries follows up to marks, as in the other stores: when a session was last active, and search.
+//! The log is guarded by its primary key: each position is taken once, by one writer anywhere, and
+//! each id is stored once. Leases use the clock of the database. Derived data (when a session was
+//! last active, and the search index) is updated later, up to marks, as in the other stores.
 //!
 //! The statements ([`sql`]) keep to what PostgreSQL and the distributed engines that speak its
 //! protocol have in common; search by `tsvector` ([`search`]) is PostgreSQL's own.
 //!
-//! What the server rolls back, and what a lost connection leaves in doubt, is retried as
-//! a whole ([`pool`]); everything the store does is safe to repeat.
+//! Transactions that the server rolls back, and those whose outcome is unknown after a lost
+//! connection, are retried as a whole ([`pool`]); everything the store does is idempotent.
 
 pub(crate) mod address;
 mod append;
@@ -54,7 +54,7 @@ use queue::Queue;
 
 /// Sessions in a PostgreSQL database.
 pub struct PostgresStore {
-    // Dropped first: what was begun is finished while there are connections.
+    // Dropped first, so that pending appends are finished while there are connections.
     queue: Queue,
     db: Arc<Db>,
 }
@@ -63,18 +63,18 @@ pub(crate) struct Db {
     pool: Pool,
     ends: Ends,
     touched: Touched,
-    /// Whose clock leases are counted on: the server's, or in tests one that can be moved.
+    /// The clock for leases: the server's or, in tests, one that can be set.
     clock: Option<Arc<dyn World>>,
 }
 
 impl PostgresStore {
-    /// Opens the database at a `postgres://` URL, and makes the tables in one that has none.
+    /// Opens the database at a `postgres://` URL, and creates the tables if there are none.
     ///
     /// # Errors
     ///
-    /// [`ConnectError::Option`] for a URL that says something that means nothing; otherwise
-    /// [`StoreError::Unreachable`], [`StoreError::NotAStore`] if tables of these names are somebody
-    /// else's, and [`StoreError::Newer`] if a newer version made them.
+    /// [`ConnectError::Option`] for an unknown option in the URL; otherwise
+    /// [`StoreError::Unreachable`], [`StoreError::NotAStore`] if tables with these names belong to
+    /// another program, and [`StoreError::Newer`] if a newer version created them.
     pub fn open(url: &str) -> std::result::Result<PostgresStore, ConnectError> {
         PostgresStore::open_telling(url, None)
     }
@@ -86,7 +86,7 @@ impl PostgresStore {
         PostgresStore::with_clock(url, None, tell)
     }
 
-    /// The same with leases counted on another clock than the server's.
+    /// The same, with another clock for leases than the server's.
     #[cfg(feature = "testing")]
     pub fn open_at(
         url: &str,
@@ -112,7 +112,7 @@ impl PostgresStore {
         Ok(PostgresStore { queue: Queue::default(), db: Arc::new(db) })
     }
 
-    /// What a test can do to the statements of this store.
+    /// Fault injection for tests.
     #[cfg(feature = "testing")]
     pub fn faults(&self) -> &testing::Faults {
         &self.db.pool.faults
@@ -120,7 +120,7 @@ impl PostgresStore {
 }
 
 impl Db {
-    /// The time a statement is given; nothing, where the server's own counts.
+    /// The time parameter of a statement; `None` for the server's clock.
     fn now(&self) -> Option<i64> {
         self.clock.as_ref().map(|clock| clock.now().as_millisecond())
     }

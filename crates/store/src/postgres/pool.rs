@@ -1,8 +1,9 @@
-//! Connections, and what is tried again.
+//! The connection pool, and retries.
 //!
-//! Everything the store does is one transaction, and safe to repeat: entries have ids, sessions
-//! have ids, a lease knows its holder. So a transaction that the server rolls back is retried as a
-//! whole, and one that a lost connection leaves in doubt is retried until an answer comes.
+//! Everything the store does is one transaction, and idempotent: entries have ids, sessions have
+//! ids, a lease knows its holder. So a transaction that the server rolls back is retried as a
+//! whole, and one whose outcome is unknown after a lost connection is retried until there is an
+//! answer.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -17,24 +18,24 @@ use super::connection::{Conn, Link};
 use super::error::{self, Fail};
 use super::{sql, wait};
 
-/// Connections one process has at the most. A server has room for a hundred by default, and several
-/// processes share it; a connection that is busy for a millisecond serves a thousand calls a second.
+/// Connections per process. A server allows a hundred by default, and several processes share it; a
+/// connection that is busy for a millisecond serves a thousand calls a second.
 const CONNECTIONS_MAX: usize = 16;
 
 /// Connections kept when idle.
 const IDLE_MAX: usize = 8;
 
-/// How long a call waits for a connection that others use.
+/// How long a call waits for a free connection.
 const FREE: Duration = Duration::from_secs(20);
 
-/// How long after its beginning a call is still tried again. A standby is promoted within it.
+/// How long a call is retried, counted from its start. A standby is promoted within this time.
 const AGAIN: Duration = Duration::from_secs(20);
 
-/// How long one try may take. The server gives up a statement before that; this is for a server
-/// that says nothing at all.
+/// Timeout of one attempt. The server cancels a statement before that; this is for a server that
+/// does not respond at all.
 const ATTEMPT: Duration = Duration::from_secs(60);
 
-/// Waits between tries: the first, and the longest.
+/// Backoff between retries: the first wait, and the longest.
 const PAUSE: Duration = Duration::from_millis(2);
 const PAUSE_MAX: Duration = Duration::from_millis(500);
 
@@ -50,24 +51,24 @@ pub(super) struct Pool {
 #[derive(Default)]
 struct State {
     idle: Vec<Conn>,
-    /// Connections there are, the idle ones included.
+    /// The number of connections, including idle ones.
     open: usize,
-    /// Whether there ever was one. A server that was there comes back; one that never was may be
-    /// a mistake in the configuration, and is reported at once.
+    /// Whether a connection was ever made. A server that was up comes back; one that never was may
+    /// be a mistake in the configuration, and is reported at once.
     known: bool,
 }
 
-/// Why there may be another try.
+/// Why an attempt may be repeated.
 enum Retry {
-    /// The work itself wants one.
+    /// The caller requested it.
     Wanted,
-    /// The server goes down. What it has answered may well hold, and asking again does no harm.
+    /// The server is shutting down. Its answer may hold, and asking again does no harm.
     Leaving,
-    /// What the server said against it.
+    /// The server's error.
     Server(tokio_postgres::Error),
 }
 
-/// A connection taken from the pool. Dropped, it is closed and makes room for another.
+/// A connection taken from the pool. When dropped, it is closed, so that another one can be opened.
 struct Taken<'a> {
     pool: &'a Pool,
     conn: Option<Conn>,
@@ -95,8 +96,8 @@ impl Pool {
         })
     }
 
-    /// Runs one transaction, again if need be. The work is told whether an earlier try may have
-    /// been committed without anybody hearing of it.
+    /// Runs one transaction, with retries. The closure gets whether an earlier attempt may have
+    /// been committed without a reply.
     pub(super) fn run<T>(
         &self,
         action: &'static str,
@@ -142,7 +143,7 @@ impl Pool {
         }
     }
 
-    /// One try: its outcome, or why there may be another.
+    /// One attempt: its result, or why it may be repeated.
     fn attempt<T>(
         &self,
         action: &'static str,
@@ -194,7 +195,7 @@ impl Pool {
         }
     }
 
-    /// Takes an open transaction back.
+    /// Rolls back an open transaction.
     fn taken_back(&self, conn: &mut Conn) -> bool {
         let rollback = conn.run(async |link| link.one(sql::ROLLBACK, &[]).await.is_ok());
         wait::until(Instant::now() + ATTEMPT, rollback).unwrap_or(false)
@@ -255,7 +256,7 @@ impl Pool {
         self.runtime.as_ref().expect("it is there until the pool is dropped")
     }
 
-    /// Whether the URL asks for the one server that takes writes.
+    /// Whether the URL asks for the primary.
     fn wants_primary(&self) -> bool {
         self.place.config.get_target_session_attrs() == TargetSessionAttrs::ReadWrite
     }
@@ -269,12 +270,12 @@ impl Pool {
 }
 
 impl Taken<'_> {
-    /// Gives the connection back.
+    /// Returns the connection to the pool.
     fn put(mut self) {
         let mut state = self.pool.state();
         if state.idle.len() < IDLE_MAX {
             state.idle.extend(self.conn.take());
-            // Forgetting it would lose nothing now, but what is dropped counts as closed.
+            // Forgetting it would lose nothing now, but a dropped connection counts as closed.
             state.open += 1;
         }
     }
@@ -288,7 +289,7 @@ impl Drop for Taken<'_> {
 }
 
 impl Drop for Pool {
-    /// May happen anywhere, in the middle of somebody's runtime too, so nothing is waited for.
+    /// This may run anywhere, even inside another async runtime, so it does not wait for anything.
     fn drop(&mut self) {
         self.state().idle.clear();
         if let Some(runtime) = self.runtime.take() {
@@ -297,7 +298,7 @@ impl Drop for Pool {
     }
 }
 
-/// A pause a little longer or shorter than another's, so that rivals do not meet again.
+/// A wait with jitter, so that competing writers do not collide again.
 fn spread(pause: Duration, began: Instant) -> Duration {
     let noise = began.elapsed().subsec_nanos() % 1_000;
     pause.mul_f64(0.5 + f64::from(noise) / 1_000.0)

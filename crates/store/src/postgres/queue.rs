@@ -1,7 +1,7 @@
-//! Appends begun by callers who do not wait.
+//! Appends started by callers that do not wait.
 //!
-//! A few threads of the store carry them out. Those of one session go to one thread, so that they
-//! stay in the order in which they were started; others run in parallel.
+//! A few threads of the store run them. Those of one session go to the same thread, so that they
+//! keep the order in which they were started; others run in parallel.
 
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -14,14 +14,14 @@ use rethread_core::store::OnAppended;
 use super::Db;
 use super::append::{ACTION, Request};
 
-/// Appends on their way at once.
+/// Appends in progress at once.
 const THREADS: usize = 8;
 
-/// Appends that may wait for each thread. Beyond that callers block, so that
-/// memory does not grow with a burst.
+/// Length of each thread's queue. When it is full, callers block, so that memory does not grow with
+/// a burst.
 const WAITING_MAX: usize = 512;
 
-/// The threads, once somebody needs them.
+/// The threads, started when first needed.
 #[derive(Default)]
 pub(super) struct Queue(Mutex<Vec<Lane>>);
 
@@ -31,7 +31,7 @@ struct Lane {
 }
 
 impl Queue {
-    /// Appends, and tells how it ended.
+    /// Appends, and reports the result to a callback.
     pub(super) fn append_then(&self, db: &Arc<Db>, request: Request, then: OnAppended) {
         let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(request.id);
         let lane = hash as usize % THREADS;
@@ -73,7 +73,7 @@ fn no_thread() -> StoreError {
 }
 
 impl Drop for Queue {
-    /// Everything that was begun is finished first.
+    /// Everything that was started is finished first.
     fn drop(&mut self) {
         let lanes = std::mem::take(self.0.get_mut().unwrap_or_else(PoisonError::into_inner));
         for mut lane in lanes {

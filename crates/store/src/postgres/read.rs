@@ -1,4 +1,4 @@
-//! Reading: one session, a list of them, a part of a log.
+//! Reading one session, a list of sessions, or a part of a log.
 
 use std::ops::Range;
 
@@ -19,15 +19,15 @@ use crate::row::{self, Hash, Stored, TALLY_COLUMNS, time};
 
 type Read<T> = std::result::Result<T, Fail>;
 
-/// The key of a text that may be too long for an index.
+/// The hash of a text that may be too long for an index.
 pub(super) fn hash(text: &str) -> Vec<u8> {
     Sha256::digest(text).to_vec()
 }
 
-/// A row of [`sql::SESSION`] that is not understood yet.
+/// A row of [`sql::SESSION`] that is not decoded yet.
 struct SessionRow {
     id: SessionId,
-    /// Its place in a list.
+    /// Its position in a list.
     last_at: i64,
     header: String,
     first_message: Vec<u8>,
@@ -113,13 +113,13 @@ pub(super) fn stored(row: &Row, first: usize) -> Read<Stored> {
     })
 }
 
-/// The session an answer holds.
+/// The session in an answer.
 pub(super) fn session(answer: &Answer, id: SessionId) -> Read<Session> {
     let row = answer.rows.first().ok_or(StoreError::NotFound { id })?;
     Ok(SessionRow::new(row)?.understood()?)
 }
 
-/// The id an answer holds.
+/// The id in an answer.
 pub(super) fn found(answer: &Answer) -> Read<Option<SessionId>> {
     Ok(match answer.rows.first() {
         Some(row) => Some(SessionId(row.try_get(0)?)),
@@ -177,7 +177,7 @@ impl Db {
         self.pool.run("read entries", async |link, _| {
             let answers = link
                 .all(&[
-                    // Before the entries, so that what is written in between is not missing.
+                    // Before the entries, so that writes in between are not missed.
                     (sql::END, &[&name, &session]),
                     (sql::ENTRIES, &[&name, &session, &start, &end]),
                     (sql::PLACE, &[&name, &session, &now]),
@@ -195,8 +195,8 @@ impl Db {
         })
     }
 
-    /// Lists by the times that were brought up to date, and puts in the right place the few
-    /// sessions written to since.
+    /// Lists sessions by their stored times, and merges in the few sessions written to since those
+    /// were updated.
     pub(super) fn list(
         &self,
         owner: &Owner,
@@ -209,7 +209,7 @@ impl Db {
             .run("list", async |link, _| self.listed(link, owner, filter, after, limit).await)?;
         if fresh > FOLD_SESSIONS {
             match self.fold(owner) {
-                // A standby cannot, and lists are right without it, if slower.
+                // A standby cannot do this; lists are still correct without it, only slower.
                 Ok(()) | Err(StoreError::ReadOnly { .. }) => {}
                 Err(error) => return Err(error),
             }
@@ -230,7 +230,8 @@ impl Db {
         Ok(page)
     }
 
-    /// The rows of a page, too many of them and in any order, and how many sessions lag behind.
+    /// The rows of a page, too many of them and in any order, and how many sessions are not up to
+    /// date.
     async fn listed(
         &self,
         link: &mut Link,

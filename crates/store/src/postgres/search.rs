@@ -1,12 +1,12 @@
-//! Finding what was said, with PostgreSQL's `tsvector`.
+//! Full-text search with PostgreSQL's `tsvector`.
 //!
-//! This is the one part that only PostgreSQL has, and it is separate: its table and its statements
-//! are in this file and `search.sql`. What it holds is derived from entries, follows them when
-//! somebody searches, and can be thrown away and made again.
+//! This is the only part that needs PostgreSQL itself, and it is kept separate: its table and its
+//! statements are in this file and `search.sql`. The index is derived from the entries, updated
+//! when somebody searches, and can be dropped and rebuilt.
 //!
-//! A term of the index begins with its owner. So the places of a term are those of one owner, and a
-//! search takes no longer because others have said the same. It has no places in the text: where
-//! terms must follow one another, the text is read.
+//! A term of the index is prefixed with its owner. So the postings of a term belong to one owner,
+//! and other owners' text does not slow a search down. The index has no positions: for a phrase,
+//! the text is read.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -26,23 +26,23 @@ use crate::row::number;
 /// The table.
 pub(super) const SCHEMA: &str = include_str!("search.sql");
 
-/// Takes away what an earlier format had in its place.
+/// Drops the index of an earlier format.
 pub(super) const DROP: &str = "DROP TABLE IF EXISTS rethread_search";
 
-/// Adds the terms of entries; those it has stay as they are.
+/// Adds the terms of entries; existing rows are not changed.
 const ADD: &str = "INSERT INTO rethread_search (owner, session, seq, at, speaker, words) \
     SELECT $1, $2, e.seq, e.at, e.speaker, e.words::tsvector \
     FROM unnest($3::bigint[], $4::bigint[], $5::smallint[], $6::text[]) \
     AS e (seq, at, speaker, words) ON CONFLICT (owner, session, seq) DO NOTHING";
 
-/// Entries that have all terms, in the order of their ranks, from a rank on. The first two speakers
-/// are those who converse.
+/// Entries that have all terms, in the order of their rank, after a given rank. The first two
+/// speakers are the user and the assistant.
 const SEARCH: &str = "SELECT session, seq, at, speaker < 2 FROM rethread_search \
     WHERE owner = $1 AND words @@ $2::text::tsquery AND at >= $3 AND speaker = ANY ($4) \
     AND (speaker < 2, at, session, seq) < ($5, $6, $7, $8) \
     ORDER BY speaker < 2 DESC, at DESC, session DESC, seq DESC LIMIT $9";
 
-/// Forgets a session.
+/// Removes a session from the index.
 pub(super) const FORGET: &str = "DELETE FROM rethread_search WHERE owner = $1 AND session = $2";
 
 /// How many entries of a session the index has.
@@ -51,22 +51,23 @@ pub(super) const COUNT: &str =
 
 const WHAT: &str = "search";
 
-/// Entries put into the index in one transaction, while which the session is locked.
+/// Entries indexed in one transaction, during which the session is locked.
 const FILL_ENTRIES: i64 = 500;
 
 /// Sessions with entries to index that are looked up at once.
 const FILL_SESSIONS: i64 = 64;
 
-/// Sessions looked at to report how far search lags behind. Somebody may ask every few seconds, and
-/// where nobody ever searches, all sessions there are wait for it.
+/// Sessions examined to report how many entries are not indexed yet. Somebody may ask every few
+/// seconds, and if nobody ever searches, no session is indexed.
 const BEHIND_SESSIONS: i64 = 256;
 
-/// Places taken from the index at once: more than a page, because some may be in the trash, in another
-/// workspace, or without a phrase.
+/// Hits read from the index at once: more than a page, because some may be in the trash, in another
+/// workspace, or without the phrase.
 const PLACES: i64 = 500;
 
-/// Bytes of all terms of an entry, which PostgreSQL limits to 1 MiB. The searchable text of an entry
-/// has fewer, unless it is full of ligatures that are written out; terms above this are left out.
+/// Bytes of all terms of an entry, which PostgreSQL limits to 1 MiB. The searchable text of an
+/// entry has fewer, unless it is full of ligatures that are expanded; terms beyond this are left
+/// out.
 const TERMS_BYTES_MAX: usize = (1 << 20) - 1;
 
 impl Db {
@@ -88,7 +89,7 @@ impl Db {
         }
     }
 
-    /// Entries that the index has not seen, in as many sessions as are looked at.
+    /// The number of entries that are not indexed yet, in the sessions that are examined.
     pub(super) fn index_lag(&self) -> Result<u64> {
         self.pool.run(WHAT, async |link, _| {
             let answer = link.one(sql::BEHIND, &[&BEHIND_SESSIONS]).await?;
@@ -105,7 +106,7 @@ impl Db {
         limit: usize,
     ) -> Result<Vec<Hit>> {
         match self.fill_search(owner) {
-            // A standby finds what was indexed before, and so does a full disk.
+            // A standby, or a full disk, can still search what was indexed before.
             Ok(()) | Err(StoreError::ReadOnly { .. } | StoreError::Full { .. }) => {}
             Err(error) => return Err(error),
         }
@@ -116,7 +117,7 @@ impl Db {
                 let Some(last) = places.last() else { return Ok(hits) };
                 after = Some(*last);
                 let places = shown(link, owner, query, places).await?;
-                // What is skipped without a look at its text need not be read.
+                // The text of skipped hits does not have to be read.
                 let places = match query.has_phrase() {
                     true => places.as_slice(),
                     false => {
@@ -197,7 +198,7 @@ async fn some_places(
     Ok(places)
 }
 
-/// Those in sessions that are asked for and not in the trash.
+/// The hits in requested sessions that are not in the trash.
 async fn shown(
     link: &mut Link,
     owner: &Owner,
@@ -216,7 +217,7 @@ async fn shown(
     Ok(places)
 }
 
-/// What can be found at places, where it can be read.
+/// The hits at these positions, if their entries can be read.
 async fn read_said(
     link: &mut Link,
     owner: &Owner,
@@ -238,7 +239,7 @@ async fn read_said(
     Ok(found)
 }
 
-/// Puts the next entries of a session into the index; whether there may be more.
+/// Indexes the next entries of a session; returns whether there may be more.
 async fn fill_some(
     link: &mut Link,
     owner: &Owner,
@@ -247,7 +248,7 @@ async fn fill_some(
     let (name, session) = (owner.as_str(), id.0);
     let answers = link.all(&[(sql::BEGIN, &[]), (sql::LOCK_INDEXED, &[&name, &session])]).await?;
     let Some(row) = answers[1].rows.first() else {
-        // It was deleted, and what waits for it with it.
+        // It was deleted, together with its pending entries.
         link.all(&[(sql::SEARCHED, &[&name, &session]), (sql::COMMIT, &[])]).await?;
         return Ok(false);
     };
@@ -283,7 +284,7 @@ async fn fill_some(
     Ok(more)
 }
 
-/// The terms of a text as the index has them.
+/// The terms of a text, as stored in the index.
 fn vector(owner: &Owner, text: &str) -> String {
     let prefix = prefix_of(owner);
     let all: BTreeSet<String> = terms(text).map(|term| term.text).collect();
@@ -296,13 +297,13 @@ fn vector(owner: &Owner, text: &str) -> String {
     fits.map(|term| quoted(&term)).collect::<Vec<_>>().join(" ")
 }
 
-/// A term of an owner.
+/// A term with the prefix of its owner.
 fn lexeme(prefix: &str, term: &str) -> String {
     format!("{prefix}{term}")
 }
 
-/// What the terms of an owner begin with: 25 bits of a hash. Some owners share one; the owner itself
-/// is compared as well.
+/// The prefix of an owner's terms: 25 bits of a hash. Owners may share a prefix, so the owner
+/// itself is compared as well.
 fn prefix_of(owner: &Owner) -> String {
     const LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
     let hash = Sha256::digest(owner.as_str());

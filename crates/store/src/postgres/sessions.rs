@@ -1,4 +1,4 @@
-//! Writing headers, keys and leases.
+//! Writes headers, keys and leases.
 
 use std::time::Duration;
 
@@ -15,10 +15,10 @@ use super::{Db, search, sql};
 
 type Write<T> = std::result::Result<T, Fail>;
 
-/// The index of names, by which one tells that it was the name that was taken.
+/// The index of names, to recognise that a name was taken.
 const NAMES: &str = "rethread_sessions_name";
 
-/// The columns that repeat what a header says.
+/// The columns that repeat parts of the header.
 pub(super) struct Columns {
     json: String,
     workspace: Option<Vec<u8>>,
@@ -39,7 +39,7 @@ impl Columns {
     }
 }
 
-/// A key as it is found.
+/// A key, as it is looked up.
 struct Bound<'a> {
     bind: &'a Bind,
     hash: Vec<u8>,
@@ -93,7 +93,8 @@ impl Db {
         let answers = link.all(&borrowed(&statements)).await?;
         if !answers[1].rows.is_empty() {
             let session = session(&answers[1], id)?;
-            // Who created it may not have heard that it is safe; a commit of a lock says so.
+            // The process that created it may not know that it is durable; committing a lock makes
+            // it so.
             link.all(&[(sql::LOCK_HEADER, &[&owner, &id.0]), (sql::COMMIT, &[])]).await?;
             return match created_before(&session, header, &answers[2], request)? {
                 true => Ok(session),
@@ -157,7 +158,7 @@ impl Db {
             Err(fail) => {
                 return Err(match fail.taken() {
                     Some(NAMES) => StoreError::NameTaken { name: header.name.clone() }.into(),
-                    // Someone was faster with the session, or with a key.
+                    // Another process was faster with the session, or with a key.
                     Some(_) => Fail::Again,
                     None => fail,
                 });
@@ -268,7 +269,7 @@ impl Db {
                 return lease(row);
             }
             free(&link.one(sql::PLACE, &[&name, &session, &now]).await?, id)?;
-            // It was given back in between.
+            // It was released in the meantime.
             Err(Fail::Again)
         })
     }
@@ -298,7 +299,7 @@ impl Db {
     }
 }
 
-/// Writes a header, and the columns that repeat what it says.
+/// Writes a header, and the columns that repeat parts of it.
 pub(super) async fn write_header(
     link: &mut Link,
     owner: &Owner,
@@ -328,7 +329,7 @@ pub(super) async fn write_header(
     })
 }
 
-/// Whether the session that is there is the one to be created.
+/// Whether the existing session is the one to be created.
 fn created_before(
     session: &Session,
     header: &Header,

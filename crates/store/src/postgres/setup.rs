@@ -1,4 +1,4 @@
-//! Setting a database up, once, however many come at the same time.
+//! Sets a database up, once, even if several processes start at the same time.
 
 use rethread_core::StoreError;
 use rethread_core::store::Result;
@@ -16,8 +16,7 @@ const FORMAT: i64 = 3;
 const WHAT: &str = "set up the database";
 
 impl Db {
-    /// Checks that the database holds a store of this format, and makes one in a database that
-    /// holds none.
+    /// Checks that the database has a store of this format, and creates one if it has none.
     pub(super) fn set_up(&self, tell: Option<&ProgressSink>) -> Result<()> {
         let found = self.pool.run(WHAT, async |link, _| match self.format(link).await? {
             Some(found @ 1..=FORMAT) => Ok(found),
@@ -30,9 +29,9 @@ impl Db {
         }
     }
 
-    /// Brings a database of an earlier format up to date, while others continue to work in it: what is
-    /// new is added beside what is there, and no row that holds anything is rewritten. A crash
-    /// in the middle leaves a database of the earlier format, and the next process starts again.
+    /// Migrates a database of an earlier format while others continue to use it: tables and columns
+    /// are added, and no existing data is rewritten. After a crash in the middle, the database
+    /// still has the earlier format, and the next process starts again.
     fn migrate(&self, found: i64, tell: Option<&ProgressSink>) -> Result<()> {
         const WHAT: &str = "bring the database up to date";
         let what = format!("bringing {} from format {found} to {FORMAT}", self.place());
@@ -65,7 +64,7 @@ impl Db {
                         self.set_usage(&owner, id, &spent.models)?;
                     }
                 }
-                // Someone deleted it in between.
+                // It was deleted in the meantime.
                 Err(StoreError::NotFound { .. }) => {}
                 Err(error) => return Err(error),
             }
@@ -78,7 +77,7 @@ impl Db {
         Ok(())
     }
 
-    /// The format; nothing if there is no store.
+    /// The format; `None` if there is no store.
     async fn format(&self, link: &mut Link) -> std::result::Result<Option<i64>, Fail> {
         match link.one(sql::FORMAT, &[]).await {
             Ok(answer) => match answer.rows.first() {
@@ -87,7 +86,7 @@ impl Db {
             },
             Err(Fail::Server(error)) => match error.code() {
                 Some(code) if *code == SqlState::UNDEFINED_TABLE => Ok(None),
-                // A table of this name that somebody else made.
+                // A table with this name that belongs to another program.
                 Some(code) if *code == SqlState::UNDEFINED_COLUMN => Err(self.not_ours().into()),
                 _ => Err(error.into()),
             },
@@ -95,8 +94,7 @@ impl Db {
         }
     }
 
-    /// Everybody who comes at the same time waits for a row; the first one makes the tables, the
-    /// others find them made.
+    /// Processes that start at the same time wait for a row lock; the first one creates the tables.
     async fn make(&self, link: &mut Link) -> std::result::Result<i64, Fail> {
         for statement in [sql::CREATE_STORE, sql::BEGIN_STORE] {
             match link.script(statement).await {
@@ -118,7 +116,7 @@ impl Db {
         }
         for script in [sql::SCHEMA, sql::SCHEMA_2, search::SCHEMA] {
             if let Err(fail) = link.script(script).await {
-                // Tables of these names without ours to say what they are.
+                // Tables with our names, but without the one that identifies them.
                 return Err(if is_there(&fail) { self.not_ours().into() } else { fail });
             }
         }
@@ -138,12 +136,12 @@ impl Db {
     }
 }
 
-/// Puts an empty search index in the place of an earlier one. Others that know the earlier one cannot
-/// fill it any more, and everything else still works for them.
+/// Replaces an earlier search index by an empty one. Older versions can no longer fill theirs;
+/// everything else still works for them.
 async fn replace_index(link: &mut Link) -> std::result::Result<(), Fail> {
     let answers = link.all(&[(sql::BEGIN, &[]), (sql::LOCK_FORMAT, &[])]).await?;
     let found: i64 = answers[1].rows.first().ok_or(Fail::Again)?.try_get(0)?;
-    // Somebody else may have been faster, and filled it already.
+    // Another process may have been faster, and filled it already.
     if found < FORMAT {
         link.script(search::DROP).await?;
         link.script(search::SCHEMA).await?;
@@ -152,7 +150,7 @@ async fn replace_index(link: &mut Link) -> std::result::Result<(), Fail> {
     Ok(())
 }
 
-/// Whether something was to be made that is there.
+/// Whether creating something failed because it already exists.
 fn is_there(fail: &Fail) -> bool {
     let there = [SqlState::DUPLICATE_TABLE, SqlState::DUPLICATE_OBJECT];
     matches!(fail, Fail::Server(error) if error.code().is_some_and(|code| there.contains(code)))

@@ -1,11 +1,9 @@
-//! Every statement the store sends, except those of search.
+//! All statements of the store, except those of search.
 //!
-//! They keep to what PostgreSQL and the distributed engines that speak its protocol have in
-//! common: keys that begin with the owner, row locks, and nothing that lives outside of a row. A
-//! test beside this file reads them.
+//! They use only what PostgreSQL and compatible distributed engines have in common: keys that begin
+//! with the owner, row locks, and no state outside of rows. A test next to this file checks them.
 //!
-//! Where a statement has the parameter `now`, it is the time in milliseconds, or NULL for the
-//! clock of the server.
+//! The parameter `now` is the time in milliseconds, or NULL for the clock of the server.
 
 /// The tables.
 pub(super) const SCHEMA: &str = include_str!("schema.sql");
@@ -17,29 +15,29 @@ pub(super) const SCHEMA_2: &str = include_str!("schema2.sql");
 pub(super) const ADD_TRASHED: &str =
     "ALTER TABLE rethread_sessions ADD COLUMN IF NOT EXISTS trashed bigint";
 
-/// What marks a database as a store, and the lock that those who set it up take.
+/// What identifies a database as a store, and the lock for setting it up.
 pub(super) const CREATE_STORE: &str = "CREATE TABLE IF NOT EXISTS rethread_store (
     what text PRIMARY KEY, format bigint NOT NULL)";
 
-/// The row that says nothing has been set up yet.
+/// The row that says that nothing has been set up yet.
 pub(super) const BEGIN_STORE: &str = "INSERT INTO rethread_store (what, format) \
     VALUES ('store', 0) ON CONFLICT (what) DO NOTHING";
 
 /// The format.
 pub(super) const FORMAT: &str = "SELECT format FROM rethread_store WHERE what = 'store'";
 
-/// The format, while nobody else sets the store up.
+/// The format, with the setup lock held.
 pub(super) const LOCK_FORMAT: &str =
     "SELECT format FROM rethread_store WHERE what = 'store' FOR UPDATE";
 
-/// Changes nothing, and is on disk when it is done.
+/// Changes nothing, but is on disk when it returns.
 pub(super) const SAME_FORMAT: &str =
     "UPDATE rethread_store SET format = format WHERE what = 'store'";
 
-/// Says that the store is set up.
+/// Records that the store is set up.
 pub(super) const SET_FORMAT: &str = "UPDATE rethread_store SET format = $1 WHERE what = 'store'";
 
-/// At most this long, or what the role, the database or the URL says where that is shorter.
+/// At most this long; less if the role, the database or the URL says so.
 macro_rules! at_most {
     ($setting:literal, $most:literal) => {
         concat!(
@@ -58,10 +56,9 @@ macro_rules! at_most {
     };
 }
 
-/// What every connection is set to. A statement or a lock that takes longer than this is stuck, or
-/// asks for more than a caller waits for; an abandoned transaction must not keep its
-/// locks. What is acknowledged is on disk, however the server is configured for others; a stricter
-/// setting stays.
+/// The settings of every connection. A statement or a lock that takes longer than this is stuck, or
+/// slower than any caller waits; an abandoned transaction must not keep its locks. Acknowledged
+/// data is on disk, however the server is configured for others; a stricter setting is kept.
 pub(super) const SETTINGS: &str = concat!(
     at_most!("statement_timeout", "30s"),
     at_most!("lock_timeout", "10s"),
@@ -70,7 +67,7 @@ pub(super) const SETTINGS: &str = concat!(
       WHEN 'off' THEN 'on' ELSE current_setting('synchronous_commit') END, false)"
 );
 
-/// For upkeep, which looks at everything.
+/// For upkeep, which reads everything.
 pub(super) const NO_TIMEOUT: &str = "SET LOCAL statement_timeout = 0";
 
 pub(super) const BEGIN: &str = "BEGIN";
@@ -87,7 +84,7 @@ macro_rules! columns {
     };
 }
 
-/// The time now.
+/// The current time.
 macro_rules! now {
     ($parameter:literal) => {
         concat!(
@@ -146,10 +143,10 @@ macro_rules! append {
     };
 }
 
-/// Appends, if the writer may and the log ends where it is said to: after the entry `$6` at
-/// `$5 - 1`. The lock on the session keeps it from being leased or deleted meanwhile; the key of
-/// the table keeps others from taking the same place, and the index of ids an entry from being
-/// stored twice.
+/// Appends, if the writer is allowed to and the log ends at the expected position: after the entry
+/// `$6` at `$5 - 1`. The lock on the session prevents it from being leased or deleted in the
+/// meantime; the primary key prevents others from taking the same position, and the index of ids
+/// prevents storing an entry twice.
 ///
 /// `$1` owner, `$2` session, `$3` fence, `$4` now, `$5` head, `$6` the id of the last entry, then
 /// the columns of the entries, those of what models were charged, and the most a sum may be.
@@ -165,7 +162,7 @@ pub(super) const APPEND: &str = append!(
     ""
 );
 
-/// The same, and the lease is given back with it.
+/// The same, and also releases the lease.
 pub(super) const APPEND_GIVING_BACK: &str = append!(
     concat!(
         "UPDATE rethread_sessions SET holder = NULL, until = NULL WHERE owner = $1 AND id = $2 \
@@ -176,8 +173,8 @@ pub(super) const APPEND_GIVING_BACK: &str = append!(
     ""
 );
 
-/// The same, and the lease is taken with it: by `$34`, for `$35` milliseconds. Gives the fence and
-/// when it ends. `$3` is not looked at.
+/// The same, and also takes the lease: for `$34`, for `$35` milliseconds. Returns the fence and the
+/// expiry. `$3` is ignored.
 pub(super) const APPEND_TAKING: &str = append!(
     concat!(
         "UPDATE rethread_sessions SET fence = fence + CASE WHEN until IS NULL OR until <= ",
@@ -194,11 +191,11 @@ pub(super) const APPEND_TAKING: &str = append!(
     " RETURNING (SELECT fence FROM place), (SELECT until FROM place)"
 );
 
-/// What was charged before is another session's.
+/// Earlier charges belong to another session.
 pub(super) const FORGET_USAGE: &str =
     "DELETE FROM rethread_usage WHERE owner = $1 AND session = $2";
 
-/// What a model was charged, all of it.
+/// The total that a model was charged.
 pub(super) const SET_USAGE: &str = "INSERT INTO rethread_usage (owner, session, model, input, \
     output, cache_read, cache_write, ms) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
 
@@ -214,7 +211,7 @@ pub(super) const BLOBS: &str =
 pub(super) const EXISTS: &str =
     "SELECT 1 FROM rethread_sessions WHERE owner = $1 AND id = $2 AND trashed IS NULL";
 
-/// Who has a session from now on. `$3` fence, `$4` holder, `$5` until.
+/// Sets the holder of a session. `$3` fence, `$4` holder, `$5` until.
 pub(super) const SET_LEASE: &str = "UPDATE rethread_sessions SET fence = $3, holder = $4, \
     until = $5 WHERE owner = $1 AND id = $2";
 
@@ -225,7 +222,7 @@ pub(super) const LOCK_ANY_PLACE: &str = concat!(
     " FROM rethread_sessions WHERE owner = $1 AND id = $2 FOR UPDATE"
 );
 
-/// The same, where it has been in the trash since a time or none is given.
+/// The same, if it has been in the trash since a given time, or if no time is given.
 pub(super) const LOCK_TO_DELETE: &str = concat!(
     "SELECT fence, holder, until, ",
     now!("$3"),
@@ -252,8 +249,8 @@ pub(super) const END: &str = "SELECT seq, id, t_messages, t_queries, t_tokens, t
     t_system, t_started, t_summary, t_clear, t_clear_messages, t_clear_tokens \
     FROM rethread_entries WHERE owner = $1 AND session = $2 ORDER BY seq DESC LIMIT 1";
 
-/// The places of these ids, and what is stored there. Each is looked up by itself: given the choice, a
-/// planner that underrates a session reads all of it.
+/// The positions of these ids, and what is stored there. Each is looked up separately: otherwise a
+/// planner that underestimates the size of a session reads all of it.
 pub(super) const IDS: &str = "SELECT w.id, e.seq, e.hash FROM unnest($3::text[]) AS w (id) \
     CROSS JOIN LATERAL (SELECT l.seq, l.hash FROM rethread_entries l \
       WHERE l.owner = $1 AND l.session = $2 AND l.id = w.id LIMIT 1) e";
@@ -286,9 +283,10 @@ macro_rules! session {
 pub(super) const SESSION: &str =
     concat!(session!("rethread_sessions"), " WHERE s.owner = $1 AND s.id = $2");
 
-/// Leaves out sessions that another one continues, if the parameter says so. It is written so, here
-/// and below, because of what planners make of other ways: `NOT EXISTS` may be answered by reading a
-/// whole table once, and what `IS NULL` they take for rare, and read everything to find it.
+/// Leaves out sessions that are continued by another one, if the parameter says so. It is written
+/// this way, here and below, because planners handle the alternatives badly: `NOT EXISTS` may be
+/// evaluated by reading a whole table, and `IS NULL` is assumed to be rare, so everything is read
+/// to find it.
 macro_rules! newest {
     ($parameter:literal) => {
         concat!(
@@ -300,8 +298,8 @@ macro_rules! newest {
     };
 }
 
-/// The sessions of a page: those whose times are up to date, in their order, before anything else
-/// is looked up about them.
+/// The sessions of a page: those with up-to-date times, in order, before anything else about them
+/// is looked up.
 macro_rules! page {
     ($workspace:literal) => {
         session!(concat!(
@@ -317,18 +315,18 @@ macro_rules! page {
     };
 }
 
-/// Sessions whose times are up to date, newest first. `$2` archived, `$3`, `$4` the cursor, `$5`
-/// newest of a chain alone, `$6` how many, `$7` those that were thrown away.
+/// Sessions with up-to-date times, newest first. `$2` archived, `$3`, `$4` the cursor, `$5` only
+/// the newest of a chain, `$6` how many, `$7` those in the trash.
 pub(super) const PAGE: &str = page!("");
 
 /// The same of one workspace, `$8`.
 pub(super) const PAGE_OF_WORKSPACE: &str = page!("AND s.workspace_hash = $8");
 
-/// A page is planned with its length in view: how many rows are wanted decides which way is best.
+/// A page is planned for its actual length, because the number of rows decides which plan is best.
 pub(super) const PLAN_ANEW: &str = "SET LOCAL plan_cache_mode = force_custom_plan";
 
-/// Sessions whose times lag behind. `$2` archived or not, `$3` the workspace, where one is asked
-/// for; `$4` newest of a chain alone; `$5` how many at the most.
+/// Sessions whose times are out of date. `$2` archived or not, `$3` the workspace, if one is given;
+/// `$4` only the newest of a chain; `$5` the maximum number.
 pub(super) const FRESH: &str = concat!(
     session!("rethread_sessions"),
     " WHERE s.owner = $1 AND s.id IN (SELECT f.session FROM rethread_fresh f WHERE f.owner = $1 \
@@ -339,7 +337,7 @@ pub(super) const FRESH: &str = concat!(
     newest!("$4")
 );
 
-/// Some of the sessions of an owner that lag behind.
+/// Some of an owner's sessions whose times are out of date.
 pub(super) const SOME_FRESH: &str =
     "SELECT session FROM rethread_fresh WHERE owner = $1 ORDER BY session LIMIT $2";
 
@@ -352,7 +350,7 @@ pub(super) const FOLD: &str = "UPDATE rethread_sessions s SET last_at = coalesce
     FROM rethread_entries e WHERE e.owner = s.owner AND e.session = s.id \
     ORDER BY e.seq DESC LIMIT 1), s.last_at) WHERE s.owner = $1 AND s.id = ANY($2)";
 
-/// They are up to date.
+/// Marks them as up to date.
 pub(super) const FOLDED: &str = "DELETE FROM rethread_fresh WHERE owner = $1 AND session = ANY($2)";
 
 pub(super) const NAMED: &str =
@@ -365,15 +363,15 @@ pub(super) const WITH_PREFIX: &str = "SELECT id FROM rethread_sessions \
 pub(super) const RESOLVE: &str =
     "SELECT session FROM rethread_keys WHERE owner = $1 AND key_hash = $2";
 
-/// The same, and nobody else moves it meanwhile.
+/// The same, locked.
 pub(super) const LOCK_KEY: &str =
     "SELECT session FROM rethread_keys WHERE owner = $1 AND key_hash = $2 FOR UPDATE";
 
-/// A key nobody has pointed anywhere.
+/// Inserts a key that is not bound to anything.
 pub(super) const NEW_KEY: &str =
     "INSERT INTO rethread_keys (owner, key_hash, key, session) VALUES ($1, $2, $3, $4)";
 
-/// The same, if it still points nowhere.
+/// Binds it, if it is still not bound.
 pub(super) const CLAIM_KEY: &str = "INSERT INTO rethread_keys (owner, key_hash, key, session) \
     VALUES ($1, $2, $3, $4) ON CONFLICT (owner, key_hash) DO NOTHING";
 
@@ -426,7 +424,7 @@ pub(super) const LEASE: &str = concat!(
     ")"
 );
 
-/// Everything of a session but the session itself, and that last.
+/// Deletes everything of a session, and the session itself last.
 pub(super) const DELETE: [&str; 7] = [
     "DELETE FROM rethread_blobs WHERE owner = $1 AND session = $2",
     FORGET_USAGE,
@@ -437,12 +435,12 @@ pub(super) const DELETE: [&str; 7] = [
     "DELETE FROM rethread_sessions WHERE owner = $1 AND id = $2",
 ];
 
-/// Sessions of this owner that search has not seen the end of.
+/// Sessions of this owner that are not fully indexed.
 pub(super) const SOME_UNSEARCHED: &str =
     "SELECT session FROM rethread_unsearched WHERE owner = $1 ORDER BY session LIMIT $2";
 
-/// How many entries search has not seen, in the first `$1` sessions that it has not indexed fully. Each is
-/// looked up by itself, so that no planner reads all sessions instead.
+/// How many entries are not indexed, in the first `$1` sessions that are not fully indexed. Each is
+/// looked up separately, so that no planner reads all sessions instead.
 pub(super) const BEHIND: &str = "SELECT coalesce(sum(greatest(e.seq + 1 - s.indexed, 0)), 0)::bigint \
     FROM (SELECT owner, session FROM rethread_unsearched ORDER BY owner, session LIMIT $1) u \
     CROSS JOIN LATERAL (SELECT l.indexed FROM rethread_sessions l \
@@ -450,7 +448,7 @@ pub(super) const BEHIND: &str = "SELECT coalesce(sum(greatest(e.seq + 1 - s.inde
     CROSS JOIN LATERAL (SELECT l.seq FROM rethread_entries l \
       WHERE l.owner = u.owner AND l.session = u.session ORDER BY l.seq DESC LIMIT 1) e";
 
-/// How far search has seen a session, with the session locked.
+/// Up to where a session is indexed, with the session locked.
 pub(super) const LOCK_INDEXED: &str =
     "SELECT indexed FROM rethread_sessions WHERE owner = $1 AND id = $2 FOR UPDATE";
 
@@ -463,7 +461,7 @@ pub(super) const SEARCHED: &str =
 pub(super) const UNSEARCHED: &str = "INSERT INTO rethread_unsearched (owner, session) \
     VALUES ($1, $2) ON CONFLICT (owner, session) DO NOTHING";
 
-/// Entries of these places, for what search found.
+/// The entries at these positions, for search hits.
 pub(super) const FOUND: &str = concat!(
     "SELECT e.session, ",
     "e.seq, e.at, e.id, e.kind, e.tokens, e.thinking, e.size, e.body, e.t_messages, e.t_queries, \
@@ -473,12 +471,13 @@ pub(super) const FOUND: &str = concat!(
      ON e.owner = $1 AND e.session = h.session AND e.seq = h.seq"
 );
 
-/// Which of these sessions search shows: those of a workspace where one is given, none in the trash.
+/// Which of these sessions search shows: those of a workspace, if one is given, and none in the
+/// trash.
 pub(super) const SHOWN: &str = "SELECT s.id FROM unnest($2::uuid[]) AS h (id) \
     JOIN rethread_sessions s ON s.owner = $1 AND s.id = h.id \
     WHERE s.trashed IS NULL AND ($3::bytea IS NULL OR s.workspace_hash = $3)";
 
-/// All sessions; for upkeep alone, as is what follows.
+/// All sessions. This statement and those below are only for upkeep.
 pub(super) const EVERYTHING: &str = "SELECT owner, id FROM rethread_sessions";
 
 pub(super) const STRAYS: &str = "SELECT count(*) FROM rethread_entries e WHERE NOT EXISTS \
@@ -490,11 +489,11 @@ pub(super) const DANGLING: &str = "SELECT count(*) FROM rethread_keys k WHERE NO
 pub(super) const DROP_DANGLING: &str = "DELETE FROM rethread_keys k WHERE NOT EXISTS \
     (SELECT 1 FROM rethread_sessions s WHERE s.owner = k.owner AND s.id = k.session)";
 
-/// How many sessions lists and search have yet to catch up with.
+/// How many sessions are pending for lists and search.
 pub(super) const LAG: &str = "SELECT (SELECT count(*) FROM rethread_fresh), \
     (SELECT count(*) FROM rethread_unsearched)";
 
-/// What the columns of a session say that its header and its log say too.
+/// The columns of a session that repeat its header and its log.
 pub(super) const SAYS: &str = "SELECT name, header, archived, workspace_hash, parent, continues, \
     first_message, last_at, EXISTS (SELECT 1 FROM rethread_fresh f \
       WHERE f.owner = s.owner AND f.session = s.id), indexed, trashed \

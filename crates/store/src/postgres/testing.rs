@@ -1,8 +1,8 @@
-//! What tests do to a store to see that it protects itself.
+//! Fault injection for tests of a store.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
-/// Fails as two transactions do that cannot both be: the server itself says so.
+/// Fails like two transactions that cannot be serialized: with the server's own error.
 pub(super) const FAULT: &str =
     "DO $$ BEGIN RAISE EXCEPTION 'injected' USING ERRCODE = '40001'; END $$";
 
@@ -10,27 +10,27 @@ pub(crate) fn append_statement() -> &'static str {
     super::sql::APPEND
 }
 
-/// Faults to come.
+/// Pending faults.
 #[derive(Debug, Default)]
 pub struct Faults {
-    /// Statements until the next fault, and it; zero for never.
+    /// Statements until the next fault, and the fault; zero for never.
     left: AtomicI64,
-    /// Protection taken away: what fails is not tried again.
+    /// Protection turned off: failures are not retried.
     once: AtomicBool,
 }
 
 impl Faults {
-    /// Lets the statement with this number from now on, counted from 1, fail with 40001.
+    /// Makes the statement with this number from now on, counted from 1, fail with 40001.
     pub fn fail_at(&self, statement: u32) {
         self.left.store(i64::from(statement), Ordering::SeqCst);
     }
 
-    /// Whether the fault is still to come.
+    /// Whether the fault is still pending.
     pub fn is_waiting(&self) -> bool {
         self.left.load(Ordering::SeqCst) > 0
     }
 
-    /// Takes the protection away, or gives it back.
+    /// Turns the protection off or on.
     pub fn try_once(&self, once: bool) {
         self.once.store(once, Ordering::SeqCst);
     }

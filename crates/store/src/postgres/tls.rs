@@ -1,4 +1,4 @@
-//! Encryption on the way to the server.
+//! TLS connections to the server.
 
 use std::future::Future;
 use std::io;
@@ -18,18 +18,18 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream};
 use tokio_rustls::TlsConnector;
 
-/// What has to be true of the server.
+/// How the server is verified.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Trust {
-    /// Anybody who answers. Nobody can listen, but the one who answers may be the wrong one.
+    /// Not at all. The connection is encrypted, but the server may be an impostor.
     Anybody,
-    /// A certificate for this host, by someone the machine trusts.
+    /// By a certificate for this host that the system trusts.
     Machine,
-    /// A certificate for this host, by someone in this file.
+    /// By a certificate for this host, signed by one in this file.
     File(PathBuf),
 }
 
-/// Makes encrypted connections.
+/// Creates encrypted connections.
 #[derive(Clone)]
 pub(super) struct Tls(Arc<ClientConfig>);
 
@@ -74,7 +74,7 @@ where
     }
 }
 
-/// One connection about to be encrypted.
+/// A connection that is about to be encrypted.
 pub(super) struct Connect(TlsConnector, ServerName<'static>);
 
 impl<S> TlsConnect<S> for Connect
@@ -128,7 +128,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Stream<S> {
     }
 }
 
-/// Takes any certificate, as `sslmode=require` does everywhere.
+/// Accepts any certificate, as `sslmode=require` does everywhere.
 #[derive(Debug)]
 struct Unverified(Arc<CryptoProvider>);
 

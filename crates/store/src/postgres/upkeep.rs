@@ -1,4 +1,4 @@
-//! Looking after the database: what can be worked out from the entries is checked against them.
+//! Maintenance: checks derived data against the entries.
 
 use rethread_core::search::SearchText;
 use rethread_core::store::{Finding, FindingState, Result};
@@ -17,7 +17,7 @@ use crate::row::{number, tally_columns};
 
 const WHAT: &str = "check the store";
 
-/// Entries looked at in one statement.
+/// Entries read by one statement.
 const CHECK_ENTRIES: i64 = 1_000;
 
 fn repairable(repair: bool) -> FindingState {
@@ -27,11 +27,11 @@ fn repairable(repair: bool) -> FindingState {
     }
 }
 
-/// What walking a log gave.
+/// The result of checking a log.
 pub(super) struct Walked {
     pub(super) log: LogCheck,
     last_at: Option<i64>,
-    /// For each entry below the mark of search, whether it is in the index: how many should be.
+    /// For the entries that should be in the search index: how many are missing.
     searchable: Vec<u64>,
 }
 
@@ -45,12 +45,12 @@ impl Db {
         Ok(rows.into_iter().filter_map(known).collect())
     }
 
-    /// Writes the format as it is.
+    /// Writes the format.
     pub(super) fn can_write(&self) -> Result<()> {
         self.pool.run("write", async |link, _| link.one(sql::SAME_FORMAT, &[]).await.map(drop))
     }
 
-    /// Checks what belongs to no session, and how far lists and search lag behind.
+    /// Checks what belongs to no session, and how many sessions are pending for lists and search.
     pub(super) fn check(&self, repair: bool) -> Result<Vec<Finding>> {
         let (strays, dangling, unsearched) = self.pool.run(WHAT, async |link, _| {
             let answers = link
@@ -186,7 +186,7 @@ impl Db {
         }
     }
 
-    /// Whether lists show what the header and the log say.
+    /// Whether lists show what the header and the log contain.
     fn check_header(
         &self,
         owner: &Owner,
@@ -201,7 +201,7 @@ impl Db {
             let row = answer.rows.first().ok_or(StoreError::NotFound { id })?;
             let header = header_of(id, row.try_get(1)?)?;
             let stored_at: i64 = row.try_get(7)?;
-            // The time of a session that was written to just now follows later.
+            // The time of a session that was just written to is updated later.
             let fresh: bool = row.try_get(8)?;
             let last_at = last_at.unwrap_or(stored_at);
             let right = row.try_get::<_, &str>(0)? == header.name.folded()
@@ -225,7 +225,8 @@ impl Db {
         })
     }
 
-    /// Whether search has every entry it has seen; with `repair` it indexes them all again.
+    /// Whether the search index has every entry it should have; with `repair`, all of them are
+    /// indexed again.
     fn check_search(
         &self,
         owner: &Owner,
@@ -250,7 +251,7 @@ impl Db {
         })
     }
 
-    /// Writes down what each model was charged.
+    /// Stores what each model was charged.
     pub(super) fn set_usage(
         &self,
         owner: &Owner,
@@ -305,7 +306,7 @@ impl Db {
     }
 }
 
-/// Takes a session out of the search index; the next search takes it in again.
+/// Removes a session from the search index; the next search adds it again.
 pub(super) async fn search_again(
     link: &mut Link,
     owner: &Owner,

@@ -1,9 +1,9 @@
-//! Waiting for the network on the thread of the caller.
+//! Waits for the network on the caller's thread.
 //!
-//! The calls of a store block. The calling thread polls the connection itself, and
-//! sleeps until the network has something for it; a thread of the store only watches the sockets.
-//! So a statement costs one change of threads, and a call may come from anywhere: a thread, a pool
-//! for blocking work, or the middle of somebody's runtime.
+//! The calls of a store block. The calling thread polls the connection itself, and sleeps until the
+//! network has data for it; a thread of the store only watches the sockets. So a statement costs
+//! one context switch, and a call may come from anywhere: a thread, a pool for blocking work, or
+//! from inside another async runtime.
 
 use std::future::Future;
 use std::pin::pin;
@@ -20,7 +20,7 @@ impl Wake for Unpark {
     }
 }
 
-/// Runs a future to its end, or until the time is up.
+/// Runs a future to completion, or until the deadline.
 pub(super) fn until<T>(deadline: Instant, future: impl Future<Output = T>) -> Option<T> {
     let mut future = pin!(future);
     let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
@@ -33,7 +33,7 @@ pub(super) fn until<T>(deadline: Instant, future: impl Future<Output = T>) -> Op
         if left.is_zero() {
             return None;
         }
-        // If we were woken in between, a token is left, and this returns at once.
+        // If we were woken in the meantime, a token is left, and this returns at once.
         std::thread::park_timeout(left);
     }
 }

@@ -1,4 +1,4 @@
-//! The append itself.
+//! Appending entries.
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -14,24 +14,23 @@ use super::row::{self, sql_id};
 use super::{Db, FOLDED};
 use crate::row::{Ready, number, ready, time};
 
-/// What the store is about to do here; other writes make it forget where logs end.
+/// The action reported in errors; other writes reset the cached ends of logs.
 pub(super) const ACTION: &str = "append";
 
-/// Sessions whose end is remembered.
+/// How many logs' ends are cached.
 const ENDS_MAX: usize = 4_096;
 
-/// Entries after the mark before the times of their sessions are brought up to date. The more
-/// there are, the fewer updates one of them costs. A list reads over them, at a fraction of a
-/// microsecond each.
+/// Entries after the mark before the times of their sessions are brought up to date. The more there
+/// are, the fewer updates each entry costs. A list reads them, at a fraction of a microsecond each.
 const FOLD_ENTRIES: u64 = 1_024;
 
-/// Sessions written to since the mark before the same is done. A list looks up each of them,
-/// which costs far more than reading over an entry.
+/// Sessions written to after the mark before the same is done. A list looks up each of them, which
+/// costs far more than reading an entry.
 const FOLD_SESSIONS: usize = 128;
 
 const FOLD: &str = "bring lists up to date";
 
-/// An append made ready, before any lock is taken.
+/// A prepared append, before any lock is taken.
 pub(super) struct Request {
     owner: Owner,
     id: SessionId,
@@ -47,9 +46,9 @@ impl Request {
     }
 }
 
-/// Where logs end that were appended to of late, so that the next append need not look.
+/// The ends of logs that were appended to recently, so that the next append need not look them up.
 ///
-/// It holds while nobody else writes to the file, which SQLite tells by a number.
+/// Valid as long as no other process writes to the file, which SQLite reports as a number.
 #[derive(Default)]
 pub(super) struct Ends {
     version: i64,
@@ -78,14 +77,14 @@ impl Ends {
     }
 }
 
-/// Entries and sessions after the mark up to which lists are current, as far as this process knows.
+/// Entries and sessions after the mark up to which lists are current, counted by this process.
 #[derive(Default)]
 pub(super) struct Unfolded {
     entries: u64,
     sessions: HashSet<i64>,
 }
 
-/// A session as the append sees it.
+/// A session, as an append needs it.
 #[derive(Clone)]
 pub(super) struct AppendTarget {
     pub(super) n: i64,
@@ -93,8 +92,8 @@ pub(super) struct AppendTarget {
 }
 
 impl Db {
-    /// Runs appends in one transaction. Each has its own outcome; if the transaction itself
-    /// fails, so have they all.
+    /// Runs appends in one transaction. Each has its own result; if the transaction itself fails,
+    /// all of them fail.
     pub(super) fn append_group(&self, requests: &[Request]) -> Vec<Result<Appended>> {
         let mut outcomes = Vec::with_capacity(requests.len());
         let committed = self.write(ACTION, |tx| {
@@ -107,8 +106,8 @@ impl Db {
             let mut insert = tx.prepare_cached(row::INSERT).or_store_error(self.place(), ACTION)?;
             for request in requests {
                 let outcome = self.append(tx, &mut insert, request, &mut ends);
-                // Anything else may have come in the middle of a batch, whose first entries
-                // must not stay.
+                // Any other error may have come in the middle of a batch, whose first entries must
+                // not stay.
                 match outcome {
                     Err(error) if !wrote_nothing(&error) => return Err(error),
                     outcome => outcomes.push(outcome),
@@ -119,7 +118,7 @@ impl Db {
         match committed {
             Ok(()) => outcomes,
             Err(StoreError::Corrupt { .. } | StoreError::Backend { .. }) if requests.len() > 1 => {
-                // It may be the matter of one of them, a damaged page say. None was stored.
+                // One of them may have caused it, by a damaged page for example. None was stored.
                 self.ends().forget();
                 requests
                     .iter()
@@ -147,8 +146,8 @@ impl Db {
         }
     }
 
-    /// Ids come first: a repeated append returns its first result, even if something else would refuse it.
-    /// They are only looked up when something does refuse it, the index of ids included.
+    /// Ids come first: a repeated append returns its first result, even if something else would
+    /// refuse it. They are looked up only if something does refuse it, including the index of ids.
     fn append(
         &self,
         tx: &Connection,
@@ -187,7 +186,7 @@ impl Db {
         }
     }
 
-    /// The log holds the entries already, at these places.
+    /// The log already has the entries, at these positions.
     fn appended_before(
         &self,
         tx: &Connection,
@@ -205,7 +204,7 @@ impl Db {
         Ok(Appended { seqs, lease, repeated: true })
     }
 
-    /// Writes down who has a session from now on, where that is someone else.
+    /// Stores the new holder of a session, if it changed.
     pub(super) fn keep_lease(
         &self,
         tx: &Connection,
@@ -226,8 +225,8 @@ impl Db {
         Ok(())
     }
 
-    /// Whether a writer with this lease, who has seen this much, may write, and what becomes of the
-    /// lease.
+    /// Whether a writer with this lease, who has seen this head, may write, and how the lease
+    /// changes.
     fn allowed(
         &self,
         id: SessionId,
@@ -242,7 +241,7 @@ impl Db {
         }
     }
 
-    /// A session, and what its log adds up to, in one look.
+    /// A session and its tally, in one query.
     fn end_of(&self, tx: &Connection, owner: &Owner, id: SessionId) -> Result<End> {
         let mut statement =
             tx.prepare_cached(row::END).or_store_error(self.place(), "find a session")?;
@@ -291,7 +290,7 @@ impl Db {
         Ok((seqs, tally))
     }
 
-    /// The places of these entries, if the log has them all already.
+    /// The positions of these entries, if the log already has all of them.
     pub(super) fn repeated(
         &self,
         tx: &Connection,
@@ -369,7 +368,7 @@ impl Db {
             .ok_or(StoreError::NotFound { id })
     }
 
-    /// What a session's log adds up to, and when its last entry was written.
+    /// A session's tally, and when its last entry was written.
     pub(super) fn tally(&self, tx: &Connection, n: i64) -> Result<Option<(Tally, i64)>> {
         let mut statement =
             tx.prepare_cached(row::LAST_TALLY).or_store_error(self.place(), "read a tally")?;
@@ -385,14 +384,14 @@ impl Db {
         Ok(Unfolded { entries: u64::try_from(lag).unwrap_or_default(), sessions })
     }
 
-    /// Writes a mark as it is.
+    /// Stores a mark.
     pub(super) fn mark_again(&self, tx: &Connection) -> Result<()> {
         let sql = "UPDATE progress SET rid = rid WHERE what = 'folded'";
         let mut statement = tx.prepare_cached(sql).or_store_error(self.place(), ACTION)?;
         statement.execute([]).or_store_error(self.place(), ACTION).map(drop)
     }
 
-    /// Updates the times of sessions, once enough entries are after the mark.
+    /// Updates the times of sessions, once there are enough entries after the mark.
     pub(super) fn fold(&self, tx: &Connection) -> Result<()> {
         let mut unfolded = self.unfolded();
         if unfolded.entries < FOLD_ENTRIES && unfolded.sessions.len() < FOLD_SESSIONS {
@@ -461,7 +460,7 @@ fn is_taken(source: &BoxError) -> bool {
     code == Some(ErrorCode::ConstraintViolation)
 }
 
-/// Whether an append was refused for a reason of its own, which is reported before any of it is
+/// Whether an append was refused for a reason of its own, which is detected before any of it is
 /// written.
 fn wrote_nothing(error: &StoreError) -> bool {
     matches!(

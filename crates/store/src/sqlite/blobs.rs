@@ -1,4 +1,4 @@
-//! Bytes that belong to a session.
+//! Blobs: bytes that belong to a session.
 
 use rethread_core::store::Result;
 use rethread_core::{BlobId, BlobInfo, Owner, SessionId, StoreError};
@@ -39,7 +39,7 @@ impl Db {
         self.kept_blob(snapshot, n, id, blob)
     }
 
-    /// Bytes of a session, in the trash or not.
+    /// A blob of a session, in the trash or not.
     pub(super) fn kept_blob(
         &self,
         snapshot: &Connection,
@@ -67,7 +67,7 @@ impl Db {
         self.kept_blobs(snapshot, n)
     }
 
-    /// What is kept with a session, in the trash or not.
+    /// The blobs of a session, in the trash or not.
     pub(super) fn kept_blobs(&self, snapshot: &Connection, n: i64) -> Result<Vec<BlobInfo>> {
         let sql = "SELECT hash, size FROM blobs WHERE session = ?1 ORDER BY hash";
         let mut statement = snapshot.prepare_cached(sql).or_store_error(self.place(), READ)?;

@@ -1,4 +1,4 @@
-//! What `doctor` makes of a file with damaged pages and rows.
+//! Tests: `doctor` on a file with damaged pages and rows.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use rusqlite::Connection;
 
 use super::SqliteStore;
 
-/// A page of the file, in bytes.
+/// Size of a page, in bytes.
 const PAGE: usize = 4_096;
 
 /// Sessions in the file, and entries in each.
@@ -23,7 +23,7 @@ fn open(path: &Path) -> (Arc<SqliteStore>, Sessions) {
     (store.clone(), Sessions::new(store, Owner::local(), world))
 }
 
-/// A file in which every tree has entries, most of them on several pages.
+/// A file in which every B-tree has entries, most of them on several pages.
 fn made(folder: &tempfile::TempDir) -> PathBuf {
     let path = folder.path().join("rethread.db");
     let (_store, sessions) = open(&path);
@@ -38,7 +38,7 @@ fn made(folder: &tempfile::TempDir) -> PathBuf {
     path
 }
 
-/// Every tree of the file with one of its pages, from the middle.
+/// Every B-tree of the file, with a page from the middle of it.
 fn trees(path: &Path) -> BTreeMap<String, usize> {
     let connection = Connection::open(path).expect("the file");
     let sql = "SELECT name, pageno FROM dbstat WHERE pagetype = 'leaf' ORDER BY pageno";
@@ -61,7 +61,7 @@ fn states(findings: &[Finding], state: FindingState) -> usize {
     findings.iter().filter(|finding| finding.state == state).count()
 }
 
-/// What a person sees: the list, every entry, a search and a new entry.
+/// What a user sees: the list, every entry, a search and a new entry.
 fn works(path: &Path) {
     let (store, sessions) = open(path);
     let page = sessions.list(&Filter::default(), None, 100).expect("listed");

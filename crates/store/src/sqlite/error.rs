@@ -6,14 +6,14 @@ use rethread_core::StoreError;
 use rusqlite::ErrorCode;
 use rusqlite::ffi::SQLITE_IOERR_SHMSIZE;
 
-/// What SQLite said while the store was about to do `action`.
+/// An error of SQLite during `action`.
 pub(super) fn store_error(
     place: &Path,
     action: &'static str,
     error: rusqlite::Error,
 ) -> StoreError {
     let place = place.display().to_string();
-    // What SQLite says where it cannot make its `-shm` file as long as it must be.
+    // SQLite's error if it cannot make its `-shm` file long enough.
     let no_room = |error: &rusqlite::ffi::Error| error.extended_code == SQLITE_IOERR_SHMSIZE;
     match error.sqlite_error_code() {
         _ if error.sqlite_error().is_some_and(no_room) => StoreError::Full { place },
@@ -28,9 +28,9 @@ pub(super) fn store_error(
     }
 }
 
-/// Adds the place and the action to an error of SQLite.
+/// Adds the file and the action to an error of SQLite.
 pub(super) trait OrStoreError<T> {
-    /// The value, or what SQLite said while the store was about to do `action`.
+    /// The value, or the error of SQLite during `action`.
     fn or_store_error(self, place: &Path, action: &'static str) -> Result<T, StoreError>;
 }
 

@@ -1,4 +1,4 @@
-//! What the store does when something fails in the middle.
+//! Tests: failures in the middle of an operation.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -15,7 +15,7 @@ use rusqlite::Connection;
 
 use super::SqliteStore;
 
-/// A page of the file, in bytes.
+/// Size of a page, in bytes.
 const PAGE: usize = 4_096;
 
 fn open(path: &Path) -> (Arc<SqliteStore>, Sessions) {
@@ -44,7 +44,7 @@ fn said(text: &str) -> Incoming {
     Incoming::from(Message::user(text.to_owned()))
 }
 
-/// Text that does not get smaller when it is packed.
+/// Text that cannot be compressed.
 fn noise(bytes: usize) -> String {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut next = || {
@@ -63,7 +63,7 @@ fn nothing_of_a_batch_stays_when_the_file_fails_in_the_middle_of_it() {
     let gone = says(&sessions, &[&noise(20 * PAGE)]);
     sessions.erase(gone).expect("deleted");
     drop((store, sessions));
-    // The list of free pages: what needs a new page fails, what fits into an old one does not.
+    // The list of free pages: an operation that needs a new page fails, others do not.
     let mut bytes = std::fs::read(&path).expect("read");
     let first = u32::from_be_bytes(bytes[32..36].try_into().expect("four bytes")) as usize;
     assert!(first > 0, "there are free pages");
@@ -76,7 +76,7 @@ fn nothing_of_a_batch_stays_when_the_file_fails_in_the_middle_of_it() {
     assert!(error.to_string().contains(expected), "{error}");
     assert_eq!(sessions.read(mine, 0..9).expect("read").len(), 1, "a refused batch left something");
 
-    // Together with others only the one that fails is refused.
+    // In a group, only the one that fails is refused.
     let (tell, tells) = mpsc::channel();
     for (id, texts) in [
         (other, vec![said("one")]),
@@ -95,7 +95,7 @@ fn nothing_of_a_batch_stays_when_the_file_fails_in_the_middle_of_it() {
     assert_eq!(sessions.read(other, 0..9).expect("read").len(), 3);
 }
 
-/// A world whose clock stops the program once.
+/// A world whose clock panics once.
 #[derive(Default)]
 struct Broken {
     world: Fixed,
@@ -127,7 +127,7 @@ fn a_panic_while_writing_is_an_error_and_the_next_append_is_stored() {
     let minute = Duration::from_secs(60);
     store.lease(&Owner::local(), held, "someone", minute).expect("a lease");
     for round in 0..2 {
-        // The clock is looked at for a session that someone holds.
+        // The clock is read for a session that is leased.
         world.panics.store(true, Ordering::SeqCst);
         let (sender, receiver) = mpsc::channel();
         match round {
@@ -156,18 +156,18 @@ fn a_deletion_waits_for_no_reader() {
     reader.execute_batch("BEGIN; SELECT count(*) FROM entries;").expect("it reads");
     let began = Instant::now();
     sessions.erase(gone).expect("deleted");
-    // SQLite would wait ten seconds for the reader, and everybody who writes with it.
+    // SQLite would wait ten seconds for the reader, and so would every writer.
     assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
     sessions.append(kept, vec![said("more")]).expect("appended");
     drop(reader);
-    // The next one empties the log for both.
+    // The next deletion empties the log for both.
     let another = says(&sessions, &["another"]);
     sessions.erase(another).expect("deleted");
     let log = std::fs::metadata(path.with_extension("db-wal")).expect("it is there");
     assert_eq!(log.len(), 0);
 }
 
-/// Set where the test below runs itself on a disk that cannot be written to.
+/// Set when the test below runs itself on a disk that cannot be written to.
 const FROZEN: &str = "RETHREAD_TEST_FROZEN";
 
 #[test]
@@ -210,11 +210,11 @@ fn what_a_log_holds_that_cannot_be_read_is_never_hidden() {
         String::from_utf8(shell.output().expect("it runs").stdout).expect("text")
     };
     assert!(look().contains("entries: 2"), "{}", look());
-    // Without the `-shm` file SQLite cannot read the log.
+    // Without the `-shm` file, SQLite cannot read the log.
     std::fs::remove_file(beside("-shm")).expect("removed");
     let said = look();
     assert!(said.contains("refused: ") && said.contains("rethread.db-wal"), "{said}");
-    // A log without content hides nothing.
+    // An empty log hides nothing.
     std::fs::write(beside("-wal"), "").expect("emptied");
     assert!(look().contains("entries: 1"), "{}", look());
 }

@@ -1,9 +1,10 @@
-//! Bringing a file of an earlier format up to date.
+//! Migrates a file of an earlier format.
 //!
-//! It is one transaction, so a crash leaves the file as it was. Until it is committed there is also a
-//! copy beside the file (`rethread.db.format-1`), for failures that no transaction protects against.
-//! From format 2 only the search index is made again, which needs no copy. A leftover copy is removed
-//! when the file is opened next. Other processes wait, and find the migration done.
+//! A migration is one transaction, so a crash leaves the file unchanged. Until it is committed
+//! there is also a copy next to the file (`rethread.db.format-1`), for failures that a transaction
+//! does not protect against. From format 2, only the search index is rebuilt, which needs no copy.
+//! A leftover copy is removed when the file is opened next. Other processes wait, and find the
+//! migration done.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -20,10 +21,10 @@ use crate::progress::{Progress, ProgressSink};
 
 const WHAT: &str = "bring the file up to date";
 
-/// Rows in a row that cannot be read before the rest is given up: many pages of short entries.
+/// Consecutive rows that cannot be read before the rest is given up: many pages of short entries.
 const UNREADABLE_MAX: u32 = 10_000;
 
-/// Brings a file of format `found` up to date.
+/// Migrates a file of format `found`.
 pub(super) fn migrate(
     file: &File,
     connection: &Connection,
@@ -33,7 +34,8 @@ pub(super) fn migrate(
     let path = &file.path;
     let what = format!("bringing {} from format {found} to {FORMAT}", path.display());
     let mut progress = Progress::new(what, tell);
-    // Nobody else writes from here on. A second migration waits here and finds this one done.
+    // From here on, no other process writes. A second migration waits here, and finds this one
+    // done.
     let behaviour = TransactionBehavior::Immediate;
     let transaction =
         rusqlite::Transaction::new_unchecked(connection, behaviour).or_store_error(path, WHAT)?;
@@ -58,11 +60,11 @@ pub(super) fn migrate(
     Ok(())
 }
 
-/// Puts an empty search index in the place of an earlier one; the next search fills it.
+/// Replaces an earlier search index by an empty one; the next search fills it.
 fn replace_index(path: &Path, tx: &Connection) -> Result<(), StoreError> {
     let run = |sql: &str| tx.execute_batch(sql).or_store_error(path, WHAT);
     if tx.execute_batch("DROP TABLE search").is_err() {
-        // It is too damaged for that. Its pages stay in the file, used by nothing.
+        // It is too damaged for that. Its pages stay in the file, unused.
         run("PRAGMA writable_schema = ON")?;
         for name in SEARCH {
             let sql = "DELETE FROM sqlite_schema WHERE name = ?1 OR tbl_name = ?1";
@@ -77,25 +79,25 @@ fn replace_index(path: &Path, tx: &Connection) -> Result<(), StoreError> {
          INSERT OR REPLACE INTO progress VALUES ('searched', 0)")
 }
 
-/// Where the copy of a file is kept until the file is up to date.
+/// The path of the copy that is kept until the migration is committed.
 fn copy_path(path: &Path, format: i64) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".format-{format}"));
     PathBuf::from(name)
 }
 
-/// Copies the file as it is, page by page, so that a damaged one can be copied as well.
+/// Copies the file page by page, so that a damaged one can be copied as well.
 fn copy(file: &File, format: i64) -> Result<(), StoreError> {
     copy_as(file, &copy_path(&file.path, format))
 }
 
-/// The same, to any place.
+/// The same, to any path.
 pub(super) fn copy_as(file: &File, path: &Path) -> Result<(), StoreError> {
     let failed = |error: std::io::Error| match error.kind() {
         std::io::ErrorKind::StorageFull => StoreError::Full { place: path.display().to_string() },
         _ => StoreError::Backend { store: "sqlite", action: "copy the file", source: error.into() },
     };
-    // One that is left of an earlier try may be half of it.
+    // A leftover of an earlier attempt may be incomplete.
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(failed(error)),
         _ => {}
@@ -114,15 +116,15 @@ pub(super) fn copy_as(file: &File, path: &Path) -> Result<(), StoreError> {
     copy.sync_all().map_err(failed)
 }
 
-/// Removes the copy of a file that is up to date.
+/// Removes the copy, once the file is up to date.
 pub(super) fn remove_copy(path: &Path) {
     for format in 1..FORMAT {
-        // It does no harm, and the next to open the file tries again.
+        // It does no harm, and the next process that opens the file tries again.
         drop(std::fs::remove_file(copy_path(path, format)));
     }
 }
 
-/// Adds up what each model was charged, from the logs.
+/// Computes what each model was charged, from the logs.
 fn count_usage(
     path: &Path,
     tx: &Connection,
@@ -139,7 +141,7 @@ fn count_usage(
     );
     let mut statement = tx.prepare(&sql).or_store_error(path, WHAT)?;
     let (mut next, mut unreadable) = (0_i64, 0);
-    // What cannot be read is not counted here, and `doctor` says which it is.
+    // Entries that cannot be read are not counted here; `doctor` lists them.
     while unreadable < UNREADABLE_MAX {
         let read = statement.query_row([next], |row| {
             Ok((row::stored(row)?, row.get::<_, i64>(20)?, row.get::<_, i64>(21)?))
@@ -172,7 +174,7 @@ fn count_usage(
     Ok(())
 }
 
-/// The format is older than what can be read, and cannot be brought up to date here.
+/// The format is older than this version can read, and cannot be migrated here.
 pub(super) fn too_old(file: &File, found: i64) -> StoreError {
     StoreError::Older { place: file.path.display().to_string(), found, known: FORMAT }
 }
@@ -187,7 +189,7 @@ mod tests {
     use super::super::SqliteStore;
     use super::*;
 
-    /// What the file of format 2 had in the place of today's index.
+    /// The search index of format 2.
     const INDEX_OF_FORMAT_2: &str = "DROP TABLE search;
         CREATE VIRTUAL TABLE search USING fts5 (
             owner, text, content = '', tokenize = \"unicode61 remove_diacritics 2\"
@@ -252,7 +254,7 @@ mod tests {
         let reply = || Message { usage, model: Some("a/b".into()), ..Message::assistant("yes") };
         sessions.append(id, vec![reply().into(), reply().into()]).expect("appended");
         drop(sessions);
-        // As the earlier format had it.
+        // As in the earlier format.
         let earlier = "UPDATE entries SET rid = 9223372036854775800 WHERE seq = 1;
             DROP TABLE usage; DROP TABLE blobs; ALTER TABLE sessions DROP COLUMN trashed;
             UPDATE entries SET hash = substr(hash, 1, 16); PRAGMA user_version = 1;";

@@ -1,5 +1,5 @@
-//! What a mirror of sessions in files needs from the database: a table of how each file looked when it
-//! and the log last agreed, reading what is left of a damaged log, and replacing it.
+//! Support for the mirror of sessions in files: a table with the last state of each file in which
+//! it and the log agreed, reading what is left of a damaged log, and replacing it.
 
 use std::path::Path;
 
@@ -17,28 +17,28 @@ use super::{migrate, row};
 
 const WHAT: &str = "keep track of the session files";
 
-/// How each session's file looked: a [`Shown`] as JSON.
+/// The state of each session's file: a [`Shown`] as JSON.
 const TABLE: &str = "CREATE TABLE IF NOT EXISTS mirror (session BLOB PRIMARY KEY, shown TEXT NOT NULL) \
     STRICT, WITHOUT ROWID";
 
-/// A session file, as it was when it and the log last agreed.
+/// The state of a session file when it and the log last agreed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Shown {
     /// Its name, without `.json`.
     pub(crate) stem: String,
     pub(crate) archived: bool,
-    /// When it was changed, in nanoseconds.
+    /// Its modification time, in nanoseconds.
     pub(crate) changed: i64,
     pub(crate) size: u64,
     /// The beginning of its SHA-256.
     pub(crate) sum: String,
     /// How many entries of the log it shows.
     pub(crate) entries: u64,
-    /// The fingerprint of the header it was made from; empty if the file must be written again.
+    /// The fingerprint of the header it was written from; empty if the file must be rewritten.
     pub(crate) made_of: String,
     /// Its `metadata`.
     pub(crate) metadata: String,
-    /// If another program wrote a summary: where our latest one was at that time.
+    /// If another program wrote a summary: the position of our latest one at that time.
     pub(crate) summary: Option<u64>,
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct Shown {
 #[derive(Clone)]
 pub(crate) struct Mirrored {
     pub(crate) id: SessionId,
-    /// Nothing if it cannot be read.
+    /// `None` if it cannot be read.
     pub(crate) header: Option<Header>,
     /// The length of its log.
     pub(crate) entries: u64,
@@ -72,7 +72,7 @@ const MIRRORED: &str = "SELECT s.id, s.header, (SELECT coalesce(max(seq) + 1, 0)
     WHERE s.owner = ?1";
 
 impl SqliteStore {
-    /// Creates the table of files, and removes rows of sessions that are gone.
+    /// Creates the table of files, and removes rows of deleted sessions.
     pub(crate) fn begin_mirror(&self) -> Result<()> {
         let place = self.db.place();
         self.db.write(WHAT, |tx| {
@@ -103,7 +103,7 @@ impl SqliteStore {
         })
     }
 
-    /// Records how files look; nothing for one that is gone.
+    /// Records the state of files; `None` for a deleted file.
     pub(crate) fn keep_shown(&self, all: &[(SessionId, Option<Shown>)]) -> Result<()> {
         let place = self.db.place();
         // As an append, so that the ends of logs stay cached.
@@ -134,7 +134,7 @@ impl SqliteStore {
             );
             let mut statement = snapshot.prepare_cached(&sql).or_store_error(place, WHAT)?;
             let (mut entries, mut next, mut unreadable) = (Vec::new(), 0_i64, 0);
-            // A damaged page may hold many rows; after this many the rest is given up.
+            // A damaged page may contain many rows; after this many, the rest is given up.
             while unreadable < 10_000 {
                 match statement.query_row([n, next], row::stored).optional() {
                     Ok(None) => break,
@@ -149,7 +149,7 @@ impl SqliteStore {
         })
     }
 
-    /// Puts another log in the place of a session's. The index of words is filled again.
+    /// Replaces a session's log. Its entries are indexed again.
     pub(crate) fn replace_log(
         &self,
         owner: &Owner,
@@ -179,14 +179,14 @@ impl SqliteStore {
         })
     }
 
-    /// Whether a page of the table that holds the logs is damaged, or of its indexes.
+    /// Whether the table of entries, or one of its indexes, has a damaged page.
     pub(crate) fn has_damaged_entries(&self) -> Result<bool> {
         self.db.lines("quick_check('entries')").map(|lines| !lines.is_empty())
     }
 
-    /// Makes the table that holds the logs again, without the rows that cannot be read. Each of those
-    /// is reported as damaged from then on. Returns how many they are; nothing where the index that
-    /// says which rows there are is damaged as well.
+    /// Rebuilds the table of entries, without the rows that cannot be read. Each of those is
+    /// reported as damaged from then on. Returns their number; `None` if the index that lists the
+    /// rows is damaged too.
     pub(crate) fn remake_entries(&self) -> Result<Option<u64>> {
         unless_damaged(self.db.remake_entries())
     }

@@ -1,12 +1,12 @@
-//! The default store: one SQLite file, shared by as many processes as like.
+//! The default store: one SQLite file, shared by any number of processes.
 //!
 //! Durable means `synchronous=FULL` in WAL mode: an append costs one sync. All writes of a process
-//! go through one connection; appends that come while one is being synced share the next
-//! transaction ([`queue`]). Reads have connections of their own and wait for nobody.
+//! go through one connection; appends that arrive during a sync share the next transaction
+//! ([`queue`]). Reads use separate connections and never wait.
 //!
-//! An append touches as few pages as it can: the row and two index leaves. What is derived from
-//! entries (when a session was last active, the search index) follows later, up to a mark kept in
-//! `progress`; readers also look at the few entries after the mark.
+//! An append touches as few pages as possible: the row and two index leaves. Derived data (when a
+//! session was last active, the search index) is updated later, up to a mark kept in `progress`;
+//! readers also read the few entries after the mark.
 
 mod append;
 mod blobs;
@@ -53,7 +53,7 @@ use schema::{Access, File};
 
 use crate::progress::ProgressSink;
 
-/// Connections kept for reading.
+/// Idle connections kept for reading.
 const READERS_MAX: usize = 8;
 
 /// Sessions in one SQLite file.
@@ -72,30 +72,31 @@ pub(crate) struct Db {
     readers: Mutex<Vec<Connection>>,
     /// What was written after the mark up to which lists are current.
     unfolded: Mutex<Unfolded>,
-    /// Where logs end that were appended to of late.
+    /// The ends of logs that were appended to recently.
     ends: Mutex<Ends>,
-    /// Whether a check found that the search index lacks entries: it is told once.
+    /// Whether a check found that the search index lacks entries: this is reported once.
     lacking: AtomicBool,
 }
 
-/// Up to which row lists are up to date; from the start where nothing is known.
+/// The row up to which lists are up to date; the start if it is not known.
 const FOLDED: &str = "coalesce((SELECT rid FROM progress WHERE what = 'folded'), 0)";
 
-/// Up to which row the search index is.
+/// The row up to which the search index is up to date.
 const INDEXED: &str = "coalesce((SELECT rid FROM progress WHERE what = 'searched'), 0)";
 
-/// The cache of the connection that writes, in KiB below zero, as SQLite wants it. A page that is
-/// split makes SQLite look at every page it holds when it commits, so a large cache would cost the
-/// appends more than it saves them.
+/// The cache of the writing connection, in KiB as a negative number, as SQLite expects it. When a
+/// page is split, SQLite examines every cached page at the commit, so a large cache would cost
+/// appends more than it saves.
 const WRITER_CACHE: i32 = -4_096;
 
 impl SqliteStore {
-    /// Opens the file, making it if it is not there: mode 0600, in a folder of mode 0700.
+    /// Opens the file, and creates it if it does not exist: with mode 0600, in a folder with mode
+    /// 0700.
     ///
     /// # Errors
     ///
     /// [`StoreError::NotAStore`] if the file is something else, [`StoreError::Newer`] if a newer
-    /// version wrote it, and those of the disk.
+    /// version wrote it; otherwise I/O errors.
     pub fn open(path: &Path, world: Arc<dyn World>) -> Result<SqliteStore> {
         SqliteStore::open_telling(path, world, None)
     }
@@ -117,7 +118,7 @@ impl SqliteStore {
             lacking: AtomicBool::default(),
         });
         // Short-lived processes each leave a few entries after the mark, so they are counted here.
-        // Where that cannot be read, `doctor` must still get in.
+        // If that fails because of damage, the file must still open, for `doctor`.
         let lag = rebuild::unless_damaged(db.read(|snapshot| db.lag(snapshot)))?;
         *db.unfolded() = lag.unwrap_or_default();
         Ok(SqliteStore { queue: Queue::new(db.clone())?, db })
@@ -139,7 +140,7 @@ impl Db {
                 return Err(StoreError::ReadOnly { place: self.path.display().to_string() });
             }
             Access::Full => {
-                // There may be room by now.
+                // There may be free space by now.
                 let (file, opened) = schema::open(&self.path, None)?;
                 if file.access != Access::All {
                     return Err(StoreError::Full { place: self.path.display().to_string() });
@@ -152,7 +153,7 @@ impl Db {
         let run =
             |sql| connection.prepare_cached(sql).and_then(|mut statement| statement.execute([]));
         run("BEGIN IMMEDIATE").or_store_error(&self.path, action)?;
-        // Anything that ends this early, including a panic, rolls the transaction back.
+        // Any early end, including a panic, rolls the transaction back.
         let open = Open(&connection);
         if action != append::ACTION {
             self.ends().forget();
@@ -163,10 +164,10 @@ impl Db {
         Ok(done)
     }
 
-    /// Empties the write-ahead log, which still contains what was deleted. That is not possible while
-    /// another connection reads or writes, and nobody waits for it: the log is emptied after the next
-    /// deletion, overwritten after a later checkpoint, or removed when the file is closed last. The
-    /// deletion is done in any case.
+    /// Empties the write-ahead log, which still contains what was deleted. That is not possible
+    /// while another connection reads or writes, and there is no waiting for it: the log is emptied
+    /// after the next deletion, overwritten after a later checkpoint, or removed when the last
+    /// connection is closed. The deletion succeeds in any case.
     fn empty_log(&self) {
         let connection = self.writer();
         let done = connection
@@ -177,7 +178,7 @@ impl Db {
     }
 
     fn writer(&self) -> MutexGuard<'_, Connection> {
-        // A panic in a transaction rolled it back when it was dropped, so the connection is fine.
+        // A panic in a transaction rolled it back, so the connection can be used.
         self.writer.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
@@ -194,8 +195,8 @@ impl Db {
         let snapshot = connection.unchecked_transaction().or_store_error(&self.path, "read")?;
         let done = work(&snapshot);
         drop(snapshot);
-        // On a full disk a connection may see the file as if nobody wrote to it. As soon as somebody
-        // can, that is wrong, so it is used once.
+        // On a full disk, a connection may read the file as if nobody wrote to it. That is wrong as
+        // soon as somebody can write, so the connection is used once.
         if file.access != Access::Full {
             let mut readers =
                 self.readers.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -229,7 +230,7 @@ impl Db {
     }
 }
 
-/// Sets up a connection to write with.
+/// Sets up the writing connection.
 fn for_writing(path: &Path, connection: Connection) -> Result<Connection> {
     connection
         .pragma_update(None, "cache_size", WRITER_CACHE)
@@ -237,12 +238,12 @@ fn for_writing(path: &Path, connection: Connection) -> Result<Connection> {
     Ok(connection)
 }
 
-/// A transaction that is not committed.
+/// A transaction that is not committed yet.
 struct Open<'a>(&'a Connection);
 
 impl Drop for Open<'_> {
     fn drop(&mut self) {
-        // A commit that failed may have ended it already.
+        // A failed commit may have ended it already.
         if !self.0.is_autocommit()
             && let Err(error) = self.0.execute_batch("ROLLBACK")
         {

@@ -1,9 +1,9 @@
-//! Group commit: appends that come while one is being synced share the next transaction.
+//! Group commit: appends that arrive during a sync share the next transaction.
 //!
-//! An append that finds nobody writing does it at once, on its own thread, so a lone writer pays
-//! for no other thread. The others wait in a queue, and a thread of the store takes all of them
-//! into one transaction. Each is checked by itself inside that transaction: one that is refused
-//! leaves the others as they are. All are answered after the commit.
+//! If nobody is writing, an append is written at once, on the caller's thread, so a lone writer
+//! does not pay for another thread. Otherwise it is queued, and a thread of the store puts all
+//! queued appends into one transaction. Each is checked separately inside that transaction: a
+//! refused one does not affect the others. All callers are answered after the commit.
 
 use std::sync::mpsc;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -15,15 +15,14 @@ use rethread_core::store::{Appended, OnAppended, Result};
 use super::Db;
 use super::append::Request;
 
-/// Appends taken into one transaction. Enough to make a sync cheap, few enough that the first
-/// of them does not wait long for the last.
+/// Appends in one transaction: enough to make a sync cheap, few enough that the first of them does
+/// not wait long for the last.
 const GROUP_MAX: usize = 256;
 
-/// Appends that may wait. Beyond that callers block, so that memory does
-/// not grow with a burst.
+/// Length of the queue. When it is full, callers block, so that memory does not grow with a burst.
 const WAITING_MAX: usize = 16 * GROUP_MAX;
 
-/// The appends on their way.
+/// The queued appends.
 pub(super) struct Queue {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
@@ -41,7 +40,7 @@ struct Shared {
 #[derive(Default)]
 struct State {
     waiting: Vec<(Request, OnAppended)>,
-    /// Someone is writing, or the thread is about to.
+    /// A caller is writing, or the thread is about to.
     busy: bool,
     closed: bool,
 }
@@ -51,7 +50,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends a write: hands over to the thread if others wait.
+    /// Ends a write: wakes the thread if there are queued appends.
     fn done(&self) {
         let mut state = self.state();
         match state.waiting.is_empty() {
@@ -60,8 +59,8 @@ impl Shared {
         }
     }
 
-    /// Writes a group. A panic in it took the transaction back, and is everybody's failure; those
-    /// who come later are served as if nothing had been.
+    /// Writes a group. A panic in it rolls the transaction back and fails all of them; later
+    /// appends are not affected.
     fn write(&self, requests: &[Request]) -> Vec<Result<Appended>> {
         let write = std::panic::AssertUnwindSafe(|| self.db.append_group(requests));
         std::panic::catch_unwind(write).unwrap_or_else(|_| {
@@ -128,12 +127,12 @@ impl Queue {
         }
         drop(state);
         let (sender, receiver) = mpsc::sync_channel(1);
-        // The waiting caller may only miss the answer by having gone away itself.
+        // The send fails only if the waiting caller is gone.
         self.append_then(request, Box::new(move |outcome| drop(sender.send(outcome))));
         receiver.recv().unwrap_or_else(|_| Err(gone()))
     }
 
-    /// Appends, and tells how it ended.
+    /// Appends, and reports the result to a callback.
     pub(super) fn append_then(&self, request: Request, then: OnAppended) {
         let mut state = self.shared.state();
         while state.waiting.len() >= WAITING_MAX {
@@ -147,7 +146,7 @@ impl Queue {
     }
 }
 
-/// Ends a write however it ends.
+/// Ends a write, however it ends.
 struct Done<'a>(&'a Shared);
 
 impl Drop for Done<'_> {
@@ -162,7 +161,7 @@ fn gone() -> StoreError {
 }
 
 impl Drop for Queue {
-    /// Everything that was begun is finished first.
+    /// Everything that was started is finished first.
     fn drop(&mut self) {
         self.shared.state().closed = true;
         self.shared.work.notify_one();

@@ -1,4 +1,4 @@
-//! Reading: one session, a list of them, a part of a log.
+//! Reading one session, a list of sessions, or a part of a log.
 
 use std::ops::Range;
 
@@ -15,7 +15,7 @@ use super::row;
 use super::{Db, FOLDED};
 use crate::row::{time, without_gaps};
 
-/// A row of `sessions`, read but not yet understood.
+/// A row of `sessions`, not decoded yet.
 pub(super) struct SessionRow {
     pub(super) n: i64,
     pub(super) id: SessionId,
@@ -194,8 +194,8 @@ impl Db {
         without_gaps(id, &range, rows, end)
     }
 
-    /// Lists by the times that were brought up to date, and puts in the right place the few
-    /// sessions written to since.
+    /// Lists sessions by their stored times, and merges in the few sessions written to since those
+    /// were updated.
     pub(super) fn list(
         &self,
         snapshot: &Connection,
@@ -205,7 +205,7 @@ impl Db {
         limit: usize,
     ) -> Result<Page> {
         let fresh = match self.written_since_the_mark(snapshot) {
-            // Where one of the last entries cannot be read, the times are those of the mark.
+            // If one of the last entries cannot be read, the stored times are used.
             Err(StoreError::Corrupt { .. }) => Vec::new(),
             fresh => fresh?,
         };
@@ -240,7 +240,7 @@ impl Db {
             let id = row.id;
             match self.understand(snapshot, row) {
                 Ok(session) => page.sessions.push(session),
-                // Of the file it may be one page.
+                // It may be a single page of the file.
                 Err(StoreError::Damaged { .. } | StoreError::Corrupt { .. }) => {
                     page.damaged.push(id);
                 }
@@ -250,7 +250,7 @@ impl Db {
         Ok(page)
     }
 
-    /// Sessions whose times lag behind their entries.
+    /// Sessions whose stored times are out of date.
     pub(super) fn written_since_the_mark(&self, snapshot: &Connection) -> Result<Vec<i64>> {
         let sql = format!("SELECT DISTINCT session FROM entries NOT INDEXED WHERE rid > {FOLDED}");
         let mut statement = snapshot.prepare_cached(&sql).or_store_error(self.place(), "list")?;
@@ -273,7 +273,7 @@ impl Db {
         found.and_then(Iterator::collect).or_store_error(self.place(), "list")
     }
 
-    /// The row of one session, if the filter shows it.
+    /// The row of one session, if it passes the filter.
     fn fresh_row(
         &self,
         snapshot: &Connection,
@@ -301,9 +301,9 @@ fn page_sql(
     after: Option<Cursor>,
     limit: usize,
 ) -> (String, Vec<Value>) {
-    // Without statistics SQLite guesses which index is best, and a wrong guess reads them all.
-    // What is in the trash is found by the name it has there, so that an owner's other sessions cost
-    // nothing: every process that writes looks for what is old in it.
+    // Without statistics, SQLite guesses which index is best, and a wrong guess reads them all.
+    // Sessions in the trash are found by the name they have there, so that an owner's other
+    // sessions cost nothing: every process that writes looks for old ones in the trash.
     let index = match filter.workspace {
         _ if filter.trashed => "sessions_name",
         Some(_) => "sessions_workspace",
@@ -343,7 +343,7 @@ fn narrow(sql: &mut String, values: &mut Vec<Value>, filter: &Filter) {
 mod tests {
     use super::*;
 
-    /// How SQLite would run a statement.
+    /// The query plan of a statement.
     fn plan(sql: &str, values: &[Value]) -> String {
         let connection = Connection::open_in_memory().expect("a database");
         connection.execute_batch(super::super::schema::SCHEMA).expect("the tables");
@@ -371,7 +371,7 @@ mod tests {
                     let index =
                         if workspace.is_some() { "sessions_workspace" } else { "sessions_recent" };
                     assert!(plan.contains(&format!("s USING INDEX {index} (")), "{sql}: {plan}");
-                    // Any other index would look at all sessions of the owner for each row.
+                    // Any other index would read all sessions of the owner for each row.
                     let chain = plan.contains("c USING INDEX sessions_parent (parent=?)");
                     assert_eq!(chain, newest_of_chain, "{sql}: {plan}");
                 }

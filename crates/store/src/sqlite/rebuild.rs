@@ -1,10 +1,9 @@
-//! Rebuilding what was on a damaged page of the file.
+//! Rebuilds data that was on a damaged page of the file.
 //!
-//! SQLite refuses to empty or to drop a tree with a damaged page. Derived data is therefore removed
-//! from the list of tables and made again from the entries; its old pages stay in the file,
-//! used by nothing. Tables that are not derived (`sessions`, `entries`, `keys`, `blobs`) are left as
-//! they are, with one exception: where another copy of the log exists, [`Db::remake_entries`] makes
-//! room for it.
+//! SQLite refuses to empty or drop a B-tree with a damaged page. Derived data is therefore removed
+//! from the schema table and rebuilt from the entries; its old pages stay in the file, unused.
+//! Tables that are not derived (`sessions`, `entries`, `keys`, `blobs`) are not touched, with one
+//! exception: if another copy of the log exists, [`Db::remake_entries`] makes room for it.
 
 use rethread_core::StoreError;
 use rethread_core::store::{Finding, FindingState, Result};
@@ -18,11 +17,11 @@ use super::upkeep::repairable;
 
 const WHAT: &str = "check the store";
 
-/// Lines SQLite may say about the file. More would tell nothing new.
+/// Messages of a check to read. More would add nothing new.
 const LINES_MAX: usize = 1_000;
 
-/// The tables that hold what cannot be worked out, each with its indexes. An index of only some
-/// rows is read where they are.
+/// The tables that are not derived, each with its indexes. A partial index is read where its rows
+/// are.
 const TABLES: [(&str, &[(&str, &str)]); 4] = [
     (
         "sessions",
@@ -43,7 +42,7 @@ const TABLES: [(&str, &[(&str, &str)]); 4] = [
 pub(super) const SEARCH: [&str; 5] =
     ["search", "search_data", "search_idx", "search_docsize", "search_config"];
 
-/// The value; nothing if a damaged page makes it unreadable.
+/// The value; `None` if a damaged page makes it unreadable.
 pub(super) fn unless_damaged<T>(read: Result<T>) -> Result<Option<T>> {
     match read {
         Ok(value) => Ok(Some(value)),
@@ -53,7 +52,7 @@ pub(super) fn unless_damaged<T>(read: Result<T>) -> Result<Option<T>> {
 }
 
 impl Db {
-    /// Checks every tree of the file but those of the search index.
+    /// Checks every B-tree of the file except those of the search index.
     pub(super) fn check_trees(&self, repair: bool) -> Result<Vec<Finding>> {
         let mut findings = Vec::new();
         let mut note = |what: String, state| {
@@ -80,7 +79,7 @@ impl Db {
             note(what, repairable(repair));
         }
         if !self.can_be_read("usage")? {
-            // It is filled again as the sessions are checked.
+            // It is filled again when the sessions are checked.
             if repair {
                 self.remake(&["usage"])?;
             }
@@ -103,7 +102,7 @@ impl Db {
                 if read && !said.iter().any(named) {
                     continue;
                 }
-                // From a table that lost rows, an index would be made that has lost them too.
+                // An index rebuilt from a table that lost rows would lack them too.
                 let state = match (whole, repair) {
                     (false, _) => FindingState::Damaged,
                     (true, true) => match self.remake_index(table, index) {
@@ -121,7 +120,7 @@ impl Db {
         Ok(findings)
     }
 
-    /// What SQLite says about the file as a whole, after everything that can be was rebuilt.
+    /// SQLite's report about the whole file, after everything possible was rebuilt.
     pub(super) fn check_pages(&self) -> Result<Vec<Finding>> {
         let lines = self.lines(&format!("quick_check({LINES_MAX})"))?;
         let (unused, broken): (Vec<String>, Vec<String>) =
@@ -136,17 +135,17 @@ impl Db {
         Ok(findings)
     }
 
-    /// Whether every page of a tree can be read.
+    /// Whether every page of a B-tree can be read.
     pub(super) fn can_be_read(&self, from: &str) -> Result<bool> {
         let read = self.read(|snapshot| {
-            // SQLite would count in a tree of its own choice.
+            // SQLite would count in a B-tree of its own choice.
             let sql = format!("SELECT sum(1) FROM {from}");
             snapshot.query_row(&sql, [], |_| Ok(())).or_store_error(self.place(), WHAT)
         });
         Ok(unless_damaged(read)?.is_some())
     }
 
-    /// The lines a check of SQLite prints, up to where it cannot continue itself.
+    /// The lines that SQLite's check prints, up to the point where it fails itself.
     pub(super) fn lines(&self, pragma: &str) -> Result<Vec<String>> {
         self.read(|snapshot| {
             let mut said = Vec::new();
@@ -171,7 +170,7 @@ impl Db {
     fn remake_index(&self, table: &str, index: &str) -> Result<()> {
         match index.starts_with("sqlite_") {
             false => self.remake(&[index]),
-            // An index that belongs to its table is made with it.
+            // The index of a constraint is created with its table.
             true => self.remake_keys(table),
         }
     }
@@ -207,8 +206,8 @@ impl Db {
         self.remake_with(names, |_| Ok(()))
     }
 
-    /// Removes tables or indexes from the list of what the file holds, and makes them again, empty
-    /// or from their table; `fill` does the rest. All of it or nothing.
+    /// Removes tables or indexes from the schema table and creates them again, empty or from their
+    /// table; `fill` does the rest. All of it or nothing.
     fn remake_with(
         &self,
         names: &[&str],
@@ -221,28 +220,27 @@ impl Db {
                 let sql = "DELETE FROM sqlite_schema WHERE name = ?1 OR tbl_name = ?1";
                 tx.execute(sql, [name]).or_store_error(self.place(), WHAT)?;
             }
-            // SQLite reads the list again, and forgets what it knew.
+            // SQLite reads the schema again.
             run("PRAGMA writable_schema = RESET")?;
             for statement in names.iter().flat_map(|name| statements(name)) {
                 run(&statement)?;
             }
             fill(tx)
         });
-        // A transaction that was rolled back leaves neither the permission to do this nor the memory
-        // of it.
+        // A rolled-back transaction resets neither this permission nor the cached schema.
         let reset = self.writer().execute_batch("PRAGMA writable_schema = RESET");
         done.and(reset.or_store_error(self.place(), WHAT))
     }
 
-    /// Makes `entries` again with every row that can be read. Each of the others is replaced by a
-    /// row that fails its check, so that no log gets shorter unnoticed. Returns how many those are.
+    /// Rebuilds `entries` with every row that can be read. Each of the others is replaced by a row
+    /// that fails its check, so that no log gets shorter unnoticed. Returns the number of those.
     pub(super) fn remake_entries(&self) -> Result<u64> {
         let all = "SELECT rid, session, seq FROM entries INDEXED BY entries_seq ORDER BY rid";
         let blank = "INSERT INTO entries (rid, session, seq, at, id, hash, tokens, t_messages, \
             t_queries, t_tokens, body) VALUES (?1, ?2, ?3, 0, 'lost-' || ?1, x'', 0, 0, 0, 0, x'')";
         let mut lost = 0;
-        // What is read is the file as it was before this transaction. SQLite writes nothing more with
-        // a connection that came across a damaged page.
+        // This reads the file as it was before the transaction. SQLite writes nothing more on a
+        // connection that encountered a damaged page.
         self.remake_with(&["entries"], |tx| {
             self.read(|before| {
                 let mut rows = before.prepare(all).or_store_error(self.place(), WHAT)?;
@@ -276,7 +274,7 @@ impl Db {
     }
 }
 
-/// The statements of the schema that make this, and what belongs to it.
+/// The statements of the schema that create this, and what belongs to it.
 pub(super) fn statements(name: &str) -> Vec<String> {
     let makes = [
         format!("CREATE TABLE {name} ("),

@@ -1,4 +1,4 @@
-//! Entries as SQLite holds them; [`crate::row`] says what a row means.
+//! Entries as SQLite stores them; [`crate::row`] describes a row.
 
 use rethread_core::{EntryId, SessionId, Tally};
 use rusqlite::types::{ToSqlOutput, Value, ValueRef};
@@ -16,20 +16,20 @@ pub(super) const LAST_TALLY: &str = "SELECT seq, t_messages, t_queries, t_tokens
     t_turn, t_system, t_started, t_summary, t_clear, t_clear_messages, t_clear_tokens, at \
     FROM entries WHERE session = ?1 ORDER BY seq DESC LIMIT 1";
 
-/// A session and the tally of its last entry, in the order [`tally`] reads it, then its place.
+/// A session and the tally of its last entry, in the order [`tally`] reads it, then its position.
 pub(super) const END: &str = "SELECT e.seq, t_messages, t_queries, t_tokens, t_first, t_turn, \
     t_system, t_started, t_summary, t_clear, t_clear_messages, t_clear_tokens, \
     s.n, s.fence, s.holder, s.until FROM sessions s LEFT JOIN entries e ON e.session = s.n \
     AND e.seq = (SELECT max(seq) FROM entries WHERE session = s.n) \
     WHERE s.id = ?1 AND s.owner = ?2 AND s.trashed IS NULL";
 
-/// How an entry is inserted; [`insert`] binds it.
+/// The statement that inserts an entry; [`insert`] binds it.
 pub(super) const INSERT: &str = "INSERT INTO entries (session, seq, at, id, kind, hash, tokens, \
     thinking, size, body, t_messages, t_queries, t_tokens, t_first, t_turn, t_system, t_started, \
     t_summary, t_clear, t_clear_messages, t_clear_tokens) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, \
     ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21)";
 
-/// Inserts an entry with its place and tally.
+/// Inserts an entry with its position and tally.
 pub(super) fn insert(
     statement: &mut CachedStatement<'_>,
     (id, session): (SessionId, i64),
@@ -64,7 +64,7 @@ pub(super) fn insert(
     ])
 }
 
-/// An entry's id as SQLite holds it: 16 bytes where it is a UUID in its usual form, else text.
+/// An entry's id as SQLite stores it: 16 bytes for a UUID in its usual form, otherwise text.
 pub(super) enum SqlId<'a> {
     Uuid(uuid::Uuid),
     Text(&'a str),
@@ -87,7 +87,7 @@ pub(super) fn sql_id(id: &EntryId) -> SqlId<'_> {
     }
 }
 
-/// The id that SQLite holds.
+/// The id, decoded.
 fn entry_id(value: Value) -> Result<EntryId, String> {
     match value {
         Value::Blob(bytes) => {

@@ -1,4 +1,4 @@
-//! Opening the file: making it, checking that it is ours, and setting it up.
+//! Opens the file: creates it, checks that it is ours, and sets it up.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,45 +14,45 @@ use crate::progress::ProgressSink;
 /// The format this version writes, and the newest it reads.
 pub(super) const FORMAT: i64 = 3;
 
-/// The oldest format that is read where nothing can be written. Since then only the search index has
-/// changed, and without one every entry is looked at.
+/// The oldest format that can be read without write access. Since then only the search index has
+/// changed, and without an index, a search reads every entry.
 const READABLE: i64 = 2;
 
-/// What marks a SQLite file as ours: "Rthd".
+/// The application id of our files: "Rthd".
 const APPLICATION: i64 = 0x5274_6864;
 
 pub(super) const SCHEMA: &str = include_str!("schema.sql");
 
-/// How long to wait for another process's transaction. Transactions are short; a process that
-/// holds the file longer than this is stuck. SQLite sleeps longer and longer between its tries, which is right
-/// for many writers: one of them writes several times before the next one wakes up. Short sleeps
-/// were tried, and let eight processes write less than half as much.
+/// How long to wait for another process's transaction. Transactions are short; a process that holds
+/// the file longer than this is stuck. SQLite sleeps longer and longer between retries, which is
+/// good with many writers: one of them writes several times before the next one wakes up. With
+/// shorter sleeps, eight processes wrote less than half as much.
 pub(super) const BUSY: Duration = Duration::from_secs(10);
 
-/// Statements kept ready on each connection.
+/// Prepared statements cached per connection.
 const STATEMENTS: usize = 64;
 
-/// Where the file is, and what can be done to it.
+/// The path of the file, and how it can be used.
 #[derive(Clone, Debug)]
 pub(super) struct File {
     pub(super) path: PathBuf,
     pub(super) access: Access,
 }
 
-/// What can be done to a file.
+/// How a file can be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Access {
-    /// Everything.
+    /// For everything.
     All,
-    /// It may be read.
+    /// For reading.
     ReadOnly,
-    /// There was no room for the files SQLite needs for writing, so it is only read. Each write tries
-    /// again.
+    /// The disk had no space for the files SQLite needs for writing, so it is only read. Each write
+    /// tries again.
     Full,
 }
 
-/// Opens the file for writing, making it if it is not there. A file that cannot be written to, or
-/// on a full disk, is opened for reading.
+/// Opens the file for writing, and creates it if it does not exist. A file that cannot be written
+/// to, or on a full disk, is opened for reading.
 pub(super) fn open(
     path: &Path,
     tell: Option<&ProgressSink>,
@@ -72,7 +72,7 @@ pub(super) fn open(
         Err(error @ StoreError::Full { .. }) => (Access::Full, error),
         Err(error) => return Err(error),
     };
-    // What was just made has nothing to read.
+    // A file that was just created has nothing to read.
     if std::fs::metadata(path).map_or(0, |there| there.len()) == 0 {
         return Err(refused);
     }
@@ -86,11 +86,11 @@ pub(super) fn open(
     }
 }
 
-/// Brings to the disk what a writer that did not close the file left in its write-ahead log.
+/// Syncs what a writer that did not close the file left in its write-ahead log.
 ///
-/// A process that dies between its write and its sync leaves entries that every later process
-/// reads, and that a power cut can still take back. A retry would find them and be acknowledged.
-/// The log holds none of SQLite's locks, so closing it here ends none.
+/// A process that dies between its write and its sync leaves entries that later processes can read,
+/// but that a power cut can still remove. A retry would find them and be acknowledged. SQLite keeps
+/// no locks on the log, so closing it here releases none.
 fn sync_what_was_left(path: &Path) -> Result<(), StoreError> {
     let mut log = path.as_os_str().to_owned();
     log.push("-wal");
@@ -105,7 +105,7 @@ fn sync_what_was_left(path: &Path) -> Result<(), StoreError> {
     })
 }
 
-/// Makes the file and its folder, so that only their owner can read them.
+/// Creates the file and its folder, readable by their owner only.
 #[cfg(unix)]
 pub(super) fn make(path: &Path) -> Result<(), StoreError> {
     use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -119,8 +119,8 @@ pub(super) fn make(path: &Path) -> Result<(), StoreError> {
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
     }
-    // A file that is there is not opened here: closing it would end the locks that SQLite holds
-    // on it in this process, and another process could take away the log we write to.
+    // An existing file is not opened here: closing it would release the locks that SQLite holds on
+    // it in this process, and another process could remove the log we write to.
     match std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
         Ok(_) => return Ok(()),
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
@@ -133,8 +133,8 @@ pub(super) fn make(path: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Closes a file of ours to everybody else. It is done when the file is known to be ours: what
-/// another program made stays as it is.
+/// Makes a file of ours inaccessible to others. This is done once the file is known to be ours;
+/// files of other programs are not changed.
 #[cfg(unix)]
 fn close_to_others(path: &Path) -> Result<(), StoreError> {
     use std::os::unix::fs::PermissionsExt;
@@ -145,7 +145,7 @@ fn close_to_others(path: &Path) -> Result<(), StoreError> {
     };
     let metadata = std::fs::metadata(path).map_err(failed)?;
     if metadata.permissions().mode() & 0o077 != 0 {
-        // A file of another user stays as it is; SQLite has said that it can be used.
+        // A file of another user is not changed; SQLite has reported that it can be used.
         match std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)) {
             Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {}
             other => other.map_err(failed)?,
@@ -172,7 +172,7 @@ pub(super) fn make(path: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// One more connection to the file.
+/// Another connection to the file.
 pub(super) fn connect(file: &File) -> Result<Connection, StoreError> {
     let path = &file.path;
     if file.access != Access::All {
@@ -183,16 +183,15 @@ pub(super) fn connect(file: &File) -> Result<Connection, StoreError> {
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection =
         Connection::open_with_flags(path, flags).or_store_error(path, "open the file")?;
-    // SQLite opens for reading what it may not write, and says so only when asked.
+    // SQLite silently opens a file read-only if it must, and says so only when asked.
     if connection.is_readonly("main").or_store_error(path, "open the file")? {
         return Err(StoreError::ReadOnly { place: path.display().to_string() });
     }
     prepared(path, connection)
 }
 
-/// A connection to a file that cannot be written to. What is in the write-ahead log is read
-/// too, as far as SQLite can: it needs the `-shm` file for that, and cannot make one here, or finds
-/// no room for it.
+/// A connection to a file that cannot be written to. The write-ahead log is read too, if SQLite
+/// can: it needs the `-shm` file for that, which it may be unable to create here.
 fn connect_read_only(path: &Path) -> Result<Connection, StoreError> {
     let open = |mode: &str| {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
@@ -203,7 +202,7 @@ fn connect_read_only(path: &Path) -> Result<Connection, StoreError> {
         let connection = Connection::open_with_flags(format!("file:{name}?{mode}"), flags);
         prepared(path, connection.or_store_error(path, "open the file")?)
     };
-    // The log is opened by the first look at the file.
+    // The log is opened by the first read of the file.
     let opened = open("mode=ro").and_then(|connection| {
         let seen = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()));
         seen.or_store_error(path, "open the file").map(|()| connection)
@@ -214,21 +213,21 @@ fn connect_read_only(path: &Path) -> Result<Connection, StoreError> {
             let mut log = path.as_os_str().to_owned();
             log.push("-wal");
             let log = PathBuf::from(log);
-            // A log that cannot be looked at might hold entries.
+            // A log that cannot be read might contain entries.
             match std::fs::metadata(&log) {
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
                 Ok(metadata) if metadata.len() == 0 => {}
                 _ => return Err(hidden(&log)),
             }
-            // There is nothing but the file, and nobody writes to it.
+            // There is only the file, and nobody writes to it.
             open("immutable=1")
         }
         Err(error) => Err(error),
     }
 }
 
-/// Entries are in a log that cannot be read: to show the file without them would hide what was
-/// acknowledged.
+/// There are entries in a log that cannot be read: to show the file without them would hide
+/// acknowledged data.
 fn hidden(log: &Path) -> StoreError {
     let source = format!(
         "the latest entries are in {}, which cannot be read where nothing can be written; make room, \
@@ -247,8 +246,8 @@ fn prepared(path: &Path, connection: Connection) -> Result<Connection, StoreErro
         .set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)
         .or_store_error(path, "open the file")?;
     // A file made by someone else must not be able to run code through its schema. The write-ahead
-    // log may grow to 16 MiB, because everybody who appends waits while it is moved to the file,
-    // and a page written often in between is moved only once.
+    // log may grow to 16 MiB, because every append waits during a checkpoint, and a page that is
+    // written often in between is copied only once.
     let settings = "PRAGMA trusted_schema = OFF; PRAGMA synchronous = FULL; \
                     PRAGMA temp_store = MEMORY; PRAGMA secure_delete = ON; PRAGMA cache_size = -16384; \
                     PRAGMA journal_size_limit = 67108864; PRAGMA wal_autocheckpoint = 4000;";
@@ -256,8 +255,7 @@ fn prepared(path: &Path, connection: Connection) -> Result<Connection, StoreErro
     Ok(connection)
 }
 
-/// Checks that the file is ours, makes its tables if it is empty, and brings it up to date if it is
-/// older.
+/// Checks that the file is ours, creates its tables if it is empty, and migrates it if it is older.
 fn set_up(
     file: &File,
     connection: &Connection,
@@ -292,8 +290,8 @@ fn set_up(
     transaction.commit().or_store_error(path, "set up the file")
 }
 
-/// Switches a new file to WAL mode. SQLite does not wait for others who are doing the same, so this
-/// does, for as long as it waits for anything else.
+/// Switches a new file to WAL mode. SQLite does not wait for other processes that do the same, so
+/// this does, with the usual timeout.
 fn switch_to_wal(connection: &Connection) -> rusqlite::Result<String> {
     let begun = std::time::Instant::now();
     loop {
@@ -310,9 +308,10 @@ fn switch_to_wal(connection: &Connection) -> rusqlite::Result<String> {
     }
 }
 
-/// The format of our tables, if it can be read; nothing if the file is empty.
+/// The format of our tables, if it can be read; `None` if the file is empty.
 pub(super) fn format(file: &File, connection: &Connection) -> Result<Option<i64>, StoreError> {
-    // In one statement, so that a process that is just making the tables is not seen half way.
+    // In one statement, so that tables which another process is just creating are seen completely
+    // or not at all.
     let sql = "SELECT (SELECT application_id FROM pragma_application_id), \
                (SELECT user_version FROM pragma_user_version), \
                (SELECT count(*) FROM sqlite_schema)";

@@ -1,7 +1,7 @@
-//! Finding what was said, with SQLite's full-text index.
+//! Full-text search with SQLite's FTS5.
 //!
-//! The index is filled when somebody searches, not when something is appended: an append then
-//! costs nothing more, and a search finds everything that was acknowledged before it.
+//! The index is updated when somebody searches, not when something is appended: so indexing does
+//! not slow appends down, and a search still finds everything that was acknowledged before it.
 
 use std::sync::mpsc;
 
@@ -20,15 +20,15 @@ use crate::row::{Stored, number};
 
 const WHAT: &str = "search";
 
-/// Entries put into the index in one transaction, and bytes of them, about: others can write in
-/// between. The more there are, the fewer pieces of the index have to be merged.
+/// Entries indexed in one transaction, and their bytes, about, so that others can write in between.
+/// The more there are, the fewer segments of the index have to be merged.
 const FILL_ENTRIES: i64 = 2_000;
 const FILL_BYTES: usize = 4 << 20;
 
-/// Texts made ready ahead of the index.
+/// Texts that are prepared ahead of the index.
 const FILL_AHEAD: usize = 64;
 
-/// An entry the index has not got.
+/// An entry that is not in the index.
 struct Unindexed {
     rid: i64,
     session: SessionId,
@@ -36,7 +36,7 @@ struct Unindexed {
     stored: Stored,
 }
 
-/// What the index gets of an entry: its row and its line of terms.
+/// What is indexed for an entry: its row and its line of terms.
 type Indexed = (i64, String);
 
 impl Unindexed {
@@ -67,7 +67,7 @@ impl Db {
     fn fill_some(&self, tx: &Connection) -> Result<()> {
         let known = "SELECT EXISTS (SELECT 1 FROM progress WHERE what = 'searched')";
         if !tx.query_row(known, [], |row| row.get(0)).or_store_error(self.place(), WHAT)? {
-            // What the index holds is not known, and it must not be updated twice.
+            // The contents of the index are not known, and it must not be updated twice.
             self.empty_index(tx)?;
         }
         let rows = self.unindexed(tx)?;
@@ -80,11 +80,11 @@ impl Db {
         if rows.len() < PARALLEL_MIN {
             rows.into_iter().filter_map(Unindexed::indexed).try_for_each(index)?;
         } else {
-            // Unpacking what was said takes almost as long as indexing it.
+            // Decompressing the entries takes almost as long as indexing them.
             std::thread::scope(|scope| {
                 let (give, take) = mpsc::sync_channel(FILL_AHEAD);
                 scope.spawn(move || {
-                    // It stops when nobody takes any more: the error is reported there.
+                    // It stops when the receiver is gone; the error is reported there.
                     rows.into_iter()
                         .filter_map(Unindexed::indexed)
                         .try_for_each(|indexed| give.send(indexed))
@@ -92,7 +92,7 @@ impl Db {
                 take.into_iter().try_for_each(&mut index)
             })?;
         }
-        // Rows of sessions that are gone are passed over.
+        // Rows of deleted sessions are skipped.
         let sql = "UPDATE progress SET rid = coalesce(?1, (SELECT max(rid) FROM entries)) \
                    WHERE what = 'searched'";
         tx.execute(sql, [last]).or_store_error(self.place(), WHAT)?;
@@ -125,8 +125,9 @@ impl Db {
         Ok(found)
     }
 
-    /// How many entries are after the mark of the index. Numbers are given in order, so the last one and the
-    /// mark tell; where entries between them were deleted, they still count.
+    /// How many entries are after the mark of the index. Row numbers are assigned in order, so this
+    /// is the difference between the last one and the mark; deleted entries between them still
+    /// count.
     pub(super) fn index_lag(&self, snapshot: &Connection) -> Result<u64> {
         let sql = format!("SELECT coalesce((SELECT max(rid) FROM entries), 0) - {INDEXED}");
         let behind: i64 =
@@ -134,8 +135,8 @@ impl Db {
         Ok(u64::try_from(behind).unwrap_or_default())
     }
 
-    /// The entries that match. `filled` says whether the index has all of them; what it has not got
-    /// is read entry by entry.
+    /// The entries that match. `filled` says whether the index is complete; entries that are not in
+    /// it are read one by one.
     pub(super) fn search(
         &self,
         snapshot: &Connection,
@@ -152,7 +153,7 @@ impl Db {
         let mark = format!("SELECT {INDEXED}");
         let mark: i64 =
             snapshot.query_row(&mark, [], |row| row.get(0)).or_store_error(self.place(), WHAT)?;
-        // One that was never filled may be of an earlier layout, where nothing can be written.
+        // An index that was never filled may have an earlier layout, if nothing can be written.
         if mark > 0 {
             self.match_index(snapshot, owner, query, &mut found)?;
         }
@@ -168,13 +169,13 @@ impl Db {
                 .query_row(key, row::stored)
                 .optional()
                 .or_store_error(self.place(), WHAT)?;
-            // What cannot be read cannot be shown; `doctor` reports it.
+            // Entries that cannot be read cannot be shown; `doctor` reports them.
             let entry = stored.and_then(|stored| stored.entry(place.session).ok());
             Ok(entry.and_then(|entry| SearchText::of(&entry.body)))
         })
     }
 
-    /// What matches after the mark of the index. Every entry there is read.
+    /// Matches after the mark of the index. Every entry there is read.
     fn match_unindexed(
         &self,
         snapshot: &Connection,
@@ -205,7 +206,7 @@ impl Db {
         Ok(())
     }
 
-    /// What the index has that may match.
+    /// Candidates from the index.
     fn match_index(
         &self,
         snapshot: &Connection,
@@ -240,7 +241,7 @@ impl Db {
         Ok(())
     }
 
-    /// Takes a session's entries out of the index, its words included.
+    /// Removes a session's entries from the index, including their terms.
     pub(super) fn unindex(
         &self,
         tx: &Connection,
@@ -255,14 +256,14 @@ impl Db {
         );
         let mut statement = tx.prepare(&sql).or_store_error(self.place(), WHAT)?;
         let rows = statement.query_map([n], |row| Ok((row::stored(row)?, row.get::<_, i64>(20)?)));
-        // An index without text of its own must be told what it is to forget.
+        // A contentless index needs the old terms to remove them.
         let forget = "INSERT INTO search (search, rowid, terms) VALUES ('delete', ?1, ?2)";
         let mut forget = tx.prepare(forget).or_store_error(self.place(), WHAT)?;
         for row in rows.or_store_error(self.place(), WHAT)? {
             let (stored, rid) = row.or_store_error(self.place(), WHAT)?;
             let Ok(entry) = stored.entry(id) else {
-                // Its words cannot be told any more, so the index forgets everything, and is
-                // filled again by the next search.
+                // The terms are not known any more, so the whole index is emptied, and filled again
+                // by the next search.
                 return self.empty_index(tx);
             };
             if let Some(said) = SearchText::of(&entry.body) {
@@ -281,14 +282,14 @@ fn columns_of_entry() -> String {
     columns.join(", ")
 }
 
-/// The line of terms of an entry: whose it is, who said it, and what. The first two begin with a
-/// character that no term has.
+/// The line of terms of an entry: its owner, its speaker, and its text. The first two begin with a
+/// character that no term contains.
 fn indexed(owner: &str, said: &SearchText) -> String {
     let text = line_of_terms(&said.text);
     format!("{} {} {text}", term_of_owner(owner), term_of_speaker(said.speaker))
 }
 
-/// The terms of a query for FTS5. Each is in quotes, so that none is taken for an operator.
+/// The terms of a query for FTS5. Each is quoted, so that none is taken for an operator.
 pub(crate) fn matching(query: &Query) -> String {
     let wanted = |wanted: &Wanted| {
         let star = if wanted.prefix { " *" } else { "" };
@@ -297,7 +298,7 @@ pub(crate) fn matching(query: &Query) -> String {
     query.terms().into_iter().map(wanted).collect::<Vec<_>>().join(" AND ")
 }
 
-/// Who is asked for: first those whose words rank first.
+/// The requested speakers: those that rank first come first.
 fn speakers(query: &Query) -> [(bool, Vec<String>); 2] {
     let wanted = |speaker: &Speaker| query.scope.from.is_none_or(|from| from == *speaker);
     [true, false].map(|converses| {

@@ -1,4 +1,4 @@
-//! Writing headers, keys and leases.
+//! Writes headers, keys and leases.
 
 use std::time::Duration;
 
@@ -173,7 +173,7 @@ impl Db {
         self.session(tx, owner, id)
     }
 
-    /// Writes a header, and the columns that repeat what it says.
+    /// Writes a header, and the columns that repeat parts of it.
     pub(super) fn write_header(&self, tx: &Connection, n: i64, header: &Header) -> Result<()> {
         let sql = "UPDATE sessions SET name = ?2, header = ?3, archived = ?4, workspace = ?5, \
                    parent = ?6, continues = ?7, trashed = ?8 WHERE n = ?1";
@@ -235,15 +235,15 @@ impl Db {
         ] {
             tx.execute(sql, [place.n]).or_store_error(self.place(), WHAT)?;
         }
-        // The numbers of the last rows may be given out again; what follows the entries must
-        // not take them for seen.
+        // The numbers of the last rows may be used again; derived data must not treat the new rows
+        // as processed.
         let sql = "UPDATE progress SET rid = min(rid, (SELECT coalesce(max(rid), 0) FROM entries))";
         tx.execute(sql, []).or_store_error(self.place(), WHAT)?;
         Ok(())
     }
 }
 
-/// When a session was thrown away, as its column says.
+/// When a session was moved to the trash, for its column.
 pub(super) fn trashed(header: &Header) -> Option<i64> {
     header.trash.as_ref().map(|trash| trash.at.as_millisecond())
 }

@@ -1,4 +1,4 @@
-//! Looking after the file: what can be worked out from the entries is checked against them.
+//! Maintenance: checks derived data against the entries.
 
 use std::sync::atomic::Ordering;
 
@@ -26,7 +26,7 @@ pub(super) fn repairable(repair: bool) -> FindingState {
     }
 }
 
-/// What the columns of a session say that its header and its log say too.
+/// The columns of a session that repeat its header and its log.
 #[derive(PartialEq)]
 struct Says {
     name: String,
@@ -49,7 +49,7 @@ impl Db {
         };
         let rows = match unless_damaged(read("sessions NOT INDEXED"))? {
             Some(rows) => rows,
-            // The index has what is asked for here, those rows included that cannot be read.
+            // The index has these columns, also for rows that cannot be read.
             None => read("sessions INDEXED BY sessions_recent")?,
         };
         Ok(rows.into_iter().filter_map(|(o, id)| Owner::new(o).ok().map(|o| (o, id))).collect())
@@ -58,7 +58,7 @@ impl Db {
     /// Checks the file itself, the search index, and what belongs to no session.
     pub(super) fn check(&self, repair: bool) -> Result<Vec<Finding>> {
         let mut findings = self.check_trees(repair)?;
-        // From tables that lost rows nothing is worked out: it would lose them as well.
+        // Nothing is derived from tables that lost rows: it would lack them too.
         let whole = findings.iter().all(|finding| finding.state != FindingState::Damaged);
         let (repair, repairable) = match whole {
             true => (repair, repairable(repair)),
@@ -68,7 +68,7 @@ impl Db {
         let mut note = |what: String, state| {
             findings.push(Finding { session: None, seq: None, what, state });
         };
-        // What cannot be counted for a damaged page was reported above.
+        // If something cannot be counted because of a damaged page, that was reported above.
         let count = |sql: &str| {
             let counted = self.read(|snapshot| {
                 snapshot
@@ -115,7 +115,7 @@ impl Db {
         if self.access() == Access::All && !self.index_is_sound()? {
             if repair {
                 self.empty_or_remake_index()?;
-                // Entries that cannot be read for a damaged page stay out of it.
+                // Entries on a damaged page are left out.
                 unless_damaged(self.fill_search())?;
             }
             self.lacking.store(!repair, Ordering::Relaxed);
@@ -131,12 +131,12 @@ impl Db {
             let state = FindingState::Damaged;
             findings.push(Finding { session: None, seq: None, what, state });
         }
-        // Last, because it looks at everything that may have been rebuilt.
+        // Last, because it examines everything that may have been rebuilt.
         findings.extend(self.check_pages()?);
         Ok(findings)
     }
 
-    /// Sessions whose id is not valid. The header says what it was.
+    /// Sessions with an invalid id. The header has the original one.
     fn sessions_without_an_id(&self, repair: bool) -> Result<Vec<Finding>> {
         let rows = self.read(|snapshot| {
             let sql = "SELECT n, name, header FROM sessions NOT INDEXED WHERE length(id) <> 16";
@@ -170,7 +170,7 @@ impl Db {
     }
 
     fn index_is_sound(&self) -> Result<bool> {
-        // Its own check does not look at all of its pages.
+        // SQLite's own check does not read all of its pages.
         for table in &SEARCH[1..] {
             if !self.can_be_read(&format!("{table} NOT INDEXED"))? {
                 return Ok(false);
@@ -198,15 +198,15 @@ impl Db {
         self.restart_index(tx)
     }
 
-    /// Sets the mark of an index that holds nothing.
+    /// Sets the mark of an empty index.
     pub(super) fn restart_index(&self, tx: &Connection) -> Result<()> {
         let sql = "INSERT INTO progress (what, rid) VALUES ('searched', 0) \
                    ON CONFLICT (what) DO UPDATE SET rid = 0";
         tx.execute(sql, []).or_store_error(self.place(), WHAT).map(drop)
     }
 
-    /// Checks one session, entry by entry. An entry on a damaged page is named, and the
-    /// others are still checked.
+    /// Checks one session, entry by entry. An entry on a damaged page is reported, and the others
+    /// are still checked.
     pub(super) fn check_session(
         &self,
         owner: &Owner,
@@ -215,7 +215,7 @@ impl Db {
     ) -> Result<Vec<Finding>> {
         match self.check_rows(owner, id, repair) {
             Err(StoreError::Corrupt { .. }) => {}
-            // Someone deleted it in between.
+            // It was deleted in the meantime.
             Err(StoreError::NotFound { .. }) => return Ok(Vec::new()),
             done => return done,
         }
@@ -223,7 +223,7 @@ impl Db {
             Some(findings) => Ok(findings),
             None => {
                 let what = "it cannot be read: a page of the file is damaged".to_owned();
-                // Perhaps it was only looked for in a damaged index.
+                // Perhaps only the index it was looked up in is damaged.
                 let whole = self.can_be_read("sessions NOT INDEXED")?
                     && self.can_be_read("entries NOT INDEXED")?;
                 let state = match whole && !repair {
@@ -235,8 +235,8 @@ impl Db {
         }
     }
 
-    /// Reads a session of which some rows cannot be read, and tells which. Nothing is repaired:
-    /// what all entries add up to is not known.
+    /// Reads a session with unreadable rows, and reports which they are. Nothing is repaired,
+    /// because the totals of all entries are not known.
     fn rows_left(
         &self,
         snapshot: &Connection,
@@ -389,7 +389,7 @@ impl Db {
             continues: header.parent.is_some_and(|parent| parent.origin.continues()),
             trashed: super::sessions::trashed(&header),
         };
-        // The time of a session that was written to just now follows later.
+        // The time of a session that was just written to is updated later.
         if says != expected || settled && last_at.0 != last_at.1 {
             if repair {
                 self.write(WHAT, |tx| {

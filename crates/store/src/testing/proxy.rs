@@ -1,17 +1,17 @@
-//! A network between a store and its server that fails when it is told to.
+//! A proxy between a store and its server that fails on request.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The end of an answer: the server is ready for the next question.
+/// The end of an answer: the server is ready for the next query.
 const READY: [u8; 5] = [b'Z', 0, 0, 0, 5];
 
-/// A warning that the server goes down, as it sends it: severity, code, text.
+/// A warning that the server is shutting down, as it sends it: severity, code, text.
 const GOODBYE: &[u8] = b"SWARNING\0VWARNING\0C57P01\0Mterminating connection\0\0";
 
-/// Hands on what both sides say, until it is told otherwise.
+/// Forwards in both directions, until it is asked to fail.
 pub struct Proxy {
     port: u16,
     state: Arc<State>,
@@ -19,7 +19,7 @@ pub struct Proxy {
 
 struct State {
     target: Mutex<u16>,
-    /// Questions until the one whose answer is cut off; zero for never.
+    /// Queries until the one whose answer is cut off; zero for never.
     questions: AtomicI64,
     /// The answer arrives, then a warning that the server is shutting down, and then the end.
     goodbye: AtomicBool,
@@ -28,11 +28,11 @@ struct State {
 }
 
 impl Proxy {
-    /// Stands in front of the server at this port of the loopback.
+    /// Starts a proxy in front of the server at this loopback port.
     ///
     /// # Panics
     ///
-    /// If there is no free port.
+    /// If no port is free.
     pub fn new(target: u16) -> Proxy {
         let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
         let port = listener.local_addr().expect("it has an address").port();
@@ -48,7 +48,7 @@ impl Proxy {
         Proxy { port, state }
     }
 
-    /// Where it listens.
+    /// Its address.
     pub fn port(&self) -> u16 {
         self.port
     }
@@ -59,36 +59,36 @@ impl Proxy {
         url.replace(&format!(":{target}/"), &format!(":{}/", self.port))
     }
 
-    /// Lets the server hear the question with this number from now on, counted from 1, and answer
-    /// it; but the answer gets lost, and the connection with it.
+    /// Forwards the query with this number from now on, counted from 1, and lets the server answer
+    /// it; then the answer is dropped, and the connection with it.
     pub fn cut_answer(&self, question: u32) {
         self.state.goodbye.store(false, Ordering::SeqCst);
         self.state.questions.store(i64::from(question), Ordering::SeqCst);
     }
 
-    /// Lets the answer to that question arrive, and with it the warning of a server that goes down
-    /// at once; then the connection ends.
+    /// Forwards the answer to that query, followed by the warning of a server that is shutting
+    /// down; then the connection ends.
     pub fn say_goodbye(&self, question: u32) {
         self.state.goodbye.store(true, Ordering::SeqCst);
         self.state.questions.store(i64::from(question), Ordering::SeqCst);
     }
 
-    /// Whether an answer is still to be lost.
+    /// Whether an answer is still to be dropped.
     pub fn is_waiting(&self) -> bool {
         self.state.questions.load(Ordering::SeqCst) > 0
     }
 
-    /// Cuts every connection there is.
+    /// Cuts all connections.
     pub fn cut(&self) {
         let mut pairs = self.state.pairs.lock().unwrap_or_else(PoisonError::into_inner);
         for (one, other) in pairs.drain(..) {
-            // One that is closed already is as good as cut.
+            // One that is already closed is as good as cut.
             drop(one.shutdown(Shutdown::Both));
             drop(other.shutdown(Shutdown::Both));
         }
     }
 
-    /// Leads to another server from now on.
+    /// Forwards to another server from now on.
     pub fn lead_to(&self, target: u16) {
         *self.state.target.lock().unwrap_or_else(PoisonError::into_inner) = target;
         self.cut();
@@ -110,7 +110,7 @@ fn accept(listener: &TcpListener, state: &Arc<State>) {
             return;
         }
         let target = *state.target.lock().unwrap_or_else(PoisonError::into_inner);
-        // A server that is not there closes the connection.
+        // If the server is not there, the connection is closed.
         let Ok(server) = TcpStream::connect(("127.0.0.1", target)) else { continue };
         let copies =
             (client.try_clone(), server.try_clone(), client.try_clone(), server.try_clone());
@@ -145,7 +145,7 @@ fn answers(mut server: TcpStream, mut client: TcpStream, swallow: &AtomicBool, s
     while let Ok(read @ 1..) = server.read(&mut buffer) {
         if swallow.load(Ordering::SeqCst) {
             let answer = &buffer[..read];
-            // One letter is the answer to whether the server would encrypt.
+            // A single letter is the answer to the TLS request.
             let ready = answer.len() == 1
                 || answer.len() > READY.len()
                     && answer[answer.len() - READY.len() - 1..].starts_with(&READY);

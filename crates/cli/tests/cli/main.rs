@@ -11,6 +11,7 @@ mod home;
 mod import;
 mod labels;
 mod reading;
+mod readme;
 mod retry;
 mod run;
 mod serve;
